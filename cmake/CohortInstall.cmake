@@ -1,0 +1,1 @@
+# find_package(cohort [COMPONENTS plugin runtime trainer])

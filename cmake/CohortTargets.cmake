@@ -1,0 +1,75 @@
+# One function for each kind of target, so that every library, program and test is built alike.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Kind of build" FORCE)
+endif()
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
+set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g1")
+
+find_program(COHORT_CCACHE ccache)
+if(COHORT_CCACHE)
+  set(CMAKE_C_COMPILER_LAUNCHER ${COHORT_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${COHORT_CCACHE})
+endif()
+find_package(Threads REQUIRED)
+
+# Everything that runs lies as it will lie when installed: bin/, lib/, lib/cohort/plugins/.
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+set(COHORT_PLUGIN_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/cohort/plugins)
+
+# Warnings and sanitizers of our own targets; never passed on to users.
+function(cohort_own_flags target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wold-style-cast;-Woverloaded-virtual>)
+  if(COHORT_DEVELOPER)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  if(COHORT_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${COHORT_SANITIZE} -fno-omit-frame-pointer)
+    target_link_options(${target} PRIVATE -fsanitize=${COHORT_SANITIZE})
+  endif()
+endfunction()
+
+# cohort_library(NAME [PUBLIC libs...] [PRIVATE libs...]): a shared library from ./src, public headers in ./include.
+function(cohort_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "PUBLIC;PRIVATE")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/*.cpp)
+  add_library(${name} SHARED ${sources})
+  target_include_directories(${name}
+    PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+    PRIVATE src)
+  target_link_libraries(${name} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
+  target_compile_features(${name} PUBLIC cxx_std_20)
+  set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+  cohort_own_flags(${name})
+  install(TARGETS ${name} EXPORT cohort-${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+endfunction()
+
+# cohort_program(NAME SOURCES files... LINK libs...): an executable in bin/.
+function(cohort_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ${arg_LINK})
+  cohort_own_flags(${name})
+endfunction()
+
+# cohort_test(NAME SOURCES files... LINK libs... [LABELS labels...] [TIMEOUT seconds] [SERIAL]): a GoogleTest program.
+function(cohort_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "TIMEOUT" "SOURCES;LINK;LABELS")
+  cohort_program(${name} SOURCES ${arg_SOURCES} LINK ${arg_LINK} GTest::gmock_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}" RUN_SERIAL ${arg_SERIAL})
+endfunction()

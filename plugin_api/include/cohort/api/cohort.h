@@ -1,0 +1,13 @@
+/* Everything a plugin can use: include this, or the parts. */
+#ifndef COHORT_API_COHORT_H
+#define COHORT_API_COHORT_H
+
+#include "accelerator.h"
+#include "collective.h"
+#include "host/buckets.h"
+#include "host/comm.h"
+#include "host/log.h"
+#include "host/model.h"
+#include "strategy.h"
+
+#endif

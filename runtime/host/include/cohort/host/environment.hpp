@@ -1,0 +1,44 @@
+// Who started this process, and what that says about its place in the job.
+//
+// Pure functions of a map of variables, so that every launcher can be tested without it.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cohort::host {
+
+using Variables = std::map<std::string, std::string, std::less<>>;
+
+enum class Launcher { kNone, kCohort, kTorchrun, kOpenMpi };
+std::string_view to_string(Launcher launcher);  // "none", "cohort run", "torchrun", "mpirun"
+
+/// A rank's place in the job.
+struct Topology {
+  Launcher launcher = Launcher::kNone;
+  int rank = 0;
+  int world_size = 1;
+  int local_rank = 0;
+  int local_world_size = 1;
+  int node_rank = 0;
+  int num_nodes = 1;
+  std::string master_addr;                     ///< empty: not given by the launcher
+  int master_port = 0;                         ///< 0: not given
+  std::string run_id;                          ///< the same on all ranks of this run (of this restart), unique on the machine
+  bool store_is_external = false;              ///< the launcher serves the store; every rank is a client
+  std::optional<int> store_listen_fd;          ///< rank 0 inherits a listening socket for the store
+  std::string rendezvous_dir;                  ///< a folder that only this job's ranks on this node share, or empty
+  std::map<std::string, std::string> decided_by;  ///< field -> "VARIABLE=value" that decided it
+};
+
+/// Reads the launcher's variables. Throws UserError where they contradict each other or are malformed, naming both.
+/// launcher == kNone: a single process that nobody placed.
+Topology detect_topology(const Variables& variables);
+
+/// The table that `cohort env` and --log-level=debug show: field, value, variable.
+std::string topology_text(const Topology& topology);
+
+}  // namespace cohort::host

@@ -1,0 +1,50 @@
+// The options that a component declares: checking what a user wrote against them, and showing them.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <cohort/api/plugin.h>
+
+namespace cohort::host {
+
+/// Options ready for `create`: every declared key is present, sizes are in bytes, durations in nanoseconds.
+class CheckedOptions {
+ public:
+  CheckedOptions() = default;
+  explicit CheckedOptions(std::vector<std::pair<std::string, std::string>> values);
+  CheckedOptions(const CheckedOptions&) = delete;
+  CheckedOptions& operator=(const CheckedOptions&) = delete;
+  CheckedOptions(CheckedOptions&&) = default;
+  CheckedOptions& operator=(CheckedOptions&&) = default;
+
+  const cohort_key_value* data() const { return pointers_.data(); }
+  uint64_t size() const { return pointers_.size(); }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> values_;
+  std::vector<cohort_key_value> pointers_;  // into values_, whose strings do not move with the vector
+};
+
+/// Checks one value against an option type and gives its canonical form ("25MiB" -> "26214400"). `where` names the option
+/// for the message. Throws UserError that gives the type and an example.
+std::string check_value(std::string_view value, std::string_view type, std::string_view where);
+
+/// True where an option type is well-formed and the default fits it; else `problem` says what is wrong.
+bool is_valid_option(const cohort_option& option, std::string& problem);
+
+/// Checks given options against the declared ones and adds the defaults. `component` ("strategy 'ddp'") is for messages;
+/// an unknown or duplicate key gives the nearest known key and the option table.
+CheckedOptions check_options(std::span<const cohort_option> declared,
+                             std::span<const std::pair<std::string, std::string>> given, std::string_view component);
+
+/// The options as an aligned table: key, type, default, help.
+std::string option_table_text(std::span<const cohort_option> declared);
+
+/// The candidate nearest to `name` by edit distance, or "" where none is near.
+std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
+
+}  // namespace cohort::host

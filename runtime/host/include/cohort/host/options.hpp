@@ -1,0 +1,121 @@
+// The options of a program: command line, environment, TOML file, code and defaults, merged once into one value.
+//
+// Precedence: flag > environment (COHORT_<FLAG>) > --config > code > default. `-` and `_` are equal in flag names. After
+// parsing nothing changes an Options any more.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <cohort/host/log.hpp>
+#include <cohort/host/spec.hpp>
+
+namespace cohort {
+
+/// Which devices: a count, explicit ids, or all of them.
+struct Devices {
+  enum class Kind { kDefault, kCount, kIds, kAll };
+  Kind kind = Kind::kDefault;
+  int count = 0;
+  std::vector<int> ids;
+  bool operator==(const Devices&) const = default;
+};
+
+/// How many batches of a loop: all, a count, or a fraction of the epoch in (0, 1].
+struct BatchLimit {
+  std::optional<int64_t> count;
+  std::optional<double> fraction;
+  /// Number of batches out of `available`.
+  int64_t of(int64_t available) const;
+  bool operator==(const BatchLimit&) const = default;
+};
+
+/// Where a value came from.
+enum class Origin { kDefault, kCode, kConfig, kEnvironment, kFlag };
+std::string_view to_string(Origin origin);  // "default", "code", "config file", "environment", "flag"
+
+struct Options {
+  // Where and how.
+  std::optional<StrategySpec> strategy;
+  std::vector<Spec> layers;
+  std::string accelerator = "auto";
+  Devices devices;
+  int num_nodes = 1;
+  std::optional<CollectiveSpec> collective;  ///< absent: auto
+  std::optional<uint64_t> bucket_size;       ///< bytes; absent: the strategy's
+  // Loops.
+  std::optional<int64_t> max_epochs;
+  std::optional<int64_t> max_steps;  ///< optimizer steps
+  std::optional<std::chrono::seconds> max_time;
+  BatchLimit limit_train_batches, limit_val_batches, limit_test_batches;
+  std::optional<BatchLimit> val_check_interval;  ///< batches or fraction of an epoch; absent: at its end
+  int64_t log_every_n_steps = 50;
+  int64_t accumulate_grad_batches = 1;
+  uint64_t seed = 0;
+  bool barebones = false;     ///< nothing but the loop: no logs, bars, metrics files, validation
+  int64_t fast_dev_run = 0;   ///< > 0: this many batches of each loop, no files
+  // Plugins.
+  std::vector<std::filesystem::path> plugins, plugin_dirs;
+  // Output.
+  std::filesystem::path log_dir, summary_json, config;
+  host::LogLevel log_level = host::LogLevel::kInfo;
+  host::LogFormat log_format = host::LogFormat::kText;
+  bool print_config = false;
+  // Time.
+  std::chrono::nanoseconds timeout{std::chrono::seconds(300)};
+  bool tune_malloc = true;       ///< --malloc=tuned|default
+  std::optional<int> threads;    ///< intra-op threads of each rank; absent: usable cores / ranks on this machine
+  // The program's own, by name, as text.
+  std::map<std::string, std::string> own;
+  // Tables [strategy.NAME], [collective.NAME] of the config file: options for that plugin where the spec does not give them.
+  std::map<std::string, std::vector<std::pair<std::string, std::string>>> plugin_options;
+
+  std::map<std::string, Origin, std::less<>> origins;  ///< by flag name; absent: default
+  Origin origin(std::string_view flag) const;
+};
+
+namespace host {
+
+/// An option that a program adds to the common ones.
+struct OwnOption {
+  std::string name;           ///< as the flag, without dashes
+  std::string default_value;
+  std::string help;
+};
+
+/// What the process was given. The only way in which environment variables reach the options.
+struct OptionSources {
+  std::string program;              ///< for --help
+  std::vector<std::string> arguments;  ///< without the program's name
+  std::map<std::string, std::string, std::less<>> environment;
+  std::vector<OwnOption> own;
+};
+
+/// Thrown for --help: the text goes to standard output, the exit code is 0.
+struct HelpRequested {
+  std::string text;
+};
+
+/// Merges the sources over `code` (defaults set in the program). Throws UserError, or HelpRequested.
+Options parse_options(const OptionSources& sources, const Options& code);
+
+/// A TOML text that --config reads back to the same options, each with its origin as a comment.
+std::string print_config(const Options& options);
+
+/// "300", "300s", "5m", "2h", "100ms"; throws UserError naming `what`.
+std::chrono::nanoseconds parse_duration(std::string_view text, std::string_view what);
+/// "26214400", "25MiB", "64KiB", "1GiB", "10MB"; bytes. Throws UserError naming `what`.
+uint64_t parse_size(std::string_view text, std::string_view what);
+
+/// The process environment as a map. The one place besides environment/ that reads it.
+std::map<std::string, std::string, std::less<>> process_environment();
+
+}  // namespace host
+}  // namespace cohort

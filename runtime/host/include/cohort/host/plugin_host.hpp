@@ -1,0 +1,75 @@
+// Finding, checking and opening plugin files.
+//
+// A PluginHost belongs to the process and outlives everything made from its components; plugins are never unloaded. [main]
+// thread only. Only plugins that are named are opened.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <cohort/api/plugin.h>
+#include <cohort/host/log.hpp>
+
+namespace cohort::host {
+
+enum class Kind : int {
+  kStrategy = COHORT_KIND_STRATEGY,
+  kCollective = COHORT_KIND_COLLECTIVE,
+  kAccelerator = COHORT_KIND_ACCELERATOR,
+};
+std::string_view to_string(Kind kind);  // "strategy", "collective", "accelerator"
+
+/// Where plugins are looked for, first hit wins. The current directory never is.
+struct PluginSearch {
+  std::vector<std::filesystem::path> files;        ///< --plugin=FILE
+  std::vector<std::filesystem::path> directories;  ///< in order, see default_directories
+};
+
+/// --plugin-dir (given), COHORT_PLUGIN_PATH (given, colon-separated), the user's data folder, lib/cohort/plugins beside the
+/// library that holds this function, and the build tree's plugin folder where that library lies in a build tree.
+std::vector<std::filesystem::path> default_directories(std::span<const std::filesystem::path> plugin_dirs,
+                                                       std::string_view plugin_path, std::string_view data_home);
+
+/// A plugin file that was opened.
+struct LoadedPlugin {
+  std::filesystem::path file;
+  const cohort_plugin* descriptor;
+  std::string content_hash;  ///< of the file, 16 hex digits: ranks compare it
+};
+
+/// A plugin file that could be named, opened or not.
+struct PluginFile {
+  std::string name;
+  std::filesystem::path file;
+  bool shadowed = false;  ///< an earlier folder has the same name
+};
+
+class PluginHost {
+ public:
+  PluginHost(PluginSearch search, Log& log);
+  ~PluginHost();
+  PluginHost(const PluginHost&) = delete;
+  PluginHost& operator=(const PluginHost&) = delete;
+
+  /// The component with this name, opened if it is not yet. Throws UserError for an unknown name (with the nearest one and
+  /// the search trace) and PluginRefused for a file that cannot be used.
+  const cohort_component& open(Kind kind, std::string_view name);
+  /// The same, or null where no file of that name has such a component.
+  const cohort_component* find(Kind kind, std::string_view name);
+  /// Everything opened so far, in order.
+  std::span<const LoadedPlugin> loaded() const;
+  /// Every file that `open` could find, by name.
+  std::vector<PluginFile> available() const;
+  /// The host object that components without a run are given: log only.
+  const cohort_host* plain_host() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace cohort::host
