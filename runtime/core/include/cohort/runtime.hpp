@@ -1,0 +1,84 @@
+// This rank of a running job: its place, its device, and small collectives for everything that is not a gradient.
+//
+// Made once per process, after launch; connects in its constructor. [main] thread. `shutdown` is explicit and collective; the
+// destructor never communicates, so a rank that fails can be torn down alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <c10/core/Device.h>
+
+#include <cohort/host/environment.hpp>
+#include <cohort/host/log.hpp>
+#include <cohort/host/options.hpp>
+#include <cohort/host/plugin_host.hpp>
+#include <cohort/host/selection.hpp>
+
+namespace cohort {
+
+namespace host {
+class RankRuntime;
+}
+
+class Runtime {
+ public:
+  /// What is decided before the ranks connect. The references outlive the Runtime.
+  struct Setup {
+    const Options& options;
+    host::PluginHost& plugins;
+    const host::Selection& selection;
+    const host::Topology& topology;
+    host::Log& log;
+  };
+
+  /// Sets threads and device, opens the store and connects all ranks; logs the lines that say so. Throws UserError where
+  /// ranks disagree about plugins, PeerFailed where a rank is missing at the deadline.
+  explicit Runtime(Setup setup);
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  int rank() const;
+  int world_size() const;
+  int local_rank() const;
+  int local_world_size() const;
+  int node_rank() const;
+  int num_nodes() const;
+  bool is_first() const { return rank() == 0; }
+  const Options& options() const;
+  const host::Selection& selection() const;
+  const host::Topology& topology() const;
+  host::Log& log() const;
+  c10::Device device() const;
+  int threads() const;              ///< intra-op threads of this rank
+  std::string collective() const;   ///< as reported: "shm"; "" with one rank
+  std::vector<std::string> layers() const;  ///< of the strategy, lowest first, "base" included
+
+  // Collectives on the control communicator, in the order called, on every rank. With one rank they return at once.
+  void barrier();
+  void all_reduce_sum(std::span<double> values);
+  void all_reduce_max(std::span<double> values);
+  void broadcast(std::span<std::byte> data, int root);
+  std::vector<std::string> all_gather(std::string_view text);  ///< by rank
+
+  /// Payload bytes that strategies have sent since the start, by the definition of `bytes_sent_per_step`.
+  uint64_t bytes_sent() const;
+
+  /// Ends the communication together. Collective; nothing can be communicated afterwards.
+  void shutdown();
+
+  /// The connected state without tensors; for the Session.
+  host::RankRuntime& rank_runtime();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace cohort

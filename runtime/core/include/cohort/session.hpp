@@ -1,0 +1,84 @@
+// One model and its optimizers trained by the chosen strategy, in a loop of the user's own. The Trainer is written on it.
+//
+//   auto session = app.session(model, optimizers);
+//   for (auto& batch : batches) {
+//     session.begin();
+//     session.backward(loss(model.forward(batch.x), batch.y));
+//     session.step();
+//   }
+//
+// Borrows model and runtime. One thread at a time; the same calls in the same order on every rank.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <ATen/core/Tensor.h>
+
+#include <cohort/optimizers.hpp>
+#include <cohort/runtime.hpp>
+
+namespace torch::nn {
+class Module;
+}
+
+namespace cohort {
+
+/// What ranks tell each other with every step. OR-reduced: true where any rank says so.
+struct Votes {
+  bool stop = false;         ///< end training after this step
+  bool out_of_data = false;  ///< this rank has no further batch
+};
+
+class Session {
+ public:
+  /// Checks that all ranks have the same model, gives every rank rank 0's weights, and lays out the buckets. Collective.
+  /// Throws UserError with a table where models differ.
+  Session(Runtime& runtime, torch::nn::Module& model, Optimizers optimizers);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// Before each forward.
+  void begin();
+  /// Runs backward of loss x scale; gradients are averaged over the ranks while it runs. `loss` is a scalar.
+  void backward(const at::Tensor& loss, double scale = 1.0);
+  /// The optimizer step; afterwards gradients are undefined. Returns what the ranks voted.
+  Votes step();
+  /// What this rank says with the coming step. Call before its backward.
+  void vote(Votes votes);
+  /// Optimizer steps done.
+  uint64_t steps() const;
+
+  /// While the guard lives, begin and backward only add to the gradients: all but the last micro-batch of a step.
+  class NoSync {
+   public:
+    explicit NoSync(Session& session);
+    ~NoSync();
+    NoSync(const NoSync&) = delete;
+    NoSync& operator=(const NoSync&) = delete;
+
+   private:
+    Session& session_;
+  };
+  [[nodiscard]] NoSync no_sync() { return NoSync(*this); }
+
+  /// Elementwise mean (or sum) over the ranks, in a new tensor. Collective.
+  at::Tensor all_reduce(const at::Tensor& tensor, bool mean = true);
+  /// [world_size, ...tensor's shape]: every rank's tensor, in rank order. Gradients flow back. Collective.
+  at::Tensor all_gather(const at::Tensor& tensor);
+
+  /// Training stops for an evaluation and goes on. pause gives every rank rank 0's buffers. Collective.
+  void pause_for_evaluation();
+  void resume();
+  /// The end of training, on all ranks, before results are read.
+  void finish();
+
+  const Optimizers& optimizers() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace cohort
