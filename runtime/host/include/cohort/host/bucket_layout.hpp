@@ -1,0 +1,46 @@
+// How parameters are laid out in buckets: a pure function.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace cohort::host {
+
+/// A parameter as the layout sees it.
+struct LayoutParameter {
+  uint32_t id = 0;  ///< registration index
+  std::string name;
+  uint64_t numel = 0;
+  int32_t dtype = 0;
+  uint32_t phase = 0;
+};
+
+struct LayoutLimits {
+  uint64_t size = 0;        ///< bytes at which a bucket closes
+  uint64_t first_size = 0;  ///< bytes at which the first bucket closes; 0: as size
+  uint64_t align = 1;       ///< every bucket's numel is a multiple
+  bool one_bucket = false;  ///< one bucket per dtype and phase
+};
+
+/// One bucket of the layout. Offsets and numel count elements.
+struct BucketPlan {
+  struct Part {
+    uint32_t id;
+    uint64_t offset, numel;
+    std::string name;
+  };
+  int32_t dtype = 0;
+  uint32_t phase = 0;
+  uint64_t numel = 0;   ///< padding included
+  uint64_t nbytes = 0;  ///< padding included
+  std::vector<Part> parts;
+};
+
+/// Parameters in the order in which their gradients are expected (usually reverse registration order). A bucket holds one
+/// dtype and phase and closes when its size is reached or passed; buckets come in the order in which they close, those
+/// that never close last.
+std::vector<BucketPlan> layout_buckets(std::span<const LayoutParameter> order, const LayoutLimits& limits);
+
+}  // namespace cohort::host

@@ -1,0 +1,68 @@
+// Flat buffers with the layout of the buckets: GRAD, WEIGHT and STATE(name).
+//
+// Owns their memory, which comes from the collective where it has some. Views live until the next configure. configure is
+// collective and [main]; views may be asked for from any thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <cohort/api/host/buckets.h>
+#include <cohort/host/bucket_layout.hpp>
+
+namespace cohort::host {
+
+/// Zero-filled memory, aligned to 64 bytes, given back by the deleter.
+using BucketMemory = std::unique_ptr<void, std::function<void(void*)>>;
+using BucketAllocator = std::function<BucketMemory(uint64_t nbytes)>;
+
+class Buckets {
+ public:
+  explicit Buckets(BucketAllocator allocator) : allocator_(std::move(allocator)) {}
+  Buckets(const Buckets&) = delete;
+  Buckets& operator=(const Buckets&) = delete;
+
+  /// Forgets wishes and layout. STATE is kept aside and comes back, per parameter, with the next configure.
+  void reset();
+  void want(int32_t kind, std::string name);
+  bool wanted(int32_t kind) const;
+  /// Lays out and allocates. `order`: parameters that take part, in the order in which gradients are expected.
+  void configure(std::vector<LayoutParameter> order, const LayoutLimits& limits, int32_t device_type,
+                 int32_t device_index);
+
+  size_t count() const { return buckets_.size(); }
+  /// Null beyond the last.
+  const cohort_bucket* get(size_t index) const;
+  /// False where that kind was not wanted.
+  bool view(size_t index, int32_t kind, const std::string& name, cohort_tensor& view) const;
+  /// First byte of a bucket's buffer, or null.
+  std::byte* data(size_t index, int32_t kind, const std::string& name = {}) const;
+  /// For each parameter id below `num_parameters` its place in a kind's buffers, or null.
+  std::vector<void*> places(int32_t kind, size_t num_parameters) const;
+
+ private:
+  using Key = std::pair<int32_t, std::string>;  // kind and name
+  struct Bucket {
+    BucketPlan plan;
+    std::vector<cohort_bucket_part> parts;  // names point into plan
+    cohort_bucket abi{};
+    int64_t shape = 0;
+    int64_t stride = 1;
+    uint64_t byte_offset = 0;  // of this bucket in every kind's buffer
+  };
+  BucketAllocator allocator_;
+  std::vector<Key> wishes_;
+  std::vector<std::unique_ptr<Bucket>> buckets_;  // stable addresses: plugins hold pointers
+  std::map<Key, BucketMemory> memory_;
+  std::map<std::string, std::map<uint32_t, std::vector<std::byte>>> kept_state_;  // by name, then parameter
+
+  void keep_state();
+  void restore_state(const std::string& name);
+};
+
+}  // namespace cohort::host

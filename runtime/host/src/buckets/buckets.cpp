@@ -1,0 +1,133 @@
+#include <cohort/host/buckets.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+#include <cohort/host/communicator.hpp>
+
+namespace cohort::host {
+namespace {
+
+constexpr uint64_t kBucketAlignmentBytes = 64;
+
+uint64_t aligned(uint64_t nbytes) { return (nbytes + kBucketAlignmentBytes - 1) / kBucketAlignmentBytes * kBucketAlignmentBytes; }
+
+}  // namespace
+
+void Buckets::reset() {
+  keep_state();
+  wishes_.clear();
+  buckets_.clear();
+  memory_.clear();
+}
+
+void Buckets::want(int32_t kind, std::string name) {
+  Key key{kind, std::move(name)};
+  if (std::find(wishes_.begin(), wishes_.end(), key) == wishes_.end()) wishes_.push_back(std::move(key));
+}
+
+bool Buckets::wanted(int32_t kind) const {
+  return std::any_of(wishes_.begin(), wishes_.end(), [&](const Key& key) { return key.first == kind; });
+}
+
+void Buckets::configure(std::vector<LayoutParameter> order, const LayoutLimits& limits, int32_t device_type,
+                        int32_t device_index) {
+  uint64_t total = 0;
+  for (BucketPlan& plan : layout_buckets(order, limits)) {
+    auto bucket = std::make_unique<Bucket>();
+    bucket->plan = std::move(plan);
+    for (const auto& part : bucket->plan.parts) {
+      bucket->parts.push_back({part.name.c_str(), part.offset, part.numel, part.id, 0});
+    }
+    bucket->shape = static_cast<int64_t>(bucket->plan.numel);
+    bucket->byte_offset = total;
+    total += aligned(bucket->plan.nbytes);
+    cohort_bucket& abi = bucket->abi;
+    abi.struct_size = sizeof abi;
+    abi.index = static_cast<uint32_t>(buckets_.size());
+    abi.parts = bucket->parts.data();
+    abi.num_parts = bucket->parts.size();
+    abi.numel = bucket->plan.numel;
+    abi.nbytes = bucket->plan.nbytes;
+    abi.dtype = bucket->plan.dtype;
+    abi.phase = bucket->plan.phase;
+    abi.stream = {nullptr, device_type, device_index};
+    buckets_.push_back(std::move(bucket));
+  }
+  if (total == 0) return;
+  for (const Key& key : wishes_) {
+    memory_.insert_or_assign(key, allocator_(total));
+    if (key.first == COHORT_BUCKET_STATE) restore_state(key.second);
+  }
+}
+
+const cohort_bucket* Buckets::get(size_t index) const {
+  return index < buckets_.size() ? &buckets_[index]->abi : nullptr;
+}
+
+std::byte* Buckets::data(size_t index, int32_t kind, const std::string& name) const {
+  const auto memory = memory_.find({kind, name});
+  if (memory == memory_.end() || index >= buckets_.size()) return nullptr;
+  return static_cast<std::byte*>(memory->second.get()) + buckets_[index]->byte_offset;
+}
+
+bool Buckets::view(size_t index, int32_t kind, const std::string& name, cohort_tensor& view) const {
+  std::byte* const first = data(index, kind, name);
+  if (!first) return false;
+  const Bucket& bucket = *buckets_[index];
+  view = cohort_tensor{};
+  view.data = first;
+  view.shape = &bucket.shape;
+  view.strides = &bucket.stride;
+  view.name = "";
+  view.nbytes = bucket.abi.nbytes;
+  view.dtype = bucket.abi.dtype;
+  view.ndim = 1;
+  view.device_type = bucket.abi.stream.device_type;
+  view.device_index = bucket.abi.stream.device_index;
+  view.flags = COHORT_TENSOR_CONTIGUOUS;
+  view.id = bucket.abi.index;
+  return true;
+}
+
+std::vector<void*> Buckets::places(int32_t kind, size_t num_parameters) const {
+  std::vector<void*> places(num_parameters, nullptr);
+  for (size_t index = 0; index < buckets_.size(); ++index) {
+    std::byte* const first = data(index, kind);
+    if (!first) continue;
+    const uint64_t element = element_size(buckets_[index]->abi.dtype);
+    for (const auto& part : buckets_[index]->plan.parts) places[part.id] = first + part.offset * element;
+  }
+  return places;
+}
+
+void Buckets::keep_state() {
+  for (const auto& [key, memory] : memory_) {
+    if (key.first != COHORT_BUCKET_STATE) continue;
+    for (size_t index = 0; index < buckets_.size(); ++index) {
+      const std::byte* const first = data(index, key.first, key.second);
+      const uint64_t element = element_size(buckets_[index]->abi.dtype);
+      for (const auto& part : buckets_[index]->plan.parts) {
+        const std::byte* const begin = first + part.offset * element;
+        kept_state_[key.second][part.id].assign(begin, begin + part.numel * element);
+      }
+    }
+  }
+}
+
+void Buckets::restore_state(const std::string& name) {
+  const auto kept = kept_state_.find(name);
+  if (kept == kept_state_.end()) return;
+  for (size_t index = 0; index < buckets_.size(); ++index) {
+    std::byte* const first = data(index, COHORT_BUCKET_STATE, name);
+    const uint64_t element = element_size(buckets_[index]->abi.dtype);
+    for (const auto& part : buckets_[index]->plan.parts) {
+      const auto saved = kept->second.find(part.id);
+      if (saved == kept->second.end() || saved->second.size() != part.numel * element) continue;
+      std::memcpy(first + part.offset * element, saved->second.data(), saved->second.size());
+    }
+  }
+  kept_state_.erase(kept);
+}
+
+}  // namespace cohort::host

@@ -1,0 +1,139 @@
+#include <algorithm>
+#include <set>
+#include <sstream>
+#include <vector>
+
+#include <cohort/host/error.hpp>
+#include <cohort/host/store.hpp>
+
+namespace cohort::host {
+namespace {
+
+constexpr size_t kMaxTableLines = 20;
+constexpr std::string_view kSame = "same";
+constexpr std::string_view kDiffer = "differ";
+constexpr std::string_view kMissing = "missing ";
+
+uint64_t fnv1a(std::string_view text) {
+  uint64_t hash = 14695981039346656037ull;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
+  return hash;
+}
+
+std::string key_of(const std::string& topic, std::string_view part, int rank) {
+  return "agree/" + topic + "/" + std::string(part) + "/" + std::to_string(rank);
+}
+
+struct Collected {
+  std::vector<std::string> values;  // by rank, empty where missing
+  std::vector<int> missing;
+};
+
+Collected collect(const Agreement& agreement, const std::string& topic, std::string_view part) {
+  Collected result;
+  result.values.resize(static_cast<size_t>(agreement.world_size));
+  const auto deadline = std::chrono::steady_clock::now() + agreement.timeout;
+  for (int rank = 0; rank < agreement.world_size; ++rank) {
+    const auto left = std::max(deadline - std::chrono::steady_clock::now(), std::chrono::nanoseconds(0));
+    auto value = agreement.store.get(key_of(topic, part, rank), left);
+    if (value) {
+      result.values[static_cast<size_t>(rank)] = std::move(*value);
+    } else {
+      result.missing.push_back(rank);
+    }
+  }
+  return result;
+}
+
+std::string join(const std::vector<int>& ranks) {
+  std::string text;
+  for (const int rank : ranks) text += (text.empty() ? "" : ", ") + std::to_string(rank);
+  return text;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+// Line by line: what rank 0 says, and every rank that says something else.
+std::string difference_table(const std::vector<std::string>& texts) {
+  std::vector<std::vector<std::string>> lines;
+  size_t longest = 0;
+  for (const auto& text : texts) longest = std::max(longest, lines.emplace_back(lines_of(text)).size());
+  const auto at = [&](size_t rank, size_t line) {
+    return line < lines[rank].size() ? lines[rank][line] : std::string("(nothing)");
+  };
+  std::string table;
+  size_t shown = 0;
+  for (size_t line = 0; line < longest && shown < kMaxTableLines; ++line) {
+    bool rank0_shown = false;
+    for (size_t rank = 1; rank < lines.size() && shown < kMaxTableLines; ++rank) {
+      if (at(rank, line) == at(0, line)) continue;
+      if (!rank0_shown) table += "\n  rank 0: " + at(0, line);
+      rank0_shown = true;
+      table += "\n  rank " + std::to_string(rank) + ": " + at(rank, line);
+      ++shown;
+    }
+  }
+  return table;
+}
+
+std::string hash_verdict(const Agreement& agreement, const std::string& topic) {
+  const Collected hashes = collect(agreement, topic, "hash");
+  if (!hashes.missing.empty()) return std::string(kMissing) + join(hashes.missing);
+  const bool same = std::all_of(hashes.values.begin(), hashes.values.end(),
+                                [&](const std::string& hash) { return hash == hashes.values.front(); });
+  return std::string(same ? kSame : kDiffer);
+}
+
+// What rank 0 writes under `key`, read on every rank.
+std::string published(const Agreement& agreement, const std::string& topic, const std::string& name) {
+  // Twice the time: rank 0 may itself have waited as long as it may for the others.
+  auto value = agreement.store.get("agree/" + topic + "/" + name, 2 * agreement.timeout);
+  if (!value) {
+    throw PeerFailed(agreement.who + " heard nothing from rank 0 about " + topic + " within " +
+                     std::to_string(std::chrono::duration_cast<std::chrono::seconds>(2 * agreement.timeout).count()) +
+                     " s; see rank 0's log");
+  }
+  return *value;
+}
+
+[[noreturn]] void throw_difference(const Agreement& agreement, const std::string& topic, std::string_view text,
+                                   std::string_view problem) {
+  agreement.store.set(key_of(topic, "text", agreement.rank), text);
+  if (agreement.rank == 0) {
+    agreement.store.set("agree/" + topic + "/table", difference_table(collect(agreement, topic, "text").values));
+  }
+  const std::string table = published(agreement, topic, "table");
+  // Rank 0 usually serves the store: it leaves after the others have read the table.
+  agreement.store.add("agree/" + topic + "/read", 1);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (agreement.rank == 0 && agreement.store.add("agree/" + topic + "/read", 0) < agreement.world_size &&
+         std::chrono::steady_clock::now() < deadline) {
+    agreement.store.get("agree/" + topic + "/never", std::chrono::milliseconds(20));
+  }
+  throw UserError(std::string(problem) + table);
+}
+
+}  // namespace
+
+void agree(const Agreement& agreement, const std::string& topic, std::string_view text, std::string_view problem) {
+  if (agreement.world_size == 1) return;
+  agreement.store.set(key_of(topic, "hash", agreement.rank), std::to_string(fnv1a(text)));
+  if (agreement.rank == 0) agreement.store.set("agree/" + topic + "/verdict", hash_verdict(agreement, topic));
+  const std::string verdict = published(agreement, topic, "verdict");
+  if (verdict == kSame) return;
+  if (verdict.starts_with(kMissing)) {
+    throw PeerFailed(
+        agreement.who + " waited " +
+        std::to_string(std::chrono::duration_cast<std::chrono::seconds>(agreement.timeout).count()) +
+        " s for all of " + std::to_string(agreement.world_size) + " ranks to bring their " + topic +
+        "; missing: rank " + verdict.substr(kMissing.size()) + "; look at their logs or raise --timeout");
+  }
+  throw_difference(agreement, topic, text, problem);
+}
+
+}  // namespace cohort::host
