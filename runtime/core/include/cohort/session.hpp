@@ -15,6 +15,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cohort/host/votes.hpp>
 #include <cohort/optimizers.hpp>
 #include <cohort/runtime.hpp>
 
@@ -23,12 +24,6 @@ class Module;
 }
 
 namespace cohort {
-
-/// What ranks tell each other with every step. OR-reduced: true where any rank says so.
-struct Votes {
-  bool stop = false;         ///< end training after this step
-  bool out_of_data = false;  ///< this rank has no further batch
-};
 
 class Session {
  public:

@@ -10,7 +10,9 @@ namespace {
 
 constexpr uint64_t kBucketAlignmentBytes = 64;
 
-uint64_t aligned(uint64_t nbytes) { return (nbytes + kBucketAlignmentBytes - 1) / kBucketAlignmentBytes * kBucketAlignmentBytes; }
+uint64_t aligned(uint64_t nbytes) {
+  return (nbytes + kBucketAlignmentBytes - 1) / kBucketAlignmentBytes * kBucketAlignmentBytes;
+}
 
 }  // namespace
 

@@ -27,7 +27,9 @@ cohort_status no_broadcast(cohort_collective* c, cohort_comm*, const cohort_op_a
 cohort_status no_all_gather(cohort_collective* c, cohort_comm*, const cohort_op_args*) noexcept {
   return missing(c, "all_gather");
 }
-cohort_status no_barrier(cohort_collective* c, cohort_comm*) noexcept { return missing(c, "barrier"); }
+cohort_status no_barrier(cohort_collective* c, cohort_comm*) noexcept {
+  return missing(c, "barrier");
+}
 void ignore_close(cohort_collective*, cohort_comm*) noexcept {}
 
 // The plugin's table as far as it reaches, completed, so that nobody tests for null.

@@ -5,7 +5,9 @@
 namespace cohort::host {
 namespace {
 
-HostObject& host_of(const cohort_comm* comm) { return HostObject::of(comm->collective->host); }
+HostObject& host_of(const cohort_comm* comm) {
+  return HostObject::of(comm->collective->host);
+}
 
 }  // namespace
 

@@ -5,11 +5,15 @@
 namespace cohort::host {
 namespace {
 
-uint64_t bytes_of(const cohort_op_args& args) { return args.count * element_size(args.dtype); }
+uint64_t bytes_of(const cohort_op_args& args) {
+  return args.count * element_size(args.dtype);
+}
 
 }  // namespace
 
-void Traffic::count_all_reduce(uint64_t nbytes, int size) { count_one_way(2 * nbytes, size); }
+void Traffic::count_all_reduce(uint64_t nbytes, int size) {
+  count_one_way(2 * nbytes, size);
+}
 
 void Traffic::count_one_way(uint64_t whole_nbytes, int size) {
   const auto n = static_cast<uint64_t>(size);
@@ -40,7 +44,9 @@ cohort_status run_exchange(cohort_comm* comm, const cohort_exchange_args& args, 
   return comm->collective->vt->exchange(comm->collective, comm, &args);
 }
 
-cohort_status run_barrier(cohort_comm* comm) { return comm->collective->vt->barrier(comm->collective, comm); }
+cohort_status run_barrier(cohort_comm* comm) {
+  return comm->collective->vt->barrier(comm->collective, comm);
+}
 
 uint64_t element_size(int32_t dtype) {
   switch (dtype) {

@@ -5,7 +5,9 @@
 namespace cohort::host {
 namespace {
 
-Store& store_of(cohort_store* store) { return *static_cast<Store*>(store->data); }
+Store& store_of(cohort_store* store) {
+  return *static_cast<Store*>(store->data);
+}
 
 // Nothing may be thrown across the ABI; what a store throws means that it cannot be reached.
 template <class Call>

@@ -20,8 +20,12 @@ uint64_t fnv1a(std::string_view text) {
   return hash;
 }
 
-std::string key_of(const std::string& topic, std::string_view part, int rank) {
-  return "agree/" + topic + "/" + std::string(part) + "/" + std::to_string(rank);
+std::string key_of(const Agreement& agreement, std::string_view name) {
+  return "agree/" + std::to_string(agreement.sequence) + "/" + std::string(name);
+}
+
+std::string key_of(const Agreement& agreement, std::string_view part, int rank) {
+  return key_of(agreement, std::string(part) + "/" + std::to_string(rank));
 }
 
 struct Collected {
@@ -29,13 +33,13 @@ struct Collected {
   std::vector<int> missing;
 };
 
-Collected collect(const Agreement& agreement, const std::string& topic, std::string_view part) {
+Collected collect(const Agreement& agreement, std::string_view part) {
   Collected result;
   result.values.resize(static_cast<size_t>(agreement.world_size));
   const auto deadline = std::chrono::steady_clock::now() + agreement.timeout;
   for (int rank = 0; rank < agreement.world_size; ++rank) {
     const auto left = std::max(deadline - std::chrono::steady_clock::now(), std::chrono::nanoseconds(0));
-    auto value = agreement.store.get(key_of(topic, part, rank), left);
+    auto value = agreement.store.get(key_of(agreement, part, rank), left);
     if (value) {
       result.values[static_cast<size_t>(rank)] = std::move(*value);
     } else {
@@ -81,8 +85,8 @@ std::string difference_table(const std::vector<std::string>& texts) {
   return table;
 }
 
-std::string hash_verdict(const Agreement& agreement, const std::string& topic) {
-  const Collected hashes = collect(agreement, topic, "hash");
+std::string hash_verdict(const Agreement& agreement) {
+  const Collected hashes = collect(agreement, "hash");
   if (!hashes.missing.empty()) return std::string(kMissing) + join(hashes.missing);
   const bool same = std::all_of(hashes.values.begin(), hashes.values.end(),
                                 [&](const std::string& hash) { return hash == hashes.values.front(); });
@@ -92,7 +96,7 @@ std::string hash_verdict(const Agreement& agreement, const std::string& topic) {
 // What rank 0 writes under `key`, read on every rank.
 std::string published(const Agreement& agreement, const std::string& topic, const std::string& name) {
   // Twice the time: rank 0 may itself have waited as long as it may for the others.
-  auto value = agreement.store.get("agree/" + topic + "/" + name, 2 * agreement.timeout);
+  auto value = agreement.store.get(key_of(agreement, name), 2 * agreement.timeout);
   if (!value) {
     throw PeerFailed(agreement.who + " heard nothing from rank 0 about " + topic + " within " +
                      std::to_string(std::chrono::duration_cast<std::chrono::seconds>(2 * agreement.timeout).count()) +
@@ -103,17 +107,17 @@ std::string published(const Agreement& agreement, const std::string& topic, cons
 
 [[noreturn]] void throw_difference(const Agreement& agreement, const std::string& topic, std::string_view text,
                                    std::string_view problem) {
-  agreement.store.set(key_of(topic, "text", agreement.rank), text);
+  agreement.store.set(key_of(agreement, "text", agreement.rank), text);
   if (agreement.rank == 0) {
-    agreement.store.set("agree/" + topic + "/table", difference_table(collect(agreement, topic, "text").values));
+    agreement.store.set(key_of(agreement, "table"), difference_table(collect(agreement, "text").values));
   }
   const std::string table = published(agreement, topic, "table");
   // Rank 0 usually serves the store: it leaves after the others have read the table.
-  agreement.store.add("agree/" + topic + "/read", 1);
+  agreement.store.add(key_of(agreement, "read"), 1);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-  while (agreement.rank == 0 && agreement.store.add("agree/" + topic + "/read", 0) < agreement.world_size &&
+  while (agreement.rank == 0 && agreement.store.add(key_of(agreement, "read"), 0) < agreement.world_size &&
          std::chrono::steady_clock::now() < deadline) {
-    agreement.store.get("agree/" + topic + "/never", std::chrono::milliseconds(20));
+    agreement.store.get(key_of(agreement, "never"), std::chrono::milliseconds(20));
   }
   throw UserError(std::string(problem) + table);
 }
@@ -122,16 +126,15 @@ std::string published(const Agreement& agreement, const std::string& topic, cons
 
 void agree(const Agreement& agreement, const std::string& topic, std::string_view text, std::string_view problem) {
   if (agreement.world_size == 1) return;
-  agreement.store.set(key_of(topic, "hash", agreement.rank), std::to_string(fnv1a(text)));
-  if (agreement.rank == 0) agreement.store.set("agree/" + topic + "/verdict", hash_verdict(agreement, topic));
+  agreement.store.set(key_of(agreement, "hash", agreement.rank), std::to_string(fnv1a(text)));
+  if (agreement.rank == 0) agreement.store.set(key_of(agreement, "verdict"), hash_verdict(agreement));
   const std::string verdict = published(agreement, topic, "verdict");
   if (verdict == kSame) return;
   if (verdict.starts_with(kMissing)) {
-    throw PeerFailed(
-        agreement.who + " waited " +
-        std::to_string(std::chrono::duration_cast<std::chrono::seconds>(agreement.timeout).count()) +
-        " s for all of " + std::to_string(agreement.world_size) + " ranks to bring their " + topic +
-        "; missing: rank " + verdict.substr(kMissing.size()) + "; look at their logs or raise --timeout");
+    throw PeerFailed(agreement.who + " waited " +
+                     std::to_string(std::chrono::duration_cast<std::chrono::seconds>(agreement.timeout).count()) +
+                     " s for all of " + std::to_string(agreement.world_size) + " ranks to bring their " + topic +
+                     "; missing: rank " + verdict.substr(kMissing.size()) + "; look at their logs or raise --timeout");
   }
   throw_difference(agreement, topic, text, problem);
 }

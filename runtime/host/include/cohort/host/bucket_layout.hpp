@@ -38,9 +38,9 @@ struct BucketPlan {
   std::vector<Part> parts;
 };
 
-/// Parameters in the order in which their gradients are expected (usually reverse registration order). A bucket holds one
-/// dtype and phase and closes when its size is reached or passed; buckets come in the order in which they close, those
-/// that never close last.
+/// Parameters in the order in which their gradients are expected (usually reverse registration order). A bucket holds
+/// one dtype and phase and closes when its size is reached or passed; buckets come in the order in which they close,
+/// those that never close last.
 std::vector<BucketPlan> layout_buckets(std::span<const LayoutParameter> order, const LayoutLimits& limits);
 
 }  // namespace cohort::host

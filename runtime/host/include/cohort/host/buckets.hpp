@@ -1,7 +1,7 @@
 // Flat buffers with the layout of the buckets: GRAD, WEIGHT and STATE(name).
 //
-// Owns their memory, which comes from the collective where it has some. Views live until the next configure. configure is
-// collective and [main]; views may be asked for from any thread.
+// Owns their memory, which comes from the collective where it has some. Views live until the next configure. configure
+// is collective and [main]; views may be asked for from any thread.
 #pragma once
 
 #include <cstdint>

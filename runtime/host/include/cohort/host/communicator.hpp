@@ -1,7 +1,7 @@
 // Collectives and communicators as the host holds them: completed tables, owned comms, counted bytes.
 //
-// A Collective belongs to one rank; the communicators of a run belong to a CommunicatorSet. Operations on one communicator
-// are made by one thread at a time (its lane); opening, splitting and closing happen on the main thread.
+// A Collective belongs to one rank; the communicators of a run belong to a CommunicatorSet. Operations on one
+// communicator are made by one thread at a time (its lane); opening, splitting and closing happen on the main thread.
 #pragma once
 
 #include <atomic>
@@ -39,7 +39,7 @@ class Collective {
 /// Payload bytes by the algorithm's definition, per rank: what `bytes_sent_per_step` reports.
 class Traffic {
  public:
-  void count_all_reduce(uint64_t nbytes, int size);   ///< 2 (n-1)/n x nbytes
+  void count_all_reduce(uint64_t nbytes, int size);     ///< 2 (n-1)/n x nbytes
   void count_one_way(uint64_t whole_nbytes, int size);  ///< (n-1)/n x nbytes: broadcast, all_gather
   void count_sent(uint64_t nbytes) { sent_ += nbytes; }
   uint64_t sent() const { return sent_; }

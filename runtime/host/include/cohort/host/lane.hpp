@@ -1,7 +1,7 @@
 // A lane: a thread that runs communication in the order it was submitted, while the step thread computes.
 //
-// Submitting, waiting and run() may be called from any thread but the lane's own. A work that throws ends the lane: later
-// works are dropped and every wait throws what it threw.
+// Submitting, waiting and run() may be called from any thread but the lane's own. A work that throws ends the lane:
+// later works are dropped and every wait throws what it threw.
 #pragma once
 
 #include <chrono>
@@ -21,8 +21,8 @@ class Lane {
   using Work = std::function<void()>;
   using Ticket = uint64_t;
 
-  /// `stall_timeout`: the longest that one work may take before a wait gives up. Works have deadlines of their own, so it only
-  /// has to be longer than those.
+  /// `stall_timeout`: the longest that one work may take before a wait gives up. Works have deadlines of their own, so
+  /// it only has to be longer than those.
   Lane(std::string name, std::chrono::nanoseconds stall_timeout);
   /// Drops what has not begun and joins; abort the communicators first, or it takes up to their deadline.
   ~Lane();

@@ -1,7 +1,7 @@
 // The model and its optimizers as the host sees them, without LibTorch.
 //
-// Implemented over tensors in the runtime's core and over plain arrays in the toy host. Called on the step thread, or on the
-// main thread while the model is configured.
+// Implemented over tensors in the runtime's core and over plain arrays in the toy host. Called on the step thread, or
+// on the main thread while the model is configured.
 #pragma once
 
 #include <cstddef>

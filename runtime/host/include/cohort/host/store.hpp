@@ -1,7 +1,7 @@
 // The key-value store that the ranks of a job meet in, as the host uses it.
 //
-// Store is implemented by LibTorch's TCP store in the runtime and by memory in tests; a plugin may hand over one of its own as
-// a cohort_store. Every function may be called from any thread.
+// Store is implemented by LibTorch's TCP store in the runtime and by memory in tests; a plugin may hand over one of its
+// own as a cohort_store. Every function may be called from any thread.
 #pragma once
 
 #include <chrono>
@@ -39,8 +39,8 @@ class AbiStore {
   cohort_store abi_;
 };
 
-/// Shows a cohort_store as a Store in which every key begins with `prefix`. Borrows it. Throws PeerFailed where the store
-/// fails. `count` is of the whole store.
+/// Shows a cohort_store as a Store in which every key begins with `prefix`. Borrows it. Throws PeerFailed where the
+/// store fails. `count` is of the whole store.
 class PrefixedStore final : public Store {
  public:
   PrefixedStore(cohort_store* store, std::string prefix);
@@ -62,11 +62,13 @@ struct Agreement {
   int rank;
   int world_size;
   std::chrono::nanoseconds timeout;
-  std::string who;  ///< this rank in messages: "rank 1 (pid 4711 on host)"
+  std::string who;        ///< this rank in messages: "rank 1 (pid 4711 on host)"
+  uint64_t sequence = 0;  ///< the same on every rank, different for every agreement of a run
 };
 
-/// Every rank gives a text; returns where all are equal. Else throws the same UserError on every rank: `problem`, then a table
-/// of the lines that differ, by rank. Throws PeerFailed that names the missing ranks at the deadline. Collective.
+/// Every rank gives a text; returns where all are equal. Else throws the same UserError on every rank: `problem`, then
+/// a table of the lines that differ, by rank. Throws PeerFailed that names the missing ranks at the deadline.
+/// Collective.
 void agree(const Agreement& agreement, const std::string& topic, std::string_view text, std::string_view problem);
 
 }  // namespace cohort::host

@@ -1,0 +1,92 @@
+// One rank of a run, connected, without LibTorch: layers of the strategy, communicators, lane, buckets and step.
+//
+// The runtime's core puts tensors on top of it; the toy host runs several of them as threads of one process.
+// Constructor and destructor are local; connect, configure, the control collectives and shutdown are collective. [main]
+// thread.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <cohort/api/collective.h>
+#include <cohort/api/strategy.h>
+#include <cohort/host/environment.hpp>
+#include <cohort/host/log.hpp>
+#include <cohort/host/model_port.hpp>
+#include <cohort/host/plugin_host.hpp>
+#include <cohort/host/selection.hpp>
+#include <cohort/host/step_engine.hpp>
+#include <cohort/host/store.hpp>
+
+namespace cohort::host {
+
+struct RankState;
+
+struct RankSetup {
+  PluginHost& plugins;
+  const Selection& selection;
+  Topology topology;
+  Log& log;
+  std::chrono::nanoseconds timeout{std::chrono::seconds(300)};         ///< of every wait
+  std::chrono::nanoseconds connect_timeout{std::chrono::seconds(60)};  ///< until all ranks are there
+  std::optional<uint64_t> bucket_size;                                 ///< bytes; wins over the strategy's
+  /// Opens the host's store for these arguments; called once, in base's init_dist_connection.
+  std::function<std::unique_ptr<Store>(const cohort_dist_args&)> open_store;
+};
+
+class RankRuntime {
+ public:
+  /// Opens the plugins of the selection and creates the layers. Throws what opening and creating throw.
+  explicit RankRuntime(RankSetup setup);
+  ~RankRuntime();
+  RankRuntime(const RankRuntime&) = delete;
+  RankRuntime& operator=(const RankRuntime&) = delete;
+
+  /// Meets the other ranks and makes the communicators.
+  void connect();
+  /// The strategy prepares for this model; returns the engine of its steps, which lives until the next configure or
+  /// release.
+  StepEngine& configure(ModelPort& model);
+  /// Lets go of a model: its buckets are freed. Local.
+  void release_model();
+  /// For the strategy: training pauses for `reason` (COHORT_PAUSE_...), with rank 0's buffers given to all; and goes
+  /// on.
+  void pause(int32_t reason);
+  void resume();
+  void shutdown();
+
+  // Control collectives: outside the steps, on a communicator of their own. With one rank they return at once.
+  void barrier();
+  void all_reduce(std::span<double> values, int32_t reduce);
+  void broadcast(std::span<std::byte> data, int root);
+  std::vector<std::string> all_gather(std::string_view text);
+  /// See store.hpp: every rank gives the same text or all throw the same UserError.
+  void agree(const std::string& topic, std::string_view text, std::string_view problem);
+
+  /// A collective of the user's own tensors, on communicators that strategies do not use.
+  void user_all_reduce(const cohort_op_args& args);
+  void user_all_gather(const cohort_op_args& args);
+
+  uint64_t bytes_sent() const;
+  std::string collective_name() const;  ///< "" before connect and with one rank
+  std::vector<std::string> layer_names() const;
+  const Topology& topology() const;
+  Log& log() const;
+
+ private:
+  std::unique_ptr<RankState> state_;
+};
+
+/// What the strategy plans for a job; nothing is connected.
+cohort_plan plan_of(PluginHost& plugins, const StrategySpec& strategy, std::span<const Spec> layers,
+                    const cohort_job& job, Log& log);
+
+}  // namespace cohort::host

@@ -1,0 +1,175 @@
+// The bottom layer of every strategy: what a slot does that no plugin fills.
+//
+// It behaves like data-parallel training: one process per device, rank 0's weights for all, gradients averaged bucket
+// by bucket. With one rank it communicates nothing. Its data is the RankState.
+#include <algorithm>
+#include <sstream>
+
+#include <cohort/host/error.hpp>
+
+#include "guarded.hpp"
+#include "rank_state.hpp"
+
+namespace cohort::host {
+namespace {
+
+constexpr uint64_t kBucketBytes = 25ull << 20;
+constexpr uint64_t kFirstBucketBytes = 1ull << 20;  // small: communication begins early in backward
+
+RankState& state_of(cohort_strategy* s) {
+  return *static_cast<RankState*>(s->data);
+}
+
+cohort_status plan(cohort_strategy*, const cohort_job* job, cohort_plan* plan) noexcept {
+  plan->processes_per_node = job->num_devices;
+  plan->replicas_per_process = 1;
+  const bool alone = job->external_world_size > 0 || job->num_devices * job->num_nodes == 1;
+  plan->launch = alone ? COHORT_LAUNCH_NONE : COHORT_LAUNCH_EXEC;
+  plan->collectives = "";
+  return COHORT_OK;
+}
+
+// Plugins run in every rank and have to be the same ones, or their messages would not fit together.
+std::string plugins_text(const RankState& state) {
+  const Selection& selection = state.setup.selection;
+  std::ostringstream text;
+  text << "strategy " << to_string(selection.strategy) << '\n';
+  for (const Spec& layer : selection.layers) text << "layer " << to_string(layer) << '\n';
+  text << "collective " << to_string(selection.collective) << '\n';
+  for (const LoadedPlugin& plugin : state.setup.plugins.loaded()) {
+    text << "plugin " << plugin.file.filename().string() << ' ' << plugin.descriptor->version << " (contents "
+         << plugin.content_hash << ")\n";
+  }
+  return text.str();
+}
+
+cohort_status init_dist_connection(cohort_strategy* s, cohort_dist_args* args) noexcept {
+  return guarded(s->host, [&] {
+    RankState& state = state_of(s);
+    if (args->world_size == 1) return COHORT_OK;
+    state.use_store(*args);
+    state.agree_on("plugins", plugins_text(state),
+                   "ranks run with different plugins; install the same files and give the same flags on every node");
+    state.bind_world(state.open(nullptr, *args));
+    return COHORT_OK;
+  });
+}
+
+std::string describe(const cohort_tensor& tensor, const char* kind) {
+  std::ostringstream text;
+  text << kind << ' ' << tensor.name << ' ' << dtype_name(tensor.dtype) << " [";
+  for (int32_t i = 0; i < tensor.ndim; ++i) text << (i ? ", " : "") << tensor.shape[i];
+  text << ']' << (tensor.flags & COHORT_TENSOR_REQUIRES_GRAD ? "" : " (no gradient)") << '\n';
+  return text.str();
+}
+
+void agree_on_model(RankState& state) {
+  std::string text;
+  for (const cohort_tensor& parameter : state.model->parameters()) text += describe(parameter, "parameter");
+  for (const cohort_tensor& buffer : state.model->buffers()) text += describe(buffer, "buffer");
+  state.agree_on("model", text,
+                 "ranks have different models; build the same module with the same options on every rank");
+}
+
+void broadcast(RankState& state, std::span<const cohort_tensor> tensors) {
+  for (const cohort_tensor& tensor : tensors) {
+    if (tensor.nbytes == 0) continue;
+    if (!(tensor.flags & COHORT_TENSOR_CONTIGUOUS)) {
+      throw UserError("'" + std::string(tensor.name) +
+                      "' has gaps in memory (a strided view); make it contiguous() before training on several ranks");
+    }
+    cohort_op_args args{};
+    args.struct_size = sizeof args;
+    args.dtype = COHORT_UINT8;
+    args.root = 0;
+    args.output = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+    args.input = args.output;
+    args.count = tensor.nbytes;
+    args.stream = {nullptr, tensor.device_type, tensor.device_index};
+    const cohort_status status = run_broadcast(state.lane_comms.world, args, nullptr);
+    if (status != COHORT_OK) state.host.check(status, "broadcast of '" + std::string(tensor.name) + "'");
+  }
+}
+
+cohort_status configure_model(cohort_strategy* s) noexcept {
+  return guarded(s->host, [&] {
+    RankState& state = state_of(s);
+    if (!state.is_distributed()) return COHORT_OK;
+    agree_on_model(state);
+    state.lane->run([&] {
+      broadcast(state, state.model->parameters());
+      broadcast(state, state.model->buffers());
+    });
+    const auto* buckets = static_cast<const cohort_buckets_1*>(s->host->get_interface(s->host, COHORT_BUCKETS_ID));
+    const cohort_status wanted = buckets->want(s->host, COHORT_BUCKET_GRAD, nullptr);
+    if (wanted != COHORT_OK) return wanted;
+    const cohort_bucket_layout layout{sizeof layout, 0, kBucketBytes, kFirstBucketBytes, 1};
+    return buckets->configure(s->host, &layout);
+  });
+}
+
+cohort_status reduce_bucket(cohort_strategy* s, const cohort_bucket* bucket) noexcept {
+  return guarded(s->host, [&] {
+    RankState& state = state_of(s);
+    cohort_op_args args{};
+    args.struct_size = sizeof args;
+    args.dtype = bucket->dtype;
+    args.reduce = COHORT_REDUCE_MEAN;
+    args.output = state.buckets->data(bucket->index, COHORT_BUCKET_GRAD);
+    args.input = args.output;
+    args.count = bucket->numel;
+    args.stream = bucket->stream;
+    return run_all_reduce(state.lane_comms.world, args, &state.traffic);
+  });
+}
+
+cohort_status optimizer_step(cohort_strategy* s, const cohort_step* step) noexcept {
+  return guarded(s->host, [&] {
+    state_of(s).model->optimizer_step(step->phase);
+    return COHORT_OK;
+  });
+}
+
+cohort_status create(cohort_strategy*, const char*, const cohort_key_value*, uint64_t) noexcept {
+  return COHORT_OK;
+}
+void destroy(cohort_strategy*) noexcept {}
+cohort_status nothing_for_step(cohort_strategy*, const cohort_step*) noexcept {
+  return COHORT_OK;
+}
+cohort_status nothing_for_pause(cohort_strategy*, int32_t) noexcept {
+  return COHORT_OK;
+}
+cohort_status nothing(cohort_strategy*) noexcept {
+  return COHORT_OK;
+}
+const void* no_extension(cohort_strategy*, const char*) noexcept {
+  return nullptr;
+}
+
+constexpr cohort_strategy_vt kBase{
+    .struct_size = sizeof(cohort_strategy_vt),
+    .reserved0 = 0,
+    .create = create,
+    .destroy = destroy,
+    .plan = plan,
+    .init_dist_connection = init_dist_connection,
+    .configure_model = configure_model,
+    .begin_step = nothing_for_step,
+    .reduce_bucket = reduce_bucket,
+    .end_backward = nothing_for_step,
+    .optimizer_step = optimizer_step,
+    .end_step = nothing_for_step,
+    .pause = nothing_for_pause,
+    .resume = nothing,
+    .shutdown = nothing,
+    .get_extension = no_extension,
+};
+
+}  // namespace
+
+const cohort_strategy_vt& base_strategy() {
+  return kBase;
+}
+
+}  // namespace cohort::host

@@ -1,0 +1,189 @@
+#include <cohort/host/rank_runtime.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+#include <cohort/host/error.hpp>
+
+#include "rank_state.hpp"
+
+namespace cohort::host {
+namespace {
+
+cohort_op_args op_args(int32_t dtype, void* data, uint64_t count) {
+  cohort_op_args args{};
+  args.struct_size = sizeof args;
+  args.dtype = dtype;
+  args.input = args.output = data;
+  args.count = count;
+  args.stream.device_type = COHORT_DEVICE_CPU;
+  return args;
+}
+
+void broadcast_bytes(RankState& state, void* data, uint64_t nbytes, int root) {
+  cohort_op_args args = op_args(COHORT_UINT8, data, nbytes);
+  args.root = root;
+  state.host.check(run_broadcast(state.control, args, nullptr), "broadcast");
+}
+
+}  // namespace
+
+RankRuntime::RankRuntime(RankSetup setup) : state_(std::make_unique<RankState>(std::move(setup))) {}
+RankRuntime::~RankRuntime() = default;
+
+void RankRuntime::connect() {
+  const Topology& topology = state_->setup.topology;
+  cohort_dist_args args{};
+  args.struct_size = sizeof args;
+  args.rank = topology.rank;
+  args.world_size = topology.world_size;
+  args.local_rank = topology.local_rank;
+  args.local_world_size = topology.local_world_size;
+  args.node_rank = topology.node_rank;
+  args.num_nodes = topology.num_nodes;
+  args.master_port = topology.master_port;
+  args.master_addr = topology.master_addr.c_str();
+  args.timeout_ns = state_->setup.timeout.count();
+  cohort_strategy* const strategy = state_->strategy();
+  state_->host.check(strategy->vt->init_dist_connection(strategy, &args), "init_dist_connection");
+  if (state_->is_distributed() && !state_->root) {
+    throw UserError(
+        "the strategy's init_dist_connection bound no communicator; it has to call the inherited one or comm/1.bind");
+  }
+}
+
+StepEngine& RankRuntime::configure(ModelPort& model) {
+  RankState& state = *state_;
+  release_model();
+  state.model = &model;
+  cohort_strategy* const strategy = state.strategy();
+  state.host.check(strategy->vt->configure_model(strategy), "configure_model");
+  const size_t parameters = model.parameters().size();
+  model.place_gradients(state.buckets->places(COHORT_BUCKET_GRAD, parameters));
+  if (state.buckets->wanted(COHORT_BUCKET_WEIGHT)) {
+    model.move_weights(state.buckets->places(COHORT_BUCKET_WEIGHT, parameters));
+  }
+  state.traffic.reset();
+  state.engine = std::make_unique<StepEngine>(
+      StepEngine::Parts{state.host, strategy, *state.buckets, model, state.lane.get(), state.lane_comms.world});
+  return *state.engine;
+}
+
+void RankRuntime::release_model() {
+  RankState& state = *state_;
+  state.engine.reset();
+  if (state.model) {
+    const std::vector<void*> nowhere(state.model->parameters().size(), nullptr);
+    state.model->place_gradients(nowhere);
+    if (state.buckets->wanted(COHORT_BUCKET_WEIGHT)) state.model->move_weights(nowhere);
+  }
+  state.model = nullptr;
+  state.buckets->reset();
+}
+
+void RankRuntime::pause(int32_t reason) {
+  RankState& state = *state_;
+  cohort_strategy* const strategy = state.strategy();
+  state.host.check(strategy->vt->pause(strategy, reason), "pause");
+  if (!state.is_distributed() || !state.model) return;
+  for (const cohort_tensor& buffer : state.model->buffers()) {
+    if (buffer.nbytes == 0) continue;
+    broadcast_bytes(state, static_cast<std::byte*>(buffer.data) + buffer.byte_offset, buffer.nbytes, 0);
+  }
+}
+
+void RankRuntime::resume() {
+  cohort_strategy* const strategy = state_->strategy();
+  state_->host.check(strategy->vt->resume(strategy), "resume");
+}
+
+void RankRuntime::shutdown() {
+  RankState& state = *state_;
+  cohort_strategy* const strategy = state.strategy();
+  state.host.check(strategy->vt->shutdown(strategy), "shutdown");
+  if (state.lane) state.lane->drain();
+  barrier();
+  state.finished = true;
+}
+
+void RankRuntime::barrier() {
+  if (state_->control) state_->host.check(run_barrier(state_->control), "barrier");
+}
+
+void RankRuntime::all_reduce(std::span<double> values, int32_t reduce) {
+  if (!state_->control || values.empty()) return;
+  cohort_op_args args = op_args(COHORT_FLOAT64, values.data(), values.size());
+  args.reduce = reduce;
+  state_->host.check(run_all_reduce(state_->control, args, nullptr), "reducing metrics");
+}
+
+void RankRuntime::broadcast(std::span<std::byte> data, int root) {
+  if (state_->control && !data.empty()) broadcast_bytes(*state_, data.data(), data.size(), root);
+}
+
+std::vector<std::string> RankRuntime::all_gather(std::string_view text) {
+  if (!state_->control) return {std::string(text)};
+  const auto world = static_cast<size_t>(state_->world_size());
+  double longest = static_cast<double>(text.size());
+  all_reduce({&longest, 1}, COHORT_REDUCE_MAX);
+  // Every rank sends the same number of bytes: its length, then the text, padded.
+  const size_t slot = sizeof(uint64_t) + static_cast<size_t>(longest);
+  std::vector<char> own(slot, '\0'), all(slot * world);
+  const uint64_t length = text.size();
+  std::memcpy(own.data(), &length, sizeof length);
+  std::copy(text.begin(), text.end(), own.begin() + sizeof length);
+  cohort_op_args args = op_args(COHORT_UINT8, all.data(), slot);
+  args.input = own.data();
+  state_->host.check(run_all_gather(state_->control, args, nullptr), "gathering texts");
+  std::vector<std::string> texts;
+  for (size_t rank = 0; rank < world; ++rank) {
+    uint64_t size = 0;
+    std::memcpy(&size, all.data() + rank * slot, sizeof size);
+    texts.emplace_back(all.data() + rank * slot + sizeof size, size);
+  }
+  return texts;
+}
+
+void RankRuntime::agree(const std::string& topic, std::string_view text, std::string_view problem) {
+  if (state_->is_distributed()) state_->agree_on(topic, text, problem);
+}
+
+void RankRuntime::user_all_reduce(const cohort_op_args& args) {
+  if (!state_->user) state_->user = state_->comms.split(state_->root, 0, state_->rank());
+  state_->host.check(run_all_reduce(state_->user, args, nullptr), "all_reduce");
+}
+
+void RankRuntime::user_all_gather(const cohort_op_args& args) {
+  if (!state_->user) state_->user = state_->comms.split(state_->root, 0, state_->rank());
+  state_->host.check(run_all_gather(state_->user, args, nullptr), "all_gather");
+}
+
+uint64_t RankRuntime::bytes_sent() const {
+  return state_->traffic.sent();
+}
+
+std::string RankRuntime::collective_name() const {
+  return state_->collectives.empty() ? "" : state_->collectives.front()->name();
+}
+
+std::vector<std::string> RankRuntime::layer_names() const {
+  return state_->layers->names();
+}
+const Topology& RankRuntime::topology() const {
+  return state_->setup.topology;
+}
+Log& RankRuntime::log() const {
+  return state_->setup.log;
+}
+
+cohort_plan plan_of(PluginHost& plugins, const StrategySpec& strategy, std::span<const Spec> free_layers,
+                    const cohort_job& job, Log& log) {
+  HostObject host(log);
+  StrategyLayers layers(resolve_layers(plugins, strategy, free_layers), base_strategy(), nullptr, host.get());
+  cohort_plan plan{};
+  plan.struct_size = sizeof plan;
+  host.check(layers.top()->vt->plan(layers.top(), &job, &plan), "strategy '" + strategy.name + "', plan");
+  return plan;
+}
+
+}  // namespace cohort::host

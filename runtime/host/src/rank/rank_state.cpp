@@ -1,0 +1,138 @@
+#include "rank_state.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include <cohort/host/error.hpp>
+#include <cohort/host/spec.hpp>
+
+namespace cohort::host {
+namespace {
+
+constexpr std::chrono::seconds kLaneSlack{30};  // works end by their own deadline; this only guards the guard
+
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "unknown host";
+}
+
+BucketMemory ordinary_memory(uint64_t nbytes) {
+  constexpr uint64_t kAlignment = 64;
+  const uint64_t rounded = std::max(kAlignment, (nbytes + kAlignment - 1) / kAlignment * kAlignment);
+  void* const memory = std::aligned_alloc(kAlignment, rounded);
+  if (!memory) throw std::bad_alloc();
+  std::memset(memory, 0, rounded);
+  return {memory, [](void* pointer) { std::free(pointer); }};
+}
+
+}  // namespace
+
+RankState::RankState(RankSetup given) : setup(std::move(given)), host(setup.log, find_service, this) {
+  const Selection& selection = setup.selection;
+  accelerator = std::make_unique<Accelerator>(setup.plugins.open(Kind::kAccelerator, selection.accelerator), host);
+  // Opened here so that a wrong name or option is known before anything connects; created when it is connected.
+  if (!selection.collective.name.empty()) {
+    const cohort_component& component = setup.plugins.open(Kind::kCollective, selection.collective.name);
+    check_options({component.options, component.num_options}, selection.collective.options,
+                  "collective '" + selection.collective.name + "'");
+  }
+  buckets = std::make_unique<Buckets>([this](uint64_t nbytes) { return allocate(nbytes); });
+  layers = std::make_unique<StrategyLayers>(resolve_layers(setup.plugins, selection.strategy, selection.layers),
+                                            base_strategy(), this, host.get());
+}
+
+RankState::~RankState() {
+  engine.reset();
+  if (!finished) comms.abort();  // so that the lane does not wait for ranks that are gone
+  lane.reset();
+  buckets.reset();
+  layers.reset();
+}
+
+std::string RankState::who() const {
+  return "rank " + std::to_string(rank()) + " (pid " + std::to_string(getpid()) + " on " + host_name() + ")";
+}
+
+void RankState::agree_on(const std::string& topic, std::string_view text, std::string_view problem) {
+  const Agreement agreement{
+      private_stores.front()->prefixed, rank(), world_size(), setup.connect_timeout, who(), agreements++};
+  agree(agreement, topic, text, problem);
+}
+
+void RankState::use_store(cohort_dist_args& args) {
+  if (!args.store) {
+    own_store = setup.open_store(args);
+    own_abi_store = std::make_unique<AbiStore>(*own_store);
+    args.store = own_abi_store->get();
+  }
+  store = args.store;
+  private_stores.push_back(std::make_unique<PrivateStore>(store, "cohort/" + setup.topology.run_id + "/host/"));
+}
+
+Collective& RankState::collective(const char* text) {
+  const Spec& chosen = setup.selection.collective;
+  const Spec spec = text ? parse_spec(text, "comm/1.open") : chosen;
+  const cohort_component& component = setup.plugins.open(Kind::kCollective, spec.name);
+  const CheckedOptions options =
+      check_options({component.options, component.num_options}, spec.options, "collective '" + spec.name + "'");
+  return *collectives.emplace_back(std::make_unique<Collective>(component, options, host));
+}
+
+cohort_comm* RankState::open(const char* spec, const cohort_dist_args& args) {
+  if (!store)
+    throw UserError("comm/1.open needs a store: call the inherited init_dist_connection, or give args->store");
+  const std::string prefix = "cohort/" + setup.topology.run_id + "/comm" + std::to_string(private_stores.size()) + "/";
+  PrivateStore& own = *private_stores.emplace_back(std::make_unique<PrivateStore>(store, prefix));
+  cohort_connect_args connect{};
+  connect.struct_size = sizeof connect;
+  connect.rank = args.rank;
+  connect.size = args.world_size;
+  connect.device_type = accelerator->device_type();
+  connect.timeout_ns = args.timeout_ns;
+  connect.store = own.abi.get();
+  return comms.connect(collective(spec), connect);
+}
+
+void RankState::bind_world(cohort_comm* comm) {
+  const Topology& topology = setup.topology;
+  root = comm;
+  control = comms.split(comm, 0, rank());
+  lane_comms.world = comms.split(comm, 0, rank());
+  // On one node "all ranks of this node" are all ranks: no second communicator is needed.
+  lane_comms.node = topology.num_nodes == 1 ? lane_comms.world : comms.split(comm, topology.node_rank, rank());
+  lane_comms.leaders = comms.split(comm, topology.local_rank == 0 ? 0 : -1, rank());
+  lane = std::make_unique<Lane>("default", setup.timeout + kLaneSlack);
+}
+
+BucketMemory RankState::allocate(uint64_t nbytes) {
+  if (!root) return ordinary_memory(nbytes);
+  cohort_collective* const owner = root->collective;
+  if (!owner->vt->alloc || !owner->vt->free) return ordinary_memory(nbytes);
+  void* memory = nullptr;
+  host.check(owner->vt->alloc(owner, root, nbytes, &memory), "allocating bucket memory");
+  return {memory, [owner, comm = root](void* pointer) { owner->vt->free(owner, comm, pointer); }};
+}
+
+Accelerator::Accelerator(const cohort_component& component, HostObject& host)
+    : accelerator_{&table_, nullptr, host.get()} {
+  const auto& given = *static_cast<const cohort_accelerator_vt*>(component.vtable);
+  std::memcpy(&table_, &given, std::min<size_t>(given.struct_size, sizeof table_));
+  if (!table_.create) return;
+  const CheckedOptions options = check_options({component.options, component.num_options}, {},
+                                               "accelerator '" + std::string(component.name) + "'");
+  host.check(table_.create(&accelerator_, options.data(), options.size()),
+             "accelerator '" + std::string(component.name) + "', create");
+}
+
+Accelerator::~Accelerator() {
+  if (table_.destroy) table_.destroy(&accelerator_);
+}
+
+const cohort_kernels_1* Accelerator::kernels() {
+  return table_.kernels ? table_.kernels(&accelerator_) : nullptr;
+}
+
+}  // namespace cohort::host

@@ -1,0 +1,100 @@
+// Everything that one rank holds, in the order in which it is made; shared by the services and the base strategy.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <cohort/api/accelerator.h>
+#include <cohort/host/buckets.hpp>
+#include <cohort/host/communicator.hpp>
+#include <cohort/host/host_object.hpp>
+#include <cohort/host/lane.hpp>
+#include <cohort/host/rank_runtime.hpp>
+#include <cohort/host/strategy_layers.hpp>
+
+namespace cohort::host {
+
+/// The accelerator of a rank, for its kernels.
+class Accelerator {
+ public:
+  Accelerator(const cohort_component& component, HostObject& host);
+  ~Accelerator();
+  Accelerator(const Accelerator&) = delete;
+  Accelerator& operator=(const Accelerator&) = delete;
+  int32_t device_type() const { return table_.device_type; }
+  /// Null where it has none.
+  const cohort_kernels_1* kernels();
+
+ private:
+  cohort_accelerator_vt table_{};
+  cohort_accelerator accelerator_{};
+};
+
+/// A part of the store that belongs to one communicator, as the plugin sees it.
+struct PrivateStore {
+  PrivateStore(cohort_store* store, std::string prefix) : prefixed(store, std::move(prefix)), abi(prefixed) {}
+  PrefixedStore prefixed;
+  AbiStore abi;
+};
+
+/// The communicators that belong to one user of them.
+struct RoleComms {
+  cohort_comm* world = nullptr;
+  cohort_comm* node = nullptr;
+  cohort_comm* leaders = nullptr;
+};
+
+struct RankState {
+  explicit RankState(RankSetup given);
+  ~RankState();
+
+  RankSetup setup;
+  HostObject host;
+  Traffic traffic;
+  std::unique_ptr<Accelerator> accelerator;
+  std::unique_ptr<Store> own_store;  // the host's, where no plugin gave one
+  std::unique_ptr<AbiStore> own_abi_store;
+  cohort_store* store = nullptr;
+  std::vector<std::unique_ptr<PrivateStore>> private_stores;
+  std::vector<std::unique_ptr<Collective>> collectives;  // the first is the chosen one
+  CommunicatorSet comms;
+  cohort_comm* root = nullptr;     // bound as world
+  cohort_comm* control = nullptr;  // metrics, barriers, votes: nothing else touches it
+  cohort_comm* user = nullptr;     // made at its first use
+  RoleComms lane_comms;
+  std::unique_ptr<Lane> lane;
+  std::unique_ptr<Buckets> buckets;
+  ModelPort* model = nullptr;
+  std::unique_ptr<StepEngine> engine;
+  std::unique_ptr<StrategyLayers> layers;
+  uint64_t agreements = 0;  // the same on every rank: makes keys of the store unique
+  bool finished = false;    // shut down together: nothing can be waiting
+
+  int rank() const { return setup.topology.rank; }
+  int world_size() const { return setup.topology.world_size; }
+  bool is_distributed() const { return world_size() > 1; }
+  cohort_strategy* strategy() const { return layers->top(); }
+  std::string who() const;
+  /// agree() among the ranks; may be called again with the same topic.
+  void agree_on(const std::string& topic, std::string_view text, std::string_view problem);
+  /// Opens the host's store where `args` has none, and remembers which store is used.
+  void use_store(cohort_dist_args& args);
+  /// The collective of a spec, created; null spec: the chosen one.
+  Collective& collective(const char* spec);
+  cohort_comm* open(const char* spec, const cohort_dist_args& args);
+  void bind_world(cohort_comm* comm);
+  BucketMemory allocate(uint64_t nbytes);
+};
+
+/// Service tables of a rank by id; null for an unknown one.
+const void* find_service(std::string_view id);
+/// The rank behind a host object.
+inline RankState& rank_of(const cohort_host* host) {
+  return *static_cast<RankState*>(HostObject::of(host).services());
+}
+
+/// The slots of the bottom layer; its data is the RankState (null is enough for plan).
+const cohort_strategy_vt& base_strategy();
+
+}  // namespace cohort::host
