@@ -1,7 +1,7 @@
 // This rank of a running job: its place, its device, and small collectives for everything that is not a gradient.
 //
-// Made once per process, after launch; connects in its constructor. [main] thread. `shutdown` is explicit and collective; the
-// destructor never communicates, so a rank that fails can be torn down alone.
+// Made once per process, after launch; connects in its constructor. [main] thread. `shutdown` is explicit and
+// collective; the destructor never communicates, so a rank that fails can be torn down alone.
 #pragma once
 
 #include <cstddef>
@@ -37,8 +37,8 @@ class Runtime {
     host::Log& log;
   };
 
-  /// Sets threads and device, opens the store and connects all ranks; logs the lines that say so. Throws UserError where
-  /// ranks disagree about plugins, PeerFailed where a rank is missing at the deadline.
+  /// Sets threads and device, opens the store and connects all ranks; logs the lines that say so. Throws UserError
+  /// where ranks disagree about plugins, PeerFailed where a rank is missing at the deadline.
   explicit Runtime(Setup setup);
   ~Runtime();
   Runtime(const Runtime&) = delete;
@@ -56,8 +56,8 @@ class Runtime {
   const host::Topology& topology() const;
   host::Log& log() const;
   c10::Device device() const;
-  int threads() const;              ///< intra-op threads of this rank
-  std::string collective() const;   ///< as reported: "shm"; "" with one rank
+  int threads() const;                      ///< intra-op threads of this rank
+  std::string collective() const;           ///< as reported: "shm"; "" with one rank
   std::vector<std::string> layers() const;  ///< of the strategy, lowest first, "base" included
 
   // Collectives on the control communicator, in the order called, on every rank. With one rank they return at once.
@@ -66,6 +66,9 @@ class Runtime {
   void all_reduce_max(std::span<double> values);
   void broadcast(std::span<std::byte> data, int root);
   std::vector<std::string> all_gather(std::string_view text);  ///< by rank
+  /// Returns where every rank gives the same text; else all throw the same UserError: `problem` and a table of what
+  /// differs.
+  void agree(const std::string& topic, std::string_view text, std::string_view problem);
 
   /// Payload bytes that strategies have sent since the start, by the definition of `bytes_sent_per_step`.
   uint64_t bytes_sent() const;

@@ -1,4 +1,5 @@
-// One model and its optimizers trained by the chosen strategy, in a loop of the user's own. The Trainer is written on it.
+// One model and its optimizers trained by the chosen strategy, in a loop of the user's own. The Trainer is written on
+// it.
 //
 //   auto session = app.session(model, optimizers);
 //   for (auto& batch : batches) {
@@ -27,8 +28,8 @@ namespace cohort {
 
 class Session {
  public:
-  /// Checks that all ranks have the same model, gives every rank rank 0's weights, and lays out the buckets. Collective.
-  /// Throws UserError with a table where models differ.
+  /// Checks that all ranks have the same model, gives every rank rank 0's weights, and lays out the buckets.
+  /// Collective. Throws UserError with a table where models differ.
   Session(Runtime& runtime, torch::nn::Module& model, Optimizers optimizers);
   ~Session();
   Session(const Session&) = delete;

@@ -7,17 +7,13 @@
 #include <cstring>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/machine.hpp>
 #include <cohort/host/spec.hpp>
 
 namespace cohort::host {
 namespace {
 
 constexpr std::chrono::seconds kLaneSlack{30};  // works end by their own deadline; this only guards the guard
-
-std::string host_name() {
-  char name[256] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "unknown host";
-}
 
 BucketMemory ordinary_memory(uint64_t nbytes) {
   constexpr uint64_t kAlignment = 64;
