@@ -1,0 +1,63 @@
+// The cohort_host that components are given: finds service tables by id and keeps the messages that plugins leave.
+//
+// The object must outlive every component it was given to, and does not move. Any thread may call anything: messages
+// are kept per thread, so that a lane's failure never shows up in the step's.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include <cohort/api/host.h>
+#include <cohort/host/log.hpp>
+
+namespace cohort::host {
+
+class HostObject {
+ public:
+  /// The table with this id, or null. Called from any thread.
+  using Lookup = std::function<const void*(std::string_view id)>;
+
+  /// log/1 is always there and writes to `log`; every other table is asked of `lookup` (empty: there is none).
+  /// Functions of those tables reach what they work on through of(host).services().
+  explicit HostObject(Log& log, Lookup lookup = {}, void* services = nullptr);
+  HostObject(const HostObject&) = delete;
+  HostObject& operator=(const HostObject&) = delete;
+
+  const cohort_host* get() const { return &host_; }
+  /// The object behind a cohort_host that came from get().
+  static HostObject& of(const cohort_host* host) { return *static_cast<HostObject*>(host->ctx); }
+
+  Log& log() const { return log_; }
+  void* services() const { return services_; }
+
+  /// Keeps `message` for the call that this thread is in; what `host->fail` does.
+  void leave_message(cohort_status status, std::string_view message);
+  /// The message that this thread left for `status`, or the name of the status where it left none; then forgets it. A
+  /// message left for another status belongs to a failure that the plugin got over, and is dropped.
+  std::string take_message(cohort_status status);
+  /// Returns where `status` is COHORT_OK; else throws what throw_status throws, with "`what`: `message`".
+  void check(cohort_status status, std::string_view what);
+
+ private:
+  struct Failure {
+    cohort_status status;
+    std::string message;
+  };
+
+  Log& log_;
+  Lookup lookup_;
+  void* services_;
+  cohort_host host_;
+  std::mutex mutex_;
+  std::map<std::thread::id, Failure> failures_;
+
+  const void* find_table(std::string_view id) const;
+  static const void* get_interface(const cohort_host* host, const char* id) noexcept;
+  static cohort_status fail(const cohort_host* host, cohort_status status, const char* message) noexcept;
+};
+
+}  // namespace cohort::host

@@ -1,0 +1,76 @@
+#include <cohort/host/host_object.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include <cohort/api/host/log.h>
+#include <cohort/host/error.hpp>
+
+namespace cohort::host {
+namespace {
+
+LogLevel to_log_level(int32_t level) {
+  return static_cast<LogLevel>(std::clamp(level, COHORT_LOG_DEBUG, COHORT_LOG_ERROR));
+}
+
+// Nothing may be thrown across the ABI; a line that cannot be written is lost.
+void write_line(const cohort_host* host, int32_t level, const char* message) noexcept {
+  try {
+    HostObject::of(host).log().write(to_log_level(level), message ? message : "");
+  } catch (...) {
+  }
+}
+
+uint32_t is_enabled(const cohort_host* host, int32_t level) noexcept {
+  return HostObject::of(host).log().enabled(to_log_level(level)) ? 1 : 0;
+}
+
+constexpr cohort_log_1 kLogTable{write_line, is_enabled};
+
+}  // namespace
+
+HostObject::HostObject(Log& log, Lookup lookup, void* services)
+    : log_(log), lookup_(std::move(lookup)), services_(services) {
+  host_ = {sizeof(cohort_host), COHORT_ABI_VERSION, this, "cohort", COHORT_VERSION, get_interface, fail};
+}
+
+void HostObject::leave_message(cohort_status status, std::string_view message) {
+  const std::lock_guard lock(mutex_);
+  failures_.insert_or_assign(std::this_thread::get_id(), Failure{status, std::string(message)});
+}
+
+std::string HostObject::take_message(cohort_status status) {
+  const std::lock_guard lock(mutex_);
+  auto node = failures_.extract(std::this_thread::get_id());
+  const bool fits = !node.empty() && node.mapped().status == status && !node.mapped().message.empty();
+  return fits ? std::move(node.mapped().message) : status_name(status);
+}
+
+void HostObject::check(cohort_status status, std::string_view what) {
+  if (status == COHORT_OK) return;
+  throw_status(status, std::string(what) + ": " + take_message(status));
+}
+
+const void* HostObject::find_table(std::string_view id) const {
+  if (id == COHORT_LOG_ID) return &kLogTable;
+  return lookup_ ? lookup_(id) : nullptr;
+}
+
+const void* HostObject::get_interface(const cohort_host* host, const char* id) noexcept {
+  try {
+    return id ? of(host).find_table(id) : nullptr;
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+cohort_status HostObject::fail(const cohort_host* host, cohort_status status, const char* message) noexcept {
+  try {
+    of(host).leave_message(status, message ? message : "");
+  } catch (...) {
+    // Without memory for the message the status alone has to do.
+  }
+  return status;
+}
+
+}  // namespace cohort::host
