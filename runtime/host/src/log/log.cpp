@@ -1,0 +1,115 @@
+#include <cohort/host/log.hpp>
+
+#include <array>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include <spdlog/logger.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <unistd.h>
+
+#include <cohort/host/error.hpp>
+
+#include "log/descriptor_sink.hpp"
+#include "log/line_formatter.hpp"
+
+namespace cohort::host {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, LogLevel>, 5> kLevels{{{"debug", LogLevel::kDebug},
+                                                                        {"info", LogLevel::kInfo},
+                                                                        {"warning", LogLevel::kWarning},
+                                                                        {"error", LogLevel::kError},
+                                                                        {"off", LogLevel::kOff}}};
+
+spdlog::level::level_enum spdlog_level(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+    case LogLevel::kOff:
+      break;
+  }
+  return spdlog::level::off;
+}
+
+std::unique_ptr<spdlog::logger> make_logger(spdlog::sink_ptr sink, const LineStyle& style, LogLevel level) {
+  sink->set_formatter(std::make_unique<LineFormatter>(style));
+  auto logger = std::make_unique<spdlog::logger>("cohort", std::move(sink));
+  logger->set_level(spdlog_level(level));
+  logger->flush_on(spdlog::level::warn);
+  return logger;
+}
+
+spdlog::sink_ptr open_rank_file(const std::filesystem::path& directory, int rank) {
+  std::error_code failure;
+  std::filesystem::create_directories(directory, failure);
+  if (failure) {
+    throw UserError("--log-dir: cannot create the folder '" + directory.string() + "' (" + failure.message() +
+                    "); give a folder that can be written.");
+  }
+  const auto file = directory / ("rank-" + std::to_string(rank) + ".log");
+  try {
+    return std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string());
+  } catch (const spdlog::spdlog_ex& error) {
+    throw UserError("--log-dir: cannot write '" + file.string() + "' (" + error.what() +
+                    "); give a folder that can be written.");
+  }
+}
+
+}  // namespace
+
+struct Log::Sinks {
+  int rank;
+  std::unique_ptr<spdlog::logger> terminal;
+  std::unique_ptr<spdlog::logger> file;  // null where no directory was asked for
+
+  void to_file(LogLevel level, std::string_view message) {
+    if (file) file->log(spdlog_level(level), spdlog::string_view_t(message.data(), message.size()));
+  }
+  void to_terminal(LogLevel level, std::string_view message) {
+    terminal->log(spdlog_level(level), spdlog::string_view_t(message.data(), message.size()));
+  }
+};
+
+Log::Log(const LogSettings& settings) : sinks_(std::make_unique<Sinks>()) {
+  sinks_->rank = settings.rank;
+  const LineStyle plain{settings.format, settings.rank, false, false};
+  const LineStyle terminal{settings.format, settings.rank, settings.rank != 0, ::isatty(STDERR_FILENO) == 1};
+  sinks_->terminal = make_logger(std::make_shared<DescriptorSink>(STDERR_FILENO), terminal, settings.level);
+  if (!settings.directory.empty()) {
+    sinks_->file = make_logger(open_rank_file(settings.directory, settings.rank), plain, settings.level);
+  }
+}
+
+Log::~Log() = default;
+
+bool Log::enabled(LogLevel level) const {
+  return sinks_->terminal->should_log(spdlog_level(level));
+}
+
+void Log::write(LogLevel level, std::string_view message) {
+  if (level == LogLevel::kOff) return;
+  sinks_->to_file(level, message);
+  if (sinks_->rank == 0 || level >= LogLevel::kWarning) sinks_->to_terminal(level, message);
+}
+
+void Log::every_rank(std::string_view message) {
+  sinks_->to_file(LogLevel::kInfo, message);
+  sinks_->to_terminal(LogLevel::kInfo, message);
+}
+
+LogLevel parse_log_level(std::string_view text) {
+  for (const auto& [name, level] : kLevels) {
+    if (name == text) return level;
+  }
+  throw UserError("log level '" + std::string(text) + "' is unknown; give debug, info, warning, error or off.");
+}
+
+}  // namespace cohort::host
