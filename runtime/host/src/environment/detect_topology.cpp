@@ -39,13 +39,13 @@ void check_against_mpi(const VariableReader& reader, const Topology& topology) {
   if (mpi_size && size && *size != *mpi_size && !nested) {
     throw UserError("environment: " + reader.shown("WORLD_SIZE") + " contradicts " +
                     reader.shown("OMPI_COMM_WORLD_SIZE") +
-                    "; start the ranks with one launcher, or unset one of them.");
+                    "; start the ranks with one launcher, or unset one of them");
   }
   const auto rank = reader.number("RANK", kIndex);
   const auto mpi_rank = reader.number("OMPI_COMM_WORLD_RANK", kIndex);
   if (!is_inner && rank && mpi_rank && *rank != *mpi_rank) {
     throw UserError("environment: " + reader.shown("RANK") + " contradicts " + reader.shown("OMPI_COMM_WORLD_RANK") +
-                    "; unset one of them.");
+                    "; unset one of them");
   }
 }
 

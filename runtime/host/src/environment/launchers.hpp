@@ -10,9 +10,9 @@
 
 namespace cohort::host {
 
-constexpr Range kIndex{0, std::numeric_limits<int>::max()};
-constexpr Range kCount{1, std::numeric_limits<int>::max()};
-constexpr Range kPort{1, 65535};
+constexpr NumberRange kIndex{0, std::numeric_limits<int>::max()};
+constexpr NumberRange kCount{1, std::numeric_limits<int>::max()};
+constexpr NumberRange kPort{1, 65535};
 
 void read_cohort(VariableReader& reader, Topology& topology);
 void read_torchrun(VariableReader& reader, Topology& topology);

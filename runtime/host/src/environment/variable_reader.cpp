@@ -12,7 +12,7 @@ std::optional<std::string> VariableReader::text(std::string_view variable) const
   return found->second;
 }
 
-std::optional<int> VariableReader::number(std::string_view variable, Range range) const {
+std::optional<int> VariableReader::number(std::string_view variable, NumberRange range) const {
   const auto value = text(variable);
   if (!value) return std::nullopt;
   int result = 0;
@@ -20,12 +20,12 @@ std::optional<int> VariableReader::number(std::string_view variable, Range range
   const auto [stop, failure] = std::from_chars(value->data(), end, result);
   if (failure != std::errc{} || stop != end || result < range.lowest || result > range.highest) {
     throw UserError("environment: " + shown(variable) + " is not a whole number from " + std::to_string(range.lowest) +
-                    " to " + std::to_string(range.highest) + "; correct it, or unset it.");
+                    " to " + std::to_string(range.highest) + "; correct it, or unset it");
   }
   return result;
 }
 
-bool VariableReader::read(int& field, std::string_view name, std::string_view variable, Range range) {
+bool VariableReader::read(int& field, std::string_view name, std::string_view variable, NumberRange range) {
   const auto value = number(variable, range);
   if (!value) return false;
   field = *value;
@@ -41,13 +41,13 @@ bool VariableReader::read(std::string& field, std::string_view name, std::string
   return true;
 }
 
-void VariableReader::require(int& field, std::string_view name, std::string_view variable, Range range) {
+void VariableReader::require(int& field, std::string_view name, std::string_view variable, NumberRange range) {
   if (read(field, name, variable, range)) return;
   const auto marker = topology_.decided_by.find("launcher");
   throw UserError("environment: " + std::string(variable) + " is not set, although " +
                   (marker == topology_.decided_by.end() ? std::string("a launcher") : marker->second) +
                   " says that this process is a rank started by " + std::string(to_string(topology_.launcher)) +
-                  "; set it, or unset the other.");
+                  "; set it, or unset the other");
 }
 
 void VariableReader::decide(std::string_view field, std::string_view variable) {

@@ -9,7 +9,7 @@
 
 namespace cohort::host {
 
-struct Range {
+struct NumberRange {
   int lowest;
   int highest;
 };
@@ -21,13 +21,13 @@ class VariableReader {
   /// The value, or nothing where the variable is unset or empty.
   std::optional<std::string> text(std::string_view variable) const;
   /// The value as a number; throws UserError where it is none or out of range.
-  std::optional<int> number(std::string_view variable, Range range) const;
+  std::optional<int> number(std::string_view variable, NumberRange range) const;
 
   /// Reads a field; false where the variable is unset.
-  bool read(int& field, std::string_view name, std::string_view variable, Range range);
+  bool read(int& field, std::string_view name, std::string_view variable, NumberRange range);
   bool read(std::string& field, std::string_view name, std::string_view variable);
   /// Reads a field that the launcher always sets; throws UserError where it did not.
-  void require(int& field, std::string_view name, std::string_view variable, Range range);
+  void require(int& field, std::string_view name, std::string_view variable, NumberRange range);
 
   /// Notes that the value of `field` follows from these variables.
   void decide(std::string_view field, std::string_view variable);

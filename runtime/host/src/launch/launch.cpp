@@ -28,17 +28,17 @@ bool is_one_of_several_machines(const LaunchJob& job) {
 }
 
 void check(const LaunchJob& job) {
-  if (job.command.empty()) throw UserError("launch: no program is given; name the one that the ranks execute.");
+  if (job.command.empty()) throw UserError("launch: no program is given; name the one that the ranks execute");
   if (job.processes_per_node < 1 || job.num_nodes < 1) {
     throw UserError("launch: " + std::to_string(job.processes_per_node) + " processes on " +
-                    std::to_string(job.num_nodes) + " nodes is no job; give at least one of each.");
+                    std::to_string(job.num_nodes) + " nodes is no job; give at least one of each");
   }
   if (job.node_rank >= job.num_nodes) {
     throw UserError("launch: node rank " + std::to_string(job.node_rank) + " does not exist with " +
-                    std::to_string(job.num_nodes) + " node(s), which count from 0; correct one of the two.");
+                    std::to_string(job.num_nodes) + " node(s), which count from 0; correct one of the two");
   }
   if (is_one_of_several_machines(job) && (job.master_addr.empty() || job.master_port == 0)) {
-    throw UserError("launch: the nodes of this job find each other by rank 0's address; give master address and port.");
+    throw UserError("launch: the nodes of this job find each other by rank 0's address; give master address and port");
   }
 }
 

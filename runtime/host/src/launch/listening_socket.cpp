@@ -29,7 +29,7 @@ Addresses resolve(const std::string& address, int port) {
       ::getaddrinfo(address.empty() ? nullptr : address.c_str(), std::to_string(port).c_str(), &hints, &found);
   if (failure != 0) {
     throw UserError("master address '" + address + "' cannot be resolved (" + ::gai_strerror(failure) +
-                    "); give a name or an address of this machine.");
+                    "); give a name or an address of this machine");
   }
   return {found, &::freeaddrinfo};
 }
@@ -75,10 +75,10 @@ ListeningSocket::ListeningSocket(const std::string& address, int port) {
     const std::string where = address.empty() ? "this machine" : address;
     if (reason == EADDRINUSE) {
       throw UserError("master port " + std::to_string(port) + " on " + where +
-                      " is in use by another program; give another one, or none for a free one.");
+                      " is in use by another program; give another one, or none for a free one");
     }
     throw UserError("cannot listen on master port " + std::to_string(port) + " of " + where + " (" +
-                    std::strerror(reason) + "); give an address of this machine and a port that you may use.");
+                    std::strerror(reason) + "); give an address of this machine and a port that you may use");
   }
   port_ = port_of(descriptor_);
 }

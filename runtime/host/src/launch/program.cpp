@@ -41,7 +41,7 @@ std::string find_in_path(const std::string& name, std::string_view path) {
 std::string find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) {
     if (const std::string why = objection(name); !why.empty()) {
-      throw UserError("program '" + name + "' cannot be executed (" + why + "); give the path of an executable file.");
+      throw UserError("program '" + name + "' cannot be executed (" + why + "); give the path of an executable file");
     }
     return name;
   }
@@ -52,7 +52,7 @@ std::string find_program(const std::string& name) {
   const bool is_here = !name.empty() && objection(name).empty();
   throw UserError("program '" + name + "' is in no folder of PATH; " +
                   (is_here ? "for the one in this folder write './" + name + "'."
-                           : std::string("give the path of an executable file.")));
+                           : std::string("give the path of an executable file")));
 }
 
 std::vector<std::string> own_command(int argc, const char* const* argv) {

@@ -82,7 +82,7 @@ RankProcess start_rank(const RankStart& start) {
   std::array<int, 2> report{};
   if (::pipe2(report.data(), O_CLOEXEC) != 0) {
     throw UserError("cannot start rank " + std::to_string(start.rank) + " (" + std::strerror(errno) +
-                    "); raise the limit of open files.");
+                    "); raise the limit of open files");
   }
   const pid_t pid = ::fork();
   if (pid == 0) become_rank(image, report[1]);
@@ -91,12 +91,12 @@ RankProcess start_rank(const RankStart& start) {
   if (pid < 0) {
     ::close(report[0]);
     throw UserError("cannot start rank " + std::to_string(start.rank) + " (" + std::strerror(fork_failure) +
-                    "); start fewer processes, or raise the limits of this user.");
+                    "); start fewer processes, or raise the limits of this user");
   }
   if (const int reason = read_report(report[0]); reason != 0) {
     ::waitpid(pid, nullptr, 0);
     throw UserError("cannot execute '" + start.program + "' (" + std::strerror(reason) +
-                    "); give a program for this machine.");
+                    "); give a program for this machine");
   }
   return {start.rank, pid, start.node, std::nullopt};
 }

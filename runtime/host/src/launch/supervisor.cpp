@@ -91,7 +91,7 @@ void Supervisor::escalate() {
   } else {
     for (RankProcess& rank : ranks_) {
       if (rank.end) continue;
-      log_.error(rank.shown() + " cannot be ended; it waits in the kernel, for example for a file system.");
+      log_.error(rank.shown() + " cannot be ended; it waits in the kernel, for example for a file system");
       rank.end = RankEnd{128 + SIGKILL, SIGKILL};
     }
   }

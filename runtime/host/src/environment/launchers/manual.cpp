@@ -27,7 +27,7 @@ void place_by_address(VariableReader& reader, Topology& topology) {
     const auto given = reader.number(variable, kIndex);
     if (given && *given != value) {
       throw UserError("environment: " + reader.shown(variable) + " with " + reader.shown("RANK") + " and " +
-                      reader.shown("WORLD_SIZE") + " does not say how many ranks a node has; set LOCAL_WORLD_SIZE.");
+                      reader.shown("WORLD_SIZE") + " does not say how many ranks a node has; set LOCAL_WORLD_SIZE");
     }
   }
   for (const char* field : {"local_world_size", "local_rank", "node_rank", "num_nodes"}) {
@@ -44,7 +44,7 @@ void read_manual(VariableReader& reader, Topology& topology) {
   read_address(reader, topology);
   if (topology.world_size > 1 && topology.master_port == 0) {
     throw UserError("environment: MASTER_PORT is not set, although " + reader.shown("WORLD_SIZE") +
-                    " asks for several ranks; set it to a free port of rank 0's machine.");
+                    " asks for several ranks; set it to a free port of rank 0's machine");
   }
   if (!reader.read(topology.local_world_size, "local_world_size", "LOCAL_WORLD_SIZE", kCount)) {
     place_by_address(reader, topology);

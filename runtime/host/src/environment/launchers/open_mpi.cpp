@@ -12,7 +12,7 @@ void derive_mpi_nodes(const VariableReader& reader, Topology& topology) {
   const std::string sizes = reader.shown("OMPI_COMM_WORLD_SIZE") + " and " + reader.shown("OMPI_COMM_WORLD_LOCAL_SIZE");
   if (topology.world_size % topology.local_world_size != 0) {
     throw UserError("environment: " + sizes + " leave a node with fewer ranks than another; start equally many on " +
-                    "each, for example with mpirun --map-by ppr:N:node.");
+                    "each, for example with mpirun --map-by ppr:N:node");
   }
   const int nodes = topology.world_size / topology.local_world_size;
   topology.num_nodes = nodes;
@@ -23,7 +23,7 @@ void derive_mpi_nodes(const VariableReader& reader, Topology& topology) {
   } else {
     throw UserError("environment: " + reader.shown("OMPI_COMM_WORLD_RANK") + " with " +
                     reader.shown("OMPI_COMM_WORLD_LOCAL_RANK") + " is placed neither node by node nor in turn; use " +
-                    "mpirun --map-by slot or --map-by node.");
+                    "mpirun --map-by slot or --map-by node");
   }
   topology.decided_by["num_nodes"] = sizes;
   topology.decided_by["node_rank"] =
