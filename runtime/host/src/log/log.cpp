@@ -52,14 +52,14 @@ spdlog::sink_ptr open_rank_file(const std::filesystem::path& directory, int rank
   std::filesystem::create_directories(directory, failure);
   if (failure) {
     throw UserError("--log-dir: cannot create the folder '" + directory.string() + "' (" + failure.message() +
-                    "); give a folder that can be written.");
+                    "); give a folder that can be written");
   }
   const auto file = directory / ("rank-" + std::to_string(rank) + ".log");
   try {
     return std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string());
   } catch (const spdlog::spdlog_ex& error) {
     throw UserError("--log-dir: cannot write '" + file.string() + "' (" + error.what() +
-                    "); give a folder that can be written.");
+                    "); give a folder that can be written");
   }
 }
 
@@ -109,7 +109,7 @@ LogLevel parse_log_level(std::string_view text) {
   for (const auto& [name, level] : kLevels) {
     if (name == text) return level;
   }
-  throw UserError("log level '" + std::string(text) + "' is unknown; give debug, info, warning, error or off.");
+  throw UserError("log level '" + std::string(text) + "' is unknown; give debug, info, warning, error or off");
 }
 
 }  // namespace cohort::host

@@ -13,8 +13,10 @@ namespace cohort::host {
 
 using Variables = std::map<std::string, std::string, std::less<>>;
 
-enum class Launcher { kNone, kCohort, kTorchrun, kOpenMpi };
-std::string_view to_string(Launcher launcher);  // "none", "cohort run", "torchrun", "mpirun"
+/// kManual: RANK and WORLD_SIZE were set by hand, or by something that sets nothing else.
+enum class Launcher { kNone, kCohort, kTorchrun, kOpenMpi, kManual };
+/// "none", "cohort run", "torchrun", "mpirun", "environment variables".
+std::string_view to_string(Launcher launcher);
 
 /// A rank's place in the job.
 struct Topology {
@@ -35,7 +37,8 @@ struct Topology {
 };
 
 /// Reads the launcher's variables. Throws UserError where they contradict each other or are malformed, naming both.
-/// launcher == kNone: a single process that nobody placed.
+/// An empty variable counts as unset. launcher == kNone: a single process that nobody placed; MASTER_ADDR, MASTER_PORT and
+/// NODE_RANK are still read, for the ranks that it may start.
 Topology detect_topology(const Variables& variables);
 
 /// The table that `cohort env` and --log-level=debug show: field, value, variable.

@@ -1,7 +1,9 @@
 // Starting the ranks of a run on this node and watching over them.
 //
-// The launching process never becomes a rank. It binds the rendezvous port and hands the listening socket to rank 0, starts
-// every rank with a parent-death signal, passes signals on, and when one rank fails ends the others and returns its code.
+// The launching process never becomes a rank. It binds the rendezvous port and hands the listening socket to rank 0,
+// starts every rank with a parent-death signal, passes signals on, and when one rank fails ends the others and returns
+// its code. Threads: the thread that calls `launch` must outlive the ranks, and be the only one that starts or awaits
+// processes.
 #pragma once
 
 #include <chrono>
@@ -14,18 +16,27 @@
 namespace cohort::host {
 
 struct LaunchJob {
-  std::vector<std::string> command;  ///< program and its arguments; executed as it is
+  std::vector<std::string> command;  ///< program (a path, or a name to be found in PATH) and its arguments
   int processes_per_node = 1;
-  int num_nodes = 1;                 ///< > 1 without node_rank: all nodes are simulated on this machine
-  int node_rank = -1;                ///< >= 0: start this node only
-  std::string master_addr;           ///< empty: loopback
-  int master_port = 0;               ///< 0: a free one, bound before the ranks start
+  int num_nodes = 1;        ///< > 1 without node_rank: all nodes are simulated on this machine
+  int node_rank = -1;       ///< >= 0: start this node only
+  std::string master_addr;  ///< empty: loopback; needed where the nodes are several machines
+  int master_port = 0;  ///< 0: a free one, bound before the ranks start; needed where the nodes are several machines
   std::map<std::string, std::string> environment;  ///< added to the ranks' environment
-  std::chrono::seconds grace{10};    ///< between SIGTERM and SIGKILL when one rank has failed
+  /// How long ranks may leave by themselves when one has failed or the run is to stop, and again between SIGTERM and
+  /// SIGKILL.
+  std::chrono::milliseconds grace{10'000};
 };
 
-/// Runs the job to its end and returns the exit code of the first rank that failed, 128 + n if a signal n ended it, else 0.
+/// Runs the job to its end and returns the exit code of the first rank that failed, 128 + n if a signal n ended it,
+/// else 0. Exit code 4 (another rank failed) is returned only where no rank says more. A SIGINT, SIGTERM or SIGHUP n to
+/// this process ends the ranks and gives 128 + n. Throws UserError for a job that cannot start: no such program, port
+/// in use.
 int launch(const LaunchJob& job, Log& log);
+
+/// The path of the program that `name` stands for: itself where it has a '/', else the first hit in PATH. Throws
+/// UserError that gives the reason where there is none that can be executed.
+std::string find_program(const std::string& name);
 
 /// The command that starts this very program again: /proc/self/exe and its arguments. Empty where that is impossible.
 std::vector<std::string> own_command(int argc, const char* const* argv);

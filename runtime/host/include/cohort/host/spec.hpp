@@ -1,6 +1,7 @@
 // Spec strings: `name[:variant]{,key=value}`, how a plugin is named on the command line, in files and in code.
 #pragma once
 
+#include <concepts>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,7 +21,9 @@ struct Spec {
   Spec& set(std::string_view key, std::string_view value);
   Spec& set(std::string_view key, const char* value) { return set(key, std::string_view(value)); }
   Spec& set(std::string_view key, bool value) { return set(key, std::string_view(value ? "true" : "false")); }
-  template <class Number>
+  Spec& set(std::string_view key, double value);
+  Spec& set(std::string_view key, float value);
+  template <std::integral Number>
   Spec& set(std::string_view key, Number value) {
     return set(key, std::string_view(std::to_string(value)));
   }

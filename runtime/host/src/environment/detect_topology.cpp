@@ -1,0 +1,99 @@
+#include <array>
+#include <string>
+#include <string_view>
+
+#include <cohort/host/environment.hpp>
+#include <cohort/host/error.hpp>
+
+#include "environment/launchers.hpp"
+#include "environment/variable_reader.hpp"
+
+namespace cohort::host {
+namespace {
+
+struct Marker {
+  std::string_view variable;
+  Launcher launcher;
+};
+// The most specific first: a launcher that was started by another one sets its own variables over the other's.
+constexpr std::array<Marker, 7> kMarkers{{{"COHORT_RUN_ID", Launcher::kCohort},
+                                          {"TORCHELASTIC_RUN_ID", Launcher::kTorchrun},
+                                          {"OMPI_COMM_WORLD_SIZE", Launcher::kOpenMpi},
+                                          {"OMPI_COMM_WORLD_RANK", Launcher::kOpenMpi},
+                                          {"RANK", Launcher::kManual},
+                                          {"WORLD_SIZE", Launcher::kManual},
+                                          {"LOCAL_RANK", Launcher::kManual}}};
+
+/// Nobody placed this process; what it may start later follows the same variables.
+void read_nothing(VariableReader& reader, Topology& topology) {
+  read_address(reader, topology);
+  reader.read(topology.node_rank, "node_rank", "NODE_RANK", kIndex);
+}
+
+/// Launchers may be nested: mpirun starting one inner launcher, or one on each node. Other pairs of sizes are a mix-up.
+void check_against_mpi(const VariableReader& reader, const Topology& topology) {
+  const auto mpi_size = reader.number("OMPI_COMM_WORLD_SIZE", kCount);
+  const bool is_inner = topology.launcher != Launcher::kOpenMpi;
+  const bool nested = is_inner && (mpi_size == 1 || mpi_size == topology.num_nodes);
+  const auto size = reader.number("WORLD_SIZE", kCount);
+  if (mpi_size && size && *size != *mpi_size && !nested) {
+    throw UserError("environment: " + reader.shown("WORLD_SIZE") + " contradicts " +
+                    reader.shown("OMPI_COMM_WORLD_SIZE") +
+                    "; start the ranks with one launcher, or unset one of them");
+  }
+  const auto rank = reader.number("RANK", kIndex);
+  const auto mpi_rank = reader.number("OMPI_COMM_WORLD_RANK", kIndex);
+  if (!is_inner && rank && mpi_rank && *rank != *mpi_rank) {
+    throw UserError("environment: " + reader.shown("RANK") + " contradicts " + reader.shown("OMPI_COMM_WORLD_RANK") +
+                    "; unset one of them");
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(Launcher launcher) {
+  switch (launcher) {
+    case Launcher::kCohort:
+      return "cohort run";
+    case Launcher::kTorchrun:
+      return "torchrun";
+    case Launcher::kOpenMpi:
+      return "mpirun";
+    case Launcher::kManual:
+      return "environment variables";
+    case Launcher::kNone:
+      break;
+  }
+  return "none";
+}
+
+Topology detect_topology(const Variables& variables) {
+  Topology topology;
+  VariableReader reader(variables, topology);
+  for (const auto& [variable, launcher] : kMarkers) {
+    if (topology.launcher != Launcher::kNone || !reader.text(variable)) continue;
+    topology.launcher = launcher;
+    reader.decide("launcher", variable);
+  }
+  switch (topology.launcher) {
+    case Launcher::kCohort:
+      read_cohort(reader, topology);
+      break;
+    case Launcher::kTorchrun:
+      read_torchrun(reader, topology);
+      break;
+    case Launcher::kOpenMpi:
+      read_open_mpi(reader, topology);
+      break;
+    case Launcher::kManual:
+      read_manual(reader, topology);
+      break;
+    case Launcher::kNone:
+      read_nothing(reader, topology);
+      break;
+  }
+  check_against_mpi(reader, topology);
+  return topology;
+}
+
+}  // namespace cohort::host

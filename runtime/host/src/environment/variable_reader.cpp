@@ -1,0 +1,62 @@
+#include "environment/variable_reader.hpp"
+
+#include <charconv>
+
+#include <cohort/host/error.hpp>
+
+namespace cohort::host {
+
+std::optional<std::string> VariableReader::text(std::string_view variable) const {
+  const auto found = variables_.find(variable);
+  if (found == variables_.end() || found->second.empty()) return std::nullopt;
+  return found->second;
+}
+
+std::optional<int> VariableReader::number(std::string_view variable, NumberRange range) const {
+  const auto value = text(variable);
+  if (!value) return std::nullopt;
+  int result = 0;
+  const char* end = value->data() + value->size();
+  const auto [stop, failure] = std::from_chars(value->data(), end, result);
+  if (failure != std::errc{} || stop != end || result < range.lowest || result > range.highest) {
+    throw UserError("environment: " + shown(variable) + " is not a whole number from " + std::to_string(range.lowest) +
+                    " to " + std::to_string(range.highest) + "; correct it, or unset it");
+  }
+  return result;
+}
+
+bool VariableReader::read(int& field, std::string_view name, std::string_view variable, NumberRange range) {
+  const auto value = number(variable, range);
+  if (!value) return false;
+  field = *value;
+  decide(name, variable);
+  return true;
+}
+
+bool VariableReader::read(std::string& field, std::string_view name, std::string_view variable) {
+  const auto value = text(variable);
+  if (!value) return false;
+  field = *value;
+  decide(name, variable);
+  return true;
+}
+
+void VariableReader::require(int& field, std::string_view name, std::string_view variable, NumberRange range) {
+  if (read(field, name, variable, range)) return;
+  const auto marker = topology_.decided_by.find("launcher");
+  throw UserError("environment: " + std::string(variable) + " is not set, although " +
+                  (marker == topology_.decided_by.end() ? std::string("a launcher") : marker->second) +
+                  " says that this process is a rank started by " + std::string(to_string(topology_.launcher)) +
+                  "; set it, or unset the other");
+}
+
+void VariableReader::decide(std::string_view field, std::string_view variable) {
+  topology_.decided_by[std::string(field)] = shown(variable);
+}
+
+std::string VariableReader::shown(std::string_view variable) const {
+  const auto found = variables_.find(variable);
+  return std::string(variable) + "=" + (found == variables_.end() ? "" : found->second);
+}
+
+}  // namespace cohort::host

@@ -1,0 +1,40 @@
+#include "launch/caught_signals.hpp"
+
+#include <ctime>
+
+namespace cohort::host {
+
+CaughtSignals::CaughtSignals() {
+  ::sigemptyset(&caught_);
+  ::sigaddset(&caught_, SIGCHLD);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action {};
+    ::sigaction(number, nullptr, &action);
+    const bool ignored = (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == SIG_IGN;
+    if (!ignored) ::sigaddset(&caught_, number);  // nohup ignores SIGHUP: then it is no reason to stop
+  }
+  // Where SIGCHLD is ignored the kernel throws exit codes away.
+  struct sigaction default_action {};
+  default_action.sa_handler = SIG_DFL;
+  ::sigaction(SIGCHLD, &default_action, &child_action_before_);
+  ::pthread_sigmask(SIG_BLOCK, &caught_, &before_);
+}
+
+CaughtSignals::~CaughtSignals() {
+  while (wait(std::chrono::milliseconds(0))) {
+  }
+  ::sigaction(SIGCHLD, &child_action_before_, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+std::optional<CaughtSignal> CaughtSignals::wait(std::chrono::milliseconds timeout) const {
+  timespec limit{};
+  limit.tv_sec = timeout.count() / 1000;
+  limit.tv_nsec = (timeout.count() % 1000) * 1'000'000;
+  siginfo_t info{};
+  const int number = ::sigtimedwait(&caught_, &info, &limit);
+  if (number < 0) return std::nullopt;
+  return CaughtSignal{number, info.si_code == SI_KERNEL};
+}
+
+}  // namespace cohort::host

@@ -1,0 +1,32 @@
+// The signals that a supervising thread waits for instead of being interrupted by them.
+#pragma once
+
+#include <signal.h>
+
+#include <chrono>
+#include <optional>
+
+namespace cohort::host {
+
+struct CaughtSignal {
+  int number = 0;
+  bool whole_group = false;  ///< the terminal sent it, so the ranks have it too
+};
+
+/// While it lives SIGCHLD, and those of SIGINT, SIGTERM and SIGHUP that are not ignored, are blocked in this thread.
+class CaughtSignals {
+ public:
+  CaughtSignals();
+  ~CaughtSignals();
+  CaughtSignals(const CaughtSignals&) = delete;
+  CaughtSignals& operator=(const CaughtSignals&) = delete;
+
+  /// The next signal, or nothing after `timeout`.
+  std::optional<CaughtSignal> wait(std::chrono::milliseconds timeout) const;
+
+ private:
+  sigset_t caught_, before_;
+  struct sigaction child_action_before_;
+};
+
+}  // namespace cohort::host

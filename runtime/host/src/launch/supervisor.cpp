@@ -1,0 +1,112 @@
+#include "launch/supervisor.hpp"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+
+#include <cohort/host/error.hpp>
+
+namespace cohort::host {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kPeerFailed = static_cast<int>(ExitCode::kPeerFailed);
+// SIGCHLD wakes the wait; this bounds it should another thread of this process have taken the signal.
+constexpr std::chrono::milliseconds kLongestWait = 1s;
+
+}  // namespace
+
+Supervisor::~Supervisor() {
+  send(SIGKILL);
+  for (RankProcess& rank : ranks_) {
+    if (!rank.end) ::waitpid(rank.pid, nullptr, 0);
+  }
+}
+
+int Supervisor::run() {
+  collect();
+  while (!all_ended()) {
+    if (const auto signal = signals_.wait(until_deadline())) on_signal(*signal);
+    collect();
+    escalate();
+  }
+  report_cause();
+  if (stop_signal_ != 0) return 128 + stop_signal_;
+  return cause_ ? cause_->end->exit_code : 0;
+}
+
+bool Supervisor::all_ended() const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [](const RankProcess& rank) { return rank.end.has_value(); });
+}
+
+void Supervisor::collect() {
+  for (RankProcess& rank : ranks_) {
+    if (!rank.end && reap(rank) && rank.end->exit_code != 0) note_failure(rank);
+  }
+}
+
+void Supervisor::note_failure(const RankProcess& process) {
+  const bool said_more = cause_ && cause_->end->exit_code == kPeerFailed && process.end->exit_code != kPeerFailed;
+  const bool ended_by_us = stage_ >= Stage::kTerminating || stop_signal_ != 0;
+  if (!cause_ || (said_more && !ended_by_us)) cause_ = process;
+  log_.debug(process.shown_end());
+  if (stage_ == Stage::kRunning) enter(Stage::kLeaving);
+  if (cause_->end->exit_code != kPeerFailed) report_cause();
+}
+
+void Supervisor::report_cause() {
+  if (!cause_ || cause_reported_ || stop_signal_ != 0) return;
+  cause_reported_ = true;
+  log_.error(cause_->shown_end());
+}
+
+void Supervisor::on_signal(const CaughtSignal& signal) {
+  if (signal.number == SIGCHLD) return;
+  if (stop_signal_ != 0) {  // told twice: no more patience
+    send(SIGKILL);
+    enter(Stage::kKilling);
+    return;
+  }
+  stop_signal_ = signal.number;
+  if (!signal.whole_group) send(signal.number);
+  if (stage_ < Stage::kTerminating) enter(signal.number == SIGTERM ? Stage::kTerminating : Stage::kLeaving);
+}
+
+void Supervisor::enter(Stage stage) {
+  stage_ = stage;
+  deadline_ = Clock::now() + grace_;
+}
+
+void Supervisor::escalate() {
+  if (stage_ == Stage::kRunning || all_ended() || Clock::now() < deadline_) return;
+  if (stage_ == Stage::kLeaving) {
+    report_cause();
+    send(SIGTERM);
+    enter(Stage::kTerminating);
+  } else if (stage_ == Stage::kTerminating) {
+    send(SIGKILL);
+    enter(Stage::kKilling);
+  } else {
+    for (RankProcess& rank : ranks_) {
+      if (rank.end) continue;
+      log_.error(rank.shown() + " cannot be ended; it waits in the kernel, for example for a file system");
+      rank.end = RankEnd{128 + SIGKILL, SIGKILL};
+    }
+  }
+}
+
+void Supervisor::send(int signal) const {
+  for (const RankProcess& rank : ranks_) {
+    if (!rank.end) ::kill(rank.pid, signal);
+  }
+}
+
+std::chrono::milliseconds Supervisor::until_deadline() const {
+  if (stage_ == Stage::kRunning) return kLongestWait;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now());
+  return std::clamp(left, std::chrono::milliseconds(0), kLongestWait);
+}
+
+}  // namespace cohort::host

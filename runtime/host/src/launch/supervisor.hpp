@@ -1,0 +1,55 @@
+// Watches over the ranks of a node until all have ended.
+//
+// Ranks leave by themselves when one fails, because their collectives notice; a rank that does not is sent SIGTERM and
+// then SIGKILL. Owns the processes: none is left when a Supervisor is gone.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <vector>
+
+#include <cohort/host/log.hpp>
+
+#include "launch/caught_signals.hpp"
+#include "launch/rank_process.hpp"
+
+namespace cohort::host {
+
+class Supervisor {
+ public:
+  Supervisor(const CaughtSignals& signals, std::chrono::milliseconds grace, Log& log)
+      : signals_(signals), grace_(grace), log_(log) {}
+  ~Supervisor();
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
+
+  void add(RankProcess process) { ranks_.push_back(std::move(process)); }
+  /// Waits for all ranks; the exit code of the job.
+  int run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  enum class Stage { kRunning, kLeaving, kTerminating, kKilling };
+
+  bool all_ended() const;
+  void collect();
+  void note_failure(const RankProcess& process);
+  void on_signal(const CaughtSignal& signal);
+  void enter(Stage stage);
+  void escalate();
+  void send(int signal) const;
+  void report_cause();
+  std::chrono::milliseconds until_deadline() const;
+
+  const CaughtSignals& signals_;
+  std::chrono::milliseconds grace_;
+  Log& log_;
+  std::vector<RankProcess> ranks_;
+  Stage stage_ = Stage::kRunning;
+  Clock::time_point deadline_{};
+  std::optional<RankProcess> cause_;
+  bool cause_reported_ = false;
+  int stop_signal_ = 0;  // what this process was told
+};
+
+}  // namespace cohort::host

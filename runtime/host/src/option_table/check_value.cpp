@@ -1,0 +1,86 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include <cohort/host/error.hpp>
+#include <cohort/host/option_table.hpp>
+#include <cohort/host/options.hpp>
+
+#include "error/quoted.hpp"
+#include "option_table/option_type.hpp"
+
+namespace cohort::host {
+namespace {
+
+template <class Number>
+std::string number_text(Number value) {
+  std::array<char, 32> digits;
+  return std::string(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr);
+}
+
+// Gives the canonical form of one value; one overload for each type.
+class Checker {
+ public:
+  Checker(std::string_view value, std::string_view type, std::string_view where)
+      : value_(value), type_(type), where_(where) {}
+
+  std::string operator()(const BoolType&) const {
+    constexpr std::array<std::string_view, 4> kTrue{"true", "1", "yes", "on"};
+    constexpr std::array<std::string_view, 4> kFalse{"false", "0", "no", "off"};
+    if (std::ranges::find(kTrue, value_) != kTrue.end()) return "true";
+    if (std::ranges::find(kFalse, value_) != kFalse.end()) return "false";
+    fail("true or false");
+  }
+
+  std::string operator()(const IntType& type) const { return in_range(type.range); }
+  std::string operator()(const FloatType& type) const { return in_range(type.range); }
+
+  std::string operator()(const SizeType&) const { return number_text(parse_size(value_, where_)); }
+  std::string operator()(const DurationType&) const { return number_text(parse_duration(value_, where_).count()); }
+
+  std::string operator()(const StringType&) const {
+    // It reaches the plugin as a C string, which would end there.
+    if (value_.find('\0') != std::string_view::npos) fail("text without a NUL byte");
+    return std::string(value_);
+  }
+
+  std::string operator()(const EnumType& type) const {
+    if (std::ranges::find(type.choices, value_) != type.choices.end()) return std::string(value_);
+    const std::string nearest = nearest_name(value_, type.choices);
+    fail(nearest.empty() ? type.choices.front() : nearest);
+  }
+
+ private:
+  std::string_view value_;
+  std::string_view type_;
+  std::string_view where_;
+
+  template <class Number>
+  std::string in_range(const Range<Number>& range) const {
+    const auto number = parse_number<Number>(value_);
+    if (number && *number >= range.low && *number <= range.high) return number_text(*number);
+    const bool bounded = range.low != Range<Number>{}.low;
+    fail(bounded ? number_text(range.low) : "8");
+  }
+
+  [[noreturn]] void fail(const std::string& example) const {
+    throw UserError(std::string(where_) + ": " + quoted(value_) + " does not fit the type " + std::string(type_) +
+                    "; write for example " + example);
+  }
+};
+
+}  // namespace
+
+std::string check_value(std::string_view value, std::string_view type, std::string_view where) {
+  const auto parsed = parse_option_type(type);
+  if (parsed) return std::visit(Checker(value, type, where), *parsed);
+  throw UserError(std::string(where) + ": " + quoted(type) +
+                  " is not an option type; the types are bool, int, int[1..64], " +
+                  "float, float[0..1], size, duration, enum(a|b) and string");
+}
+
+}  // namespace cohort::host

@@ -1,0 +1,244 @@
+#include <cohort/host/environment.hpp>
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include <cohort/host/error.hpp>
+
+namespace cohort::host {
+namespace {
+
+using ::testing::HasSubstr;
+
+Variables cohort_rank() {
+  return {{"RANK", "3"},      {"WORLD_SIZE", "4"},          {"LOCAL_RANK", "1"},      {"LOCAL_WORLD_SIZE", "2"},
+          {"NODE_RANK", "1"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "29500"}, {"COHORT_RUN_ID", "00ff"}};
+}
+
+Variables torchrun_rank() {
+  return {{"RANK", "1"},
+          {"WORLD_SIZE", "4"},
+          {"LOCAL_RANK", "1"},
+          {"LOCAL_WORLD_SIZE", "2"},
+          {"GROUP_RANK", "0"},
+          {"GROUP_WORLD_SIZE", "2"},
+          {"MASTER_ADDR", "node0"},
+          {"MASTER_PORT", "29501"},
+          {"TORCHELASTIC_RUN_ID", "none"},
+          {"TORCHELASTIC_RESTART_COUNT", "2"},
+          {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+}
+
+Variables mpi_rank(int rank, int size, int local_rank, int local_size) {
+  return {{"OMPI_COMM_WORLD_RANK", std::to_string(rank)},
+          {"OMPI_COMM_WORLD_SIZE", std::to_string(size)},
+          {"OMPI_COMM_WORLD_LOCAL_RANK", std::to_string(local_rank)},
+          {"OMPI_COMM_WORLD_LOCAL_SIZE", std::to_string(local_size)},
+          {"OMPI_COMM_WORLD_NODE_RANK", std::to_string(local_rank)},
+          {"PMIX_NAMESPACE", "3217555457"},
+          {"PMIX_SERVER_TMPDIR", "/tmp/ompi.host.0/pid.1"}};
+}
+
+Variables with(Variables variables, const std::string& name, const std::string& value) {
+  variables[name] = value;
+  return variables;
+}
+
+Variables without(Variables variables, const std::string& name) {
+  variables.erase(name);
+  return variables;
+}
+
+std::string refusal(const Variables& variables) {
+  try {
+    detect_topology(variables);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(Environment, AProcessThatNobodyPlacedIsAlone) {
+  const Topology topology = detect_topology({{"HOME", "/root"}, {"RANK", ""}});
+  EXPECT_EQ(topology.launcher, Launcher::kNone);
+  EXPECT_EQ(topology.rank, 0);
+  EXPECT_EQ(topology.world_size, 1);
+  EXPECT_EQ(topology.num_nodes, 1);
+  EXPECT_EQ(topology.run_id, "");
+}
+
+TEST(Environment, AddressAndNodeAreReadBeforeAnyLaunch) {
+  const Topology topology = detect_topology({{"MASTER_ADDR", "n0"}, {"MASTER_PORT", "1234"}, {"NODE_RANK", "1"}});
+  EXPECT_EQ(topology.launcher, Launcher::kNone);
+  EXPECT_EQ(topology.master_addr, "n0");
+  EXPECT_EQ(topology.master_port, 1234);
+  EXPECT_EQ(topology.node_rank, 1);
+}
+
+TEST(Environment, CohortRunIsRecognisedByItsRunId) {
+  const Topology topology = detect_topology(cohort_rank());
+  EXPECT_EQ(topology.launcher, Launcher::kCohort);
+  EXPECT_EQ(topology.rank, 3);
+  EXPECT_EQ(topology.world_size, 4);
+  EXPECT_EQ(topology.local_rank, 1);
+  EXPECT_EQ(topology.local_world_size, 2);
+  EXPECT_EQ(topology.node_rank, 1);
+  EXPECT_EQ(topology.num_nodes, 2);
+  EXPECT_EQ(topology.master_addr, "127.0.0.1");
+  EXPECT_EQ(topology.master_port, 29500);
+  EXPECT_EQ(topology.run_id, "00ff");
+  EXPECT_FALSE(topology.store_is_external);
+  EXPECT_EQ(topology.decided_by.at("rank"), "RANK=3");
+  EXPECT_EQ(topology.decided_by.at("launcher"), "COHORT_RUN_ID=00ff");
+}
+
+TEST(Environment, OnlyRankZeroInheritsTheListeningSocket) {
+  Variables rank0 = with(with(with(cohort_rank(), "RANK", "0"), "LOCAL_RANK", "0"), "NODE_RANK", "0");
+  EXPECT_EQ(detect_topology(with(rank0, "COHORT_STORE_FD", "7")).store_listen_fd, 7);
+  EXPECT_EQ(detect_topology(with(cohort_rank(), "COHORT_STORE_FD", "7")).store_listen_fd, std::nullopt);
+}
+
+TEST(Environment, TorchrunIsRecognisedByItsRunId) {
+  const Topology topology = detect_topology(torchrun_rank());
+  EXPECT_EQ(topology.launcher, Launcher::kTorchrun);
+  EXPECT_EQ(topology.rank, 1);
+  EXPECT_EQ(topology.node_rank, 0);
+  EXPECT_EQ(topology.num_nodes, 2);
+  EXPECT_EQ(topology.master_addr, "node0");
+  EXPECT_TRUE(topology.store_is_external);
+  EXPECT_EQ(topology.run_id, "none-2-29501");
+}
+
+TEST(Environment, TorchrunsStoreIsOursUnlessItSaysOtherwise) {
+  EXPECT_FALSE(detect_topology(with(torchrun_rank(), "TORCHELASTIC_USE_AGENT_STORE", "False")).store_is_external);
+  EXPECT_FALSE(detect_topology(without(torchrun_rank(), "TORCHELASTIC_USE_AGENT_STORE")).store_is_external);
+}
+
+TEST(Environment, ARestartHasAnotherRunId) {
+  EXPECT_NE(detect_topology(torchrun_rank()).run_id,
+            detect_topology(with(torchrun_rank(), "TORCHELASTIC_RESTART_COUNT", "3")).run_id);
+}
+
+TEST(Environment, MpirunOnOneNode) {
+  const Topology topology = detect_topology(mpi_rank(1, 2, 1, 2));
+  EXPECT_EQ(topology.launcher, Launcher::kOpenMpi);
+  EXPECT_EQ(topology.rank, 1);
+  EXPECT_EQ(topology.local_world_size, 2);
+  EXPECT_EQ(topology.num_nodes, 1);
+  EXPECT_EQ(topology.node_rank, 0);
+  EXPECT_EQ(topology.rendezvous_dir, "/tmp/ompi.host.0/pid.1");
+  EXPECT_EQ(topology.run_id, "3217555457");
+}
+
+TEST(Environment, MpirunNodeByNode) {
+  const Topology topology = detect_topology(mpi_rank(5, 6, 1, 2));
+  EXPECT_EQ(topology.num_nodes, 3);
+  EXPECT_EQ(topology.node_rank, 2);
+}
+
+TEST(Environment, MpirunInTurn) {
+  const Topology topology = detect_topology(mpi_rank(4, 6, 1, 2));
+  EXPECT_EQ(topology.num_nodes, 3);
+  EXPECT_EQ(topology.node_rank, 1);
+}
+
+TEST(Environment, MpirunWithUnevenNodesIsRefused) {
+  EXPECT_THAT(refusal(mpi_rank(0, 5, 0, 3)),
+              AllOf(HasSubstr("OMPI_COMM_WORLD_SIZE=5"), HasSubstr("OMPI_COMM_WORLD_LOCAL_SIZE=3")));
+}
+
+TEST(Environment, RankAndWorldSizeByHandAreOneNodeAtALocalAddress) {
+  const Topology topology = detect_topology({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "2000"}});
+  EXPECT_EQ(topology.launcher, Launcher::kManual);
+  EXPECT_EQ(topology.local_rank, 1);
+  EXPECT_EQ(topology.local_world_size, 2);
+  EXPECT_EQ(topology.num_nodes, 1);
+}
+
+TEST(Environment, RankAndWorldSizeByHandAreOneRankPerNodeAtAForeignAddress) {
+  const Topology topology =
+      detect_topology({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "job-master-0"}, {"MASTER_PORT", "2000"}});
+  EXPECT_EQ(topology.local_rank, 0);
+  EXPECT_EQ(topology.local_world_size, 1);
+  EXPECT_EQ(topology.num_nodes, 2);
+  EXPECT_EQ(topology.node_rank, 1);
+}
+
+TEST(Environment, LocalWorldSizeByHandMakesNodes) {
+  const Topology topology = detect_topology(
+      {{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"LOCAL_WORLD_SIZE", "2"}, {"MASTER_ADDR", "n0"}, {"MASTER_PORT", "2000"}});
+  EXPECT_EQ(topology.local_rank, 1);
+  EXPECT_EQ(topology.node_rank, 1);
+  EXPECT_EQ(topology.num_nodes, 2);
+}
+
+TEST(Environment, TheMostSpecificLauncherWins) {
+  Variables both = torchrun_rank();
+  both.merge(cohort_rank());
+  EXPECT_EQ(detect_topology(with(with(both, "RANK", "3"), "NODE_RANK", "1")).launcher, Launcher::kCohort);
+  Variables nested = torchrun_rank();
+  nested.merge(mpi_rank(0, 2, 0, 1));
+  EXPECT_EQ(detect_topology(nested).launcher, Launcher::kTorchrun) << "mpirun started one torchrun on each node";
+  Variables wrapped = mpi_rank(1, 2, 1, 2);
+  EXPECT_EQ(detect_topology(with(with(wrapped, "RANK", "1"), "WORLD_SIZE", "2")).launcher, Launcher::kOpenMpi);
+}
+
+TEST(Environment, ContradictionsNameBothVariablesAndValues) {
+  struct Case {
+    Variables variables;
+    std::string first, second;
+  };
+  Variables torchrun_in_mpi = torchrun_rank();
+  torchrun_in_mpi.merge(mpi_rank(0, 3, 0, 3));
+  const std::vector<Case> cases{
+      {with(cohort_rank(), "RANK", "4"), "RANK=4", "WORLD_SIZE=4"},
+      {with(torchrun_rank(), "RANK", "7"), "RANK=7", "WORLD_SIZE=4"},
+      {with(cohort_rank(), "LOCAL_RANK", "2"), "LOCAL_RANK=2", "LOCAL_WORLD_SIZE=2"},
+      {with(torchrun_rank(), "LOCAL_RANK", "2"), "LOCAL_RANK=2", "LOCAL_WORLD_SIZE=2"},
+      {with(torchrun_rank(), "GROUP_RANK", "2"), "GROUP_RANK=2", "GROUP_WORLD_SIZE=2"},
+      {mpi_rank(2, 2, 0, 2), "OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE=2"},
+      {mpi_rank(1, 2, 2, 2), "OMPI_COMM_WORLD_LOCAL_RANK=2", "OMPI_COMM_WORLD_LOCAL_SIZE=2"},
+      {with(cohort_rank(), "LOCAL_WORLD_SIZE", "3"), "WORLD_SIZE=4", "LOCAL_WORLD_SIZE=3"},
+      {with(cohort_rank(), "NODE_RANK", "2"), "NODE_RANK=2", "LOCAL_WORLD_SIZE=2"},
+      {with(cohort_rank(), "RANK", "2"), "RANK=2", "LOCAL_RANK=1"},
+      {{{"RANK", "1"}}, "RANK=1", "WORLD_SIZE"},
+      {{{"WORLD_SIZE", "2"}}, "RANK", "WORLD_SIZE=2"},
+      {{{"LOCAL_RANK", "0"}}, "LOCAL_RANK=0", "WORLD_SIZE"},
+      {{{"RANK", "1"}, {"WORLD_SIZE", "2"}}, "MASTER_PORT", "WORLD_SIZE=2"},
+      {{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "1"}, {"LOCAL_RANK", "0"}}, "LOCAL_RANK=0", "RANK=1"},
+      {torchrun_in_mpi, "WORLD_SIZE=4", "OMPI_COMM_WORLD_SIZE=3"},
+      {with(mpi_rank(0, 1, 0, 1), "WORLD_SIZE", "4"), "WORLD_SIZE=4", "OMPI_COMM_WORLD_SIZE=1"},
+      {with(mpi_rank(0, 2, 0, 2), "RANK", "1"), "RANK=1", "OMPI_COMM_WORLD_RANK=0"},
+      {without(cohort_rank(), "WORLD_SIZE"), "WORLD_SIZE", "COHORT_RUN_ID=00ff"},
+      {without(torchrun_rank(), "GROUP_RANK"), "GROUP_RANK", "TORCHELASTIC_RUN_ID=none"},
+  };
+  for (const Case& one : cases) {
+    EXPECT_THAT(refusal(one.variables), AllOf(HasSubstr(one.first), HasSubstr(one.second)));
+  }
+}
+
+TEST(Environment, MalformedNumbersAreRefused) {
+  for (const char* value : {"x", "1x", " 1", "-1", "1.0", "99999999999999999999", "0x1"}) {
+    EXPECT_THAT(refusal(with(cohort_rank(), "RANK", value)), HasSubstr("RANK=" + std::string(value)));
+  }
+  EXPECT_THAT(refusal(with(cohort_rank(), "WORLD_SIZE", "0")), HasSubstr("WORLD_SIZE=0"));
+}
+
+TEST(Environment, PortsOutOfRangeAreRefused) {
+  for (const char* port : {"0", "65536", "-5", "http"}) {
+    EXPECT_THAT(refusal(with(cohort_rank(), "MASTER_PORT", port)), HasSubstr("MASTER_PORT=" + std::string(port)));
+    EXPECT_THAT(refusal({{"MASTER_PORT", port}}), HasSubstr("MASTER_PORT=" + std::string(port)));
+  }
+}
+
+TEST(Environment, TheTableShowsValueAndVariable) {
+  const std::string table = topology_text(detect_topology(torchrun_rank()));
+  EXPECT_THAT(table, ::testing::ContainsRegex("launcher +torchrun +TORCHELASTIC_RUN_ID=none"));
+  EXPECT_THAT(table, ::testing::ContainsRegex("world_size +4 +WORLD_SIZE=4"));
+  EXPECT_THAT(table, ::testing::ContainsRegex("store_listen_fd +- +default"));
+}
+
+}  // namespace
+}  // namespace cohort::host

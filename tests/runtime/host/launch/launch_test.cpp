@@ -1,0 +1,323 @@
+#include <cohort/host/launch.hpp>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include <cohort/host/error.hpp>
+
+namespace cohort::host {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class LaunchTest : public ::testing::Test {
+ protected:
+  LaunchTest() {
+    std::string name = (fs::temp_directory_path() / "cohort-launch-XXXXXX").string();
+    folder_ = ::mkdtemp(name.data());
+  }
+  ~LaunchTest() override { fs::remove_all(folder_); }
+
+  /// Ranks write their variables first, or just before they wait.
+  LaunchJob job(int processes, std::vector<std::string> steps) const {
+    LaunchJob job;
+    job.command = {LAUNCH_TEST_RANK};
+    const auto wait = std::find(steps.begin(), steps.end(), "wait");
+    steps.insert(wait == steps.end() ? steps.begin() : wait, "write=" + folder_.string());
+    job.command.insert(job.command.end(), steps.begin(), steps.end());
+    job.processes_per_node = processes;
+    job.grace = 300ms;
+    return job;
+  }
+
+  struct Outcome {
+    int code;
+    std::string log;
+  };
+  /// Launches in this process.
+  Outcome run(const LaunchJob& job) {
+    ::testing::internal::CaptureStderr();
+    int code = -1;
+    {
+      Log log({});
+      code = launch(job, log);
+    }
+    return {code, ::testing::internal::GetCapturedStderr()};
+  }
+
+  /// Launches in a child process, calls `then` with its pid once all ranks have written, and waits for it.
+  template <class Then>
+  int run_apart(const LaunchJob& job, int ranks, Then then) {
+    const pid_t launcher = ::fork();
+    if (launcher == 0) {
+      Log log({});
+      int code = 99;
+      try {
+        code = launch(job, log);
+      } catch (const std::exception&) {
+      }
+      ::_exit(code);
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      EXPECT_TRUE(wait_for([&] { return fs::exists(folder_ / ("rank-" + std::to_string(rank))); }));
+    }
+    then(launcher);
+    int status = 0;
+    ::waitpid(launcher, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+  template <class Condition>
+  static bool wait_for(Condition condition) {
+    const auto deadline = std::chrono::steady_clock::now() + 30s;
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::sleep_for(2ms);
+    }
+    return true;
+  }
+
+  std::map<std::string, std::string> written(int rank) const {
+    std::ifstream file(folder_ / ("rank-" + std::to_string(rank)));
+    std::map<std::string, std::string> values;
+    for (std::string line; std::getline(file, line);) {
+      const std::size_t equals = line.find('=');
+      values[line.substr(0, equals)] += line.substr(equals + 1);
+    }
+    return values;
+  }
+
+  static bool is_running(const std::string& pid) { return ::kill(static_cast<pid_t>(std::stol(pid)), 0) == 0; }
+
+  fs::path folder_;
+};
+
+TEST_F(LaunchTest, EveryRankGetsItsPlaceAndTheArguments) {
+  LaunchJob three = job(3, {"after=" + folder_.string(), "a b", "--x=$HOME"});
+  three.environment["ADDED"] = "yes";
+  EXPECT_EQ(run(three).code, 0);
+  for (int rank = 0; rank < 3; ++rank) {
+    auto values = written(rank);
+    EXPECT_EQ(values["RANK"], std::to_string(rank));
+    EXPECT_EQ(values["LOCAL_RANK"], std::to_string(rank));
+    EXPECT_EQ(values["WORLD_SIZE"], "3");
+    EXPECT_EQ(values["LOCAL_WORLD_SIZE"], "3");
+    EXPECT_EQ(values["NODE_RANK"], "0");
+    EXPECT_EQ(values["MASTER_ADDR"], "127.0.0.1");
+    EXPECT_EQ(values["ADDED"], "yes");
+    EXPECT_EQ(values["COHORT_NODE_NAME"], "unset");
+    EXPECT_THAT(values["COHORT_RUN_ID"], ::testing::ContainsRegex("^[0-9a-f]{16}$"));
+    EXPECT_EQ(values["COHORT_RUN_ID"], written(0)["COHORT_RUN_ID"]);
+    EXPECT_EQ(values["MASTER_PORT"], written(0)["MASTER_PORT"]);
+    EXPECT_THAT(values["argument"], HasSubstr("a b--x=$HOME"));
+  }
+}
+
+TEST_F(LaunchTest, EveryRunHasAnotherId) {
+  run(job(1, {}));
+  const std::string first = written(0)["COHORT_RUN_ID"];
+  run(job(1, {}));
+  EXPECT_NE(written(0)["COHORT_RUN_ID"], first);
+}
+
+TEST_F(LaunchTest, OnlyRankZeroInheritsAListeningSocket) {
+  EXPECT_EQ(run(job(2, {"0:accept", "1:connect"})).code, 0);
+  EXPECT_NE(written(0)["COHORT_STORE_FD"], "unset");
+  EXPECT_EQ(written(1)["COHORT_STORE_FD"], "unset");
+}
+
+TEST_F(LaunchTest, SimulatedNodesHaveNumbersAndNames) {
+  LaunchJob simulated = job(2, {});
+  simulated.num_nodes = 2;
+  EXPECT_EQ(run(simulated).code, 0);
+  auto third = written(2);
+  EXPECT_EQ(third["NODE_RANK"], "1");
+  EXPECT_EQ(third["LOCAL_RANK"], "0");
+  EXPECT_EQ(third["WORLD_SIZE"], "4");
+  EXPECT_EQ(third["LOCAL_WORLD_SIZE"], "2");
+  EXPECT_EQ(third["COHORT_NODE_NAME"], "node1");
+  EXPECT_EQ(written(0)["COHORT_NODE_NAME"], "node0");
+}
+
+TEST_F(LaunchTest, ANodeRankStartsThatNodeOnly) {
+  LaunchJob second = job(2, {});
+  second.num_nodes = 2;
+  second.node_rank = 1;
+  second.master_addr = "198.51.100.7";
+  second.master_port = 29777;
+  EXPECT_EQ(run(second).code, 0);
+  EXPECT_FALSE(fs::exists(folder_ / "rank-0"));
+  auto values = written(3);
+  EXPECT_EQ(values["NODE_RANK"], "1");
+  EXPECT_EQ(values["MASTER_ADDR"], "198.51.100.7");
+  EXPECT_EQ(values["MASTER_PORT"], "29777");
+  EXPECT_EQ(values["COHORT_STORE_FD"], "unset");
+  EXPECT_EQ(values["COHORT_NODE_NAME"], "unset");
+}
+
+TEST_F(LaunchTest, TheFirstFailureIsReportedOnceAndReturned) {
+  const Outcome outcome = run(job(3, {"1:exit=3", "wait"}));
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.log, ::testing::ContainsRegex("^error: rank 1 \\(pid [0-9]+\\) on .+ ended with exit code 3\n$"));
+}
+
+TEST_F(LaunchTest, ASignalIsNamedAndGives128PlusItsNumber) {
+  const Outcome outcome = run(job(2, {"1:signal=9", "wait"}));
+  EXPECT_EQ(outcome.code, 137);
+  EXPECT_THAT(outcome.log, HasSubstr("was ended by signal 9 (Killed)"));
+  EXPECT_THAT(outcome.log, HasSubstr("rank 1 "));
+}
+
+TEST_F(LaunchTest, AnEchoIsNotTheCause) {
+  // Rank 0 notices first that its peer is gone; rank 1 fails only then, within the time that ranks have to leave.
+  LaunchJob echo = job(2, {"0:exit=4", "1:after=" + (folder_ / "go").string(), "1:exit=7"});
+  echo.grace = 20s;
+  const int code = run_apart(echo, 2, [&](pid_t) { std::ofstream(folder_ / "go") << "x"; });
+  EXPECT_EQ(code, 7);
+}
+
+TEST_F(LaunchTest, EchoesAloneAreReturned) {
+  const Outcome outcome = run(job(2, {"exit=4"}));
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_THAT(outcome.log, HasSubstr("ended with exit code 4"));
+}
+
+TEST_F(LaunchTest, ALateCodeOfARankThatWasToldToEndIsNotTheCause) {
+  EXPECT_EQ(run(job(2, {"1:linger=5", "0:after=" + (folder_ / "rank-1").string(), "0:exit=4", "wait"})).code, 4);
+}
+
+TEST_F(LaunchTest, RanksThatIgnoreSigtermAreKilled) {
+  const Outcome outcome = run(job(2, {"ignore=15", "0:exit=1", "wait"}));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_FALSE(is_running(written(1)["PID"]));
+}
+
+TEST_F(LaunchTest, AnInterruptIsPassedOnAndGives130AfterTheRanksEnded) {
+  const int code = run_apart(job(2, {"linger=0", "wait"}), 2, [](pid_t launcher) { ::kill(launcher, SIGINT); });
+  EXPECT_EQ(code, 130);
+  EXPECT_FALSE(is_running(written(0)["PID"]));
+  EXPECT_FALSE(is_running(written(1)["PID"]));
+}
+
+TEST_F(LaunchTest, SigtermAndSighupArePassedOn) {
+  EXPECT_EQ(run_apart(job(1, {"wait"}), 1, [](pid_t launcher) { ::kill(launcher, SIGTERM); }), 143);
+  fs::remove(folder_ / "rank-0");
+  EXPECT_EQ(run_apart(job(1, {"wait"}), 1, [](pid_t launcher) { ::kill(launcher, SIGHUP); }), 129);
+}
+
+TEST_F(LaunchTest, ASecondInterruptKillsAtOnce) {
+  LaunchJob stubborn = job(1, {"ignore=2", "ignore=15", "wait"});
+  stubborn.grace = 1h;
+  const int code = run_apart(stubborn, 1, [&](pid_t launcher) {
+    // Two pending signals of one kind are one, so the second has another number.
+    ::kill(launcher, SIGINT);
+    ::kill(launcher, SIGHUP);
+  });
+  EXPECT_THAT(code, ::testing::AnyOf(130, 129));
+}
+
+TEST_F(LaunchTest, RanksDieWithTheLauncher) {
+  const int code = run_apart(job(2, {"ignore=15", "wait"}), 2, [](pid_t launcher) { ::kill(launcher, SIGKILL); });
+  EXPECT_EQ(code, 137);
+  for (int rank : {0, 1}) EXPECT_TRUE(wait_for([&] { return !is_running(written(rank)["PID"]); }));
+}
+
+TEST_F(LaunchTest, APortInUseIsNamed) {
+  const int other = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::bind(other, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(::listen(other, 1), 0);
+  socklen_t length = sizeof address;
+  ::getsockname(other, reinterpret_cast<sockaddr*>(&address), &length);
+  LaunchJob same = job(1, {});
+  same.master_port = ntohs(address.sin_port);
+  Log log({});
+  try {
+    launch(same, log);
+    FAIL() << "expected a UserError";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr(std::to_string(same.master_port)), HasSubstr("in use")));
+  }
+  ::close(other);
+}
+
+TEST_F(LaunchTest, JobsThatCannotBeAreRefused) {
+  Log log({});
+  LaunchJob none = job(0, {});
+  EXPECT_THROW(launch(none, log), UserError);
+  LaunchJob beyond = job(1, {});
+  beyond.node_rank = 1;
+  EXPECT_THROW(launch(beyond, log), UserError);
+  LaunchJob without_address = job(1, {});
+  without_address.num_nodes = 2;
+  without_address.node_rank = 0;
+  EXPECT_THROW(launch(without_address, log), UserError);
+  LaunchJob nothing = job(1, {});
+  nothing.command.clear();
+  EXPECT_THROW(launch(nothing, log), UserError);
+  LaunchJob elsewhere = job(1, {});
+  elsewhere.master_addr = "198.51.100.7";
+  EXPECT_THROW(launch(elsewhere, log), UserError);
+}
+
+TEST_F(LaunchTest, ProgramsThatCannotBeExecutedAreRefusedWithTheReason) {
+  Log log({});
+  const auto refusal = [&](const std::string& program) -> std::string {
+    LaunchJob one = job(1, {});
+    one.command = {program};
+    try {
+      launch(one, log);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "nothing was thrown";
+  };
+  std::ofstream(folder_ / "plain") << "text";
+  std::ofstream(folder_ / "garbage") << "\177ELFno";
+  fs::permissions(folder_ / "garbage", fs::perms::owner_all);
+  fs::permissions(folder_ / "plain", fs::perms::owner_read);
+  EXPECT_THAT(refusal(folder_ / "missing"), HasSubstr("no such file"));
+  EXPECT_THAT(refusal(folder_), HasSubstr("folder"));
+  EXPECT_THAT(refusal(folder_ / "plain"), HasSubstr("Permission denied"));
+  EXPECT_THAT(refusal(folder_ / "garbage"), HasSubstr("Exec format error"));
+  EXPECT_THAT(refusal("no-such-program-anywhere"), HasSubstr("PATH"));
+}
+
+TEST_F(LaunchTest, ANameIsFoundInPath) {
+  EXPECT_THAT(find_program("sh"), ::testing::EndsWith("/sh"));
+}
+
+TEST_F(LaunchTest, OwnCommandIsThisProgramWithItsArguments) {
+  const char* argv[] = {"anything", "--strategy=ddp", "x y"};
+  const auto command = own_command(3, argv);
+  ASSERT_EQ(command.size(), 3u);
+  EXPECT_TRUE(fs::equivalent(command[0], "/proc/self/exe"));
+  EXPECT_EQ(command[1], "--strategy=ddp");
+  EXPECT_EQ(command[2], "x y");
+  EXPECT_TRUE(own_command(0, argv).empty());
+}
+
+}  // namespace
+}  // namespace cohort::host
