@@ -72,18 +72,18 @@ constexpr std::array<const cohort_component*, sizeof...(Components) + 1> compone
 
 /// Defines the exported symbol. The components, after the four strings, are constexpr cohort_component objects at
 /// namespace scope. Use it once, outside every namespace.
-#define COHORT_SDK_PLUGIN(id, version, vendor, license, ...)                         \
-  namespace {                                                                        \
-  constexpr auto kCohortComponents = ::cohort::sdk::component_list(__VA_ARGS__);     \
-  }                                                                                  \
-  COHORT_EXPORT constexpr cohort_plugin cohort_plugin_0 = {COHORT_PLUGIN_MAGIC,      \
-                                                           sizeof(cohort_plugin),    \
-                                                           COHORT_ABI_VERSION,       \
-                                                           COHORT_ABI_VERSION,       \
-                                                           id,                       \
-                                                           version,                  \
-                                                           vendor,                   \
-                                                           license,                  \
-                                                           kCohortComponents.data(), \
-                                                           nullptr,                  \
-                                                           nullptr};
+#define COHORT_SDK_PLUGIN(id, version, vendor, license, ...)                     \
+  namespace {                                                                    \
+  constexpr auto kCohortComponents = ::cohort::sdk::component_list(__VA_ARGS__); \
+  }                                                                              \
+  constexpr cohort_plugin cohort_plugin_0 = {COHORT_PLUGIN_MAGIC,                \
+                                             sizeof(cohort_plugin),              \
+                                             COHORT_ABI_VERSION,                 \
+                                             COHORT_ABI_VERSION,                 \
+                                             id,                                 \
+                                             version,                            \
+                                             vendor,                             \
+                                             license,                            \
+                                             kCohortComponents.data(),           \
+                                             nullptr,                            \
+                                             nullptr};
