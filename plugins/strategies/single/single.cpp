@@ -1,0 +1,32 @@
+// One process, one device.
+#include <string>
+
+#include <cohort/sdk/strategy.hpp>
+
+namespace {
+
+struct Single : cohort::sdk::Strategy<Single> {
+  void plan(const cohort_job& job, cohort_plan& plan) {
+    refuse_several(job.num_devices, "devices were asked for");
+    refuse_several(job.num_nodes, "nodes were asked for");
+    refuse_several(job.external_world_size, "ranks were started");
+    plan.processes_per_node = 1;
+    plan.replicas_per_process = 1;
+    plan.launch = COHORT_LAUNCH_NONE;
+    plan.collectives = "";
+  }
+
+ private:
+  static void refuse_several(int32_t count, const char* what) {
+    if (count <= 1) return;
+    throw cohort::sdk::invalid_argument("strategy single runs on one device, but " + std::to_string(count) + " " +
+                                        what + "; choose --strategy=ddp or ask for one");
+  }
+};
+
+constexpr cohort_component kSingle =
+    cohort::sdk::strategy<Single>("single", "one process on one device; nothing is communicated");
+
+}  // namespace
+
+COHORT_SDK_PLUGIN("org.cohort.single", COHORT_PLUGIN_VERSION, "cohort", "Apache-2.0", kSingle)

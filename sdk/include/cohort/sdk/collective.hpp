@@ -1,0 +1,52 @@
+// Collectives in C++: a class that connects, and a class for its communicators.
+//
+//   struct WireComm {
+//     int rank() const;
+//     int size() const;
+//     void exchange(Span<const cohort_message> messages, const cohort_stream& stream);   // required
+//     void all_reduce(const cohort_op_args& args);  // and so on: what is not declared is composed by the host
+//   };
+//   struct Wire : cohort::sdk::Collective<Wire, WireComm> {
+//     std::unique_ptr<WireComm> connect(const cohort_connect_args& args);
+//   };
+//   constexpr cohort_component kWire = cohort::sdk::collective<Wire>("wire", "moves tensors over a wire");
+//
+// The collective may also declare create(const Options&). A communicator may declare
+//   std::unique_ptr<C> split(int32_t color, int32_t key)   null for a rank that gets none
+//   void abort()
+//   void* alloc(uint64_t nbytes), void free(void* memory)   both or none
+//   void all_reduce(const cohort_op_args&), broadcast(...), all_gather(...), barrier()
+// and is deleted by `close`. Neither class may be final. Threads: as cohort/api/collective.h says for each slot.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include <cohort/api/collective.h>
+#include <cohort/sdk/detail/collective_table.hpp>
+#include <cohort/sdk/host.hpp>
+#include <cohort/sdk/plugin.hpp>
+
+namespace cohort::sdk {
+
+template <class D, class C>
+class Collective {
+ public:
+  using Communicator = C;
+
+ protected:
+  const Host& host() const { return *host_; }
+  Log log() const { return host_->log(); }
+
+ private:
+  friend struct detail::CollectiveTable<D>;
+  std::optional<Host> host_;
+};
+
+/// Describes the collective that D implements. `name` and `summary` are literals.
+template <class D>
+constexpr Component collective(const char* name, const char* summary) {
+  return {COHORT_KIND_COLLECTIVE, &detail::kCollectiveTable<D>, name, summary};
+}
+
+}  // namespace cohort::sdk

@@ -1,0 +1,29 @@
+// Which functions of a table a class fills. Internal to the SDK.
+#pragma once
+
+#include <type_traits>
+
+namespace cohort::sdk::detail {
+
+template <class T>
+struct AlwaysVoid {
+  using type = void;
+};
+
+}  // namespace cohort::sdk::detail
+
+/// Defines `declares_NAME<T>`: true where T has any member of that name, whatever its type or access. Looking the name
+/// up in a class that derives from T and from a class with that name is ambiguous exactly then. A wrong signature is
+/// thus a compile error and not a slot that silently stays empty.
+#define COHORT_SDK_SLOT(NAME)                                                                                 \
+  struct NameOf_##NAME {                                                                                      \
+    int NAME;                                                                                                 \
+  };                                                                                                          \
+  template <class T>                                                                                          \
+  struct Both_##NAME : T, NameOf_##NAME {};                                                                   \
+  template <class T, class = void>                                                                            \
+  struct Declares_##NAME : std::true_type {};                                                                 \
+  template <class T>                                                                                          \
+  struct Declares_##NAME<T, typename AlwaysVoid<decltype(&Both_##NAME<T>::NAME)>::type> : std::false_type {}; \
+  template <class T>                                                                                          \
+  inline constexpr bool declares_##NAME = Declares_##NAME<T>::value;

@@ -1,0 +1,78 @@
+// Data types: their sizes and names, and the C++ types of their elements.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <cohort/api/tensor.h>
+
+namespace cohort::sdk {
+
+/// Elements of float16 and bfloat16 tensors, as bits; see half.hpp for conversions.
+struct Half {
+  std::uint16_t bits;
+};
+struct BFloat16 {
+  std::uint16_t bits;
+};
+
+/// Bytes of one element; 0 for a data type that this version does not know.
+constexpr std::size_t size_of(std::int32_t dtype) {
+  switch (dtype) {
+    case COHORT_FLOAT64:
+    case COHORT_INT64:
+    case COHORT_UINT64:
+      return 8;
+    case COHORT_FLOAT32:
+    case COHORT_INT32:
+      return 4;
+    case COHORT_FLOAT16:
+    case COHORT_BFLOAT16:
+    case COHORT_INT16:
+      return 2;
+    case COHORT_INT8:
+    case COHORT_UINT8:
+    case COHORT_BOOL:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+constexpr const char* name_of(std::int32_t dtype) {
+  constexpr const char* kNames[] = {"unknown", "float32", "float64", "float16", "bfloat16", "int8",
+                                    "int16",   "int32",   "int64",   "uint8",   "uint64",   "bool"};
+  return dtype >= COHORT_FLOAT32 && dtype <= COHORT_BOOL ? kNames[dtype] : kNames[0];
+}
+
+constexpr bool is_floating(std::int32_t dtype) {
+  return dtype >= COHORT_FLOAT32 && dtype <= COHORT_BFLOAT16;
+}
+
+/// The data type whose elements are `T`: `kDtypeOf<float>` is COHORT_FLOAT32.
+template <class T>
+inline constexpr std::int32_t kDtypeOf = 0;
+template <>
+inline constexpr std::int32_t kDtypeOf<float> = COHORT_FLOAT32;
+template <>
+inline constexpr std::int32_t kDtypeOf<double> = COHORT_FLOAT64;
+template <>
+inline constexpr std::int32_t kDtypeOf<Half> = COHORT_FLOAT16;
+template <>
+inline constexpr std::int32_t kDtypeOf<BFloat16> = COHORT_BFLOAT16;
+template <>
+inline constexpr std::int32_t kDtypeOf<std::int8_t> = COHORT_INT8;
+template <>
+inline constexpr std::int32_t kDtypeOf<std::int16_t> = COHORT_INT16;
+template <>
+inline constexpr std::int32_t kDtypeOf<std::int32_t> = COHORT_INT32;
+template <>
+inline constexpr std::int32_t kDtypeOf<std::int64_t> = COHORT_INT64;
+template <>
+inline constexpr std::int32_t kDtypeOf<std::uint8_t> = COHORT_UINT8;
+template <>
+inline constexpr std::int32_t kDtypeOf<std::uint64_t> = COHORT_UINT64;
+template <>
+inline constexpr std::int32_t kDtypeOf<bool> = COHORT_BOOL;
+
+}  // namespace cohort::sdk

@@ -1,0 +1,65 @@
+// Errors of a plugin: thrown inside it, turned into a status code and a message before they reach the host.
+//
+// Every function that the SDK puts into a table catches everything, so plugin code throws freely. Threads: any.
+#pragma once
+
+#include <exception>
+#include <new>
+#include <string>
+#include <utility>
+
+#include <cohort/api/host.h>
+
+namespace cohort::sdk {
+
+/// What a plugin throws to make its call fail with `status`. The message is one sentence: what is wrong, where, and how
+/// to mend it. An empty message keeps the one that a failed call to the host has left.
+class Error : public std::exception {
+ public:
+  Error(cohort_status status, std::string message) : status_(status), message_(std::move(message)) {}
+  cohort_status status() const noexcept { return status_; }
+  const char* what() const noexcept override { return message_.c_str(); }
+
+ private:
+  cohort_status status_;
+  std::string message_;
+};
+
+inline Error invalid_argument(std::string message) {
+  return {COHORT_INVALID_ARGUMENT, std::move(message)};
+}
+inline Error failed_precondition(std::string message) {
+  return {COHORT_FAILED_PRECONDITION, std::move(message)};
+}
+
+/// Throws where a call to the host or to an inherited function has failed; its message stays.
+inline void check(cohort_status status) {
+  if (status != COHORT_OK) throw Error(status, {});
+}
+
+namespace detail {
+
+inline cohort_status report(const cohort_host* host, cohort_status status, const char* message) noexcept {
+  if (host && message[0] != '\0') host->fail(host, status, message);
+  return status;
+}
+
+/// Runs `body`; an exception becomes a status and a message.
+template <class Body>
+cohort_status guard(const cohort_host* host, Body&& body) noexcept {
+  try {
+    body();
+    return COHORT_OK;
+  } catch (const Error& error) {
+    return report(host, error.status() == COHORT_OK ? COHORT_INTERNAL : error.status(), error.what());
+  } catch (const std::bad_alloc&) {
+    return report(host, COHORT_RESOURCE_EXHAUSTED, "out of memory");
+  } catch (const std::exception& error) {
+    return report(host, COHORT_INTERNAL, error.what());
+  } catch (...) {
+    return report(host, COHORT_INTERNAL, "an exception that is not a std::exception");
+  }
+}
+
+}  // namespace detail
+}  // namespace cohort::sdk

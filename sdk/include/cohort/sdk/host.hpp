@@ -1,0 +1,124 @@
+// What a plugin can ask of the host, typed; calls throw sdk::Error where the host refuses.
+//
+// Each service table is looked up once. A service that this host or this moment does not have throws
+// FAILED_PRECONDITION with its id; only the log is optional. Borrows the cohort_host. Threads: as each service says.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include <cohort/api/host/buckets.h>
+#include <cohort/api/host/model.h>
+#include <cohort/sdk/comm.hpp>
+#include <cohort/sdk/log.hpp>
+#include <cohort/sdk/tensor.hpp>
+
+namespace cohort::sdk {
+
+namespace detail {
+
+/// A service table, asked for until the host has it.
+template <class Table>
+class Service {
+ public:
+  explicit Service(const char* id) : id_(id) {}
+
+  const Table* find(const cohort_host* host) const {
+    const Table* table = table_.load(std::memory_order_acquire);
+    if (!table) {
+      table = static_cast<const Table*>(host->get_interface(host, id_));
+      table_.store(table, std::memory_order_release);
+    }
+    return table;
+  }
+  const Table& get(const cohort_host* host) const {
+    const Table* table = find(host);
+    if (!table) throw failed_precondition(std::string("the host does not offer ") + id_ + " at this point");
+    return *table;
+  }
+
+ private:
+  const char* id_;
+  mutable std::atomic<const Table*> table_{nullptr};
+};
+
+}  // namespace detail
+
+/// Flat buffers with the layout of the parameters, see cohort/api/host/buckets.h.
+class Buckets {
+ public:
+  Buckets(const cohort_host* host, const cohort_buckets_1& table) : host_(host), table_(&table) {}
+
+  void want(int32_t kind, const char* name = nullptr) const { check(table_->want(host_, kind, name)); }
+  void configure(uint64_t size, uint64_t first_size, uint64_t align = 1, bool one_bucket = false) const {
+    const cohort_bucket_layout layout{sizeof(cohort_bucket_layout), one_bucket ? 1u : 0u, size, first_size, align};
+    check(table_->configure(host_, &layout));
+  }
+  uint64_t count() const { return table_->count(host_); }
+  const cohort_bucket& at(uint64_t index) const {
+    const cohort_bucket* bucket = table_->get(host_, index);
+    if (!bucket) throw invalid_argument("there is no bucket " + std::to_string(index));
+    return *bucket;
+  }
+  TensorView view(uint64_t index, int32_t kind, const char* name = nullptr, uint32_t replica = 0) const {
+    cohort_tensor tensor{};
+    check(table_->view(host_, index, replica, kind, name, &tensor));
+    return TensorView(tensor);
+  }
+
+ private:
+  const cohort_host* host_;
+  const cohort_buckets_1* table_;
+};
+
+class Host {
+ public:
+  explicit Host(const cohort_host* host) : host_(host) {}
+
+  const cohort_host* raw() const { return host_; }
+  Log log() const { return {host_, log_.find(host_)}; }
+
+  Comm comm(int32_t role) const {
+    const auto& table = comm_.get(host_);
+    return {host_, table, table.get(host_, role)};
+  }
+  Comm world() const { return comm(COHORT_ROLE_WORLD); }
+  Comm node() const { return comm(COHORT_ROLE_NODE); }
+  Comm leaders() const { return comm(COHORT_ROLE_LEADERS); }
+  const cohort_comm_1& comm_service() const { return comm_.get(host_); }
+
+  Buckets buckets() const { return {host_, buckets_.get(host_)}; }
+
+  uint64_t num_params() const { return params_.get(host_).count(host_); }
+  TensorView param(uint64_t index) const {
+    cohort_tensor tensor{};
+    check(params_.get(host_).get(host_, index, &tensor));
+    return TensorView(tensor);
+  }
+  uint64_t num_buffers() const { return params_.get(host_).count_buffers(host_); }
+  TensorView buffer(uint64_t index) const {
+    cohort_tensor tensor{};
+    check(params_.get(host_).get_buffer(host_, index, &tensor));
+    return TensorView(tensor);
+  }
+
+  /// The host optimizer's step over the parameters of a phase.
+  void optimizer_step(uint32_t phase) const { check(optimizer_.get(host_).step(host_, phase)); }
+
+  const cohort_kernels_1& kernels(int32_t device_type) const {
+    const cohort_kernels_1* table = kernels_.get(host_).table(host_, device_type);
+    if (!table) throw failed_precondition("there are no kernels for device type " + std::to_string(device_type));
+    return *table;
+  }
+
+ private:
+  const cohort_host* host_;
+  detail::Service<cohort_log_1> log_{COHORT_LOG_ID};
+  detail::Service<cohort_comm_1> comm_{COHORT_COMM_ID};
+  detail::Service<cohort_buckets_1> buckets_{COHORT_BUCKETS_ID};
+  detail::Service<cohort_params_1> params_{COHORT_PARAMS_ID};
+  detail::Service<cohort_optimizer_1> optimizer_{COHORT_OPTIMIZER_ID};
+  detail::Service<cohort_kernel_service_1> kernels_{COHORT_KERNELS_ID};
+};
+
+}  // namespace cohort::sdk

@@ -1,0 +1,89 @@
+// The descriptor of a plugin, as constants: components, their options, and the one exported symbol.
+//
+//   constexpr cohort_option kOptions[] = {cohort::sdk::option("bits", "int[1..8]", "8", "bits per element")};
+//   constexpr cohort_component kRing = cohort::sdk::strategy<Ring>("ring", "averages over a ring").options(kOptions);
+//   COHORT_SDK_PLUGIN("org.example.ring", "1.0.0", "Example", "MIT", kRing)
+//
+// Everything is static and constant-initialised, so nothing runs when the file is loaded.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include <cohort/api/plugin.h>
+#include <cohort/sdk/options.hpp>
+
+namespace cohort::sdk {
+
+/// Describes one component; each call gives a changed copy. Made by strategy<T>(), collective<T>() and
+/// accelerator<T>().
+class Component {
+ public:
+  constexpr Component(int32_t kind, const void* vtable, const char* name, const char* summary) {
+    component_.kind = kind;
+    component_.vtable = vtable;
+    component_.name = name;
+    component_.summary = summary;
+  }
+
+  /// Strategies: the parent's name; "*" makes a free layer.
+  constexpr Component inherits(const char* parent) const {
+    Component changed = *this;
+    changed.component_.inherits = parent;
+    return changed;
+  }
+  /// A null-terminated array in static storage; the first is the default.
+  template <std::size_t N>
+  constexpr Component variants(const char* const (&names)[N]) const {
+    if (names[N - 1] != nullptr) throw "the last variant must be nullptr";
+    Component changed = *this;
+    changed.component_.variants = names;
+    return changed;
+  }
+  /// An array in static storage.
+  template <std::size_t N>
+  constexpr Component options(const cohort_option (&table)[N]) const {
+    Component changed = *this;
+    changed.component_.options = table;
+    changed.component_.num_options = N;
+    return changed;
+  }
+  constexpr Component supports(void (*answer)(const cohort_host*, cohort_query*) noexcept) const {
+    Component changed = *this;
+    changed.component_.supports = answer;
+    return changed;
+  }
+
+  constexpr operator cohort_component() const { return component_; }
+
+ private:
+  cohort_component component_{
+      sizeof(cohort_component), 0, nullptr, nullptr, nullptr, nullptr, nullptr, 0, nullptr, nullptr};
+};
+
+/// The null-terminated list that a descriptor points to. The components must be in static storage.
+template <class... Components>
+constexpr std::array<const cohort_component*, sizeof...(Components) + 1> component_list(
+    const Components&... components) {
+  return {&components..., nullptr};
+}
+
+}  // namespace cohort::sdk
+
+/// Defines the exported symbol. The components, after the four strings, are constexpr cohort_component objects at
+/// namespace scope. Use it once, outside every namespace.
+#define COHORT_SDK_PLUGIN(id, version, vendor, license, ...)                     \
+  namespace {                                                                    \
+  constexpr auto kCohortComponents = ::cohort::sdk::component_list(__VA_ARGS__); \
+  }                                                                              \
+  constexpr cohort_plugin cohort_plugin_0 = {COHORT_PLUGIN_MAGIC,                \
+                                             sizeof(cohort_plugin),              \
+                                             COHORT_ABI_VERSION,                 \
+                                             COHORT_ABI_VERSION,                 \
+                                             id,                                 \
+                                             version,                            \
+                                             vendor,                             \
+                                             license,                            \
+                                             kCohortComponents.data(),           \
+                                             nullptr,                            \
+                                             nullptr};

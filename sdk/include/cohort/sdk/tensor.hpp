@@ -1,0 +1,50 @@
+// Tensors of the host as typed ranges of elements. Views borrow: they live as long as the cohort_tensor's memory.
+#pragma once
+
+#include <string>
+
+#include <cohort/sdk/dtype.hpp>
+#include <cohort/sdk/error.hpp>
+#include <cohort/sdk/span.hpp>
+
+namespace cohort::sdk {
+
+class TensorView {
+ public:
+  TensorView() = default;
+  explicit TensorView(const cohort_tensor& tensor) : tensor_(tensor) {}
+
+  const cohort_tensor& raw() const { return tensor_; }
+  const char* name() const { return tensor_.name ? tensor_.name : ""; }
+  std::int32_t dtype() const { return tensor_.dtype; }
+  std::uint64_t nbytes() const { return tensor_.nbytes; }
+  std::uint64_t numel() const { return size_of(tensor_.dtype) ? tensor_.nbytes / size_of(tensor_.dtype) : 0; }
+  bool is_on_cpu() const { return tensor_.device_type == COHORT_DEVICE_CPU; }
+  bool is_contiguous() const { return (tensor_.flags & COHORT_TENSOR_CONTIGUOUS) != 0; }
+  bool is_read_only() const { return (tensor_.flags & COHORT_TENSOR_READ_ONLY) != 0; }
+
+  /// First element, on whatever device it lies.
+  void* data() const { return static_cast<unsigned char*>(tensor_.data) + tensor_.byte_offset; }
+
+  /// The elements of a contiguous CPU tensor. Throws where the tensor is none, or is read-only and `T` is not const.
+  template <class T>
+  Span<T> span() const {
+    using Element = std::remove_const_t<T>;
+    static_assert(kDtypeOf<Element> != 0, "T is not the element type of a cohort data type");
+    require(is_on_cpu(), "is not in CPU memory");
+    require(is_contiguous(), "is not contiguous");
+    require(std::is_const<T>::value || !is_read_only(), "is read-only");
+    require(dtype() == kDtypeOf<Element>,
+            std::string("has elements of type ") + name_of(dtype()) + ", not " + name_of(kDtypeOf<Element>));
+    return {static_cast<T*>(data()), static_cast<std::size_t>(numel())};
+  }
+
+ private:
+  void require(bool condition, const std::string& problem) const {
+    if (!condition) throw invalid_argument(std::string("tensor '") + name() + "' " + problem);
+  }
+
+  cohort_tensor tensor_{};
+};
+
+}  // namespace cohort::sdk

@@ -1,0 +1,216 @@
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include <cohort/sdk/half.hpp>
+
+#include "fake_host.hpp"
+#include "fake_strategy.hpp"
+#include "plugin_file.hpp"
+
+namespace {
+
+using namespace cohort::test;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// A job of `size` ranks that all have the same gradients: two buckets, one of float32 and one of bfloat16.
+struct FakeJob {
+  explicit FakeJob(FakeHost& host, int size) : world{sizeof(cohort_comm), 0, size, 0, nullptr, nullptr} {
+    current = this;
+    buckets[0] = make_bucket(0, COHORT_FLOAT32, 3, 12);
+    buckets[1] = make_bucket(1, COHORT_BFLOAT16, 2, 4);
+    comm_table.get = [](const cohort_host*, int32_t) noexcept { return &current->world; };
+    comm_table.all_reduce = [](const cohort_host*, cohort_comm*, const cohort_op_args* args) noexcept {
+      current->reduced.push_back(*args);
+      const auto* bytes = static_cast<const uint16_t*>(args->input);
+      current->wire.assign(bytes, bytes + args->count);
+      return current->all_reduce_result;
+    };
+    bucket_table.want = [](const cohort_host*, int32_t kind, const char*) noexcept {
+      current->wanted.push_back(kind);
+      return COHORT_OK;
+    };
+    bucket_table.configure = [](const cohort_host*, const cohort_bucket_layout* layout) noexcept {
+      current->layouts.push_back(*layout);
+      return COHORT_OK;
+    };
+    bucket_table.count = [](const cohort_host*) noexcept { return uint64_t{2}; };
+    bucket_table.get = [](const cohort_host*, uint64_t index) noexcept -> const cohort_bucket* {
+      return index < 2 ? &current->buckets[index] : nullptr;
+    };
+    bucket_table.view = [](const cohort_host*, uint64_t index, uint32_t, int32_t, const char*,
+                           cohort_tensor* view) noexcept {
+      *view = cohort_tensor{};
+      view->data = current->gradients;
+      view->name = "";
+      view->dtype = current->buckets[index].dtype;
+      return COHORT_OK;
+    };
+    kernels.cast = cast;
+    kernel_table.table = [](const cohort_host*, int32_t) noexcept -> const cohort_kernels_1* {
+      return &current->kernels;
+    };
+    host.offer(COHORT_COMM_ID, &comm_table);
+    host.offer(COHORT_BUCKETS_ID, &bucket_table);
+    host.offer(COHORT_KERNELS_ID, &kernel_table);
+  }
+
+  static cohort_bucket make_bucket(uint32_t index, int32_t dtype, uint64_t numel, uint64_t nbytes) {
+    cohort_bucket bucket{};
+    bucket.struct_size = sizeof bucket;
+    bucket.index = index;
+    bucket.numel = numel;
+    bucket.nbytes = nbytes;
+    bucket.dtype = dtype;
+    bucket.stream.device_type = COHORT_DEVICE_CPU;
+    return bucket;
+  }
+
+  static cohort_status cast(void* out, int32_t out_dtype, const void* in, int32_t in_dtype, uint64_t n,
+                            const cohort_stream*) noexcept {
+    for (uint64_t i = 0; i < n; ++i) {
+      if (in_dtype == COHORT_FLOAT32 && out_dtype == COHORT_BFLOAT16) {
+        static_cast<uint16_t*>(out)[i] = cohort::sdk::to_bfloat16(static_cast<const float*>(in)[i]).bits;
+      } else if (in_dtype == COHORT_BFLOAT16 && out_dtype == COHORT_FLOAT32) {
+        static_cast<float*>(out)[i] = cohort::sdk::to_float(cohort::sdk::BFloat16{static_cast<const uint16_t*>(in)[i]});
+      } else {
+        return COHORT_INVALID_ARGUMENT;
+      }
+    }
+    return COHORT_OK;
+  }
+
+  static inline FakeJob* current = nullptr;  // the tables' functions get no pointer of ours
+  cohort_comm world;
+  cohort_bucket buckets[2];
+  float gradients[3] = {1.0f, 1.00390625f, -3.0f};
+  cohort_comm_1 comm_table{};
+  cohort_buckets_1 bucket_table{};
+  cohort_kernels_1 kernels{};
+  cohort_kernel_service_1 kernel_table{};
+  cohort_status all_reduce_result = COHORT_OK;
+  std::vector<cohort_op_args> reduced;
+  std::vector<uint16_t> wire;
+  std::vector<int32_t> wanted;
+  std::vector<cohort_bucket_layout> layouts;
+};
+
+class Ddp : public testing::Test {
+ protected:
+  Ddp() : layer(vtable(), base, host.raw()) {}
+
+  static const cohort_component& component() {
+    return component_of(open_plugin(COHORT_TEST_PLUGIN), COHORT_KIND_STRATEGY);
+  }
+  static const cohort_strategy_vt& vtable() { return *static_cast<const cohort_strategy_vt*>(component().vtable); }
+
+  // With the values of the table's defaults, sizes in bytes as a host gives them.
+  void create(std::map<std::string, std::string> changed = {}) {
+    std::map<std::string, std::string> all{
+        {"compression", "none"}, {"bucket_size", "26214400"}, {"first_bucket_size", "1048576"}};
+    for (auto& [key, value] : changed) all[key] = value;
+    std::vector<cohort_key_value> options;
+    for (auto& [key, value] : all) options.push_back({key.c_str(), value.c_str()});
+    ASSERT_EQ(layer.create("", options), COHORT_OK);
+  }
+  cohort_status configure() { return layer.vt().configure_model(layer.get()); }
+  cohort_status reduce(const cohort_bucket& bucket) { return layer.vt().reduce_bucket(layer.get(), &bucket); }
+
+  FakeHost host;
+  RecordingBase base;
+  LayerOver layer;
+};
+
+TEST_F(Ddp, DeclaresItsOptionsWithTheDefaultsOfTheBase) {
+  ASSERT_EQ(component().num_options, 3u);
+  EXPECT_STREQ(component().options[0].default_value, "none");
+  EXPECT_STREQ(component().options[1].default_value, "25MiB");
+  EXPECT_STREQ(component().options[2].default_value, "1MiB");
+}
+
+TEST_F(Ddp, TakesTheInheritedPlanAndPrefersSharedMemory) {
+  create();
+  cohort_job job{sizeof job, COHORT_DEVICE_CPU, 4, 1, 0, 0};
+  cohort_plan plan{sizeof plan, 0, 0, 0, ""};
+  ASSERT_EQ(layer.vt().plan(layer.get(), &job, &plan), COHORT_OK);
+  EXPECT_THAT(base.calls, ElementsAre("plan"));
+  EXPECT_EQ(plan.processes_per_node, 4);
+  EXPECT_STREQ(plan.collectives, "shm,gloo");
+}
+
+TEST_F(Ddp, LeavesTheInheritedLayoutAndAllReduceAloneByDefault) {
+  FakeJob job(host, 2);
+  create();
+  ASSERT_EQ(configure(), COHORT_OK);
+  EXPECT_TRUE(job.layouts.empty());
+  ASSERT_EQ(reduce(job.buckets[0]), COHORT_OK);
+  EXPECT_THAT(base.calls, ElementsAre("configure_model", "reduce_bucket"));
+  EXPECT_TRUE(job.reduced.empty());
+}
+
+TEST_F(Ddp, LaysBucketsOutAnewForOtherSizes) {
+  FakeJob job(host, 2);
+  create({{"bucket_size", "1000"}});
+  ASSERT_EQ(configure(), COHORT_OK);
+  EXPECT_THAT(job.wanted, ElementsAre(COHORT_BUCKET_GRAD));
+  ASSERT_EQ(job.layouts.size(), 1u);
+  EXPECT_EQ(job.layouts[0].size, 1000u);
+  EXPECT_EQ(job.layouts[0].first_size, 1048576u);
+}
+
+TEST_F(Ddp, CommunicatesNothingOnOneRank) {
+  FakeJob job(host, 1);
+  create({{"bucket_size", "1000"}, {"compression", "bf16"}});
+  ASSERT_EQ(configure(), COHORT_OK);
+  EXPECT_TRUE(job.layouts.empty());
+  ASSERT_EQ(reduce(job.buckets[0]), COHORT_OK);
+  EXPECT_THAT(base.calls, ElementsAre("configure_model", "reduce_bucket"));
+}
+
+TEST_F(Ddp, SendsCompressedGradientsAndWritesThemBack) {
+  FakeJob job(host, 2);
+  create({{"compression", "bf16"}});
+  ASSERT_EQ(configure(), COHORT_OK);
+  ASSERT_EQ(reduce(job.buckets[0]), COHORT_OK);
+  ASSERT_EQ(job.reduced.size(), 1u);
+  EXPECT_EQ(job.reduced[0].dtype, COHORT_BFLOAT16);
+  EXPECT_EQ(job.reduced[0].reduce, COHORT_REDUCE_MEAN);
+  EXPECT_EQ(job.reduced[0].count, 3u);
+  EXPECT_THAT(job.wire, ElementsAre(0x3f80, 0x3f80, 0xc040));
+  EXPECT_THAT(job.gradients, ElementsAre(1.0f, 1.0f, -3.0f));
+  EXPECT_THAT(base.calls, ElementsAre("configure_model"));
+}
+
+TEST_F(Ddp, SendsBucketsThatAreNarrowAlreadyAsTheyAre) {
+  FakeJob job(host, 2);
+  create({{"compression", "fp16"}});
+  ASSERT_EQ(configure(), COHORT_OK);
+  ASSERT_EQ(reduce(job.buckets[1]), COHORT_OK);
+  EXPECT_TRUE(job.reduced.empty());
+  EXPECT_THAT(base.calls, ElementsAre("configure_model", "reduce_bucket"));
+}
+
+TEST_F(Ddp, StopsWhereTheAllReduceFails) {
+  FakeJob job(host, 2);
+  job.all_reduce_result = COHORT_UNAVAILABLE;
+  create({{"compression", "bf16"}});
+  ASSERT_EQ(configure(), COHORT_OK);
+  EXPECT_EQ(reduce(job.buckets[0]), COHORT_UNAVAILABLE);
+  EXPECT_EQ(job.gradients[1], 1.00390625f);
+}
+
+TEST_F(Ddp, RefusesCompressionWithoutACastKernelOrOffTheCpu) {
+  FakeJob job(host, 2);
+  job.kernels.cast = nullptr;
+  create({{"compression", "bf16"}});
+  EXPECT_EQ(configure(), COHORT_UNIMPLEMENTED);
+  EXPECT_THAT(host.take_failure(), HasSubstr("cast kernel"));
+  job.buckets[0].stream.device_type = COHORT_DEVICE_CUDA;
+  EXPECT_EQ(configure(), COHORT_UNIMPLEMENTED);
+  EXPECT_THAT(host.take_failure(), HasSubstr("CPU devices only"));
+}
+
+}  // namespace

@@ -1,0 +1,131 @@
+#include <cohort/sdk/host.hpp>
+
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include "fake_host.hpp"
+
+namespace {
+
+using cohort::sdk::BFloat16;
+using cohort::sdk::Error;
+using cohort::sdk::Host;
+using cohort::sdk::TensorView;
+using cohort::test::FakeHost;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+cohort_status status_of(const std::function<void()>& call, std::string* message = nullptr) {
+  try {
+    call();
+  } catch (const Error& error) {
+    if (message) *message = error.what();
+    return error.status();
+  }
+  return COHORT_OK;
+}
+
+cohort_tensor float_tensor(std::vector<float>& values) {
+  cohort_tensor tensor{};
+  tensor.data = values.data();
+  tensor.name = "w";
+  tensor.nbytes = values.size() * sizeof(float);
+  tensor.dtype = COHORT_FLOAT32;
+  tensor.device_type = COHORT_DEVICE_CPU;
+  tensor.flags = COHORT_TENSOR_CONTIGUOUS;
+  return tensor;
+}
+
+TEST(SdkHost, NamesTheServiceThatIsMissing) {
+  FakeHost fake;
+  const Host host(fake.raw());
+  std::string message;
+  EXPECT_EQ(status_of([&] { host.buckets(); }, &message), COHORT_FAILED_PRECONDITION);
+  EXPECT_THAT(message, HasSubstr(COHORT_BUCKETS_ID));
+}
+
+TEST(SdkHost, LooksUpAServiceOnceItIsThere) {
+  FakeHost fake;
+  const Host host(fake.raw());
+  EXPECT_EQ(status_of([&] { host.world(); }), COHORT_FAILED_PRECONDITION);
+  cohort_comm_1 table{};
+  table.get = [](const cohort_host*, int32_t) noexcept -> cohort_comm* { return nullptr; };
+  fake.offer(COHORT_COMM_ID, &table);
+  EXPECT_FALSE(host.world());
+  EXPECT_FALSE(host.leaders());
+  EXPECT_EQ(fake.lookups(COHORT_COMM_ID), 2);
+}
+
+TEST(SdkHost, LogsOnlyLevelsThatAreEnabledAndNothingWithoutALog) {
+  FakeHost fake;
+  fake.set_log_level(COHORT_LOG_WARNING);
+  const Host host(fake.raw());
+  host.log().info("unheard");
+  host.log().warning("rank ", 3, " of ", 4);
+  EXPECT_THAT(fake.log_lines(), ElementsAre("rank 3 of 4"));
+
+  FakeHost mute;
+  mute.offer(COHORT_LOG_ID, nullptr);
+  Host(mute.raw()).log().error("unheard");
+}
+
+TEST(SdkHost, PassesOperationsToTheCommunicatorAndThrowsWhereTheyFail) {
+  static cohort_op_args seen;
+  FakeHost fake;
+  static cohort_comm comm{sizeof(cohort_comm), 1, 3, 0, nullptr, nullptr};
+  cohort_comm_1 table{};
+  table.get = [](const cohort_host*, int32_t role) noexcept { return role == COHORT_ROLE_WORLD ? &comm : nullptr; };
+  table.all_reduce = [](const cohort_host*, cohort_comm*, const cohort_op_args* args) noexcept {
+    seen = *args;
+    return COHORT_OK;
+  };
+  table.barrier = [](const cohort_host*, cohort_comm*) noexcept { return COHORT_UNAVAILABLE; };
+  fake.offer(COHORT_COMM_ID, &table);
+  const Host host(fake.raw());
+  std::vector<float> values(5);
+  ASSERT_TRUE(host.world());
+  EXPECT_EQ(host.world().rank(), 1);
+  EXPECT_EQ(host.world().size(), 3);
+  host.world().all_reduce({values.data(), values.size(), COHORT_FLOAT32}, COHORT_REDUCE_MEAN);
+  EXPECT_EQ(seen.struct_size, sizeof(cohort_op_args));
+  EXPECT_EQ(seen.input, values.data());
+  EXPECT_EQ(seen.output, values.data());
+  EXPECT_EQ(seen.count, 5u);
+  EXPECT_EQ(seen.dtype, COHORT_FLOAT32);
+  EXPECT_EQ(seen.reduce, COHORT_REDUCE_MEAN);
+  EXPECT_EQ(seen.stream.device_type, COHORT_DEVICE_CPU);
+  EXPECT_EQ(status_of([&] { host.world().barrier(); }), COHORT_UNAVAILABLE);
+}
+
+TEST(SdkTensorView, GivesTypedElements) {
+  std::vector<float> values{1, 2, 3};
+  cohort_tensor tensor = float_tensor(values);
+  tensor.byte_offset = sizeof(float);
+  tensor.nbytes = 2 * sizeof(float);
+  const auto elements = TensorView(tensor).span<float>();
+  ASSERT_EQ(elements.size(), 2u);
+  EXPECT_EQ(elements[0], 2.0f);
+  elements[1] = 9;
+  EXPECT_EQ(values[2], 9.0f);
+}
+
+TEST(SdkTensorView, RefusesWhatItCannotShowAndSaysWhy) {
+  std::vector<float> values(3);
+  std::string message;
+  cohort_tensor tensor = float_tensor(values);
+  EXPECT_EQ(status_of([&] { TensorView(tensor).span<double>(); }, &message), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(message, "tensor 'w' has elements of type float32, not float64");
+  EXPECT_EQ(status_of([&] { TensorView(tensor).span<BFloat16>(); }), COHORT_INVALID_ARGUMENT);
+  tensor.flags |= COHORT_TENSOR_READ_ONLY;
+  EXPECT_EQ(status_of([&] { TensorView(tensor).span<float>(); }), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(status_of([&] { TensorView(tensor).span<const float>(); }), COHORT_OK);
+  tensor.flags = 0;
+  EXPECT_EQ(status_of([&] { TensorView(tensor).span<const float>(); }), COHORT_INVALID_ARGUMENT);
+  tensor = float_tensor(values);
+  tensor.device_type = COHORT_DEVICE_CUDA;
+  EXPECT_EQ(status_of([&] { TensorView(tensor).span<float>(); }, &message), COHORT_INVALID_ARGUMENT);
+  EXPECT_THAT(message, HasSubstr("not in CPU memory"));
+}
+
+}  // namespace

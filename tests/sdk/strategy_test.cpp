@@ -1,0 +1,223 @@
+#include <cohort/sdk/strategy.hpp>
+
+#include <stdexcept>
+#include <string>
+
+#include <gmock/gmock.h>
+
+#include "fake_host.hpp"
+#include "fake_strategy.hpp"
+
+namespace {
+
+using cohort::test::FakeHost;
+using cohort::test::LayerOver;
+using cohort::test::RecordingBase;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct Nothing : cohort::sdk::Strategy<Nothing> {};
+
+struct Loud : cohort::sdk::Strategy<Loud> {
+  void end_step(const cohort_step& step) {
+    super().end_step(step);
+    log().info("step ", step.step, " is done");
+  }
+};
+
+struct Everything : cohort::sdk::Strategy<Everything> {
+  void create(const cohort::sdk::Options&) {}
+  void plan(const cohort_job& job, cohort_plan& plan) { super().plan(job, plan); }
+  void init_dist_connection(cohort_dist_args& args) {
+    args.rank += 1;
+    super().init_dist_connection(args);
+  }
+  void configure_model() { super().configure_model(); }
+  void begin_step(const cohort_step& step) { super().begin_step(step); }
+  void reduce_bucket(const cohort_bucket& bucket) { super().reduce_bucket(bucket); }
+  void end_backward(const cohort_step& step) { super().end_backward(step); }
+  void optimizer_step(const cohort_step& step) { super().optimizer_step(step); }
+  void end_step(const cohort_step& step) { super().end_step(step); }
+  void pause(int32_t reason) { super().pause(reason); }
+  void resume() { super().resume(); }
+  void shutdown() { super().shutdown(); }
+  const void* get_extension(const char* id) { return std::string(id) == "mine/1" ? this : nullptr; }
+};
+
+enum class Throw { kError, kSilentError, kRuntimeError, kBadAlloc, kInt, kOkError };
+
+struct Thrower : cohort::sdk::Strategy<Thrower> {
+  explicit Thrower() = default;
+  void create(const cohort::sdk::Options& options) { what_ = static_cast<Throw>(options.integer("what")); }
+  void shutdown() {
+    switch (what_) {
+      case Throw::kError:
+        throw cohort::sdk::Error(COHORT_UNAVAILABLE, "rank 3 is gone");
+      case Throw::kSilentError:
+        throw cohort::sdk::Error(COHORT_ABORTED, "");
+      case Throw::kRuntimeError:
+        throw std::runtime_error("no such thing");
+      case Throw::kBadAlloc:
+        throw std::bad_alloc();
+      case Throw::kInt:
+        throw 42;
+      case Throw::kOkError:
+        throw cohort::sdk::Error(COHORT_OK, "not really fine");
+    }
+  }
+  Throw what_ = Throw::kError;
+};
+
+struct CannotBeMade : cohort::sdk::Strategy<CannotBeMade> {
+  void create(const cohort::sdk::Options& options) {
+    throw cohort::sdk::invalid_argument("variant " + std::string(options.variant()) + " is not possible here");
+  }
+};
+
+const cohort_strategy_vt& table_of(const cohort_component& component) {
+  return *static_cast<const cohort_strategy_vt*>(component.vtable);
+}
+
+constexpr cohort_component kNothing = cohort::sdk::strategy<Nothing>("nothing", "changes nothing");
+constexpr cohort_component kLoud = cohort::sdk::strategy<Loud>("loud", "ddp that talks").inherits("ddp");
+constexpr cohort_component kEverything = cohort::sdk::strategy<Everything>("everything", "changes everything");
+constexpr cohort_component kThrower = cohort::sdk::strategy<Thrower>("thrower", "throws");
+constexpr cohort_component kCannotBeMade = cohort::sdk::strategy<CannotBeMade>("cannot", "cannot be made");
+
+cohort_status shutdown_throwing(Throw what, std::string& message) {
+  FakeHost host;
+  RecordingBase base;
+  LayerOver layer(table_of(kThrower), base, host.raw());
+  const std::string value = std::to_string(static_cast<int>(what));
+  EXPECT_EQ(layer.create("", {{"what", value.c_str()}}), COHORT_OK);
+  const cohort_status status = layer.vt().shutdown(layer.get());
+  message = host.take_failure();
+  return status;
+}
+
+TEST(SdkStrategy, LeavesSlotsNullThatTheClassDoesNotDeclare) {
+  const auto& vt = table_of(kNothing);
+  EXPECT_EQ(vt.struct_size, sizeof(cohort_strategy_vt));
+  EXPECT_NE(vt.create, nullptr);
+  EXPECT_NE(vt.destroy, nullptr);
+  EXPECT_EQ(vt.plan, nullptr);
+  EXPECT_EQ(vt.init_dist_connection, nullptr);
+  EXPECT_EQ(vt.configure_model, nullptr);
+  EXPECT_EQ(vt.begin_step, nullptr);
+  EXPECT_EQ(vt.reduce_bucket, nullptr);
+  EXPECT_EQ(vt.end_backward, nullptr);
+  EXPECT_EQ(vt.optimizer_step, nullptr);
+  EXPECT_EQ(vt.end_step, nullptr);
+  EXPECT_EQ(vt.pause, nullptr);
+  EXPECT_EQ(vt.resume, nullptr);
+  EXPECT_EQ(vt.shutdown, nullptr);
+  EXPECT_EQ(vt.get_extension, nullptr);
+}
+
+TEST(SdkStrategy, SetsOnlyTheSlotThatTheClassDeclares) {
+  const auto& vt = table_of(kLoud);
+  EXPECT_NE(vt.end_step, nullptr);
+  EXPECT_EQ(vt.begin_step, nullptr);
+  EXPECT_EQ(vt.plan, nullptr);
+  EXPECT_STREQ(kLoud.inherits, "ddp");
+  EXPECT_EQ(kLoud.kind, COHORT_KIND_STRATEGY);
+}
+
+TEST(SdkStrategy, CallsTheInheritedStepAndLogs) {
+  FakeHost host;
+  RecordingBase base;
+  LayerOver layer(table_of(kLoud), base, host.raw());
+  ASSERT_EQ(layer.create(), COHORT_OK);
+  cohort_step step{};
+  step.step = 7;
+  EXPECT_EQ(layer.vt().end_step(layer.get(), &step), COHORT_OK);
+  EXPECT_THAT(base.calls, ElementsAre("end_step"));
+  EXPECT_THAT(host.log_lines(), ElementsAre("step 7 is done"));
+}
+
+TEST(SdkStrategy, ForwardsEverySlotToSuper) {
+  FakeHost host;
+  RecordingBase base;
+  LayerOver layer(table_of(kEverything), base, host.raw());
+  ASSERT_EQ(layer.create(), COHORT_OK);
+  const auto& vt = layer.vt();
+  cohort_job job{};
+  cohort_plan plan{};
+  cohort_dist_args args{};
+  args.rank = 4;
+  cohort_step step{};
+  cohort_bucket bucket{};
+  EXPECT_EQ(vt.plan(layer.get(), &job, &plan), COHORT_OK);
+  EXPECT_EQ(vt.init_dist_connection(layer.get(), &args), COHORT_OK);
+  EXPECT_EQ(vt.configure_model(layer.get()), COHORT_OK);
+  EXPECT_EQ(vt.begin_step(layer.get(), &step), COHORT_OK);
+  EXPECT_EQ(vt.reduce_bucket(layer.get(), &bucket), COHORT_OK);
+  EXPECT_EQ(vt.end_backward(layer.get(), &step), COHORT_OK);
+  EXPECT_EQ(vt.optimizer_step(layer.get(), &step), COHORT_OK);
+  EXPECT_EQ(vt.end_step(layer.get(), &step), COHORT_OK);
+  EXPECT_EQ(vt.pause(layer.get(), COHORT_PAUSE_END), COHORT_OK);
+  EXPECT_EQ(vt.resume(layer.get()), COHORT_OK);
+  EXPECT_EQ(vt.shutdown(layer.get()), COHORT_OK);
+  EXPECT_THAT(base.calls, ElementsAre("plan", "init_dist_connection", "configure_model", "begin_step", "reduce_bucket",
+                                      "end_backward", "optimizer_step", "end_step", "pause", "resume", "shutdown"));
+  EXPECT_EQ(base.last_dist_args.rank, 5);
+}
+
+TEST(SdkStrategy, AsksTheInheritedCodeForExtensionsItDoesNotKnow) {
+  FakeHost host;
+  RecordingBase base;
+  LayerOver layer(table_of(kEverything), base, host.raw());
+  ASSERT_EQ(layer.create(), COHORT_OK);
+  EXPECT_EQ(layer.vt().get_extension(layer.get(), "mine/1"), layer->data);
+  EXPECT_THAT(base.calls, ElementsAre());
+  EXPECT_EQ(layer.vt().get_extension(layer.get(), "other/1"), nullptr);
+  EXPECT_THAT(base.calls, ElementsAre("get_extension"));
+}
+
+TEST(SdkStrategy, PassesOnTheStatusOfAnInheritedCallThatFailsAndKeepsItsMessage) {
+  FakeHost host;
+  RecordingBase base;
+  base.result = COHORT_DEADLINE_EXCEEDED;
+  LayerOver layer(table_of(kEverything), base, host.raw());
+  ASSERT_EQ(layer.create(), COHORT_OK);
+  host.raw()->fail(host.raw(), COHORT_DEADLINE_EXCEEDED, "left by base");
+  EXPECT_EQ(layer.vt().configure_model(layer.get()), COHORT_DEADLINE_EXCEEDED);
+  EXPECT_EQ(host.take_failure(), "left by base");
+}
+
+TEST(SdkStrategy, TurnsExceptionsIntoStatusAndMessage) {
+  std::string message;
+  EXPECT_EQ(shutdown_throwing(Throw::kError, message), COHORT_UNAVAILABLE);
+  EXPECT_EQ(message, "rank 3 is gone");
+  EXPECT_EQ(shutdown_throwing(Throw::kSilentError, message), COHORT_ABORTED);
+  EXPECT_EQ(message, "");
+  EXPECT_EQ(shutdown_throwing(Throw::kRuntimeError, message), COHORT_INTERNAL);
+  EXPECT_EQ(message, "no such thing");
+  EXPECT_EQ(shutdown_throwing(Throw::kBadAlloc, message), COHORT_RESOURCE_EXHAUSTED);
+  EXPECT_EQ(message, "out of memory");
+  EXPECT_EQ(shutdown_throwing(Throw::kInt, message), COHORT_INTERNAL);
+  EXPECT_THAT(message, HasSubstr("not a std::exception"));
+  EXPECT_EQ(shutdown_throwing(Throw::kOkError, message), COHORT_INTERNAL);
+  EXPECT_EQ(message, "not really fine");
+}
+
+TEST(SdkStrategy, MakesNoObjectWhereCreateThrows) {
+  FakeHost host;
+  RecordingBase base;
+  LayerOver layer(table_of(kCannotBeMade), base, host.raw());
+  EXPECT_EQ(layer.create("fast"), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(layer->data, nullptr);
+  EXPECT_EQ(host.take_failure(), "variant fast is not possible here");
+}
+
+TEST(SdkStrategy, MakesOneObjectPerLayer) {
+  FakeHost host;
+  RecordingBase base;
+  LayerOver one(table_of(kLoud), base, host.raw());
+  LayerOver two(table_of(kLoud), base, host.raw());
+  ASSERT_EQ(one.create(), COHORT_OK);
+  ASSERT_EQ(two.create(), COHORT_OK);
+  EXPECT_NE(one->data, two->data);
+}
+
+}  // namespace
