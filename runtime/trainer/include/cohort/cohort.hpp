@@ -1,0 +1,16 @@
+// Everything a program needs, LibTorch included.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cohort/data.hpp>
+#include <cohort/metrics.hpp>
+#include <cohort/module.hpp>
+#include <cohort/optimizers.hpp>
+#include <cohort/program.hpp>
+#include <cohort/safetensors.hpp>
+#include <cohort/sampler.hpp>
+#include <cohort/session.hpp>
+#include <cohort/trainer.hpp>
+#include <cohort/value.hpp>
+#include <cohort/weights.hpp>

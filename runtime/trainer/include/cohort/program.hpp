@@ -1,0 +1,67 @@
+// A whole program: flags, launch, errors, exit code.
+//
+//   int main(int argc, char** argv) {
+//     return cohort::Program("mnist").run(argc, argv, [](cohort::App& app) { ... });
+//   }
+//
+// `run` returns the exit code; the body runs in the ranks, on the main thread. Nothing is thrown out of `run`.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <cohort/host/options.hpp>
+#include <cohort/run_record.hpp>
+#include <cohort/runtime.hpp>
+#include <cohort/session.hpp>
+#include <cohort/trainer.hpp>
+
+namespace cohort {
+
+/// What a program's body works with, in one rank.
+class App {
+ public:
+  App(Runtime& runtime, RunRecord& record) : runtime_(runtime), record_(record) {}
+  App(const App&) = delete;
+  App& operator=(const App&) = delete;
+
+  Trainer trainer(TrainerDefaults defaults = {}) { return Trainer(runtime_, record_, defaults); }
+  /// For a loop of the program's own.
+  Session session(torch::nn::Module& model, Optimizers optimizers) {
+    return Session(runtime_, model, std::move(optimizers));
+  }
+
+  const Options& options() const { return runtime_.options(); }
+  /// The value of one of the program's own options.
+  const std::string& option(std::string_view name) const;
+  /// The same as a number; throws UserError naming the flag where it is none.
+  int64_t integer_option(std::string_view name) const;
+  double number_option(std::string_view name) const;
+  Runtime& runtime() { return runtime_; }
+
+ private:
+  Runtime& runtime_;
+  RunRecord& record_;
+};
+
+class Program {
+ public:
+  explicit Program(std::string name) : name_(std::move(name)) {}
+
+  /// Adds a flag of the program's own.
+  Program& option(std::string name, std::string default_value, std::string help);
+  /// Sets options in code: they give way to flags, environment and file.
+  Program& defaults(const std::function<void(Options&)>& set);
+
+  int run(int argc, const char* const* argv, const std::function<void(App&)>& body) const;
+
+ private:
+  std::string name_;
+  std::vector<host::OwnOption> own_;
+  Options code_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,35 @@
+// What a run has done so far: filled by the loops, written as the summary.
+//
+// One per process, owned by the App, used on the main thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <cohort/metrics.hpp>
+
+namespace cohort {
+
+struct RunRecord {
+  /// CLOCK_REALTIME at exec of the run's first process.
+  std::chrono::nanoseconds started{0};
+
+  uint64_t steps = 0;  ///< optimizer steps
+  int64_t epochs = 0;  ///< completed, or ended by a stream
+  double seconds_to_first_step = 0;
+  uint64_t samples = 0;         ///< trained on by this rank
+  double training_seconds = 0;  ///< spent in steps, data included, evaluation not
+  uint64_t bytes_sent = 0;      ///< by strategies while steps were taken, this rank
+  std::vector<float> step_ms;   ///< the last kStepTimes steps, unordered
+  Metrics metrics;              ///< the latest value of each
+  std::string weights_sha256;   ///< after the last fit; empty unless a summary is asked for
+  std::string exit_reason = "completed";
+
+  static constexpr size_t kStepTimes = 65536;
+  /// Notes how long the step took that has just been counted in `steps`.
+  void add_step_time(std::chrono::nanoseconds time);
+};
+
+}  // namespace cohort

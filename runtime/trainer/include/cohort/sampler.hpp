@@ -1,0 +1,33 @@
+// Which samples a rank sees, as pure functions of the dataset's size.
+//
+// Rank r takes the samples r::world of the (shuffled) index list. Training pads the list by wrapping around, so that
+// all ranks take equal steps; evaluation never pads, so that each sample counts once.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace cohort {
+
+/// A rank's part of the data in one epoch.
+struct Shard {
+  int rank = 0;
+  int world_size = 1;
+  uint64_t seed = 0;
+  int64_t epoch = 0;
+};
+
+/// A user's own choice of samples, in place of the runtime's: the indices of this rank, in order.
+using Sampler = std::function<std::vector<int64_t>(int64_t size, const Shard& shard)>;
+
+/// A permutation of 0 .. size-1 that depends on seed and epoch alone, equal on every platform.
+std::vector<int64_t> permutation(int64_t size, uint64_t seed, int64_t epoch);
+
+/// Every rank gets ceil(size / world_size) indices, also where the dataset is smaller than the world.
+std::vector<int64_t> training_indices(int64_t size, const Shard& shard, bool shuffle);
+
+/// Every index goes to exactly one rank, in ascending order.
+std::vector<int64_t> evaluation_indices(int64_t size, const Shard& shard);
+
+}  // namespace cohort

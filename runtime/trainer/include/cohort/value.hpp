@@ -1,0 +1,73 @@
+// What goes into a step and comes out of it: a tensor, or a list or map of such values, nested.
+//
+// A value type: copies share the tensors. Reading from several threads is safe, changing is not.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace c10 {
+struct IValue;
+}
+
+namespace cohort {
+
+class Value {
+ public:
+  using List = std::vector<Value>;
+  using Map = std::vector<std::pair<std::string, Value>>;  ///< in the order of insertion
+
+  /// Holds nothing.
+  Value() = default;
+  Value(at::Tensor tensor) : held_(std::move(tensor)) {}             // NOLINT(google-explicit-constructor)
+  Value(List items) : held_(std::move(items)) {}                     // NOLINT(google-explicit-constructor)
+  Value(Map items) : held_(std::move(items)) {}                      // NOLINT(google-explicit-constructor)
+  static Value list(List items) { return Value(std::move(items)); }  // also for a list of one
+  static Value map(Map items) { return Value(std::move(items)); }
+  /// From tensors, lists, tuples and dictionaries with string keys. Throws UserError for any other kind.
+  static Value from_ivalue(const c10::IValue& ivalue);
+  /// Tensors, lists (as tuples, so that kinds may differ) and dictionaries.
+  c10::IValue to_ivalue() const;
+
+  bool empty() const { return std::holds_alternative<std::monostate>(held_); }
+  bool is_tensor() const { return std::holds_alternative<at::Tensor>(held_); }
+  bool is_list() const { return std::holds_alternative<List>(held_); }
+  bool is_map() const { return std::holds_alternative<Map>(held_); }
+
+  /// Each throws UserError that says what the value is instead.
+  const at::Tensor& tensor() const;
+  const List& items() const;
+  const Map& entries() const;
+  operator const at::Tensor&() const { return tensor(); }  // NOLINT(google-explicit-constructor): forward(batch[0])
+
+  /// Elements of a list or map; 0 otherwise.
+  size_t size() const;
+  /// Element of a list, or of a map by position. Throws UserError where there is none.
+  const Value& operator[](size_t index) const;
+  const Value& operator[](std::string_view key) const;
+  /// The element with this key, or null where the value is no map or has no such key.
+  const Value* find(std::string_view key) const;
+
+  /// Size of dimension 0 of the first tensor that has one; 1 where none has.
+  int64_t batch_size() const;
+  /// The same structure with every tensor on `device`; tensors that are there already are shared.
+  Value to(c10::Device device) const;
+  /// "tensor", "list of 2", "map of 3" or "nothing"; for messages.
+  std::string kind() const;
+
+ private:
+  std::variant<std::monostate, at::Tensor, List, Map> held_;
+};
+
+using Batch = Value;
+using Output = Value;
+
+}  // namespace cohort

@@ -1,0 +1,37 @@
+// One pass over a loader's data, batch by batch.
+//
+// Owned by a loop and used from its thread; shares the dataset. `open_batches` picks the kind.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <cohort/data.hpp>
+#include <cohort/host/options.hpp>
+
+namespace cohort {
+
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  /// Batches that are still to come, at most `wanted`. A stream reads that far ahead to tell.
+  virtual int64_t available(int64_t wanted) = 0;
+  /// The next batch. Only after `available` was positive.
+  virtual Batch next() = 0;
+};
+
+enum class Purpose { kTraining, kEvaluation };
+
+/// Batches of this rank's pass, or nothing for a stream. Throws UserError for a loader that cannot be used (no samples,
+/// both a dataset and a stream, batch size below 1, a fraction of a stream). `name` ("training data") is for messages.
+std::optional<int64_t> count_batches(const Loader& loader, const Shard& shard, Purpose purpose, const BatchLimit& limit,
+                                     const std::string& name);
+
+/// Begins a pass. Throws as count_batches does.
+std::unique_ptr<BatchSource> open_batches(const Loader& loader, const Shard& shard, Purpose purpose,
+                                          const BatchLimit& limit, const std::string& name);
+
+}  // namespace cohort

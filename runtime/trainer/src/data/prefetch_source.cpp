@@ -1,0 +1,42 @@
+#include "data/prefetch_source.hpp"
+
+#include <future>
+#include <utility>
+
+namespace cohort {
+namespace {
+
+class PrefetchSource final : public BatchSource {
+ public:
+  explicit PrefetchSource(std::unique_ptr<BatchSource> source)
+      : source_(std::move(source)), left_(source_->available(std::numeric_limits<int64_t>::max())) {
+    start();
+  }
+
+  int64_t available(int64_t wanted) override { return std::min(wanted, left_); }
+
+  Batch next() override {
+    Batch batch = pending_.get();
+    --left_;
+    start();
+    return batch;
+  }
+
+ private:
+  // The future of std::async joins its thread when it is destroyed, so the thread never outlives source_.
+  void start() {
+    if (left_ > 0) pending_ = std::async(std::launch::async, [this] { return source_->next(); });
+  }
+
+  std::unique_ptr<BatchSource> source_;
+  int64_t left_;
+  std::future<Batch> pending_;
+};
+
+}  // namespace
+
+std::unique_ptr<BatchSource> with_prefetch(std::unique_ptr<BatchSource> source) {
+  return std::make_unique<PrefetchSource>(std::move(source));
+}
+
+}  // namespace cohort

@@ -1,0 +1,63 @@
+#include <cohort/sampler.hpp>
+
+#include <numeric>
+#include <random>
+#include <utility>
+
+namespace cohort {
+namespace {
+
+uint64_t mixed(uint64_t x) {  // splitmix64, so that neighbouring seeds and epochs give unrelated generators
+  x += 0x9e3779b97f4a7c15U;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31);
+}
+
+// Uniform in 0 .. bound-1. Written out because the standard leaves its distributions to the library.
+uint64_t below(uint64_t bound, std::mt19937_64& generator) {
+  const uint64_t rejected = (0 - bound) % bound;
+  uint64_t draw = generator();
+  while (draw < rejected) draw = generator();
+  return draw % bound;
+}
+
+std::vector<int64_t> every_world_th(const std::vector<int64_t>& list, const Shard& shard) {
+  std::vector<int64_t> mine;
+  const auto world = static_cast<size_t>(shard.world_size);
+  mine.reserve(list.size() / world + 1);
+  for (auto i = static_cast<size_t>(shard.rank); i < list.size(); i += world) mine.push_back(list[i]);
+  return mine;
+}
+
+std::vector<int64_t> ascending(int64_t size) {
+  std::vector<int64_t> list(static_cast<size_t>(size));
+  std::iota(list.begin(), list.end(), int64_t{0});
+  return list;
+}
+
+}  // namespace
+
+std::vector<int64_t> permutation(int64_t size, uint64_t seed, int64_t epoch) {
+  auto list = ascending(size);
+  std::mt19937_64 generator(mixed(mixed(seed) ^ static_cast<uint64_t>(epoch)));
+  for (size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[below(i, generator)]);
+  return list;
+}
+
+std::vector<int64_t> training_indices(int64_t size, const Shard& shard, bool shuffle) {
+  auto list = shuffle ? permutation(size, shard.seed, shard.epoch) : ascending(size);
+  if (list.empty()) return list;
+  const auto world = static_cast<size_t>(shard.world_size);
+  const size_t padded = (list.size() + world - 1) / world * world;
+  const size_t own = list.size();
+  list.reserve(padded);
+  for (size_t i = own; i < padded; ++i) list.push_back(list[i - own]);
+  return every_world_th(list, shard);
+}
+
+std::vector<int64_t> evaluation_indices(int64_t size, const Shard& shard) {
+  return every_world_th(ascending(size), shard);
+}
+
+}  // namespace cohort

@@ -1,0 +1,32 @@
+// One pass over evaluation data.
+//
+// Ranks may have different numbers of batches, or none: nothing is communicated until the pass is over.
+#pragma once
+
+#include <functional>
+
+#include <cohort/data.hpp>
+#include <cohort/module.hpp>
+#include <cohort/runtime.hpp>
+
+#include "loop/rank_report.hpp"
+
+namespace cohort {
+
+using EvaluationStep = void (Module::*)(const Batch& batch, int64_t index);
+
+struct EvaluationPass {
+  EvaluationStep step;
+  Loader loader;
+  BatchLimit limit;
+  std::string name;                                          ///< "validation data", for messages
+  std::function<bool()> interrupted = [] { return false; };  ///< asked before each batch; true ends this rank's pass
+};
+
+/// Runs the pass in evaluation mode without gradients and gives the merged report of all ranks. The module's mode is as
+/// before afterwards. Collective. `stop` is what this rank says about stopping.
+MergedReport evaluate(
+    Runtime& runtime, Module& module, const EvaluationPass& pass,
+    const std::function<StopReason()>& stop = [] { return StopReason{}; });
+
+}  // namespace cohort

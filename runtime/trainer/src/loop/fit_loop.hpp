@@ -1,0 +1,76 @@
+// One training, from the first batch to the last step.
+//
+// Lives as long as the training; borrows everything it is given. [main] thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include <cohort/data.hpp>
+#include <cohort/module.hpp>
+#include <cohort/run_record.hpp>
+#include <cohort/runtime.hpp>
+#include <cohort/session.hpp>
+
+#include "data/batch_source.hpp"
+#include "loop/limits.hpp"
+#include "loop/rank_report.hpp"
+#include "loop/stop_signal.hpp"
+#include "metrics/metric_board.hpp"
+#include "report/fit_report.hpp"
+
+namespace cohort {
+
+class FitLoop {
+ public:
+  FitLoop(Runtime& runtime, RunRecord& record, const LoopLimits& limits, Module& module, DataModule& data,
+          Session& session);
+
+  /// Trains until a limit is reached or a rank wants to stop; gives the reason that all ranks agreed on. Collective.
+  StopReason run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void run_epoch();
+  void open_epoch();
+  void take_step(int64_t window);
+  void run_micro_batch(int64_t window, bool last);
+  void note_step(Votes votes);
+  void note_loss(const at::Tensor& loss);
+  void check_wishes();
+  void read_step_values();
+  void validate_at_interval(int64_t batches_before);
+  void validate();
+  void finish_epoch(Clock::time_point begun);
+  bool limit_reached() const;
+
+  Runtime& runtime_;
+  RunRecord& record_;
+  const LoopLimits& limits_;
+  Module& module_;
+  Session& session_;
+  const Loader train_;
+  const Loader validation_;
+  const bool validates_;
+  const bool on_cpu_;
+  FitReport report_;
+  StopSignal signals_;
+  MetricBoard board_;
+  const Clock::time_point begun_ = Clock::now();
+
+  std::unique_ptr<BatchSource> source_;
+  std::optional<int64_t> epoch_length_;
+  std::optional<int64_t> validation_interval_;
+  int64_t epoch_ = 0;
+  int64_t batches_ = 0;  // of this epoch
+  Clock::time_point step_begun_;
+  StopReason wish_;    // this rank's
+  StopReason agreed_;  // of all ranks
+  bool over_ = false;
+  bool out_of_data_ = false;
+  Metrics validation_means_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,88 @@
+#include "loop/rank_report.hpp"
+
+#include <array>
+#include <charconv>
+#include <map>
+
+#include <cohort/host/error.hpp>
+
+namespace cohort {
+namespace {
+
+// Hexadecimal, so that every bit arrives.
+std::string exact(double value) {
+  std::array<char, 40> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::hex).ptr;
+  return {text.data(), end};
+}
+
+/// Takes the fields of a report off its front.
+class Fields {
+ public:
+  explicit Fields(std::string_view text) : rest_(text) {}
+  bool done() const { return rest_.empty(); }
+
+  std::string_view text(char end) {
+    const size_t length = rest_.find(end);
+    if (length == std::string_view::npos) fail();
+    const auto field = rest_.substr(0, length);
+    rest_.remove_prefix(length + 1);
+    return field;
+  }
+
+  template <class Number, class... Format>
+  Number number(char end, Format... format) {
+    const auto field = text(end);
+    Number value{};
+    const auto parsed = std::from_chars(field.data(), field.data() + field.size(), value, format...);
+    if (parsed.ec != std::errc() || parsed.ptr != field.data() + field.size()) fail();
+    return value;
+  }
+
+ private:
+  [[noreturn]] static void fail() {
+    throw PeerFailed(
+        "a rank sent a report of its metrics that cannot be read; check that all ranks run the same program");
+  }
+
+  std::string_view rest_;
+};
+
+struct Sum {
+  double sum = 0;
+  double weight = 0;
+};
+
+}  // namespace
+
+std::string to_text(const RankReport& report) {
+  std::string text =
+      std::to_string(static_cast<int>(report.stop.kind)) + "\t" + std::to_string(report.stop.detail) + "\n";
+  for (const auto& total : report.totals)
+    text += total.name + "\t" + exact(total.sum) + "\t" + exact(total.weight) + "\n";
+  return text;
+}
+
+MergedReport merge_reports(std::span<const std::string> texts) {
+  MergedReport merged;
+  std::map<std::string, Sum, std::less<>> sums;
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    Fields fields(texts[rank]);
+    StopReason stop;
+    stop.kind = static_cast<StopReason::Kind>(fields.number<int>('\t'));
+    stop.detail = fields.number<int64_t>('\n');
+    stop.rank = static_cast<int>(rank);
+    if (stop.kind > merged.stop.kind) merged.stop = stop;
+    while (!fields.done()) {
+      Sum& sum = sums[std::string(fields.text('\t'))];
+      sum.sum += fields.number<double>('\t', std::chars_format::hex);
+      sum.weight += fields.number<double>('\n', std::chars_format::hex);
+    }
+  }
+  for (const auto& [name, sum] : sums) {
+    if (sum.weight > 0) merged.means[name] = sum.sum / sum.weight;
+  }
+  return merged;
+}
+
+}  // namespace cohort

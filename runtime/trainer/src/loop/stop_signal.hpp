@@ -1,0 +1,26 @@
+// SIGINT and SIGTERM as a wish to stop after the current step.
+//
+// At most one lives at a time, on the main thread. The first signal sets the flag, a second one of the same kind ends
+// the process.
+#pragma once
+
+#include <csignal>
+
+namespace cohort {
+
+class StopSignal {
+ public:
+  StopSignal();
+  ~StopSignal();
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+
+  /// The signal that came, or 0.
+  int pending() const noexcept;
+
+ private:
+  struct sigaction previous_interrupt_ {};
+  struct sigaction previous_terminate_ {};
+};
+
+}  // namespace cohort

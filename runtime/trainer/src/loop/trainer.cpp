@@ -1,0 +1,89 @@
+#include <cohort/trainer.hpp>
+
+#include <cstdio>
+
+#include <cohort/host/error.hpp>
+
+#include "loop/evaluation.hpp"
+#include "loop/fit_loop.hpp"
+#include "loop/limits.hpp"
+#include "module/model_table.hpp"
+#include "report/results_text.hpp"
+#include "weights/weights_digest.hpp"
+
+namespace cohort {
+namespace {
+
+void check(const Optimizers& optimizers) {
+  if (optimizers.size() == 0) throw UserError("configure_optimizers returned no optimizer; return at least one");
+}
+
+std::string exit_reason(const StopReason& stop, const LoopLimits& limits, uint64_t steps) {
+  if (stop.kind == StopReason::Kind::kSignal) return "signal";
+  if (stop.kind == StopReason::Kind::kMaxTime) return "max_time";
+  if (stop.kind == StopReason::Kind::kNotFinite) return "loss_not_finite";
+  return limits.max_steps && steps >= static_cast<uint64_t>(*limits.max_steps) ? "max_steps" : "completed";
+}
+
+void leave_on(const StopReason& stop) {
+  if (stop.kind == StopReason::Kind::kSignal) throw Interrupted{static_cast<int>(stop.detail)};
+  if (stop.kind != StopReason::Kind::kNotFinite) return;
+  throw TrainingFailed("the training loss is not finite at step " + std::to_string(stop.detail) + " on rank " +
+                       std::to_string(stop.rank) +
+                       "; lower the learning rate, or look for a division by zero or a logarithm of zero");
+}
+
+void move_to_device(Runtime& runtime, Module& module) {
+  if (!runtime.device().is_cpu()) module.to(runtime.device());
+}
+
+}  // namespace
+
+Trainer::Trainer(Runtime& runtime, RunRecord& record, TrainerDefaults defaults)
+    : runtime_(runtime), record_(record), defaults_(defaults) {}
+
+void Trainer::fit(Module& module, DataModule& data) {
+  const LoopLimits limits = resolve_limits(runtime_.options(), defaults_);
+  move_to_device(runtime_, module);
+  if (limits.report && runtime_.is_first()) {
+    if (!limits.notice.empty()) runtime_.log().info(limits.notice);
+    runtime_.log().info(model_table(module));
+  }
+  module.on_fit_start();
+  const Optimizers optimizers = module.configure_optimizers();
+  check(optimizers);
+  Session session(runtime_, module, optimizers);
+  StopReason stop = FitLoop(runtime_, record_, limits, module, data, session).run();
+  session.finish();
+  module.on_fit_end();
+  record_.exit_reason = exit_reason(stop, limits, session.steps());
+  if (!runtime_.options().summary_json.empty()) record_.weights_sha256 = weights_digest(module);
+  leave_on(stop);
+}
+
+Metrics Trainer::validate(Module& module, DataModule& data) {
+  const LoopLimits limits = resolve_limits(runtime_.options(), defaults_);
+  move_to_device(runtime_, module);
+  const auto merged = evaluate(runtime_, module,
+                               {.step = &Module::validation_step,
+                                .loader = data.validation(),
+                                .limit = limits.validation,
+                                .name = "validation data"});
+  for (const auto& [name, value] : merged.means) record_.metrics[name] = value;
+  return merged.means;
+}
+
+Metrics Trainer::test(Module& module, DataModule& data) {
+  const LoopLimits limits = resolve_limits(runtime_.options(), defaults_);
+  move_to_device(runtime_, module);
+  const auto merged = evaluate(
+      runtime_, module, {.step = &Module::test_step, .loader = data.test(), .limit = limits.test, .name = "test data"});
+  for (const auto& [name, value] : merged.means) record_.metrics[name] = value;
+  if (runtime_.is_first()) {
+    std::fputs(results_table("Test metric", merged.means).c_str(), stdout);
+    std::fflush(stdout);
+  }
+  return merged.means;
+}
+
+}  // namespace cohort

@@ -1,0 +1,99 @@
+#include "metrics/metric_board.hpp"
+
+#include <algorithm>
+
+#include <cohort/host/error.hpp>
+
+#include "metrics/scalar.hpp"
+
+namespace cohort {
+namespace {
+
+bool is_valid_name(std::string_view name) {
+  const auto allowed = [](unsigned char c) { return c >= ' ' && c != ',' && c != 127; };
+  return !name.empty() && std::all_of(name.begin(), name.end(), allowed);
+}
+
+bool goes_to(LogWhere where, LogWhere place) {
+  return (static_cast<int>(where) & static_cast<int>(place)) != 0;
+}
+
+}  // namespace
+
+MetricBoard::Entry& MetricBoard::entry(std::string_view name, LogWhere where) {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.name == name; });
+  if (found != entries_.end()) {
+    found->where = where;
+    found->seen = true;
+    return *found;
+  }
+  if (!is_valid_name(name)) {
+    throw UserError("log(\"" + std::string(name) +
+                    "\") has a name that cannot head a column; use letters, digits and _");
+  }
+  Entry fresh;
+  fresh.name = name;
+  fresh.where = where;
+  fresh.seen = true;
+  return entries_.emplace_back(std::move(fresh));
+}
+
+void MetricBoard::add(std::string_view name, double value, LogWhere where) {
+  Entry& e = entry(name, where);
+  e.last = value;
+  e.last_on_device.reset();
+  if (!goes_to(where, LogWhere::kEpoch)) return;
+  e.sum += value * samples_;
+  e.weight += samples_;
+}
+
+void MetricBoard::add(std::string_view name, const at::Tensor& value, LogWhere where) {
+  if (!value.defined() || value.numel() != 1) {
+    throw UserError(
+        "log(\"" + std::string(name) + "\") was given " +
+        (value.defined() ? "a tensor of " + std::to_string(value.numel()) + " elements" : "an undefined tensor") +
+        "; log one number, for example its mean()");
+  }
+  if (const auto number = value_at_hand(value)) return add(name, *number, where);
+  if (value.is_cpu()) return add(name, value.detach().to(at::kDouble).item<double>(), where);
+  Entry& e = entry(name, where);
+  e.last_on_device = value.detach();
+  if (!goes_to(where, LogWhere::kEpoch)) return;
+  const auto share = e.last_on_device.to(at::kFloat).mul(samples_);
+  if (e.sum_on_device.defined()) {
+    e.sum_on_device.add_(share);
+  } else {
+    e.sum_on_device = share;
+  }
+  e.weight += samples_;
+}
+
+std::vector<std::pair<std::string, double>> MetricBoard::step_values() const {
+  std::vector<std::pair<std::string, double>> values;
+  for (const Entry& e : entries_) {
+    if (!e.seen || !goes_to(e.where, LogWhere::kStep)) continue;
+    values.emplace_back(e.name, e.last_on_device.defined() ? e.last_on_device.to(at::kFloat).item<float>() : e.last);
+  }
+  return values;
+}
+
+std::vector<MetricTotal> MetricBoard::totals() const {
+  std::vector<MetricTotal> totals;
+  for (const Entry& e : entries_) {
+    if (e.weight <= 0) continue;
+    const double on_device = e.sum_on_device.defined() ? static_cast<double>(e.sum_on_device.item<float>()) : 0.0;
+    totals.push_back({e.name, e.sum + on_device, e.weight});
+  }
+  return totals;
+}
+
+void MetricBoard::clear() {
+  for (Entry& e : entries_) {
+    e.seen = false;
+    e.last_on_device.reset();
+    e.sum_on_device.reset();
+    e.sum = e.weight = 0;
+  }
+}
+
+}  // namespace cohort

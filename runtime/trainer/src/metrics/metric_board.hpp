@@ -1,0 +1,60 @@
+// What a module logs during one pass: the latest value of each name, and its sum over the pass.
+//
+// One per loop, on its thread. Values that lie on a device stay there until they are asked for; adding a CPU value to a
+// known name allocates nothing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include <cohort/metrics.hpp>
+
+namespace cohort {
+
+/// A name's sum of value x samples, and the samples.
+struct MetricTotal {
+  std::string name;
+  double sum = 0;
+  double weight = 0;
+  bool operator==(const MetricTotal&) const = default;
+};
+
+class MetricBoard {
+ public:
+  /// The weight of what is added until the next call.
+  void begin_batch(int64_t samples) { samples_ = static_cast<double>(samples); }
+
+  /// Throws UserError for a tensor of more than one element and for an empty name or one with a comma or control
+  /// character.
+  void add(std::string_view name, const at::Tensor& value, LogWhere where);
+  void add(std::string_view name, double value, LogWhere where);
+
+  /// The latest values of names logged for the step, in the order of their first appearance. Waits for the device.
+  std::vector<std::pair<std::string, double>> step_values() const;
+  /// Totals of names logged for the epoch. Waits for the device.
+  std::vector<MetricTotal> totals() const;
+  /// Forgets the values, keeps the names' order.
+  void clear();
+
+ private:
+  struct Entry {
+    std::string name;
+    LogWhere where;
+    bool seen = false;
+    double last = 0;
+    at::Tensor last_on_device;
+    double sum = 0;
+    at::Tensor sum_on_device;
+    double weight = 0;
+  };
+  Entry& entry(std::string_view name, LogWhere where);
+
+  std::vector<Entry> entries_;  // few: a linear search beats a map
+  double samples_ = 1;
+};
+
+}  // namespace cohort

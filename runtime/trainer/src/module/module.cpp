@@ -1,0 +1,85 @@
+#include <cohort/module.hpp>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/GradMode.h>
+
+#include "metrics/metric_board.hpp"
+
+namespace cohort {
+
+Output Module::training_step(const Batch&, int64_t) {
+  throw UserError("module '" + name() + "' has no training_step; override it to return the loss");
+}
+
+void Module::validation_step(const Batch&, int64_t) {
+  throw UserError("there is validation data, but module '" + name() +
+                  "' has no validation_step; override it, or return no loader");
+}
+
+void Module::test_step(const Batch&, int64_t) {
+  throw UserError("there is test data, but module '" + name() + "' has no test_step; override it");
+}
+
+Optimizers Module::configure_optimizers() {
+  throw UserError("module '" + name() + "' has no configure_optimizers; override it to return an optimizer");
+}
+
+void Module::log(std::string_view name, const at::Tensor& value, LogWhere where) {
+  if (board_) board_->add(name, value, where);
+}
+
+void Module::log(std::string_view name, double value, LogWhere where) {
+  if (board_) board_->add(name, value, where);
+}
+
+Module::Recording::Recording(Module& module, MetricBoard* board) : module_(module), previous_(module.board_) {
+  module_.board_ = board;
+}
+
+Module::Recording::~Recording() {
+  module_.board_ = previous_;
+}
+
+namespace detail {
+namespace {
+
+void copy_tensors(const torch::OrderedDict<std::string, at::Tensor>& from,
+                  torch::OrderedDict<std::string, at::Tensor>& to, const char* what) {
+  if (from.size() != to.size()) {
+    throw UserError("a clone of the module has " + std::to_string(to.size()) + " " + what + " where the module has " +
+                    std::to_string(from.size()) + "; make() must give a module of the same shape");
+  }
+  for (const auto& item : from) {
+    at::Tensor* target = to.find(item.key());
+    if (!target || target->sizes() != item.value().sizes()) {
+      throw UserError("a clone of the module differs from the module in " + item.key() +
+                      "; make() must give a module of the same shape");
+    }
+    if (target->scalar_type() != item.value().scalar_type()) target->set_data(target->to(item.value().scalar_type()));
+    target->copy_(item.value());
+    target->set_requires_grad(item.value().requires_grad());
+  }
+}
+
+}  // namespace
+
+GeneratorKeeper::GeneratorKeeper() : state_(at::detail::getDefaultCPUGenerator().get_state()) {}
+
+GeneratorKeeper::~GeneratorKeeper() {
+  auto generator = at::detail::getDefaultCPUGenerator();
+  generator.set_state(state_);
+}
+
+void copy_module_state(const torch::nn::Module& from, torch::nn::Module& to, const std::optional<at::Device>& device) {
+  const at::NoGradGuard no_grad;
+  if (device) to.to(*device);
+  auto parameters = to.named_parameters();
+  copy_tensors(from.named_parameters(), parameters, "parameters");
+  auto buffers = to.named_buffers();
+  copy_tensors(from.named_buffers(), buffers, "buffers");
+  to.train(from.is_training());
+}
+
+}  // namespace detail
+}  // namespace cohort

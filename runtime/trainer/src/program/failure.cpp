@@ -1,0 +1,65 @@
+#include "program/failure.hpp"
+
+#include <c10/util/Exception.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include <cohort/host/error.hpp>
+
+#include "files/atomic_file.hpp"
+
+namespace cohort {
+namespace {
+
+std::string type_of(ExitCode code) {
+  switch (code) {
+    case ExitCode::kUserMistake:
+      return "UserError";
+    case ExitCode::kPluginRefused:
+      return "PluginRefused";
+    case ExitCode::kPeerFailed:
+      return "PeerFailed";
+    default:
+      return "TrainingFailed";
+  }
+}
+
+std::string torchrun_report(const Failure& failure) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now).count();
+  const nlohmann::json report = {
+      {"message",
+       {{"message", failure.type + ": " + failure.message},
+        {"extraInfo", {{"py_callstack", failure.message}, {"timestamp", std::to_string(seconds)}}}}}};
+  return report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace
+
+Failure current_failure() {
+  const int failed = static_cast<int>(ExitCode::kTrainingFailed);
+  try {
+    throw;
+  } catch (const Error& error) {
+    return {static_cast<int>(error.code()), error.what(), type_of(error.code())};
+  } catch (const c10::Error& error) {
+    return {failed, error.what_without_backtrace(), "LibTorchError"};
+  } catch (const std::exception& error) {
+    return {failed, error.what(), "Exception"};
+  } catch (...) {
+    return {failed, "an exception of an unknown type ended the program", "Exception"};
+  }
+}
+
+void report_failure(const Failure& failure, host::Log& log, const std::filesystem::path& error_file) {
+  log.error(failure.message);
+  if (error_file.empty()) return;
+  try {
+    write_file_atomically(error_file, torchrun_report(failure));
+  } catch (const Error& error) {
+    log.warning(error.what());
+  }
+}
+
+}  // namespace cohort

@@ -1,0 +1,23 @@
+// The end of every exception: one line in the log, torchrun's error file, an exit code.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include <cohort/host/log.hpp>
+
+namespace cohort {
+
+struct Failure {
+  int exit_code;
+  std::string message;
+  std::string type;  ///< "UserError", for torchrun's report
+};
+
+/// What the exception that is being handled means. Call in a catch block.
+Failure current_failure();
+
+/// Writes one line to the log and, where `error_file` is not empty, the report that torchrun shows as root cause.
+void report_failure(const Failure& failure, host::Log& log, const std::filesystem::path& error_file);
+
+}  // namespace cohort

@@ -1,0 +1,177 @@
+#include <cohort/program.hpp>
+
+#include <malloc.h>
+
+#include <cstdio>
+#include <memory>
+
+#include <ATen/Context.h>
+#include <ATen/core/Generator.h>
+
+#include <cohort/host/environment.hpp>
+#include <cohort/host/error.hpp>
+#include <cohort/host/launch.hpp>
+#include <cohort/host/plugin_host.hpp>
+#include <cohort/host/selection.hpp>
+
+#include "files/atomic_file.hpp"
+#include "program/failure.hpp"
+#include "program/start_time.hpp"
+#include "program/summary.hpp"
+
+namespace cohort {
+namespace {
+
+/// One run of a program, stage by stage, up to its exit code.
+class Run {
+ public:
+  Run(host::OptionSources sources, const Options& code, std::vector<std::string> command)
+      : variables_(sources.environment),
+        started_(run_start_time(variables_)),
+        command_(std::move(command)),
+        sources_(std::move(sources)),
+        code_(code) {}
+
+  int operator()(const std::function<void(App&)>& body) {
+    try {
+      const Options options = host::parse_options(sources_, code_);
+      if (options.print_config) return print(host::print_config(options));
+      if (options.tune_malloc) tune_malloc();
+      return place(options, body);
+    } catch (const host::HelpRequested& help) {
+      return print(help.text);
+    } catch (...) {
+      return fail();
+    }
+  }
+
+ private:
+  static int print(const std::string& text) {
+    const bool written = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+    return written ? 0 : static_cast<int>(ExitCode::kTrainingFailed);
+  }
+
+  // Fresh gradients of some megabytes would be mapped and faulted in with every step otherwise.
+  static void tune_malloc() {
+    ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  }
+
+  std::string variable(std::string_view name) const {
+    const auto found = variables_.find(name);
+    return found == variables_.end() ? "" : found->second;
+  }
+
+  int fail() {
+    const Failure failure = current_failure();
+    report_failure(failure, *log_, variable("TORCHELASTIC_ERROR_FILE"));
+    return failure.exit_code;
+  }
+
+  host::PluginSearch plugin_search(const Options& options) const {
+    std::string data_home = variable("XDG_DATA_HOME");
+    if (data_home.empty() && !variable("HOME").empty()) data_home = variable("HOME") + "/.local/share";
+    return {options.plugins, host::default_directories(options.plugin_dirs, variable("COHORT_PLUGIN_PATH"), data_home)};
+  }
+
+  /// Finds this process's place in the job: the one that starts the ranks, or a rank.
+  int place(const Options& options, const std::function<void(App&)>& body) {
+    const auto topology = host::detect_topology(variables_);
+    log_ = std::make_unique<host::Log>(
+        host::LogSettings{options.log_level, options.log_format, options.log_dir, topology.rank, topology.world_size});
+    host::PluginHost plugins(plugin_search(options), *log_);
+    const auto selection = host::select(plugins, options, topology);
+    const bool launches = topology.launcher == host::Launcher::kNone && selection.launch == COHORT_LAUNCH_EXEC;
+    if (launches || variable(kStartTimeVariable).empty()) {  // once for each run
+      for (const auto& reason : selection.reasons) log_->info(reason);
+    }
+    if (launches) return launch_ranks(selection);
+    return be_a_rank({options, plugins, selection, topology, *log_}, body);
+  }
+
+  int launch_ranks(const host::Selection& selection) {
+    if (command_.empty()) {
+      throw UserError(
+          "strategy '" + selection.strategy.name +
+          "' starts this program once for each rank, but its file cannot be found again; start it with cohort run");
+    }
+    host::LaunchJob job;
+    job.command = command_;
+    job.processes_per_node = selection.processes_per_node;
+    job.num_nodes = selection.num_nodes;
+    job.environment[kStartTimeVariable] = std::to_string(started_.count());
+    if (variable("CUDA_DEVICE_ORDER").empty()) job.environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";
+    return host::launch(job, *log_);
+  }
+
+  int be_a_rank(const Runtime::Setup& setup, const std::function<void(App&)>& body) {
+    Runtime runtime(setup);
+    try {
+      log_device(runtime);
+      at::manual_seed(setup.options.seed);
+      RunRecord record;
+      record.started = started_;
+      const int code = run_body(runtime, record, body);
+      write_summary(runtime, record);
+      runtime.shutdown();
+      return code;
+    } catch (...) {
+      // Before the connections close: the first report is taken for the root cause.
+      return fail();
+    }
+  }
+
+  static int run_body(Runtime& runtime, RunRecord& record, const std::function<void(App&)>& body) {
+    App app(runtime, record);
+    try {
+      body(app);
+      return 0;
+    } catch (const Interrupted& interrupted) {
+      return 128 + interrupted.signal;
+    }
+  }
+
+  static void log_device(Runtime& runtime) {
+    if (!runtime.is_first()) return;
+    const auto type = runtime.device().type();
+    const std::string name =
+        type == c10::DeviceType::CPU ? "" : " (" + c10::DeviceTypeName(type, /*lower_case=*/true) + ")";
+    const char* used = name.empty() ? "False" : "True";
+    runtime.log().info(std::string("GPU available: ") + used + name + ", used: " + used);
+  }
+
+  static void write_summary(Runtime& runtime, const RunRecord& record) {
+    const auto& file = runtime.options().summary_json;
+    if (file.empty()) return;
+    const auto summary = gather_summary(runtime, record);
+    if (runtime.is_first()) write_file_atomically(file, to_json(summary));
+  }
+
+  host::Variables variables_;
+  std::chrono::nanoseconds started_;
+  std::vector<std::string> command_;
+  host::OptionSources sources_;
+  const Options& code_;
+  std::unique_ptr<host::Log> log_ = std::make_unique<host::Log>(host::LogSettings{});
+};
+
+}  // namespace
+
+Program& Program::option(std::string name, std::string default_value, std::string help) {
+  own_.push_back({std::move(name), std::move(default_value), std::move(help)});
+  return *this;
+}
+
+Program& Program::defaults(const std::function<void(Options&)>& set) {
+  set(code_);
+  return *this;
+}
+
+int Program::run(int argc, const char* const* argv, const std::function<void(App&)>& body) const {
+  std::vector<std::string> arguments;
+  for (int i = 1; i < argc; ++i) arguments.emplace_back(argv[i]);
+  Run run({name_, std::move(arguments), host::process_environment(), own_}, code_, host::own_command(argc, argv));
+  return run(body);
+}
+
+}  // namespace cohort

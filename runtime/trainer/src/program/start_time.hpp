@@ -1,0 +1,16 @@
+// When the run began: exec of its first process.
+#pragma once
+
+#include <chrono>
+
+#include <cohort/host/environment.hpp>
+
+namespace cohort {
+
+/// Name of the variable in which a launching process hands the time on, as nanoseconds of CLOCK_REALTIME.
+constexpr const char* kStartTimeVariable = "COHORT_START_TIME_NS";
+
+/// What the variable says, or the start of this process. As CLOCK_REALTIME.
+std::chrono::nanoseconds run_start_time(const host::Variables& variables);
+
+}  // namespace cohort

@@ -1,0 +1,102 @@
+#include "program/summary.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+namespace cohort {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json own_figures(const RunRecord& record) {
+  return {{"sha256", record.weights_sha256},
+          {"rss", peak_rss_mib()},
+          {"samples", record.samples},
+          {"bytes", record.bytes_sent}};
+}
+
+}  // namespace
+
+double median(std::vector<float> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) return static_cast<double>(*middle);
+  const float below = *std::max_element(values.begin(), middle);
+  return (static_cast<double>(below) + static_cast<double>(*middle)) / 2;
+}
+
+double peak_rss_mib() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::strtod(line.c_str() + 6, nullptr) / 1024;
+  }
+  return 0;
+}
+
+Summary gather_summary(Runtime& runtime, const RunRecord& record) {
+  const auto& selection = runtime.selection();
+  Summary summary;
+  summary.strategy = selection.strategy.name;
+  summary.variant = selection.strategy.variant;
+  summary.layers = runtime.layers();
+  summary.collective = runtime.collective();
+  summary.accelerator = selection.accelerator;
+  summary.world_size = runtime.world_size();
+  summary.num_nodes = runtime.num_nodes();
+  summary.replicas = selection.replicas;
+  summary.threads = runtime.threads();
+  summary.steps = record.steps;
+  summary.epochs = record.epochs;
+  summary.seconds_to_first_step = record.seconds_to_first_step;
+  summary.step_ms_median = median(record.step_ms);
+  if (!record.step_ms.empty()) {
+    summary.step_ms_min = static_cast<double>(*std::min_element(record.step_ms.begin(), record.step_ms.end()));
+  }
+  summary.metrics = record.metrics;
+  summary.exit_reason = record.exit_reason;
+
+  double samples = 0, bytes = 0;
+  for (const auto& text : runtime.all_gather(own_figures(record).dump())) {
+    const auto figures = Json::parse(text);
+    summary.weights_sha256.push_back(figures.at("sha256"));
+    summary.peak_rss_mib.push_back(figures.at("rss"));
+    samples += figures.at("samples").get<double>();
+    bytes += figures.at("bytes").get<double>();
+  }
+  if (record.training_seconds > 0) summary.samples_per_second = samples / record.training_seconds;
+  if (record.steps > 0) summary.bytes_sent_per_step = bytes / runtime.world_size() / static_cast<double>(record.steps);
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  summary.wall_seconds = std::chrono::duration<double>(now - record.started).count();
+  return summary;
+}
+
+std::string to_json(const Summary& summary) {
+  Json json;
+  json["strategy"] = summary.strategy;
+  json["variant"] = summary.variant;
+  json["layers"] = summary.layers;
+  json["collective"] = summary.collective;
+  json["accelerator"] = summary.accelerator;
+  json["world_size"] = summary.world_size;
+  json["num_nodes"] = summary.num_nodes;
+  json["replicas"] = summary.replicas;
+  json["threads"] = summary.threads;
+  json["steps"] = summary.steps;
+  json["epochs"] = summary.epochs;
+  json["wall_seconds"] = summary.wall_seconds;
+  json["seconds_to_first_step"] = summary.seconds_to_first_step;
+  json["step_ms_median"] = summary.step_ms_median;
+  json["step_ms_min"] = summary.step_ms_min;
+  json["samples_per_second"] = summary.samples_per_second;
+  json["bytes_sent_per_step"] = summary.bytes_sent_per_step;
+  json["peak_rss_mib"] = summary.peak_rss_mib;
+  json["metrics"] = summary.metrics;
+  json["weights_sha256"] = summary.weights_sha256;
+  json["exit_reason"] = summary.exit_reason;
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace cohort

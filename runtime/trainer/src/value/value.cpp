@@ -1,0 +1,143 @@
+#include <cohort/value.hpp>
+
+#include <ATen/core/Dict.h>
+#include <ATen/core/ivalue.h>
+
+#include <cohort/host/error.hpp>
+
+namespace cohort {
+namespace {
+
+Value::List items_of(const c10::ArrayRef<c10::IValue> elements) {
+  Value::List items;
+  items.reserve(elements.size());
+  for (const auto& element : elements) items.push_back(Value::from_ivalue(element));
+  return items;
+}
+
+}  // namespace
+
+Value Value::from_ivalue(const c10::IValue& ivalue) {
+  if (ivalue.isNone()) return {};
+  if (ivalue.isTensor()) return Value(ivalue.toTensor());
+  if (ivalue.isTuple()) return Value(items_of(ivalue.toTupleRef().elements()));
+  if (ivalue.isTensorList() || ivalue.isList()) return Value(items_of(ivalue.toListRef()));
+  if (!ivalue.isGenericDict()) {
+    throw UserError("a value of type " + ivalue.tagKind() +
+                    " cannot be a batch or output; use tensors, lists and dictionaries");
+  }
+  Map entries;
+  for (const auto& entry : ivalue.toGenericDict()) {
+    if (!entry.key().isString()) throw UserError("a dictionary in a batch or output must have strings as keys");
+    entries.emplace_back(entry.key().toStringRef(), from_ivalue(entry.value()));
+  }
+  return Value(std::move(entries));
+}
+
+c10::IValue Value::to_ivalue() const {
+  if (empty()) return {};
+  if (is_tensor()) return tensor();
+  if (is_list()) {
+    std::vector<c10::IValue> elements;
+    elements.reserve(size());
+    for (const auto& item : items()) elements.push_back(item.to_ivalue());
+    return c10::ivalue::Tuple::create(std::move(elements));
+  }
+  c10::impl::GenericDict dictionary(c10::StringType::get(), c10::AnyType::get());
+  for (const auto& [key, value] : entries()) dictionary.insert(key, value.to_ivalue());
+  return dictionary;
+}
+
+const at::Tensor& Value::tensor() const {
+  if (const auto* held = std::get_if<at::Tensor>(&held_)) return *held;
+  throw UserError("a tensor was expected here, but the value is a " + kind() + "; take an element of it with []");
+}
+
+const Value::List& Value::items() const {
+  if (const auto* held = std::get_if<List>(&held_)) return *held;
+  throw UserError("a list was expected here, but the value is a " + kind());
+}
+
+const Value::Map& Value::entries() const {
+  if (const auto* held = std::get_if<Map>(&held_)) return *held;
+  throw UserError("a map was expected here, but the value is a " + kind());
+}
+
+size_t Value::size() const {
+  if (const auto* list = std::get_if<List>(&held_)) return list->size();
+  if (const auto* map = std::get_if<Map>(&held_)) return map->size();
+  return 0;
+}
+
+const Value& Value::operator[](size_t index) const {
+  if (index >= size()) {
+    throw UserError("element " + std::to_string(index) + " of a batch or output was asked for, but the value is a " +
+                    kind());
+  }
+  if (const auto* list = std::get_if<List>(&held_)) return (*list)[index];
+  return std::get<Map>(held_)[index].second;
+}
+
+const Value& Value::operator[](std::string_view key) const {
+  if (const Value* found = find(key)) return *found;
+  std::string message =
+      "element \"" + std::string(key) + "\" of a batch or output was asked for, but the value is a " + kind();
+  if (is_map()) {
+    message += " with the keys";
+    for (const auto& entry : entries()) message += " \"" + entry.first + "\"";
+  }
+  throw UserError(message);
+}
+
+const Value* Value::find(std::string_view key) const {
+  if (const auto* map = std::get_if<Map>(&held_)) {
+    for (const auto& entry : *map) {
+      if (entry.first == key) return &entry.second;
+    }
+  }
+  return nullptr;
+}
+
+namespace {
+
+/// Dimension 0 of the first tensor that has one, or -1.
+int64_t first_dimension(const Value& value) {
+  if (value.is_tensor()) return value.tensor().defined() && value.tensor().dim() > 0 ? value.tensor().size(0) : -1;
+  for (size_t i = 0; i < value.size(); ++i) {
+    if (const int64_t found = first_dimension(value[i]); found >= 0) return found;
+  }
+  return -1;
+}
+
+}  // namespace
+
+int64_t Value::batch_size() const {
+  const int64_t found = first_dimension(*this);
+  return found >= 0 ? found : 1;
+}
+
+Value Value::to(c10::Device device) const {
+  if (is_tensor()) return tensor().defined() ? Value(tensor().to(device)) : *this;
+  if (is_list()) {
+    List moved;
+    moved.reserve(size());
+    for (const auto& item : items()) moved.push_back(item.to(device));
+    return Value(std::move(moved));
+  }
+  if (is_map()) {
+    Map moved;
+    moved.reserve(size());
+    for (const auto& [key, value] : entries()) moved.emplace_back(key, value.to(device));
+    return Value(std::move(moved));
+  }
+  return {};
+}
+
+std::string Value::kind() const {
+  if (is_tensor()) return "tensor";
+  if (is_list()) return "list of " + std::to_string(size());
+  if (is_map()) return "map of " + std::to_string(size());
+  return "value that holds nothing";
+}
+
+}  // namespace cohort

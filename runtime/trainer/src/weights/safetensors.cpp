@@ -1,0 +1,95 @@
+#include <cohort/safetensors.hpp>
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <fstream>
+#include <set>
+
+#include <ATen/ops/empty.h>
+
+#include <cohort/host/error.hpp>
+
+#include "files/atomic_file.hpp"
+#include "weights/safetensors_header.hpp"
+
+namespace cohort {
+
+static_assert(std::endian::native == std::endian::little, "the format is little-endian, and data is copied as it is");
+
+namespace {
+
+void read_exactly(std::ifstream& in, void* target, uint64_t bytes, const std::string& file) {
+  in.read(static_cast<char*>(target), static_cast<std::streamsize>(bytes));
+  if (static_cast<uint64_t>(in.gcount()) != bytes) throw UserError(file + " could not be read to its end");
+}
+
+}  // namespace
+
+const at::Tensor* SafetensorsFile::find(std::string_view name) const {
+  for (const auto& [key, tensor] : tensors) {
+    if (key == name) return &tensor;
+  }
+  return nullptr;
+}
+
+SafetensorsFile read_safetensors(const std::filesystem::path& path) {
+  const std::string file = path.string();
+  std::error_code error;
+  const uint64_t file_bytes = std::filesystem::file_size(path, error);
+  if (error) throw UserError("cannot read " + file + ": " + error.message());
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw UserError("cannot open " + file + " for reading");
+
+  uint64_t header_bytes = 0;
+  if (file_bytes < sizeof header_bytes) {
+    throw UserError(file + " is not a valid safetensors file: it has only " + std::to_string(file_bytes) + " bytes");
+  }
+  read_exactly(in, &header_bytes, sizeof header_bytes, file);
+  if (header_bytes > kMaxHeaderBytes || header_bytes > file_bytes - sizeof header_bytes) {
+    throw UserError(file + " is not a valid safetensors file: its header claims " + std::to_string(header_bytes) +
+                    " bytes of a file of " + std::to_string(file_bytes));
+  }
+  std::string text(header_bytes, '\0');
+  read_exactly(in, text.data(), header_bytes, file);
+
+  auto header = parse_safetensors_header(text, file_bytes - sizeof header_bytes - header_bytes, file);
+  SafetensorsFile read;
+  read.metadata = std::move(header.metadata);
+  for (auto& entry : header.entries) {
+    auto tensor = at::empty(entry.shape, at::TensorOptions().dtype(entry.dtype));
+    if (entry.end > entry.begin) read_exactly(in, tensor.mutable_data_ptr(), entry.end - entry.begin, file);
+    read.tensors.emplace_back(std::move(entry.name), std::move(tensor));
+  }
+  return read;
+}
+
+void write_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  SafetensorsHeader header;
+  header.metadata = metadata;
+  std::vector<at::Tensor> contiguous;
+  std::set<std::string_view> names{"__metadata__"};
+  uint64_t offset = 0;
+  for (const auto& [name, tensor] : tensors) {
+    if (!names.insert(name).second)
+      throw UserError("cannot write " + path.string() + ": the name '" + name + "' is taken");
+    if (safetensors_dtype(tensor.scalar_type()).empty()) {
+      throw UserError("cannot write " + path.string() + ": tensor '" + name +
+                      "' has a dtype that safetensors files do not have");
+    }
+    contiguous.push_back(tensor.detach().to(at::kCPU).contiguous());
+    const uint64_t end = offset + contiguous.back().nbytes();
+    header.entries.push_back({name, tensor.scalar_type(), tensor.sizes().vec(), offset, end});
+    offset = end;
+  }
+  const std::string text = safetensors_header_text(header);
+  const uint64_t header_bytes = text.size();
+  std::vector<std::span<const std::byte>> parts{std::as_bytes(std::span(&header_bytes, 1)),
+                                                std::as_bytes(std::span(text))};
+  for (const auto& tensor : contiguous)
+    parts.emplace_back(static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes());
+  write_file_atomically(path, parts);
+}
+
+}  // namespace cohort

@@ -1,0 +1,158 @@
+#include "weights/safetensors_header.hpp"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include <cohort/host/error.hpp>
+
+namespace cohort {
+namespace {
+
+using Json = nlohmann::json;
+using c10::ScalarType;
+
+constexpr std::array<std::pair<std::string_view, ScalarType>, 16> kDtypes{{{"F64", ScalarType::Double},
+                                                                           {"F32", ScalarType::Float},
+                                                                           {"F16", ScalarType::Half},
+                                                                           {"BF16", ScalarType::BFloat16},
+                                                                           {"I64", ScalarType::Long},
+                                                                           {"I32", ScalarType::Int},
+                                                                           {"I16", ScalarType::Short},
+                                                                           {"I8", ScalarType::Char},
+                                                                           {"U8", ScalarType::Byte},
+                                                                           {"U16", ScalarType::UInt16},
+                                                                           {"U32", ScalarType::UInt32},
+                                                                           {"U64", ScalarType::UInt64},
+                                                                           {"BOOL", ScalarType::Bool},
+                                                                           {"C64", ScalarType::ComplexFloat},
+                                                                           {"F8_E4M3", ScalarType::Float8_e4m3fn},
+                                                                           {"F8_E5M2", ScalarType::Float8_e5m2}}};
+
+class HeaderParser {
+ public:
+  HeaderParser(uint64_t data_bytes, const std::string& file) : data_bytes_(data_bytes), file_(file) {}
+
+  SafetensorsHeader parse(std::string_view text) const {
+    const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object()) fail("its header is not a JSON object");
+    SafetensorsHeader header;
+    for (const auto& [name, value] : json.items()) {
+      if (name == "__metadata__") {
+        header.metadata = metadata(value);
+      } else {
+        header.entries.push_back(entry(name, value));
+      }
+    }
+    check_ranges(header.entries);
+    return header;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const {
+    throw UserError(file_ + " is not a valid safetensors file: " + what);
+  }
+
+  std::map<std::string, std::string> metadata(const Json& json) const {
+    std::map<std::string, std::string> read;
+    if (!json.is_object()) fail("__metadata__ is not an object");
+    for (const auto& [key, value] : json.items()) {
+      if (!value.is_string()) fail("__metadata__ holds something other than strings");
+      read[key] = value.get<std::string>();
+    }
+    return read;
+  }
+
+  SafetensorsEntry entry(const std::string& name, const Json& json) const {
+    const std::string tensor = "tensor '" + name + "' ";
+    if (!json.is_object() || !json.contains("dtype") || !json.contains("shape") || !json.contains("data_offsets")) {
+      fail(tensor + "lacks dtype, shape or data_offsets");
+    }
+    SafetensorsEntry read;
+    read.name = name;
+    read.dtype = dtype(json["dtype"], tensor);
+    uint64_t bytes = c10::elementSize(read.dtype);
+    if (!json["shape"].is_array()) fail(tensor + "has a shape that is no list");
+    for (const auto& size : json["shape"]) {
+      if (!size.is_number_unsigned()) fail(tensor + "has a shape with something other than a natural number");
+      const auto extent = size.get<uint64_t>();
+      // Each extent and the product stay below 2^63, zero extents included, so that no later arithmetic overflows.
+      constexpr auto kLimit = static_cast<uint64_t>(INT64_MAX);
+      if (extent > kLimit || (bytes != 0 && extent > kLimit / bytes)) fail(tensor + "has a shape that overflows");
+      bytes *= extent;
+      read.shape.push_back(static_cast<int64_t>(extent));
+    }
+    const auto& offsets = json["data_offsets"];
+    if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
+        !offsets[1].is_number_unsigned()) {
+      fail(tensor + "has data_offsets that are not two natural numbers");
+    }
+    read.begin = offsets[0].get<uint64_t>();
+    read.end = offsets[1].get<uint64_t>();
+    if (read.begin > read.end || read.end > data_bytes_) {
+      fail(tensor + "lies at " + range(read) + ", outside of the " + std::to_string(data_bytes_) + " bytes of data");
+    }
+    if (read.end - read.begin != bytes) {
+      fail(tensor + "needs " + std::to_string(bytes) + " bytes but lies at " + range(read));
+    }
+    return read;
+  }
+
+  c10::ScalarType dtype(const Json& json, const std::string& tensor) const {
+    if (json.is_string()) {
+      for (const auto& [name, type] : kDtypes) {
+        if (json.get_ref<const std::string&>() == name) return type;
+      }
+    }
+    fail(tensor + "has the unknown dtype " + json.dump(-1, ' ', true, Json::error_handler_t::replace));
+  }
+
+  void check_ranges(std::vector<SafetensorsEntry>& entries) const {
+    std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
+      return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
+    });
+    uint64_t end = 0;
+    for (const auto& entry : entries) {
+      if (entry.begin < end) fail("tensor '" + entry.name + "' at " + range(entry) + " overlaps the one before it");
+      if (entry.begin > end) fail("there is a gap before tensor '" + entry.name + "' at " + range(entry));
+      end = entry.end;
+    }
+    if (end != data_bytes_) {
+      fail("its tensors take " + std::to_string(end) + " bytes, but it holds " + std::to_string(data_bytes_));
+    }
+  }
+
+  static std::string range(const SafetensorsEntry& entry) {
+    return "[" + std::to_string(entry.begin) + ", " + std::to_string(entry.end) + ")";
+  }
+
+  uint64_t data_bytes_;
+  const std::string& file_;
+};
+
+}  // namespace
+
+SafetensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_bytes, const std::string& file) {
+  return HeaderParser(data_bytes, file).parse(json);
+}
+
+std::string_view safetensors_dtype(c10::ScalarType dtype) {
+  for (const auto& [name, type] : kDtypes) {
+    if (type == dtype) return name;
+  }
+  return "";
+}
+
+std::string safetensors_header_text(const SafetensorsHeader& header) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  if (!header.metadata.empty()) json["__metadata__"] = header.metadata;
+  for (const auto& entry : header.entries) {
+    json[entry.name] = {
+        {"dtype", safetensors_dtype(entry.dtype)}, {"shape", entry.shape}, {"data_offsets", {entry.begin, entry.end}}};
+  }
+  std::string text = json.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  return text;
+}
+
+}  // namespace cohort

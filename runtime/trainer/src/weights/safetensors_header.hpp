@@ -1,0 +1,42 @@
+// The header of a safetensors file: parsing and checking it, and writing it. No tensors here, so that it can be fed
+// anything.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <c10/core/ScalarType.h>
+
+namespace cohort {
+
+/// One tensor of the file; offsets count from the end of the header.
+struct SafetensorsEntry {
+  std::string name;
+  c10::ScalarType dtype;
+  std::vector<int64_t> shape;
+  uint64_t begin = 0;
+  uint64_t end = 0;
+};
+
+struct SafetensorsHeader {
+  std::vector<SafetensorsEntry> entries;  ///< by offset
+  std::map<std::string, std::string> metadata;
+};
+
+/// The largest header that is read; the format's own limit.
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;
+
+/// Parses the JSON and checks each entry against `data_bytes`: known dtype, shape without overflow, a range that fits
+/// the shape; the ranges fill the data without gap or overlap. Throws UserError beginning with `file`.
+SafetensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_bytes, const std::string& file);
+
+/// Name of the dtype in the format ("F32"), or "" where it has none.
+std::string_view safetensors_dtype(c10::ScalarType dtype);
+
+/// The JSON text for these entries, padded with blanks to a multiple of 8 bytes.
+std::string safetensors_header_text(const SafetensorsHeader& header);
+
+}  // namespace cohort

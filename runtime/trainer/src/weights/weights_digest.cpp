@@ -1,0 +1,22 @@
+#include "weights/weights_digest.hpp"
+
+#include <bit>
+
+#include <torch/nn/module.h>
+
+#include "weights/sha256.hpp"
+
+namespace cohort {
+
+static_assert(std::endian::native == std::endian::little, "weights are hashed as they lie in memory");
+
+std::string weights_digest(const torch::nn::Module& module) {
+  Sha256 hash;
+  for (const auto& parameter : module.parameters()) {
+    const auto bytes = parameter.detach().to(at::kCPU).contiguous();
+    hash.update({static_cast<const std::byte*>(bytes.const_data_ptr()), bytes.nbytes()});
+  }
+  return hash.finish();
+}
+
+}  // namespace cohort

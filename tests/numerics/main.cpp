@@ -1,0 +1,43 @@
+// cohort_numerics: trains one of the reference models on data from a file and saves the weights, for comparison with a
+// reference that was computed elsewhere.
+#include <cohort/host/error.hpp>
+#include <cohort/program.hpp>
+#include <cohort/weights.hpp>
+
+#include "file_data.hpp"
+#include "models/model.hpp"
+
+namespace {
+
+at::ScalarType dtype_of(const std::string& name) {
+  if (name == "float32") return at::kFloat;
+  if (name == "float64") return at::kDouble;
+  throw cohort::UserError("--dtype=" + name + " is unknown; choose float32 or float64");
+}
+
+void train(cohort::App& app) {
+  const auto dtype = dtype_of(app.option("dtype"));
+  const auto model = numerics::make_model(app.option("model"), {app.option("optimizer"), app.number_option("lr")});
+  model->to(dtype);
+  if (const auto& file = app.option("init-from"); !file.empty()) cohort::load_weights(*model, file);
+  numerics::FileData data(app.option("data-from"), app.integer_option("steps"), app.runtime().world_size(), dtype);
+  app.trainer().fit(*model, data);
+  const auto& final_weights = app.option("save-final");
+  if (!final_weights.empty() && app.runtime().is_first()) cohort::save_weights(*model, final_weights);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return cohort::Program("cohort_numerics")
+      .option("model", "linear32", "linear32, odd, mlp_small, mlp_25m, resnet18_cifar or gpt_mini")
+      .option("init-from", "", "safetensors file with the initial weights")
+      .option("data-from", "", "safetensors file with x and y of shape [steps, world, batch, ...]")
+      .option("save-final", "", "safetensors file for the trained weights")
+      .option("steps", "0", "rows of x to train on; 0: all")
+      .option("optimizer", "", "sgd, sgd_momentum, adam or adamw; empty: the model's own")
+      .option("lr", "0", "learning rate; 0: the model's own")
+      .option("dtype", "float32", "float32 or float64")
+      .defaults([](cohort::Options& options) { options.max_epochs = 1; })
+      .run(argc, argv, train);
+}
