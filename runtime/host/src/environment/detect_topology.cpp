@@ -93,6 +93,7 @@ Topology detect_topology(const Variables& variables) {
       break;
   }
   check_against_mpi(reader, topology);
+  topology.ranks_on_machine = reader.text("COHORT_NODE_NAME") ? topology.world_size : topology.local_world_size;
   return topology;
 }
 

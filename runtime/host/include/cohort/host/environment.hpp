@@ -27,6 +27,7 @@ struct Topology {
   int local_world_size = 1;
   int node_rank = 0;
   int num_nodes = 1;
+  int ranks_on_machine = 1;                    ///< local_world_size; all ranks where nodes are simulated on one machine
   std::string master_addr;                     ///< empty: not given by the launcher
   int master_port = 0;                         ///< 0: not given
   std::string run_id;                          ///< the same on all ranks of this run (of this restart), unique on the machine
