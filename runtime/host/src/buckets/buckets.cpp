@@ -17,8 +17,12 @@ uint64_t aligned(uint64_t nbytes) {
 }  // namespace
 
 void Buckets::reset() {
-  keep_state();
+  clear_layout();
   wishes_.clear();
+}
+
+void Buckets::clear_layout() {
+  keep_state();
   buckets_.clear();
   memory_.clear();
 }
@@ -34,6 +38,7 @@ bool Buckets::wanted(int32_t kind) const {
 
 void Buckets::configure(std::vector<LayoutParameter> order, const LayoutLimits& limits, int32_t device_type,
                         int32_t device_index) {
+  clear_layout();
   uint64_t total = 0;
   for (BucketPlan& plan : layout_buckets(order, limits)) {
     auto bucket = std::make_unique<Bucket>();

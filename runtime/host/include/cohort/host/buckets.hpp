@@ -31,7 +31,7 @@ class Buckets {
   void reset();
   void want(int32_t kind, std::string name);
   bool wanted(int32_t kind) const;
-  /// Lays out and allocates. `order`: parameters that take part, in the order in which gradients are expected.
+  /// Lays out and allocates, in place of an earlier layout. `order`: parameters that take part, in the order in which gradients are expected.
   void configure(std::vector<LayoutParameter> order, const LayoutLimits& limits, int32_t device_type,
                  int32_t device_index);
 
@@ -61,6 +61,7 @@ class Buckets {
   std::map<Key, BucketMemory> memory_;
   std::map<std::string, std::map<uint32_t, std::vector<std::byte>>> kept_state_;  // by name, then parameter
 
+  void clear_layout();
   void keep_state();
   void restore_state(const std::string& name);
 };

@@ -1,0 +1,63 @@
+#include <gtest/gtest.h>
+
+#include <cohort/api/tensor.h>
+#include <cohort/host/bucket_layout.hpp>
+
+namespace cohort::host {
+namespace {
+
+LayoutParameter parameter(uint32_t id, uint64_t numel, int32_t dtype = COHORT_FLOAT32, uint32_t phase = 0) {
+  return {id, "p" + std::to_string(id), numel, dtype, phase};
+}
+
+std::vector<std::vector<uint32_t>> ids(const std::vector<BucketPlan>& buckets) {
+  std::vector<std::vector<uint32_t>> result;
+  for (const BucketPlan& bucket : buckets) {
+    result.emplace_back();
+    for (const auto& part : bucket.parts) result.back().push_back(part.id);
+  }
+  return result;
+}
+
+using Ids = std::vector<std::vector<uint32_t>>;
+
+TEST(BucketLayout, ClosesABucketWhenItsSizeIsReachedOrPassed) {
+  const std::vector<LayoutParameter> order{parameter(3, 10), parameter(2, 10), parameter(1, 10), parameter(0, 10)};
+  EXPECT_EQ(ids(layout_buckets(order, {.size = 80})), (Ids{{3, 2}, {1, 0}}));
+  EXPECT_EQ(ids(layout_buckets(order, {.size = 81})), (Ids{{3, 2, 1}, {0}}));
+}
+
+TEST(BucketLayout, MakesTheFirstBucketSmaller) {
+  const std::vector<LayoutParameter> order{parameter(3, 10), parameter(2, 10), parameter(1, 10), parameter(0, 10)};
+  EXPECT_EQ(ids(layout_buckets(order, {.size = 120, .first_size = 4})), (Ids{{3}, {2, 1, 0}}));
+}
+
+TEST(BucketLayout, KeepsDataTypesAndPhasesApart) {
+  const std::vector<LayoutParameter> order{parameter(3, 4, COHORT_FLOAT64), parameter(2, 4),
+                                           parameter(1, 4, COHORT_FLOAT64), parameter(0, 4, COHORT_FLOAT32, 1)};
+  const auto buckets = layout_buckets(order, {.size = 1 << 20});
+  EXPECT_EQ(ids(buckets), (Ids{{2}, {3, 1}, {0}}));
+  EXPECT_EQ(buckets[1].nbytes, 8u * 8u);
+  EXPECT_EQ(buckets[2].phase, 1u);
+}
+
+TEST(BucketLayout, PadsEveryBucketToAlign) {
+  const auto buckets = layout_buckets(std::vector{parameter(1, 5), parameter(0, 2)}, {.size = 1, .align = 4});
+  EXPECT_EQ(buckets[0].numel, 8u);
+  EXPECT_EQ(buckets[1].numel, 4u);
+  EXPECT_EQ(buckets[1].nbytes, 16u);
+}
+
+TEST(BucketLayout, PutsEverythingInOneBucketWhereAsked) {
+  const auto buckets =
+      layout_buckets(std::vector{parameter(1, 500), parameter(0, 200)}, {.size = 1, .one_bucket = true});
+  EXPECT_EQ(ids(buckets), (Ids{{1, 0}}));
+  EXPECT_EQ(buckets[0].parts[1].offset, 500u);
+}
+
+TEST(BucketLayout, OfNothingIsNothing) {
+  EXPECT_TRUE(layout_buckets({}, {.size = 1}).empty());
+}
+
+}  // namespace
+}  // namespace cohort::host

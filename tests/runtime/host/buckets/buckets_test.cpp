@@ -1,0 +1,71 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include <cohort/host/buckets.hpp>
+
+namespace cohort::host {
+namespace {
+
+BucketMemory zeroed(uint64_t nbytes) {
+  return {std::calloc(1, nbytes), [](void* memory) { std::free(memory); }};
+}
+
+std::vector<LayoutParameter> two_parameters() {
+  return {{1, "b", 3, COHORT_FLOAT32, 0}, {0, "a", 2, COHORT_FLOAT32, 0}};
+}
+
+float* floats(std::byte* data) {
+  return reinterpret_cast<float*>(data);
+}
+
+TEST(Buckets, ShowAllWantedBuffersWithTheSameLayout) {
+  Buckets buckets(zeroed);
+  buckets.want(COHORT_BUCKET_GRAD, "");
+  buckets.want(COHORT_BUCKET_STATE, "peer");
+  buckets.configure(two_parameters(), {.size = 1}, COHORT_DEVICE_CPU, 0);
+  ASSERT_EQ(buckets.count(), 2u);
+  cohort_tensor gradient{}, peer{};
+  ASSERT_TRUE(buckets.view(1, COHORT_BUCKET_GRAD, "", gradient));
+  ASSERT_TRUE(buckets.view(1, COHORT_BUCKET_STATE, "peer", peer));
+  EXPECT_EQ(gradient.shape[0], 2);
+  EXPECT_EQ(gradient.nbytes, peer.nbytes);
+  EXPECT_NE(gradient.data, peer.data);
+  EXPECT_FALSE(buckets.view(1, COHORT_BUCKET_STATE, "other", peer));
+  EXPECT_FALSE(buckets.view(2, COHORT_BUCKET_GRAD, "", peer));
+}
+
+TEST(Buckets, PlaceEveryParameterWhereItsPartIs) {
+  Buckets buckets(zeroed);
+  buckets.want(COHORT_BUCKET_GRAD, "");
+  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+  const auto places = buckets.places(COHORT_BUCKET_GRAD, 3);
+  std::byte* const first = buckets.data(0, COHORT_BUCKET_GRAD);
+  EXPECT_EQ(places[1], first);
+  EXPECT_EQ(places[0], first + 3 * sizeof(float));
+  EXPECT_EQ(places[2], nullptr);
+}
+
+TEST(Buckets, KeepStatePerParameterWhenTheLayoutChanges) {
+  Buckets buckets(zeroed);
+  buckets.want(COHORT_BUCKET_STATE, "own");
+  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+  for (int i = 0; i < 5; ++i) floats(buckets.data(0, COHORT_BUCKET_STATE, "own"))[i] = static_cast<float>(i + 1);
+  buckets.reset();
+  buckets.want(COHORT_BUCKET_STATE, "own");
+  buckets.configure(two_parameters(), {.size = 1}, COHORT_DEVICE_CPU, 0);
+  EXPECT_EQ(floats(buckets.data(0, COHORT_BUCKET_STATE, "own"))[2], 3.0f);
+  EXPECT_EQ(floats(buckets.data(1, COHORT_BUCKET_STATE, "own"))[0], 4.0f);
+}
+
+TEST(Buckets, ReplaceAnEarlierLayout) {
+  Buckets buckets(zeroed);
+  buckets.want(COHORT_BUCKET_GRAD, "");
+  buckets.configure(two_parameters(), {.size = 1}, COHORT_DEVICE_CPU, 0);
+  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+  EXPECT_EQ(buckets.count(), 1u);
+}
+
+}  // namespace
+}  // namespace cohort::host
