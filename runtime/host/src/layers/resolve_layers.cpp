@@ -98,8 +98,8 @@ std::string checked_variant(const std::string& asked, const std::vector<std::str
   const std::string nearest = nearest_name(asked, known);
   std::string list;
   for (const std::string& variant : known) list += (list.empty() ? "" : ", ") + variant;
-  throw UserError(who + " has no variant " + in_quotes(asked) +
-                  (nearest.empty() ? "; " : "; did you mean " + in_quotes(nearest) + "? ") + "its variants are " + list);
+  const std::string hint = nearest.empty() ? "; its" : "; did you mean " + in_quotes(nearest) + "? Its";
+  throw UserError(who + " has no variant " + in_quotes(asked) + hint + " variants are " + list);
 }
 
 // Those of `given` that this layer declares and that are not taken yet; they are taken now.
