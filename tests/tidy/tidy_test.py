@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""The rules of the code base as a test: who may include whom, sizes, banned words, formatting.
+
+    tests/tidy/tidy_test.py          checks the files that git tracks
+A rule that is broken prints file, line and the way out.
+"""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SOURCE_ENDINGS = {".c", ".h", ".cpp", ".hpp"}
+MAX_FILE_LINES = 400
+MAX_PUBLIC_HEADER_LINES = 150
+MAX_FUNCTION_LINES = 70
+MAX_COLUMNS = 120
+MAX_HOST_AND_CORE_LINES = 8000
+
+
+def tracked_files():
+    listing = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return [path for line in listing.splitlines() if (path := ROOT / line).is_file()]
+
+
+FILES = tracked_files()
+SOURCES = [path for path in FILES if path.suffix in SOURCE_ENDINGS]
+
+
+def name(path):
+    return str(path.relative_to(ROOT))
+
+
+def within(path, *folders):
+    return any(name(path).startswith(folder + "/") for folder in folders)
+
+
+def lines_of(path):
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def includes_of(path):
+    """(line number, included path, is it in angle brackets)"""
+    for number, line in enumerate(lines_of(path), 1):
+        match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
+        if match:
+            yield number, match.group(2), match.group(1) == "<"
+
+
+def code_of(path):
+    """Lines without comments and string contents, so that words in them do not count."""
+    text = path.read_text(encoding="utf-8")
+    text = re.sub(r"/\*.*?\*/", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.S)
+    result = []
+    for line in text.splitlines():
+        line = re.sub(r'"(\\.|[^"\\])*"', '""', line)
+        result.append(re.sub(r"//.*", "", line))
+    return result
+
+
+def is_torch(include):
+    return include.startswith(("torch/", "ATen/", "c10/"))
+
+
+def plugin_names():
+    return sorted({path.parent.name for path in FILES
+                   if within(path, "plugins") and path.name == "CMakeLists.txt" and len(path.relative_to(ROOT).parts) == 4})
+
+
+class Tidy(unittest.TestCase):
+    maxDiff = None
+
+    def assert_none(self, problems, mend):
+        if problems:
+            self.fail("\n".join(problems[:40]) + f"\n=> {mend}")
+
+    # ---- who may include whom
+
+    def check_includes(self, folder, is_allowed, mend):
+        problems = [f"{name(path)}:{number}: {include}" for path in SOURCES if within(path, folder)
+                    for number, include, angled in includes_of(path) if not is_allowed(path, include, angled)]
+        self.assert_none(problems, mend)
+
+    def test_the_plugin_api_includes_only_stddef_and_stdint(self):
+        self.check_includes("plugin_api", lambda _, include, angled: not angled or include in ("stddef.h", "stdint.h"),
+                            "the C contract includes nothing but <stddef.h>, <stdint.h> and itself")
+
+    def test_the_sdk_needs_the_plugin_api_and_the_standard_library_only(self):
+        self.check_includes("sdk", lambda _, include, angled: not is_torch(include) and
+                            (not include.startswith("cohort/") or include.startswith(("cohort/api/", "cohort/sdk/"))),
+                            "sdk may use plugin_api and std only")
+
+    def test_plugins_never_include_the_runtime_or_a_sibling(self):
+        self.check_includes("plugins", lambda _, include, angled: ".." not in include and
+                            (not include.startswith("cohort/") or include.startswith(("cohort/api/", "cohort/sdk/"))),
+                            "a plugin uses sdk and its own library")
+
+    def test_the_host_knows_neither_libtorch_nor_the_other_libraries(self):
+        self.check_includes("runtime/host", lambda _, include, angled: not is_torch(include) and
+                            (not include.startswith("cohort/") or include.startswith(("cohort/api/", "cohort/host/"))),
+                            "host uses plugin_api only")
+        self.check_includes("runtime/cli", lambda _, include, angled: not is_torch(include) and
+                            (not include.startswith("cohort/") or include.startswith(("cohort/api/", "cohort/host/"))),
+                            "the command line tool uses host only")
+
+    def test_the_core_knows_nothing_of_the_trainer(self):
+        trainer = {path.name for path in SOURCES if within(path, "runtime/trainer/include")}
+        self.check_includes("runtime/core", lambda _, include, angled: pathlib.Path(include).name not in trainer or
+                            not include.startswith("cohort/"), "data flows trainer -> core -> host")
+
+    def test_libtorch_and_the_abi_meet_only_in_the_tensor_bridge(self):
+        problems = []
+        for path in SOURCES:
+            if not within(path, "runtime/core", "runtime/trainer") or "tensor_bridge" in path.parts:
+                continue
+            includes = [include for _, include, _ in includes_of(path)]
+            if any(is_torch(include) for include in includes) and any(i.startswith("cohort/api/") for i in includes):
+                problems.append(name(path))
+        self.assert_none(problems, "include the ABI's tensors through src/tensor_bridge")
+
+    def test_examples_use_public_headers_only(self):
+        self.check_includes("examples", lambda _, include, angled: "src/" not in include, "examples show what users may do")
+
+    def test_plugin_names_stand_only_where_the_selection_is_made(self):
+        words = re.compile(r'"(%s)"' % "|".join(map(re.escape, plugin_names())))
+        problems = []
+        for path in SOURCES:
+            if not within(path, "runtime") or "selection" in path.parts:
+                continue
+            for number, line in enumerate(lines_of(path), 1):
+                if words.search(re.sub(r"//.*", "", line)):
+                    problems.append(f"{name(path)}:{number}: {line.strip()}")
+        self.assert_none(problems, "names of plugins belong in host/src/selection")
+
+    # ---- what code may not do
+
+    def check_words(self, pattern, folders, excepted, mend):
+        word = re.compile(pattern)
+        problems = [f"{name(path)}:{number}: {line.strip()}" for path in SOURCES if within(path, *folders)
+                    and not any(part in path.parts for part in excepted)
+                    for number, line in enumerate(code_of(path), 1) if word.search(line)]
+        self.assert_none(problems, mend)
+
+    def test_only_options_and_environment_read_the_environment(self):
+        self.check_words(r"\b(secure_)?getenv\b|\benviron\b", ["runtime", "plugins", "sdk"], ["options", "environment"],
+                         "read variables in host/src/options or host/src/environment and pass the values on")
+
+    def test_libraries_never_end_the_process_or_print(self):
+        self.check_words(r"(?<![\w.>:])(?<!void )(exit|abort|_Exit|quick_exit)\s*\(|std::(abort|exit|terminate|cout)\b",
+                         ["runtime/host/src", "runtime/core", "runtime/trainer", "plugins", "sdk"], [],
+                         "throw an Error, or return a status; results go to standard output in programs only")
+
+    def test_libraries_have_no_mutable_globals(self):
+        self.check_words(r"^(static|inline|thread_local)\s+(?!const|inline const|constexpr|_Thread_local const)[\w:<>,\s*&]+\s\w+(\s*=|;|\{)",
+                         ["runtime", "plugins", "sdk"], ["cli"], "pass a context object")
+
+    def test_nothing_is_marked_as_unfinished(self):
+        mark = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+        problems = [f"{name(path)}:{number}" for path in SOURCES for number, line in enumerate(lines_of(path), 1)
+                    if mark.search(line)]
+        self.assert_none(problems, "finish it, or open an issue")
+
+    def test_no_path_of_one_machine_is_in_the_tree(self):
+        path_word = re.compile(r"(?<![\w./$}])/(work|root|farm|home/[a-z]+)/")
+        problems = []
+        for path in FILES:
+            if path.suffix in {".gz", ".png", ".safetensors"} or path == pathlib.Path(__file__).resolve():
+                continue
+            for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+                if path_word.search(line):
+                    problems.append(f"{name(path)}:{number}: {line.strip()[:100]}")
+        self.assert_none(problems, "use a path relative to the tree")
+
+    # ---- sizes
+
+    def test_files_and_public_headers_are_small(self):
+        problems = []
+        for path in SOURCES:
+            count = len(lines_of(path))
+            public = "include" in path.parts and not within(path, "tests")
+            limit = MAX_PUBLIC_HEADER_LINES if public else MAX_FILE_LINES
+            if count > limit:
+                problems.append(f"{name(path)}: {count} lines, at most {limit}")
+        self.assert_none(problems, "split the file by subject")
+
+    def test_lines_are_short(self):
+        problems = [f"{name(path)}:{number}: {len(line)} columns" for path in SOURCES
+                    for number, line in enumerate(lines_of(path), 1) if len(line) > MAX_COLUMNS]
+        self.assert_none(problems, f"at most {MAX_COLUMNS} columns")
+
+    def test_functions_fit_on_a_screen(self):
+        problems = []
+        for path in SOURCES:
+            if path.suffix not in {".c", ".cpp", ".hpp"}:
+                continue
+            opened = None
+            for number, line in enumerate(lines_of(path), 1):
+                # Formatted code: a function body at namespace or class level begins and ends at its indentation.
+                if opened is None and re.match(r"^(  )?[\w~].*\)( const)?( noexcept)?( override)?( final)? \{$", line) \
+                        and not re.match(r"^\s*(if|for|while|switch|namespace|else)\b", line):
+                    opened = (number, len(line) - len(line.lstrip()))
+                elif opened and re.match(r"^ {%d}\}" % opened[1], line):
+                    if number - opened[0] + 1 > MAX_FUNCTION_LINES:
+                        problems.append(f"{name(path)}:{opened[0]}: {number - opened[0] + 1} lines")
+                    opened = None
+        self.assert_none(problems, f"at most {MAX_FUNCTION_LINES} lines in a function")
+
+    def test_host_and_core_stay_small(self):
+        total = sum(len(lines_of(path)) for path in SOURCES if within(path, "runtime/host", "runtime/core"))
+        self.assertLessEqual(total, MAX_HOST_AND_CORE_LINES, "host + core: move things into plugins, or simplify")
+
+    # ---- form
+
+    def test_headers_open_with_their_purpose(self):
+        problems = []
+        for path in SOURCES:
+            if path.suffix in {".h", ".hpp"} and not within(path, "tests"):
+                first = lines_of(path)[0]
+                if not first.startswith(("//", "/*")):
+                    problems.append(name(path))
+        self.assert_none(problems, "begin with a comment: purpose, ownership, thread rule")
+
+    def test_every_test_file_is_named_after_its_subject(self):
+        problems = [name(path) for path in SOURCES if path.suffix == ".cpp" and "TEST(" in path.read_text() and
+                    not path.name.endswith("_test.cpp") and not within(path, "tests/conformance", "tests/support")]
+        self.assert_none(problems, "call it <subject>_test.cpp")
+
+    def test_code_is_formatted(self):
+        tool = shutil.which("clang-format")
+        self.assertIsNotNone(tool, "clang-format is missing: run cmake/bootstrap.sh --tests")
+        formatted = [str(path) for path in SOURCES if path.suffix in {".cpp", ".hpp"}]
+        result = subprocess.run([tool, "--dry-run", "--Werror", *formatted], capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stderr[:4000] + "\n=> run clang-format -i on these files")
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=1))
