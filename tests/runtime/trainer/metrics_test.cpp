@@ -1,0 +1,126 @@
+#include <gmock/gmock.h>
+#include <torch/types.h>
+
+#include <cohort/host/error.hpp>
+#include <cohort/metrics.hpp>
+
+#include "error_text.hpp"
+#include "loop/rank_report.hpp"
+#include "metrics/metric_board.hpp"
+#include "report/csv_table.hpp"
+#include "report/results_text.hpp"
+
+namespace cohort {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+TEST(Accuracy, IsTheFractionOfRowsWhoseLargestLogitIsAtTheLabel) {
+  const auto logits = torch::tensor({{0.1, 0.9}, {0.8, 0.2}, {0.3, 0.7}, {0.6, 0.4}});
+  EXPECT_FLOAT_EQ(accuracy(logits, torch::tensor({1, 0, 0, 0})).item<float>(), 0.75F);
+}
+
+TEST(MetricBoard, EpochMeansAreWeightedByTheSamplesOfEachBatch) {
+  MetricBoard board;
+  board.begin_batch(3);
+  board.add("loss", torch::tensor(2.0F), LogWhere::kBoth);
+  board.begin_batch(1);
+  board.add("loss", torch::tensor(6.0F), LogWhere::kBoth);
+  EXPECT_THAT(board.totals(), ElementsAre(MetricTotal{"loss", 12, 4}));
+  EXPECT_THAT(board.step_values(), ElementsAre(Pair("loss", 6.0)));
+}
+
+TEST(MetricBoard, PutsValuesWhereTheyWereSentTo) {
+  MetricBoard board;
+  board.add("step", 1.0, LogWhere::kStep);
+  board.add("epoch", 2.0, LogWhere::kEpoch);
+  EXPECT_THAT(board.step_values(), ElementsAre(Pair("step", 1.0)));
+  EXPECT_THAT(board.totals(), ElementsAre(MetricTotal{"epoch", 2, 1}));
+}
+
+TEST(MetricBoard, TakesEveryKindOfNumber) {
+  MetricBoard board;
+  board.add("double", torch::tensor(1.5, torch::kDouble), LogWhere::kBoth);
+  board.add("half", torch::tensor(1.5).to(torch::kBFloat16), LogWhere::kBoth);
+  board.add("int", torch::tensor({3}), LogWhere::kBoth);
+  board.add("graph", torch::tensor(2.0F).requires_grad_(true) * 2, LogWhere::kBoth);
+  EXPECT_THAT(board.step_values(),
+              ElementsAre(Pair("double", 1.5), Pair("half", 1.5), Pair("int", 3.0), Pair("graph", 4.0)));
+}
+
+TEST(MetricBoard, ForgetsValuesWhenCleared) {
+  MetricBoard board;
+  board.add("loss", 1.0, LogWhere::kBoth);
+  board.clear();
+  EXPECT_TRUE(board.totals().empty());
+  EXPECT_TRUE(board.step_values().empty());
+  board.add("loss", 5.0, LogWhere::kBoth);
+  EXPECT_THAT(board.totals(), ElementsAre(MetricTotal{"loss", 5, 1}));
+}
+
+TEST(MetricBoard, RefusesWhatIsNoNumberAndNamesThatCannotHeadAColumn) {
+  MetricBoard board;
+  EXPECT_THAT(error_text<UserError>([&] { board.add("loss", torch::ones({2}), LogWhere::kBoth); }),
+              HasSubstr("2 elements"));
+  EXPECT_THAT(error_text<UserError>([&] { board.add("loss", at::Tensor(), LogWhere::kBoth); }), HasSubstr("undefined"));
+  for (const char* name : {"", "a,b", "a\nb", "a\tb"}) {
+    EXPECT_THAT(error_text<UserError>([&] { board.add(name, 1.0, LogWhere::kBoth); }), HasSubstr("column")) << name;
+  }
+}
+
+TEST(RankReport, MeansOverRanksAreWeightedAndBitExact) {
+  const double third = 1.0 / 3;
+  const std::vector<std::string> texts{to_text({{}, {{"acc", third, 1}, {"only here", 4, 2}}}), to_text({{}, {}}),
+                                       to_text({{}, {{"acc", 5, 3}}})};
+  const auto merged = merge_reports(texts);
+  EXPECT_THAT(merged.means, ElementsAre(Pair("acc", (third + 5) / 4), Pair("only here", 2.0)));
+  EXPECT_FALSE(merged.stop);
+}
+
+TEST(RankReport, ValuesThatAreNotFiniteArriveAsSuch) {
+  const std::vector<std::string> texts{to_text({{}, {{"nan", std::nan(""), 1}, {"inf", -INFINITY, 1}}})};
+  const auto merged = merge_reports(texts);
+  EXPECT_TRUE(std::isnan(merged.means.at("nan")));
+  EXPECT_EQ(merged.means.at("inf"), -INFINITY);
+}
+
+TEST(RankReport, TheGravestReasonToStopWinsAndItsFirstRankIsNamed) {
+  using Kind = StopReason::Kind;
+  const std::vector<std::string> texts{to_text({{Kind::kMaxTime, 0, 0}, {}}), to_text({{Kind::kNotFinite, 12, 1}, {}}),
+                                       to_text({{Kind::kSignal, 15, 2}, {}}), to_text({{Kind::kNotFinite, 13, 3}, {}})};
+  const auto merged = merge_reports(texts);
+  EXPECT_EQ(merged.stop.kind, Kind::kNotFinite);
+  EXPECT_EQ(merged.stop.detail, 12);
+  EXPECT_EQ(merged.stop.rank, 1);
+}
+
+TEST(RankReport, ATextOfAnotherKindIsRefused) {
+  for (const char* text : {"", "0", "0\t0", "x\t0\n", "0\t0\nloss\t1\n", "0\t0\nloss\tone\t1\n"}) {
+    EXPECT_THROW(merge_reports(std::vector<std::string>{text}), PeerFailed) << text;
+  }
+}
+
+TEST(CsvTable, ColumnsMayGrowAndEarlierRowsStayEmptyThere) {
+  CsvTable table;
+  using Cells = std::vector<std::pair<std::string, double>>;
+  table.add_row(Cells{{"epoch", 0}, {"loss", 0.1}});
+  table.add_row(Cells{{"epoch", 1}, {"val_acc", 0.5}});
+  table.add_row(Cells{{"loss", 1e-9}});
+  EXPECT_EQ(table.text(), "epoch,loss,val_acc\n0,0.1,\n1,,0.5\n,1e-09,\n");
+}
+
+TEST(EpochLine, ShowsMetricsAndTime) {
+  EXPECT_EQ(epoch_line(3, {{"val_acc", 0.97125}, {"train_loss", 0.12}}, 1.94),
+            "epoch 3: train_loss 0.12, val_acc 0.9712 (1.9 s)");
+  EXPECT_EQ(epoch_line(0, {}, 2), "epoch 0: (2.0 s)");
+}
+
+TEST(ResultsTable, AlignsNamesAndValues) {
+  EXPECT_EQ(results_table("Test metric", {{"test_acc", 0.975}, {"test_loss", 0.08}}),
+            "Test metric | Value\n------------+--------\ntest_acc    | 0.975\ntest_loss   | 0.08\n");
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,77 @@
+#include <cohort/value.hpp>
+
+#include <ATen/core/Dict.h>
+#include <ATen/core/ivalue.h>
+#include <gmock/gmock.h>
+#include <torch/types.h>
+
+#include <cohort/host/error.hpp>
+
+#include "error_text.hpp"
+
+namespace cohort {
+namespace {
+
+using ::testing::HasSubstr;
+
+Batch nested() {
+  return Batch::map({{"x", torch::ones({4, 2})},
+                     {"rest", Batch::list({torch::zeros({4}), Batch::map({{"deep", torch::full({}, 3)}})})}});
+}
+
+TEST(Value, AListOfTensorsIsTakenApartByPosition) {
+  const Batch batch({torch::ones({3}), torch::zeros({3})});
+  EXPECT_EQ(batch.size(), 2U);
+  EXPECT_TRUE(torch::equal(batch[0], torch::ones({3})));
+  const at::Tensor& second = batch[1];
+  EXPECT_TRUE(torch::equal(second, torch::zeros({3})));
+}
+
+TEST(Value, NestsAndIsTakenApartByKey) {
+  EXPECT_EQ(nested()["rest"][1]["deep"].tensor().item<int64_t>(), 3);
+  EXPECT_EQ(nested().find("absent"), nullptr);
+}
+
+TEST(Value, BatchSizeIsDimensionZeroOfTheFirstTensorThatHasOne) {
+  EXPECT_EQ(nested().batch_size(), 4);
+  EXPECT_EQ(Batch({torch::tensor(1), torch::ones({7, 2})}).batch_size(), 7);
+  EXPECT_EQ(Batch(torch::tensor(1)).batch_size(), 1);
+  EXPECT_EQ(Batch().batch_size(), 1);
+}
+
+TEST(Value, SurvivesTheWayThroughAnIValue) {
+  const Value back = Value::from_ivalue(nested().to_ivalue());
+  EXPECT_TRUE(torch::equal(back["x"], torch::ones({4, 2})));
+  EXPECT_EQ(back["rest"][1]["deep"].tensor().item<int64_t>(), 3);
+  EXPECT_TRUE(Value::from_ivalue(Value().to_ivalue()).empty());
+}
+
+TEST(Value, TakesTuplesAndListsOfTensorsFromTorchScript) {
+  const c10::IValue tuple = c10::ivalue::Tuple::create(torch::ones({2}), torch::zeros({2}));
+  EXPECT_TRUE(torch::equal(Value::from_ivalue(tuple)[1], torch::zeros({2})));
+  EXPECT_EQ(Value::from_ivalue(std::vector<at::Tensor>{torch::ones({2})}).size(), 1U);
+}
+
+TEST(Value, RefusesWhatIsNoBatch) {
+  EXPECT_THAT(error_text<UserError>([] { Value::from_ivalue(1.5); }), HasSubstr("Double"));
+  c10::impl::GenericDict numbered(c10::IntType::get(), c10::AnyType::get());
+  numbered.insert(1, torch::ones({1}));
+  EXPECT_THAT(error_text<UserError>([&] { Value::from_ivalue(numbered); }), HasSubstr("strings as keys"));
+}
+
+TEST(Value, SaysWhatItIsWhereSomethingElseWasExpected) {
+  const Batch batch({torch::ones({3}), torch::zeros({3})});
+  EXPECT_THAT(error_text<UserError>([&] { batch.tensor(); }), HasSubstr("list of 2"));
+  EXPECT_THAT(error_text<UserError>([&] { batch[2]; }), HasSubstr("list of 2"));
+  EXPECT_THAT(error_text<UserError>([] { nested()["y"]; }), HasSubstr("\"rest\""));
+  EXPECT_THAT(error_text<UserError>([] { Batch(torch::ones({1}))[0]; }), HasSubstr("tensor"));
+}
+
+TEST(Value, MovingToTheDeviceItIsOnCopiesNothing) {
+  const Batch batch({torch::ones({3})}), moved = nested().to(at::kCPU);
+  EXPECT_EQ(moved["rest"][0].tensor().device(), at::kCPU);
+  EXPECT_EQ(batch.to(at::kCPU).tensor().data_ptr(), batch.tensor().data_ptr());
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,271 @@
+#include <cohort/weights.hpp>
+
+#include <gmock/gmock.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
+
+#include <cohort/host/error.hpp>
+#include <cohort/module.hpp>
+#include <cohort/safetensors.hpp>
+
+#include "error_text.hpp"
+#include "module/model_table.hpp"
+#include "temporary_folder.hpp"
+#include "weights/safetensors_header.hpp"
+#include "weights/sha256.hpp"
+#include "weights/weights_digest.hpp"
+
+namespace cohort {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+struct Net final : ModuleFor<Net> {
+  Net()
+      : scale(register_parameter("scale", torch::ones({1}))),
+        fc(register_module("fc", torch::nn::Linear(3, 2))),
+        bn(register_module("bn", torch::nn::BatchNorm1d(2))) {}
+  at::Tensor scale;
+  torch::nn::Linear fc;
+  torch::nn::BatchNorm1d bn;
+};
+
+std::string digest_of(std::string_view text) {
+  Sha256 hash;
+  hash.update(std::as_bytes(std::span(text)));
+  return hash.finish();
+}
+
+// From FIPS 180-4's examples and NIST's test vectors.
+TEST(Sha256, GivesTheDigestsOfTheStandard) {
+  EXPECT_EQ(digest_of(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(digest_of("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(digest_of("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
+            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+  EXPECT_EQ(digest_of(std::string(1'000'000, 'a')), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST(Sha256, DoesNotDependOnHowTheDataIsCut) {
+  const std::string text(300, 'x');
+  for (size_t cut = 1; cut < 130; ++cut) {
+    Sha256 hash;
+    for (size_t i = 0; i < text.size(); i += cut)
+      hash.update(std::as_bytes(std::span(text).subspan(i, std::min(cut, text.size() - i))));
+    EXPECT_EQ(hash.finish(), digest_of(text)) << cut;
+  }
+}
+
+TEST(WeightsDigest, CoversTheParametersInRegistrationOrder) {
+  const Net net;
+  std::string bytes;
+  for (const auto& p : {net.scale, net.fc->weight, net.fc->bias, net.bn->weight, net.bn->bias}) {
+    bytes.append(static_cast<const char*>(p.const_data_ptr()), p.nbytes());
+  }
+  EXPECT_EQ(weights_digest(net), digest_of(bytes));
+}
+
+TEST(Safetensors, ReadsAFileThatPythonWrote) {
+  const auto file = read_safetensors(COHORT_TEST_DATA "/from_python.safetensors");
+  EXPECT_TRUE(torch::equal(*file.find("fc.weight"), torch::arange(6).to(torch::kFloat).view({2, 3})));
+  EXPECT_EQ(file.find("count")->item<int64_t>(), 7);
+  EXPECT_EQ(file.find("count")->dim(), 0);
+  EXPECT_THAT(file.find("empty")->sizes().vec(), ElementsAre(0, 4));
+  EXPECT_TRUE(torch::equal(*file.find("flags"), torch::tensor({true, false})));
+  EXPECT_EQ(file.metadata.at("format"), "pt");
+  EXPECT_EQ(file.find("absent"), nullptr);
+}
+
+TEST(Safetensors, GivesBackEveryDtypeAsWritten) {
+  const TemporaryFolder folder;
+  NamedTensors tensors;
+  for (const auto type : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong, at::kInt, at::kShort, at::kChar,
+                          at::kByte, at::kBool}) {
+    tensors.emplace_back(c10::toString(type), torch::arange(6).to(type).view({2, 3}).t());
+  }
+  write_safetensors(folder.path() / "all", tensors, {{"note", "by cohort"}});
+  const auto file = read_safetensors(folder.path() / "all");
+  for (const auto& [name, tensor] : tensors) EXPECT_TRUE(torch::equal(*file.find(name), tensor)) << name;
+  EXPECT_EQ(file.metadata.at("note"), "by cohort");
+}
+
+TEST(Safetensors, LeavesTheOldFileWhereTheNewOneCannotBeWritten) {
+  const TemporaryFolder folder;
+  folder.write("weights", "old");
+  const NamedTensors twice{{"a", torch::ones({1})}, {"a", torch::ones({1})}};
+  EXPECT_THAT(error_text<UserError>([&] { write_safetensors(folder.path() / "weights", twice); }),
+              HasSubstr("'a' is taken"));
+  EXPECT_EQ(folder.read("weights"), "old");
+  EXPECT_THAT(error_text<UserError>([&] { write_safetensors(folder.path() / "no" / "such", {}); }),
+              HasSubstr("No such file"));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+std::string header_fails(std::string_view json, uint64_t data_bytes) {
+  return error_text<UserError>([&] { parse_safetensors_header(json, data_bytes, "w.safetensors"); });
+}
+
+std::string one_tensor(const std::string& dtype, const std::string& shape, const std::string& offsets) {
+  return R"({"t":{"dtype":)" + dtype + R"(,"shape":)" + shape + R"(,"data_offsets":)" + offsets + "}}";
+}
+
+TEST(SafetensorsHeader, AcceptsWhatFits) {
+  EXPECT_EQ(header_fails(one_tensor("\"F32\"", "[2,2]", "[0,16]"), 16), "");
+  EXPECT_EQ(header_fails("{}", 0), "");
+}
+
+TEST(SafetensorsHeader, EveryLieIsFoundAndTheFileNamed) {
+  const struct {
+    std::string json;
+    uint64_t data_bytes;
+    const char* complaint;
+  } lies[] = {
+      {"", 0, "not a JSON object"},
+      {"[1]", 0, "not a JSON object"},
+      {"{\"t\":3}", 0, "lacks dtype"},
+      {"{\"t\":{\"dtype\":\"F32\"}}", 0, "lacks dtype"},
+      {R"({"__metadata__":3})", 0, "__metadata__"},
+      {R"({"__metadata__":{"a":3}})", 0, "__metadata__"},
+      {one_tensor("\"F31\"", "[1]", "[0,4]"), 4, "unknown dtype"},
+      {one_tensor("7", "[1]", "[0,4]"), 4, "unknown dtype"},
+      {one_tensor("\"F32\"", "7", "[0,4]"), 4, "shape"},
+      {one_tensor("\"F32\"", "[-1]", "[0,4]"), 4, "natural number"},
+      {one_tensor("\"F32\"", "[1.5]", "[0,4]"), 4, "natural number"},
+      {one_tensor("\"F32\"", "[4294967296,4294967296]", "[0,4]"), 4, "overflows"},
+      {one_tensor("\"F32\"", "[0,18446744073709551615]", "[0,0]"), 0, "overflows"},
+      {one_tensor("\"F32\"", "[1]", "[0]"), 4, "data_offsets"},
+      {one_tensor("\"F32\"", "[1]", "[0,-4]"), 4, "data_offsets"},
+      {one_tensor("\"F32\"", "[1]", "[4,0]"), 4, "outside"},
+      {one_tensor("\"F32\"", "[2]", "[0,8]"), 4, "outside"},
+      {one_tensor("\"F32\"", "[1]", "[0,3]"), 4, "needs 4 bytes"},
+      {one_tensor("\"F32\"", "[1]", "[4,8]"), 8, "gap"},
+      {one_tensor("\"F32\"", "[1]", "[0,4]"), 8, "take 4 bytes"},
+      {R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"b":{"dtype":"U8","shape":[3],"data_offsets":[2,5]}})",
+       5, "overlaps"},
+  };
+  for (const auto& lie : lies) {
+    EXPECT_THAT(header_fails(lie.json, lie.data_bytes), AllOf(HasSubstr("w.safetensors"), HasSubstr(lie.complaint)))
+        << lie.json;
+  }
+}
+
+TEST(Safetensors, RefusesFilesThatAreNone) {
+  const TemporaryFolder folder;
+  const auto message = [&](std::string_view content) {
+    return error_text<UserError>([&] { read_safetensors(folder.write("bad", content)); });
+  };
+  EXPECT_THAT(message(""), HasSubstr("only 0 bytes"));
+  EXPECT_THAT(message(std::string(8, '\xff')), HasSubstr("claims"));
+  EXPECT_THAT(message(std::string("\x09\0\0\0\0\0\0\0{}", 10)), HasSubstr("claims 9 bytes"));
+  EXPECT_THAT(message(std::string("\x04\0\0\0\0\0\0\0{{{{", 12)), HasSubstr("not a JSON object"));
+  EXPECT_THAT(error_text<UserError>([] { read_safetensors("/nowhere/w"); }), HasSubstr("/nowhere/w"));
+  EXPECT_NE(error_text<UserError>([&] { read_safetensors(folder.path()); }), "");
+}
+
+TEST(Weights, ComeBackIntoAnotherModuleOfTheSameShape) {
+  const TemporaryFolder folder;
+  Net net, other;
+  net.bn->running_mean.fill_(5);
+  save_weights(net, folder.path() / "w");
+  load_weights(other, folder.path() / "w");
+  EXPECT_EQ(weights_digest(net), weights_digest(other));
+  EXPECT_TRUE(torch::equal(other.bn->running_mean, net.bn->running_mean));
+}
+
+TEST(Weights, AreConvertedToTheModulesDtype) {
+  const TemporaryFolder folder;
+  Net net, wide;
+  save_weights(net, folder.path() / "w");
+  wide.to(torch::kDouble);
+  load_weights(wide, folder.path() / "w");
+  EXPECT_TRUE(torch::equal(wide.fc->weight, net.fc->weight.to(torch::kDouble)));
+}
+
+TEST(Weights, NamesWhatDoesNotFitAndChangesNothingThen) {
+  const TemporaryFolder folder;
+  Net net;
+  const auto before = weights_digest(net);
+  const auto message = [&](const NamedTensors& tensors) {
+    write_safetensors(folder.path() / "w", tensors);
+    return error_text<UserError>([&] { load_weights(net, folder.path() / "w"); });
+  };
+  EXPECT_THAT(message({{"fc.weight", torch::ones({2, 3})}}), HasSubstr("no tensor 'scale'"));
+  EXPECT_THAT(message({{"scale", torch::ones({1})}, {"fc.weight", torch::ones({3, 2})}}),
+              HasSubstr("shape [3, 2], the model has [2, 3]"));
+  save_weights(net, folder.path() / "w");
+  auto all = read_safetensors(folder.path() / "w").tensors;
+  all.emplace_back("extra", torch::ones({1}));
+  EXPECT_THAT(message(all), HasSubstr("'extra', which the model does not have"));
+  EXPECT_EQ(weights_digest(net), before);
+}
+
+TEST(Weights, PartialFilesAreTakenWhereThatIsAskedFor) {
+  const TemporaryFolder folder;
+  Net net;
+  write_safetensors(folder.path() / "w", {{"scale", torch::full({1}, 9.0)}, {"extra", torch::ones({1})}});
+  load_weights(net, folder.path() / "w", /*strict=*/false);
+  EXPECT_EQ(net.scale.item<float>(), 9);
+}
+
+TEST(ModelTable, HasARowForEachChildAndTheSums) {
+  Net net;
+  for (auto& p : net.bn->parameters()) p.set_requires_grad(false);
+  EXPECT_EQ(model_table(net),
+            "  | Name  | Type        | Params\n"
+            "--------------------------------\n"
+            "0 | scale | Parameter   | 1\n"
+            "1 | fc    | Linear      | 8\n"
+            "2 | bn    | BatchNorm1d | 4\n"
+            "--------------------------------\n"
+            "9           Trainable params\n"
+            "4           Non-trainable params\n"
+            "13          Total params\n"
+            "0.000       Total estimated model params size (MB)");
+}
+
+TEST(ModelTable, GroupsTheDigitsOfLargeNumbers) {
+  struct Wide final : ModuleFor<Wide> {
+    Wide() { register_module("fc", torch::nn::Linear(1000, 1234)); }
+  };
+  EXPECT_THAT(model_table(Wide()), HasSubstr("0 | fc   | Linear | 1,235,234\n"));
+}
+
+TEST(ModuleFor, AClonesTensorsAreEqualAndItsOwn) {
+  Net net;
+  net.fc->weight.set_requires_grad(false);
+  net.bn->running_var.fill_(3);
+  net.eval();
+  const auto copy = std::dynamic_pointer_cast<Net>(net.clone());
+  EXPECT_EQ(weights_digest(*copy), weights_digest(net));
+  EXPECT_TRUE(torch::equal(copy->bn->running_var, net.bn->running_var));
+  EXPECT_FALSE(copy->fc->weight.requires_grad());
+  EXPECT_TRUE(copy->fc->bias.requires_grad());
+  EXPECT_FALSE(copy->is_training());
+  EXPECT_NE(copy->fc->weight.data_ptr(), net.fc->weight.data_ptr());
+}
+
+TEST(ModuleFor, CloningDrawsNothingFromTheGenerator) {
+  const Net net;
+  torch::manual_seed(1);
+  const auto expected = torch::rand({3});
+  torch::manual_seed(1);
+  net.clone();
+  EXPECT_TRUE(torch::equal(torch::rand({3}), expected));
+}
+
+TEST(ModuleFor, AsksForMakeWhereThereAreConstructorArguments) {
+  struct Sized final : ModuleFor<Sized> {
+    explicit Sized(int64_t n) { register_parameter("w", torch::ones({n})); }
+  };
+  EXPECT_THAT(error_text<UserError>([] { Sized(3).clone(); }), HasSubstr("make()"));
+  struct Made final : ModuleFor<Made> {
+    explicit Made(int64_t n) { register_parameter("w", torch::ones({n})); }
+    std::shared_ptr<Made> make() const override { return std::make_shared<Made>(3); }
+  };
+  EXPECT_EQ(Made(3).clone()->parameters()[0].numel(), 3);
+  EXPECT_THAT(error_text<UserError>([] { Made(4).clone(); }), HasSubstr("same shape"));
+}
+
+}  // namespace
+}  // namespace cohort
