@@ -63,8 +63,8 @@ std::string canonical_flag(std::string_view name) {
   return canonical;
 }
 
-std::string variable_of(const Flag& flag) {
-  std::string variable = "COHORT_" + flag.name;
+std::string variable_of(std::string_view flag) {
+  std::string variable = "COHORT_" + std::string(flag);
   std::transform(variable.begin(), variable.end(), variable.begin(), upper);
   return variable;
 }

@@ -51,7 +51,7 @@ class FlagTable {
 
 /// With '-' for '_'.
 std::string canonical_flag(std::string_view name);
-/// "COHORT_MAX_STEPS".
-std::string variable_of(const Flag& flag);
+/// "COHORT_MAX_STEPS" for "max-steps".
+std::string variable_of(std::string_view flag);
 
 }  // namespace cohort::host
