@@ -15,7 +15,11 @@
 #define COHORT_ABI_VERSION ((COHORT_ABI_MAJOR << 16) | COHORT_ABI_MINOR)
 
 /* Number of bytes up to and including `field`. */
+#ifdef __cplusplus
+#define COHORT_END(type, field) (static_cast<uint32_t>(offsetof(type, field) + sizeof(type::field)))
+#else
 #define COHORT_END(type, field) ((uint32_t)(offsetof(type, field) + sizeof(((type *)0)->field)))
+#endif
 
 /* True where the struct that `pointer` points to has `field` and the field is not null. */
 #define COHORT_HAS(pointer, type, field) ((pointer)->struct_size >= COHORT_END(type, field) && (pointer)->field)

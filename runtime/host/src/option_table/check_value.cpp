@@ -10,7 +10,7 @@
 #include <cohort/host/option_table.hpp>
 #include <cohort/host/options.hpp>
 
-#include "error/quoted.hpp"
+#include "error/in_quotes.hpp"
 #include "option_table/option_type.hpp"
 
 namespace cohort::host {
@@ -68,7 +68,7 @@ class Checker {
   }
 
   [[noreturn]] void fail(const std::string& example) const {
-    throw UserError(std::string(where_) + ": " + quoted(value_) + " does not fit the type " + std::string(type_) +
+    throw UserError(std::string(where_) + ": " + in_quotes(value_) + " does not fit the type " + std::string(type_) +
                     "; write for example " + example);
   }
 };
@@ -78,7 +78,7 @@ class Checker {
 std::string check_value(std::string_view value, std::string_view type, std::string_view where) {
   const auto parsed = parse_option_type(type);
   if (parsed) return std::visit(Checker(value, type, where), *parsed);
-  throw UserError(std::string(where) + ": " + quoted(type) +
+  throw UserError(std::string(where) + ": " + in_quotes(type) +
                   " is not an option type; the types are bool, int, int[1..64], " +
                   "float, float[0..1], size, duration, enum(a|b) and string");
 }

@@ -7,7 +7,7 @@
 
 #include <cohort/host/error.hpp>
 
-#include "error/quoted.hpp"
+#include "error/in_quotes.hpp"
 
 namespace cohort::host {
 namespace {
@@ -33,12 +33,12 @@ const KeyValue* find_given(std::span<const KeyValue> given, std::string_view key
 
 [[noreturn]] void refuse_unknown_key(std::span<const cohort_option> declared, std::string_view key,
                                      std::string_view component) {
-  std::string message = std::string(component) + " has no option " + quoted(key);
+  std::string message = std::string(component) + " has no option " + in_quotes(key);
   if (declared.empty()) throw UserError(message + "; it takes none");
   std::vector<std::string> known;
   for (const auto& option : declared) known.emplace_back(option.key);
   const std::string nearest = nearest_name(key, known);
-  message += nearest.empty() ? "; it takes these:\n" : "; did you mean " + quoted(nearest) + "? It takes these:\n";
+  message += nearest.empty() ? "; it takes these:\n" : "; did you mean " + in_quotes(nearest) + "? It takes these:\n";
   throw UserError(message + option_table_text(declared));
 }
 
@@ -49,7 +49,7 @@ void refuse_bad_keys(std::span<const cohort_option> declared, std::span<const Ke
     const bool known = std::ranges::any_of(declared, [&](const auto& option) { return option.key == key; });
     if (!known) refuse_unknown_key(declared, key, component);
     if (find_given(given.first(i), key)) {
-      throw UserError(std::string(component) + ": the option " + quoted(key) + " is given twice; keep one of them");
+      throw UserError(std::string(component) + ": the option " + in_quotes(key) + " is given twice; keep one of them");
     }
   }
 }
@@ -62,11 +62,11 @@ CheckedOptions::CheckedOptions(std::vector<KeyValue> values) : values_(std::move
 
 bool is_valid_option(const cohort_option& option, std::string& problem) {
   if (!option.key || !is_option_key(option.key)) {
-    problem = "an option has the key " + quoted(option.key ? option.key : "(null)") +
+    problem = "an option has the key " + in_quotes(option.key ? option.key : "(null)") +
               ", but keys have the form [a-z][a-z0-9_.]{0,63}";
     return false;
   }
-  const std::string where = "the option " + quoted(option.key);
+  const std::string where = "the option " + in_quotes(option.key);
   if (!option.type || !option.default_value || !is_one_line(option.help)) {
     problem = where + " needs a type, a default and one line of help";
     return false;
@@ -87,7 +87,7 @@ CheckedOptions check_options(std::span<const cohort_option> declared, std::span<
   for (const auto& option : declared) {
     const KeyValue* found = find_given(given, option.key);
     const std::string_view value = found ? std::string_view(found->second) : option.default_value;
-    const std::string where = std::string(component) + ", option " + quoted(option.key);
+    const std::string where = std::string(component) + ", option " + in_quotes(option.key);
     values.emplace_back(option.key, check_value(value, option.type, where));
   }
   return CheckedOptions(std::move(values));

@@ -15,7 +15,7 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/options.hpp>
 
-#include "error/quoted.hpp"
+#include "error/in_quotes.hpp"
 
 namespace cohort::host {
 namespace {
@@ -96,14 +96,14 @@ std::chrono::nanoseconds parse_duration(std::string_view text, std::string_view 
   const auto ticks = parse_quantity(text, kDurationUnits);
   if (ticks) return std::chrono::nanoseconds(static_cast<int64_t>(*ticks));
   throw UserError(
-      std::string(what) + ": " + quoted(text) +
+      std::string(what) + ": " + in_quotes(text) +
       " is not a duration; write a number and ns, us, ms, s, m or h (seconds without one), for example 100ms");
 }
 
 uint64_t parse_size(std::string_view text, std::string_view what) {
   const auto bytes = parse_quantity(text, kSizeUnits);
   if (bytes) return *bytes;
-  throw UserError(std::string(what) + ": " + quoted(text) +
+  throw UserError(std::string(what) + ": " + in_quotes(text) +
                   " is not a size; write whole bytes, or a number and KB, MB, GB, KiB, MiB or GiB, for example 25MiB");
 }
 

@@ -9,7 +9,7 @@
 
 #include <cohort/host/error.hpp>
 
-#include "error/quoted.hpp"
+#include "error/in_quotes.hpp"
 #include "options/sources.hpp"
 
 namespace cohort::host {
@@ -54,10 +54,10 @@ CLI::Option* add(CLI::App& app, const Flag& flag, const Options& code) {
 
 [[noreturn]] void refuse_extra(const std::string& extra, const FlagTable& table) {
   if (!extra.starts_with('-')) {
-    throw UserError("argument " + host::quoted(extra) + " belongs to no option; options begin with --");
+    throw UserError("argument " + in_quotes(extra) + " belongs to no option; options begin with --");
   }
   const std::string name = extra.substr(0, extra.find('='));
-  throw UserError("option " + host::quoted(name) + " is unknown" +
+  throw UserError("option " + in_quotes(name) + " is unknown" +
                   table.suggestion(name.substr(std::min(name.find_first_not_of('-'), name.size()))));
 }
 
@@ -81,7 +81,7 @@ std::vector<Assignment> read_command_line(const OptionSources& sources, const Fl
   } catch (const CLI::CallForHelp&) {
     throw HelpRequested{app.help()};
   } catch (const CLI::ArgumentMismatch&) {
-    throw UserError("option " + host::quoted(last) + " needs a value; --help shows which");
+    throw UserError("option " + in_quotes(last) + " needs a value; --help shows which");
   } catch (const CLI::ParseError& error) {
     throw UserError(std::string("command line: ") + error.what() + "; --help lists the options");
   }

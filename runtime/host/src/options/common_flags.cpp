@@ -3,7 +3,7 @@
 
 #include <cohort/host/error.hpp>
 
-#include "error/quoted.hpp"
+#include "error/in_quotes.hpp"
 #include "options/flag_table.hpp"
 
 namespace cohort::host {
@@ -129,14 +129,14 @@ Flag layer() {
 
 std::string parse_accelerator(Given given) {
   if (is_plugin_name(given.text)) return std::string(given.text);
-  throw UserError(std::string(given.where) + ": " + quoted(given.text) + " is no name of an accelerator; give auto, " +
-                  "or a name like cpu");
+  throw UserError(std::string(given.where) + ": " + in_quotes(given.text) +
+                  " is no name of an accelerator; give auto, " + "or a name like cpu");
 }
 
 std::chrono::nanoseconds parse_time(Given given) {
   const auto time = parse_duration(given.text, given.where);
   if (time.count() > 0) return time;
-  throw UserError(std::string(given.where) + ": " + quoted(given.text) + " is not possible; give a time above 0, " +
+  throw UserError(std::string(given.where) + ": " + in_quotes(given.text) + " is not possible; give a time above 0, " +
                   "for example 300s");
 }
 

@@ -7,7 +7,7 @@
 
 #include <cohort/host/error.hpp>
 
-#include "error/quoted.hpp"
+#include "error/in_quotes.hpp"
 #include "options/sources.hpp"
 
 namespace cohort::host {
@@ -38,7 +38,7 @@ class ConfigFile {
     std::stringstream text;
     text << stream.rdbuf();
     if (!stream || std::filesystem::is_directory(file_)) {
-      throw UserError("--config: cannot read the file " + host::quoted(file_.string()) + "; give a TOML file");
+      throw UserError("--config: cannot read the file " + in_quotes(file_.string()) + "; give a TOML file");
     }
     try {
       return toml::parse(text.str());
@@ -67,7 +67,7 @@ class ConfigFile {
       } else if (key.str() == "name") {
         assign(kind, key.source(), node);
       } else {
-        throw UserError(place(key.source()) + ": " + host::quoted(key.str()) + " is unknown in [" + kind +
+        throw UserError(place(key.source()) + ": " + in_quotes(key.str()) + " is unknown in [" + kind +
                         "]; options of a plugin stand in a table [" + kind + ".NAME]");
       }
     }
@@ -81,10 +81,10 @@ class ConfigFile {
   void assign(const std::string& key, const toml::source_region& source, const toml::node& node) {
     const Flag* flag = table_.find(key);
     if (flag == nullptr) {
-      throw UserError(place(source) + ": the key " + host::quoted(key) + " is unknown" + table_.suggestion(key));
+      throw UserError(place(source) + ": the key " + in_quotes(key) + " is unknown" + table_.suggestion(key));
     }
     for (const Assignment& before : result_.assignments) {
-      if (before.flag == flag) throw UserError(place(source) + ": " + host::quoted(key) + " is given twice; keep one");
+      if (before.flag == flag) throw UserError(place(source) + ": " + in_quotes(key) + " is given twice; keep one");
     }
     Assignment assignment{flag, {}, place(source) + ": " + flag->name};
     const toml::array* array = node.as_array();
@@ -107,7 +107,7 @@ class ConfigFile {
       for (const toml::node& item : *array) items += (items.empty() ? "" : ",") + text_of(item, key);
       return "[" + items + "]";
     }
-    throw UserError(place(node.source()) + ": " + host::quoted(key) +
+    throw UserError(place(node.source()) + ": " + in_quotes(key) +
                     " cannot be a table or a date; give text or a number");
   }
 

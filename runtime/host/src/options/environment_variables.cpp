@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "error/quoted.hpp"
+#include "error/in_quotes.hpp"
 #include "options/sources.hpp"
 
 namespace cohort::host {
@@ -41,7 +41,7 @@ FromEnvironment read_environment(const std::map<std::string, std::string, std::l
                    [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
     const Flag* flag = is_upper ? table.find(name) : nullptr;
     if (flag == nullptr) {
-      result.warnings.push_back("environment: " + host::quoted(variable) + " is no option" + table.suggestion(name));
+      result.warnings.push_back("environment: " + in_quotes(variable) + " is no option" + table.suggestion(name));
       continue;
     }
     result.assignments.push_back(

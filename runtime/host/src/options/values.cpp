@@ -9,7 +9,7 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/option_table.hpp>
 
-#include "error/quoted.hpp"
+#include "error/in_quotes.hpp"
 
 namespace cohort {
 
@@ -25,7 +25,7 @@ namespace host {
 namespace {
 
 [[noreturn]] void refuse(Given given, const std::string& allowed) {
-  throw UserError(std::string(given.where) + ": " + quoted(given.text) + " is not possible; give " + allowed);
+  throw UserError(std::string(given.where) + ": " + in_quotes(given.text) + " is not possible; give " + allowed);
 }
 
 template <class Number>

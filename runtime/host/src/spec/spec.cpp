@@ -7,7 +7,7 @@
 
 #include <cohort/host/error.hpp>
 
-#include "error/quoted.hpp"
+#include "error/in_quotes.hpp"
 
 namespace cohort {
 namespace {
@@ -111,11 +111,11 @@ class Parser {
   void option(Spec& spec) {
     const std::size_t begin = position_;
     std::string key = word("key", "[a-z][a-z0-9_.]{0,63}", is_key_char, kLongestKey);
-    if (!take('=')) fail("'=' is expected after the key " + quoted(key));
+    if (!take('=')) fail("'=' is expected after the key " + in_quotes(key));
     const bool known = std::ranges::any_of(spec.options, [&](const auto& other) { return other.first == key; });
     if (known) {
       position_ = begin;
-      fail("the key " + quoted(key) + " is given twice");
+      fail("the key " + in_quotes(key) + " is given twice");
     }
     spec.options.emplace_back(std::move(key), value());
   }
@@ -139,7 +139,7 @@ class Parser {
   [[noreturn]] void fail(const std::string& problem) const {
     const std::string where = at_end() ? "at the end" : "at character " + std::to_string(position_ + 1);
     throw UserError(
-        std::string(what_) + ": in " + quoted(text_) + " " + problem + " " + where +
+        std::string(what_) + ": in " + in_quotes(text_) + " " + problem + " " + where +
         "; write name[:variant]{,key=value}, for example 'name:variant,size=25MiB,interval=100ms' (',,' is a "
         "comma in a value)");
   }

@@ -29,8 +29,9 @@ struct PluginSearch {
   std::vector<std::filesystem::path> directories;  ///< in order, see default_directories
 };
 
-/// --plugin-dir (given), COHORT_PLUGIN_PATH (given, colon-separated), the user's data folder, lib/cohort/plugins beside the
-/// library that holds this function, and the build tree's plugin folder where that library lies in a build tree.
+/// --plugin-dir (given), COHORT_PLUGIN_PATH (given, colon-separated; relative entries throw UserError), cohort/plugins in
+/// the user's data folder (XDG_DATA_HOME or ~/.local/share; "" or a relative one is left out), and cohort/plugins beside the
+/// library that holds this function, in a build tree and installed alike.
 std::vector<std::filesystem::path> default_directories(std::span<const std::filesystem::path> plugin_dirs,
                                                        std::string_view plugin_path, std::string_view data_home);
 

@@ -36,8 +36,9 @@ std::vector<std::string> inherited_variants(PluginHost& plugins, const cohort_co
 
 class StrategyLayers {
  public:
-  /// `base` must have every slot filled and gets `base_data` as its data. Calls `create` of each layer, lowest first;
-  /// throws with the plugin's message where one fails. `host` is given to every layer.
+  /// `base` must have every overridable slot filled and gets `base_data` as its data. Calls `create` of each layer that has
+  /// one, lowest first; where one fails, destroys those before it and throws with the plugin's message. `host` comes from a
+  /// HostObject and is given to every layer.
   StrategyLayers(std::vector<LayerBlueprint> blueprints, const cohort_strategy_vt& base, void* base_data,
                  const cohort_host* host);
   ~StrategyLayers();  // destroys the layers, highest first
@@ -51,6 +52,9 @@ class StrategyLayers {
  private:
   struct Layer;
   std::vector<std::unique_ptr<Layer>> layers_;
+
+  void create();
+  void destroy() noexcept;
 };
 
 /// One line of `cohort plugins info`: a slot and the layer that fills it.

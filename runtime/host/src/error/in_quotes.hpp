@@ -7,6 +7,6 @@
 namespace cohort::host {
 
 /// The text between single quotes, on one line: control characters as \xNN, a long text cut after 120 bytes.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 }  // namespace cohort::host

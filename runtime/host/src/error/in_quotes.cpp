@@ -1,4 +1,4 @@
-#include "error/quoted.hpp"
+#include "error/in_quotes.hpp"
 
 #include <cstddef>
 
@@ -21,7 +21,7 @@ void append_escaped(std::string& out, char c) {
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "'";
   for (const char c : text.substr(0, kLongest)) {
     if (is_control(c)) {

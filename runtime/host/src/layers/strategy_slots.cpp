@@ -1,0 +1,52 @@
+#include "layers/strategy_slots.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+namespace cohort::host {
+namespace {
+
+// The inherited code: the same slot of the layer below.
+template <auto Slot>
+struct Forwarder;
+
+template <class Result, class... Arguments,
+          Result (*cohort_strategy_vt::*Slot)(cohort_strategy*, Arguments...) noexcept>
+struct Forwarder<Slot> {
+  static Result call(cohort_strategy* s, Arguments... arguments) noexcept {
+    return (s->super->vt->*Slot)(s->super, arguments...);
+  }
+};
+
+// The list above must not miss a slot: everything behind the header is create, destroy and the listed ones.
+constexpr std::size_t kNumSlots =
+    (sizeof(cohort_strategy_vt) - offsetof(cohort_strategy_vt, create)) / sizeof(void*) - 2;
+
+constexpr std::size_t num_listed_slots() {
+  std::size_t count = 0;
+  for_each_slot([&]<auto Slot>(std::string_view) { ++count; });
+  return count;
+}
+static_assert(num_listed_slots() == kNumSlots);
+
+}  // namespace
+
+cohort_strategy_vt full_size(const cohort_strategy_vt& table) {
+  cohort_strategy_vt full{};
+  std::size_t length = std::min<std::size_t>(table.struct_size, sizeof(full));
+  length -= length % sizeof(void*);  // half a pointer is none
+  std::memcpy(&full, &table, length);
+  full.struct_size = sizeof(full);
+  return full;
+}
+
+cohort_strategy_vt completed(const cohort_strategy_vt& table) {
+  cohort_strategy_vt full = full_size(table);
+  for_each_slot([&]<auto Slot>(std::string_view) {
+    if (!(full.*Slot)) full.*Slot = Forwarder<Slot>::call;
+  });
+  return full;
+}
+
+}  // namespace cohort::host

@@ -1,0 +1,34 @@
+// The overridable slots of a strategy as one list, so that what holds for every slot is written once.
+#pragma once
+
+#include <string_view>
+
+#include <cohort/api/strategy.h>
+
+namespace cohort::host {
+
+/// Calls visit.operator()<&cohort_strategy_vt::SLOT>("SLOT") for each overridable slot, in the order of the vtable.
+template <class Visit>
+constexpr void for_each_slot(Visit&& visit) {
+  using Table = cohort_strategy_vt;
+  visit.template operator()<&Table::plan>("plan");
+  visit.template operator()<&Table::init_dist_connection>("init_dist_connection");
+  visit.template operator()<&Table::configure_model>("configure_model");
+  visit.template operator()<&Table::begin_step>("begin_step");
+  visit.template operator()<&Table::reduce_bucket>("reduce_bucket");
+  visit.template operator()<&Table::end_backward>("end_backward");
+  visit.template operator()<&Table::optimizer_step>("optimizer_step");
+  visit.template operator()<&Table::end_step>("end_step");
+  visit.template operator()<&Table::pause>("pause");
+  visit.template operator()<&Table::resume>("resume");
+  visit.template operator()<&Table::shutdown>("shutdown");
+  visit.template operator()<&Table::get_extension>("get_extension");
+}
+
+/// A plugin's vtable in full size: slots that it leaves null or is too short to have are null.
+cohort_strategy_vt full_size(const cohort_strategy_vt& table);
+
+/// The same with every null slot forwarding to `super`; `create` and `destroy` stay as they are.
+cohort_strategy_vt completed(const cohort_strategy_vt& table);
+
+}  // namespace cohort::host

@@ -1,0 +1,213 @@
+#include <cohort/host/plugin_host.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include <cohort/host/error.hpp>
+#include <cohort/host/host_object.hpp>
+#include <cohort/host/option_table.hpp>
+#include <cohort/host/spec.hpp>
+
+#include "error/in_quotes.hpp"
+#include "plugin_host/content_hash.hpp"
+#include "plugin_host/descriptor_checks.hpp"
+#include "plugin_host/file_checks.hpp"
+#include "plugin_host/plugin_search.hpp"
+#include "plugin_host/probe.hpp"
+#include "plugin_host/refuse.hpp"
+#include "plugin_host/shared_library.hpp"
+
+namespace cohort::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::milliseconds kProbeDeadline{5000};
+
+const cohort_plugin& find_descriptor(const SharedLibrary& library, const fs::path& file) {
+  const void* symbol = library.find(COHORT_PLUGIN_SYMBOL);
+  if (symbol) {
+    const fs::path home = library.foreign_home(symbol);
+    if (home.empty()) return *static_cast<const cohort_plugin*>(symbol);
+    refuse(file, "its symbol " COHORT_PLUGIN_SYMBOL " comes from '" + home.string() +
+                     "', which it is linked to; define its own");
+  }
+  constexpr int kHighestMajor = 9;
+  for (int major = 0; major <= kHighestMajor; ++major) {
+    const std::string other = "cohort_plugin_" + std::to_string(major);
+    if (!library.find(other.c_str())) continue;
+    refuse(file, "it exports " + other +
+                     " and not " COHORT_PLUGIN_SYMBOL ", which cohort " COHORT_VERSION
+                     " looks for; rebuild it with the headers of cohort " COHORT_VERSION);
+  }
+  refuse(file, "it exports no symbol " COHORT_PLUGIN_SYMBOL "; build it with cohort_add_plugin()");
+}
+
+void run_init(const cohort_plugin& plugin, HostObject& host, const fs::path& file) {
+  if (!plugin.init) return;
+  // The ABI's pointer is noexcept, through which an exception would end the program before any handler sees it.
+  using MayThrow = cohort_status (*)(const cohort_host*);
+  const MayThrow init = plugin.init;
+  std::string thrown;
+  try {
+    const cohort_status status = init(host.get());
+    if (status == COHORT_OK) return;
+    refuse(file, "its init failed: " + host.take_message(status));
+  } catch (const PluginRefused&) {
+    throw;
+  } catch (const std::exception& error) {
+    thrown = in_quotes(error.what());
+  } catch (...) {
+    thrown = "an exception";
+  }
+  refuse(file, "its init threw " + thrown + "; functions of a plugin return a status and never throw");
+}
+
+// Opens and checks a plugin in this process; `report` says how far it has come.
+struct OpenedPlugin {
+  SharedLibrary library;
+  const cohort_plugin* descriptor;
+};
+OpenedPlugin open_plugin(const fs::path& file, HostObject& host, const StageReport& report) {
+  report(OpenStage::kLoading);
+  SharedLibrary library(file);
+  report(OpenStage::kChecking);
+  const cohort_plugin& descriptor = find_descriptor(library, file);
+  const std::string problem = descriptor_problem(descriptor, plugin_name_of(file));
+  if (!problem.empty()) refuse(file, problem);
+  report(OpenStage::kInit);
+  run_init(descriptor, host, file);
+  report(OpenStage::kDone);
+  return {std::move(library), &descriptor};
+}
+
+void run_fini(const cohort_plugin& plugin, const fs::path& file, Log& log) {
+  if (!plugin.fini) return;
+  using MayThrow = void (*)();
+  const MayThrow fini = plugin.fini;
+  try {
+    fini();
+  } catch (...) {
+    log.warning("plugin file '" + file.string() + "': its fini threw an exception");
+  }
+}
+
+void require_plugin_name(Kind kind, std::string_view name) {
+  if (is_plugin_name(name)) return;
+  throw UserError(in_quotes(name) + " is not the name of a " + std::string(to_string(kind)) +
+                  "; names have the form [a-z][a-z0-9_-]{0,31}");
+}
+
+}  // namespace
+
+std::string_view to_string(Kind kind) {
+  switch (kind) {
+    case Kind::kStrategy:
+      return "strategy";
+    case Kind::kCollective:
+      return "collective";
+    case Kind::kAccelerator:
+      return "accelerator";
+  }
+  return "component";
+}
+
+struct PluginHost::State {
+  PluginSearch search;
+  Log& log;
+  HostObject plain_host;
+  std::vector<SharedLibrary> libraries;
+  std::vector<LoadedPlugin> loaded;
+
+  State(const PluginSearch& given, Log& log_) : search(checked_search(given)), log(log_), plain_host(log_) {}
+
+  // The plugin with this name, opened if it is not yet; null where there is no such file.
+  const LoadedPlugin* plugin(std::string_view name) {
+    const auto known =
+        std::ranges::find(loaded, name, [](const LoadedPlugin& plugin) { return plugin_name_of(plugin.file); });
+    if (known != loaded.end()) return &*known;
+    const auto file = find_plugin_file(search, name);
+    return file ? &open(*file) : nullptr;
+  }
+
+  const LoadedPlugin& open(const fs::path& file) {
+    check_plugin_file(file, log);
+    std::string hash = content_hash(file);
+    probe(file);
+    OpenedPlugin opened = open_plugin(file, plain_host, [](OpenStage) {});
+    libraries.push_back(std::move(opened.library));
+    loaded.push_back({file, opened.descriptor, std::move(hash)});
+    log.debug("opened plugin " + file.string() + ", version " + opened.descriptor->version);
+    return loaded.back();
+  }
+
+  // The child logs nothing: its lines would appear twice in the files that the log writes.
+  void probe(const fs::path& file) const {
+    probe_plugin(file, kProbeDeadline, [&](const StageReport& report) {
+      LogSettings silent;
+      silent.level = LogLevel::kOff;
+      Log no_log(silent);
+      HostObject host(no_log);
+      open_plugin(file, host, report);
+    });
+  }
+
+  [[noreturn]] void refuse_unknown(Kind kind, std::string_view name) const {
+    std::vector<std::string> names;
+    for (const PluginFile& file : list_plugin_files(search)) {
+      if (!file.shadowed) names.push_back(file.name);
+    }
+    const std::string nearest = nearest_name(name, names);
+    throw UserError("there is no " + std::string(to_string(kind)) + " " + in_quotes(name) +
+                    (nearest.empty() ? "; " : "; did you mean " + in_quotes(nearest) + "? ") + "cohort_" +
+                    std::string(name) + ".so was looked for in" + search_trace(search));
+  }
+
+  [[noreturn]] void refuse_kind(Kind kind, std::string_view name, const LoadedPlugin& plugin) const {
+    const auto other = static_cast<Kind>(plugin.descriptor->components[0]->kind);
+    const std::string kind_text(to_string(other));
+    throw UserError("there is no " + std::string(to_string(kind)) + " " + in_quotes(name) + ": '" +
+                    plugin.file.string() + "' holds a " + kind_text + " of that name; use --" + kind_text + "=" +
+                    std::string(name));
+  }
+};
+
+PluginHost::PluginHost(PluginSearch search, Log& log) : state_(std::make_unique<State>(search, log)) {}
+
+PluginHost::~PluginHost() {
+  for (auto plugin = state_->loaded.rbegin(); plugin != state_->loaded.rend(); ++plugin) {
+    run_fini(*plugin->descriptor, plugin->file, state_->log);
+  }
+}
+
+const cohort_component& PluginHost::open(Kind kind, std::string_view name) {
+  require_plugin_name(kind, name);
+  const LoadedPlugin* plugin = state_->plugin(name);
+  if (!plugin) state_->refuse_unknown(kind, name);
+  const cohort_component* component = component_of(*plugin->descriptor, static_cast<int32_t>(kind));
+  if (!component) state_->refuse_kind(kind, name, *plugin);
+  return *component;
+}
+
+const cohort_component* PluginHost::find(Kind kind, std::string_view name) {
+  require_plugin_name(kind, name);
+  const LoadedPlugin* plugin = state_->plugin(name);
+  return plugin ? component_of(*plugin->descriptor, static_cast<int32_t>(kind)) : nullptr;
+}
+
+std::span<const LoadedPlugin> PluginHost::loaded() const {
+  return state_->loaded;
+}
+
+std::vector<PluginFile> PluginHost::available() const {
+  return list_plugin_files(state_->search);
+}
+
+const cohort_host* PluginHost::plain_host() const {
+  return state_->plain_host.get();
+}
+
+}  // namespace cohort::host

@@ -1,0 +1,178 @@
+// Each test breaks one thing in a descriptor that is right.
+#include "plugin_host/descriptor_checks.hpp"
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cohort/api/accelerator.h>
+#include <cohort/api/collective.h>
+#include <cohort/api/strategy.h>
+
+namespace cohort::host {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct DescriptorTest : ::testing::Test {
+  cohort_strategy_vt strategy_table{};
+  cohort_collective_vt collective_table{};
+  cohort_accelerator_vt accelerator_table{};
+  std::vector<const char*> variants{"plain", "fancy", nullptr};
+  std::vector<cohort_option> options{{"bits", "int[1..8]", "8", "Bits of the code"},
+                                     {"note", "string", "", "Anything"}};
+  cohort_component component{sizeof(cohort_component), COHORT_KIND_STRATEGY, "ring", "One line",      nullptr,
+                             variants.data(),          options.data(),       2,      &strategy_table, nullptr};
+  std::vector<const cohort_component*> components{&component, nullptr};
+  cohort_plugin plugin{COHORT_PLUGIN_MAGIC,
+                       sizeof(cohort_plugin),
+                       COHORT_ABI_VERSION,
+                       COHORT_ABI_VERSION,
+                       "org.example.ring",
+                       "1.0.0",
+                       "",
+                       "MIT",
+                       components.data(),
+                       nullptr,
+                       nullptr};
+
+  std::string problem() {
+    plugin.components = components.data();
+    return descriptor_problem(plugin, "ring");
+  }
+};
+
+TEST_F(DescriptorTest, IsFineAsItIs) {
+  EXPECT_EQ(problem(), "");
+}
+
+TEST_F(DescriptorTest, NeedsItsMagic) {
+  plugin.magic = 0;
+  EXPECT_THAT(problem(), HasSubstr("COHORT_PLUGIN_MAGIC"));
+}
+
+TEST_F(DescriptorTest, MustBeLongEnough) {
+  plugin.struct_size = 8;
+  EXPECT_THAT(problem(), HasSubstr("only 8 bytes long"));
+  plugin.struct_size = sizeof(cohort_plugin) - 8;
+  EXPECT_THAT(problem(), HasSubstr("set struct_size to sizeof(cohort_plugin)"));
+}
+
+TEST_F(DescriptorTest, IsComparedByAbiBeforeItsLength) {
+  plugin.struct_size = COHORT_END(cohort_plugin, abi_required);
+  plugin.abi_built = COHORT_ABI_VERSION - 1;
+  EXPECT_THAT(problem(), HasSubstr("rebuild it with the headers"));
+}
+
+TEST_F(DescriptorTest, OfADraftMustHaveTheVeryAbiOfTheHost) {
+  plugin.abi_built = COHORT_ABI_VERSION - 1;
+  plugin.abi_required = COHORT_ABI_VERSION - 1;
+  EXPECT_THAT(problem(), HasSubstr("built for plugin ABI 0.0"));
+  plugin.abi_built = COHORT_ABI_VERSION;
+  plugin.abi_required = COHORT_ABI_VERSION + 1;
+  EXPECT_THAT(problem(), HasSubstr("needs 0.2"));
+}
+
+TEST_F(DescriptorTest, NeedsIdVersionVendorAndLicense) {
+  for (const char* cohort_plugin::*field :
+       {&cohort_plugin::id, &cohort_plugin::version, &cohort_plugin::vendor, &cohort_plugin::license}) {
+    const char* const before = std::exchange(plugin.*field, nullptr);
+    EXPECT_THAT(problem(), HasSubstr("lacks")) << before;
+    plugin.*field = before;
+  }
+}
+
+TEST_F(DescriptorTest, NeedsAComponentOfAKnownKind) {
+  component.kind = 9;
+  EXPECT_THAT(problem(), HasSubstr("unknown kind 9"));
+  components = {nullptr};
+  EXPECT_THAT(problem(), HasSubstr("no components"));
+}
+
+TEST_F(DescriptorTest, HoldsOneComponentOfAKind) {
+  components = {&component, &component, nullptr};
+  EXPECT_THAT(problem(), HasSubstr("more than one component of the kind strategy"));
+}
+
+TEST_F(DescriptorTest, NamesEveryComponentAsTheFile) {
+  component.name = "tree";
+  EXPECT_THAT(problem(), HasSubstr("named 'tree', but its file says 'ring'"));
+  component.name = nullptr;
+  EXPECT_THAT(problem(), HasSubstr("named '(null)'"));
+}
+
+TEST_F(DescriptorTest, CannotReplaceBase) {
+  component.name = "base";
+  EXPECT_THAT(descriptor_problem(plugin, "base"), HasSubstr("the runtime's own"));
+}
+
+TEST_F(DescriptorTest, NeedsASummaryOfOneLine) {
+  for (const char* summary : {static_cast<const char*>(nullptr), "", "two\nlines"}) {
+    component.summary = summary;
+    EXPECT_THAT(problem(), HasSubstr("lacks its summary"));
+  }
+}
+
+TEST_F(DescriptorTest, InheritsFromANameOnlyIfItIsAStrategy) {
+  component.inherits = "*";
+  EXPECT_EQ(problem(), "");
+  component.inherits = "../x";
+  EXPECT_THAT(problem(), HasSubstr("inherits from '../x', which is no name"));
+  component.inherits = "tree";
+  EXPECT_EQ(problem(), "");
+  component.kind = COHORT_KIND_COLLECTIVE;
+  EXPECT_THAT(problem(), HasSubstr("only strategies can"));
+}
+
+TEST_F(DescriptorTest, DeclaresVariantsOnceEachAndByName) {
+  variants[1] = "plain";
+  EXPECT_THAT(problem(), HasSubstr("variant 'plain' twice"));
+  variants[1] = "Plain";
+  EXPECT_THAT(problem(), HasSubstr("variant 'Plain'"));
+}
+
+TEST_F(DescriptorTest, DeclaresOptionsOnceEachAndWellFormed) {
+  options[1].key = "bits";
+  EXPECT_THAT(problem(), HasSubstr("option 'bits' twice"));
+  options[1] = {"note", "text", "", "Anything"};
+  EXPECT_THAT(problem(), HasSubstr("'text' is not an option type"));
+  component.options = nullptr;
+  EXPECT_THAT(problem(), HasSubstr("check num_options"));
+  component.options = options.data();
+  component.num_options = uint64_t{1} << 60;
+  EXPECT_THAT(problem(), HasSubstr("check num_options"));
+}
+
+TEST_F(DescriptorTest, NeedsTheRequiredFunctions) {
+  component.vtable = nullptr;
+  EXPECT_THAT(problem(), HasSubstr("has no vtable"));
+  collective_table.struct_size = sizeof(collective_table);
+  component.kind = COHORT_KIND_COLLECTIVE;
+  component.vtable = &collective_table;
+  EXPECT_THAT(problem(), HasSubstr("required function connect"));
+  accelerator_table.struct_size = sizeof(accelerator_table);
+  accelerator_table.torch_device_type = "cpu";
+  component.kind = COHORT_KIND_ACCELERATOR;
+  component.vtable = &accelerator_table;
+  EXPECT_THAT(problem(), HasSubstr("required function device_count"));
+}
+
+TEST_F(DescriptorTest, SeesNoSlotBeyondTheTablesOwnSize) {
+  collective_table.connect = [](cohort_collective*, const cohort_connect_args*, cohort_comm*) noexcept {
+    return COHORT_OK;
+  };
+  collective_table.exchange = [](cohort_collective*, cohort_comm*, const cohort_exchange_args*) noexcept {
+    return COHORT_OK;
+  };
+  collective_table.struct_size = sizeof(collective_table);
+  component.kind = COHORT_KIND_COLLECTIVE;
+  component.vtable = &collective_table;
+  EXPECT_EQ(problem(), "");
+  collective_table.struct_size = COHORT_END(cohort_collective_vt, connect);
+  EXPECT_THAT(problem(), HasSubstr("required function exchange"));
+}
+
+}  // namespace
+}  // namespace cohort::host

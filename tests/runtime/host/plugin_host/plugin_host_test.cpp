@@ -1,0 +1,152 @@
+// Opening plugins: what comes out of a good one, and the sentence for each way in which one can be wrong.
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cohort/api/strategy.h>
+#include <cohort/host/error.hpp>
+#include <cohort/host/host_object.hpp>
+#include <cohort/host/plugin_host.hpp>
+
+namespace cohort::host {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+struct PluginHostTest : ::testing::Test {
+  Log log{LogSettings{}};
+  PluginHost plugins{PluginSearch{{}, {TEST_PLUGIN_FOLDER}}, log};
+
+  // Both kinds of exception count, so that a wrong one shows in the message.
+  std::string refusal(std::string_view name, Kind kind = Kind::kStrategy) {
+    try {
+      plugins.open(kind, name);
+    } catch (const PluginRefused& error) {
+      return std::string("refused: ") + error.what();
+    } catch (const UserError& error) {
+      return std::string("user: ") + error.what();
+    }
+    return "opened";
+  }
+};
+
+int counter(const cohort_component& component, const char* id) {
+  const auto* table = static_cast<const cohort_strategy_vt*>(component.vtable);
+  return *static_cast<const int32_t*>(table->get_extension(nullptr, id));
+}
+
+TEST_F(PluginHostTest, OpensAGoodPluginOnce) {
+  ::testing::internal::CaptureStderr();
+  const cohort_component& component = plugins.open(Kind::kStrategy, "good");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "warning: good was initialised\n");
+  EXPECT_STREQ(component.name, "good");
+  EXPECT_EQ(&plugins.open(Kind::kStrategy, "good"), &component);
+  ASSERT_EQ(plugins.loaded().size(), 1u);
+  EXPECT_EQ(plugins.loaded()[0].file, fs::path(TEST_PLUGIN_FOLDER) / "cohort_good.so");
+  EXPECT_STREQ(plugins.loaded()[0].descriptor->version, "1.0.0");
+  EXPECT_THAT(plugins.loaded()[0].content_hash, MatchesRegex("[0-9a-f]{16}"));
+}
+
+TEST_F(PluginHostTest, CallsFiniAtItsEndAndKeepsThePluginMapped) {
+  const cohort_component* component = nullptr;
+  int fini_calls = 0;
+  {
+    PluginHost other(PluginSearch{{}, {TEST_PLUGIN_FOLDER}}, log);
+    component = &other.open(Kind::kStrategy, "good");
+    fini_calls = counter(*component, "fini-calls");
+  }
+  EXPECT_EQ(counter(*component, "fini-calls"), fini_calls + 1);
+}
+
+TEST_F(PluginHostTest, TriesInitInAnotherProcessSoThatItRunsHereOnce) {
+  const cohort_component& component = plugins.open(Kind::kStrategy, "good");
+  const int before = counter(component, "init-calls");
+  PluginHost other(PluginSearch{{}, {TEST_PLUGIN_FOLDER}}, log);
+  EXPECT_EQ(counter(other.open(Kind::kStrategy, "good"), "init-calls"), before + 1);
+}
+
+TEST_F(PluginHostTest, TellsKindsOfTheSameNameApart) {
+  EXPECT_EQ(plugins.open(Kind::kStrategy, "two_kinds").kind, COHORT_KIND_STRATEGY);
+  EXPECT_EQ(plugins.open(Kind::kAccelerator, "two_kinds").kind, COHORT_KIND_ACCELERATOR);
+  EXPECT_EQ(plugins.loaded().size(), 1u);
+  EXPECT_EQ(plugins.find(Kind::kCollective, "two_kinds"), nullptr);
+}
+
+TEST_F(PluginHostTest, FindsNullForANameThatNoFileHas) {
+  EXPECT_EQ(plugins.find(Kind::kStrategy, "nowhere"), nullptr);
+  EXPECT_NE(plugins.find(Kind::kStrategy, "good"), nullptr);
+}
+
+TEST_F(PluginHostTest, SaysWhichKindAFileHoldsInstead) {
+  EXPECT_THAT(refusal("good", Kind::kCollective),
+              AllOf(HasSubstr("user: there is no collective 'good'"), HasSubstr("holds a strategy"),
+                    HasSubstr("use --strategy=good")));
+}
+
+TEST_F(PluginHostTest, OffersTheNearestNameAndTheSearchTrace) {
+  EXPECT_THAT(refusal("godo"), AllOf(HasSubstr("user: there is no strategy 'godo'; did you mean 'good'?"),
+                                     HasSubstr("cohort_godo.so was looked for in\n  " TEST_PLUGIN_FOLDER)));
+}
+
+TEST_F(PluginHostTest, TouchesNoFileForANameThatIsNone) {
+  for (const std::string_view name : {"", "../good", "/etc/passwd", "Good", "good.so"}) {
+    EXPECT_THAT(refusal(name), HasSubstr("user: '" + std::string(name) + "' is not the name of a strategy"));
+    EXPECT_THROW(plugins.find(Kind::kStrategy, name), UserError);
+  }
+}
+
+struct Refusal {
+  std::string_view name;
+  std::string_view reason;
+};
+void PrintTo(const Refusal& refusal, std::ostream* out) {
+  *out << refusal.name;
+}
+
+struct WrongPlugin : PluginHostTest, ::testing::WithParamInterface<Refusal> {};
+
+TEST_P(WrongPlugin, IsRefusedWithItsReason) {
+  const std::string file = "/cohort_" + std::string(GetParam().name) + ".so' is refused: ";
+  EXPECT_THAT(refusal(GetParam().name),
+              AllOf(HasSubstr("refused: plugin file '" TEST_PLUGIN_FOLDER + file), HasSubstr(GetParam().reason)));
+  EXPECT_TRUE(plugins.loaded().empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    PluginHost, WrongPlugin,
+    ::testing::Values(
+        Refusal{"no_symbol", "it exports no symbol cohort_plugin_0"},
+        Refusal{"next_major", "it exports cohort_plugin_1 and not cohort_plugin_0, which cohort 0.1.0 looks for"},
+        Refusal{"foreign_symbol", "its symbol cohort_plugin_0 comes from '" TEST_PLUGIN_FOLDER "/cohort_good.so'"},
+        Refusal{"newer_abi",
+                "built for plugin ABI 0.7 and needs 0.7, but this is cohort 0.1.0 with plugin ABI 0.1; "
+                "rebuild it with the headers of cohort 0.1.0"},
+        Refusal{"wrong_magic", "does not begin with COHORT_PLUGIN_MAGIC"},
+        Refusal{"no_components", "its descriptor lists no components"},
+        Refusal{"wrong_name", "its strategy is named 'another_name', but its file says 'wrong_name'"},
+        Refusal{"needs_missing", "the dynamic linker cannot open it (undefined symbol: symbol_that_nobody_defines)"},
+        Refusal{"fails_in_init", "its init failed: the fabric is not plugged in"},
+        Refusal{"throws_in_init", "its init threw 'no licence file'"},
+        Refusal{"crashes_in_init", "it crashed with SIGABRT in its init"},
+        Refusal{"crashes_on_load", "it crashed with SIGSEGV while it was loaded"},
+        Refusal{"exits_in_init", "it ended the process with exit code 0 in its init"},
+        Refusal{"hangs_in_init", "it was not done within 5000 ms in its init"}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+TEST_F(PluginHostTest, StillOpensOthersAfterARefusal) {
+  EXPECT_THROW(plugins.open(Kind::kStrategy, "crashes_in_init"), PluginRefused);
+  EXPECT_NO_THROW(plugins.open(Kind::kStrategy, "good"));
+}
+
+TEST_F(PluginHostTest, HasAPlainHostObject) {
+  EXPECT_EQ(&HostObject::of(plugins.plain_host()).log(), &log);
+}
+
+}  // namespace
+}  // namespace cohort::host

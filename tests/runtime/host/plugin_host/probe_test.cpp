@@ -1,0 +1,88 @@
+#include "plugin_host/probe.hpp"
+
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cohort/host/error.hpp>
+
+namespace cohort::host {
+namespace {
+
+using ::testing::HasSubstr;
+using namespace std::chrono_literals;
+using Open = std::function<void(const StageReport&)>;
+
+std::string refusal(const Open& open, std::chrono::milliseconds deadline = 20s) {
+  try {
+    probe_plugin("/x/cohort_x.so", deadline, open);
+  } catch (const PluginRefused& error) {
+    return error.what();
+  }
+  return "done";
+}
+
+TEST(Probe, IsDoneWhenOpeningReturnsOrThrows) {
+  EXPECT_EQ(refusal([](const StageReport&) {}), "done");
+  EXPECT_EQ(refusal([](const StageReport&) { throw std::runtime_error("thrown here too"); }), "done");
+}
+
+TEST(Probe, NamesTheStageAndTheSignal) {
+  EXPECT_THAT(refusal([](const StageReport& report) {
+                report(OpenStage::kChecking);
+                ::raise(SIGBUS);
+              }),
+              HasSubstr("it crashed with SIGBUS while its descriptor was read"));
+}
+
+TEST(Probe, SeesThroughAChildThatClosesEverythingAndHangs) {
+  EXPECT_THAT(refusal(
+                  [](const StageReport& report) {
+                    report(OpenStage::kInit);
+                    ::closefrom(0);
+                    while (true) ::pause();
+                  },
+                  300ms),
+              HasSubstr("it was not done within 300 ms in its init"));
+}
+
+TEST(Probe, KeepsTheChildsOutputAway) {
+  ::testing::internal::CaptureStdout();
+  refusal([](const StageReport&) {
+    const char text[] = "from the child\n";
+    if (::write(STDOUT_FILENO, text, sizeof(text) - 1) < 0) ::_exit(9);
+  });
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
+}
+
+TEST(Probe, LeavesNoProcessBehind) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  refusal([&](const StageReport&) {
+    // A grandchild that would hold the pipe open for ever.
+    if (::fork() == 0) {
+      while (true) ::pause();
+    }
+    ::abort();
+  });
+  ::close(ends[1]);
+  char byte = 0;
+  EXPECT_EQ(::read(ends[0], &byte, 1), 0) << "the grandchild lives";
+  ::close(ends[0]);
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
+}
+
+}  // namespace
+}  // namespace cohort::host
