@@ -12,6 +12,7 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/launch.hpp>
 #include <cohort/host/plugin_host.hpp>
+#include <cohort/host/rank_runtime.hpp>
 #include <cohort/host/selection.hpp>
 
 #include "files/atomic_file.hpp"
@@ -80,16 +81,20 @@ class Run {
     log_ = std::make_unique<host::Log>(
         host::LogSettings{options.log_level, options.log_format, options.log_dir, topology.rank, topology.world_size});
     host::PluginHost plugins(plugin_search(options), *log_);
-    const auto selection = host::select(plugins, options, topology);
+    const auto selection = host::select(
+        plugins, options, topology, [&](const StrategySpec& strategy, std::span<const Spec> layers, const auto& job) {
+          return host::plan_of(plugins, strategy, layers, job, *log_);
+        });
     const bool launches = topology.launcher == host::Launcher::kNone && selection.launch == COHORT_LAUNCH_EXEC;
     if (launches || variable(kStartTimeVariable).empty()) {  // once for each run
+      for (const auto& warning : options.warnings) log_->warning(warning);
       for (const auto& reason : selection.reasons) log_->info(reason);
     }
-    if (launches) return launch_ranks(selection);
+    if (launches) return launch_ranks(selection, topology);
     return be_a_rank({options, plugins, selection, topology, *log_}, body);
   }
 
-  int launch_ranks(const host::Selection& selection) {
+  int launch_ranks(const host::Selection& selection, const host::Topology& topology) {
     if (command_.empty()) {
       throw UserError(
           "strategy '" + selection.strategy.name +
@@ -99,6 +104,9 @@ class Run {
     job.command = command_;
     job.processes_per_node = selection.processes_per_node;
     job.num_nodes = selection.num_nodes;
+    if (topology.decided_by.contains("node_rank")) job.node_rank = topology.node_rank;
+    job.master_addr = topology.master_addr;
+    job.master_port = topology.master_port;
     job.environment[kStartTimeVariable] = std::to_string(started_.count());
     if (variable("CUDA_DEVICE_ORDER").empty()) job.environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";
     return host::launch(job, *log_);

@@ -79,6 +79,7 @@ struct Options {
 
   std::map<std::string, Origin, std::less<>> origins;  ///< by flag name; absent: default
   Origin origin(std::string_view flag) const;
+  std::vector<std::string> warnings;  ///< for the log: COHORT_ variables that are no option
 };
 
 namespace host {

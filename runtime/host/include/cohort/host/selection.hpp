@@ -1,6 +1,9 @@
-// Which strategy, accelerator and collective a run uses, and why. The only place in the runtime that knows plugin names.
+// Which strategy, accelerator and collective a run uses, and why. The only place in the runtime that knows plugin
+// names.
 #pragma once
 
+#include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,9 +19,9 @@ namespace cohort::host {
 struct Selection {
   StrategySpec strategy;
   std::vector<Spec> layers;
-  CollectiveSpec collective;       ///< name "" where the plan needs none
+  CollectiveSpec collective;  ///< name "" where the plan needs none
   std::string accelerator;
-  std::vector<int> device_ids;     ///< of this node, in the order of local ranks
+  std::vector<int> device_ids;  ///< of this node, in the order of local ranks
   int processes_per_node = 1;
   int replicas = 1;
   int num_nodes = 1;
@@ -28,8 +31,13 @@ struct Selection {
   int world_size() const { return processes_per_node * num_nodes; }
 };
 
-/// Resolves defaults, asks the strategy for its plan and checks it against what a launcher has started. Throws UserError
-/// for a combination that cannot be (devices, world size, wire), naming flag or variable.
-Selection select(PluginHost& plugins, const Options& options, const Topology& topology);
+/// What a strategy with these free layers plans for a job; see plan_of in rank_runtime.hpp.
+using Planner = std::function<cohort_plan(const StrategySpec&, std::span<const Spec> layers, const cohort_job&)>;
+
+/// Resolves defaults, asks the strategy for its plan and checks it against what a launcher has started: a flag that is
+/// not set follows the launcher. Opens accelerator, strategy and collective. Throws UserError for a combination that
+/// cannot be (devices, world size, wire), naming flag or variable, and PluginRefused for a named plugin that cannot be
+/// used.
+Selection select(PluginHost& plugins, const Options& options, const Topology& topology, const Planner& planner);
 
 }  // namespace cohort::host

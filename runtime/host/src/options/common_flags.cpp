@@ -1,0 +1,252 @@
+#include <array>
+#include <limits>
+
+#include <cohort/host/error.hpp>
+
+#include "error/in_quotes.hpp"
+#include "options/flag_table.hpp"
+
+namespace cohort::host {
+namespace {
+
+using std::string_view;
+using Printed = std::optional<std::string>;
+
+constexpr const char* kWhere = "Where and how to train";
+constexpr const char* kLoop = "Loop";
+constexpr const char* kPlugins = "Plugins";
+constexpr const char* kOutput = "Configuration and output";
+constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
+
+template <class Set, class Print>
+Flag flag(const char* group, const char* name, const char* value, const char* help, Set set, Print print) {
+  Flag made;
+  made.group = group;
+  made.name = name;
+  made.value = value;
+  made.help = help;
+  made.set = set;
+  made.print = print;
+  return made;
+}
+
+template <class Number>
+Printed print_number(Number value) {
+  return literal(static_cast<int64_t>(value));
+}
+template <class Number>
+Printed print_number(const std::optional<Number>& value) {
+  return value ? print_number(*value) : std::nullopt;
+}
+
+template <class Number>
+void set_number(Number& member, int64_t value) {
+  member = static_cast<Number>(value);
+}
+template <class Number>
+void set_number(std::optional<Number>& member, int64_t value) {
+  member = static_cast<Number>(value);
+}
+
+/// A whole number; `highest` is one that the member can hold.
+template <class Member>
+Flag number(const char* group, const char* name, const char* help, Member Options::*member, int64_t lowest,
+            int64_t highest = kUnlimited) {
+  return flag(
+      group, name, "N", help,
+      [=](Options& o, Given given) { set_number(o.*member, parse_integer(given, lowest, highest)); },
+      [=](const Options& o) { return print_number(o.*member); });
+}
+
+Flag switched(const char* group, const char* name, const char* help, bool Options::*member) {
+  Flag made = flag(
+      group, name, "", help, [=](Options& o, Given given) { o.*member = parse_bool(given); },
+      [=](const Options& o) -> Printed { return literal(o.*member); });
+  made.arity = Arity::kOptional;
+  made.implied = "true";
+  return made;
+}
+
+Flag limit(const char* name, const char* help, BatchLimit Options::*member) {
+  return flag(
+      kLoop, name, "N|FRACTION", help, [=](Options& o, Given given) { o.*member = parse_batch_limit(given, 0); },
+      [=](const Options& o) -> Printed {
+        const BatchLimit& value = o.*member;
+        return value == BatchLimit() ? std::nullopt : Printed(literal(value));
+      });
+}
+
+std::filesystem::path parse_path(Given given) {
+  if (given.text.empty()) throw UserError(std::string(given.where) + ": the path is empty; give a file or a folder");
+  return std::filesystem::path(given.text);
+}
+
+Flag path(const char* group, const char* name, const char* value, const char* help,
+          std::filesystem::path Options::*member) {
+  return flag(
+      group, name, value, help, [=](Options& o, Given given) { o.*member = parse_path(given); },
+      [=](const Options& o) -> Printed {
+        return (o.*member).empty() ? std::nullopt : Printed(literal(string_view((o.*member).native())));
+      });
+}
+
+Flag paths(const char* name, const char* value, const char* help, std::vector<std::filesystem::path> Options::*member) {
+  Flag made = flag(
+      kPlugins, name, value, help, [=](Options& o, Given given) { (o.*member).push_back(parse_path(given)); },
+      [=](const Options& o) -> Printed {
+        std::vector<std::string> texts;
+        for (const auto& one : o.*member) texts.push_back(one.string());
+        return texts.empty() ? std::nullopt : Printed(literal(texts));
+      });
+  made.arity = Arity::kMany;
+  made.clear = [=](Options& o) { (o.*member).clear(); };
+  return made;
+}
+
+/// A component by spec, or "auto" for the runtime's choice.
+Flag spec(const char* name, const char* help, std::optional<Spec> Options::*member) {
+  return flag(
+      kWhere, name, "SPEC", help,
+      [=](Options& o, Given given) {
+        o.*member = given.text == "auto" ? std::nullopt : std::optional<Spec>(parse_spec(given.text, given.where));
+      },
+      [=](const Options& o) -> Printed { return literal(string_view(o.*member ? to_string(*(o.*member)) : "auto")); });
+}
+
+Flag layer() {
+  Flag made = flag(
+      kWhere, "layer", "SPEC", "a free layer over the strategy; repeatable, the last on top",
+      [](Options& o, Given given) { o.layers.push_back(parse_spec(given.text, given.where)); },
+      [](const Options& o) -> Printed {
+        std::vector<std::string> texts;
+        for (const Spec& one : o.layers) texts.push_back(to_string(one));
+        return texts.empty() ? std::nullopt : Printed(literal(texts));
+      });
+  made.arity = Arity::kMany;
+  made.clear = [](Options& o) { o.layers.clear(); };
+  return made;
+}
+
+std::string parse_accelerator(Given given) {
+  if (is_plugin_name(given.text)) return std::string(given.text);
+  throw UserError(std::string(given.where) + ": " + in_quotes(given.text) +
+                  " is no name of an accelerator; give auto, " + "or a name like cpu");
+}
+
+std::chrono::nanoseconds parse_time(Given given) {
+  const auto time = parse_duration(given.text, given.where);
+  if (time.count() > 0) return time;
+  throw UserError(std::string(given.where) + ": " + in_quotes(given.text) + " is not possible; give a time above 0, " +
+                  "for example 300s");
+}
+
+std::string time_text(std::chrono::nanoseconds time) {
+  const bool whole = time % std::chrono::seconds(1) == std::chrono::nanoseconds(0);
+  return whole ? std::to_string(time / std::chrono::seconds(1)) + "s" : std::to_string(time.count()) + "ns";
+}
+
+std::vector<Flag> where_flags() {
+  return {
+      spec("strategy", "how the job is spread over processes: name[:variant]{,key=value}", &Options::strategy),
+      layer(),
+      flag(
+          kWhere, "accelerator", "NAME", "kind of device",
+          [](Options& o, Given given) { o.accelerator = parse_accelerator(given); },
+          [](const Options& o) -> Printed { return literal(string_view(o.accelerator)); }),
+      flag(
+          kWhere, "devices", "N|[IDS]|auto", "devices of each node: a count, ids or all",
+          [](Options& o, Given given) { o.devices = parse_devices(given); },
+          [](const Options& o) -> Printed {
+            return o.devices.kind == Devices::Kind::kDefault ? std::nullopt : Printed(literal(o.devices));
+          }),
+      number(kWhere, "num-nodes", "machines of the job", &Options::num_nodes, 1, 1'000'000),
+      spec("collective", "the wire between ranks; auto follows strategy and devices", &Options::collective),
+      flag(
+          kWhere, "bucket-size", "SIZE", "gradients are communicated in pieces of this size, for example 25MiB",
+          [](Options& o, Given given) { o.bucket_size = parse_size(given.text, given.where); },
+          [](const Options& o) -> Printed { return o.bucket_size ? Printed(literal(*o.bucket_size)) : std::nullopt; }),
+      number(kWhere, "threads", "threads of each rank for computing; default: usable cores / ranks", &Options::threads,
+             1, 4096),
+  };
+}
+
+std::vector<Flag> loop_flags() {
+  Flag fast = number(kLoop, "fast-dev-run", "run N batches of each loop and write no files", &Options::fast_dev_run, 0);
+  fast.arity = Arity::kOptional;
+  fast.implied = "1";
+  return {
+      number(kLoop, "max-epochs", "stop after this many epochs", &Options::max_epochs, 0),
+      number(kLoop, "max-steps", "stop after this many optimizer steps", &Options::max_steps, 0),
+      flag(
+          kLoop, "max-time", "TIME", "stop after this time, for example 2h",
+          [](Options& o, Given given) { o.max_time = std::chrono::ceil<std::chrono::seconds>(parse_time(given)); },
+          [](const Options& o) -> Printed {
+            return o.max_time ? Printed(literal(string_view(time_text(*o.max_time)))) : std::nullopt;
+          }),
+      limit("limit-train-batches", "training batches of an epoch; default: all", &Options::limit_train_batches),
+      limit("limit-val-batches", "validation batches; default: all", &Options::limit_val_batches),
+      limit("limit-test-batches", "test batches; default: all", &Options::limit_test_batches),
+      flag(
+          kLoop, "val-check-interval", "N|FRACTION", "validate after N batches or a fraction of an epoch",
+          [](Options& o, Given given) { o.val_check_interval = parse_batch_limit(given, 1); },
+          [](const Options& o) -> Printed {
+            return o.val_check_interval ? Printed(literal(*o.val_check_interval)) : std::nullopt;
+          }),
+      number(kLoop, "log-every-n-steps", "steps between two lines of metrics", &Options::log_every_n_steps, 1),
+      number(kLoop, "accumulate-grad-batches", "batches of one optimizer step", &Options::accumulate_grad_batches, 1),
+      flag(
+          kLoop, "seed", "N", "of all random numbers", [](Options& o, Given given) { o.seed = parse_unsigned(given); },
+          [](const Options& o) -> Printed { return literal(o.seed); }),
+      switched(kLoop, "barebones", "nothing but the loop: no logs, metrics files or validation", &Options::barebones),
+      fast,
+  };
+}
+
+std::vector<Flag> output_flags() {
+  static constexpr std::array kLogLevels{LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError,
+                                         LogLevel::kOff};
+  const std::vector<std::string> level_names{"debug", "info", "warning", "error", "off"};
+  return {
+      path(kOutput, "config", "FILE", "a TOML file with options", &Options::config),
+      switched(kOutput, "print-config", "write the merged options as TOML and end", &Options::print_config),
+      path(kOutput, "log-dir", "DIR", "a folder for the log of each rank and for metrics", &Options::log_dir),
+      flag(
+          kOutput, "log-level", "LEVEL", "debug, info, warning, error or off",
+          [=](Options& o, Given given) { o.log_level = kLogLevels.at(parse_choice(given, level_names)); },
+          [=](const Options& o) -> Printed {
+            return literal(string_view(level_names.at(static_cast<std::size_t>(o.log_level) - 1)));
+          }),
+      flag(
+          kOutput, "log-format", "FORMAT", "text, or json for machines",
+          [](Options& o, Given given) {
+            o.log_format = parse_choice(given, {"text", "json"}) == 0 ? LogFormat::kText : LogFormat::kJson;
+          },
+          [](const Options& o) -> Printed {
+            return literal(string_view(o.log_format == LogFormat::kText ? "text" : "json"));
+          }),
+      path(kOutput, "summary-json", "FILE", "rank 0 writes a summary of the run", &Options::summary_json),
+      flag(
+          kOutput, "timeout", "TIME", "how long a rank waits for the others",
+          [](Options& o, Given given) { o.timeout = parse_time(given); },
+          [](const Options& o) -> Printed { return literal(string_view(time_text(o.timeout))); }),
+      flag(
+          kOutput, "malloc", "MODE", "tuned, or default for the system's thresholds",
+          [](Options& o, Given given) {
+            o.tune_malloc = parse_choice(given, {"tuned", "default"}) == 0;
+          },
+          [](const Options& o) -> Printed { return literal(string_view(o.tune_malloc ? "tuned" : "default")); }),
+  };
+}
+
+}  // namespace
+
+std::vector<Flag> common_flags() {
+  std::vector<Flag> flags = where_flags();
+  for (Flag& one : loop_flags()) flags.push_back(std::move(one));
+  flags.push_back(paths("plugin", "FILE", "a plugin file; repeatable", &Options::plugins));
+  flags.push_back(paths("plugin-dir", "DIR", "a folder with plugins; repeatable", &Options::plugin_dirs));
+  for (Flag& one : output_flags()) flags.push_back(std::move(one));
+  return flags;
+}
+
+}  // namespace cohort::host

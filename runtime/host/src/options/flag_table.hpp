@@ -1,0 +1,57 @@
+// The one table of flags: command line, environment, config file, --help and --print-config all follow it.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <cohort/host/options.hpp>
+
+#include "options/values.hpp"
+
+namespace cohort::host {
+
+/// How a flag takes values: one (the last one wins), one that may be left out (`implied` is taken), or many.
+enum class Arity { kOne, kOptional, kMany };
+
+struct Flag {
+  std::string name;   ///< without dashes, words joined by '-'
+  std::string group;  ///< heading in --help
+  std::string value;  ///< how the value is called in --help
+  std::string help;
+  Arity arity = Arity::kOne;
+  std::string implied;  ///< text for a flag without a value
+
+  /// Sets one value; with kMany called for each, after `clear`.
+  std::function<void(Options&, Given)> set;
+  std::function<void(Options&)> clear;
+  /// The value as a TOML literal; nothing where it is not set.
+  std::function<std::optional<std::string>(const Options&)> print;
+};
+
+/// The flags of every program, in the order of --help.
+std::vector<Flag> common_flags();
+
+class FlagTable {
+ public:
+  /// The program's own options first. Throws std::logic_error for an option that has the name of another one.
+  explicit FlagTable(const std::vector<OwnOption>& own);
+
+  const std::vector<Flag>& flags() const { return flags_; }
+  /// By name with '-' or '_'; null for an unknown one.
+  const Flag* find(std::string_view name) const;
+  /// "; did you mean --max-steps?", or a hint to --help.
+  std::string suggestion(std::string_view name) const;
+
+ private:
+  std::vector<Flag> flags_;
+};
+
+/// With '-' for '_'.
+std::string canonical_flag(std::string_view name);
+/// "COHORT_MAX_STEPS" for "max-steps".
+std::string variable_of(std::string_view flag);
+
+}  // namespace cohort::host

@@ -1,0 +1,78 @@
+#include <string>
+#include <vector>
+
+#include <cohort/host/options.hpp>
+
+#include "options/flag_table.hpp"
+#include "options/sources.hpp"
+
+namespace cohort {
+
+std::string_view to_string(Origin origin) {
+  switch (origin) {
+    case Origin::kCode:
+      return "code";
+    case Origin::kConfig:
+      return "config file";
+    case Origin::kEnvironment:
+      return "environment";
+    case Origin::kFlag:
+      return "flag";
+    case Origin::kDefault:
+      break;
+  }
+  return "default";
+}
+
+Origin Options::origin(std::string_view flag) const {
+  const auto found = origins.find(flag);
+  return found == origins.end() ? Origin::kDefault : found->second;
+}
+
+namespace host {
+namespace {
+
+void apply(Options& options, const std::vector<Assignment>& assignments, Origin origin) {
+  for (const Assignment& assignment : assignments) {
+    if (assignment.flag->clear) assignment.flag->clear(options);
+    for (const std::string& value : assignment.values) assignment.flag->set(options, {value, assignment.where});
+    options.origins[assignment.flag->name] = origin;
+  }
+}
+
+/// The program's defaults, with those values marked that it changed.
+Options start_from(const Options& code, const FlagTable& table, const std::vector<OwnOption>& own) {
+  Options options = code;
+  for (const OwnOption& option : own) options.own.try_emplace(option.name, option.default_value);
+  const Options untouched;
+  for (const Flag& flag : table.flags()) {
+    if (flag.print(code) != flag.print(untouched)) options.origins[flag.name] = Origin::kCode;
+  }
+  return options;
+}
+
+}  // namespace
+
+Options parse_options(const OptionSources& sources, const Options& code) {
+  const FlagTable table(sources.own);
+  Options options = start_from(code, table, sources.own);
+  const auto flags = read_command_line(sources, table, options);
+  auto variables = read_environment(sources.environment, table);
+
+  // Where the file is follows from the others; its values give way to theirs.
+  Options naming = options;
+  apply(naming, variables.assignments, Origin::kEnvironment);
+  apply(naming, flags, Origin::kFlag);
+  if (!naming.config.empty()) {
+    FromFile file = read_config_file(naming.config, table);
+    apply(options, file.assignments, Origin::kConfig);
+    for (auto& [plugin, values] : file.plugin_options) options.plugin_options[plugin] = std::move(values);
+  }
+  apply(options, variables.assignments, Origin::kEnvironment);
+  apply(options, flags, Origin::kFlag);
+  options.warnings = std::move(variables.warnings);
+  return options;
+}
+
+}  // namespace host
+}  // namespace cohort

@@ -1,0 +1,60 @@
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include <cohort/host/options.hpp>
+
+#include "options/flag_table.hpp"
+
+namespace cohort::host {
+namespace {
+
+bool has_tables(const Options& options, const std::string& kind) {
+  return std::any_of(options.plugin_options.begin(), options.plugin_options.end(),
+                     [&kind](const auto& entry) { return entry.first.starts_with(kind + "."); });
+}
+
+std::string line(const std::string& key, const Flag& flag, const Options& options) {
+  const auto value = flag.print(options);
+  if (!value) return "# " + key + " is not set\n";
+  return key + " = " + *value + "  # " + std::string(to_string(options.origin(flag.name))) + "\n";
+}
+
+/// [KIND] with the name, which cannot stand above beside the tables, and [KIND.NAME] for each plugin.
+std::string tables_of(const std::string& kind, const Flag& flag, const Options& options) {
+  std::string text = "\n[" + kind + "]\n" + line("name", flag, options);
+  for (const auto& [plugin, values] : options.plugin_options) {
+    if (!plugin.starts_with(kind + ".")) continue;
+    text += "\n[" + kind + "." + literal(std::string_view(plugin).substr(kind.size() + 1)) + "]\n";
+    for (const auto& [key, value] : values) {
+      text += literal(std::string_view(key)) + " = " + literal(std::string_view(value)) + "\n";
+    }
+  }
+  return text;
+}
+
+std::vector<OwnOption> own_options(const Options& options) {
+  std::vector<OwnOption> own;
+  for (const auto& [name, value] : options.own) own.push_back({name, value, ""});
+  return own;
+}
+
+}  // namespace
+
+std::string print_config(const Options& options) {
+  const FlagTable table(own_options(options));
+  std::string text, tables, group;
+  for (const Flag& flag : table.flags()) {
+    if (flag.name == "config" || flag.name == "print-config") continue;
+    if (has_tables(options, flag.name)) {
+      tables += tables_of(flag.name, flag, options);
+      continue;
+    }
+    if (flag.group != group) text += (group.empty() ? "# " : "\n# ") + flag.group + "\n";
+    group = flag.group;
+    text += line(flag.name, flag, options);
+  }
+  return text + tables;
+}
+
+}  // namespace cohort::host

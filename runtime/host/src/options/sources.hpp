@@ -1,0 +1,40 @@
+// The places that options come from, each read into the same form.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <cohort/host/options.hpp>
+
+#include "options/flag_table.hpp"
+
+namespace cohort::host {
+
+/// A flag as one source gives it.
+struct Assignment {
+  const Flag* flag;
+  std::vector<std::string> values;
+  std::string where;  ///< for messages
+};
+
+/// Flags of the command line. Throws UserError for an unknown one, HelpRequested for --help.
+std::vector<Assignment> read_command_line(const OptionSources& sources, const FlagTable& table, const Options& code);
+
+struct FromEnvironment {
+  std::vector<Assignment> assignments;
+  std::vector<std::string> warnings;  ///< COHORT_ variables that mean nothing
+};
+/// COHORT_<FLAG> variables; repeatable flags take several values between semicolons.
+FromEnvironment read_environment(const std::map<std::string, std::string, std::less<>>& environment,
+                                 const FlagTable& table);
+
+struct FromFile {
+  std::vector<Assignment> assignments;
+  std::map<std::string, std::vector<std::pair<std::string, std::string>>> plugin_options;
+};
+/// A TOML file. Throws UserError with file and line.
+FromFile read_config_file(const std::filesystem::path& file, const FlagTable& table);
+
+}  // namespace cohort::host

@@ -1,0 +1,184 @@
+#include "options/values.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include <cohort/host/error.hpp>
+#include <cohort/host/option_table.hpp>
+
+#include "error/in_quotes.hpp"
+
+namespace cohort {
+
+int64_t BatchLimit::of(int64_t available) const {
+  if (count) return std::min(*count, available);
+  if (!fraction || available == 0) return available;
+  constexpr double kRounding = 1e-9;  // 0.29 x 100 is 28.999999999999996
+  const auto batches = static_cast<int64_t>(std::floor(*fraction * static_cast<double>(available) + kRounding));
+  return std::clamp<int64_t>(batches, 1, available);
+}
+
+namespace host {
+namespace {
+
+[[noreturn]] void refuse(Given given, const std::string& allowed) {
+  throw UserError(std::string(given.where) + ": " + in_quotes(given.text) + " is not possible; give " + allowed);
+}
+
+template <class Number>
+std::optional<Number> whole_text_as(std::string_view text) {
+  Number value{};
+  const char* end = text.data() + text.size();
+  const auto [stop, failure] = std::from_chars(text.data(), end, value);
+  if (failure != std::errc{} || stop != end) return std::nullopt;
+  return value;
+}
+
+constexpr std::string_view kDevicesAllowed = "a count (2), ids ([0] or 0,1) or auto for all";
+constexpr int kMostDevices = 4096;
+
+std::vector<int> parse_ids(Given given, std::string_view list) {
+  std::vector<int> ids;
+  while (true) {
+    const std::size_t comma = list.find(',');
+    std::string_view item = list.substr(0, comma);
+    item.remove_prefix(std::min(item.find_first_not_of(' '), item.size()));
+    item = item.substr(0, item.find_last_not_of(' ') + 1);
+    const auto id = whole_text_as<int>(item);
+    if (!id || *id < 0 || *id >= kMostDevices) refuse(given, std::string(kDevicesAllowed));
+    if (std::find(ids.begin(), ids.end(), *id) != ids.end()) {
+      refuse(given, "each device once; " + std::to_string(*id) + " is there twice");
+    }
+    ids.push_back(*id);
+    if (comma == std::string_view::npos) return ids;
+    list.remove_prefix(comma + 1);
+  }
+}
+
+}  // namespace
+
+int64_t parse_integer(Given given, int64_t lowest, int64_t highest) {
+  const auto value = whole_text_as<int64_t>(given.text);
+  if (value && *value >= lowest && *value <= highest) return *value;
+  refuse(given, highest == std::numeric_limits<int64_t>::max()
+                    ? "a whole number from " + std::to_string(lowest)
+                    : "a whole number from " + std::to_string(lowest) + " to " + std::to_string(highest));
+}
+
+uint64_t parse_unsigned(Given given) {
+  if (const auto value = whole_text_as<uint64_t>(given.text)) return *value;
+  refuse(given, "a whole number from 0 to " + std::to_string(std::numeric_limits<uint64_t>::max()));
+}
+
+bool parse_bool(Given given) {
+  constexpr std::array<std::string_view, 4> kTrue{"true", "1", "yes", "on"};
+  constexpr std::array<std::string_view, 4> kFalse{"false", "0", "no", "off"};
+  if (std::find(kTrue.begin(), kTrue.end(), given.text) != kTrue.end()) return true;
+  if (std::find(kFalse.begin(), kFalse.end(), given.text) != kFalse.end()) return false;
+  refuse(given, "true or false");
+}
+
+std::size_t parse_choice(Given given, const std::vector<std::string>& choices) {
+  const auto found = std::find(choices.begin(), choices.end(), given.text);
+  if (found != choices.end()) return static_cast<std::size_t>(found - choices.begin());
+  std::string all = choices.front();
+  for (std::size_t i = 1; i < choices.size(); ++i) all += (i + 1 == choices.size() ? " or " : ", ") + choices[i];
+  refuse(given, all);
+}
+
+Devices parse_devices(Given given) {
+  Devices devices;
+  const std::string_view text = given.text;
+  if (text == "-1" || text == "auto") {
+    devices.kind = Devices::Kind::kAll;
+  } else if (text.starts_with('[') && text.ends_with(']')) {
+    devices.kind = Devices::Kind::kIds;
+    devices.ids = parse_ids(given, text.substr(1, text.size() - 2));
+  } else if (text.find(',') != std::string_view::npos) {
+    devices.kind = Devices::Kind::kIds;
+    devices.ids = parse_ids(given, text);
+  } else {
+    const auto count = whole_text_as<int>(text);
+    if (!count || *count < 1 || *count > kMostDevices) refuse(given, std::string(kDevicesAllowed));
+    devices.kind = Devices::Kind::kCount;
+    devices.count = *count;
+  }
+  return devices;
+}
+
+BatchLimit parse_batch_limit(Given given, int64_t lowest) {
+  BatchLimit limit;
+  if (const auto count = whole_text_as<int64_t>(given.text); count && *count >= lowest) {
+    limit.count = count;
+    return limit;
+  }
+  const auto fraction = whole_text_as<double>(given.text);
+  const bool has_point = given.text.find_first_of(".e") != std::string_view::npos;
+  if (!fraction || !has_point || !(*fraction > 0 && *fraction <= 1)) {
+    refuse(given, "a number of batches from " + std::to_string(lowest) + ", or a fraction up to 1.0");
+  }
+  limit.fraction = fraction;
+  return limit;
+}
+
+std::string literal(bool value) {
+  return value ? "true" : "false";
+}
+std::string literal(int64_t value) {
+  return std::to_string(value);
+}
+
+std::string literal(uint64_t value) {
+  // TOML's integers have a sign.
+  const bool fits = value <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  return fits ? std::to_string(value) : literal(std::string_view(std::to_string(value)));
+}
+
+std::string literal(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f) {
+      out += c;
+      continue;
+    }
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    const auto byte = static_cast<unsigned char>(c);
+    out += "\\u00";
+    out += kDigits[byte >> 4];
+    out += kDigits[byte & 15];
+  }
+  return out + "\"";
+}
+
+std::string literal(const Devices& devices) {
+  if (devices.kind == Devices::Kind::kAll) return "\"auto\"";
+  if (devices.kind == Devices::Kind::kCount) return std::to_string(devices.count);
+  std::string out = "[";
+  for (std::size_t i = 0; i < devices.ids.size(); ++i) out += (i == 0 ? "" : ", ") + std::to_string(devices.ids[i]);
+  return out + "]";
+}
+
+std::string literal(const BatchLimit& limit) {
+  if (limit.count) return std::to_string(*limit.count);
+  return decimal_text(limit.fraction.value_or(1.0));
+}
+
+std::string literal(const std::vector<std::string>& texts) {
+  std::string out = "[";
+  for (std::size_t i = 0; i < texts.size(); ++i) out += (i == 0 ? "" : ", ") + literal(std::string_view(texts[i]));
+  return out + "]";
+}
+
+std::string decimal_text(double value) {
+  std::array<char, 32> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  std::string text(digits.data(), end);
+  return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+}
+
+}  // namespace host
+}  // namespace cohort

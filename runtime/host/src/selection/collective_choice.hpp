@@ -1,0 +1,26 @@
+// Which wire carries a job.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <cohort/host/options.hpp>
+#include <cohort/host/plugin_host.hpp>
+
+namespace cohort::host {
+
+struct Wiring {
+  int32_t device_type = 0;
+  int world_size = 1;
+  int num_nodes = 1;
+  int local_world_size = 1;
+};
+
+/// The collective that the user gave, or the first of `preferred` ("shm,gloo") that can serve. Adds to `reasons` where
+/// it was chosen. Throws UserError with the reason of each that cannot.
+CollectiveSpec choose_collective(PluginHost& plugins, const Options& options, const Wiring& wiring,
+                                 std::string_view preferred, std::vector<std::string>& reasons);
+
+}  // namespace cohort::host

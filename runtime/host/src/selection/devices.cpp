@@ -1,0 +1,148 @@
+#include "selection/devices.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include <cohort/api/accelerator.h>
+#include <cohort/host/error.hpp>
+#include <cohort/host/host_object.hpp>
+#include <cohort/host/option_table.hpp>
+
+#include "selection/names.hpp"
+#include "selection/wording.hpp"
+
+namespace cohort::host {
+namespace {
+
+/// An accelerator for as long as it is asked for its devices.
+class ProbedAccelerator {
+ public:
+  ProbedAccelerator(const cohort_component& component, const cohort_host* host)
+      : what_("accelerator '" + std::string(component.name) + "'"), host_(HostObject::of(host)) {
+    const auto* given = static_cast<const cohort_accelerator_vt*>(component.vtable);
+    std::memcpy(&table_, given, std::min<std::size_t>(given->struct_size, sizeof table_));
+    accelerator_ = {&table_, nullptr, host};
+    if (table_.create == nullptr) return;
+    const auto options = check_options({component.options, component.num_options}, {}, what_);
+    host_.check(table_.create(&accelerator_, options.data(), options.size()), what_ + ", create");
+  }
+  ~ProbedAccelerator() {
+    if (table_.destroy != nullptr) table_.destroy(&accelerator_);
+  }
+  ProbedAccelerator(const ProbedAccelerator&) = delete;
+  ProbedAccelerator& operator=(const ProbedAccelerator&) = delete;
+
+  int32_t device_type() const { return table_.device_type; }
+  int count() {
+    int32_t count = 0;
+    if (table_.device_count == nullptr) return 0;
+    host_.check(table_.device_count(&accelerator_, &count), what_ + ", device_count");
+    return std::max<int>(0, count);
+  }
+
+ private:
+  std::string what_;
+  HostObject& host_;
+  cohort_accelerator_vt table_{};
+  cohort_accelerator accelerator_{};
+};
+
+AcceleratorChoice examine(PluginHost& plugins, const cohort_component& component) {
+  ProbedAccelerator accelerator(component, plugins.plain_host());
+  return {component.name, accelerator.device_type(), accelerator.count(),
+          accelerator.device_type() == COHORT_DEVICE_CPU, ""};
+}
+
+/// The GPU's accelerator where its plugin is installed, can be opened and finds a device; else the reason.
+std::optional<AcceleratorChoice> find_gpu(PluginHost& plugins, std::string& reason) {
+  try {
+    const cohort_component* component = plugins.find(Kind::kAccelerator, kGpuAccelerator);
+    if (component == nullptr) {
+      reason = std::string("there is no plugin '") + kGpuAccelerator + "'";
+      return std::nullopt;
+    }
+    AcceleratorChoice choice = examine(plugins, *component);
+    if (choice.num_devices > 0) return choice;
+    reason = std::string("'") + kGpuAccelerator + "' finds no device";
+  } catch (const Error& error) {
+    reason = error.what();  // a machine without GPUs often lacks the libraries that their plugin needs
+  }
+  return std::nullopt;
+}
+
+std::string range_text(const AcceleratorChoice& accelerator) {
+  if (accelerator.num_devices == 0) return "this machine has none";
+  return "this machine has " + counted(accelerator.num_devices, "device") + ", numbered from 0";
+}
+
+void check_present(const AcceleratorChoice& accelerator, int highest, const std::string& why) {
+  if (accelerator.is_unlimited || highest < accelerator.num_devices) return;
+  throw UserError(why + " needs " + accelerator.name + " device " + std::to_string(highest) + ", but " +
+                  range_text(accelerator) + "; ask for fewer");
+}
+
+std::vector<int> all_devices(const AcceleratorChoice& accelerator, const std::string& why) {
+  if (accelerator.is_unlimited) {
+    throw UserError(why + " asks for all devices, but accelerator " + accelerator.name +
+                    " has as many as are asked for; give a count, for example --devices=2");
+  }
+  if (accelerator.num_devices == 0) {
+    throw UserError(why + " asks for all " + accelerator.name + " devices, but this machine has none; choose " +
+                    "--accelerator=" + kFallbackAccelerator);
+  }
+  return first_devices(accelerator, accelerator.num_devices, why);
+}
+
+}  // namespace
+
+AcceleratorChoice choose_accelerator(PluginHost& plugins, const Options& options) {
+  if (options.accelerator != "auto") {
+    const std::string name = options.accelerator == kGpuAlias ? kGpuAccelerator : options.accelerator;
+    AcceleratorChoice choice = examine(plugins, plugins.open(Kind::kAccelerator, name));
+    if (choice.num_devices == 0 && !choice.is_unlimited) {
+      throw UserError(place_of(options, "accelerator") + ": '" + name +
+                      "' finds no device on this machine; choose another one, or auto");
+    }
+    return choice;
+  }
+  std::string reason;
+  if (auto gpu = find_gpu(plugins, reason)) {
+    gpu->reason = counted(gpu->num_devices, "device") + " found";
+    return *gpu;
+  }
+  AcceleratorChoice choice = examine(plugins, plugins.open(Kind::kAccelerator, kFallbackAccelerator));
+  choice.reason = reason;
+  return choice;
+}
+
+std::vector<int> first_devices(const AcceleratorChoice& accelerator, int count, const std::string& why) {
+  check_present(accelerator, count - 1, why);
+  std::vector<int> ids(static_cast<std::size_t>(count));
+  std::iota(ids.begin(), ids.end(), 0);
+  return ids;
+}
+
+std::vector<int> choose_devices(const AcceleratorChoice& accelerator, const Options& options,
+                                const Topology& topology) {
+  const Devices& devices = options.devices;
+  const std::string why = place_of(options, "devices");
+  switch (devices.kind) {
+    case Devices::Kind::kAll:
+      return all_devices(accelerator, why);
+    case Devices::Kind::kCount:
+      return first_devices(accelerator, devices.count, why);
+    case Devices::Kind::kIds:
+      if (accelerator.is_unlimited) return first_devices(accelerator, static_cast<int>(devices.ids.size()), why);
+      check_present(accelerator, *std::max_element(devices.ids.begin(), devices.ids.end()), why);
+      return devices.ids;
+    case Devices::Kind::kDefault:
+      break;
+  }
+  if (topology.launcher != Launcher::kNone) {
+    return first_devices(accelerator, topology.local_world_size, decided_by(topology, "local_world_size"));
+  }
+  return first_devices(accelerator, accelerator.is_unlimited ? 1 : accelerator.num_devices, why);
+}
+
+}  // namespace cohort::host

@@ -1,0 +1,30 @@
+// Which accelerator a run uses, and which of its devices.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <cohort/host/environment.hpp>
+#include <cohort/host/options.hpp>
+#include <cohort/host/plugin_host.hpp>
+
+namespace cohort::host {
+
+struct AcceleratorChoice {
+  std::string name;
+  int32_t device_type = 0;
+  int num_devices = 0;        ///< of this machine
+  bool is_unlimited = false;  ///< CPU: as many "devices" as asked for
+  std::string reason;         ///< empty where the user chose it
+};
+
+AcceleratorChoice choose_accelerator(PluginHost& plugins, const Options& options);
+
+/// This node's devices in the order of local ranks.
+std::vector<int> choose_devices(const AcceleratorChoice& accelerator, const Options& options, const Topology& topology);
+
+/// The first `count` devices. `why` names who asked for so many.
+std::vector<int> first_devices(const AcceleratorChoice& accelerator, int count, const std::string& why);
+
+}  // namespace cohort::host

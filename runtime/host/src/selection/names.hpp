@@ -1,0 +1,18 @@
+// The names of plugins that the runtime chooses by itself; no other folder of it knows one.
+#pragma once
+
+namespace cohort::host {
+
+constexpr const char* kOneDeviceStrategy = "single";
+constexpr const char* kManyDevicesStrategy = "ddp";
+/// Names that stand for another strategy in this version.
+constexpr const char* kSpawningStrategy = "ddp_spawn";
+
+constexpr const char* kGpuAccelerator = "cuda";
+constexpr const char* kGpuAlias = "gpu";
+constexpr const char* kFallbackAccelerator = "cpu";
+
+/// In order of preference, where a strategy names none.
+constexpr const char* kDefaultCollectives = "shm,gloo";
+
+}  // namespace cohort::host

@@ -1,0 +1,166 @@
+#include <algorithm>
+#include <string>
+
+#include <cohort/host/error.hpp>
+#include <cohort/host/selection.hpp>
+
+#include "selection/collective_choice.hpp"
+#include "selection/devices.hpp"
+#include "selection/names.hpp"
+#include "selection/wording.hpp"
+
+namespace cohort::host {
+namespace {
+
+bool is_launched(const Topology& topology) {
+  return topology.launcher != Launcher::kNone;
+}
+
+/// The options of [KIND.NAME] in the config file, where the spec does not give them itself.
+Spec with_table(const Options& options, const std::string& kind, Spec spec) {
+  const auto table = options.plugin_options.find(kind + "." + spec.name);
+  if (table == options.plugin_options.end()) return spec;
+  const auto given = spec.options;
+  for (const auto& [key, value] : table->second) {
+    const bool is_set = std::any_of(given.begin(), given.end(), [&key](const auto& one) { return one.first == key; });
+    if (!is_set) spec.options.emplace_back(key, value);
+  }
+  return spec;
+}
+
+int choose_num_nodes(const Options& options, const Topology& topology) {
+  if (!is_launched(topology)) return options.num_nodes;
+  if (is_given(options, "num-nodes") && options.num_nodes != topology.num_nodes) {
+    throw UserError(place_of(options, "num-nodes") + "=" + std::to_string(options.num_nodes) + " contradicts " +
+                    decided_by(topology, "num_nodes") + ", which make " + counted(topology.num_nodes, "node") +
+                    "; leave the flag out, or start as many nodes");
+  }
+  return topology.num_nodes;
+}
+
+StrategySpec default_strategy(const Selection& selection, const Topology& topology, std::string& reason) {
+  const int devices = static_cast<int>(selection.device_ids.size());
+  if (is_launched(topology) && topology.world_size > 1) {
+    reason =
+        "started by " + std::string(to_string(topology.launcher)) + " with " + counted(topology.world_size, "rank");
+    return StrategySpec(kManyDevicesStrategy);
+  }
+  if (devices * selection.num_nodes == 1) {
+    reason = "one device";
+    return StrategySpec(kOneDeviceStrategy);
+  }
+  reason = selection.num_nodes > 1 ? counted(selection.num_nodes, "node")
+                                   : counted(devices, "device") + " on one node, and " + kSpawningStrategy +
+                                         " does not exist in this version";
+  return StrategySpec(kManyDevicesStrategy);
+}
+
+void choose_strategy(Selection& selection, PluginHost& plugins, const Options& options, const Topology& topology) {
+  std::string reason;
+  selection.strategy = options.strategy ? *options.strategy : default_strategy(selection, topology, reason);
+  if (selection.strategy.name == kSpawningStrategy && plugins.find(Kind::kStrategy, kSpawningStrategy) == nullptr) {
+    selection.strategy.name = kManyDevicesStrategy;
+    reason = std::string(kSpawningStrategy) + " does not exist in this version";
+  }
+  if (!reason.empty()) selection.reasons.push_back("Using strategy " + selection.strategy.name + ": " + reason);
+  selection.strategy = with_table(options, "strategy", selection.strategy);
+  for (const Spec& layer : options.layers) selection.layers.push_back(with_table(options, "strategy", layer));
+}
+
+class Plan {
+ public:
+  Plan(const Selection& selection, const AcceleratorChoice& accelerator, const Topology& topology,
+       const Planner& planner)
+      : strategy_(selection.strategy.name), topology_(topology), num_nodes_(selection.num_nodes) {
+    cohort_job job{};
+    job.struct_size = sizeof job;
+    job.device_type = accelerator.device_type;
+    job.num_devices = static_cast<int32_t>(selection.device_ids.size());
+    job.num_nodes = selection.num_nodes;
+    job.external_world_size = is_launched(topology) ? topology.world_size : 0;
+    num_devices_ = job.num_devices;
+    plan_ = planner(selection.strategy, selection.layers, job);
+    check_sense();
+  }
+
+  bool fits_launcher() const {
+    return !is_launched(topology_) || (plan_.processes_per_node == topology_.local_world_size &&
+                                       plan_.processes_per_node * num_nodes_ == topology_.world_size);
+  }
+
+  [[noreturn]] void refuse_launcher(const Options& options) const {
+    if (topology_.local_world_size * num_nodes_ != topology_.world_size) {
+      throw UserError("nodes have different numbers of ranks (" + decided_by(topology_, "local_world_size") + ", " +
+                      decided_by(topology_, "world_size") + "); start equally many on each");
+    }
+    throw UserError(place_of(options, "devices") + " gives " + counted(num_devices_, "device") +
+                    " of each node, for which strategy '" + strategy_ + "' needs " +
+                    counted(plan_.processes_per_node, "rank") + ", which contradicts " +
+                    decided_by(topology_, "local_world_size") + "; leave the flag out, or start as many ranks");
+  }
+
+  void apply_to(Selection& selection) const {
+    selection.processes_per_node = plan_.processes_per_node;
+    selection.replicas = plan_.replicas_per_process;
+    selection.launch = is_launched(topology_) ? COHORT_LAUNCH_NONE : plan_.launch;
+  }
+
+  std::string_view collectives() const { return plan_.collectives == nullptr ? "" : plan_.collectives; }
+
+ private:
+  /// A plan comes from a plugin.
+  void check_sense() const {
+    const bool counts = plan_.processes_per_node >= 1 && plan_.replicas_per_process >= 1 &&
+                        plan_.processes_per_node * plan_.replicas_per_process == num_devices_;
+    const bool launch = plan_.launch == COHORT_LAUNCH_EXEC || plan_.launch == COHORT_LAUNCH_NONE;
+    const bool alone = plan_.processes_per_node * num_nodes_ == 1;
+    if (counts && launch && (alone || is_launched(topology_) || plan_.launch == COHORT_LAUNCH_EXEC)) return;
+    throw UserError("strategy '" + strategy_ + "' plans " + std::to_string(plan_.processes_per_node) + " x " +
+                    std::to_string(plan_.replicas_per_process) + " processes and replicas (launch " +
+                    std::to_string(plan_.launch) + ") for " + counted(num_devices_, "device") + " on each of " +
+                    counted(num_nodes_, "node") + ", which does not fit; ask for other devices, or tell its author");
+  }
+
+  std::string strategy_;
+  const Topology& topology_;
+  int num_nodes_;
+  int num_devices_ = 0;
+  cohort_plan plan_{};
+};
+
+/// The plan for the devices asked for; where the launcher started other processes and nobody insists on the devices,
+/// the plan for one device of each.
+Plan make_plan(Selection& selection, const AcceleratorChoice& accelerator, const Options& options,
+               const Topology& topology, const Planner& planner) {
+  Plan plan(selection, accelerator, topology, planner);
+  if (plan.fits_launcher()) return plan;
+  if (is_given(options, "devices")) plan.refuse_launcher(options);
+  selection.device_ids =
+      first_devices(accelerator, topology.local_world_size, decided_by(topology, "local_world_size"));
+  Plan second(selection, accelerator, topology, planner);
+  if (!second.fits_launcher()) second.refuse_launcher(options);
+  return second;
+}
+
+}  // namespace
+
+Selection select(PluginHost& plugins, const Options& options, const Topology& topology, const Planner& planner) {
+  Selection selection;
+  const AcceleratorChoice accelerator = choose_accelerator(plugins, options);
+  selection.accelerator = accelerator.name;
+  if (!accelerator.reason.empty()) {
+    selection.reasons.push_back("Using accelerator " + accelerator.name + ": " + accelerator.reason);
+  }
+  selection.num_nodes = choose_num_nodes(options, topology);
+  selection.device_ids = choose_devices(accelerator, options, topology);
+  choose_strategy(selection, plugins, options, topology);
+  const Plan plan = make_plan(selection, accelerator, options, topology, planner);
+  plan.apply_to(selection);
+  const Wiring wiring{accelerator.device_type, selection.world_size(), selection.num_nodes,
+                      selection.processes_per_node};
+  selection.collective = with_table(options, "collective",
+                                    choose_collective(plugins, options, wiring, plan.collectives(), selection.reasons));
+  return selection;
+}
+
+}  // namespace cohort::host

@@ -1,0 +1,294 @@
+#include <cohort/host/options.hpp>
+
+#include <gmock/gmock.h>
+
+#include "given.hpp"
+
+namespace cohort::host {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(Options, WithoutAnyTheDefaultsHold) {
+  const Options options = parse({});
+  EXPECT_FALSE(options.strategy);
+  EXPECT_EQ(options.accelerator, "auto");
+  EXPECT_EQ(options.devices.kind, Devices::Kind::kDefault);
+  EXPECT_EQ(options.timeout, 300s);
+  EXPECT_EQ(options.seed, 0u);
+  EXPECT_EQ(options.own.at("epochs"), "10");
+  EXPECT_EQ(options.origin("seed"), Origin::kDefault);
+  EXPECT_TRUE(options.warnings.empty());
+}
+
+TEST(Options, EveryFlagReachesItsField) {
+  const Options o = parse({"--strategy=bagua:async,sync_interval_ms=100",
+                           "--layer=one",
+                           "--layer",
+                           "two,k=v",
+                           "--accelerator=cpu",
+                           "--devices=2",
+                           "--num-nodes=3",
+                           "--collective=shm",
+                           "--bucket-size=25MiB",
+                           "--threads=4",
+                           "--max-epochs=5",
+                           "--max-steps=6",
+                           "--max-time=2h",
+                           "--limit-train-batches=7",
+                           "--limit-val-batches=0.5",
+                           "--limit-test-batches=1.0",
+                           "--val-check-interval=0.25",
+                           "--log-every-n-steps=8",
+                           "--accumulate-grad-batches=9",
+                           "--seed=18446744073709551615",
+                           "--plugin=a.so",
+                           "--plugin-dir=x",
+                           "--plugin-dir=y",
+                           "--log-dir=logs",
+                           "--log-level=debug",
+                           "--log-format=json",
+                           "--timeout=90",
+                           "--malloc=default",
+                           "--barebones",
+                           "--fast-dev-run",
+                           "--summary-json=s.json",
+                           "--print-config",
+                           "--data-dir=/data",
+                           "--epochs",
+                           "3"});
+  EXPECT_EQ(o.strategy, Spec("bagua", "async").set("sync_interval_ms", 100));
+  EXPECT_THAT(o.layers, ElementsAre(Spec("one"), Spec("two").set("k", "v")));
+  EXPECT_EQ(o.accelerator, "cpu");
+  EXPECT_EQ(o.devices.count, 2);
+  EXPECT_EQ(o.num_nodes, 3);
+  EXPECT_EQ(o.collective, Spec("shm"));
+  EXPECT_EQ(o.bucket_size, 25u << 20);
+  EXPECT_EQ(o.threads, 4);
+  EXPECT_EQ(o.max_epochs, 5);
+  EXPECT_EQ(o.max_steps, 6);
+  EXPECT_EQ(o.max_time, 7200s);
+  EXPECT_EQ(o.limit_train_batches.count, 7);
+  EXPECT_EQ(o.limit_val_batches.fraction, 0.5);
+  EXPECT_EQ(o.limit_test_batches.fraction, 1.0);
+  EXPECT_EQ(o.val_check_interval->fraction, 0.25);
+  EXPECT_EQ(o.log_every_n_steps, 8);
+  EXPECT_EQ(o.accumulate_grad_batches, 9);
+  EXPECT_EQ(o.seed, 18446744073709551615u);
+  EXPECT_THAT(o.plugins, ElementsAre("a.so"));
+  EXPECT_THAT(o.plugin_dirs, ElementsAre("x", "y"));
+  EXPECT_EQ(o.log_dir, "logs");
+  EXPECT_EQ(o.log_level, LogLevel::kDebug);
+  EXPECT_EQ(o.log_format, LogFormat::kJson);
+  EXPECT_EQ(o.timeout, 90s);
+  EXPECT_FALSE(o.tune_malloc);
+  EXPECT_TRUE(o.barebones);
+  EXPECT_EQ(o.fast_dev_run, 1);
+  EXPECT_EQ(o.summary_json, "s.json");
+  EXPECT_TRUE(o.print_config);
+  EXPECT_EQ(o.own.at("data-dir"), "/data");
+  EXPECT_EQ(o.own.at("epochs"), "3");
+  EXPECT_EQ(o.origin("devices"), Origin::kFlag);
+}
+
+TEST(Options, DashesAndUnderscoresAreEqual) {
+  const Options options = parse({"--max_steps=3", "--data_dir", "/a_b-c"});
+  EXPECT_EQ(options.max_steps, 3);
+  EXPECT_EQ(options.own.at("data-dir"), "/a_b-c");
+}
+
+TEST(Options, TheLastOfTwoEqualFlagsWins) {
+  const Options options = parse({"--seed=1", "--barebones", "--seed", "2", "--barebones=false"});
+  EXPECT_EQ(options.seed, 2u);
+  EXPECT_FALSE(options.barebones);
+}
+
+TEST(Options, AnEmptyValueIsAValue) {
+  EXPECT_EQ(parse({"--data-dir=", "--seed=1"}).own.at("data-dir"), "");
+  EXPECT_THAT(refusal({"--log-dir=", "--seed=1"}), HasSubstr("--log-dir"));
+}
+
+TEST(Options, FastDevRunTakesANumberOrNone) {
+  EXPECT_EQ(parse({"--fast-dev-run=5"}).fast_dev_run, 5);
+  EXPECT_EQ(parse({"--fast-dev-run", "5"}).fast_dev_run, 5);
+  EXPECT_EQ(parse({"--fast-dev-run", "--seed=3"}).fast_dev_run, 1);
+}
+
+TEST(Options, DevicesAreACountIdsOrAll) {
+  const auto ids = [](const std::string& text) { return parse({"--devices=" + text}).devices.ids; };
+  EXPECT_EQ(parse({"--devices", "2"}).devices.count, 2);
+  EXPECT_THAT(ids("[0]"), ElementsAre(0));
+  EXPECT_THAT(ids("[0,1]"), ElementsAre(0, 1));
+  EXPECT_THAT(ids("[3, 1]"), ElementsAre(3, 1));
+  EXPECT_THAT(ids("0,1"), ElementsAre(0, 1));
+  EXPECT_EQ(parse({"--devices", "-1"}).devices.kind, Devices::Kind::kAll);
+  EXPECT_EQ(parse({"--devices=-1"}).devices.kind, Devices::Kind::kAll);
+  EXPECT_EQ(parse({"--devices=auto"}).devices.kind, Devices::Kind::kAll);
+}
+
+TEST(Options, OtherDevicesAreRefusedWithWhatIsAllowed) {
+  for (const char* text : {"0", "two", "-2", "[]", "[0,0]", "0,0", "[0", "0]", "[-1]", "1,", ",1", "[a]", "2x", "",
+                           "99999999999", "[0 1]", "1.5"}) {
+    EXPECT_THAT(refusal({std::string("--devices=") + text}),
+                AllOf(HasSubstr("--devices"), HasSubstr("'" + std::string(text) + "'"), HasSubstr("give ")));
+  }
+}
+
+TEST(Options, NumbersAreCheckedToTheirEnd) {
+  for (const char* argument : {"--num-nodes=0",
+                               "--num-nodes=1x",
+                               "--max-steps=-1",
+                               "--max-epochs=1.5",
+                               "--max-steps=9223372036854775808",
+                               "--seed=-1",
+                               "--seed=18446744073709551616",
+                               "--threads=0",
+                               "--log-every-n-steps=0",
+                               "--accumulate-grad-batches=0",
+                               "--limit-train-batches=-1",
+                               "--limit-train-batches=1.5",
+                               "--limit-val-batches=0.0",
+                               "--limit-val-batches=nan",
+                               "--limit-val-batches=half",
+                               "--val-check-interval=0",
+                               "--timeout=0",
+                               "--timeout=5x",
+                               "--max-time=0s",
+                               "--bucket-size=big",
+                               "--barebones=maybe",
+                               "--fast-dev-run=-1",
+                               "--malloc=fast",
+                               "--log-level=loud",
+                               "--log-format=xml",
+                               "--accelerator=../cpu",
+                               "--strategy=Upper",
+                               "--strategy=ddp:",
+                               "--layer=",
+                               "--seed= 1"}) {
+    const std::string flag = std::string(argument).substr(0, std::string(argument).find('='));
+    EXPECT_THAT(refusal({argument}), HasSubstr(flag)) << argument;
+  }
+}
+
+TEST(Options, AnUnknownFlagIsRefusedWithTheNearestOne) {
+  EXPECT_THAT(refusal({"--stratgy=ddp"}), AllOf(HasSubstr("--stratgy"), HasSubstr("'strategy'")));
+  EXPECT_THAT(refusal({"--epoch", "3"}), AllOf(HasSubstr("--epoch"), HasSubstr("'epochs'")));
+  EXPECT_THAT(refusal({"--precision=16"}), AllOf(HasSubstr("--precision"), HasSubstr("unknown")));
+  EXPECT_THAT(refusal({"-x"}), HasSubstr("-x"));
+  EXPECT_THAT(refusal({"stray"}), HasSubstr("'stray'"));
+  EXPECT_THAT(refusal({"--", "--seed=3"}), HasSubstr("'--'"));
+}
+
+TEST(Options, AFlagWithoutItsValueIsRefused) {
+  EXPECT_THAT(refusal({"--devices=1", "--seed"}), AllOf(HasSubstr("'--seed'"), HasSubstr("value")));
+}
+
+TEST(Options, HelpIsGroupedWithTheProgramsOwnFirst) {
+  try {
+    parse({"--seed=1", "--help"});
+    FAIL() << "expected the help";
+  } catch (const HelpRequested& help) {
+    const std::string& text = help.text;
+    EXPECT_THAT(text, HasSubstr("mnist"));
+    const std::size_t own = text.find("--data-dir"), strategy = text.find("--strategy"), seed = text.find("--seed");
+    EXPECT_LT(own, strategy);
+    EXPECT_LT(strategy, seed);
+    EXPECT_NE(seed, std::string::npos);
+    EXPECT_THAT(text, HasSubstr("folder with the MNIST files"));
+    EXPECT_THAT(text, HasSubstr("(default: \"10\")"));
+    EXPECT_THAT(text, HasSubstr("Options of this program"));
+  }
+}
+
+TEST(Options, VariablesAreFlagsToo) {
+  const Options options = parse_from(Places{{},
+                                            {{"COHORT_MAX_STEPS", "4"},
+                                             {"COHORT_EPOCHS", "2"},
+                                             {"COHORT_LAYER", "one;two,k=v"},
+                                             {"COHORT_SEED", ""},
+                                             {"OTHER_MAX_EPOCHS", "9"}},
+                                            {}});
+  EXPECT_EQ(options.max_steps, 4);
+  EXPECT_EQ(options.own.at("epochs"), "2");
+  EXPECT_EQ(options.layers.size(), 2u);
+  EXPECT_EQ(options.origin("max-steps"), Origin::kEnvironment);
+  EXPECT_EQ(options.origin("seed"), Origin::kDefault);
+  EXPECT_TRUE(options.warnings.empty());
+}
+
+TEST(Options, ABadValueInAVariableNamesTheVariable) {
+  EXPECT_THAT(refusal_from(Places{{}, {{"COHORT_DEVICES", "two"}}, {}}), HasSubstr("COHORT_DEVICES: 'two'"));
+}
+
+TEST(Options, VariablesOfOtherPurposesAreQuietAndUnknownOnesWarn) {
+  const Options quiet = parse_from(Places{{},
+                                          {{"COHORT_RUN_ID", "1"},
+                                           {"COHORT_PLUGIN_PATH", "/p"},
+                                           {"COHORT_START_TIME_NS", "1"},
+                                           {"COHORT_STORE_FD", "3"},
+                                           {"COHORT_NODE_NAME", "node1"},
+                                           {"COHORT_DEPS_DIR", "/d"}},
+                                          {}});
+  EXPECT_TRUE(quiet.warnings.empty());
+  const Options warned = parse_from(Places{{}, {{"COHORT_STRATEGI", "ddp"}}, {}});
+  EXPECT_THAT(warned.warnings, ElementsAre(AllOf(HasSubstr("COHORT_STRATEGI"), HasSubstr("'strategy'"))));
+}
+
+TEST(Options, FlagsWinOverVariablesAndBothOverCode) {
+  Places places;
+  places.code.seed = 1;
+  places.code.num_nodes = 2;
+  places.code.max_steps = 3;
+  places.environment = {{"COHORT_SEED", "10"}, {"COHORT_NUM_NODES", "20"}};
+  places.arguments = {"--seed=100"};
+  const Options options = parse_from(places);
+  EXPECT_EQ(options.seed, 100u);
+  EXPECT_EQ(options.num_nodes, 20);
+  EXPECT_EQ(options.max_steps, 3);
+  EXPECT_EQ(options.origin("seed"), Origin::kFlag);
+  EXPECT_EQ(options.origin("num-nodes"), Origin::kEnvironment);
+  EXPECT_EQ(options.origin("max-steps"), Origin::kCode);
+  EXPECT_EQ(options.origin("max-epochs"), Origin::kDefault);
+}
+
+TEST(Options, AListReplacesTheWeakerOne) {
+  EXPECT_THAT(parse_from(Places{{"--plugin-dir=c"}, {{"COHORT_PLUGIN_DIR", "a;b"}}, {}}).plugin_dirs, ElementsAre("c"));
+}
+
+TEST(Options, AutoTakesBackAChoiceOfTheCode) {
+  Places places;
+  places.code.collective = Spec("shm");
+  places.code.strategy = Spec("ddp");
+  places.arguments = {"--collective=auto", "--strategy=auto"};
+  EXPECT_FALSE(parse_from(places).collective);
+  EXPECT_FALSE(parse_from(places).strategy);
+}
+
+TEST(Options, AnOwnOptionWithACommonNameIsTheProgramsBug) {
+  OptionSources sources;
+  sources.own = {{"seed", "", ""}};
+  EXPECT_THROW(parse_options(sources, {}), std::logic_error);
+}
+
+TEST(BatchLimits, AreCountsOrFractions) {
+  BatchLimit limit;
+  EXPECT_EQ(limit.of(100), 100);
+  limit.fraction = 0.29;
+  EXPECT_EQ(limit.of(100), 29);
+  EXPECT_EQ(limit.of(1), 1);
+  EXPECT_EQ(limit.of(0), 0);
+  limit.fraction = 1.0;
+  EXPECT_EQ(limit.of(7), 7);
+  limit = {};
+  limit.count = 5;
+  EXPECT_EQ(limit.of(3), 3);
+  EXPECT_EQ(limit.of(9), 5);
+  limit.count = 0;
+  EXPECT_EQ(limit.of(9), 0);
+}
+
+}  // namespace
+}  // namespace cohort::host
