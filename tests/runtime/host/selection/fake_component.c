@@ -1,0 +1,61 @@
+/* A component for the tests of the selection; what it is comes from the command line of the compiler. */
+#include <cohort/api/accelerator.h>
+#include <cohort/api/collective.h>
+
+#if FAKE_KIND == COHORT_KIND_ACCELERATOR
+static cohort_status device_count(cohort_accelerator* a, int32_t* count) {
+  (void)a;
+  *count = FAKE_DEVICES;
+  return COHORT_OK;
+}
+static const cohort_accelerator_vt vtable = {
+    .struct_size = sizeof(cohort_accelerator_vt),
+    .device_type = FAKE_DEVICE_TYPE,
+    .torch_device_type = FAKE_NAME,
+    .device_count = device_count,
+};
+static void supports(const cohort_host* host, cohort_query* query) {
+  (void)host;
+  query->score = 1;
+}
+#else
+static cohort_status exchange(cohort_collective* c, cohort_comm* comm, const cohort_exchange_args* args) {
+  (void)args;
+  (void)comm;
+  return c->host->fail(c->host, COHORT_UNIMPLEMENTED, "a fake connects nothing");
+}
+static cohort_status connect(cohort_collective* c, const cohort_connect_args* args, cohort_comm* comm) {
+  (void)args;
+  (void)comm;
+  return c->host->fail(c->host, COHORT_UNIMPLEMENTED, "a fake connects nothing");
+}
+static const cohort_collective_vt vtable = {
+    .struct_size = sizeof(cohort_collective_vt), .connect = connect, .exchange = exchange};
+static void supports(const cohort_host* host, cohort_query* query) {
+  (void)host;
+  query->score = query->num_nodes <= FAKE_MAX_NODES && query->device_type == COHORT_DEVICE_CPU;
+  query->reason = "it reaches too few nodes";
+}
+#endif
+
+static const cohort_component component = {
+    .struct_size = sizeof(cohort_component),
+    .kind = FAKE_KIND,
+    .name = FAKE_NAME,
+    .summary = "for tests of the selection",
+    .vtable = &vtable,
+    .supports = supports,
+};
+static const cohort_component* const components[] = {&component, 0};
+
+COHORT_EXPORT const cohort_plugin cohort_plugin_0 = {
+    .magic = COHORT_PLUGIN_MAGIC,
+    .struct_size = sizeof(cohort_plugin),
+    .abi_built = COHORT_ABI_VERSION,
+    .abi_required = COHORT_ABI_VERSION,
+    .id = "org.cohort.test.selection",
+    .version = "1.0.0",
+    .vendor = "cohort",
+    .license = "Apache-2.0",
+    .components = components,
+};

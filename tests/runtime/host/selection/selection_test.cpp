@@ -1,0 +1,248 @@
+#include <cohort/host/selection.hpp>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+
+#include <cohort/host/error.hpp>
+
+namespace cohort::host {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// One process per device, as most strategies plan.
+cohort_plan plan_processes(const StrategySpec& strategy, std::span<const Spec>, const cohort_job& job) {
+  cohort_plan plan{sizeof(cohort_plan), job.num_devices, 1, COHORT_LAUNCH_EXEC, "shm,gloo"};
+  if (job.num_devices * job.num_nodes == 1 || job.external_world_size > 0) plan.launch = COHORT_LAUNCH_NONE;
+  if (strategy.name == "replicas") {
+    plan.processes_per_node = 1;
+    plan.replicas_per_process = job.num_devices;
+    plan.launch = job.num_nodes > 1 ? plan.launch : COHORT_LAUNCH_NONE;
+  }
+  if (strategy.name == "senseless") plan.processes_per_node = job.num_devices + 1;
+  if (strategy.name == "silent") plan.collectives = nullptr;
+  if (strategy.name == "choosy") plan.collectives = "nowhere,shm";
+  return plan;
+}
+
+struct Case {
+  std::vector<std::string> arguments;
+  Variables variables;
+  std::vector<std::string> folders{"common"};
+  Options code;
+};
+
+Selection selected(const Case& one) {
+  Log log({});
+  PluginSearch search;
+  for (const std::string& folder : one.folders) {
+    search.directories.push_back(folder.starts_with('/') ? fs::path(folder) : fs::path(FAKES) / folder);
+  }
+  PluginHost plugins(search, log);
+  OptionSources sources;
+  sources.arguments = one.arguments;
+  sources.environment = one.variables;
+  return select(plugins, parse_options(sources, one.code), detect_topology(one.variables), plan_processes);
+}
+
+Selection selected(std::vector<std::string> arguments) {
+  return selected(Case{std::move(arguments), {}, {"common"}, {}});
+}
+
+std::string refusal(const Case& one) {
+  try {
+    selected(one);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+std::string refusal(std::vector<std::string> arguments) {
+  return refusal(Case{std::move(arguments), {}, {"common"}, {}});
+}
+
+Variables ranks(int world, int local) {
+  return {{"COHORT_RUN_ID", "1"},
+          {"WORLD_SIZE", std::to_string(world)},
+          {"LOCAL_WORLD_SIZE", std::to_string(local)},
+          {"RANK", "0"},
+          {"LOCAL_RANK", "0"},
+          {"NODE_RANK", "0"},
+          {"MASTER_ADDR", "127.0.0.1"},
+          {"MASTER_PORT", "29500"}};
+}
+
+TEST(Selection, OneDeviceIsSingle) {
+  const Selection one = selected(std::vector<std::string>{});
+  EXPECT_EQ(one.strategy.name, "single");
+  EXPECT_EQ(one.accelerator, "cpu");
+  EXPECT_EQ(one.collective.name, "");
+  EXPECT_EQ(one.launch, COHORT_LAUNCH_NONE);
+  EXPECT_EQ(one.world_size(), 1);
+  EXPECT_THAT(one.device_ids, ElementsAre(0));
+  EXPECT_THAT(one.reasons, Contains(HasSubstr("strategy single: one device")));
+}
+
+TEST(Selection, SeveralDevicesAreDdpWithTheReason) {
+  const Selection two = selected({"--devices=2"});
+  EXPECT_EQ(two.strategy.name, "ddp");
+  EXPECT_EQ(two.collective.name, "shm");
+  EXPECT_EQ(two.launch, COHORT_LAUNCH_EXEC);
+  EXPECT_EQ(two.processes_per_node, 2);
+  EXPECT_THAT(two.device_ids, ElementsAre(0, 1));
+  EXPECT_THAT(two.reasons,
+              Contains(AllOf(HasSubstr("ddp"), HasSubstr("2 devices"), HasSubstr("ddp_spawn does not exist"))));
+}
+
+TEST(Selection, SeveralNodesAreDdpOverAWireThatReachesThem) {
+  const Selection nodes = selected({"--num-nodes=2"});
+  EXPECT_EQ(nodes.strategy.name, "ddp");
+  EXPECT_EQ(nodes.collective.name, "gloo");
+  EXPECT_EQ(nodes.world_size(), 2);
+  EXPECT_THAT(nodes.reasons, Contains(AllOf(HasSubstr("gloo"), HasSubstr("shm (it reaches too few nodes)"))));
+}
+
+TEST(Selection, DdpSpawnIsDdpWithTheReason) {
+  const Selection spawn = selected({"--strategy=ddp_spawn", "--devices=2"});
+  EXPECT_EQ(spawn.strategy.name, "ddp");
+  EXPECT_THAT(spawn.reasons, Contains(HasSubstr("ddp_spawn does not exist")));
+}
+
+TEST(Selection, AStrategyThatWasGivenNeedsNoReason) {
+  EXPECT_THAT(selected({"--strategy=ddp", "--devices=2", "--accelerator=cpu", "--collective=shm"}).reasons, IsEmpty());
+}
+
+TEST(Selection, IdsOnACpuAreACount) {
+  EXPECT_EQ(selected({"--devices=[0,1,2]"}).world_size(), 3);
+  EXPECT_EQ(selected({"--devices=[0]"}).world_size(), 1);
+  EXPECT_EQ(selected({"--devices=64"}).world_size(), 64);
+}
+
+TEST(Selection, AllDevicesOfACpuAreRefused) {
+  EXPECT_THAT(refusal({"--devices=auto"}), AllOf(HasSubstr("--devices"), HasSubstr("cpu")));
+  EXPECT_THAT(refusal({"--devices", "-1"}), HasSubstr("--devices"));
+}
+
+TEST(Selection, GpusAreTakenWhereThereAreSome) {
+  const Case gpus{{}, {}, {"common", "gpus"}, {}};
+  try {
+    selected(gpus);
+    FAIL() << "no fake wire reaches a GPU";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("4 ranks"));
+  }
+  const Selection one = selected(Case{{"--devices=[2]"}, {}, {"common", "gpus"}, {}});
+  EXPECT_EQ(one.accelerator, "cuda");
+  EXPECT_THAT(one.device_ids, ElementsAre(2));
+  EXPECT_EQ(selected(Case{{"--accelerator=gpu", "--devices=1"}, {}, {"common", "gpus"}, {}}).accelerator, "cuda");
+  EXPECT_EQ(selected(Case{{"--accelerator=cpu"}, {}, {"common", "gpus"}, {}}).accelerator, "cpu");
+}
+
+TEST(Selection, GpusThatAreNotThereAreRefused) {
+  EXPECT_THAT(refusal(Case{{"--devices=5"}, {}, {"common", "gpus"}, {}}),
+              AllOf(HasSubstr("--devices"), HasSubstr("4 devices")));
+  EXPECT_THAT(refusal(Case{{"--devices=[4]"}, {}, {"common", "gpus"}, {}}), HasSubstr("device 4"));
+  EXPECT_THAT(refusal(Case{{"--accelerator=gpu"}, {}, {"common", "no_gpus"}, {}}), HasSubstr("finds no device"));
+  EXPECT_THAT(refusal({"--accelerator=gpu"}), HasSubstr("cuda"));
+}
+
+TEST(Selection, WithoutAUsableGpuTheCpuServesWithTheReason) {
+  EXPECT_THAT(selected(std::vector<std::string>{}).reasons, Contains(HasSubstr("no plugin 'cuda'")));
+  EXPECT_THAT(selected(Case{{}, {}, {"common", "no_gpus"}, {}}).reasons, Contains(HasSubstr("finds no device")));
+  std::string name = (fs::temp_directory_path() / "cohort-selection-XXXXXX").string();
+  const fs::path broken = ::mkdtemp(name.data());
+  std::ofstream(broken / "cohort_cuda.so") << "no library";
+  const Selection selection = selected(Case{{}, {}, {"common", broken.string()}, {}});
+  EXPECT_EQ(selection.accelerator, "cpu");
+  EXPECT_THAT(selection.reasons, Contains(HasSubstr("cohort_cuda.so")));
+  fs::remove_all(broken);
+}
+
+TEST(Selection, AnUnsetFlagFollowsTheLauncher) {
+  const Selection rank = selected(Case{{}, ranks(4, 2), {"common"}, {}});
+  EXPECT_EQ(rank.strategy.name, "ddp");
+  EXPECT_EQ(rank.processes_per_node, 2);
+  EXPECT_EQ(rank.num_nodes, 2);
+  EXPECT_EQ(rank.launch, COHORT_LAUNCH_NONE);
+  EXPECT_EQ(rank.collective.name, "gloo");
+  EXPECT_THAT(rank.reasons, Contains(AllOf(HasSubstr("cohort run"), HasSubstr("4 ranks"))));
+}
+
+TEST(Selection, FlagsThatAgreeWithTheLauncherAreFine) {
+  EXPECT_EQ(selected(Case{{"--devices=2", "--num-nodes=2"}, ranks(4, 2), {"common"}, {}}).world_size(), 4);
+}
+
+TEST(Selection, FlagsThatContradictTheLauncherNameFlagAndVariable) {
+  EXPECT_THAT(refusal(Case{{"--devices=3"}, ranks(2, 2), {"common"}, {}}),
+              AllOf(HasSubstr("--devices"), HasSubstr("LOCAL_WORLD_SIZE=2"), HasSubstr("cohort run")));
+  EXPECT_THAT(refusal(Case{{"--num-nodes=2"}, ranks(2, 2), {"common"}, {}}),
+              AllOf(HasSubstr("--num-nodes=2"), HasSubstr("WORLD_SIZE=2")));
+  Variables by_variable = ranks(2, 2);
+  by_variable["COHORT_DEVICES"] = "1";
+  EXPECT_THAT(refusal(Case{{}, by_variable, {"common"}, {}}), HasSubstr("COHORT_DEVICES"));
+}
+
+TEST(Selection, ADefaultOfTheProgramGivesWayToTheLauncher) {
+  Case one{{}, ranks(2, 2), {"common"}, {}};
+  one.code.devices.kind = Devices::Kind::kCount;
+  one.code.devices.count = 8;
+  one.code.num_nodes = 3;
+  EXPECT_EQ(selected(one).world_size(), 2);
+}
+
+TEST(Selection, ReplicasNeedFewerProcesses) {
+  const Selection nodes = selected({"--strategy=replicas", "--devices=2", "--num-nodes=2"});
+  EXPECT_EQ(nodes.processes_per_node, 1);
+  EXPECT_EQ(nodes.replicas, 2);
+  EXPECT_EQ(nodes.world_size(), 2);
+  EXPECT_EQ(selected(Case{{"--strategy=replicas", "--devices=2"}, ranks(2, 1), {"common"}, {}}).replicas, 2);
+}
+
+TEST(Selection, APlanWithoutSenseIsRefused) {
+  EXPECT_THAT(refusal({"--strategy=senseless", "--devices=2"}), HasSubstr("'senseless'"));
+}
+
+TEST(Selection, ThePreferenceOfThePlanDecides) {
+  EXPECT_EQ(selected({"--strategy=silent", "--devices=2"}).collective.name, "shm");
+  const Selection choosy = selected({"--strategy=choosy", "--devices=2"});
+  EXPECT_EQ(choosy.collective.name, "shm");
+  EXPECT_THAT(choosy.reasons, Contains(HasSubstr("nowhere (it is not installed)")));
+  EXPECT_THAT(refusal({"--strategy=choosy", "--num-nodes=2"}),
+              AllOf(HasSubstr("nowhere (it is not installed)"), HasSubstr("shm (it reaches too few nodes)")));
+}
+
+TEST(Selection, AWireThatCannotServeIsRefusedWithItsReason) {
+  EXPECT_THAT(refusal({"--collective=shm", "--num-nodes=2"}),
+              AllOf(HasSubstr("--collective"), HasSubstr("it reaches too few nodes")));
+  EXPECT_THAT(refusal({"--collective=shn", "--devices=2"}), HasSubstr("shm"));
+}
+
+TEST(Selection, OneRankUsesNoWire) {
+  const Selection one = selected({"--collective=shm"});
+  EXPECT_EQ(one.collective.name, "");
+  EXPECT_THAT(one.reasons, Contains(HasSubstr("not used")));
+}
+
+TEST(Selection, TablesOfTheConfigFileFillUpSpecs) {
+  Case one{{"--strategy=ddp,a=1", "--collective=shm", "--devices=2"}, {}, {"common"}, {}};
+  one.code.plugin_options["strategy.ddp"] = {{"a", "2"}, {"b", "3"}};
+  one.code.plugin_options["collective.shm"] = {{"c", "4"}};
+  const Selection selection = selected(one);
+  EXPECT_EQ(selection.strategy, Spec("ddp").set("a", 1).set("b", 3));
+  EXPECT_EQ(selection.collective, Spec("shm").set("c", 4));
+}
+
+TEST(Selection, AnUnknownAcceleratorIsRefused) {
+  EXPECT_THAT(refusal({"--accelerator=cpv"}), HasSubstr("cpu"));
+}
+
+}  // namespace
+}  // namespace cohort::host
