@@ -1,0 +1,45 @@
+#include "call_text.hpp"
+
+#include <iterator>
+
+#include <cohort/api/collective.h>
+#include <cohort/sdk/dtype.hpp>
+
+namespace cohort::shm {
+
+const char* name_of(OpKind kind) {
+  constexpr const char* kNames[] = {"nothing",    "connect",   "split",      "alloc",  "exchange",
+                                    "all_reduce", "broadcast", "all_gather", "barrier"};
+  const auto index = static_cast<std::size_t>(kind);
+  return index < std::size(kNames) ? kNames[index] : "an unknown operation";
+}
+
+const char* name_of_reduce(int32_t reduce) {
+  constexpr const char* kNames[] = {"none", "sum", "mean", "min", "max", "product", "bit-or"};
+  return reduce >= COHORT_REDUCE_SUM && reduce <= COHORT_REDUCE_BIT_OR ? kNames[reduce] : "unknown";
+}
+
+std::string describe(const Call& call) {
+  const std::string elements = std::string(sdk::name_of(call.dtype)) + ", " + std::to_string(call.count) + " elements";
+  const std::string name = name_of(call.kind);
+  switch (call.kind) {
+    case OpKind::kAllReduce:
+      return name + "(" + name_of_reduce(call.reduce) + ", " + elements + ")";
+    case OpKind::kBroadcast:
+      return name + "(" + elements + ", root " + std::to_string(call.root) + ")";
+    case OpKind::kAllGather:
+      return name + "(" + elements + ")";
+    case OpKind::kAlloc:
+      return name + "(" + std::to_string(call.count) + " bytes)";
+    default:
+      return name;
+  }
+}
+
+std::string describe(std::chrono::nanoseconds duration) {
+  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+  if (milliseconds % 1000 == 0) return std::to_string(milliseconds / 1000) + " s";
+  return std::to_string(milliseconds) + " ms";
+}
+
+}  // namespace cohort::shm

@@ -1,0 +1,50 @@
+// A communicator of ranks on one machine: what the collective's functions are called on.
+//
+// Owns its channel and, with its splits, the arena. Threads: as cohort/api/collective.h says.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <cohort/api/collective.h>
+#include <cohort/sdk/span.hpp>
+
+#include "arena.hpp"
+#include "channel.hpp"
+#include "operations.hpp"
+
+namespace cohort::shm {
+
+class Communicator {
+ public:
+  /// A root communicator over a control segment that all ranks have open.
+  Communicator(Segment control, ChannelOptions options);
+
+  int rank() const { return channel_->rank(); }
+  int size() const { return channel_->size(); }
+
+  /// Null for a negative color.
+  std::unique_ptr<Communicator> split(int32_t color, int32_t key);
+  void abort() { channel_->abort(); }
+  void* alloc(uint64_t nbytes);
+  void free(void* memory) { arena_->remove(memory); }
+
+  void exchange(sdk::Span<const cohort_message> messages, const cohort_stream& stream);
+  void all_reduce(const cohort_op_args& args);
+  void broadcast(const cohort_op_args& args);
+  void all_gather(const cohort_op_args& args);
+  void barrier();
+
+ private:
+  Communicator(std::unique_ptr<Channel> channel, std::shared_ptr<Arena> arena,
+               std::shared_ptr<const Processes> processes);
+  GroupMemory memory() const { return {*arena_, channel_->options().root_ranks}; }
+
+  std::unique_ptr<Channel> channel_;
+  std::shared_ptr<Arena> arena_;
+  std::shared_ptr<const Processes> processes_;
+  bool is_root_;
+};
+
+}  // namespace cohort::shm

@@ -1,0 +1,87 @@
+#include "store_round.hpp"
+
+#include <algorithm>
+
+#include <cohort/sdk/error.hpp>
+
+#include "call_text.hpp"
+
+namespace cohort::shm {
+
+namespace {
+
+constexpr std::size_t kMaxValueBytes = 4096;
+
+std::string key_of(const std::string& round, int rank) {
+  return "shm/" + round + "/" + std::to_string(rank);
+}
+std::string reply_of(const std::string& round) {
+  return "shm/" + round + "/reply";
+}
+
+}  // namespace
+
+StoreRounds::StoreRounds(cohort_store* store, int rank, int size, std::chrono::nanoseconds timeout)
+    : store_(store),
+      rank_(rank),
+      size_(size),
+      timeout_(timeout),
+      deadline_(std::chrono::steady_clock::now() + timeout) {}
+
+std::string StoreRounds::round(const std::string& name, const std::string& value,
+                               const std::function<std::string(const std::vector<std::string>&)>& reply) {
+  set(key_of(name, rank_), value);
+  if (rank_ != 0) return get(name, reply_of(name));
+  std::vector<std::string> values;
+  for (int rank = 0; rank < size_; ++rank) values.push_back(get(name, key_of(name, rank)));
+  const std::string answer = reply(values);
+  set(reply_of(name), answer);
+  return answer;
+}
+
+void StoreRounds::forget(const std::string& name) {
+  store_->vt->remove(store_, reply_of(name).c_str());
+  for (int rank = 0; rank < size_; ++rank) store_->vt->remove(store_, key_of(name, rank).c_str());
+}
+
+std::string StoreRounds::get(const std::string& round, const std::string& key) {
+  std::string value(kMaxValueBytes, '\0');
+  uint64_t nbytes = 0;
+  const cohort_status status =
+      store_->vt->get(store_, key.c_str(), time_left().count(), value.data(), value.size(), &nbytes);
+  if (status != COHORT_OK) fail_with_missing(round, status);
+  value.resize(nbytes);
+  return value;
+}
+
+void StoreRounds::set(const std::string& key, const std::string& value) {
+  const cohort_status status = store_->vt->set(store_, key.c_str(), value.data(), value.size());
+  if (status == COHORT_OK) return;
+  throw sdk::Error(status, "rank " + std::to_string(rank_) +
+                               " cannot write to the job's store while shm connects (status " + std::to_string(status) +
+                               ")");
+}
+
+void StoreRounds::fail_with_missing(const std::string& round, cohort_status status) {
+  if (status != COHORT_DEADLINE_EXCEEDED) {
+    throw sdk::Error(status, "rank " + std::to_string(rank_) +
+                                 " cannot read from the job's store while shm connects (status " +
+                                 std::to_string(status) + ")");
+  }
+  std::string missing;
+  for (int rank = 0; rank < size_; ++rank) {
+    char value[kMaxValueBytes];
+    uint64_t nbytes = 0;
+    if (store_->vt->try_get(store_, key_of(round, rank).c_str(), value, sizeof value, &nbytes) == COHORT_OK) continue;
+    missing += (missing.empty() ? "rank " : ", rank ") + std::to_string(rank);
+  }
+  if (missing.empty()) missing = "rank 0";
+  throw sdk::Error(COHORT_DEADLINE_EXCEEDED, missing + " did not reach connect within " + describe(timeout_));
+}
+
+std::chrono::nanoseconds StoreRounds::time_left() const {
+  const auto left = deadline_ - std::chrono::steady_clock::now();
+  return std::max<std::chrono::nanoseconds>(left, std::chrono::milliseconds(1));
+}
+
+}  // namespace cohort::shm

@@ -1,0 +1,38 @@
+// Rank 0 asks, all answer: a round over the job's store, while ranks have no memory in common yet.
+//
+// Every rank gives a value; rank 0 sees all of them and gives one reply to everybody. Borrows the store.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <cohort/api/store.h>
+
+namespace cohort::shm {
+
+class StoreRounds {
+ public:
+  StoreRounds(cohort_store* store, int rank, int size, std::chrono::nanoseconds timeout);
+
+  /// Names of rounds differ. Throws DEADLINE_EXCEEDED with the ranks that gave no value in time.
+  std::string round(const std::string& name, const std::string& value,
+                    const std::function<std::string(const std::vector<std::string>&)>& reply);
+  /// Deletes the keys of a round; on rank 0, when all ranks have its reply.
+  void forget(const std::string& name);
+
+ private:
+  std::string get(const std::string& round, const std::string& key);
+  void set(const std::string& key, const std::string& value);
+  [[noreturn]] void fail_with_missing(const std::string& round, cohort_status status);
+  std::chrono::nanoseconds time_left() const;
+
+  cohort_store* store_;
+  int rank_;
+  int size_;
+  std::chrono::nanoseconds timeout_;
+  std::chrono::steady_clock::time_point deadline_;
+};
+
+}  // namespace cohort::shm

@@ -1,0 +1,87 @@
+// One rank's communicator of a collective plugin, driven through the C ABI. Operations throw CallFailed where they
+// fail.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <cohort/api/collective.h>
+
+#include "fake_host.hpp"
+
+namespace cohort::test {
+
+class CallFailed : public std::runtime_error {
+ public:
+  CallFailed(cohort_status status, const std::string& message) : std::runtime_error(message), status_(status) {}
+  cohort_status status() const { return status_; }
+
+ private:
+  cohort_status status_;
+};
+
+/// A collective of one rank, with default options.
+class RankCollective {
+ public:
+  explicit RankCollective(const cohort_component& component);
+  ~RankCollective();
+  RankCollective(const RankCollective&) = delete;
+  RankCollective& operator=(const RankCollective&) = delete;
+
+  const cohort_collective_vt& vt() const { return *object_.vt; }
+  cohort_collective* object() { return &object_; }
+  void check(cohort_status status);
+
+ private:
+  FakeHost host_;
+  cohort_collective object_;
+};
+
+class RankComm {
+ public:
+  RankComm(const cohort_component& component, cohort_store* store, int rank, int size,
+           std::chrono::nanoseconds timeout = std::chrono::seconds(60));
+  ~RankComm();  // closes
+  RankComm(RankComm&& other) noexcept;
+  RankComm& operator=(RankComm&&) = delete;
+
+  const cohort_collective_vt& vt() const { return collective_->vt(); }
+  int rank() const { return comm_.rank; }
+  int size() const { return comm_.size; }
+  explicit operator bool() const { return comm_.data != nullptr; }
+
+  /// False in a bool context where this rank gets none.
+  RankComm split(int color, int key);
+  void abort();
+  void* alloc(uint64_t nbytes);
+  void free(void* memory);
+
+  void all_reduce(const void* input, void* output, int32_t dtype, uint64_t count, int32_t reduce);
+  void broadcast(const void* input, void* output, int32_t dtype, uint64_t count, int32_t root);
+  void all_gather(const void* input, void* output, int32_t dtype, uint64_t count);
+  void exchange(const std::vector<cohort_message>& messages);
+  void barrier();
+
+ private:
+  explicit RankComm(std::shared_ptr<RankCollective> collective);
+  cohort_op_args operation(const void* input, void* output, int32_t dtype, uint64_t count) const;
+
+  std::shared_ptr<RankCollective> collective_;
+  cohort_comm comm_{};
+};
+
+/// The status and message of a call that fails; COHORT_OK where it does not.
+template <class Call>
+CallFailed failure_of(Call&& call) {
+  try {
+    call();
+  } catch (const CallFailed& failed) {
+    return failed;
+  }
+  return {COHORT_OK, ""};
+}
+
+}  // namespace cohort::test
