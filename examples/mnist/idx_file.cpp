@@ -39,7 +39,9 @@ class GzipFile {
   void expect_end() {
     uint8_t extra = 0;
     const int got = gzread(file_.get(), &extra, 1);
-    if (got < 0) fail(path_, reason());
+    int code = Z_OK;
+    const std::string reason = gzerror(file_.get(), &code);
+    if (got < 0 || code == Z_BUF_ERROR) fail(path_, reason);
     if (got > 0) fail(path_, "it is longer than its header says");
   }
 

@@ -48,13 +48,13 @@ class StreamDataset {
 
 /// How a dataset is cut into batches. Set `dataset` or `stream`.
 struct Loader {
-  std::shared_ptr<Dataset> dataset;
+  std::shared_ptr<Dataset> dataset{};
   int64_t batch_size = 1;  ///< samples per process
   bool shuffle = false;    ///< anew in each epoch; ignored in evaluation
   bool drop_last = false;  ///< leave a last, smaller batch out
   bool prefetch = false;   ///< make the next batch in a thread while the step runs
-  Sampler sampler;         ///< replaces the runtime's; then `shuffle` means nothing
-  std::shared_ptr<StreamDataset> stream;
+  Sampler sampler{};       ///< replaces the runtime's; then `shuffle` means nothing
+  std::shared_ptr<StreamDataset> stream{};
 
   bool empty() const { return !dataset && !stream; }
 };
