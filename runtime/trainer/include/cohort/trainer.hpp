@@ -18,9 +18,9 @@ namespace cohort {
 
 /// Ends of the training where neither flag, environment nor file sets one.
 struct TrainerDefaults {
-  std::optional<int64_t> max_epochs;
-  std::optional<int64_t> max_steps;
-  std::optional<std::chrono::seconds> max_time;
+  std::optional<int64_t> max_epochs{};
+  std::optional<int64_t> max_steps{};
+  std::optional<std::chrono::seconds> max_time{};
 };
 
 /// Training was stopped by a signal, on all ranks, after a complete step. Ends the program with 128 + signal.
