@@ -1,9 +1,5 @@
 #include <cohort/host/launch.hpp>
 
-#include <netdb.h>
-#include <unistd.h>
-
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <random>
@@ -11,6 +7,7 @@
 
 #include <cohort/host/environment.hpp>
 #include <cohort/host/error.hpp>
+#include <cohort/host/machine.hpp>
 #include <cohort/host/options.hpp>
 
 #include "launch/caught_signals.hpp"
@@ -48,11 +45,6 @@ std::unique_ptr<ListeningSocket> listen_for(const LaunchJob& job) {
   // Only a job of several machines may be reached from outside.
   const std::string here = job.master_addr.empty() ? kLoopback : job.master_addr;
   return std::make_unique<ListeningSocket>(is_one_of_several_machines(job) ? "" : here, job.master_port);
-}
-
-std::string host_name() {
-  std::array<char, NI_MAXHOST> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this machine";
 }
 
 std::string random_run_id() {

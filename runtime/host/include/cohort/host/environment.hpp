@@ -27,19 +27,19 @@ struct Topology {
   int local_world_size = 1;
   int node_rank = 0;
   int num_nodes = 1;
-  int ranks_on_machine = 1;                    ///< local_world_size; all ranks where nodes are simulated on one machine
-  std::string master_addr;                     ///< empty: not given by the launcher
-  int master_port = 0;                         ///< 0: not given
-  std::string run_id;                          ///< the same on all ranks of this run (of this restart), unique on the machine
-  bool store_is_external = false;              ///< the launcher serves the store; every rank is a client
-  std::optional<int> store_listen_fd;          ///< rank 0 inherits a listening socket for the store
-  std::string rendezvous_dir;                  ///< a folder that only this job's ranks on this node share, or empty
+  int ranks_on_machine = 1;            ///< local_world_size; all ranks where nodes are simulated on one machine
+  std::string master_addr;             ///< empty: not given by the launcher
+  int master_port = 0;                 ///< 0: not given
+  std::string run_id;                  ///< the same on all ranks of this run (of this restart), unique on the machine
+  bool store_is_external = false;      ///< the launcher serves the store; every rank is a client
+  std::optional<int> store_listen_fd;  ///< rank 0 inherits a listening socket for the store
+  std::string rendezvous_dir;          ///< a folder that only this job's ranks on this node share, or empty
   std::map<std::string, std::string> decided_by;  ///< field -> "VARIABLE=value" that decided it
 };
 
 /// Reads the launcher's variables. Throws UserError where they contradict each other or are malformed, naming both.
-/// An empty variable counts as unset. launcher == kNone: a single process that nobody placed; MASTER_ADDR, MASTER_PORT and
-/// NODE_RANK are still read, for the ranks that it may start.
+/// An empty variable counts as unset. launcher == kNone: a single process that nobody placed; MASTER_ADDR, MASTER_PORT
+/// and NODE_RANK are still read, for the ranks that it may start.
 Topology detect_topology(const Variables& variables);
 
 /// The table that `cohort env` and --log-level=debug show: field, value, variable.

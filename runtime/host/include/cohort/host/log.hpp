@@ -1,7 +1,7 @@
 // The program's log: lines to standard error and, where asked for, to a file of each rank.
 //
-// A Log is made once per process and passed by reference; every function may be called from any thread. spdlog stays behind
-// this header (its fmt clashes with the one that LibTorch ships).
+// A Log is made once per process and passed by reference; every function may be called from any thread. spdlog stays
+// behind this header (its fmt clashes with the one that LibTorch ships).
 #pragma once
 
 #include <filesystem>

@@ -1,7 +1,7 @@
 // The options of a program: command line, environment, TOML file, code and defaults, merged once into one value.
 //
-// Precedence: flag > environment (COHORT_<FLAG>) > --config > code > default. `-` and `_` are equal in flag names. After
-// parsing nothing changes an Options any more.
+// Precedence: flag > environment (COHORT_<FLAG>) > --config > code > default. `-` and `_` are equal in flag names.
+// After parsing nothing changes an Options any more.
 #pragma once
 
 #include <chrono>
@@ -59,8 +59,8 @@ struct Options {
   int64_t log_every_n_steps = 50;
   int64_t accumulate_grad_batches = 1;
   uint64_t seed = 0;
-  bool barebones = false;     ///< nothing but the loop: no logs, bars, metrics files, validation
-  int64_t fast_dev_run = 0;   ///< > 0: this many batches of each loop, no files
+  bool barebones = false;    ///< nothing but the loop: no logs, bars, metrics files, validation
+  int64_t fast_dev_run = 0;  ///< > 0: this many batches of each loop, no files
   // Plugins.
   std::vector<std::filesystem::path> plugins, plugin_dirs;
   // Output.
@@ -70,11 +70,12 @@ struct Options {
   bool print_config = false;
   // Time.
   std::chrono::nanoseconds timeout{std::chrono::seconds(300)};
-  bool tune_malloc = true;       ///< --malloc=tuned|default
-  std::optional<int> threads;    ///< intra-op threads of each rank; absent: usable cores / ranks on this machine
+  bool tune_malloc = true;     ///< --malloc=tuned|default
+  std::optional<int> threads;  ///< intra-op threads of each rank; absent: usable cores / ranks on this machine
   // The program's own, by name, as text.
   std::map<std::string, std::string> own;
-  // Tables [strategy.NAME], [collective.NAME] of the config file: options for that plugin where the spec does not give them.
+  // Tables [strategy.NAME], [collective.NAME] of the config file: options for that plugin where the spec does not give
+  // them.
   std::map<std::string, std::vector<std::pair<std::string, std::string>>> plugin_options;
 
   std::map<std::string, Origin, std::less<>> origins;  ///< by flag name; absent: default
@@ -86,14 +87,14 @@ namespace host {
 
 /// An option that a program adds to the common ones.
 struct OwnOption {
-  std::string name;           ///< as the flag, without dashes
+  std::string name;  ///< as the flag, without dashes
   std::string default_value;
   std::string help;
 };
 
 /// What the process was given. The only way in which environment variables reach the options.
 struct OptionSources {
-  std::string program;              ///< for --help
+  std::string program;                 ///< for --help
   std::vector<std::string> arguments;  ///< without the program's name
   std::map<std::string, std::string, std::less<>> environment;
   std::vector<OwnOption> own;

@@ -1,0 +1,112 @@
+#include "env_command.hpp"
+
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <fstream>
+#include <utility>
+
+#include <CLI/App.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cohort/api/version.h>
+#include <cohort/host/environment.hpp>
+#include <cohort/host/machine.hpp>
+#include <cohort/host/options.hpp>
+
+#include "table.hpp"
+
+namespace cohort::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string first_line_of(const char* file) {
+  std::ifstream stream(file);
+  std::string line;
+  return std::getline(stream, line) ? line : "-";
+}
+
+std::string mib_text(uint64_t bytes) {
+  return std::to_string(bytes >> 20) + " MiB";
+}
+
+std::string shared_memory_text() {
+  struct statvfs shm {};
+  if (::statvfs("/dev/shm", &shm) != 0) return "-";
+  return mib_text(shm.f_blocks * shm.f_frsize) + ", " + mib_text(shm.f_bavail * shm.f_frsize) + " free";
+}
+
+std::string kernel_text() {
+  utsname name{};
+  return ::uname(&name) == 0 ? std::string(name.sysname) + " " + name.release + " " + name.machine : "-";
+}
+
+/// What this machine offers a rank; the threads as a rank takes them that is told nothing else.
+Json machine_facts(const host::Topology& topology, const host::Variables& variables) {
+  const int cores = host::usable_cores();
+  const auto openmp = variables.find("OMP_NUM_THREADS");
+  const bool is_set = openmp != variables.end() && !openmp->second.empty();
+  Json facts;
+  facts["host"] = host::host_name();
+  facts["usable_cores"] = std::to_string(cores);
+  facts["ranks"] = std::to_string(topology.local_world_size);
+  facts["threads_per_rank"] =
+      is_set ? openmp->second + " (OMP_NUM_THREADS)" : std::to_string(std::max(1, cores / topology.local_world_size));
+  facts["cgroup_cpu_max"] = first_line_of("/sys/fs/cgroup/cpu.max");
+  facts["cgroup_memory_max"] = first_line_of("/sys/fs/cgroup/memory.max");
+  facts["dev_shm"] = shared_memory_text();
+  facts["kernel"] = kernel_text();
+  return facts;
+}
+
+Json version_facts() {
+  return {{"cohort", COHORT_VERSION},
+          {"plugin_abi", std::to_string(COHORT_ABI_MAJOR) + "." + std::to_string(COHORT_ABI_MINOR)},
+          {"compiler", __VERSION__}};
+}
+
+Json topology_facts(const host::Topology& t) {
+  Json facts{{"launcher", host::to_string(t.launcher)},
+             {"rank", t.rank},
+             {"world_size", t.world_size},
+             {"local_rank", t.local_rank},
+             {"local_world_size", t.local_world_size},
+             {"node_rank", t.node_rank},
+             {"num_nodes", t.num_nodes},
+             {"master_addr", t.master_addr},
+             {"master_port", t.master_port},
+             {"run_id", t.run_id},
+             {"store_is_external", t.store_is_external}};
+  facts["decided_by"] = t.decided_by;
+  return facts;
+}
+
+std::string facts_text(const Json& facts) {
+  Table table;
+  for (const auto& [name, value] : facts.items()) table.push_back({name, value.get<std::string>()});
+  return table_text(table, "");
+}
+
+}  // namespace
+
+EnvCommand::EnvCommand(CLI::App& app, std::function<int()>& chosen, std::function<int(const std::string&)> show)
+    : show_(std::move(show)) {
+  CLI::App* env = app.add_subcommand("env", "what a program started here would see, and which variable decides it");
+  env->add_flag("--json", json_, "write JSON");
+  env->callback([this, &chosen] { chosen = [this] { return this->run(); }; });
+}
+
+int EnvCommand::run() const {
+  const auto variables = host::process_environment();
+  const auto topology = host::detect_topology(variables);
+  const Json machine = machine_facts(topology, variables);
+  if (json_) {
+    const Json all{{"topology", topology_facts(topology)}, {"machine", machine}, {"versions", version_facts()}};
+    return show_(all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  }
+  return show_(host::topology_text(topology) + "\n" + facts_text(machine) + "\n" + facts_text(version_facts()));
+}
+
+}  // namespace cohort::cli

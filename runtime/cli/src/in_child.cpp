@@ -1,0 +1,91 @@
+#include "in_child.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+#include <cohort/host/error.hpp>
+
+namespace cohort::cli {
+namespace {
+
+constexpr char kDone = '\n';  // behind the answer: an answer without it was cut off
+
+void write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+[[noreturn]] void answer(int descriptor, const std::function<std::string()>& work) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (nowhere >= 0) ::dup2(nowhere, STDOUT_FILENO);
+  write_all(descriptor, work() + kDone);
+  ::_exit(0);
+}
+
+/// What arrives until the other end closes; false where the deadline passed first.
+bool read_until(int descriptor, std::chrono::steady_clock::time_point deadline, std::string& text) {
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    pollfd readable{descriptor, POLLIN, 0};
+    const int ready = ::poll(&readable, 1, static_cast<int>(std::max<long>(0, left)));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return false;
+    std::array<char, 4096> chunk;
+    const ssize_t got = ::read(descriptor, chunk.data(), chunk.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return true;
+    text.append(chunk.data(), static_cast<std::size_t>(got));
+  }
+}
+
+std::string end_text(int status) {
+  if (WIFSIGNALED(status)) {
+    return "was ended by signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")";
+  }
+  return "ended the process with exit code " + std::to_string(WEXITSTATUS(status));
+}
+
+}  // namespace
+
+std::string in_child(const std::string& what, std::chrono::milliseconds deadline,
+                     const std::function<std::string()>& work) {
+  std::array<int, 2> pipe{};
+  if (::pipe2(pipe.data(), O_CLOEXEC) != 0)
+    throw UserError("cohort: no pipe (" + std::string(std::strerror(errno)) + ")");
+  const pid_t child = ::fork();
+  if (child == 0) answer(pipe[1], work);
+  ::close(pipe[1]);
+  if (child < 0) {
+    ::close(pipe[0]);
+    throw UserError("cohort: no process can be started; raise the limits of this user");
+  }
+  std::string text;
+  const bool in_time = read_until(pipe[0], std::chrono::steady_clock::now() + deadline, text);
+  ::close(pipe[0]);
+  if (!in_time) ::kill(child, SIGKILL);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  if (!in_time) {
+    throw PluginRefused(what + " was not done within " + std::to_string(deadline.count() / 1000) + " s and was killed");
+  }
+  if (text.empty() || text.back() != kDone) throw PluginRefused(what + " " + end_text(status));
+  text.pop_back();
+  return text;
+}
+
+}  // namespace cohort::cli

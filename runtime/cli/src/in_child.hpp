@@ -1,0 +1,16 @@
+// Work that runs foreign code: done in a child process, so that a crash or an endless loop there is only a message
+// here.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+namespace cohort::cli {
+
+/// What `work` returns. The child's standard output goes nowhere. Throws PluginRefused, naming `what`, where the child
+/// crashes, exits by itself, or is not done by the deadline; then it is killed.
+std::string in_child(const std::string& what, std::chrono::milliseconds deadline,
+                     const std::function<std::string()>& work);
+
+}  // namespace cohort::cli

@@ -1,0 +1,68 @@
+// The `cohort` command: start programs, look at plugins and at the environment.
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include <cohort/api/version.h>
+#include <cohort/host/error.hpp>
+#include <cohort/host/log.hpp>
+
+#include "env_command.hpp"
+#include "plugins_command.hpp"
+#include "run_command.hpp"
+
+namespace cohort::cli {
+namespace {
+
+std::string version_text() {
+  return "cohort " COHORT_VERSION " (plugin ABI " + std::to_string(COHORT_ABI_MAJOR) + "." +
+         std::to_string(COHORT_ABI_MINOR) + ")";
+}
+
+/// Writes results to standard output; the exit code.
+int show(const std::string& text) {
+  const bool written = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+  return written ? 0 : static_cast<int>(ExitCode::kTrainingFailed);
+}
+
+int parse_and_run(std::vector<std::string> arguments) {
+  CLI::App app("Starts programs on many devices, and looks at plugins and at the environment.", "cohort");
+  app.set_version_flag("--version", version_text(), "print the version and end");
+  app.require_subcommand(1);
+  std::function<int()> chosen;
+
+  RunCommand run(app, chosen);
+  PluginsCommand plugins(app, chosen, show);
+  EnvCommand env(app, chosen, show);
+
+  run.take_program(arguments);
+  try {
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::Success& wanted) {  // --help, --version
+    return app.exit(wanted);
+  } catch (const CLI::ParseError& error) {
+    throw UserError(std::string("cohort: ") + error.what() + "; see cohort --help");
+  }
+  return chosen();
+}
+
+}  // namespace
+}  // namespace cohort::cli
+
+int main(int argc, char** argv) {
+  try {
+    return cohort::cli::parse_and_run({argv + 1, argv + argc});
+  } catch (const cohort::Error& error) {
+    cohort::host::Log({}).error(error.what());
+    return static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    cohort::host::Log({}).error(error.what());
+    return static_cast<int>(cohort::ExitCode::kTrainingFailed);
+  }
+}

@@ -1,0 +1,98 @@
+#include "plugin_report.hpp"
+
+#include <array>
+#include <string>
+
+#include <cohort/api/strategy.h>
+#include <cohort/host/error.hpp>
+#include <cohort/host/strategy_layers.hpp>
+
+namespace cohort::cli {
+namespace {
+
+constexpr std::array kKinds{host::Kind::kStrategy, host::Kind::kCollective, host::Kind::kAccelerator};
+
+bool is_free_layer(const cohort_component& component) {
+  return component.inherits != nullptr && std::string_view(component.inherits) == "*";
+}
+
+Json report_options(std::span<const cohort_option> options) {
+  Json list = Json::array();
+  for (const cohort_option& option : options) {
+    list.push_back(
+        {{"key", option.key}, {"type", option.type}, {"default", option.default_value}, {"help", option.help}});
+  }
+  return list;
+}
+
+std::vector<host::LayerBlueprint> blueprints_of(host::PluginHost& plugins, const cohort_component& component,
+                                                const Spec& spec, std::span<const Spec> layers) {
+  if (!is_free_layer(component)) return host::resolve_layers(plugins, spec, layers);
+  std::vector<host::LayerBlueprint> alone;  // over any strategy: what it leaves is shown as base's
+  alone.push_back({component.name, static_cast<const cohort_strategy_vt*>(component.vtable), {}, ""});
+  return alone;
+}
+
+void report_strategy(Json& report, host::PluginHost& plugins, const cohort_component& component, const Spec& spec,
+                     std::span<const Spec> layers) {
+  report["inherits"] = component.inherits == nullptr ? "base" : component.inherits;
+  report["variants"] = host::inherited_variants(plugins, component);
+  report["options"] = report_options(host::inherited_options(plugins, component));
+  Json slots = Json::object();
+  for (const auto& [slot, layer] : host::slot_owners(blueprints_of(plugins, component, spec, layers))) {
+    slots[std::string(slot)] = layer;
+  }
+  report["slots"] = slots;
+}
+
+Json report_component(host::PluginHost& plugins, host::Kind kind, const cohort_component& component, const Spec& spec,
+                      std::span<const Spec> layers) {
+  Json report;
+  report["kind"] = host::to_string(kind);
+  report["name"] = component.name;
+  report["summary"] = component.summary;
+  if (kind == host::Kind::kStrategy) {
+    report_strategy(report, plugins, component, spec, layers);
+    return report;
+  }
+  Json variants = Json::array();
+  for (const char* const* variant = component.variants; variant != nullptr && *variant != nullptr; ++variant) {
+    variants.push_back(*variant);
+  }
+  report["variants"] = variants;
+  report["options"] = report_options({component.options, component.num_options});
+  return report;
+}
+
+std::string abi_text(uint32_t abi) {
+  return std::to_string(abi >> 16) + "." + std::to_string(abi & 0xffff);
+}
+
+Json report_file(const host::LoadedPlugin& plugin) {
+  return {{"file", plugin.file.string()},
+          {"id", plugin.descriptor->id},
+          {"version", plugin.descriptor->version},
+          {"vendor", plugin.descriptor->vendor},
+          {"license", plugin.descriptor->license},
+          {"abi", abi_text(plugin.descriptor->abi_built)},
+          {"hash", plugin.content_hash}};
+}
+
+}  // namespace
+
+Json report_plugin(host::PluginHost& plugins, const Spec& spec, std::span<const Spec> layers) {
+  Json components = Json::array();
+  Json report;
+  for (const host::Kind kind : kKinds) {
+    const cohort_component* component = plugins.find(kind, spec.name);
+    if (component == nullptr) continue;
+    // The named plugin is the first that was opened; parents and layers come later.
+    if (report.empty()) report = report_file(plugins.loaded().front());
+    components.push_back(report_component(plugins, kind, *component, spec, layers));
+  }
+  if (report.empty()) plugins.open(host::Kind::kStrategy, spec.name);  // throws, with what was looked for
+  report["components"] = components;
+  return report;
+}
+
+}  // namespace cohort::cli

@@ -1,0 +1,35 @@
+// `cohort plugins list` and `cohort plugins info`.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <cohort/host/plugin_host.hpp>
+
+namespace CLI {
+class App;
+}
+
+namespace cohort::cli {
+
+class PluginsCommand {
+ public:
+  /// Adds the subcommands; sets `chosen` where one is used. Results go to `show`, which gives the exit code.
+  PluginsCommand(CLI::App& app, std::function<int()>& chosen, std::function<int(const std::string&)> show);
+  PluginsCommand(const PluginsCommand&) = delete;
+  PluginsCommand& operator=(const PluginsCommand&) = delete;
+
+ private:
+  void add_common(CLI::App& command);
+  host::PluginSearch search() const;
+  int list() const;
+  int info() const;
+
+  std::function<int(const std::string&)> show_;
+  std::vector<std::string> files_, directories_, layers_;
+  std::string name_;
+  bool json_ = false;
+};
+
+}  // namespace cohort::cli
