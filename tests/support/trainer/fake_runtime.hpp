@@ -1,0 +1,51 @@
+// A runtime and a session of the tests' own: one real rank, the others scripted. A test program that links
+// fake_runtime.cpp has these in place of the runtime's classes of the same names, so that loops can be tried without
+// plugins and processes.
+#pragma once
+
+#include <cohort/session.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace cohort::testing {
+
+/// What the test decides, and what the loop did.
+struct Script {
+  Options options;
+  host::Selection selection;
+  host::Topology topology;
+  /// What the other ranks gather, given this rank's text; the result is by rank.
+  std::function<std::vector<std::string>(std::string)> all_gather = [](std::string own) {
+    return std::vector{std::move(own)};
+  };
+  /// What the ranks vote together after optimizer step `step`, given this rank's votes.
+  std::function<Votes(uint64_t step, Votes own)> agree = [](uint64_t, Votes own) { return own; };
+  std::vector<std::string>
+      calls;  ///< "begin", "backward 0.5", "backward 0.5 no_sync", "step", "pause", "resume", "finish"
+  double votes_without_batches = 0;  ///< of the other ranks, at the start of an epoch of a stream
+};
+
+/// The script of the running test; made anew by each ScriptedRun.
+Script& script();
+
+/// A script and the runtime on it.
+class ScriptedRun {
+ public:
+  explicit ScriptedRun(const std::function<void(Script&)>& set = [](Script&) {});
+  ~ScriptedRun();
+  ScriptedRun(const ScriptedRun&) = delete;
+  ScriptedRun& operator=(const ScriptedRun&) = delete;
+
+  Runtime& runtime() { return *runtime_; }
+  Script& script() { return script_; }
+  /// Calls that begin with this word.
+  int count(const std::string& word) const;
+
+ private:
+  Script script_;
+  std::unique_ptr<host::Log> log_;
+  std::unique_ptr<Runtime> runtime_;
+};
+
+}  // namespace cohort::testing
