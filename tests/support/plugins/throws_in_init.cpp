@@ -7,11 +7,21 @@ namespace {
 
 using Init = cohort_status (*)(const cohort_host*) noexcept;
 
-cohort_status init(const cohort_host*) { throw std::runtime_error("no licence file"); }
+cohort_status init(const cohort_host*) {
+  throw std::runtime_error("no licence file");
+}
 
 constexpr cohort_strategy_vt kVtable{};
-const cohort_component kStrategy{sizeof(cohort_component), COHORT_KIND_STRATEGY, "throws_in_init", "A strategy for tests",
-                                 nullptr, nullptr, nullptr, 0, &kVtable, nullptr};
+const cohort_component kStrategy{sizeof(cohort_component),
+                                 COHORT_KIND_STRATEGY,
+                                 "throws_in_init",
+                                 "A strategy for tests",
+                                 nullptr,
+                                 nullptr,
+                                 nullptr,
+                                 0,
+                                 &kVtable,
+                                 nullptr};
 const cohort_component* const kComponents[] = {&kStrategy, nullptr};
 
 }  // namespace

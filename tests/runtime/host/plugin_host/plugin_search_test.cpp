@@ -104,11 +104,11 @@ TEST_F(PluginSearchTest, NeverLooksInTheCurrentDirectory) {
 
 TEST(DefaultDirectories, AreInOrderOfPrecedence) {
   const std::vector<fs::path> flags{"/flag/one", "/flag/two"};
-  const auto folders = default_directories(flags, "/path/one::/path/two:/flag/one", "/home/me/.local/share");
+  const auto folders = default_directories(flags, "/path/one::/path/two:/flag/one", "/data/share");
   ASSERT_EQ(folders.size(), 6u);
-  EXPECT_TRUE(std::ranges::equal(std::vector<fs::path>(folders.begin(), folders.end() - 1),
-                                 std::vector<fs::path>{"/flag/one", "/flag/two", "/path/one", "/path/two",
-                                                       "/home/me/.local/share/cohort/plugins"}));
+  EXPECT_TRUE(std::ranges::equal(
+      std::vector<fs::path>(folders.begin(), folders.end() - 1),
+      std::vector<fs::path>{"/flag/one", "/flag/two", "/path/one", "/path/two", "/data/share/cohort/plugins"}));
 }
 
 TEST(DefaultDirectories, EndBesideTheRuntime) {

@@ -29,15 +29,15 @@ class CheckedOptions {
   std::vector<cohort_key_value> pointers_;  // into values_, whose strings do not move with the vector
 };
 
-/// Checks one value against an option type and gives its canonical form ("25MiB" -> "26214400"). `where` names the option
-/// for the message. Throws UserError that gives the type and an example.
+/// Checks one value against an option type and gives its canonical form ("25MiB" -> "26214400"). `where` names the
+/// option for the message. Throws UserError that gives the type and an example.
 std::string check_value(std::string_view value, std::string_view type, std::string_view where);
 
 /// True where an option type is well-formed and the default fits it; else `problem` says what is wrong.
 bool is_valid_option(const cohort_option& option, std::string& problem);
 
-/// Checks given options against the declared ones and adds the defaults. `component` ("strategy 'ddp'") is for messages;
-/// an unknown or duplicate key gives the nearest known key and the option table.
+/// Checks given options against the declared ones and adds the defaults. `component` ("strategy 'ddp'") is for
+/// messages; an unknown or duplicate key gives the nearest known key and the option table.
 CheckedOptions check_options(std::span<const cohort_option> declared,
                              std::span<const std::pair<std::string, std::string>> given, std::string_view component);
 

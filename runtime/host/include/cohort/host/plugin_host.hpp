@@ -1,7 +1,7 @@
 // Finding, checking and opening plugin files.
 //
-// A PluginHost belongs to the process and outlives everything made from its components; plugins are never unloaded. [main]
-// thread only. Only plugins that are named are opened.
+// A PluginHost belongs to the process and outlives everything made from its components; plugins are never unloaded.
+// [main] thread only. Only plugins that are named are opened.
 #pragma once
 
 #include <filesystem>
@@ -29,9 +29,9 @@ struct PluginSearch {
   std::vector<std::filesystem::path> directories;  ///< in order, see default_directories
 };
 
-/// --plugin-dir (given), COHORT_PLUGIN_PATH (given, colon-separated; relative entries throw UserError), cohort/plugins in
-/// the user's data folder (XDG_DATA_HOME or ~/.local/share; "" or a relative one is left out), and cohort/plugins beside the
-/// library that holds this function, in a build tree and installed alike.
+/// --plugin-dir (given), COHORT_PLUGIN_PATH (given, colon-separated; relative entries throw UserError), cohort/plugins
+/// in the user's data folder (XDG_DATA_HOME or ~/.local/share; "" or a relative one is left out), and cohort/plugins
+/// beside the library that holds this function, in a build tree and installed alike.
 std::vector<std::filesystem::path> default_directories(std::span<const std::filesystem::path> plugin_dirs,
                                                        std::string_view plugin_path, std::string_view data_home);
 
@@ -56,8 +56,8 @@ class PluginHost {
   PluginHost(const PluginHost&) = delete;
   PluginHost& operator=(const PluginHost&) = delete;
 
-  /// The component with this name, opened if it is not yet. Throws UserError for an unknown name (with the nearest one and
-  /// the search trace) and PluginRefused for a file that cannot be used.
+  /// The component with this name, opened if it is not yet. Throws UserError for an unknown name (with the nearest one
+  /// and the search trace) and PluginRefused for a file that cannot be used.
   const cohort_component& open(Kind kind, std::string_view name);
   /// The same, or null where no file of that name has such a component.
   const cohort_component* find(Kind kind, std::string_view name);

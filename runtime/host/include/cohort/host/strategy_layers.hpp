@@ -1,7 +1,7 @@
-// A strategy as a stack of layers: `base` at the bottom, then the chosen strategy's ancestors, itself, and the free layers.
+// A strategy as a stack of layers, lowest first: `base`, the chosen strategy's ancestors, itself, and the free layers.
 //
-// The stack owns the completed tables and the cohort_strategy objects of all layers; it is made once per rank. Slots are
-// called on top() by the runtime. Null slots of a plugin are filled with forwarders to the layer below.
+// The stack owns the completed tables and the cohort_strategy objects of all layers; it is made once per rank. Slots
+// are called on top() by the runtime. Null slots of a plugin are filled with forwarders to the layer below.
 #pragma once
 
 #include <memory>
@@ -25,9 +25,10 @@ struct LayerBlueprint {
   std::string variant;
 };
 
-/// Opens the strategy, its ancestors and the free layers, checks variant and options, and gives the layers lowest first,
-/// without base. An option goes to the topmost layer that declares it, the variant to all.
-std::vector<LayerBlueprint> resolve_layers(PluginHost& plugins, const Spec& strategy, std::span<const Spec> free_layers);
+/// Opens the strategy, its ancestors and the free layers, checks variant and options, and gives the layers lowest
+/// first, without base. An option goes to the topmost layer that declares it, the variant to all.
+std::vector<LayerBlueprint> resolve_layers(PluginHost& plugins, const Spec& strategy,
+                                           std::span<const Spec> free_layers);
 
 /// Options that a strategy takes, with those of its ancestors, nearest first.
 std::vector<cohort_option> inherited_options(PluginHost& plugins, const cohort_component& strategy);
@@ -36,9 +37,9 @@ std::vector<std::string> inherited_variants(PluginHost& plugins, const cohort_co
 
 class StrategyLayers {
  public:
-  /// `base` must have every overridable slot filled and gets `base_data` as its data. Calls `create` of each layer that has
-  /// one, lowest first; where one fails, destroys those before it and throws with the plugin's message. `host` comes from a
-  /// HostObject and is given to every layer.
+  /// `base` must have every overridable slot filled and gets `base_data` as its data. Calls `create` of each layer that
+  /// has one, lowest first; where one fails, destroys those before it and throws with the plugin's message. `host`
+  /// comes from a HostObject and is given to every layer.
   StrategyLayers(std::vector<LayerBlueprint> blueprints, const cohort_strategy_vt& base, void* base_data,
                  const cohort_host* host);
   ~StrategyLayers();  // destroys the layers, highest first
