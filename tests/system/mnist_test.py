@@ -1,0 +1,60 @@
+"""The example as a user runs it: ten epochs with validation, one test run, equal ranks, a summary to read."""
+import unittest
+
+from harness import MNIST, SystemTest
+
+SUMMARY_KEYS = {"strategy", "variant", "layers", "collective", "accelerator", "world_size", "num_nodes", "replicas", "threads",
+                "steps", "epochs", "wall_seconds", "seconds_to_first_step", "step_ms_median", "step_ms_min",
+                "samples_per_second", "bytes_sent_per_step", "peak_rss_mib", "metrics", "weights_sha256", "exit_reason"}
+
+
+class Mnist(SystemTest):
+    def test_ten_epochs_then_one_test_run(self):
+        result = self.succeed([MNIST, "--devices=2", "--summary-json=summary.json", "--log-dir=logs"], timeout=600)
+        summary = self.summary()
+        self.assertEqual(set(summary), SUMMARY_KEYS)
+        self.assertGreaterEqual(summary["metrics"]["test_acc"], 0.97)
+        self.assertEqual(summary["weights_sha256"][0], summary["weights_sha256"][1])
+        self.assertEqual(len(summary["weights_sha256"]), 2)
+        self.assertEqual(summary["epochs"], 10)
+        self.assertEqual(summary["exit_reason"], "completed")
+        # fp32 gradients of 215,370 parameters, a mean over two ranks.
+        self.assertEqual(summary["bytes_sent_per_step"], 215370 * 4)
+        self.assertTrue((self.folder / "logs/metrics.csv").read_text().count("\n") >= 10)
+        self.assertTrue((self.folder / "logs/rank-1.log").exists())
+        self.assertIn("test_acc", result.stdout)
+
+    def test_the_same_seed_gives_the_same_bits_and_another_seed_others(self):
+        digests = []
+        for seed in (3, 3, 4):
+            self.succeed([MNIST, "--devices=2", "--max-steps=10", "--epochs=1", f"--seed={seed}", "--summary-json=summary.json"])
+            digests.append(self.summary()["weights_sha256"][0])
+        self.assertEqual(digests[0], digests[1])
+        self.assertNotEqual(digests[0], digests[2])
+
+    def test_bucket_sizes_change_no_bit(self):
+        digests = set()
+        for size in ("1", "64KiB", "100MiB"):
+            self.succeed([MNIST, "--devices=3", "--max-steps=10", "--epochs=1", f"--bucket-size={size}",
+                          "--summary-json=summary.json"])
+            digests.add(self.summary()["weights_sha256"][0])
+        self.assertEqual(len(digests), 1)
+
+    def test_compression_sends_half(self):
+        self.succeed([MNIST, "--devices=2", "--max-steps=10", "--epochs=1", "--strategy=ddp,compression=bf16",
+                      "--summary-json=summary.json"])
+        self.assertEqual(self.summary()["bytes_sent_per_step"], 215370 * 2)
+        self.assertEqual(len(set(self.summary()["weights_sha256"])), 1)
+
+    def test_config_file_environment_and_flag_take_precedence_in_that_order(self):
+        config = self.folder / "job.toml"
+        config.write_text('max-steps = 3\nseed = 1\ndevices = "1"\n[strategy.single]\n')
+        self.succeed([MNIST, f"--config={config}", "--max-steps=5", "--epochs=1", "--summary-json=summary.json"],
+                     environment={"COHORT_MAX_STEPS": "4", "COHORT_SEED": "9"})
+        self.assertEqual(self.summary()["steps"], 5)
+        printed = self.succeed([MNIST, f"--config={config}", "--print-config"], environment={"COHORT_MAX_STEPS": "4"}).stdout
+        self.assertIn("max-steps = 4", printed)
+
+
+if __name__ == "__main__":
+    unittest.main()
