@@ -12,7 +12,7 @@ namespace cohort::shm {
 namespace {
 
 /// Up to this size every rank reduces everything itself: one barrier instead of two.
-constexpr uint64_t kOneShotBytes = 4 << 10;
+constexpr uint64_t kOneShotBytes = 2 << 10;
 
 void copy_bytes(void* to, const void* from, uint64_t nbytes) {
   if (nbytes != 0 && to != from) std::memcpy(to, from, nbytes);

@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kSpins = 2000;  // about 40 us
+constexpr int kSpins = 100;  // a few microseconds: a peer on the same core cannot run meanwhile
 constexpr std::chrono::milliseconds kYieldTime{1};
 constexpr std::chrono::milliseconds kLongestSleep{100};
 

@@ -82,66 +82,106 @@ struct Element<sdk::BFloat16> {
   static COHORT_SDK_INLINE sdk::BFloat16 store(float value) { return sdk::to_bfloat16(value); }
 };
 
-template <class A>
-void divide(A* tile, uint64_t n, int divisor) {
-  const A value = static_cast<A>(divisor);
-  if ((divisor & (divisor - 1)) == 0) {  // the same bits, faster
-    const A reciprocal = A{1} / value;
-    for (uint64_t i = 0; i < n; ++i) tile[i] *= reciprocal;
-  } else {
-    for (uint64_t i = 0; i < n; ++i) tile[i] /= value;
+// Few sources: one pass over memory that reads all of them and writes all sinks. An element is read before it is
+// written, so that sinks may be sources. `last` is applied to each result.
+template <class T, template <class> class Op, std::size_t kSources, class Last>
+void reduce_fused(const Reduction& r, Last last) {
+  using E = Element<T>;
+  using A = typename E::Accumulator;
+  const T* in[kSources];
+  T* out[kSources];
+  for (std::size_t k = 0; k < kSources; ++k) {
+    in[k] = reinterpret_cast<const T*>(r.sources[k]);
+    out[k] = reinterpret_cast<T*>(r.sinks[k]);
+  }
+#pragma GCC ivdep
+  for (uint64_t i = 0; i < r.count; ++i) {
+    A value = E::load(in[0][i]);
+#pragma GCC unroll 4
+    for (std::size_t k = 1; k < kSources; ++k) value = Op<A>::apply(value, E::load(in[k][i]));
+    const T result = E::store(last(value));
+#pragma GCC unroll 4
+    for (std::size_t k = 0; k < kSources; ++k) out[k][i] = result;
   }
 }
 
-template <class T, template <class> class Op>
-void reduce_typed(const Reduction& r, bool is_mean) {
+// Any number of sources and sinks, tile by tile.
+template <class T, template <class> class Op, class Last>
+void reduce_tiled(const Reduction& r, Last last) {
   using E = Element<T>;
   using A = typename E::Accumulator;
   constexpr uint64_t kTile = kTileBytes / sizeof(A);
   alignas(64) A tile[kTile];
+  alignas(64) T result[kTile];
   for (uint64_t begin = 0; begin < r.count; begin += kTile) {
     const uint64_t n = r.count - begin < kTile ? r.count - begin : kTile;
     const T* first = reinterpret_cast<const T*>(r.sources[0]) + begin;
-    const T* second = reinterpret_cast<const T*>(r.sources[r.num_sources > 1 ? 1 : 0]) + begin;
-    if (r.num_sources > 1) {
-      for (uint64_t i = 0; i < n; ++i) tile[i] = Op<A>::apply(E::load(first[i]), E::load(second[i]));
-    } else {
-      for (uint64_t i = 0; i < n; ++i) tile[i] = E::load(first[i]);
-    }
-    for (int source = 2; source < r.num_sources; ++source) {
+    for (uint64_t i = 0; i < n; ++i) tile[i] = E::load(first[i]);
+    for (int source = 1; source < r.num_sources; ++source) {
       const T* next = reinterpret_cast<const T*>(r.sources[source]) + begin;
       for (uint64_t i = 0; i < n; ++i) tile[i] = Op<A>::apply(tile[i], E::load(next[i]));
     }
-    if constexpr (A(0.5) != A(0)) {
-      if (is_mean) divide(tile, n, r.num_sources);
-    }
+    for (uint64_t i = 0; i < n; ++i) result[i] = E::store(last(tile[i]));
     for (int sink = 0; sink < r.num_sinks; ++sink) {
-      T* out = reinterpret_cast<T*>(r.sinks[sink]) + begin;
-      for (uint64_t i = 0; i < n; ++i) out[i] = E::store(tile[i]);
+      __builtin_memcpy(reinterpret_cast<T*>(r.sinks[sink]) + begin, result, n * sizeof(T));
     }
   }
+}
+
+template <class T, template <class> class Op, class Last>
+void reduce_with(const Reduction& r, Last last) {
+  const bool is_symmetric = r.num_sinks == r.num_sources;
+  if (is_symmetric && r.num_sources == 2) return reduce_fused<T, Op, 2>(r, last);
+  if (is_symmetric && r.num_sources == 3) return reduce_fused<T, Op, 3>(r, last);
+  if (is_symmetric && r.num_sources == 4) return reduce_fused<T, Op, 4>(r, last);
+  reduce_tiled<T, Op>(r, last);
+}
+
+template <class T, template <class> class Op>
+void reduce_typed(const Reduction& r) {
+  using A = typename Element<T>::Accumulator;
+  reduce_with<T, Op>(
+      r, [](A value) __attribute__((always_inline)) { return value; });
+}
+
+template <class T>
+void reduce_mean(const Reduction& r) {
+  using A = typename Element<T>::Accumulator;
+  const auto divisor = static_cast<A>(r.num_sources);
+  // For powers of two a factor gives the same bits as the division, faster.
+  if ((r.num_sources & (r.num_sources - 1)) == 0) {
+    const A factor = static_cast<A>(1) / divisor;
+    return reduce_with<T, Sum>(
+        r, [factor](A value) __attribute__((always_inline)) { return value * factor; });
+  }
+  reduce_with<T, Sum>(
+      r, [divisor](A value) __attribute__((always_inline)) { return value / divisor; });
 }
 
 template <class T>
 void reduce_number(const Reduction& r) {
   switch (r.op) {
     case COHORT_REDUCE_SUM:
-      return reduce_typed<T, Sum>(r, false);
-    case COHORT_REDUCE_MEAN:
-      return reduce_typed<T, Sum>(r, true);
+      return reduce_typed<T, Sum>(r);
     case COHORT_REDUCE_MIN:
-      return reduce_typed<T, Min>(r, false);
+      return reduce_typed<T, Min>(r);
     case COHORT_REDUCE_MAX:
-      return reduce_typed<T, Max>(r, false);
+      return reduce_typed<T, Max>(r);
     default:
-      return reduce_typed<T, Product>(r, false);
+      return reduce_typed<T, Product>(r);
   }
 }
 
 template <class T>
+void reduce_floating(const Reduction& r) {
+  if (r.op == COHORT_REDUCE_MEAN) return reduce_mean<T>(r);
+  reduce_number<T>(r);
+}
+
+template <class T>
 void reduce_integer(const Reduction& r) {
-  if (r.op == COHORT_REDUCE_BIT_OR) return reduce_typed<T, BitOr>(r, false);
-  return reduce_number<T>(r);
+  if (r.op == COHORT_REDUCE_BIT_OR) return reduce_typed<T, BitOr>(r);
+  reduce_number<T>(r);
 }
 
 }  // namespace
@@ -149,13 +189,13 @@ void reduce_integer(const Reduction& r) {
 void reduce(const Reduction& r) {
   switch (r.dtype) {
     case COHORT_FLOAT32:
-      return reduce_number<float>(r);
+      return reduce_floating<float>(r);
     case COHORT_FLOAT64:
-      return reduce_number<double>(r);
+      return reduce_floating<double>(r);
     case COHORT_FLOAT16:
-      return reduce_number<sdk::Half>(r);
+      return reduce_floating<sdk::Half>(r);
     case COHORT_BFLOAT16:
-      return reduce_number<sdk::BFloat16>(r);
+      return reduce_floating<sdk::BFloat16>(r);
     case COHORT_INT8:
       return reduce_integer<int8_t>(r);
     case COHORT_INT16:

@@ -1,0 +1,359 @@
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <memory>
+
+#include <gmock/gmock.h>
+
+#include <cohort/sdk/half.hpp>
+
+#include "elements.hpp"
+#include "fake_host.hpp"
+#include "plugin_file.hpp"
+
+namespace {
+
+using namespace cohort::test;
+using cohort::sdk::size_of;
+using testing::HasSubstr;
+
+constexpr uint64_t kSizes[] = {0, 1, 3, 63, 64, 65, 4099, 1000003};
+constexpr int32_t kFloats[] = {COHORT_FLOAT32, COHORT_FLOAT64, COHORT_FLOAT16, COHORT_BFLOAT16};
+const cohort_stream kStream{nullptr, COHORT_DEVICE_CPU, 0};
+
+class Cpu {
+ public:
+  Cpu() : object_{vtable(), nullptr, host.raw()} {}
+  ~Cpu() { object_.vt->destroy(&object_); }
+
+  static const cohort_accelerator_vt* vtable() {
+    return static_cast<const cohort_accelerator_vt*>(
+        component_of(open_plugin(COHORT_TEST_PLUGIN), COHORT_KIND_ACCELERATOR).vtable);
+  }
+  cohort_status create(const char* isa) {
+    const cohort_key_value option{"isa", isa};
+    return object_.vt->create(&object_, &option, 1);
+  }
+  const cohort_kernels_1& kernels() { return *object_.vt->kernels(&object_); }
+  cohort_accelerator* object() { return &object_; }
+
+  FakeHost host;
+
+ private:
+  cohort_accelerator object_;
+};
+
+/// The accelerator once for each instruction set of this machine.
+std::map<std::string, std::unique_ptr<Cpu>> all_isas() {
+  std::map<std::string, std::unique_ptr<Cpu>> result;
+  for (const char* isa : {"baseline", "avx2", "avx512"}) {
+    auto cpu = std::make_unique<Cpu>();
+    if (cpu->create(isa) == COHORT_OK) result[isa] = std::move(cpu);
+  }
+  return result;
+}
+
+/// Elements that begin right after the alignment of a vector register.
+class Elements {
+ public:
+  Elements(int32_t dtype, uint64_t n) : dtype_(dtype), n_(n), memory_((n + 1) * size_of(dtype) + 64) {}
+  std::byte* data() {
+    const auto address = reinterpret_cast<uintptr_t>(memory_.data());
+    return memory_.data() + (64 - address % 64) % 64 + size_of(dtype_);
+  }
+  uint64_t nbytes() const { return n_ * size_of(dtype_); }
+  double operator[](uint64_t i) { return get_element(data(), dtype_, i); }
+
+ private:
+  int32_t dtype_;
+  uint64_t n_;
+  std::vector<std::byte> memory_;
+};
+
+/// Values over many magnitudes with zeros, infinities and NaN among them.
+Elements mixed(int32_t dtype, uint64_t n, uint64_t seed) {
+  Elements elements(dtype, n);
+  uint64_t state = seed * 2654435761u + 1;
+  for (uint64_t i = 0; i < n; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    const double mantissa = static_cast<double>(state >> 11) * 0x1p-53 - 0.5;
+    double value = std::ldexp(mantissa, static_cast<int>(state % 41) - 24);
+    if (i % 97 == 5) value = 0.0;
+    if (i % 101 == 7) value = std::numeric_limits<double>::infinity();
+    if (i % 103 == 9) value = std::numeric_limits<double>::quiet_NaN();
+    put_element(elements.data(), dtype, i, value);
+  }
+  return elements;
+}
+
+Elements finite(int32_t dtype, uint64_t n, uint64_t seed) {
+  Elements elements(dtype, n);
+  for (uint64_t i = 0; i < n; ++i) {
+    put_element(elements.data(), dtype, i, static_cast<double>((i * 7919 + seed * 31) % 2001) / 64.0 - 15.0);
+  }
+  return elements;
+}
+
+bool is_same(Elements& a, Elements& b) {
+  return std::memcmp(a.data(), b.data(), a.nbytes()) == 0;
+}
+
+/// Bits of `value` as an element, except that every NaN is like every other.
+void expect_element(Elements& got, int32_t dtype, uint64_t i, double value) {
+  std::byte wanted[8];
+  put_element(wanted, dtype, 0, value);
+  const bool both_nan = std::isnan(got[i]) && std::isnan(get_element(wanted, dtype, 0));
+  ASSERT_TRUE(both_nan || std::memcmp(got.data() + i * size_of(dtype), wanted, size_of(dtype)) == 0)
+      << "element " << i << " is " << got[i] << ", not " << value;
+}
+
+/// Arithmetic is float for all but float64: a double result is rounded to it first.
+double in_math(int32_t dtype, double value) {
+  return dtype == COHORT_FLOAT64 ? value : static_cast<double>(static_cast<float>(value));
+}
+
+using Operation = std::function<void(const cohort_kernels_1&, Elements& out)>;
+using Reference = std::function<double(uint64_t i)>;
+
+/// Runs on every instruction set: the first one against the reference, the others against the first one's bits.
+void check_elementwise(int32_t dtype, uint64_t n, const Operation& operation, const Reference& reference) {
+  std::unique_ptr<Elements> first;
+  for (auto& [isa, cpu] : all_isas()) {
+    SCOPED_TRACE(isa);
+    auto out = std::make_unique<Elements>(mixed(dtype, n, 3));
+    operation(cpu->kernels(), *out);
+    if (first) {
+      EXPECT_TRUE(is_same(*out, *first)) << "other bits than the first instruction set";
+      continue;
+    }
+    for (uint64_t i = 0; i < n; ++i) ASSERT_NO_FATAL_FAILURE(expect_element(*out, dtype, i, reference(i)));
+    first = std::move(out);
+  }
+}
+
+TEST(CpuAccelerator, SaysWhatTheMachineIs) {
+  Cpu cpu;
+  ASSERT_EQ(cpu.create("auto"), COHORT_OK);
+  const auto* vt = Cpu::vtable();
+  EXPECT_EQ(vt->device_type, COHORT_DEVICE_CPU);
+  EXPECT_STREQ(vt->torch_device_type, "cpu");
+  int32_t count = 0;
+  EXPECT_EQ(vt->device_count(cpu.object(), &count), COHORT_OK);
+  EXPECT_GE(count, 1);
+  cohort_device_info info{};
+  info.struct_size = sizeof info;
+  EXPECT_EQ(vt->device_info(cpu.object(), 0, &info), COHORT_OK);
+  EXPECT_GT(std::strlen(info.name), 0u);
+  EXPECT_GT(info.memory_bytes, uint64_t{1} << 20);
+  EXPECT_EQ(vt->select(cpu.object(), 0), COHORT_OK);
+  EXPECT_EQ(vt->select(cpu.object(), -1), COHORT_INVALID_ARGUMENT);
+}
+
+TEST(CpuAccelerator, RefusesInstructionsItDoesNotHave) {
+  Cpu cpu;
+  EXPECT_EQ(cpu.create("mmx"), COHORT_INVALID_ARGUMENT);
+  EXPECT_THAT(cpu.host.take_failure(), HasSubstr("mmx"));
+}
+
+TEST(CpuAccelerator, RefusesDataTypesItCannotCompute) {
+  Cpu cpu;
+  ASSERT_EQ(cpu.create("auto"), COHORT_OK);
+  const auto& k = cpu.kernels();
+  int64_t values[4] = {};
+  double result = 0;
+  uint32_t found = 0;
+  EXPECT_EQ(k.scale(values, values, COHORT_INT64, 4, 2.0, &kStream), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.axpby(values, values, COHORT_BOOL, 4, 1, 1, &kStream), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.cast(values, COHORT_FLOAT32, values, COHORT_INT32, 4, &kStream), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.cast(values, COHORT_INT32, values, COHORT_INT32, 4, &kStream), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.cast(values, 0, values, COHORT_FLOAT32, 4, &kStream), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.fill(values, 99, 4, 2.0, &kStream), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.sum_of_n(values, nullptr, 0, COHORT_FLOAT32, 4, 1.0, &kStream), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.square_sum(values, COHORT_INT8, 4, &result, &kStream), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.found_inf(values, COHORT_INT8, 4, &found, &kStream), COHORT_INVALID_ARGUMENT);
+}
+
+TEST(CpuKernels, FillEveryType) {
+  for (const int32_t dtype : kAllDtypes) {
+    for (const uint64_t n : {uint64_t{0}, uint64_t{1}, uint64_t{65}}) {
+      check_elementwise(
+          dtype, n, [&](auto& k, Elements& out) { EXPECT_EQ(k.fill(out.data(), dtype, n, 3.0, &kStream), COHORT_OK); },
+          [](uint64_t) { return 3.0; });
+    }
+  }
+}
+
+TEST(CpuKernels, FillIntegersWithTheNearestValue) {
+  Cpu cpu;
+  ASSERT_EQ(cpu.create("auto"), COHORT_OK);
+  int8_t small = 0;
+  uint8_t byte = 0;
+  int64_t large = 0;
+  uint64_t unsigned_large = 0;
+  const auto fill = [&](auto& value, int32_t dtype, double with) {
+    cpu.kernels().fill(&value, dtype, 1, with, &kStream);
+  };
+  fill(small, COHORT_INT8, 1000);
+  EXPECT_EQ(small, 127);
+  fill(small, COHORT_INT8, -1000);
+  EXPECT_EQ(small, -128);
+  fill(byte, COHORT_UINT8, -1);
+  EXPECT_EQ(byte, 0);
+  fill(byte, COHORT_UINT8, 256);
+  EXPECT_EQ(byte, 255);
+  fill(large, COHORT_INT64, 1e30);
+  EXPECT_EQ(large, std::numeric_limits<int64_t>::max());
+  fill(unsigned_large, COHORT_UINT64, 1e30);
+  EXPECT_EQ(unsigned_large, std::numeric_limits<uint64_t>::max());
+  fill(large, COHORT_INT64, std::numeric_limits<double>::quiet_NaN());
+  EXPECT_EQ(large, 0);
+}
+
+TEST(CpuKernels, ScaleInPlaceAndNot) {
+  for (const int32_t dtype : kFloats) {
+    for (const uint64_t n : kSizes) {
+      Elements in = mixed(dtype, n, 1);
+      const auto expected = [&](uint64_t i) { return in_math(dtype, in_math(dtype, 0.3) * in[i]); };
+      check_elementwise(
+          dtype, n, [&](auto& k, Elements& out) { k.scale(out.data(), in.data(), dtype, n, 0.3, &kStream); }, expected);
+      check_elementwise(
+          dtype, n,
+          [&](auto& k, Elements& out) {
+            if (n) std::memcpy(out.data(), in.data(), in.nbytes());
+            k.scale(out.data(), out.data(), dtype, n, 0.3, &kStream);
+          },
+          expected);
+    }
+  }
+}
+
+TEST(CpuKernels, AxpbyRoundsBothProductsAndTheSum) {
+  for (const int32_t dtype : kFloats) {
+    for (const uint64_t n : kSizes) {
+      Elements x = mixed(dtype, n, 1);
+      Elements before = mixed(dtype, n, 3);
+      check_elementwise(
+          dtype, n, [&](auto& k, Elements& out) { k.axpby(out.data(), x.data(), dtype, n, 0.1, 0.9, &kStream); },
+          [&](uint64_t i) {
+            const double product_x = in_math(dtype, in_math(dtype, 0.1) * x[i]);
+            const double product_out = in_math(dtype, in_math(dtype, 0.9) * before[i]);
+            return in_math(dtype, product_x + product_out);
+          });
+    }
+  }
+}
+
+TEST(CpuKernels, CastBetweenAllFloatingTypesRoundsOnce) {
+  for (const int32_t from : kFloats) {
+    for (const int32_t to : kFloats) {
+      for (const uint64_t n : kSizes) {
+        Elements in = mixed(from, n, 1);
+        check_elementwise(
+            to, n, [&](auto& k, Elements& out) { k.cast(out.data(), to, in.data(), from, n, &kStream); },
+            [&](uint64_t i) { return in[i]; });
+      }
+    }
+  }
+}
+
+TEST(CpuKernels, CastRoundsTiesToEven) {
+  Cpu cpu;
+  ASSERT_EQ(cpu.create("auto"), COHORT_OK);
+  const float values[4] = {1.0f + 0x1p-11f, 1.0f + 0x3p-11f, 1.0f + 0x1p-8f, 1.0f + 0x3p-8f};
+  uint16_t half[4];
+  uint16_t bfloat[4];
+  cpu.kernels().cast(half, COHORT_FLOAT16, values, COHORT_FLOAT32, 4, &kStream);
+  cpu.kernels().cast(bfloat, COHORT_BFLOAT16, values, COHORT_FLOAT32, 4, &kStream);
+  EXPECT_EQ(half[0], 0x3c00);
+  EXPECT_EQ(half[1], 0x3c02);
+  EXPECT_EQ(bfloat[2], 0x3f80);
+  EXPECT_EQ(bfloat[3], 0x3f82);
+}
+
+TEST(CpuKernels, SumOfNAddsFromLeftToRight) {
+  for (const int32_t dtype : kFloats) {
+    for (const uint64_t n : kSizes) {
+      for (const uint64_t num_inputs : {uint64_t{1}, uint64_t{2}, uint64_t{5}}) {
+        std::vector<Elements> inputs;
+        std::vector<const void*> pointers;
+        for (uint64_t k = 0; k < num_inputs; ++k) inputs.push_back(mixed(dtype, n, 10 + k));
+        for (Elements& input : inputs) pointers.push_back(input.data());
+        check_elementwise(
+            dtype, n,
+            [&](auto& k, Elements& out) {
+              k.sum_of_n(out.data(), pointers.data(), num_inputs, dtype, n, 0.2, &kStream);
+            },
+            [&](uint64_t i) {
+              double sum = inputs[0][i];
+              for (uint64_t k = 1; k < num_inputs; ++k) sum = in_math(dtype, sum + inputs[k][i]);
+              return in_math(dtype, in_math(dtype, 0.2) * sum);
+            });
+      }
+    }
+  }
+}
+
+TEST(CpuKernels, DotAndSquareSumAreAccurateAndTheSameOnEveryInstructionSet) {
+  for (const int32_t dtype : kFloats) {
+    for (const uint64_t n : kSizes) {
+      Elements a = finite(dtype, n, 1);
+      Elements b = finite(dtype, n, 2);
+      long double exact_dot = 0;
+      long double exact_squares = 0;
+      for (uint64_t i = 0; i < n; ++i) {
+        exact_dot += static_cast<long double>(a[i]) * static_cast<long double>(b[i]);
+        exact_squares += static_cast<long double>(a[i]) * static_cast<long double>(a[i]);
+      }
+      std::vector<std::pair<double, double>> results;
+      for (auto& [isa, cpu] : all_isas()) {
+        double dot = -1;
+        double squares = -1;
+        ASSERT_EQ(cpu->kernels().dot(a.data(), b.data(), dtype, n, &dot, &kStream), COHORT_OK);
+        ASSERT_EQ(cpu->kernels().square_sum(a.data(), dtype, n, &squares, &kStream), COHORT_OK);
+        results.emplace_back(dot, squares);
+        EXPECT_EQ(results.back(), results.front()) << isa;
+      }
+      const double tolerance = 1e-12 * static_cast<double>(exact_squares + 1);
+      EXPECT_NEAR(results[0].first, static_cast<double>(exact_dot), tolerance);
+      EXPECT_NEAR(results[0].second, static_cast<double>(exact_squares), tolerance);
+    }
+  }
+}
+
+TEST(CpuKernels, FindOneNanOrInfinityAnywhere) {
+  for (const int32_t dtype : kFloats) {
+    for (const uint64_t n : {uint64_t{0}, uint64_t{1}, uint64_t{3}, uint64_t{65}, uint64_t{4099}}) {
+      Elements values = finite(dtype, n, 1);
+      for (auto& [isa, cpu] : all_isas()) {
+        const auto found = [&, k = &cpu->kernels()] {
+          uint32_t result = 7;
+          EXPECT_EQ(k->found_inf(values.data(), dtype, n, &result, &kStream), COHORT_OK);
+          return result;
+        };
+        EXPECT_EQ(found(), 0u) << isa;
+        if (n == 0) continue;
+        const double before = values[n - 1];
+        put_element(values.data(), dtype, n - 1, std::numeric_limits<double>::quiet_NaN());
+        EXPECT_EQ(found(), 1u) << isa;
+        put_element(values.data(), dtype, n - 1, before);
+        const double first = values[0];
+        put_element(values.data(), dtype, 0, -std::numeric_limits<double>::infinity());
+        EXPECT_EQ(found(), 1u) << isa;
+        put_element(values.data(), dtype, 0, first);
+      }
+    }
+  }
+}
+
+TEST(CpuKernels, CopyBytes) {
+  Cpu cpu;
+  ASSERT_EQ(cpu.create("auto"), COHORT_OK);
+  Elements in = mixed(COHORT_FLOAT32, 1001, 1);
+  Elements out(COHORT_FLOAT32, 1001);
+  EXPECT_EQ(cpu.kernels().copy(out.data(), in.data(), in.nbytes(), &kStream), COHORT_OK);
+  EXPECT_TRUE(is_same(in, out));
+  EXPECT_EQ(cpu.kernels().copy(nullptr, nullptr, 0, &kStream), COHORT_OK);
+}
+
+}  // namespace
