@@ -25,6 +25,11 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 set(COHORT_PLUGIN_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/cohort/plugins)
 
+# An installation can be moved: programs find our libraries beside themselves, LibTorch where it was at build time.
+file(RELATIVE_PATH cohort_bin_to_lib /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
+set(CMAKE_INSTALL_RPATH $ORIGIN $ORIGIN/${cohort_bin_to_lib})
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
+
 # Warnings and sanitizers of our own targets; never passed on to users.
 function(cohort_own_flags target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion)
@@ -48,9 +53,12 @@ function(cohort_library name)
     PRIVATE src)
   target_link_libraries(${name} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
   target_compile_features(${name} PUBLIC cxx_std_20)
-  set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+  string(REGEX REPLACE "^cohort_" "" short_name ${name})
+  add_library(cohort::${short_name} ALIAS ${name})
+  set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+    EXPORT_NAME ${short_name})
   cohort_own_flags(${name})
-  install(TARGETS ${name} EXPORT cohort-${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS ${name} EXPORT cohort-runtime LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 endfunction()
 

@@ -13,9 +13,9 @@ struct Line : cohort::ModuleFor<Line> {
 };
 
 struct Points : cohort::DataModule {
-  std::optional<cohort::Loader> train() override {
+  cohort::Loader train() override {
     const auto x = torch::linspace(-1, 1, 64).unsqueeze(1);
-    return cohort::Loader{.dataset = std::make_shared<cohort::TensorDataset>(cohort::Batch{x, 2 * x}), .batch_size = 8};
+    return {.dataset = std::make_shared<cohort::TensorDataset>(std::vector{x, 2 * x}), .batch_size = 8};
   }
 };
 
