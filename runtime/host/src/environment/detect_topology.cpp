@@ -38,8 +38,7 @@ void check_against_mpi(const VariableReader& reader, const Topology& topology) {
   const auto size = reader.number("WORLD_SIZE", kCount);
   if (mpi_size && size && *size != *mpi_size && !nested) {
     throw UserError("environment: " + reader.shown("WORLD_SIZE") + " contradicts " +
-                    reader.shown("OMPI_COMM_WORLD_SIZE") +
-                    "; start the ranks with one launcher, or unset one of them");
+                    reader.shown("OMPI_COMM_WORLD_SIZE") + "; start the ranks with one launcher, or unset one of them");
   }
   const auto rank = reader.number("RANK", kIndex);
   const auto mpi_rank = reader.number("OMPI_COMM_WORLD_RANK", kIndex);

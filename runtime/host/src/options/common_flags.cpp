@@ -72,7 +72,8 @@ Flag limit(const char* name, const char* help, BatchLimit Options::*member) {
       kLoop, name, "N|FRACTION", help, [=](Options& o, Given given) { o.*member = parse_batch_limit(given, 0); },
       [=](const Options& o) -> Printed {
         const BatchLimit& value = o.*member;
-        return value == BatchLimit() ? std::nullopt : Printed(literal(value));
+        const bool is_all = !value.count && !value.fraction;
+        return is_all ? std::nullopt : Printed(literal(value));
       });
 }
 
