@@ -9,7 +9,9 @@ namespace {
 using namespace cohort::test;
 using testing::ElementsAre;
 
-const cohort_component& component() { return component_of(open_plugin(COHORT_TEST_PLUGIN), COHORT_KIND_STRATEGY); }
+const cohort_component& component() {
+  return component_of(open_plugin(COHORT_TEST_PLUGIN), COHORT_KIND_STRATEGY);
+}
 
 TEST(CLayer, IsAFreeLayerThatFillsOneSlot) {
   EXPECT_STREQ(component().inherits, "*");

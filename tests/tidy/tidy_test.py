@@ -208,7 +208,9 @@ class Tidy(unittest.TestCase):
         self.assert_none(problems, f"at most {MAX_FUNCTION_LINES} lines in a function")
 
     def test_host_and_core_stay_small(self):
-        total = sum(len(lines_of(path)) for path in SOURCES if within(path, "runtime/host", "runtime/core"))
+        # Lines of code: a comment or a blank line makes nothing more complicated.
+        total = sum(1 for path in SOURCES if within(path, "runtime/host", "runtime/core")
+                    for line in code_of(path) if line.strip())
         self.assertLessEqual(total, MAX_HOST_AND_CORE_LINES, "host + core: move things into plugins, or simplify")
 
     # ---- form

@@ -1,4 +1,5 @@
-/* A free layer: laid over whatever strategy was chosen, it changes how ranks come together and inherits everything else.
+/* A free layer: laid over whatever strategy was chosen, it changes how ranks come together and inherits everything
+ * else.
  *
  * This one only says where the ranks meet. A site that hands out addresses in its own way edits `args` here, or gives a
  * cohort_store of its own, before it passes them on.
@@ -6,12 +7,12 @@
 #include <cohort/api/cohort.h>
 #include <stdio.h>
 
-static cohort_status init_dist_connection(cohort_strategy *s, cohort_dist_args *args) {
-  const cohort_log_1 *log = s->host->get_interface(s->host, COHORT_LOG_ID);
+static cohort_status init_dist_connection(cohort_strategy* s, cohort_dist_args* args) {
+  const cohort_log_1* log = s->host->get_interface(s->host, COHORT_LOG_ID);
   if (log) {
     char line[256];
-    snprintf(line, sizeof line, "rendezvous_layer: rank %d of %d meets at %s:%d", (int)args->rank, (int)args->world_size,
-             args->master_addr ? args->master_addr : "(no address)", (int)args->master_port);
+    snprintf(line, sizeof line, "rendezvous_layer: rank %d of %d meets at %s:%d", (int)args->rank,
+             (int)args->world_size, args->master_addr ? args->master_addr : "(no address)", (int)args->master_port);
     log->log(s->host, COHORT_LOG_INFO, line);
   }
   return s->super->vt->init_dist_connection(s->super, args);
@@ -32,7 +33,7 @@ static const cohort_component kComponent = {
     .vtable = &kLayer,
 };
 
-static const cohort_component *const kComponents[] = {&kComponent, NULL};
+static const cohort_component* const kComponents[] = {&kComponent, NULL};
 
 COHORT_EXPORT const cohort_plugin cohort_plugin_0 = {
     .magic = COHORT_PLUGIN_MAGIC,

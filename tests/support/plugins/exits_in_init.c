@@ -2,7 +2,7 @@
 
 #include "test_plugin.h"
 
-static cohort_status init(const cohort_host *host) {
+static cohort_status init(const cohort_host* host) {
   (void)host;
   exit(0);
 }

@@ -1,6 +1,6 @@
 #include "test_plugin.h"
 
-static cohort_status init(const cohort_host *host) {
+static cohort_status init(const cohort_host* host) {
   return host->fail(host, COHORT_UNAVAILABLE, "the fabric is not plugged in");
 }
 

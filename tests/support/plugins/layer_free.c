@@ -2,7 +2,7 @@
 #include "test_plugin.h"
 
 static const cohort_strategy_vt vtable = {.struct_size = sizeof(cohort_strategy_vt)};
-static const char *const variants[] = {"loud", NULL};
+static const char* const variants[] = {"loud", NULL};
 static const cohort_option options[] = {{"site", "string", "", "Of layer_free"}};
 static const cohort_component layer = {.struct_size = sizeof(cohort_component),
                                        .kind = COHORT_KIND_STRATEGY,
@@ -13,5 +13,5 @@ static const cohort_component layer = {.struct_size = sizeof(cohort_component),
                                        .options = options,
                                        .num_options = 1,
                                        .vtable = &vtable};
-static const cohort_component *const components[] = {&layer, NULL};
+static const cohort_component* const components[] = {&layer, NULL};
 const cohort_plugin cohort_plugin_0 = {TEST_PLUGIN_FIELDS, .components = components};

@@ -1,7 +1,7 @@
 /* A strategy and an accelerator of the same name in one file. */
 #include "test_plugin.h"
 
-static cohort_status device_count(cohort_accelerator *a, int32_t *count) {
+static cohort_status device_count(cohort_accelerator* a, int32_t* count) {
   (void)a;
   *count = 1;
   return COHORT_OK;
@@ -22,5 +22,5 @@ static const cohort_component strategy = {.struct_size = sizeof(cohort_component
                                           .name = "two_kinds",
                                           .summary = "A strategy for tests",
                                           .vtable = &strategy_vtable};
-static const cohort_component *const components[] = {&accelerator, &strategy, NULL};
+static const cohort_component* const components[] = {&accelerator, &strategy, NULL};
 const cohort_plugin cohort_plugin_0 = {TEST_PLUGIN_FIELDS, .components = components};

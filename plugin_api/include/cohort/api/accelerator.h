@@ -1,7 +1,7 @@
 /* Accelerators: where tensors live and the kernels that work on them there.
  *
- * Ownership: returned tables and strings are static. Threads: as tagged; kernels [any-thread] are ordered by the stream they
- * are given (on CPU: done when the call returns).
+ * Ownership: returned tables and strings are static. Threads: as tagged; kernels [any-thread] are ordered by the stream
+ * they are given (on CPU: done when the call returns).
  */
 #ifndef COHORT_API_ACCELERATOR_H
 #define COHORT_API_ACCELERATOR_H
@@ -12,9 +12,9 @@
 COHORT_EXTERN_C_BEGIN
 
 typedef struct cohort_accelerator {
-  const struct cohort_accelerator_vt *vt;
-  void *data;
-  const cohort_host *host;
+  const struct cohort_accelerator_vt* vt;
+  void* data;
+  const cohort_host* host;
 } cohort_accelerator;
 
 /* Filled by the plugin; the host sets struct_size. */
@@ -30,17 +30,17 @@ typedef struct cohort_device_info {
 typedef struct cohort_accelerator_vt {
   uint32_t struct_size;
   int32_t device_type;           /* COHORT_DEVICE_... of its tensors */
-  const char *torch_device_type; /* "cpu", "cuda": what torch calls it */
-  const char *torch_library;     /* a further LibTorch library to open first ("libtorch_cuda.so"), or null */
-  cohort_status (*create)(cohort_accelerator *a, const cohort_key_value *options, uint64_t num_options) COHORT_NOEXCEPT;
-  void (*destroy)(cohort_accelerator *a) COHORT_NOEXCEPT;
+  const char* torch_device_type; /* "cpu", "cuda": what torch calls it */
+  const char* torch_library;     /* a further LibTorch library to open first ("libtorch_cuda.so"), or null */
+  cohort_status (*create)(cohort_accelerator* a, const cohort_key_value* options, uint64_t num_options) COHORT_NOEXCEPT;
+  void (*destroy)(cohort_accelerator* a) COHORT_NOEXCEPT;
   /* Number of usable devices; 0 where there are none. Required. [main] */
-  cohort_status (*device_count)(cohort_accelerator *a, int32_t *count) COHORT_NOEXCEPT;
-  cohort_status (*device_info)(cohort_accelerator *a, int32_t index, cohort_device_info *info) COHORT_NOEXCEPT;
+  cohort_status (*device_count)(cohort_accelerator* a, int32_t* count) COHORT_NOEXCEPT;
+  cohort_status (*device_info)(cohort_accelerator* a, int32_t index, cohort_device_info* info) COHORT_NOEXCEPT;
   /* Makes a device the calling thread's current one. [any-thread] */
-  cohort_status (*select)(cohort_accelerator *a, int32_t index) COHORT_NOEXCEPT;
+  cohort_status (*select)(cohort_accelerator* a, int32_t index) COHORT_NOEXCEPT;
   /* The kernels for this device type, or null. [any-thread] */
-  const cohort_kernels_1 *(*kernels)(cohort_accelerator *a) COHORT_NOEXCEPT;
+  const cohort_kernels_1* (*kernels)(cohort_accelerator* a)COHORT_NOEXCEPT;
 } cohort_accelerator_vt;
 
 COHORT_EXTERN_C_END

@@ -1,9 +1,9 @@
 /* Collectives (process groups): moving and combining tensors between ranks.
  *
- * A collective makes communicators. Operations are stream-ordered: on a device they are enqueued on args->stream, on CPU
- * they are done when the call returns. Threads: [main] one OS thread for the whole run; [lane] one caller at a time per
- * communicator, any thread; operations on different communicators may run at the same time. All ranks of a communicator
- * call the same operations on it in the same order. Every wait ends at the communicator's timeout with
+ * A collective makes communicators. Operations are stream-ordered: on a device they are enqueued on args->stream, on
+ * CPU they are done when the call returns. Threads: [main] one OS thread for the whole run; [lane] one caller at a time
+ * per communicator, any thread; operations on different communicators may run at the same time. All ranks of a
+ * communicator call the same operations on it in the same order. Every wait ends at the communicator's timeout with
  * COHORT_DEADLINE_EXCEEDED (the message names the missing ranks), or with COHORT_UNAVAILABLE when a rank is gone.
  */
 #ifndef COHORT_API_COLLECTIVE_H
@@ -15,7 +15,8 @@
 
 COHORT_EXTERN_C_BEGIN
 
-/* Reduce operations. Sums of float16 and bfloat16 are taken in float32 and rounded once. Mean is sum divided by size. */
+/* Reduce operations. Sums of float16 and bfloat16 are taken in float32 and rounded once. Mean is sum divided by size.
+ */
 #define COHORT_REDUCE_SUM 1
 #define COHORT_REDUCE_MEAN 2
 #define COHORT_REDUCE_MIN 3
@@ -24,9 +25,9 @@ COHORT_EXTERN_C_BEGIN
 #define COHORT_REDUCE_BIT_OR 6 /* integer types */
 
 typedef struct cohort_collective {
-  const struct cohort_collective_vt *vt; /* completed by the host */
-  void *data;                            /* the plugin's, set in create */
-  const cohort_host *host;
+  const struct cohort_collective_vt* vt; /* completed by the host */
+  void* data;                            /* the plugin's, set in create */
+  const cohort_host* host;
 } cohort_collective;
 
 /* Allocated by the host, filled by connect or split. */
@@ -35,8 +36,8 @@ typedef struct cohort_comm {
   int32_t rank; /* set by the host before connect, by the plugin in split */
   int32_t size;
   uint32_t reserved0;
-  cohort_collective *collective;
-  void *data;   /* the plugin's */
+  cohort_collective* collective;
+  void* data; /* the plugin's */
 } cohort_comm;
 
 typedef struct cohort_connect_args {
@@ -47,33 +48,33 @@ typedef struct cohort_connect_args {
   int32_t device_index;
   uint32_t reserved0;
   int64_t timeout_ns;  /* of connect and of every later operation */
-  cohort_store *store; /* keys written through it are already private to this communicator */
+  cohort_store* store; /* keys written through it are already private to this communicator */
 } cohort_connect_args;
 
 /* Arguments of an operation. Allocated by the host or its caller; the plugin changes nothing in it. */
 typedef struct cohort_op_args {
   uint32_t struct_size;
   int32_t dtype;
-  int32_t reduce;       /* COHORT_REDUCE_...; all_reduce only */
-  int32_t root;         /* broadcast only */
-  const void *input;    /* equal to output: in place */
-  void *output;
-  uint64_t count;       /* elements of input; all_gather's output holds size x count */
+  int32_t reduce;    /* COHORT_REDUCE_...; all_reduce only */
+  int32_t root;      /* broadcast only */
+  const void* input; /* equal to output: in place */
+  void* output;
+  uint64_t count; /* elements of input; all_gather's output holds size x count */
   cohort_stream stream;
 } cohort_op_args;
 
 /* One message of an exchange. Frozen. */
 typedef struct cohort_message {
-  void *data;           /* read when sending, written when receiving */
-  uint64_t nbytes;      /* 0 is allowed; sender and receiver give the same */
-  int32_t peer;         /* rank in the communicator; the own rank is allowed */
-  uint32_t is_send;     /* 1 send, 0 receive */
+  void* data;       /* read when sending, written when receiving */
+  uint64_t nbytes;  /* 0 is allowed; sender and receiver give the same */
+  int32_t peer;     /* rank in the communicator; the own rank is allowed */
+  uint32_t is_send; /* 1 send, 0 receive */
 } cohort_message;
 
 typedef struct cohort_exchange_args {
   uint32_t struct_size;
   uint32_t reserved0;
-  const cohort_message *messages; /* messages between a pair match in list order */
+  const cohort_message* messages; /* messages between a pair match in list order */
   uint64_t num_messages;
   cohort_stream stream;
 } cohort_exchange_args;
@@ -82,34 +83,36 @@ typedef struct cohort_collective_vt {
   uint32_t struct_size;
   uint32_t reserved0;
   /* Options as checked by the host. May be null. [main] */
-  cohort_status (*create)(cohort_collective *c, const cohort_key_value *options, uint64_t num_options) COHORT_NOEXCEPT;
-  void (*destroy)(cohort_collective *c) COHORT_NOEXCEPT;
+  cohort_status (*create)(cohort_collective* c, const cohort_key_value* options, uint64_t num_options) COHORT_NOEXCEPT;
+  void (*destroy)(cohort_collective* c) COHORT_NOEXCEPT;
 
   /* Makes a root communicator of args->size ranks. Collective. [main] */
-  cohort_status (*connect)(cohort_collective *c, const cohort_connect_args *args, cohort_comm *comm) COHORT_NOEXCEPT;
+  cohort_status (*connect)(cohort_collective* c, const cohort_connect_args* args, cohort_comm* comm) COHORT_NOEXCEPT;
   /* Makes a communicator of the ranks that give the same color, ordered by key, then by rank. color < 0: this rank gets
    * none and `part` stays empty. Collective over `comm`. [main] */
-  cohort_status (*split)(cohort_collective *c, cohort_comm *comm, int32_t color, int32_t key, cohort_comm *part) COHORT_NOEXCEPT;
+  cohort_status (*split)(cohort_collective* c, cohort_comm* comm, int32_t color, int32_t key,
+                         cohort_comm* part) COHORT_NOEXCEPT;
   /* Releases a communicator. Local; no operation may be running. [main] */
-  void (*close)(cohort_collective *c, cohort_comm *comm) COHORT_NOEXCEPT;
+  void (*close)(cohort_collective* c, cohort_comm* comm) COHORT_NOEXCEPT;
   /* Makes running and later operations of this rank on `comm` return COHORT_ABORTED soon. [any-thread] */
-  void (*abort)(cohort_collective *c, cohort_comm *comm) COHORT_NOEXCEPT;
+  void (*abort)(cohort_collective* c, cohort_comm* comm) COHORT_NOEXCEPT;
 
-  /* Memory that operations on `comm` (a root communicator) and its splits use without a copy. Collective: every rank asks
-   * for the same size. Aligned to 64 bytes, zero-filled. Null slots: the host uses ordinary memory. [main] */
-  cohort_status (*alloc)(cohort_collective *c, cohort_comm *comm, uint64_t nbytes, void **memory) COHORT_NOEXCEPT;
-  void (*free)(cohort_collective *c, cohort_comm *comm, void *memory) COHORT_NOEXCEPT;
+  /* Memory that operations on `comm` (a root communicator) and its splits use without a copy. Collective: every rank
+   * asks for the same size. Aligned to 64 bytes, zero-filled. Null slots: the host uses ordinary memory. [main] */
+  cohort_status (*alloc)(cohort_collective* c, cohort_comm* comm, uint64_t nbytes, void** memory) COHORT_NOEXCEPT;
+  void (*free)(cohort_collective* c, cohort_comm* comm, void* memory) COHORT_NOEXCEPT;
 
   /* Sends and receives, all in flight together, done when all are done. Required. [lane] */
-  cohort_status (*exchange)(cohort_collective *c, cohort_comm *comm, const cohort_exchange_args *args) COHORT_NOEXCEPT;
-  /* Reduces input elementwise over the ranks into every rank's output. The result has the same bits on all ranks. [lane] */
-  cohort_status (*all_reduce)(cohort_collective *c, cohort_comm *comm, const cohort_op_args *args) COHORT_NOEXCEPT;
+  cohort_status (*exchange)(cohort_collective* c, cohort_comm* comm, const cohort_exchange_args* args) COHORT_NOEXCEPT;
+  /* Reduces input elementwise over the ranks into every rank's output. The result has the same bits on all ranks.
+   * [lane] */
+  cohort_status (*all_reduce)(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) COHORT_NOEXCEPT;
   /* Copies args->root's input to every rank's output. [lane] */
-  cohort_status (*broadcast)(cohort_collective *c, cohort_comm *comm, const cohort_op_args *args) COHORT_NOEXCEPT;
+  cohort_status (*broadcast)(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) COHORT_NOEXCEPT;
   /* Puts rank r's input at output[r x count] on every rank. [lane] */
-  cohort_status (*all_gather)(cohort_collective *c, cohort_comm *comm, const cohort_op_args *args) COHORT_NOEXCEPT;
+  cohort_status (*all_gather)(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) COHORT_NOEXCEPT;
   /* Returns when every rank has called it. [lane] */
-  cohort_status (*barrier)(cohort_collective *c, cohort_comm *comm) COHORT_NOEXCEPT;
+  cohort_status (*barrier)(cohort_collective* c, cohort_comm* comm) COHORT_NOEXCEPT;
 } cohort_collective_vt;
 
 COHORT_EXTERN_C_END

@@ -1,8 +1,9 @@
 /* A key-value store that all ranks of a job share, for rendezvous.
  *
- * Ownership: who makes it keeps it alive until after `shutdown`. Threads: every function [any-thread]; a thread that waits
- * blocks no other. A plugin may implement it (over etcd, a file system, ...) and hand it over in cohort_dist_args.
- * Keys are UTF-8 without NUL, at most 1,024 bytes; values are bytes, at most 64 MiB. Deadlines are relative, in nanoseconds.
+ * Ownership: who makes it keeps it alive until after `shutdown`. Threads: every function [any-thread]; a thread that
+ * waits blocks no other. A plugin may implement it (over etcd, a file system, ...) and hand it over in
+ * cohort_dist_args. Keys are UTF-8 without NUL, at most 1,024 bytes; values are bytes, at most 64 MiB. Deadlines are
+ * relative, in nanoseconds.
  */
 #ifndef COHORT_API_STORE_H
 #define COHORT_API_STORE_H
@@ -13,29 +14,30 @@
 COHORT_EXTERN_C_BEGIN
 
 typedef struct cohort_store {
-  const struct cohort_store_vt *vt;
-  void *data;
+  const struct cohort_store_vt* vt;
+  void* data;
 } cohort_store;
 
 typedef struct cohort_store_vt {
   uint32_t struct_size;
   uint32_t reserved0;
-  cohort_status (*set)(cohort_store *store, const char *key, const void *value, uint64_t nbytes) COHORT_NOEXCEPT;
-  /* Waits until the key exists, then copies at most `capacity` bytes. `*nbytes` is the full length; where it is larger than
-   * `capacity` nothing is copied and the result is COHORT_RESOURCE_EXHAUSTED. */
-  cohort_status (*get)(cohort_store *store, const char *key, int64_t timeout_ns, void *value, uint64_t capacity,
-                       uint64_t *nbytes) COHORT_NOEXCEPT;
+  cohort_status (*set)(cohort_store* store, const char* key, const void* value, uint64_t nbytes) COHORT_NOEXCEPT;
+  /* Waits until the key exists, then copies at most `capacity` bytes. `*nbytes` is the full length; where it is larger
+   * than `capacity` nothing is copied and the result is COHORT_RESOURCE_EXHAUSTED. */
+  cohort_status (*get)(cohort_store* store, const char* key, int64_t timeout_ns, void* value, uint64_t capacity,
+                       uint64_t* nbytes) COHORT_NOEXCEPT;
   /* As get, without waiting: COHORT_NOT_FOUND where there is no such key. */
-  cohort_status (*try_get)(cohort_store *store, const char *key, void *value, uint64_t capacity,
-                           uint64_t *nbytes) COHORT_NOEXCEPT;
+  cohort_status (*try_get)(cohort_store* store, const char* key, void* value, uint64_t capacity,
+                           uint64_t* nbytes) COHORT_NOEXCEPT;
   /* Adds to an integer key (a missing one counts as 0) and gives the sum. */
-  cohort_status (*add)(cohort_store *store, const char *key, int64_t amount, int64_t *sum) COHORT_NOEXCEPT;
+  cohort_status (*add)(cohort_store* store, const char* key, int64_t amount, int64_t* sum) COHORT_NOEXCEPT;
   /* Waits until all keys exist. */
-  cohort_status (*wait)(cohort_store *store, const char *const *keys, uint64_t num_keys, int64_t timeout_ns) COHORT_NOEXCEPT;
+  cohort_status (*wait)(cohort_store* store, const char* const* keys, uint64_t num_keys,
+                        int64_t timeout_ns) COHORT_NOEXCEPT;
   /* Deletes a key; a missing one is no error. */
-  cohort_status (*remove)(cohort_store *store, const char *key) COHORT_NOEXCEPT;
+  cohort_status (*remove)(cohort_store* store, const char* key) COHORT_NOEXCEPT;
   /* Number of keys. */
-  cohort_status (*count)(cohort_store *store, uint64_t *num_keys) COHORT_NOEXCEPT;
+  cohort_status (*count)(cohort_store* store, uint64_t* num_keys) COHORT_NOEXCEPT;
 } cohort_store_vt;
 
 COHORT_EXTERN_C_END

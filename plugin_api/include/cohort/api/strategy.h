@@ -1,13 +1,14 @@
 /* Strategies: how a job is spread over processes, and what happens to gradients and weights in a step.
  *
- * A strategy is a stack of layers, the runtime's `base` at the bottom. A layer fills the slots that it changes and leaves
- * the others null: the host completes each layer's table with forwarders to the layer below, so no slot that a plugin sees
- * is null. `super` is the next layer: call it for the inherited behaviour. `top` is the most derived layer: call it for a
- * step that others may override. `create` and `destroy` are each layer's own: lowest first, and in reverse order.
+ * A strategy is a stack of layers, the runtime's `base` at the bottom. A layer fills the slots that it changes and
+ * leaves the others null: the host completes each layer's table with forwarders to the layer below, so no slot that a
+ * plugin sees is null. `super` is the next layer: call it for the inherited behaviour. `top` is the most derived layer:
+ * call it for a step that others may override. `create` and `destroy` are each layer's own: lowest first, and in
+ * reverse order.
  *
- * Threads: [main] one OS thread for the whole run; [step] the thread that trains, one at a time; [lane] the lane's thread,
- * which runs while backward goes on. Argument structs are host memory; fields marked "edit" may be changed and the struct
- * passed on to `super`.
+ * Threads: [main] one OS thread for the whole run; [step] the thread that trains, one at a time; [lane] the lane's
+ * thread, which runs while backward goes on. Argument structs are host memory; fields marked "edit" may be changed and
+ * the struct passed on to `super`.
  */
 #ifndef COHORT_API_STRATEGY_H
 #define COHORT_API_STRATEGY_H
@@ -19,47 +20,47 @@
 COHORT_EXTERN_C_BEGIN
 
 typedef struct cohort_strategy {
-  const struct cohort_strategy_vt *vt; /* completed by the host: no slot is null */
-  void *data;                          /* this layer's own, set in create */
-  struct cohort_strategy *super;       /* null for base only */
-  struct cohort_strategy *top;
-  const cohort_host *host;
+  const struct cohort_strategy_vt* vt; /* completed by the host: no slot is null */
+  void* data;                          /* this layer's own, set in create */
+  struct cohort_strategy* super;       /* null for base only */
+  struct cohort_strategy* top;
+  const cohort_host* host;
 } cohort_strategy;
 
 /* What the user asked for. */
 typedef struct cohort_job {
   uint32_t struct_size;
   int32_t device_type;
-  int32_t num_devices;   /* per node */
+  int32_t num_devices; /* per node */
   int32_t num_nodes;
   int32_t external_world_size; /* ranks that a launcher has started, or 0 */
   uint32_t reserved0;
 } cohort_job;
 
 /* How processes come to be. */
-#define COHORT_LAUNCH_NONE 0   /* this process is the only one */
-#define COHORT_LAUNCH_EXEC 1   /* the program is executed again, once for each process */
+#define COHORT_LAUNCH_NONE 0 /* this process is the only one */
+#define COHORT_LAUNCH_EXEC 1 /* the program is executed again, once for each process */
 
 typedef struct cohort_plan {
   uint32_t struct_size;
-  int32_t processes_per_node;    /* edit */
-  int32_t replicas_per_process;  /* edit */
-  int32_t launch;                /* edit: COHORT_LAUNCH_... */
-  const char *collectives;       /* edit: names in order of preference, "shm,gloo"; static; "" where none is needed */
+  int32_t processes_per_node;   /* edit */
+  int32_t replicas_per_process; /* edit */
+  int32_t launch;               /* edit: COHORT_LAUNCH_... */
+  const char* collectives;      /* edit: names in order of preference, "shm,gloo"; static; "" where none is needed */
 } cohort_plan;
 
 typedef struct cohort_dist_args {
   uint32_t struct_size;
-  int32_t rank;             /* edit, as all below */
+  int32_t rank; /* edit, as all below */
   int32_t world_size;
   int32_t local_rank;
   int32_t local_world_size;
   int32_t node_rank;
   int32_t num_nodes;
   int32_t master_port;
-  const char *master_addr;  /* copied by whoever keeps it */
-  int64_t timeout_ns;       /* of the connection and of every later operation */
-  cohort_store *store;      /* null: the host's own TCP store at master_addr:master_port */
+  const char* master_addr; /* copied by whoever keeps it */
+  int64_t timeout_ns;      /* of the connection and of every later operation */
+  cohort_store* store;     /* null: the host's own TCP store at master_addr:master_port */
 } cohort_dist_args;
 
 /* Step flags. */
@@ -68,18 +69,18 @@ typedef struct cohort_dist_args {
 
 typedef struct cohort_step {
   uint32_t struct_size;
-  uint32_t flags;    /* COHORT_STEP_... */
-  uint64_t step;     /* optimizer steps done before this one */
-  uint32_t micro;    /* micro-batch within the step, from 0 */
-  uint32_t phase;    /* which optimizer, from 0 */
+  uint32_t flags; /* COHORT_STEP_... */
+  uint64_t step;  /* optimizer steps done before this one */
+  uint32_t micro; /* micro-batch within the step, from 0 */
+  uint32_t phase; /* which optimizer, from 0 */
 } cohort_step;
 
 /* One parameter in a bucket. Frozen. */
 typedef struct cohort_bucket_part {
-  const char *name;
-  uint64_t offset;   /* elements from the beginning of the bucket */
+  const char* name;
+  uint64_t offset; /* elements from the beginning of the bucket */
   uint64_t numel;
-  uint32_t id;       /* registration index of the parameter */
+  uint32_t id; /* registration index of the parameter */
   uint32_t reserved0;
 } cohort_bucket_part;
 
@@ -87,13 +88,13 @@ typedef struct cohort_bucket_part {
 typedef struct cohort_bucket {
   uint32_t struct_size;
   uint32_t index;
-  const cohort_bucket_part *parts; /* [num_parts], by offset */
+  const cohort_bucket_part* parts; /* [num_parts], by offset */
   uint64_t num_parts;
-  uint64_t numel;                  /* with padding */
-  uint64_t nbytes;                 /* with padding */
+  uint64_t numel;  /* with padding */
+  uint64_t nbytes; /* with padding */
   int32_t dtype;
   uint32_t phase;
-  cohort_stream stream;            /* gradients are ready on it */
+  cohort_stream stream; /* gradients are ready on it */
 } cohort_bucket;
 
 /* Why training pauses. */
@@ -105,39 +106,40 @@ typedef struct cohort_strategy_vt {
   uint32_t struct_size;
   uint32_t reserved0;
   /* `variant` is never null; "" where none was given and none is declared. [main] */
-  cohort_status (*create)(cohort_strategy *s, const char *variant, const cohort_key_value *options,
+  cohort_status (*create)(cohort_strategy* s, const char* variant, const cohort_key_value* options,
                           uint64_t num_options) COHORT_NOEXCEPT;
-  void (*destroy)(cohort_strategy *s) COHORT_NOEXCEPT;
+  void (*destroy)(cohort_strategy* s) COHORT_NOEXCEPT;
 
   /* Fills the plan. Pure: no communication, no threads; may be called in a process that never becomes a rank.
    * base: one process per device, one replica, executed again when there are several. [main] */
-  cohort_status (*plan)(cohort_strategy *s, const cohort_job *job, cohort_plan *plan) COHORT_NOEXCEPT;
+  cohort_status (*plan)(cohort_strategy* s, const cohort_job* job, cohort_plan* plan) COHORT_NOEXCEPT;
   /* Connects the ranks. base: opens the store, then binds the communicators `world`, `node` and `leaders` of the chosen
    * collective. Collective. [main] */
-  cohort_status (*init_dist_connection)(cohort_strategy *s, cohort_dist_args *args) COHORT_NOEXCEPT;
+  cohort_status (*init_dist_connection)(cohort_strategy* s, cohort_dist_args* args) COHORT_NOEXCEPT;
   /* The model and its optimizers exist; again after a change of the layout. base: checks that all ranks have the same
-   * model, broadcasts rank 0's weights and buffers, lays out GRAD buckets where there are several ranks. Collective. [main] */
-  cohort_status (*configure_model)(cohort_strategy *s) COHORT_NOEXCEPT;
+   * model, broadcasts rank 0's weights and buffers, lays out GRAD buckets where there are several ranks. Collective.
+   * [main] */
+  cohort_status (*configure_model)(cohort_strategy* s) COHORT_NOEXCEPT;
 
   /* Before forward, for each micro-batch. base: nothing. [step] */
-  cohort_status (*begin_step)(cohort_strategy *s, const cohort_step *step) COHORT_NOEXCEPT;
+  cohort_status (*begin_step)(cohort_strategy* s, const cohort_step* step) COHORT_NOEXCEPT;
   /* All gradients of this bucket are in its GRAD view. Runs once per optimizer step and bucket, buckets in order, while
    * backward goes on. base: all-reduce mean over `world`, in place. [lane] */
-  cohort_status (*reduce_bucket)(cohort_strategy *s, const cohort_bucket *bucket) COHORT_NOEXCEPT;
+  cohort_status (*reduce_bucket)(cohort_strategy* s, const cohort_bucket* bucket) COHORT_NOEXCEPT;
   /* After backward, for each micro-batch; every reduce_bucket has returned. base: nothing. [step] */
-  cohort_status (*end_backward)(cohort_strategy *s, const cohort_step *step) COHORT_NOEXCEPT;
+  cohort_status (*end_backward)(cohort_strategy* s, const cohort_step* step) COHORT_NOEXCEPT;
   /* Once per optimizer step. base: the host optimizer's step. [step] */
-  cohort_status (*optimizer_step)(cohort_strategy *s, const cohort_step *step) COHORT_NOEXCEPT;
+  cohort_status (*optimizer_step)(cohort_strategy* s, const cohort_step* step) COHORT_NOEXCEPT;
   /* Once per optimizer step, after it. base: nothing. [step] */
-  cohort_status (*end_step)(cohort_strategy *s, const cohort_step *step) COHORT_NOEXCEPT;
+  cohort_status (*end_step)(cohort_strategy* s, const cohort_step* step) COHORT_NOEXCEPT;
 
   /* Training stops for an evaluation, a checkpoint or its end, and goes on. base: nothing. Collective. [step] */
-  cohort_status (*pause)(cohort_strategy *s, int32_t reason) COHORT_NOEXCEPT;
-  cohort_status (*resume)(cohort_strategy *s) COHORT_NOEXCEPT;
+  cohort_status (*pause)(cohort_strategy* s, int32_t reason) COHORT_NOEXCEPT;
+  cohort_status (*resume)(cohort_strategy* s) COHORT_NOEXCEPT;
   /* The end, on all ranks, while communicators still work. base: nothing. [main] */
-  cohort_status (*shutdown)(cohort_strategy *s) COHORT_NOEXCEPT;
+  cohort_status (*shutdown)(cohort_strategy* s) COHORT_NOEXCEPT;
   /* A table of this strategy by id, or null. base: null. [any-thread] */
-  const void *(*get_extension)(cohort_strategy *s, const char *id) COHORT_NOEXCEPT;
+  const void* (*get_extension)(cohort_strategy* s, const char* id)COHORT_NOEXCEPT;
 } cohort_strategy_vt;
 
 COHORT_EXTERN_C_END

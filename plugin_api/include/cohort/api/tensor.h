@@ -1,7 +1,8 @@
 /* Tensors and streams as plugins see them: plain, fixed-width, borrowed.
  *
- * Ownership: the host owns the memory, the shape and the name; a plugin may use them until the call returns, or, for views
- * from `buckets/1`, until the next `configure_model`. Both structs are frozen: they stand in arrays and never grow.
+ * Ownership: the host owns the memory, the shape and the name; a plugin may use them until the call returns, or, for
+ * views from `buckets/1`, until the next `configure_model`. Both structs are frozen: they stand in arrays and never
+ * grow.
  */
 #ifndef COHORT_API_TENSOR_H
 #define COHORT_API_TENSOR_H
@@ -31,23 +32,23 @@
 #define COHORT_TENSOR_REQUIRES_GRAD 4u
 
 typedef struct cohort_tensor {
-  void *data;             /* first byte of the storage; elements begin at data + byte_offset */
-  const int64_t *shape;   /* [ndim], in elements */
-  const int64_t *strides; /* [ndim], in elements; always set when ndim > 0 */
-  const char *name;       /* never null; "" where the tensor has no name */
+  void* data;             /* first byte of the storage; elements begin at data + byte_offset */
+  const int64_t* shape;   /* [ndim], in elements */
+  const int64_t* strides; /* [ndim], in elements; always set when ndim > 0 */
+  const char* name;       /* never null; "" where the tensor has no name */
   uint64_t byte_offset;
-  uint64_t nbytes;        /* number of elements x size of one */
-  int32_t dtype;          /* COHORT_FLOAT32 ... */
+  uint64_t nbytes; /* number of elements x size of one */
+  int32_t dtype;   /* COHORT_FLOAT32 ... */
   int32_t ndim;
-  int32_t device_type;    /* COHORT_DEVICE_CPU ... */
+  int32_t device_type; /* COHORT_DEVICE_CPU ... */
   int32_t device_index;
-  uint32_t flags;         /* COHORT_TENSOR_... */
-  uint32_t id;            /* of a parameter: its registration index, the same on every rank */
+  uint32_t flags; /* COHORT_TENSOR_... */
+  uint32_t id;    /* of a parameter: its registration index, the same on every rank */
 } cohort_tensor;
 
 /* Work on a device is ordered by a stream: on CUDA it is enqueued there, on CPU it is done when the call returns. */
 typedef struct cohort_stream {
-  void *native;           /* cudaStream_t, ...; null on CPU */
+  void* native; /* cudaStream_t, ...; null on CPU */
   int32_t device_type;
   int32_t device_index;
 } cohort_stream;

@@ -1,8 +1,8 @@
 /* The version of the plugin ABI, and the macros that read structs of another version.
  *
- * Draft: while the major version is 0 every commit may change the layout, and a plugin runs only on the host it was built
- * for. From 1.0 on the ABI grows only: vtables, descriptors and argument structs begin with `struct_size` and get new
- * fields at their end; service tables (`cohort/api/host/`) never change, a changed one gets a new id.
+ * Draft: while the major version is 0 every commit may change the layout, and a plugin runs only on the host it was
+ * built for. From 1.0 on the ABI grows only: vtables, descriptors and argument structs begin with `struct_size` and get
+ * new fields at their end; service tables (`cohort/api/host/`) never change, a changed one gets a new id.
  */
 #ifndef COHORT_API_VERSION_H
 #define COHORT_API_VERSION_H
@@ -18,7 +18,7 @@
 #ifdef __cplusplus
 #define COHORT_END(type, field) (static_cast<uint32_t>(offsetof(type, field) + sizeof(type::field)))
 #else
-#define COHORT_END(type, field) ((uint32_t)(offsetof(type, field) + sizeof(((type *)0)->field)))
+#define COHORT_END(type, field) ((uint32_t)(offsetof(type, field) + sizeof(((type*)0)->field)))
 #endif
 
 /* True where the struct that `pointer` points to has `field` and the field is not null. */

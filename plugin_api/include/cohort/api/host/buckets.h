@@ -19,23 +19,23 @@ COHORT_EXTERN_C_BEGIN
 
 typedef struct cohort_bucket_layout {
   uint32_t struct_size;
-  uint32_t one_bucket;  /* 1: one bucket per dtype, whatever the sizes */
-  uint64_t size;        /* bytes at which a bucket closes; the host's --bucket-size wins where given */
-  uint64_t first_size;  /* bytes at which the first bucket closes; 0: as `size` */
-  uint64_t align;       /* elements; every bucket's numel is a multiple of it; 0: 1 */
+  uint32_t one_bucket; /* 1: one bucket per dtype, whatever the sizes */
+  uint64_t size;       /* bytes at which a bucket closes; the host's --bucket-size wins where given */
+  uint64_t first_size; /* bytes at which the first bucket closes; 0: as `size` */
+  uint64_t align;      /* elements; every bucket's numel is a multiple of it; 0: 1 */
 } cohort_bucket_layout;
 
 typedef struct cohort_buckets_1 {
   /* `name` matters for STATE only; null otherwise. [main] */
-  cohort_status (*want)(const cohort_host *host, int32_t kind, const char *name) COHORT_NOEXCEPT;
+  cohort_status (*want)(const cohort_host* host, int32_t kind, const char* name) COHORT_NOEXCEPT;
   /* Collective: allocates from the collective's memory where it has some. [main] */
-  cohort_status (*configure)(const cohort_host *host, const cohort_bucket_layout *layout) COHORT_NOEXCEPT;
-  uint64_t (*count)(const cohort_host *host) COHORT_NOEXCEPT;
+  cohort_status (*configure)(const cohort_host* host, const cohort_bucket_layout* layout) COHORT_NOEXCEPT;
+  uint64_t (*count)(const cohort_host* host) COHORT_NOEXCEPT;
   /* Null where there is no such bucket. [any-thread] */
-  const cohort_bucket *(*get)(const cohort_host *host, uint64_t index) COHORT_NOEXCEPT;
+  const cohort_bucket* (*get)(const cohort_host* host, uint64_t index)COHORT_NOEXCEPT;
   /* The flat tensor [numel] of a bucket, for one replica. [any-thread] */
-  cohort_status (*view)(const cohort_host *host, uint64_t index, uint32_t replica, int32_t kind, const char *name,
-                        cohort_tensor *view) COHORT_NOEXCEPT;
+  cohort_status (*view)(const cohort_host* host, uint64_t index, uint32_t replica, int32_t kind, const char* name,
+                        cohort_tensor* view) COHORT_NOEXCEPT;
 } cohort_buckets_1;
 
 COHORT_EXTERN_C_END

@@ -31,7 +31,8 @@ class Buckets {
   void reset();
   void want(int32_t kind, std::string name);
   bool wanted(int32_t kind) const;
-  /// Lays out and allocates, in place of an earlier layout. `order`: parameters that take part, in the order in which gradients are expected.
+  /// Lays out and allocates, in place of an earlier layout. `order`: parameters that take part, in the order in which
+  /// gradients are expected.
   void configure(std::vector<LayoutParameter> order, const LayoutLimits& limits, int32_t device_type,
                  int32_t device_index);
 
