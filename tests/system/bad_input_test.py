@@ -200,6 +200,12 @@ class Disagreement(SystemTest):
             self.assertEqual(code, USER, stderr)
             self.assertIn("compression=fp16", stderr)
 
+    def test_different_accumulation_stops_all_ranks_with_a_table(self):
+        for code, stderr in self.ranks([NUMERICS, "--accumulate-grad-batches=2", f"--data-from={self.data()}"],
+                                       [NUMERICS, f"--data-from={self.data()}"]):
+            self.assertEqual(code, USER, stderr)
+            self.assertIn("accumulate-grad-batches = 2", stderr)
+
     def test_a_different_build_of_a_plugin_stops_all_ranks_with_a_table(self):
         changed = self.folder / "cohort_ddp.so"
         changed.write_bytes((PLUGINS / "cohort_ddp.so").read_bytes() + b"\0")

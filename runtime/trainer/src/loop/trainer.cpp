@@ -33,6 +33,16 @@ void leave_on(const StopReason& stop) {
                        "; lower the learning rate, or look for a division by zero or a logarithm of zero");
 }
 
+// Ranks that loop differently would wait for each other in the middle of a step.
+void agree_on_loop(Runtime& runtime, const LoopLimits& limits) {
+  const auto shown = [](const std::optional<int64_t>& limit) { return limit ? std::to_string(*limit) : "none"; };
+  runtime.agree("loop",
+                "accumulate-grad-batches = " + std::to_string(limits.accumulate) +
+                    "\nmax-epochs = " + shown(limits.max_epochs) + "\nmax-steps = " + shown(limits.max_steps) +
+                    "\nseed = " + std::to_string(runtime.options().seed) + "\n",
+                "ranks were started with different options; give every rank the same");
+}
+
 void move_to_device(Runtime& runtime, Module& module) {
   if (!runtime.device().is_cpu()) module.to(runtime.device());
 }
@@ -52,6 +62,7 @@ void Trainer::fit(Module& module, DataModule& data) {
   module.on_fit_start();
   const Optimizers optimizers = module.configure_optimizers();
   check(optimizers);
+  agree_on_loop(runtime_, limits);
   Session session(runtime_, module, optimizers);
   StopReason stop = FitLoop(runtime_, record_, limits, module, data, session).run();
   session.finish();

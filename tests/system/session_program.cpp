@@ -1,0 +1,159 @@
+// Checks a Session and a Trainer on real ranks against plain computations over all ranks' data. Ends with 1 and a line
+// per wrong value. Started by session_test.py.
+#include <cstdio>
+
+#include <cohort/cohort.hpp>
+#include <cohort/host/error.hpp>
+
+namespace {
+
+using torch::Tensor;
+
+void expect_close(const Tensor& got, const Tensor& wanted, const char* what) {
+  if (torch::allclose(got, wanted, 1e-9, 1e-9)) return;
+  std::fprintf(stderr, "%s differs\n", what);
+  throw cohort::TrainingFailed(std::string(what) + " is wrong");
+}
+
+// Data of a rank at a step: the same on every rank that asks.
+Tensor inputs(int rank, int64_t step) {
+  torch::manual_seed(static_cast<uint64_t>(1000 * rank + step));
+  return torch::randn({4, 3}, torch::kFloat64);
+}
+
+struct Regression : cohort::ModuleFor<Regression> {
+  Regression() : fc(register_module("fc", torch::nn::Linear(3, 2))) { to(torch::kFloat64); }
+  Tensor loss(const Tensor& x) { return fc(x).pow(2).mean(); }
+  cohort::Output training_step(const cohort::Batch& batch, int64_t) override { return loss(batch[0]); }
+  cohort::Optimizers configure_optimizers() override { return torch::optim::SGD(parameters(), 0.1); }
+  torch::nn::Linear fc;
+};
+
+// Rank 0's initial weights, on every rank; `offset` makes ranks begin with different ones.
+std::shared_ptr<Regression> model(int offset) {
+  torch::manual_seed(static_cast<uint64_t>(7 + offset));
+  return std::make_shared<Regression>();
+}
+
+void an_own_loop_trains_on_the_mean_gradient(cohort::App& app) {
+  const int world = app.runtime().world_size(), rank = app.runtime().rank();
+  const auto net = model(rank);
+  auto session = app.session(*net, net->configure_optimizers());
+  const auto reference = model(0);
+  torch::optim::SGD optimizer(reference->parameters(), 0.1);
+  for (int64_t step = 0; step < 10; ++step) {
+    session.begin();
+    session.backward(net->loss(inputs(rank, step)));
+    session.step();
+    optimizer.zero_grad();
+    for (int r = 0; r < world; ++r) (reference->loss(inputs(r, step)) / world).backward();
+    optimizer.step();
+  }
+  expect_close(net->fc->weight, reference->fc->weight, "weight after an own loop");
+  expect_close(net->fc->bias, reference->fc->bias, "bias after an own loop");
+}
+
+void micro_batches_under_no_sync_add_up(cohort::App& app) {
+  const int world = app.runtime().world_size(), rank = app.runtime().rank();
+  const auto net = model(0);
+  auto session = app.session(*net, net->configure_optimizers());
+  const auto reference = model(0);
+  torch::optim::SGD optimizer(reference->parameters(), 0.1);
+  for (int64_t step = 0; step < 3; ++step) {
+    {
+      const auto guard = session.no_sync();
+      for (int64_t micro = 0; micro < 2; ++micro) {
+        session.begin();
+        session.backward(net->loss(inputs(rank, 10 * step + micro)), 1.0 / 3);
+      }
+    }
+    session.begin();
+    session.backward(net->loss(inputs(rank, 10 * step + 2)), 1.0 / 3);
+    session.step();
+    optimizer.zero_grad();
+    for (int r = 0; r < world; ++r) {
+      for (int64_t micro = 0; micro < 3; ++micro) {
+        (reference->loss(inputs(r, 10 * step + micro)) / (3 * world)).backward();
+      }
+    }
+    optimizer.step();
+  }
+  expect_close(net->fc->weight, reference->fc->weight, "weight after accumulation");
+}
+
+void gathered_tensors_carry_gradients_to_every_rank(cohort::App& app) {
+  const int world = app.runtime().world_size(), rank = app.runtime().rank();
+  const auto net = model(0);
+  auto session = app.session(*net, net->configure_optimizers());
+  const Tensor own = inputs(rank, 0).requires_grad_(true);
+  const Tensor all = session.all_gather(own);
+  std::vector<Tensor> expected;
+  for (int r = 0; r < world; ++r) expected.push_back(inputs(r, 0));
+  expect_close(all.detach(), torch::stack(expected), "all_gather");
+  // Rank r weighs what it gathered by r + 1: the own slice hears from every rank.
+  (all.pow(2).sum() * (rank + 1)).backward();
+  const double weights = world * (world + 1) / 2.0;
+  expect_close(own.grad(), 2 * own.detach() * weights, "gradient through all_gather");
+  expect_close(session.all_reduce(own.detach(), false), torch::stack(expected).sum(0), "all_reduce");
+}
+
+void a_backward_without_begin_is_refused(cohort::App& app) {
+  const auto net = model(0);
+  auto session = app.session(*net, net->configure_optimizers());
+  try {
+    session.backward(net->loss(inputs(0, 0)));
+  } catch (const cohort::UserError& error) {
+    if (std::string(error.what()).find("session.begin()") != std::string::npos) return;
+  }
+  throw cohort::TrainingFailed("backward without begin() was not refused with the mend");
+}
+
+struct Uneven : cohort::DataModule {
+  static constexpr int64_t kSamples = 7, kBatch = 2;
+  cohort::Loader train() override {
+    return {.dataset = std::make_shared<cohort::TensorDataset>(std::vector{samples()}), .batch_size = kBatch};
+  }
+  static Tensor samples() {
+    torch::manual_seed(5);
+    return torch::randn({kSamples, 3}, torch::kFloat64);
+  }
+};
+
+// The rule, written down once more: rank r takes samples r, r + world, ...; the list is padded from its beginning.
+void uneven_data_is_padded_by_wrap_around(cohort::App& app) {
+  const int world = app.runtime().world_size();
+  const auto net = model(0);
+  Uneven data;
+  app.trainer().fit(*net, data);
+  const auto reference = model(0);
+  torch::optim::SGD optimizer(reference->parameters(), 0.1);
+  const Tensor samples = Uneven::samples();
+  const int64_t per_rank = (Uneven::kSamples + world - 1) / world;
+  for (int64_t first = 0; first < per_rank; first += Uneven::kBatch) {
+    optimizer.zero_grad();
+    for (int r = 0; r < world; ++r) {
+      std::vector<Tensor> batch;
+      for (int64_t i = first; i < std::min(first + Uneven::kBatch, per_rank); ++i) {
+        batch.push_back(samples[(i * world + r) % Uneven::kSamples]);
+      }
+      (reference->loss(torch::stack(batch)) / world).backward();
+    }
+    optimizer.step();
+  }
+  expect_close(net->fc->weight, reference->fc->weight, "weight after uneven data");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return cohort::Program("session_program")
+      .defaults([](cohort::Options& options) { options.max_epochs = 1; })
+      .run(argc, argv, [](cohort::App& app) {
+        an_own_loop_trains_on_the_mean_gradient(app);
+        micro_batches_under_no_sync_add_up(app);
+        gathered_tensors_carry_gradients_to_every_rank(app);
+        a_backward_without_begin_is_refused(app);
+        uneven_data_is_padded_by_wrap_around(app);
+        if (app.runtime().is_first()) std::puts("all checks passed");
+      });
+}
