@@ -4,11 +4,14 @@
 
 namespace cohort::test {
 
-RankCollective::RankCollective(const cohort_component& component)
+RankCollective::RankCollective(const cohort_component& component, const OptionValues& values)
     : object_{static_cast<const cohort_collective_vt*>(component.vtable), nullptr, host_.raw()} {
   std::vector<cohort_key_value> options;
   for (uint64_t i = 0; i < component.num_options; ++i) {
-    options.push_back({component.options[i].key, component.options[i].default_value});
+    const auto value = values.find(component.options[i].key);
+    const bool is_default = value == values.end();
+    options.push_back(
+        {component.options[i].key, is_default ? component.options[i].default_value : value->second.c_str()});
   }
   if (vt().create) check(vt().create(&object_, options.data(), options.size()));
 }
@@ -22,8 +25,8 @@ void RankCollective::check(cohort_status status) {
 }
 
 RankComm::RankComm(const cohort_component& component, cohort_store* store, int rank, int size,
-                   std::chrono::nanoseconds timeout)
-    : collective_(std::make_shared<RankCollective>(component)) {
+                   std::chrono::nanoseconds timeout, const OptionValues& options)
+    : collective_(std::make_shared<RankCollective>(component, options)) {
   cohort_connect_args args{};
   args.struct_size = sizeof args;
   args.rank = rank;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -23,10 +24,13 @@ class CallFailed : public std::runtime_error {
   cohort_status status_;
 };
 
-/// A collective of one rank, with default options.
+/// Values of options by key, where they are not the defaults.
+using OptionValues = std::map<std::string, std::string>;
+
+/// A collective of one rank.
 class RankCollective {
  public:
-  explicit RankCollective(const cohort_component& component);
+  RankCollective(const cohort_component& component, const OptionValues& values);
   ~RankCollective();
   RankCollective(const RankCollective&) = delete;
   RankCollective& operator=(const RankCollective&) = delete;
@@ -43,7 +47,7 @@ class RankCollective {
 class RankComm {
  public:
   RankComm(const cohort_component& component, cohort_store* store, int rank, int size,
-           std::chrono::nanoseconds timeout = std::chrono::seconds(60));
+           std::chrono::nanoseconds timeout = std::chrono::seconds(60), const OptionValues& options = {});
   ~RankComm();  // closes
   RankComm(RankComm&& other) noexcept;
   RankComm& operator=(RankComm&&) = delete;

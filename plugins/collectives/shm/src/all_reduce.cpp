@@ -5,7 +5,6 @@
 #include <cohort/sdk/dtype.hpp>
 
 #include "operations.hpp"
-#include "reduce.hpp"
 
 namespace cohort::shm {
 
@@ -34,9 +33,10 @@ Slice slice_of(uint64_t count, uint64_t element, int rank, int size) {
 
 class AllReduce {
  public:
-  AllReduce(Channel& channel, const GroupMemory& memory, const cohort_op_args& args)
+  AllReduce(Channel& channel, const GroupMemory& memory, ReduceFunction reduce, const cohort_op_args& args)
       : channel_(channel),
         memory_(memory),
+        reduce_(reduce),
         args_(args),
         element_(sdk::size_of(args.dtype)),
         nbytes_(args.count * element_) {}
@@ -61,7 +61,7 @@ class AllReduce {
       sources_[at(rank)] = channel_.control().half(rank, channel_.barrier());
     }
     sinks_[0] = output(0);
-    best_reduce()({args_.dtype, args_.reduce, sources_.data(), channel_.size(), sinks_.data(), 1, args_.count});
+    reduce_({args_.dtype, args_.reduce, sources_.data(), channel_.size(), sinks_.data(), 1, args_.count});
   }
 
   /// Chunk by chunk through staging; where all memory is shared there is one chunk and no copy. Between two barriers a
@@ -111,13 +111,14 @@ class AllReduce {
       sinks_[at(rank)] = outputs_[at(rank)] ? outputs_[at(rank)] + in_whole : half;
     }
     const int size = channel_.size();
-    best_reduce()({args_.dtype, args_.reduce, sources_.data(), size, sinks_.data(), size, slice.count});
+    reduce_({args_.dtype, args_.reduce, sources_.data(), size, sinks_.data(), size, slice.count});
   }
 
   static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
   Channel& channel_;
   const GroupMemory& memory_;
+  ReduceFunction reduce_;
   const cohort_op_args& args_;
   uint64_t element_;
   uint64_t nbytes_;
@@ -130,8 +131,8 @@ class AllReduce {
 
 }  // namespace
 
-void all_reduce(Channel& channel, const GroupMemory& memory, const cohort_op_args& args) {
-  AllReduce(channel, memory, args).run();
+void all_reduce(Channel& channel, const GroupMemory& memory, ReduceFunction reduce, const cohort_op_args& args) {
+  AllReduce(channel, memory, reduce, args).run();
 }
 
 }  // namespace cohort::shm

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "agree.hpp"
+#include "memory_left.hpp"
 
 namespace cohort::shm {
 
@@ -53,9 +54,10 @@ std::vector<int32_t> pids_of(const Channel& channel) {
 
 }  // namespace
 
-Communicator::Communicator(Segment control, ChannelOptions options)
+Communicator::Communicator(Segment control, ChannelOptions options, ReduceFunction reduce)
     : channel_(std::make_unique<Channel>(std::move(control), std::move(options), nullptr)),
       arena_(std::make_shared<Arena>(channel_->rank())),
+      reduce_(reduce),
       is_root_(true) {
   channel_->run(OpKind::kConnect, [&] {
     channel_->meet(plain_call(OpKind::kConnect));
@@ -64,9 +66,12 @@ Communicator::Communicator(Segment control, ChannelOptions options)
   });
 }
 
-Communicator::Communicator(std::unique_ptr<Channel> channel, std::shared_ptr<Arena> arena,
-                           std::shared_ptr<const Processes> processes)
-    : channel_(std::move(channel)), arena_(std::move(arena)), processes_(std::move(processes)), is_root_(false) {}
+Communicator::Communicator(std::unique_ptr<Channel> channel, const Communicator& whole)
+    : channel_(std::move(channel)),
+      arena_(whole.arena_),
+      processes_(whole.processes_),
+      reduce_(whole.reduce_),
+      is_root_(false) {}
 
 /// The first rank of each part makes its control segment; all others open theirs; all ranks hear whether that worked.
 std::unique_ptr<Communicator> Communicator::split(int32_t color, int32_t key) {
@@ -101,7 +106,7 @@ std::unique_ptr<Communicator> Communicator::split(int32_t color, int32_t key) {
       options.root_ranks.push_back(channel_->options().root_ranks[static_cast<std::size_t>(member)]);
     }
     auto channel = std::make_unique<Channel>(std::move(control), std::move(options), processes_);
-    part.reset(new Communicator(std::move(channel), arena_, processes_));
+    part.reset(new Communicator(std::move(channel), *this));
   });
   return part;
 }
@@ -112,6 +117,7 @@ void* Communicator::alloc(uint64_t nbytes) {
   void* memory = nullptr;
   channel_->run(OpKind::kAlloc, [&] {
     const Call call = plain_call(OpKind::kAlloc, nbytes);
+    require_success(gather(*channel_, call, outcome_of([&] { require_memory(nbytes, size()); })));
     std::vector<Segment> segments(static_cast<std::size_t>(size()));
     Segment& own = segments[static_cast<std::size_t>(rank())];
     Offer offer{};
@@ -140,7 +146,7 @@ void Communicator::exchange(sdk::Span<const cohort_message> messages, const coho
 
 void Communicator::all_reduce(const cohort_op_args& args) {
   check_all_reduce(args);
-  channel_->run(OpKind::kAllReduce, [&] { shm::all_reduce(*channel_, memory(), args); });
+  channel_->run(OpKind::kAllReduce, [&] { shm::all_reduce(*channel_, memory(), reduce_, args); });
 }
 
 void Communicator::broadcast(const cohort_op_args& args) {

@@ -19,7 +19,7 @@ namespace cohort::shm {
 class Communicator {
  public:
   /// A root communicator over a control segment that all ranks have open.
-  Communicator(Segment control, ChannelOptions options);
+  Communicator(Segment control, ChannelOptions options, ReduceFunction reduce);
 
   int rank() const { return channel_->rank(); }
   int size() const { return channel_->size(); }
@@ -37,13 +37,13 @@ class Communicator {
   void barrier();
 
  private:
-  Communicator(std::unique_ptr<Channel> channel, std::shared_ptr<Arena> arena,
-               std::shared_ptr<const Processes> processes);
+  Communicator(std::unique_ptr<Channel> channel, const Communicator& whole);
   GroupMemory memory() const { return {*arena_, channel_->options().root_ranks}; }
 
   std::unique_ptr<Channel> channel_;
   std::shared_ptr<Arena> arena_;
   std::shared_ptr<const Processes> processes_;
+  ReduceFunction reduce_;
   bool is_root_;
 };
 

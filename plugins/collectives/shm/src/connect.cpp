@@ -90,7 +90,7 @@ void check_args(const cohort_connect_args& args) {
 
 }  // namespace
 
-std::unique_ptr<Communicator> connect(const cohort_connect_args& args) {
+std::unique_ptr<Communicator> connect(const cohort_connect_args& args, ReduceFunction reduce) {
   check_args(args);
   std::vector<int> root_ranks(static_cast<std::size_t>(args.size));
   std::iota(root_ranks.begin(), root_ranks.end(), 0);
@@ -99,10 +99,11 @@ std::unique_ptr<Communicator> connect(const cohort_connect_args& args) {
   if (args.size == 1) {
     Segment segment = Segment::create(ControlLayout::nbytes(1), Pages::kOnTouch);
     segment.close_descriptor();
-    return std::make_unique<Communicator>(std::move(segment), std::move(options));
+    return std::make_unique<Communicator>(std::move(segment), std::move(options), reduce);
   }
   StoreRounds store(args.store, args.rank, args.size, timeout);
-  auto communicator = std::make_unique<Communicator>(common_segment(store, args.rank, args.size), std::move(options));
+  auto communicator =
+      std::make_unique<Communicator>(common_segment(store, args.rank, args.size), std::move(options), reduce);
   if (args.rank == 0) {
     store.forget(kMeetRound);
     store.forget(kOpenRound);

@@ -10,6 +10,6 @@
 namespace cohort::shm {
 
 /// Throws FAILED_PRECONDITION on all ranks where one of them runs on another machine or in another pid namespace.
-std::unique_ptr<Communicator> connect(const cohort_connect_args& args);
+std::unique_ptr<Communicator> connect(const cohort_connect_args& args, ReduceFunction reduce);
 
 }  // namespace cohort::shm

@@ -6,6 +6,7 @@
 
 #include "channel.hpp"
 #include "group_memory.hpp"
+#include "reduce.hpp"
 
 namespace cohort::shm {
 
@@ -17,7 +18,7 @@ void check_exchange(sdk::Span<const cohort_message> messages, int rank, int size
 
 /// Slice owners reduce in rank order, from the ranks' memory where it is shared, else from staging, and write to all
 /// ranks.
-void all_reduce(Channel& channel, const GroupMemory& memory, const cohort_op_args& args);
+void all_reduce(Channel& channel, const GroupMemory& memory, ReduceFunction reduce, const cohort_op_args& args);
 void broadcast(Channel& channel, const GroupMemory& memory, const cohort_op_args& args);
 void all_gather(Channel& channel, const GroupMemory& memory, const cohort_op_args& args);
 void exchange(Channel& channel, const GroupMemory& memory, sdk::Span<const cohort_message> messages);

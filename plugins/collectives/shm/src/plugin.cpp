@@ -1,19 +1,34 @@
 // The collective `shm`: ranks of one machine, through shared memory.
 #include <memory>
+#include <string>
 
 #include <cohort/sdk/collective.hpp>
 
 #include "communicator.hpp"
 #include "connect.hpp"
+#include "reduce.hpp"
 
 namespace {
 
 namespace sdk = cohort::sdk;
 
-struct Shm : sdk::Collective<Shm, cohort::shm::Communicator> {
-  std::unique_ptr<cohort::shm::Communicator> connect(const cohort_connect_args& args) {
-    return cohort::shm::connect(args);
+class Shm : public sdk::Collective<Shm, cohort::shm::Communicator> {
+ public:
+  void create(const sdk::Options& options) {
+    const std::string isa(options.text("isa"));
+    reduce_ = cohort::shm::reduce_for(isa);
+    if (!reduce_) {
+      throw sdk::invalid_argument("this processor or this build of the shm plugin has no " + isa +
+                                  " instructions; use isa=auto");
+    }
   }
+
+  std::unique_ptr<cohort::shm::Communicator> connect(const cohort_connect_args& args) {
+    return cohort::shm::connect(args, reduce_);
+  }
+
+ private:
+  cohort::shm::ReduceFunction reduce_ = nullptr;
 };
 
 const char* why_not(const cohort_query& query) {
@@ -28,8 +43,12 @@ void supports(const cohort_host*, cohort_query* query) noexcept {
   query->score = query->reason ? 0 : 10;
 }
 
+constexpr cohort_option kOptions[] = {
+    sdk::option("isa", "enum(auto|baseline|avx2|avx512)", "auto", "instructions that sums use"),
+};
+
 constexpr cohort_component kShm =
-    sdk::collective<Shm>("shm", "ranks of one machine, through shared memory").supports(supports);
+    sdk::collective<Shm>("shm", "ranks of one machine, through shared memory").options(kOptions).supports(supports);
 
 }  // namespace
 

@@ -14,15 +14,33 @@ void reduce(const Reduction& r);
 }
 #endif
 
-ReduceFunction best_reduce() {
 #ifdef COHORT_HAS_X86_ISAS
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq")) {
-    return avx512::reduce;
-  }
-  if (__builtin_cpu_supports("avx2")) return avx2::reduce;
-#endif
-  return baseline::reduce;
+
+namespace {
+
+bool has_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
 }
+bool has_avx512() {
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+}
+
+}  // namespace
+
+ReduceFunction reduce_for(std::string_view isa) {
+  const bool is_auto = isa == "auto";
+  if ((is_auto || isa == "avx512") && has_avx512()) return avx512::reduce;
+  if ((is_auto || isa == "avx2") && has_avx2()) return avx2::reduce;
+  return is_auto || isa == "baseline" ? baseline::reduce : nullptr;
+}
+
+#else
+
+ReduceFunction reduce_for(std::string_view isa) {
+  return isa == "auto" || isa == "baseline" ? baseline::reduce : nullptr;
+}
+
+#endif
 
 }  // namespace cohort::shm

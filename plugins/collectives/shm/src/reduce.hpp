@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace cohort::shm {
 
@@ -22,7 +23,8 @@ struct Reduction {
 
 using ReduceFunction = void (*)(const Reduction&);
 
-/// For the processor this runs on. Arguments must have passed check_all_reduce.
-ReduceFunction best_reduce();
+/// "auto" is the widest instruction set of this processor; null for one that it or this build does not have. Arguments
+/// of the function must have passed check_all_reduce.
+ReduceFunction reduce_for(std::string_view isa);
 
 }  // namespace cohort::shm

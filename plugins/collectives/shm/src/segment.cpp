@@ -19,7 +19,8 @@ namespace cohort::shm {
 
 namespace {
 
-constexpr uint64_t kHeaderBytes = 4096;  // a page, so that the data is page-aligned
+constexpr uint64_t kHeaderBytes = 4096;            // a page, so that the data is page-aligned
+constexpr uint64_t kMaxBytes = uint64_t{1} << 46;  // half of what x86-64 can address
 constexpr uint32_t kMagic = 0x6d687343;
 
 sdk::Error out_of_memory(uint64_t nbytes, const char* step) {
@@ -112,6 +113,7 @@ uint64_t Segment::size() const {
 }
 
 Segment Segment::create(uint64_t nbytes, Pages pages) {
+  if (nbytes > kMaxBytes) throw sdk::invalid_argument("shm was asked for an impossible amount of memory");
   const uint64_t whole = kHeaderBytes + (nbytes + kHeaderBytes - 1) / kHeaderBytes * kHeaderBytes;
   uint64_t nonce = 0;
   if (::getrandom(&nonce, sizeof nonce, 0) != sizeof nonce) throw out_of_memory(whole, "getrandom");
