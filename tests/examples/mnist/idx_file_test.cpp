@@ -10,6 +10,7 @@
 
 namespace {
 
+using cohort::testing::TemporaryFolder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 

@@ -20,6 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::Script;
 using testing::ScriptedRun;
+using testing::TemporaryFolder;
 
 /// Fits w to the mean of the samples; calls `during` in each training step.
 struct Mean final : ModuleFor<Mean> {

@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::TemporaryFolder;
 
 TEST(Summary, HasTheFieldsOfTheContractInOrder) {
   const auto json = nlohmann::ordered_json::parse(to_json({}));

@@ -21,6 +21,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::TemporaryFolder;
 
 struct Net final : ModuleFor<Net> {
   Net()

@@ -25,6 +25,16 @@ std::string exit_reason(const StopReason& stop, const LoopLimits& limits, uint64
   return limits.max_steps && steps >= static_cast<uint64_t>(*limits.max_steps) ? "max_steps" : "completed";
 }
 
+void log_stop(Runtime& runtime, const StopReason& stop, uint64_t steps) {
+  if (!runtime.is_first()) return;
+  const std::string after = " after step " + std::to_string(steps);
+  if (stop.kind == StopReason::Kind::kMaxTime) runtime.log().info("Training ends" + after + ": --max-time is over");
+  if (stop.kind == StopReason::Kind::kSignal) {
+    runtime.log().info("Training ends" + after + ": rank " + std::to_string(stop.rank) + " received signal " +
+                       std::to_string(stop.detail));
+  }
+}
+
 void leave_on(const StopReason& stop) {
   if (stop.kind == StopReason::Kind::kSignal) throw Interrupted{static_cast<int>(stop.detail)};
   if (stop.kind != StopReason::Kind::kNotFinite) return;
@@ -64,9 +74,10 @@ void Trainer::fit(Module& module, DataModule& data) {
   check(optimizers);
   agree_on_loop(runtime_, limits);
   Session session(runtime_, module, optimizers);
-  StopReason stop = FitLoop(runtime_, record_, limits, module, data, session).run();
+  const StopReason stop = FitLoop(runtime_, record_, limits, module, data, session).run();
   session.finish();
   module.on_fit_end();
+  log_stop(runtime_, stop, session.steps());
   record_.exit_reason = exit_reason(stop, limits, session.steps());
   if (!runtime_.options().summary_json.empty()) record_.weights_sha256 = weights_digest(module);
   leave_on(stop);
