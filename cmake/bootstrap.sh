@@ -60,7 +60,7 @@ libtorch_complete() {
 # Unpacked beside its final place and renamed, so that an interrupted run leaves nothing that looks complete.
 install_libtorch() {
   if libtorch_complete "$libtorch_dir"; then say "LibTorch $torch_version: present in $libtorch_dir"; return; fi
-  say "LibTorch $torch_version: 550 MB to download, 1.1 GB on disk in $libtorch_dir"
+  say "LibTorch $torch_version: 550 MB to download, 1.2 GB on disk in $libtorch_dir"
   $dry_run && return
   local partial=$libtorch_dir.partial
   rm -rf "$partial" "$libtorch_dir"
@@ -74,7 +74,7 @@ install_libtorch() {
 
 install_test_venv() {
   if [ -e "$venv_dir/.complete" ]; then say "test venv: present in $venv_dir"; return; fi
-  say "test venv with torch $torch_version and its dependencies: about 2.5 GB to download, 7 GB on disk in $venv_dir"
+  say "test venv with torch $torch_version and its dependencies: to download, 4.6 GB on disk in $venv_dir, a minute or two"
   $dry_run && return
   rm -rf "$venv_dir"
   python3 -m venv "$venv_dir"
