@@ -1,4 +1,5 @@
-// What the Trainer adds to a step: Linear(32, 2), batch 1, SGD, on prepared batches, against the same loop in bare LibTorch.
+// What the Trainer adds to a step: Linear(32, 2), batch 1, SGD, on prepared batches, against the same loop in bare
+// LibTorch.
 //
 //   build/release/bench/step_overhead --barebones
 // Rounds of both alternate in one process; the best and the median round count.
