@@ -138,12 +138,12 @@ const cohort_plugin cohort_plugin_0 = {{ COHORT_PLUGIN_MAGIC, sizeof(cohort_plug
     def test_a_directory(self):
         path = self.folder / "cohort_folder.so"
         path.mkdir()
-        self.fail_with_file(path, "directory")
+        self.fail_with_file(path, "folder")
 
     def test_a_world_writable_file(self):
         path = self.compiled("open", "#include <cohort/api/cohort.h>\n" + self.descriptor("open"))
         path.chmod(0o777)
-        self.fail_with_file(path, "writ")
+        self.fail_with_file(path, "everyone can change it")
 
     def test_a_library_without_the_symbol(self):
         self.fail_with_file(self.compiled("empty", "int nothing;"), "cohort_plugin_0")

@@ -59,7 +59,7 @@ class SystemTest(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="cohort-test-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-        self.marker = "COHORT_TEST_MARKER=" + uuid.uuid4().hex
+        self.marker = "TEST_MARKER_OF_COHORT=" + uuid.uuid4().hex
         self.shm_before = set(os.listdir("/dev/shm"))
         self.addCleanup(self.nothing_is_left_behind)
 

@@ -24,7 +24,7 @@ Tensor inputs(int rank, int64_t step) {
 struct Regression : cohort::ModuleFor<Regression> {
   Regression() : fc(register_module("fc", torch::nn::Linear(3, 2))) { to(torch::kFloat64); }
   Tensor loss(const Tensor& x) { return fc(x).pow(2).mean(); }
-  cohort::Output training_step(const cohort::Batch& batch, int64_t) override { return loss(batch[0]); }
+  cohort::Output training_step(const cohort::Batch& batch, int64_t) override { return loss(batch.tensor()); }
   cohort::Optimizers configure_optimizers() override { return torch::optim::SGD(parameters(), 0.1); }
   torch::nn::Linear fc;
 };
