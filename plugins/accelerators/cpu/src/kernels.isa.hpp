@@ -156,7 +156,7 @@ cohort_status scale(void* out, const void* in, int32_t dtype, uint64_t n, double
     const auto by = static_cast<typename Math<T>::Type>(factor);
     T* to = static_cast<T*>(out);
     const T* from = static_cast<const T*>(in);
-#pragma GCC ivdep
+    COHORT_SDK_INDEPENDENT
     for (uint64_t i = 0; i < n; ++i) to[i] = Store<T>::from(by * load(from[i]));
   }));
 }
@@ -169,7 +169,7 @@ cohort_status axpby(void* out, const void* x, int32_t dtype, uint64_t n, double 
     const auto by_out = static_cast<typename Math<T>::Type>(b);
     T* to = static_cast<T*>(out);
     const T* from = static_cast<const T*>(x);
-#pragma GCC ivdep
+    COHORT_SDK_INDEPENDENT
     for (uint64_t i = 0; i < n; ++i) to[i] = Store<T>::from(by_x * load(from[i]) + by_out * load(to[i]));
   }));
 }
@@ -187,7 +187,7 @@ cohort_status cast(void* out, int32_t out_dtype, const void* in, int32_t in_dtyp
       using From = typename decltype(in_tag)::Type;
       To* to = static_cast<To*>(out);
       const From* from = static_cast<const From*>(in);
-#pragma GCC ivdep
+      COHORT_SDK_INDEPENDENT
       for (uint64_t i = 0; i < n; ++i) to[i] = Store<To>::from(load(from[i]));
     });
   });

@@ -94,7 +94,7 @@ void reduce_fused(const Reduction& r, Last last) {
     in[k] = reinterpret_cast<const T*>(r.sources[k]);
     out[k] = reinterpret_cast<T*>(r.sinks[k]);
   }
-#pragma GCC ivdep
+  COHORT_SDK_INDEPENDENT
   for (uint64_t i = 0; i < r.count; ++i) {
     A value = E::load(in[0][i]);
 #pragma GCC unroll 4

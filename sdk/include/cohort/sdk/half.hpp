@@ -8,13 +8,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include <cohort/sdk/compiler.hpp>
 #include <cohort/sdk/dtype.hpp>
-
-#if defined(__GNUC__)
-#define COHORT_SDK_INLINE inline __attribute__((always_inline))
-#else
-#define COHORT_SDK_INLINE inline
-#endif
 
 namespace cohort::sdk {
 
