@@ -98,7 +98,7 @@ int launch(const LaunchJob& job, Log& log) {
   std::unique_ptr<ListeningSocket> socket = listen_for(job);
   const RankStarts starts(job, socket ? socket->port() : job.master_port);
   const CaughtSignals signals;
-  Supervisor supervisor(signals, job.grace, log);
+  Supervisor supervisor(signals, {job.stop_grace, job.failure_grace}, log);
   const int first_node = job.node_rank < 0 ? 0 : job.node_rank;
   const int end_node = job.node_rank < 0 ? job.num_nodes : job.node_rank + 1;
   for (int node = first_node; node < end_node; ++node) {

@@ -76,7 +76,7 @@ void Supervisor::on_signal(const CaughtSignal& signal) {
 
 void Supervisor::enter(Stage stage) {
   stage_ = stage;
-  deadline_ = Clock::now() + grace_;
+  deadline_ = Clock::now() + (stop_signal_ != 0 ? grace_.stop : grace_.failure);
 }
 
 void Supervisor::escalate() {

@@ -15,9 +15,15 @@
 
 namespace cohort::host {
 
+/// See LaunchJob.
+struct Grace {
+  std::chrono::milliseconds stop;
+  std::chrono::milliseconds failure;
+};
+
 class Supervisor {
  public:
-  Supervisor(const CaughtSignals& signals, std::chrono::milliseconds grace, Log& log)
+  Supervisor(const CaughtSignals& signals, Grace grace, Log& log)
       : signals_(signals), grace_(grace), log_(log) {}
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
@@ -42,7 +48,7 @@ class Supervisor {
   std::chrono::milliseconds until_deadline() const;
 
   const CaughtSignals& signals_;
-  std::chrono::milliseconds grace_;
+  Grace grace_;
   Log& log_;
   std::vector<RankProcess> ranks_;
   Stage stage_ = Stage::kRunning;

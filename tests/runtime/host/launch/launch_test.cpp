@@ -46,7 +46,7 @@ class LaunchTest : public ::testing::Test {
     steps.insert(wait == steps.end() ? steps.begin() : wait, "write=" + folder_.string());
     job.command.insert(job.command.end(), steps.begin(), steps.end());
     job.processes_per_node = processes;
-    job.grace = 300ms;
+    job.stop_grace = job.failure_grace = 300ms;
     return job;
   }
 
@@ -191,7 +191,7 @@ TEST_F(LaunchTest, ASignalIsNamedAndGives128PlusItsNumber) {
 TEST_F(LaunchTest, AnEchoIsNotTheCause) {
   // Rank 0 notices first that its peer is gone; rank 1 fails only then, within the time that ranks have to leave.
   LaunchJob echo = job(2, {"0:exit=4", "1:after=" + (folder_ / "go").string(), "1:exit=7"});
-  echo.grace = 20s;
+  echo.stop_grace = echo.failure_grace = 20s;
   const int code = run_apart(echo, 2, [&](pid_t) { std::ofstream(folder_ / "go") << "x"; });
   EXPECT_EQ(code, 7);
 }
@@ -227,7 +227,7 @@ TEST_F(LaunchTest, SigtermAndSighupArePassedOn) {
 
 TEST_F(LaunchTest, ASecondInterruptKillsAtOnce) {
   LaunchJob stubborn = job(1, {"ignore=2", "ignore=15", "wait"});
-  stubborn.grace = 1h;
+  stubborn.stop_grace = stubborn.failure_grace = 1h;
   const int code = run_apart(stubborn, 1, [&](pid_t launcher) {
     // Two pending signals of one kind are one, so the second has another number.
     ::kill(launcher, SIGINT);

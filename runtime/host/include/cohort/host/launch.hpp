@@ -23,9 +23,11 @@ struct LaunchJob {
   std::string master_addr;  ///< empty: loopback; needed where the nodes are several machines
   int master_port = 0;  ///< 0: a free one, bound before the ranks start; needed where the nodes are several machines
   std::map<std::string, std::string> environment;  ///< added to the ranks' environment
-  /// How long ranks may leave by themselves when one has failed or the run is to stop, and again between SIGTERM and
-  /// SIGKILL.
-  std::chrono::milliseconds grace{10'000};
+  /// How long ranks may leave by themselves when the run is to stop (they finish their step), and again between SIGTERM
+  /// and SIGKILL.
+  std::chrono::milliseconds stop_grace{30'000};
+  /// The same when a rank has failed: the others have nothing to finish, only to say what they saw.
+  std::chrono::milliseconds failure_grace{2'000};
 };
 
 /// Runs the job to its end and returns the exit code of the first rank that failed, 128 + n if a signal n ended it,
