@@ -5,7 +5,7 @@ set(cohort_config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/cohort)
 install(EXPORT cohort-plugin NAMESPACE cohort:: DESTINATION ${cohort_config_dir})
 if(COHORT_RUNTIME)
   install(EXPORT cohort-runtime NAMESPACE cohort:: DESTINATION ${cohort_config_dir})
-  install(FILES ${PROJECT_SOURCE_DIR}/cmake/LibTorch.cmake DESTINATION ${cohort_config_dir})
+  install(FILES ${CMAKE_CURRENT_LIST_DIR}/LibTorch.cmake DESTINATION ${cohort_config_dir})
 endif()
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/cohort-config.cmake.in
   ${PROJECT_BINARY_DIR}/cohort-config.cmake INSTALL_DESTINATION ${cohort_config_dir})

@@ -32,9 +32,18 @@ class Docs(SystemTest):
                                             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
                     self.assertEqual(result.returncode, 0, result.stdout[-1500:] + result.stderr[-3000:])
 
+    def test_the_program_in_the_readme_is_the_example(self):
+        example = (SOURCE / "examples/mnist/main.cpp").read_text()
+        shown = re.search(r"```cpp\n(.*?)```", (SOURCE / "README.md").read_text(), re.S).group(1)
+        for line in shown.splitlines():
+            code = line.split("//")[0].strip()
+            with self.subTest(line=line):
+                self.assertIn(re.sub(r"\W", "", code), re.sub(r"\W", "", example))
+
     def test_every_link_leads_somewhere(self):
         for page in PAGES:
-            for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+            for target in re.findall(r"\]\(([^)#]+)\)", prose):
                 if not target.startswith("http"):
                     with self.subTest(page=page.name, target=target):
                         self.assertTrue((page.parent / target).exists())

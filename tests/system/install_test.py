@@ -1,29 +1,35 @@
 """What is installed works from another folder: programs, plugins, and projects that find the package."""
-import pathlib
+import re
 import shutil
 import subprocess
 import unittest
 
 from harness import BUILD, SOURCE, SystemTest
 
+
+
+def snippet(page, language, after):
+    """The first code block of a language below a heading of a page."""
+    text = (SOURCE / "docs" / page).read_text().split(after, 1)[1]
+    return re.search(rf"```{language}\n(.*?)```", text, re.S).group(1)
+
+
 PLUGIN_PROJECT = """
 cmake_minimum_required(VERSION 3.25)
 project(loud LANGUAGES CXX)
-find_package(cohort REQUIRED COMPONENTS plugin)
-cohort_add_plugin(loud SOURCES loud.cpp)
-"""
-PLUGIN_SOURCE = """
-#include <cohort/sdk/strategy.hpp>
-namespace {
-struct Loud : cohort::sdk::Strategy<Loud> {
-  void end_step(const cohort_step& step) {
-    super().end_step(step);
-    log().info("step ", step.step, " is done");
-  }
-};
-constexpr cohort_component kLoud = cohort::sdk::strategy<Loud>("loud", "ddp that talks").inherits("ddp");
-}  // namespace
-COHORT_SDK_PLUGIN("org.example.loud", "1.0.0", "Example", "MIT", kLoud)
+""" + snippet("plugin_author.md", "cmake", "## In C++")
+PLUGIN_SOURCE = "#include <cohort/sdk/strategy.hpp>\n" + snippet("plugin_author.md", "cpp", "## In C++")
+LOOP_SOURCE = """
+#include <cohort/cohort.hpp>
+int main(int argc, char** argv) {
+  return cohort::Program("tiny").run(argc, argv, [](cohort::App& app) {
+    torch::nn::Linear linear(2, 1);
+    auto& model = *linear;
+    std::vector<std::pair<torch::Tensor, torch::Tensor>> batches(5, {torch::ones({4, 2}), torch::ones({4, 1})});
+""" + snippet("user.md", "cpp", "## A loop of your own") + """
+    if (session.steps() != 5) throw std::runtime_error("five batches make five steps");
+  });
+}
 """
 PROGRAM_PROJECT = """
 cmake_minimum_required(VERSION 3.25)
@@ -77,6 +83,10 @@ class Install(SystemTest):
         self.succeed([build / "tiny", "--devices=2", "--summary-json=summary.json"])
         self.assertEqual(self.summary()["strategy"], "ddp")
         self.assertEqual(len(set(self.summary()["weights_sha256"])), 1)
+
+    def test_the_loop_in_the_user_guide_trains(self):
+        build = self.project("tiny", CMakeLists_dot_txt=PROGRAM_PROJECT, tiny_dot_cpp=LOOP_SOURCE)
+        self.succeed([build / "tiny", "--devices=2"])
 
     def test_every_plugin_exports_one_symbol(self):
         for plugin in sorted((self.prefix / "lib/cohort/plugins").glob("*.so")):
