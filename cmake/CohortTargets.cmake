@@ -30,12 +30,11 @@ file(RELATIVE_PATH cohort_bin_to_lib /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_L
 set(CMAKE_INSTALL_RPATH $ORIGIN $ORIGIN/${cohort_bin_to_lib})
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 
-# Warnings and sanitizers of our own targets; never passed on to users.
+# Warnings and sanitizers of our own targets; never passed on to users, who build without them.
 function(cohort_own_flags target)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion)
-  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wold-style-cast;-Woverloaded-virtual>)
   if(COHORT_DEVELOPER)
-    target_compile_options(${target} PRIVATE -Werror)
+    target_compile_options(${target} PRIVATE -Werror -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
+      $<$<COMPILE_LANGUAGE:CXX>:-Wold-style-cast;-Woverloaded-virtual>)
   endif()
   if(COHORT_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${COHORT_SANITIZE} -fno-omit-frame-pointer)
