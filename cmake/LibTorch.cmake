@@ -2,6 +2,9 @@
 # (`find_package(Torch)` takes seconds, turns CUDA on and links everything.)
 #   -DCOHORT_LIBTORCH=DIR   another LibTorch; DIR holds torch/lib and torch/include, or lib and include
 
+if(TARGET cohort::libtorch)
+  return()
+endif()
 if(NOT COHORT_LIBTORCH)
   set(cohort_deps $ENV{COHORT_DEPS_DIR})
   if(NOT cohort_deps AND DEFINED ENV{XDG_CACHE_HOME})

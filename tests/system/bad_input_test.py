@@ -90,6 +90,9 @@ class BadFiles(SystemTest):
         (self.folder / "file").write_text("")
         self.fail_with(USER, [MNIST, f"--log-dir={self.folder / 'file' / 'logs'}"], "log")
 
+    def test_a_summary_in_a_folder_that_does_not_exist_is_known_before_training(self):
+        self.fail_with(USER, [MNIST, "--summary-json=nowhere/s.json"], "nowhere", "does not exist")
+
     def test_a_config_file_with_an_error_is_named_with_its_line(self):
         config = self.folder / "job.toml"
         config.write_text('devices = "2"\nstrtegy = "ddp"\n')

@@ -34,7 +34,8 @@ class Result:
 
 
 def clean_environment(extra=None):
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(LAUNCHER_VARIABLES)}
+    environment = {key: value for key, value in os.environ.items()
+                   if key == "COHORT_DEPS_DIR" or not key.startswith(LAUNCHER_VARIABLES)}
     environment.update(extra or {})
     return environment
 

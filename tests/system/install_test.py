@@ -77,6 +77,13 @@ class Install(SystemTest):
                                "--epochs=1"])
         self.assertIn("step 2 is done", result.stderr)
 
+    def test_a_project_in_c_alone_builds_a_plugin(self):
+        source = (SOURCE / "examples/plugins/rendezvous_layer/rendezvous_layer.c").read_text()
+        project = PLUGIN_PROJECT.replace("LANGUAGES CXX", "LANGUAGES C").replace("(loud SOURCES loud.cpp)",
+                                                                               "(rendezvous_layer SOURCES rendezvous_layer.c)")
+        build = self.project("c_alone", CMakeLists_dot_txt=project, rendezvous_layer_dot_c=source)
+        self.assertTrue((build / "cohort_rendezvous_layer.so").exists())
+
     def test_a_program_built_against_the_package_trains(self):
         source = (SOURCE / "tests/system/tiny_program.cpp").read_text()
         build = self.project("tiny", CMakeLists_dot_txt=PROGRAM_PROJECT, tiny_dot_cpp=source)

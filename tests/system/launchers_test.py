@@ -46,6 +46,16 @@ class Launchers(SystemTest):
         self.assertEqual(self.summary()["strategy"], "ddp")
         self.assertIn("ddp", result.stderr)
 
+    def test_two_programs_of_one_mpirun_job_find_each_other_anew(self):
+        twice = f"'{MNIST}' {' '.join(JOB)} && '{MNIST}' {' '.join(JOB)}"
+        self.succeed([*MPIRUN, "-np", "2", "sh", "-c", twice])
+        self.assertEqual(self.summary()["world_size"], 2)
+
+    def test_ranks_meet_at_the_address_that_the_shell_names(self):
+        for address in ("127.0.0.2", "localhost"):
+            with self.subTest(address=address):
+                self.succeed([MNIST, "--devices=2", *JOB], environment={"MASTER_ADDR": address})
+
     def test_simulated_nodes_are_told_apart(self):
         result = self.run_program([COHORT, "run", "--nnodes=2", "--nproc-per-node=1", MNIST, *JOB])
         # Two nodes need a wire between nodes, which this version lacks: said in a sentence, on both.

@@ -108,6 +108,23 @@ void a_backward_without_begin_is_refused(cohort::App& app) {
   throw cohort::TrainingFailed("backward without begin() was not refused with the mend");
 }
 
+void only_one_session_at_a_time_and_no_late_unfreezing(cohort::App& app) {
+  const auto net = model(0);
+  net->fc->bias.requires_grad_(false);
+  auto session = app.session(*net, net->configure_optimizers());
+  const auto refused = [](const auto& call, const char* text) {
+    try {
+      call();
+    } catch (const cohort::UserError& error) {
+      if (std::string(error.what()).find(text) != std::string::npos) return;
+    }
+    throw cohort::TrainingFailed(std::string("not refused: ") + text);
+  };
+  refused([&] { auto second = app.session(*net, net->configure_optimizers()); }, "one model at a time");
+  net->fc->bias.requires_grad_(true);
+  if (app.runtime().world_size() > 1) refused([&] { session.begin(); }, "'fc.bias' was unfrozen");
+}
+
 struct Uneven : cohort::DataModule {
   static constexpr int64_t kSamples = 7, kBatch = 2;
   cohort::Loader train() override {
@@ -143,6 +160,44 @@ void uneven_data_is_padded_by_wrap_around(cohort::App& app) {
   expect_close(net->fc->weight, reference->fc->weight, "weight after uneven data");
 }
 
+// What each rank drew as its first weights, before rank 0's are broadcast, and which samples it saw.
+struct Watched : Regression {
+  cohort::Output training_step(const cohort::Batch& batch, int64_t) override {
+    seen.push_back(batch.tensor().select(1, 0).clone());
+    return loss(batch.tensor());
+  }
+  std::vector<Tensor> seen;
+};
+
+struct Numbered : cohort::DataModule {
+  static constexpr int64_t kSamples = 24;
+  cohort::Loader train() override {
+    const Tensor numbers = torch::arange(kSamples, torch::kFloat64).unsqueeze(1).expand({kSamples, 3}).contiguous();
+    return {.dataset = std::make_shared<cohort::TensorDataset>(std::vector{numbers}), .batch_size = 2, .shuffle = true};
+  }
+};
+
+void equal_seeds_and_disjoint_data_hold_together(cohort::App& app) {
+  cohort::Runtime& runtime = app.runtime();
+  torch::manual_seed(runtime.options().seed);
+  Watched net;
+  std::vector<double> first(static_cast<size_t>(runtime.world_size()), 0.0);
+  first[static_cast<size_t>(runtime.rank())] = net.fc->weight.sum().item<double>();
+  runtime.all_reduce_sum(first);
+  for (const double value : first) {
+    if (value != first[0]) throw cohort::TrainingFailed("ranks drew different initial weights");
+  }
+  Numbered data;
+  app.trainer().fit(net, data);
+  std::vector<double> times_seen(Numbered::kSamples, 0.0);
+  const Tensor seen = torch::cat(net.seen);
+  for (int64_t i = 0; i < seen.numel(); ++i) times_seen[static_cast<size_t>(seen[i].item<int64_t>())] += 1;
+  runtime.all_reduce_sum(times_seen);
+  for (const double times : times_seen) {
+    if (times != 1) throw cohort::TrainingFailed("the ranks together did not see every sample once");
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -153,7 +208,9 @@ int main(int argc, char** argv) {
         micro_batches_under_no_sync_add_up(app);
         gathered_tensors_carry_gradients_to_every_rank(app);
         a_backward_without_begin_is_refused(app);
+        only_one_session_at_a_time_and_no_late_unfreezing(app);
         uneven_data_is_padded_by_wrap_around(app);
+        equal_seeds_and_disjoint_data_hold_together(app);
         if (app.runtime().is_first()) std::puts("all checks passed");
       });
 }

@@ -23,13 +23,25 @@ uint64_t left_on_machine() {
   return kUnknown;
 }
 
+/// File contents that the kernel keeps only as long as nobody needs the memory.
+uint64_t reclaimable_in_cgroup() {
+  uint64_t sum = 0;
+  uint64_t nbytes = 0;
+  std::ifstream file("/sys/fs/cgroup/memory.stat");
+  for (std::string name; file >> name >> nbytes;) {
+    if (name == "inactive_file" || name == "active_file" || name == "slab_reclaimable") sum += nbytes;
+  }
+  return sum;
+}
+
 /// In a container the root of what it sees is its own cgroup; "max", which is no number, is no limit.
 uint64_t left_in_cgroup() {
   uint64_t limit = 0;
   uint64_t used = 0;
   const bool is_limited = static_cast<bool>(std::ifstream("/sys/fs/cgroup/memory.max") >> limit);
   if (!is_limited || !(std::ifstream("/sys/fs/cgroup/memory.current") >> used)) return kUnknown;
-  return limit > used ? limit - used : 0;
+  const uint64_t kept = used - std::min(used, reclaimable_in_cgroup());
+  return limit > kept ? limit - kept : 0;
 }
 
 }  // namespace

@@ -91,6 +91,16 @@ void TensorModel::on_gradient(std::function<void(uint32_t)> ready) {
   }
 }
 
+void TensorModel::check_frozen() const {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const bool was_trained = parameter_views_[i].flags & COHORT_TENSOR_REQUIRES_GRAD;
+    if (parameters_[i].requires_grad() == was_trained) continue;
+    throw UserError(
+        "'" + parameter_names_[i] + "' was " + (was_trained ? "frozen" : "unfrozen") +
+        " during training on several ranks; do it before fit() or before making the Session, and fit again");
+  }
+}
+
 void TensorModel::gradient_computed(uint32_t parameter) {
   at::Tensor& gradient = parameters_[parameter].mutable_grad();
   if (!gradient.defined()) return;

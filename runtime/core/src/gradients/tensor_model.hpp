@@ -40,6 +40,8 @@ class TensorModel final : public host::ModelPort {
 
   /// Calls `ready(id)` in backward whenever a gradient is complete and in its place. Empty: no hooks.
   void on_gradient(std::function<void(uint32_t)> ready);
+  /// Throws UserError where a parameter was frozen or unfrozen since this object was made: the buckets do not know it.
+  void check_frozen() const;
   /// The parameter's gradient is what lies in its place; for ranks whose own backward did not reach it.
   void show_gradient(uint32_t parameter);
   void forget_gradient(uint32_t parameter) { parameters_[parameter].mutable_grad().reset(); }

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -10,8 +11,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <cohort/host/error.hpp>
 
@@ -23,34 +26,52 @@ namespace {
 constexpr const char* kLoopback = "127.0.0.1";
 constexpr std::chrono::milliseconds kPollInterval{2};
 
-struct LoopbackListener {
+struct Listener {
   int fd;
+  std::string host;  // numeric
   int port;
 };
 
-// The TCP store itself would listen on every interface.
-LoopbackListener listen_on_loopback(int port) {
+// Where a bound socket listens; a socket for all addresses is reached by loopback.
+Listener listener_of(int fd) {
+  sockaddr_in address{};
+  socklen_t length = sizeof address;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0 || address.sin_family != AF_INET) {
+    throw UserError("COHORT_STORE_FD=" + std::to_string(fd) + " is no listening socket; unset it");
+  }
+  fcntl(fd, F_SETFD, FD_CLOEXEC);  // inherited from the launcher; not for the children of a training program
+  char host[INET_ADDRSTRLEN] = {};
+  inet_ntop(AF_INET, &address.sin_addr, host, sizeof host);
+  return {fd, address.sin_addr.s_addr == htonl(INADDR_ANY) ? kLoopback : host, ntohs(address.sin_port)};
+}
+
+// Only on the address of this name: the TCP store itself would listen on every interface.
+Listener listen_on(const std::string& name, int port) {
+  addrinfo hints{};
+  hints.ai_family = AF_INET;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int unresolved = getaddrinfo(name.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (unresolved != 0) {
+    throw UserError("MASTER_ADDR=" + name + " cannot be resolved (" + gai_strerror(unresolved) +
+                    "); give the address of rank 0's machine");
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> address(found, &freeaddrinfo);
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) throw TrainingFailed(std::string("cannot make a socket: ") + std::strerror(errno));
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  socklen_t length = sizeof address;
-  if (bind(fd, generic, length) != 0 || listen(fd, SOMAXCONN) != 0 || getsockname(fd, generic, &length) != 0) {
+  if (bind(fd, address->ai_addr, address->ai_addrlen) != 0 || listen(fd, SOMAXCONN) != 0) {
     const std::string reason = std::strerror(errno);
     close(fd);
-    throw UserError("rank 0 cannot listen on 127.0.0.1:" + std::to_string(port) + " (" + reason +
+    throw UserError("rank 0 cannot listen on " + name + ":" + std::to_string(port) + " (" + reason +
                     "); choose another MASTER_PORT");
   }
-  return {fd, ntohs(address.sin_port)};
+  return listener_of(fd);
 }
 
-std::unique_ptr<host::Store> serve_on(const LoopbackListener& listener, std::chrono::nanoseconds timeout) {
-  return std::make_unique<TcpStore>(TcpStoreAddress{kLoopback, listener.port, listener.fd, false}, timeout);
+std::unique_ptr<TcpStore> serve_on(const Listener& listener, std::chrono::nanoseconds timeout) {
+  return std::make_unique<TcpStore>(TcpStoreAddress{listener.host, listener.port, listener.fd, false}, timeout);
 }
 
 // Complete when it appears: written aside with mode 0600 and renamed.
@@ -78,36 +99,60 @@ int await_port(const std::filesystem::path& file, std::chrono::nanoseconds timeo
                    " s; look at rank 0's log");
 }
 
+// Removes the published port once all ranks have read it, so that a later program of the same job does not.
+class PublishedStore final : public host::Store {
+ public:
+  PublishedStore(std::unique_ptr<TcpStore> store, std::filesystem::path file)
+      : store_(std::move(store)), file_(std::move(file)) {}
+  ~PublishedStore() override { all_ranks_met(); }
+  void set(const std::string& key, std::string_view value) override { store_->set(key, value); }
+  std::optional<std::string> get(const std::string& key, std::chrono::nanoseconds timeout) override {
+    return store_->get(key, timeout);
+  }
+  std::optional<std::string> try_get(const std::string& key) override { return store_->try_get(key); }
+  int64_t add(const std::string& key, int64_t amount) override { return store_->add(key, amount); }
+  void remove(const std::string& key) override { store_->remove(key); }
+  uint64_t count() override { return store_->count(); }
+  void all_ranks_met() override {
+    std::error_code ignored;  // gone with the job's folder
+    if (const auto file = std::exchange(file_, {}); !file.empty()) std::filesystem::remove(file, ignored);
+  }
+
+ private:
+  std::unique_ptr<TcpStore> store_;
+  std::filesystem::path file_;  // empty: removed
+};
+
 std::unique_ptr<host::Store> meet_through_folder(const host::Topology& topology, std::chrono::nanoseconds timeout) {
   const std::filesystem::path file =
       std::filesystem::path(topology.rendezvous_dir) / ("cohort-store-" + std::to_string(geteuid()));
   if (topology.rank != 0) {
     return std::make_unique<TcpStore>(TcpStoreAddress{kLoopback, await_port(file, timeout), {}, false}, timeout);
   }
-  const LoopbackListener listener = listen_on_loopback(0);
+  const Listener listener = listen_on(kLoopback, 0);
   auto store = serve_on(listener, timeout);
   publish_port(file, listener.port);
-  return store;
+  return std::make_unique<PublishedStore>(std::move(store), file);
 }
 
-bool is_loopback(const std::string& address) {
-  return address == kLoopback || address == "localhost" || address == "::1";
+// The store speaks IPv4 on loopback, whatever it is called.
+std::string reachable_name(const std::string& address) {
+  return address == "localhost" || address == "::1" ? kLoopback : address;
 }
 
 }  // namespace
 
 std::unique_ptr<host::Store> open_store(const host::Topology& topology, std::chrono::nanoseconds timeout) {
   const bool serves = topology.rank == 0 && !topology.store_is_external;
-  if (serves && topology.store_listen_fd) {
-    return serve_on({*topology.store_listen_fd, topology.master_port}, timeout);
-  }
+  if (serves && topology.store_listen_fd) return serve_on(listener_of(*topology.store_listen_fd), timeout);
   if (topology.master_addr.empty() || topology.master_port == 0) {
     if (!topology.rendezvous_dir.empty() && topology.num_nodes == 1) return meet_through_folder(topology, timeout);
     throw UserError("the ranks cannot find each other: " + std::string(to_string(topology.launcher)) +
                     " gave no address; set MASTER_ADDR and MASTER_PORT to a host and free port of rank 0");
   }
-  if (serves && is_loopback(topology.master_addr)) return serve_on(listen_on_loopback(topology.master_port), timeout);
-  return std::make_unique<TcpStore>(TcpStoreAddress{topology.master_addr, topology.master_port, {}, serves}, timeout);
+  const std::string name = reachable_name(topology.master_addr);
+  if (serves && topology.num_nodes == 1) return serve_on(listen_on(name, topology.master_port), timeout);
+  return std::make_unique<TcpStore>(TcpStoreAddress{name, topology.master_port, {}, serves}, timeout);
 }
 
 }  // namespace cohort

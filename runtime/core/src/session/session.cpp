@@ -52,7 +52,11 @@ void check_loss(const at::Tensor& loss) {
 cohort_op_args op_args(const at::Tensor& input, at::Tensor& output) {
   cohort_op_args args{};
   args.struct_size = sizeof args;
-  args.dtype = abi_dtype(input.scalar_type(), "tensor");
+  args.dtype = abi_dtype(input.scalar_type());
+  if (args.dtype == 0) {
+    throw UserError(std::string("a tensor of type ") + c10::toString(input.scalar_type()) +
+                    " cannot be reduced or gathered over ranks; convert it to a real type, e.g. with view_as_real");
+  }
   args.input = input.data_ptr();
   args.output = output.data_ptr();
   args.count = static_cast<uint64_t>(input.numel());
@@ -106,10 +110,11 @@ Session::Session(Runtime& runtime, torch::nn::Module& model, Optimizers optimize
 }
 
 Session::~Session() {
-  state_->rank.release_model();
+  state_->rank.release_model(state_->model);
 }
 
 void Session::begin() {
+  if (state_->engine->wants_gradients()) state_->model.check_frozen();
   state_->engine->begin(!state_->no_sync);
   state_->begun = true;
 }

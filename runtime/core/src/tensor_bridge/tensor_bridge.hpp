@@ -10,8 +10,8 @@
 
 namespace cohort {
 
-/// COHORT_FLOAT32 and so on. Throws UserError that names `what` for a type that cannot be communicated.
-int32_t abi_dtype(at::ScalarType dtype, const std::string& what);
+/// COHORT_FLOAT32 and so on; 0 for a type that the ABI has no name for (complex numbers).
+int32_t abi_dtype(at::ScalarType dtype);
 
 /// A borrowed view: valid while the tensor keeps its memory; `name` is borrowed too. COHORT_TENSOR_CONTIGUOUS is set
 /// where the elements fill their memory without gaps, in whatever order.

@@ -46,6 +46,16 @@ void Lane::drain() {
   wait(last);
 }
 
+bool Lane::is_idle() {
+  const std::lock_guard lock(mutex_);
+  return completed_ == submitted_;
+}
+
+void Lane::settle() {
+  std::unique_lock lock(mutex_);
+  work_done_.wait_for(lock, stall_timeout_, [&] { return completed_ == submitted_; });
+}
+
 void Lane::run(Work work) {
   if (is_current_thread()) {
     work();

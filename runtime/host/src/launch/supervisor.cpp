@@ -15,6 +15,7 @@ using namespace std::chrono_literals;
 constexpr int kPeerFailed = static_cast<int>(ExitCode::kPeerFailed);
 // SIGCHLD wakes the wait; this bounds it should another thread of this process have taken the signal.
 constexpr std::chrono::milliseconds kLongestWait = 1s;
+constexpr std::chrono::milliseconds kOneSignal = 1s;
 
 }  // namespace
 
@@ -64,12 +65,15 @@ void Supervisor::report_cause() {
 
 void Supervisor::on_signal(const CaughtSignal& signal) {
   if (signal.number == SIGCHLD) return;
+  // To the whole process group and once more to this process: still the same wish.
+  if (signal.number == stop_signal_ && Clock::now() - stopped_at_ < kOneSignal) return;
   if (stop_signal_ != 0) {  // told twice: no more patience
     send(SIGKILL);
     enter(Stage::kKilling);
     return;
   }
   stop_signal_ = signal.number;
+  stopped_at_ = Clock::now();
   if (!signal.whole_group) send(signal.number);
   if (stage_ < Stage::kTerminating) enter(signal.number == SIGTERM ? Stage::kTerminating : Stage::kLeaving);
 }

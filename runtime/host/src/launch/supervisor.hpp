@@ -23,8 +23,7 @@ struct Grace {
 
 class Supervisor {
  public:
-  Supervisor(const CaughtSignals& signals, Grace grace, Log& log)
-      : signals_(signals), grace_(grace), log_(log) {}
+  Supervisor(const CaughtSignals& signals, Grace grace, Log& log) : signals_(signals), grace_(grace), log_(log) {}
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
@@ -53,6 +52,7 @@ class Supervisor {
   std::vector<RankProcess> ranks_;
   Stage stage_ = Stage::kRunning;
   Clock::time_point deadline_{};
+  Clock::time_point stopped_at_{};
   std::optional<RankProcess> cause_;
   bool cause_reported_ = false;
   int stop_signal_ = 0;  // what this process was told

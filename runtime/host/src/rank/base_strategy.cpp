@@ -50,6 +50,7 @@ cohort_status init_dist_connection(cohort_strategy* s, cohort_dist_args* args) n
     state.use_store(*args);
     state.agree_on("plugins", plugins_text(state),
                    "ranks run with different plugins; install the same files and give the same flags on every node");
+    if (state.own_store) state.own_store->all_ranks_met();
     state.bind_world(state.open(nullptr, *args));
     return COHORT_OK;
   });

@@ -46,6 +46,7 @@ void RankRuntime::connect() {
   args.timeout_ns = state_->setup.timeout.count();
   cohort_strategy* const strategy = state_->strategy();
   state_->host.check(strategy->vt->init_dist_connection(strategy, &args), "init_dist_connection");
+  if (args.store && !state_->store) state_->adopt_store(args.store);
   if (state_->is_distributed() && !state_->root) {
     throw UserError(
         "the strategy's init_dist_connection bound no communicator; it has to call the inherited one or comm/1.bind");
@@ -54,29 +55,39 @@ void RankRuntime::connect() {
 
 StepEngine& RankRuntime::configure(ModelPort& model) {
   RankState& state = *state_;
-  release_model();
+  if (state.model) {
+    throw UserError("there is a Session already; destroy it before making another (one model at a time)");
+  }
   state.model = &model;
   cohort_strategy* const strategy = state.strategy();
-  state.host.check(strategy->vt->configure_model(strategy), "configure_model");
+  try {
+    state.host.check(strategy->vt->configure_model(strategy), "configure_model");
+  } catch (...) {
+    release_model(model);
+    throw;
+  }
   const size_t parameters = model.parameters().size();
   model.place_gradients(state.buckets->places(COHORT_BUCKET_GRAD, parameters));
   if (state.buckets->wanted(COHORT_BUCKET_WEIGHT)) {
     model.move_weights(state.buckets->places(COHORT_BUCKET_WEIGHT, parameters));
   }
   state.traffic.reset();
-  state.engine = std::make_unique<StepEngine>(
-      StepEngine::Parts{state.host, strategy, *state.buckets, model, state.lane.get(), state.lane_comms.world});
+  state.engine = std::make_unique<StepEngine>(StepEngine::Parts{
+      state.host, strategy, *state.buckets, model, state.lane.get(), state.lane_comms.world, state.control});
   return *state.engine;
 }
 
-void RankRuntime::release_model() {
+void RankRuntime::release_model(ModelPort& model) {
   RankState& state = *state_;
-  state.engine.reset();
-  if (state.model) {
-    const std::vector<void*> nowhere(state.model->parameters().size(), nullptr);
-    state.model->place_gradients(nowhere);
-    if (state.buckets->wanted(COHORT_BUCKET_WEIGHT)) state.model->move_weights(nowhere);
+  if (state.model != &model) return;
+  if (state.lane && !state.lane->is_idle()) {
+    state.comms.abort();
+    state.lane->settle();
   }
+  state.engine.reset();
+  const std::vector<void*> nowhere(model.parameters().size(), nullptr);
+  model.place_gradients(nowhere);
+  if (state.buckets->wanted(COHORT_BUCKET_WEIGHT)) model.move_weights(nowhere);
   state.model = nullptr;
   state.buckets->reset();
 }

@@ -41,9 +41,9 @@ RankState::RankState(RankSetup given) : setup(std::move(given)), host(setup.log,
 }
 
 RankState::~RankState() {
-  engine.reset();
   if (!finished) comms.abort();  // so that the lane does not wait for ranks that are gone
-  lane.reset();
+  lane.reset();                  // before what its work refers to
+  engine.reset();
   buckets.reset();
   layers.reset();
 }
@@ -53,8 +53,10 @@ std::string RankState::who() const {
 }
 
 void RankState::agree_on(const std::string& topic, std::string_view text, std::string_view problem) {
-  const Agreement agreement{
-      private_stores.front()->prefixed, rank(), world_size(), setup.connect_timeout, who(), agreements++};
+  if (private_stores.empty()) throw UserError("ranks cannot compare their " + topic + ": the strategy gave no store");
+  // The first one waits for ranks to start, later ones for ranks that may be reading data.
+  const auto timeout = agreements == 0 ? setup.connect_timeout : setup.timeout;
+  const Agreement agreement{private_stores.front()->prefixed, rank(), world_size(), timeout, who(), agreements++};
   agree(agreement, topic, text, problem);
 }
 
@@ -64,7 +66,11 @@ void RankState::use_store(cohort_dist_args& args) {
     own_abi_store = std::make_unique<AbiStore>(*own_store);
     args.store = own_abi_store->get();
   }
-  store = args.store;
+  adopt_store(args.store);
+}
+
+void RankState::adopt_store(cohort_store* given) {
+  store = given;
   private_stores.push_back(std::make_unique<PrivateStore>(store, "cohort/" + setup.topology.run_id + "/host/"));
 }
 
@@ -78,6 +84,7 @@ Collective& RankState::collective(const char* text) {
 }
 
 cohort_comm* RankState::open(const char* spec, const cohort_dist_args& args) {
+  if (!store && args.store) adopt_store(args.store);
   if (!store)
     throw UserError("comm/1.open needs a store: call the inherited init_dist_connection, or give args->store");
   const std::string prefix = "cohort/" + setup.topology.run_id + "/comm" + std::to_string(private_stores.size()) + "/";

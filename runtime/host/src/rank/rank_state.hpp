@@ -80,6 +80,8 @@ struct RankState {
   void agree_on(const std::string& topic, std::string_view text, std::string_view problem);
   /// Opens the host's store where `args` has none, and remembers which store is used.
   void use_store(cohort_dist_args& args);
+  /// Remembers the store that a layer gave.
+  void adopt_store(cohort_store* given);
   /// The collective of a spec, created; null spec: the chosen one.
   Collective& collective(const char* spec);
   cohort_comm* open(const char* spec, const cohort_dist_args& args);

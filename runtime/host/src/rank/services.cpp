@@ -95,6 +95,10 @@ std::vector<LayoutParameter> trained_parameters(RankState& state) {
   for (size_t i = parameters.size(); i-- > 0;) {
     const cohort_tensor& parameter = parameters[i];
     if (!(parameter.flags & COHORT_TENSOR_REQUIRES_GRAD) || parameter.nbytes == 0) continue;
+    if (element_size(parameter.dtype) == 0) {
+      throw UserError("parameter '" + std::string(parameter.name) +
+                      "' has a type whose gradients cannot be averaged over ranks; convert it to a real floating type");
+    }
     order.push_back({parameter.id, parameter.name, parameter.nbytes / element_size(parameter.dtype), parameter.dtype,
                      state.model->phase_of(parameter.id)});
   }

@@ -14,10 +14,22 @@ constexpr uint64_t kOutOfDataBit = 2;
 constexpr size_t kVoteWords = 1;
 constexpr size_t kBitsPerWord = 64;
 
+cohort_op_args or_args(uint64_t* words, uint64_t count) {
+  cohort_op_args args{};
+  args.struct_size = sizeof args;
+  args.dtype = COHORT_UINT64;
+  args.reduce = COHORT_REDUCE_BIT_OR;
+  args.input = args.output = words;
+  args.count = count;
+  args.stream.device_type = COHORT_DEVICE_CPU;
+  return args;
+}
+
 }  // namespace
 
 StepEngine::StepEngine(const Parts& parts)
-    : parts_(parts), wants_gradients_(parts.buckets.wanted(COHORT_BUCKET_GRAD) && parts.buckets.count() > 0) {
+    : parts_(parts),
+      wants_gradients_(parts.lane && parts.buckets.wanted(COHORT_BUCKET_GRAD) && parts.buckets.count() > 0) {
   const size_t parameters = parts_.model.parameters().size();
   bucket_of_.assign(parameters, kNoBucket);
   complete_.assign(parameters, 0);
@@ -32,6 +44,11 @@ StepEngine::StepEngine(const Parts& parts)
 }
 
 void StepEngine::begin(bool last) {
+  if (step_open_ && step_.micro > 0 && (step_.flags & COHORT_STEP_LAST)) {
+    throw UserError(
+        "a second backward after the gradients were averaged: call step() first, or put all but the last backward of a "
+        "step under no_sync()");
+  }
   if (!step_open_) begin_window();
   step_.flags = (step_.micro == 0 ? COHORT_STEP_FIRST : 0u) | (last ? COHORT_STEP_LAST : 0u);
   if (last && wants_gradients_) begin_reduction();
@@ -94,7 +111,7 @@ void StepEngine::end_backward() {
     }
     exchange_flags();
   } else {
-    agreed_votes_ = own_votes_;
+    exchange_votes();
   }
   check(parts_.strategy->vt->end_backward(parts_.strategy, &step_), "end_backward");
   ++step_.micro;
@@ -102,24 +119,35 @@ void StepEngine::end_backward() {
 
 void StepEngine::exchange_flags() {
   std::fill(flag_words_.begin(), flag_words_.end(), uint64_t{0});
-  flag_words_[0] = (own_votes_.stop ? kStopBit : 0) | (own_votes_.out_of_data ? kOutOfDataBit : 0);
+  flag_words_[0] = vote_word();
   for (size_t parameter = 0; parameter < reached_.size(); ++parameter) {
     const uint64_t bit = reached_[parameter] ? 1u : 0u;
     flag_words_[kVoteWords + parameter / kBitsPerWord] |= bit << (parameter % kBitsPerWord);
   }
   // Behind the last bucket on the same lane: when the flags are back, so are all gradients.
   parts_.lane->wait(parts_.lane->submit([this] {
-    cohort_op_args args{};
-    args.struct_size = sizeof args;
-    args.dtype = COHORT_UINT64;
-    args.reduce = COHORT_REDUCE_BIT_OR;
-    args.input = args.output = flag_words_.data();
-    args.count = flag_words_.size();
-    args.stream.device_type = COHORT_DEVICE_CPU;
+    const cohort_op_args args = or_args(flag_words_.data(), flag_words_.size());
     const cohort_status status = run_all_reduce(parts_.flags_comm, args, nullptr);
     if (status != COHORT_OK) parts_.host.check(status, "step " + std::to_string(step_.step) + ", exchange of flags");
   }));
-  agreed_votes_ = {(flag_words_[0] & kStopBit) != 0, (flag_words_[0] & kOutOfDataBit) != 0};
+  read_votes(flag_words_[0]);
+}
+
+uint64_t StepEngine::vote_word() const {
+  return (own_votes_.stop ? kStopBit : 0) | (own_votes_.out_of_data ? kOutOfDataBit : 0);
+}
+
+void StepEngine::read_votes(uint64_t word) {
+  agreed_votes_ = {(word & kStopBit) != 0, (word & kOutOfDataBit) != 0};
+}
+
+// For strategies without gradients: ranks that leave a loop at different steps would wait for each other.
+void StepEngine::exchange_votes() {
+  uint64_t word = vote_word();
+  if (parts_.control_comm && (step_.flags & COHORT_STEP_LAST)) {
+    check(run_all_reduce(parts_.control_comm, or_args(&word, 1), nullptr), "exchange of votes");
+  }
+  read_votes(word);
 }
 
 void StepEngine::optimizer_step() {

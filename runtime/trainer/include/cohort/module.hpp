@@ -8,6 +8,7 @@
 #include <optional>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include <torch/nn/module.h>
 
@@ -73,6 +74,10 @@ class GeneratorKeeper {
  private:
   at::Tensor state_;
 };
+
+/// Whether each submodule trains, parents before children; and back again.
+std::vector<bool> training_modes(const torch::nn::Module& module);
+void set_training_modes(torch::nn::Module& module, const std::vector<bool>& modes);
 
 /// Gives `to` the parameters, buffers, requires_grad and mode of `from`, on `device` where one is given. Throws
 /// UserError where the modules differ in names or shapes.

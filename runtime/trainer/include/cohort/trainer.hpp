@@ -23,6 +23,11 @@ struct TrainerDefaults {
   std::optional<std::chrono::seconds> max_time{};
 };
 
+/// All ranks ended training together because it cannot go on.
+struct StoppedTogether : TrainingFailed {
+  using TrainingFailed::TrainingFailed;
+};
+
 /// Training was stopped by a signal, on all ranks, after a complete step. Ends the program with 128 + signal.
 struct Interrupted {
   int signal;

@@ -8,23 +8,23 @@
 namespace cohort {
 namespace {
 
-/// Evaluation mode until the end of the scope.
+/// Evaluation mode until the end of the scope; then every submodule is in its own earlier mode again.
 class EvaluationMode {
  public:
-  explicit EvaluationMode(Module& module) : module_(module), was_training_(module.is_training()) { module_.eval(); }
-  ~EvaluationMode() { module_.train(was_training_); }
+  explicit EvaluationMode(Module& module) : module_(module), modes_(detail::training_modes(module)) { module_.eval(); }
+  ~EvaluationMode() { detail::set_training_modes(module_, modes_); }
   EvaluationMode(const EvaluationMode&) = delete;
   EvaluationMode& operator=(const EvaluationMode&) = delete;
 
  private:
   Module& module_;
-  bool was_training_;
+  std::vector<bool> modes_;
 };
 
 std::vector<MetricTotal> run_batches(Runtime& runtime, Module& module, const EvaluationPass& pass) {
   const at::NoGradGuard no_grad;
   const EvaluationMode mode(module);
-  MetricBoard board;
+  MetricBoard board(MetricBoard::Pass::kEvaluation);
   const Module::Recording recording(module, &board);
   const Shard shard{runtime.rank(), runtime.world_size(), runtime.options().seed, 0};
   const auto source = open_batches(pass.loader, shard, Purpose::kEvaluation, pass.limit, pass.name);

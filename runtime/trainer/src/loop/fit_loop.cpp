@@ -42,6 +42,7 @@ StopReason FitLoop::run() {
     count_batches(validation_, shard, Purpose::kEvaluation, limits_.validation, "validation data");
   }
   const uint64_t bytes_before = runtime_.bytes_sent();
+  if (limits_.train.count == 0) return agreed_;  // epochs without a step would never end
   while (!over_ && (!limits_.max_epochs || epoch_ < *limits_.max_epochs) && !limit_reached()) {
     run_epoch();
     ++epoch_;
@@ -149,6 +150,7 @@ void FitLoop::note_step(Votes votes) {
 
 void FitLoop::read_step_values() {
   const auto values = board_.step_values();
+  reported_steps_ = session_.steps();
   for (const auto& [name, value] : values) record_.metrics[name] = value;
   report_.step(epoch_, session_.steps(), values);
 }
@@ -177,7 +179,8 @@ void FitLoop::validate() {
 }
 
 void FitLoop::finish_epoch(Clock::time_point begun) {
-  if (limits_.report) read_step_values();
+  if (limits_.report && reported_steps_ != session_.steps()) read_step_values();
+  check_wishes();
   const auto merged = merge_reports(runtime_.all_gather(to_text({wish_, board_.totals()})));
   if (merged.stop) {
     agreed_ = merged.stop;

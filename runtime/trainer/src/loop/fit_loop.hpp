@@ -66,8 +66,9 @@ class FitLoop {
   int64_t epoch_ = 0;
   int64_t batches_ = 0;  // of this epoch
   Clock::time_point step_begun_;
-  StopReason wish_;    // this rank's
-  StopReason agreed_;  // of all ranks
+  uint64_t reported_steps_ = 0;  // the last step whose values were written
+  StopReason wish_;              // this rank's
+  StopReason agreed_;            // of all ranks
   bool over_ = false;
   bool out_of_data_ = false;
   Metrics validation_means_;

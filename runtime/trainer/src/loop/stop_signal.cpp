@@ -1,6 +1,8 @@
 #include "loop/stop_signal.hpp"
 
 #include <atomic>
+#include <cstdint>
+#include <ctime>
 
 namespace cohort {
 namespace {
@@ -9,8 +11,26 @@ namespace {
 constinit std::atomic<int> received{0};
 static_assert(std::atomic<int>::is_always_lock_free);
 
+constinit std::atomic<int64_t> received_at_ms{0};
+static_assert(std::atomic<int64_t>::is_always_lock_free);
+
+int64_t now_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);  // may be called in a handler
+  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
+// The same signal may come twice at once: to the whole process group, and passed on by a launcher.
+constexpr int64_t kOneSignalMs = 1000;
+
 extern "C" void note_signal(int number) {
-  received.store(number, std::memory_order_relaxed);
+  const int before = received.exchange(number, std::memory_order_relaxed);
+  if (before == 0) {
+    received_at_ms.store(now_ms(), std::memory_order_relaxed);
+  } else if (now_ms() - received_at_ms.load(std::memory_order_relaxed) > kOneSignalMs) {
+    std::signal(number, SIG_DFL);
+    std::raise(number);
+  }
 }
 
 void install(int number, struct sigaction& previous) {
@@ -18,7 +38,7 @@ void install(int number, struct sigaction& previous) {
   if (previous.sa_handler == SIG_IGN) return;  // as under nohup: who started us wants it ignored
   struct sigaction action {};
   action.sa_handler = note_signal;
-  action.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);
+  action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
   sigaction(number, &action, nullptr);
 }

@@ -1,7 +1,7 @@
 // SIGINT and SIGTERM as a wish to stop after the current step.
 //
-// At most one lives at a time, on the main thread. The first signal sets the flag, a second one of the same kind ends
-// the process.
+// At most one lives at a time, on the main thread. The first signal sets the flag, another one more than a second
+// later ends the process.
 #pragma once
 
 #include <csignal>

@@ -38,19 +38,25 @@ void log_stop(Runtime& runtime, const StopReason& stop, uint64_t steps) {
 void leave_on(const StopReason& stop) {
   if (stop.kind == StopReason::Kind::kSignal) throw Interrupted{static_cast<int>(stop.detail)};
   if (stop.kind != StopReason::Kind::kNotFinite) return;
-  throw TrainingFailed("the training loss is not finite at step " + std::to_string(stop.detail) + " on rank " +
-                       std::to_string(stop.rank) +
-                       "; lower the learning rate, or look for a division by zero or a logarithm of zero");
+  throw StoppedTogether("the training loss is not finite at step " + std::to_string(stop.detail) + " on rank " +
+                        std::to_string(stop.rank) +
+                        "; lower the learning rate, or look for a division by zero or a logarithm of zero");
 }
 
 // Ranks that loop differently would wait for each other in the middle of a step.
-void agree_on_loop(Runtime& runtime, const LoopLimits& limits) {
+void agree_on_loop(Runtime& runtime, const LoopLimits& limits, bool has_validation) {
   const auto shown = [](const std::optional<int64_t>& limit) { return limit ? std::to_string(*limit) : "none"; };
-  runtime.agree("loop",
-                "accumulate-grad-batches = " + std::to_string(limits.accumulate) +
-                    "\nmax-epochs = " + shown(limits.max_epochs) + "\nmax-steps = " + shown(limits.max_steps) +
-                    "\nseed = " + std::to_string(runtime.options().seed) + "\n",
-                "ranks were started with different options; give every rank the same");
+  const auto shown_limit = [&](const BatchLimit& limit) {
+    return limit.fraction ? std::to_string(*limit.fraction) : shown(limit.count);
+  };
+  runtime.agree(
+      "loop",
+      "accumulate-grad-batches = " + std::to_string(limits.accumulate) + "\nmax-epochs = " + shown(limits.max_epochs) +
+          "\nmax-steps = " + shown(limits.max_steps) + "\nseed = " + std::to_string(runtime.options().seed) +
+          "\nlimit-train-batches = " + shown_limit(limits.train) +
+          "\nval-check-interval = " + (limits.val_check_interval ? shown_limit(*limits.val_check_interval) : "none") +
+          "\nvalidation = " + (limits.validate && has_validation ? "yes" : "no") + "\n",
+      "ranks were started with different options; give every rank the same");
 }
 
 void move_to_device(Runtime& runtime, Module& module) {
@@ -72,7 +78,7 @@ void Trainer::fit(Module& module, DataModule& data) {
   module.on_fit_start();
   const Optimizers optimizers = module.configure_optimizers();
   check(optimizers);
-  agree_on_loop(runtime_, limits);
+  agree_on_loop(runtime_, limits, !data.validation().empty() && limits.validation.count != 0);
   Session session(runtime_, module, optimizers);
   const StopReason stop = FitLoop(runtime_, record_, limits, module, data, session).run();
   session.finish();

@@ -39,6 +39,7 @@ MetricBoard::Entry& MetricBoard::entry(std::string_view name, LogWhere where) {
 }
 
 void MetricBoard::add(std::string_view name, double value, LogWhere where) {
+  if (pass_ == Pass::kEvaluation) where = LogWhere::kEpoch;
   Entry& e = entry(name, where);
   e.last = value;
   e.last_on_device.reset();
@@ -48,6 +49,7 @@ void MetricBoard::add(std::string_view name, double value, LogWhere where) {
 }
 
 void MetricBoard::add(std::string_view name, const at::Tensor& value, LogWhere where) {
+  if (pass_ == Pass::kEvaluation) where = LogWhere::kEpoch;
   if (!value.defined() || value.numel() != 1) {
     throw UserError(
         "log(\"" + std::string(name) + "\") was given " +

@@ -25,6 +25,10 @@ struct MetricTotal {
 
 class MetricBoard {
  public:
+  /// In evaluation every value counts for the epoch, whatever the module asks for.
+  enum class Pass { kTraining, kEvaluation };
+  explicit MetricBoard(Pass pass = Pass::kTraining) : pass_(pass) {}
+
   /// The weight of what is added until the next call.
   void begin_batch(int64_t samples) { samples_ = static_cast<double>(samples); }
 
@@ -53,6 +57,7 @@ class MetricBoard {
   };
   Entry& entry(std::string_view name, LogWhere where);
 
+  Pass pass_;
   std::vector<Entry> entries_;  // few: a linear search beats a map
   double samples_ = 1;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <unordered_set>
 #include <vector>
 
 #include <torch/nn/module.h>
@@ -59,7 +60,9 @@ std::string line_of(const Row& row, const std::array<size_t, 4>& widths) {
 
 std::string footer(const torch::nn::Module& module) {
   int64_t trainable = 0, frozen = 0, bytes = 0;
+  std::unordered_set<const void*> seen;  // tied parameters are one
   for (const auto& parameter : module.parameters()) {
+    if (!seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
     (parameter.requires_grad() ? trainable : frozen) += parameter.numel();
     bytes += static_cast<int64_t>(parameter.nbytes());
   }

@@ -71,6 +71,19 @@ GeneratorKeeper::~GeneratorKeeper() {
   generator.set_state(state_);
 }
 
+std::vector<bool> training_modes(const torch::nn::Module& module) {
+  std::vector<bool> modes{module.is_training()};
+  for (const auto& part : module.modules(/*include_self=*/false)) modes.push_back(part->is_training());
+  return modes;
+}
+
+void set_training_modes(torch::nn::Module& module, const std::vector<bool>& modes) {
+  // train() reaches all descendants: they are set anew after their parents.
+  module.train(modes[0]);
+  size_t index = 1;
+  for (const auto& part : module.modules(/*include_self=*/false)) part->train(modes[index++]);
+}
+
 void copy_module_state(const torch::nn::Module& from, torch::nn::Module& to, const std::optional<at::Device>& device) {
   const at::NoGradGuard no_grad;
   if (device) to.to(*device);
@@ -78,7 +91,7 @@ void copy_module_state(const torch::nn::Module& from, torch::nn::Module& to, con
   copy_tensors(from.named_parameters(), parameters, "parameters");
   auto buffers = to.named_buffers();
   copy_tensors(from.named_buffers(), buffers, "buffers");
-  to.train(from.is_training());
+  set_training_modes(to, training_modes(from));
 }
 
 }  // namespace detail

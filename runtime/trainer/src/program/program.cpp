@@ -1,8 +1,10 @@
 #include <cohort/program.hpp>
 
 #include <malloc.h>
+#include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include <ATen/Context.h>
@@ -75,9 +77,19 @@ class Run {
     return {options.plugins, host::default_directories(options.plugin_dirs, variable("COHORT_PLUGIN_PATH"), data_home)};
   }
 
+  /// Better now than after the training.
+  static void check_summary_path(const std::filesystem::path& file) {
+    if (file.empty()) return;
+    const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+    if (::access(folder.c_str(), W_OK) == 0) return;
+    throw UserError("--summary-json=" + file.string() + ": the folder '" + folder.string() +
+                    "' does not exist or cannot be written; create it or choose another");
+  }
+
   /// Finds this process's place in the job: the one that starts the ranks, or a rank.
   int place(const Options& options, const std::function<void(App&)>& body) {
     const auto topology = host::detect_topology(variables_);
+    check_summary_path(options.summary_json);
     log_ = std::make_unique<host::Log>(
         host::LogSettings{options.log_level, options.log_format, options.log_dir, topology.rank, topology.world_size});
     host::PluginHost plugins(plugin_search(options), *log_);
@@ -129,13 +141,15 @@ class Run {
     }
   }
 
-  static int run_body(Runtime& runtime, RunRecord& record, const std::function<void(App&)>& body) {
+  int run_body(Runtime& runtime, RunRecord& record, const std::function<void(App&)>& body) {
     App app(runtime, record);
     try {
       body(app);
       return 0;
     } catch (const Interrupted& interrupted) {
       return 128 + interrupted.signal;
+    } catch (const StoppedTogether&) {
+      return fail();  // all ranks are here: the summary can still be written
     }
   }
 

@@ -57,7 +57,7 @@ TEST_P(DdpStep, GivesEveryRankTheMeanGradientFromRankZerosWeights) {
         const auto wanted = expected(i, world, 3);
         for (size_t k = 0; k < weights.size(); ++k) EXPECT_NEAR(weights[k], wanted[k], 1e-5) << i << ' ' << k;
       }
-      rank.runtime.release_model();
+      rank.runtime.release_model(model);
     });
   }
 }
@@ -70,7 +70,7 @@ TEST_P(DdpStep, CountsWhatARingWouldSend) {
     rank.step(engine, model, Gradients{std::vector<double>(100, 1.0)});
     const auto n = static_cast<uint64_t>(world);
     EXPECT_EQ(rank.runtime.bytes_sent(), world == 1 ? 0u : 2 * 400 * (n - 1) / n);
-    rank.runtime.release_model();
+    rank.runtime.release_model(model);
   });
 }
 
@@ -88,7 +88,7 @@ TEST(DdpStep, AParameterThatOnlyOneRankReachesGetsItsShareOfTheMean) {
     EXPECT_EQ(model.weights(0), std::vector<double>{-3.0});
     EXPECT_EQ(model.weights(1), std::vector<double>{-2.0});
     EXPECT_EQ(model.weights(2), std::vector<double>{1.0});
-    rank.runtime.release_model();
+    rank.runtime.release_model(model);
   });
 }
 
@@ -114,7 +114,7 @@ TEST(DdpStep, MicroBatchesAddUpBeforeTheRanksTalk) {
     EXPECT_EQ(model.weights(0), std::vector<double>{-4.5});
     EXPECT_EQ(model.weights(1), std::vector<double>{-3.0});
     EXPECT_EQ(engine.steps(), 1u);
-    rank.runtime.release_model();
+    rank.runtime.release_model(model);
   });
 }
 
@@ -128,7 +128,7 @@ TEST(DdpStep, CarriesTheVotesOfAnyRankToAll) {
     const Votes votes = rank.step(engine, model, gradients);
     EXPECT_TRUE(votes.stop);
     EXPECT_TRUE(votes.out_of_data);
-    rank.runtime.release_model();
+    rank.runtime.release_model(model);
   });
 }
 
@@ -139,7 +139,7 @@ TEST(DdpStep, ASecondModelCanFollowTheFirst) {
       host::StepEngine& engine = rank.runtime.configure(model);
       rank.step(engine, model, Gradients{std::vector<double>(numel, 1.0)});
       EXPECT_EQ(model.weights(0), std::vector<double>(numel, 4.0));
-      rank.runtime.release_model();
+      rank.runtime.release_model(model);
     }
   });
 }

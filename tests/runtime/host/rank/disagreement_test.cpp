@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cohort/host/error.hpp>
+
 #include "ddp_job.hpp"
 
 namespace cohort::toy {
@@ -52,6 +54,59 @@ TEST(AStep, ThatEndsUnderNoSyncIsRefused) {
     engine.optimizer_step();
   });
   EXPECT_THAT(texts[0], HasSubstr("no_sync"));
+}
+
+TEST(AStep, WithASecondBackwardAfterTheAverageIsRefused) {
+  const auto texts = run_ranks_to_failure(ddp_job(1), [](ToyRank& rank) {
+    ToyModel model({{"w", 1}}, 1.0, 1.0);
+    host::StepEngine& engine = rank.runtime.configure(model);
+    engine.begin(true);
+    engine.end_backward();
+    engine.begin(true);
+  });
+  EXPECT_THAT(texts[0], HasSubstr("call step() first"));
+}
+
+TEST(ASecondModel, IsRefusedWhileTheFirstIsThere) {
+  const auto texts = run_ranks_to_failure(ddp_job(2), [](ToyRank& rank) {
+    ToyModel first({{"w", 1}}, 1.0, 1.0), second({{"w", 1}}, 1.0, 1.0);
+    rank.runtime.configure(first);
+    rank.runtime.release_model(second);  // not the configured one: nothing happens
+    rank.runtime.configure(second);
+  });
+  EXPECT_THAT(texts, Each(HasSubstr("one model at a time")));
+}
+
+TEST(AModel, CanFollowOneThatWasRefused) {
+  run_ranks(ddp_job(2), [](ToyRank& rank) {
+    ToyModel refused({{"w", rank.rank == 0 ? 1u : 2u}}, 1.0, 1.0), accepted({{"w", 1}}, 1.0, 1.0);
+    EXPECT_THROW(rank.runtime.configure(refused), UserError);
+    rank.step(rank.runtime.configure(accepted), accepted, std::vector<std::vector<double>>{{1.0}});
+    rank.runtime.release_model(accepted);
+  });
+}
+
+TEST(AStep, ThatFailsWithABucketUnderwayEndsWithItsOwnError) {
+  ToyJob job = ddp_job(2);
+  job.bucket_size = 4;  // one parameter in each bucket
+  const auto texts = run_ranks_to_failure(job, [](ToyRank& rank) {
+    ToyModel model({{"a", 1}, {"b", 1}}, 1.0, 1.0);
+    host::StepEngine& engine = rank.runtime.configure(model);
+    try {
+      engine.begin(true);
+      model.add_gradient(1, std::vector<double>{1.0});
+      engine.gradient_ready(1);
+      if (rank.rank == 1) throw UserError("backward failed here");
+      model.add_gradient(0, std::vector<double>{1.0});
+      engine.gradient_ready(0);
+      engine.end_backward();
+    } catch (...) {
+      rank.runtime.release_model(model);
+      throw;
+    }
+  });
+  EXPECT_THAT(texts[1], HasSubstr("backward failed here"));
+  EXPECT_THAT(texts[0], HasSubstr("rank 1"));
 }
 
 }  // namespace

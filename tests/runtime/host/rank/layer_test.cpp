@@ -25,7 +25,7 @@ TEST(AFreeLayer, InCRunsAboveTheStrategyAndReachesTheServices) {
     EXPECT_EQ(model.weights(0), (std::vector<double>{-15.0, 0.0}));
     EXPECT_EQ(model.weights(1), std::vector<double>{-20.0});
     EXPECT_EQ(rank.runtime.layer_names(), (std::vector<std::string>{"base", "ddp", "counting"}));
-    rank.runtime.release_model();
+    rank.runtime.release_model(model);
   });
 }
 

@@ -34,6 +34,10 @@ class Lane {
   void wait(Ticket ticket);
   /// Everything submitted so far.
   void drain();
+  /// True where nothing is running or queued.
+  bool is_idle();
+  /// Waits until nothing runs any more, whatever became of it.
+  void settle();
   /// submit + wait; on the lane's own thread it simply runs.
   void run(Work work);
   bool is_current_thread() const { return std::this_thread::get_id() == thread_.get_id(); }

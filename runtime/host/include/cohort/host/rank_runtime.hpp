@@ -52,11 +52,12 @@ class RankRuntime {
 
   /// Meets the other ranks and makes the communicators.
   void connect();
-  /// The strategy prepares for this model; returns the engine of its steps, which lives until the next configure or
-  /// release.
+  /// The strategy prepares for this model; gives the engine of its steps, which lives until release_model. One model at
+  /// a time: throws UserError while another one is configured.
   StepEngine& configure(ModelPort& model);
-  /// Lets go of a model: its buckets are freed. Local.
-  void release_model();
+  /// Lets go of the model, if it is the configured one: its buckets are freed. Local. After a step that failed half-way
+  /// it aborts the communicators, so that nothing writes into freed memory.
+  void release_model(ModelPort& model);
   /// For the strategy: training pauses for `reason` (COHORT_PAUSE_...), with rank 0's buffers given to all; and goes
   /// on.
   void pause(int32_t reason);

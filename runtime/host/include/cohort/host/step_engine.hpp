@@ -31,13 +31,14 @@ class StepEngine {
     const Buckets& buckets;
     ModelPort& model;
     Lane* lane;
-    cohort_comm* flags_comm;
+    cohort_comm* flags_comm;    ///< of the lane
+    cohort_comm* control_comm;  ///< of the step thread
   };
   explicit StepEngine(const Parts& parts);
   StepEngine(const StepEngine&) = delete;
   StepEngine& operator=(const StepEngine&) = delete;
 
-  /// True where the strategy wants gradients: then `gradient_ready` must be called for each of them.
+  /// True where the strategy wants gradients of several ranks: then `gradient_ready` must be called for each of them.
   bool wants_gradients() const { return wants_gradients_; }
 
   /// A micro-batch begins; gradients are reduced in the last one of a step.
@@ -83,6 +84,9 @@ class StepEngine {
   void complete(uint32_t parameter);
   void reduce(size_t bucket);
   void exchange_flags();
+  void exchange_votes();
+  void read_votes(uint64_t word);
+  uint64_t vote_word() const;
   std::string describe(size_t bucket) const;
   void check(cohort_status status, const char* slot);
 };

@@ -25,6 +25,8 @@ class Store {
   virtual int64_t add(const std::string& key, int64_t amount) = 0;
   virtual void remove(const std::string& key) = 0;
   virtual uint64_t count() = 0;
+  /// Every rank has found the store: what helped them find it is not needed any more.
+  virtual void all_ranks_met() {}
 };
 
 /// Shows a Store as a cohort_store. Borrows it; exceptions become UNAVAILABLE.
