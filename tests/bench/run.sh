@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 cmake/bootstrap.sh --tests >/dev/null
 cmake --preset release -DCOHORT_TESTS=ON >/dev/null
-cmake --build --preset release
+cmake --build --preset release --target mnist step_overhead collective_bench cohort_plugin_{cpu,shm,single,ddp}
 bench=build/release/bench
 
 echo "== Trainer against a bare LibTorch loop, Linear(32, 2), batch 1"

@@ -5,9 +5,10 @@ import unittest
 
 from harness import BUILD, SOURCE, SystemTest, clean_environment
 
-PAGES = [SOURCE / "README.md", SOURCE / "CONTRIBUTING.md", *sorted((SOURCE / "docs").glob("*.md"))]
+PAGES = [SOURCE / "README.md", SOURCE / "CONTRIBUTING.md", *sorted((SOURCE / "docs").glob("*.md")),
+         *sorted((SOURCE / "examples").glob("**/README.md"))]
 # They contain this very test, or run in CI on their own.
-ELSEWHERE = ("tests/run.sh", "cmake/bootstrap.sh --tests", "cmake --workflow", "examples/quickstart.sh")
+ELSEWHERE = ("tests/bench/run.sh", "tests/run.sh", "cmake/bootstrap.sh --tests", "cmake --workflow", "examples/quickstart.sh")
 
 
 def shell_commands(page):
