@@ -99,8 +99,9 @@ class Tidy(unittest.TestCase):
 
     def test_the_host_knows_neither_libtorch_nor_the_other_libraries(self):
         self.check_includes("runtime/host", lambda _, include, angled: not is_torch(include) and
-                            (not include.startswith("cohort/") or include.startswith(("cohort/api/", "cohort/host/"))),
-                            "host uses plugin_api only")
+                            (not include.startswith("cohort/") or
+                             include.startswith(("cohort/api/", "cohort/host/", "cohort/sdk/"))),
+                            "host uses plugin_api and the sdk's headers only")
         self.check_includes("runtime/cli", lambda _, include, angled: not is_torch(include) and
                             (not include.startswith("cohort/") or include.startswith(("cohort/api/", "cohort/host/"))),
                             "the command line tool uses host only")

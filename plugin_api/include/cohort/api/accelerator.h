@@ -39,6 +39,16 @@ typedef struct cohort_accelerator_vt {
   cohort_status (*device_info)(cohort_accelerator* a, int32_t index, cohort_device_info* info) COHORT_NOEXCEPT;
   /* Makes a device the calling thread's current one. [any-thread] */
   cohort_status (*select)(cohort_accelerator* a, int32_t index) COHORT_NOEXCEPT;
+  /* Host memory that copies to and from the device can overlap with, and those copies: enqueued on `stream`, done
+   * when `wait` on it returns. All five or none; without them collectives of host memory cannot serve this device.
+   * [any-thread] */
+  cohort_status (*alloc_pinned)(cohort_accelerator* a, uint64_t nbytes, void** memory) COHORT_NOEXCEPT;
+  void (*free_pinned)(cohort_accelerator* a, void* memory) COHORT_NOEXCEPT;
+  cohort_status (*copy_to_host)(cohort_accelerator* a, void* pinned, const void* device, uint64_t nbytes,
+                                const cohort_stream* stream) COHORT_NOEXCEPT;
+  cohort_status (*copy_to_device)(cohort_accelerator* a, void* device, const void* pinned, uint64_t nbytes,
+                                  const cohort_stream* stream) COHORT_NOEXCEPT;
+  cohort_status (*wait)(cohort_accelerator* a, const cohort_stream* stream) COHORT_NOEXCEPT;
   /* The kernels for this device type, or null. [any-thread] */
   const cohort_kernels_1* (*kernels)(cohort_accelerator* a)COHORT_NOEXCEPT;
 } cohort_accelerator_vt;

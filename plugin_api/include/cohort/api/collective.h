@@ -40,27 +40,33 @@ typedef struct cohort_comm {
   void* data; /* the plugin's */
 } cohort_comm;
 
+/* A group of ranks that connects. */
 typedef struct cohort_connect_args {
   uint32_t struct_size;
   int32_t rank;
   int32_t size;
   int32_t device_type;
   int32_t device_index;
-  uint32_t reserved0;
+  int32_t node_rank;   /* of this rank; ranks of one node have memory in common */
   int64_t timeout_ns;  /* of connect and of every later operation */
   cohort_store* store; /* keys written through it are already private to this communicator */
+  const char* name;    /* of the group, for messages: "world"; never null */
 } cohort_connect_args;
 
 /* Arguments of an operation. Allocated by the host or its caller; the plugin changes nothing in it. */
 typedef struct cohort_op_args {
   uint32_t struct_size;
   int32_t dtype;
-  int32_t reduce;    /* COHORT_REDUCE_...; all_reduce only */
-  int32_t root;      /* broadcast only */
-  const void* input; /* equal to output: in place */
+  int32_t reduce;    /* COHORT_REDUCE_...; all_reduce, reduce, reduce_scatter */
+  int32_t root;      /* broadcast, reduce */
+  const void* input; /* equal to output: in place; else they do not overlap */
   void* output;
-  uint64_t count; /* elements of input; all_gather's output holds size x count */
+  uint64_t count; /* elements that each rank gives (reduce_scatter: gets; all_to_all: gives each rank) */
   cohort_stream stream;
+  /* [size]; null: `count` for every rank. Elements that rank r gives (all_gather), gets (reduce_scatter), or is given
+   * by this rank (all_to_all). Equal on all ranks, except in all_to_all. Pieces lie one after another, without gaps. */
+  const uint64_t* counts;
+  const uint64_t* recv_counts; /* [size]; elements that rank r gives this rank; all_to_all with counts only */
 } cohort_op_args;
 
 /* One message of an exchange. Frozen. */
@@ -79,9 +85,14 @@ typedef struct cohort_exchange_args {
   cohort_stream stream;
 } cohort_exchange_args;
 
+/* Flags of a collective. */
+#define COHORT_COLLECTIVE_RANK_ORDERED 1u /* sums are taken left to right in rank order: --deterministic keeps them */
+
+/* Every operation but `exchange` may be null, or answer COHORT_UNIMPLEMENTED for some data types or reduce operations
+ * (the same ones on every rank, before anything is sent): the host then composes it from `exchange`. */
 typedef struct cohort_collective_vt {
   uint32_t struct_size;
-  uint32_t reserved0;
+  uint32_t flags; /* COHORT_COLLECTIVE_... */
   /* Options as checked by the host. May be null. [main] */
   cohort_status (*create)(cohort_collective* c, const cohort_key_value* options, uint64_t num_options) COHORT_NOEXCEPT;
   void (*destroy)(cohort_collective* c) COHORT_NOEXCEPT;
@@ -96,6 +107,9 @@ typedef struct cohort_collective_vt {
   void (*close)(cohort_collective* c, cohort_comm* comm) COHORT_NOEXCEPT;
   /* Makes running and later operations of this rank on `comm` return COHORT_ABORTED soon. [any-thread] */
   void (*abort)(cohort_collective* c, cohort_comm* comm) COHORT_NOEXCEPT;
+  /* COHORT_OK, or what has gone wrong on `comm` behind an operation that was enqueued. Null: always COHORT_OK.
+   * [any-thread] */
+  cohort_status (*async_error)(cohort_collective* c, cohort_comm* comm) COHORT_NOEXCEPT;
 
   /* Memory that operations on `comm` (a root communicator) and its splits use without a copy. Collective: every rank
    * asks for the same size. Aligned to 64 bytes, zero-filled. Null slots: the host uses ordinary memory. [main] */
@@ -107,10 +121,18 @@ typedef struct cohort_collective_vt {
   /* Reduces input elementwise over the ranks into every rank's output. The result has the same bits on all ranks.
    * [lane] */
   cohort_status (*all_reduce)(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) COHORT_NOEXCEPT;
+  /* As all_reduce, into args->root's output alone; other ranks' output is not touched and may be null. [lane] */
+  cohort_status (*reduce)(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) COHORT_NOEXCEPT;
   /* Copies args->root's input to every rank's output. [lane] */
   cohort_status (*broadcast)(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) COHORT_NOEXCEPT;
-  /* Puts rank r's input at output[r x count] on every rank. [lane] */
+  /* Puts the ranks' inputs one after another into every rank's output. In place: the input lies at its place in the
+   * output. [lane] */
   cohort_status (*all_gather)(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) COHORT_NOEXCEPT;
+  /* Reduces input, which has a piece for each rank, and gives each rank its piece. In place: the output is this rank's
+   * piece of the input, whose other pieces are then undefined. [lane] */
+  cohort_status (*reduce_scatter)(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) COHORT_NOEXCEPT;
+  /* Sends piece r of input to rank r and puts what rank r sent at piece r of output. Not in place. [lane] */
+  cohort_status (*all_to_all)(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) COHORT_NOEXCEPT;
   /* Returns when every rank has called it. [lane] */
   cohort_status (*barrier)(cohort_collective* c, cohort_comm* comm) COHORT_NOEXCEPT;
 } cohort_collective_vt;

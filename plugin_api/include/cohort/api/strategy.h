@@ -136,6 +136,10 @@ typedef struct cohort_strategy_vt {
   /* Training stops for an evaluation, a checkpoint or its end, and goes on. base: nothing. Collective. [step] */
   cohort_status (*pause)(cohort_strategy* s, int32_t reason) COHORT_NOEXCEPT;
   cohort_status (*resume)(cohort_strategy* s) COHORT_NOEXCEPT;
+  /* A checkpoint, between pause(CHECKPOINT) and resume: what the strategy keeps outside STATE buckets goes to
+   * archive/1, and comes back before the first step of a run that goes on. base: nothing. [main] */
+  cohort_status (*save_state)(cohort_strategy* s) COHORT_NOEXCEPT;
+  cohort_status (*load_state)(cohort_strategy* s) COHORT_NOEXCEPT;
   /* The end, on all ranks, while communicators still work. base: nothing. [main] */
   cohort_status (*shutdown)(cohort_strategy* s) COHORT_NOEXCEPT;
   /* A table of this strategy by id, or null. base: null. [any-thread] */

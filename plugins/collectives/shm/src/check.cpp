@@ -9,21 +9,6 @@ namespace cohort::shm {
 
 namespace {
 
-bool can_reduce(int32_t dtype, int32_t reduce) {
-  const bool is_float = sdk::is_floating(dtype);
-  switch (reduce) {
-    case COHORT_REDUCE_SUM:
-    case COHORT_REDUCE_PRODUCT:
-      return dtype != COHORT_BOOL;
-    case COHORT_REDUCE_MEAN:
-      return is_float;
-    case COHORT_REDUCE_BIT_OR:
-      return !is_float;
-    default:
-      return reduce == COHORT_REDUCE_MIN || reduce == COHORT_REDUCE_MAX;
-  }
-}
-
 void require(bool condition, const std::string& problem) {
   if (!condition) throw sdk::invalid_argument("shm " + problem);
 }
@@ -41,9 +26,9 @@ void check_elements(const cohort_op_args& args, const char* operation) {
 
 void check_all_reduce(const cohort_op_args& args) {
   check_elements(args, "all_reduce");
-  require(can_reduce(args.dtype, args.reduce), std::string("all_reduce cannot take the ") +
-                                                   name_of_reduce(args.reduce) + " of " + sdk::name_of(args.dtype) +
-                                                   " elements");
+  require(sdk::can_reduce(args.dtype, args.reduce), std::string("all_reduce cannot take the ") +
+                                                        name_of_reduce(args.reduce) + " of " +
+                                                        sdk::name_of(args.dtype) + " elements");
 }
 
 void check_broadcast(const cohort_op_args& args, int size) {

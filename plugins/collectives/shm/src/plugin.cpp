@@ -14,6 +14,8 @@ namespace sdk = cohort::sdk;
 
 class Shm : public sdk::Collective<Shm, cohort::shm::Communicator> {
  public:
+  static constexpr bool kRankOrdered = true;
+
   void create(const sdk::Options& options) {
     const std::string isa(options.text("isa"));
     reduce_ = cohort::shm::reduce_for(isa);

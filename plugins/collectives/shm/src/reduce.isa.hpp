@@ -2,7 +2,7 @@
 // function of the standard library that the linker shared between these objects could end up with instructions the
 // processor lacks.
 #include <cohort/api/collective.h>
-#include <cohort/sdk/half.hpp>
+#include <cohort/sdk/reduce_ops.hpp>
 
 #include "reduce.hpp"
 
@@ -10,77 +10,14 @@ namespace cohort::shm::COHORT_ISA {
 
 namespace {
 
+using sdk::BitOr;
+using sdk::Element;
+using sdk::Max;
+using sdk::Min;
+using sdk::Product;
+using sdk::Sum;
+
 constexpr uint64_t kTileBytes = 16 << 10;  // of accumulators: stays in the first-level cache with one source
-
-// Integers wrap around; 16 bits are widened, as their product would be a signed int.
-template <class T>
-struct Wrapping {
-  using type = T;
-};
-template <>
-struct Wrapping<int8_t> {
-  using type = uint8_t;
-};
-template <>
-struct Wrapping<int16_t> {
-  using type = uint32_t;
-};
-template <>
-struct Wrapping<int32_t> {
-  using type = uint32_t;
-};
-template <>
-struct Wrapping<int64_t> {
-  using type = uint64_t;
-};
-
-template <class A>
-struct Sum {
-  static COHORT_SDK_INLINE A apply(A a, A b) {
-    using W = typename Wrapping<A>::type;
-    return static_cast<A>(static_cast<W>(a) + static_cast<W>(b));
-  }
-};
-template <class A>
-struct Product {
-  static COHORT_SDK_INLINE A apply(A a, A b) {
-    using W = typename Wrapping<A>::type;
-    return static_cast<A>(static_cast<W>(a) * static_cast<W>(b));
-  }
-};
-// NaN wins: of several, the first.
-template <class A>
-struct Min {
-  static COHORT_SDK_INLINE A apply(A a, A b) { return b < a || (b != b && a == a) ? b : a; }
-};
-template <class A>
-struct Max {
-  static COHORT_SDK_INLINE A apply(A a, A b) { return b > a || (b != b && a == a) ? b : a; }
-};
-template <class A>
-struct BitOr {
-  static COHORT_SDK_INLINE A apply(A a, A b) { return static_cast<A>(a | b); }
-};
-
-// How elements of T are held while they are reduced.
-template <class T>
-struct Element {
-  using Accumulator = T;
-  static COHORT_SDK_INLINE T load(T value) { return value; }
-  static COHORT_SDK_INLINE T store(T value) { return value; }
-};
-template <>
-struct Element<sdk::Half> {
-  using Accumulator = float;
-  static COHORT_SDK_INLINE float load(sdk::Half value) { return sdk::to_float(value); }
-  static COHORT_SDK_INLINE sdk::Half store(float value) { return sdk::to_half(value); }
-};
-template <>
-struct Element<sdk::BFloat16> {
-  using Accumulator = float;
-  static COHORT_SDK_INLINE float load(sdk::BFloat16 value) { return sdk::to_float(value); }
-  static COHORT_SDK_INLINE sdk::BFloat16 store(float value) { return sdk::to_bfloat16(value); }
-};
 
 // Few sources: one pass over memory that reads all of them and writes all sinks. An element is read before it is
 // written, so that sinks may be sources. `last` is applied to each result.

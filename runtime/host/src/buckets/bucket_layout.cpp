@@ -3,14 +3,14 @@
 #include <map>
 #include <utility>
 
-#include <cohort/host/communicator.hpp>
+#include <cohort/sdk/dtype.hpp>
 
 namespace cohort::host {
 namespace {
 
 void close(BucketPlan&& bucket, uint64_t align, std::vector<BucketPlan>& closed) {
   bucket.numel = (bucket.numel + align - 1) / align * align;
-  bucket.nbytes = bucket.numel * element_size(bucket.dtype);
+  bucket.nbytes = bucket.numel * sdk::size_of(bucket.dtype);
   closed.push_back(std::move(bucket));
 }
 
@@ -28,7 +28,7 @@ std::vector<BucketPlan> layout_buckets(std::span<const LayoutParameter> order, c
     bucket.parts.push_back({parameter.id, bucket.numel, parameter.numel, parameter.name});
     bucket.numel += parameter.numel;
     const uint64_t limit = closed.empty() ? first_size : limits.size;
-    if (!limits.one_bucket && bucket.numel * element_size(bucket.dtype) >= limit) {
+    if (!limits.one_bucket && bucket.numel * sdk::size_of(bucket.dtype) >= limit) {
       close(std::move(bucket), align, closed);
       open.erase({parameter.phase, parameter.dtype});
     }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include <cohort/host/communicator.hpp>
+#include <cohort/sdk/dtype.hpp>
 
 namespace cohort::host {
 namespace {
@@ -102,7 +102,7 @@ std::vector<void*> Buckets::places(int32_t kind, size_t num_parameters) const {
   for (size_t index = 0; index < buckets_.size(); ++index) {
     std::byte* const first = data(index, kind);
     if (!first) continue;
-    const uint64_t element = element_size(buckets_[index]->abi.dtype);
+    const uint64_t element = sdk::size_of(buckets_[index]->abi.dtype);
     for (const auto& part : buckets_[index]->plan.parts) places[part.id] = first + part.offset * element;
   }
   return places;
@@ -113,7 +113,7 @@ void Buckets::keep_state() {
     if (key.first != COHORT_BUCKET_STATE) continue;
     for (size_t index = 0; index < buckets_.size(); ++index) {
       const std::byte* const first = data(index, key.first, key.second);
-      const uint64_t element = element_size(buckets_[index]->abi.dtype);
+      const uint64_t element = sdk::size_of(buckets_[index]->abi.dtype);
       for (const auto& part : buckets_[index]->plan.parts) {
         const std::byte* const begin = first + part.offset * element;
         kept_state_[key.second][part.id].assign(begin, begin + part.numel * element);
@@ -127,7 +127,7 @@ void Buckets::restore_state(const std::string& name) {
   if (kept == kept_state_.end()) return;
   for (size_t index = 0; index < buckets_.size(); ++index) {
     std::byte* const first = data(index, COHORT_BUCKET_STATE, name);
-    const uint64_t element = element_size(buckets_[index]->abi.dtype);
+    const uint64_t element = sdk::size_of(buckets_[index]->abi.dtype);
     for (const auto& part : buckets_[index]->plan.parts) {
       const auto saved = kept->second.find(part.id);
       if (saved == kept->second.end() || saved->second.size() != part.numel * element) continue;

@@ -4,64 +4,79 @@
 #include <cohort/host/communicator.hpp>
 #include <cohort/host/error.hpp>
 
+#include "communicator/composed.hpp"
+
 namespace cohort::host {
 namespace {
 
-cohort_status missing(const cohort_collective* c, const char* operation) noexcept {
-  const std::string message = std::string("this collective has no ") + operation;
-  return c->host->fail(c->host, COHORT_UNIMPLEMENTED, message.c_str());
-}
-
 cohort_status no_split(cohort_collective* c, cohort_comm*, int32_t, int32_t, cohort_comm*) noexcept {
-  return missing(c, "split");
+  return c->host->fail(c->host, COHORT_UNIMPLEMENTED, "this collective has no split; ask its author for one");
 }
-cohort_status no_exchange(cohort_collective* c, cohort_comm*, const cohort_exchange_args*) noexcept {
-  return missing(c, "exchange");
+void ignore(cohort_collective*, cohort_comm*) noexcept {}
+cohort_status no_error(cohort_collective*, cohort_comm*) noexcept {
+  return COHORT_OK;
 }
-cohort_status no_all_reduce(cohort_collective* c, cohort_comm*, const cohort_op_args*) noexcept {
-  return missing(c, "all_reduce");
-}
-cohort_status no_broadcast(cohort_collective* c, cohort_comm*, const cohort_op_args*) noexcept {
-  return missing(c, "broadcast");
-}
-cohort_status no_all_gather(cohort_collective* c, cohort_comm*, const cohort_op_args*) noexcept {
-  return missing(c, "all_gather");
-}
-cohort_status no_barrier(cohort_collective* c, cohort_comm*) noexcept {
-  return missing(c, "barrier");
-}
-void ignore_close(cohort_collective*, cohort_comm*) noexcept {}
 
-// The plugin's table as far as it reaches, completed, so that nobody tests for null.
-cohort_collective_vt completed(const cohort_component& component) {
+// The plugin's table as far as it reaches.
+cohort_collective_vt native_table(const cohort_component& component) {
   const auto& given = *static_cast<const cohort_collective_vt*>(component.vtable);
   cohort_collective_vt table{};
   std::memcpy(&table, &given, std::min<size_t>(given.struct_size, sizeof table));
   table.struct_size = sizeof table;
-  if (!table.connect) {
-    throw PluginRefused("collective '" + std::string(component.name) + "' has no connect; ask its author for one");
+  if (!table.connect || !table.exchange) {
+    throw PluginRefused("collective '" + std::string(component.name) +
+                        "' lacks connect or exchange, which every collective needs; ask its author for them");
   }
+  return table;
+}
+
+// What the plugin has, and for data types that it leaves out what the host composes.
+template <auto Slot, auto Composed>
+cohort_status native_or_composed(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) noexcept {
+  const cohort_status status = (Collective::of(c).native().*Slot)(c, comm, args);
+  if (status != COHORT_UNIMPLEMENTED) return status;
+  Collective::of(c).host().take_message(status);
+  return Composed(c, comm, args);
+}
+
+template <auto Slot, auto Composed>
+void complete(cohort_collective_vt& table, bool keep) {
+  table.*Slot = keep && table.*Slot ? &native_or_composed<Slot, Composed> : Composed;
+}
+
+// No slot is null afterwards, but those of memory. `deterministic`: sums in rank order, on every collective.
+cohort_collective_vt completed(cohort_collective_vt table, bool deterministic) {
+  using Table = cohort_collective_vt;
+  const bool keep_sums = !deterministic || (table.flags & COHORT_COLLECTIVE_RANK_ORDERED);
   if (!table.split) table.split = no_split;
-  if (!table.close) table.close = ignore_close;
-  if (!table.abort) table.abort = ignore_close;
-  if (!table.exchange) table.exchange = no_exchange;
-  if (!table.all_reduce) table.all_reduce = no_all_reduce;
-  if (!table.broadcast) table.broadcast = no_broadcast;
-  if (!table.all_gather) table.all_gather = no_all_gather;
-  if (!table.barrier) table.barrier = no_barrier;
+  if (!table.close) table.close = ignore;
+  if (!table.abort) table.abort = ignore;
+  if (!table.async_error) table.async_error = no_error;
+  complete<&Table::all_reduce, &composed::all_reduce>(table, keep_sums);
+  complete<&Table::reduce, &composed::reduce>(table, keep_sums);
+  complete<&Table::reduce_scatter, &composed::reduce_scatter>(table, keep_sums);
+  complete<&Table::broadcast, &composed::broadcast>(table, true);
+  complete<&Table::all_gather, &composed::all_gather>(table, true);
+  complete<&Table::all_to_all, &composed::all_to_all>(table, true);
+  if (!table.barrier) table.barrier = composed::barrier;
   return table;
 }
 
 }  // namespace
 
-Collective::Collective(const cohort_component& component, const CheckedOptions& options, HostObject& host)
-    : name_(component.name), host_(host), table_(completed(component)), collective_{&table_, nullptr, host.get()} {
-  if (!table_.create) return;
-  host_.check(table_.create(&collective_, options.data(), options.size()), "collective '" + name_ + "', create");
+Collective::Collective(const cohort_component& component, const CheckedOptions& options, HostObject& host,
+                       bool deterministic)
+    : cohort_collective{&table_, nullptr, host.get()},
+      name_(component.name),
+      host_(host),
+      native_(native_table(component)),
+      table_(completed(native_, deterministic)) {
+  if (!native_.create) return;
+  host_.check(native_.create(this, options.data(), options.size()), "collective '" + name_ + "', create");
 }
 
 Collective::~Collective() {
-  if (table_.destroy) table_.destroy(&collective_);
+  if (native_.destroy) native_.destroy(this);
 }
 
 }  // namespace cohort::host

@@ -1,43 +1,65 @@
 #include <ranges>
 
 #include <cohort/host/communicator.hpp>
+#include <cohort/host/error.hpp>
+#include <cohort/host/store.hpp>
 
 namespace cohort::host {
-namespace {
 
-HostObject& host_of(const cohort_comm* comm) {
-  return HostObject::of(comm->collective->host);
-}
+// A part of a store that belongs to one communicator, as the plugin sees it.
+struct CommunicatorSet::PrivateStore {
+  PrivateStore(cohort_store* store, std::string prefix) : prefixed(store, std::move(prefix)), abi(prefixed) {}
+  PrefixedStore prefixed;
+  AbiStore abi;
+};
 
-}  // namespace
+CommunicatorSet::CommunicatorSet(PluginHost& plugins, HostObject& host, Spec chosen, bool deterministic)
+    : plugins_(plugins), host_(host), chosen_(std::move(chosen)), deterministic_(deterministic) {}
 
 CommunicatorSet::~CommunicatorSet() {
   for (auto& comm : comms_ | std::views::reverse) comm->collective->vt->close(comm->collective, comm.get());
 }
 
-cohort_comm* CommunicatorSet::connect(Collective& collective, const cohort_connect_args& args) {
+cohort_comm* CommunicatorSet::open(const char* text, const cohort_connect_args& group) {
+  const Spec spec = text ? parse_spec(text, "comm/1.open") : chosen_;
+  if (!group.store || !group.name) throw UserError("comm/1.open: the group needs a store and a name");
+  const cohort_component& component = plugins_.open(Kind::kCollective, spec.name);
+  const CheckedOptions options =
+      check_options({component.options, component.num_options}, spec.options, "collective '" + spec.name + "'");
+  auto made = std::make_unique<Collective>(component, options, host_, deterministic_);
+  auto store = std::make_unique<PrivateStore>(group.store, std::string(group.name) + "/");
+  cohort_connect_args args = group;
+  args.struct_size = sizeof args;
+  args.store = store->abi.get();
   auto comm = std::make_unique<cohort_comm>();
   comm->struct_size = sizeof(cohort_comm);
   comm->rank = args.rank;
   comm->size = args.size;
-  comm->collective = collective.get();
-  collective.host().check(collective.table().connect(collective.get(), &args, comm.get()),
-                          "collective '" + collective.name() + "', connect");
-  return comms_.emplace_back(std::move(comm)).get();
+  comm->collective = made->get();
+  // Kept before connecting: what a failed connect leaves behind still refers to them.
+  Collective& collective = *collectives_.emplace_back(std::move(made));
+  stores_.push_back(std::move(store));
+  host_.check(collective.native().connect(collective.get(), &args, comm.get()),
+              "collective '" + collective.name() + "', connect");
+  return keep(std::move(comm));
 }
 
 cohort_comm* CommunicatorSet::split(cohort_comm* comm, int color, int key) {
   auto part = std::make_unique<cohort_comm>();
   part->struct_size = sizeof(cohort_comm);
   part->collective = comm->collective;
-  host_of(comm).check(comm->collective->vt->split(comm->collective, comm, color, key, part.get()),
-                      "splitting a communicator");
-  if (color < 0) return nullptr;
-  return comms_.emplace_back(std::move(part)).get();
+  host_.check(comm->collective->vt->split(comm->collective, comm, color, key, part.get()), "splitting a communicator");
+  return color < 0 ? nullptr : keep(std::move(part));
 }
 
 void CommunicatorSet::abort() {
+  const std::lock_guard lock(mutex_);
   for (auto& comm : comms_) comm->collective->vt->abort(comm->collective, comm.get());
+}
+
+cohort_comm* CommunicatorSet::keep(std::unique_ptr<cohort_comm> comm) {
+  const std::lock_guard lock(mutex_);
+  return comms_.emplace_back(std::move(comm)).get();
 }
 
 }  // namespace cohort::host

@@ -1,12 +1,20 @@
+#include <numeric>
 #include <span>
 
 #include <cohort/host/communicator.hpp>
+#include <cohort/sdk/dtype.hpp>
 
 namespace cohort::host {
 namespace {
 
 uint64_t bytes_of(const cohort_op_args& args) {
-  return args.count * element_size(args.dtype);
+  return args.count * sdk::size_of(args.dtype);
+}
+
+// Of an operation whose data is a piece for each rank.
+uint64_t bytes_of_pieces(const cohort_op_args& args, int size) {
+  if (!args.counts) return bytes_of(args) * static_cast<uint64_t>(size);
+  return std::accumulate(args.counts, args.counts + size, uint64_t{0}) * sdk::size_of(args.dtype);
 }
 
 }  // namespace
@@ -25,14 +33,32 @@ cohort_status run_all_reduce(cohort_comm* comm, const cohort_op_args& args, Traf
   return comm->collective->vt->all_reduce(comm->collective, comm, &args);
 }
 
+cohort_status run_reduce(cohort_comm* comm, const cohort_op_args& args, Traffic* traffic) {
+  if (traffic) traffic->count_one_way(bytes_of(args), comm->size);
+  return comm->collective->vt->reduce(comm->collective, comm, &args);
+}
+
 cohort_status run_broadcast(cohort_comm* comm, const cohort_op_args& args, Traffic* traffic) {
   if (traffic) traffic->count_one_way(bytes_of(args), comm->size);
   return comm->collective->vt->broadcast(comm->collective, comm, &args);
 }
 
 cohort_status run_all_gather(cohort_comm* comm, const cohort_op_args& args, Traffic* traffic) {
-  if (traffic) traffic->count_one_way(bytes_of(args) * static_cast<uint64_t>(comm->size), comm->size);
+  if (traffic) traffic->count_one_way(bytes_of_pieces(args, comm->size), comm->size);
   return comm->collective->vt->all_gather(comm->collective, comm, &args);
+}
+
+cohort_status run_reduce_scatter(cohort_comm* comm, const cohort_op_args& args, Traffic* traffic) {
+  if (traffic) traffic->count_one_way(bytes_of_pieces(args, comm->size), comm->size);
+  return comm->collective->vt->reduce_scatter(comm->collective, comm, &args);
+}
+
+cohort_status run_all_to_all(cohort_comm* comm, const cohort_op_args& args, Traffic* traffic) {
+  if (traffic) {
+    const uint64_t own = args.counts ? args.counts[comm->rank] * sdk::size_of(args.dtype) : bytes_of(args);
+    traffic->count_sent(bytes_of_pieces(args, comm->size) - own);
+  }
+  return comm->collective->vt->all_to_all(comm->collective, comm, &args);
 }
 
 cohort_status run_exchange(cohort_comm* comm, const cohort_exchange_args& args, Traffic* traffic) {
@@ -46,57 +72,6 @@ cohort_status run_exchange(cohort_comm* comm, const cohort_exchange_args& args, 
 
 cohort_status run_barrier(cohort_comm* comm) {
   return comm->collective->vt->barrier(comm->collective, comm);
-}
-
-uint64_t element_size(int32_t dtype) {
-  switch (dtype) {
-    case COHORT_INT8:
-    case COHORT_UINT8:
-    case COHORT_BOOL:
-      return 1;
-    case COHORT_FLOAT16:
-    case COHORT_BFLOAT16:
-    case COHORT_INT16:
-      return 2;
-    case COHORT_FLOAT32:
-    case COHORT_INT32:
-      return 4;
-    case COHORT_FLOAT64:
-    case COHORT_INT64:
-    case COHORT_UINT64:
-      return 8;
-    default:
-      return 0;
-  }
-}
-
-std::string dtype_name(int32_t dtype) {
-  switch (dtype) {
-    case COHORT_FLOAT32:
-      return "float32";
-    case COHORT_FLOAT64:
-      return "float64";
-    case COHORT_FLOAT16:
-      return "float16";
-    case COHORT_BFLOAT16:
-      return "bfloat16";
-    case COHORT_INT8:
-      return "int8";
-    case COHORT_INT16:
-      return "int16";
-    case COHORT_INT32:
-      return "int32";
-    case COHORT_INT64:
-      return "int64";
-    case COHORT_UINT8:
-      return "uint8";
-    case COHORT_UINT64:
-      return "uint64";
-    case COHORT_BOOL:
-      return "bool";
-    default:
-      return "dtype " + std::to_string(dtype);
-  }
 }
 
 }  // namespace cohort::host

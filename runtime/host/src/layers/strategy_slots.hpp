@@ -21,6 +21,8 @@ constexpr void for_each_slot(Visit&& visit) {
   visit.template operator()<&Table::end_step>("end_step");
   visit.template operator()<&Table::pause>("pause");
   visit.template operator()<&Table::resume>("resume");
+  visit.template operator()<&Table::save_state>("save_state");
+  visit.template operator()<&Table::load_state>("load_state");
   visit.template operator()<&Table::shutdown>("shutdown");
   visit.template operator()<&Table::get_extension>("get_extension");
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -119,6 +120,7 @@ struct PluginHost::State {
   PluginSearch search;
   Log& log;
   HostObject plain_host;
+  std::mutex mutex;  // of what follows
   std::vector<SharedLibrary> libraries;
   std::vector<LoadedPlugin> loaded;
 
@@ -185,6 +187,7 @@ PluginHost::~PluginHost() {
 
 const cohort_component& PluginHost::open(Kind kind, std::string_view name) {
   require_plugin_name(kind, name);
+  const std::lock_guard lock(state_->mutex);
   const LoadedPlugin* plugin = state_->plugin(name);
   if (!plugin) state_->refuse_unknown(kind, name);
   const cohort_component* component = component_of(*plugin->descriptor, static_cast<int32_t>(kind));
@@ -194,6 +197,7 @@ const cohort_component& PluginHost::open(Kind kind, std::string_view name) {
 
 const cohort_component* PluginHost::find(Kind kind, std::string_view name) {
   require_plugin_name(kind, name);
+  const std::lock_guard lock(state_->mutex);
   const LoadedPlugin* plugin = state_->plugin(name);
   return plugin ? component_of(*plugin->descriptor, static_cast<int32_t>(kind)) : nullptr;
 }

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include <cohort/host/error.hpp>
+#include <cohort/sdk/dtype.hpp>
 
 #include "guarded.hpp"
 #include "rank_state.hpp"
@@ -51,14 +52,14 @@ cohort_status init_dist_connection(cohort_strategy* s, cohort_dist_args* args) n
     state.agree_on("plugins", plugins_text(state),
                    "ranks run with different plugins; install the same files and give the same flags on every node");
     if (state.own_store) state.own_store->all_ranks_met();
-    state.bind_world(state.open(nullptr, *args));
+    state.bind_world(state.connect_world(*args));
     return COHORT_OK;
   });
 }
 
 std::string describe(const cohort_tensor& tensor, const char* kind) {
   std::ostringstream text;
-  text << kind << ' ' << tensor.name << ' ' << dtype_name(tensor.dtype) << " [";
+  text << kind << ' ' << tensor.name << ' ' << sdk::name_of(tensor.dtype) << " [";
   for (int32_t i = 0; i < tensor.ndim; ++i) text << (i ? ", " : "") << tensor.shape[i];
   text << ']' << (tensor.flags & COHORT_TENSOR_REQUIRES_GRAD ? "" : " (no gradient)") << '\n';
   return text.str();
@@ -163,6 +164,8 @@ constexpr cohort_strategy_vt kBase{
     .end_step = nothing_for_step,
     .pause = nothing_for_pause,
     .resume = nothing,
+    .save_state = nothing,
+    .load_state = nothing,
     .shutdown = nothing,
     .get_extension = no_extension,
 };

@@ -81,7 +81,7 @@ void RankRuntime::release_model(ModelPort& model) {
   RankState& state = *state_;
   if (state.model != &model) return;
   if (state.lane && !state.lane->is_idle()) {
-    state.comms.abort();
+    state.comms->abort();
     state.lane->settle();
   }
   state.engine.reset();
@@ -160,12 +160,12 @@ void RankRuntime::agree(const std::string& topic, std::string_view text, std::st
 }
 
 void RankRuntime::user_all_reduce(const cohort_op_args& args) {
-  if (!state_->user) state_->user = state_->comms.split(state_->root, 0, state_->rank());
+  if (!state_->user) state_->user = state_->comms->split(state_->root, 0, state_->rank());
   state_->host.check(run_all_reduce(state_->user, args, nullptr), "all_reduce");
 }
 
 void RankRuntime::user_all_gather(const cohort_op_args& args) {
-  if (!state_->user) state_->user = state_->comms.split(state_->root, 0, state_->rank());
+  if (!state_->user) state_->user = state_->comms->split(state_->root, 0, state_->rank());
   state_->host.check(run_all_gather(state_->user, args, nullptr), "all_gather");
 }
 
@@ -174,7 +174,7 @@ uint64_t RankRuntime::bytes_sent() const {
 }
 
 std::string RankRuntime::collective_name() const {
-  return state_->collectives.empty() ? "" : state_->collectives.front()->name();
+  return state_->root ? Collective::of(state_->root->collective).name() : "";
 }
 
 std::vector<std::string> RankRuntime::layer_names() const {

@@ -8,7 +8,6 @@
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/machine.hpp>
-#include <cohort/host/spec.hpp>
 
 namespace cohort::host {
 namespace {
@@ -35,17 +34,19 @@ RankState::RankState(RankSetup given) : setup(std::move(given)), host(setup.log,
     check_options({component.options, component.num_options}, selection.collective.options,
                   "collective '" + selection.collective.name + "'");
   }
+  comms = std::make_unique<CommunicatorSet>(setup.plugins, host, selection.collective, setup.deterministic);
   buckets = std::make_unique<Buckets>([this](uint64_t nbytes) { return allocate(nbytes); });
   layers = std::make_unique<StrategyLayers>(resolve_layers(setup.plugins, selection.strategy, selection.layers),
                                             base_strategy(), this, host.get());
 }
 
 RankState::~RankState() {
-  if (!finished) comms.abort();  // so that the lane does not wait for ranks that are gone
-  lane.reset();                  // before what its work refers to
+  if (!finished) comms->abort();  // so that the lane does not wait for ranks that are gone
+  lane.reset();                   // before what its work refers to
   engine.reset();
   buckets.reset();
   layers.reset();
+  comms.reset();
 }
 
 std::string RankState::who() const {
@@ -53,10 +54,10 @@ std::string RankState::who() const {
 }
 
 void RankState::agree_on(const std::string& topic, std::string_view text, std::string_view problem) {
-  if (private_stores.empty()) throw UserError("ranks cannot compare their " + topic + ": the strategy gave no store");
+  if (!job_store) throw UserError("ranks cannot compare their " + topic + ": the strategy gave no store");
   // The first one waits for ranks to start, later ones for ranks that may be reading data.
   const auto timeout = agreements == 0 ? setup.connect_timeout : setup.timeout;
-  const Agreement agreement{private_stores.front()->prefixed, rank(), world_size(), timeout, who(), agreements++};
+  const Agreement agreement{*job_store, rank(), world_size(), timeout, who(), agreements++};
   agree(agreement, topic, text, problem);
 }
 
@@ -71,42 +72,31 @@ void RankState::use_store(cohort_dist_args& args) {
 
 void RankState::adopt_store(cohort_store* given) {
   store = given;
-  private_stores.push_back(std::make_unique<PrivateStore>(store, "cohort/" + setup.topology.run_id + "/host/"));
+  job_store = std::make_unique<PrefixedStore>(store, "cohort/" + setup.topology.run_id + "/host/");
 }
 
-Collective& RankState::collective(const char* text) {
-  const Spec& chosen = setup.selection.collective;
-  const Spec spec = text ? parse_spec(text, "comm/1.open") : chosen;
-  const cohort_component& component = setup.plugins.open(Kind::kCollective, spec.name);
-  const CheckedOptions options =
-      check_options({component.options, component.num_options}, spec.options, "collective '" + spec.name + "'");
-  return *collectives.emplace_back(std::make_unique<Collective>(component, options, host));
-}
-
-cohort_comm* RankState::open(const char* spec, const cohort_dist_args& args) {
-  if (!store && args.store) adopt_store(args.store);
-  if (!store)
-    throw UserError("comm/1.open needs a store: call the inherited init_dist_connection, or give args->store");
-  const std::string prefix = "cohort/" + setup.topology.run_id + "/comm" + std::to_string(private_stores.size()) + "/";
-  PrivateStore& own = *private_stores.emplace_back(std::make_unique<PrivateStore>(store, prefix));
-  cohort_connect_args connect{};
-  connect.struct_size = sizeof connect;
-  connect.rank = args.rank;
-  connect.size = args.world_size;
-  connect.device_type = accelerator->device_type();
-  connect.timeout_ns = args.timeout_ns;
-  connect.store = own.abi.get();
-  return comms.connect(collective(spec), connect);
+cohort_comm* RankState::connect_world(const cohort_dist_args& args) {
+  const std::string name = "cohort/" + setup.topology.run_id + "/world";
+  cohort_connect_args group{};
+  group.struct_size = sizeof group;
+  group.rank = args.rank;
+  group.size = args.world_size;
+  group.device_type = accelerator->device_type();
+  group.node_rank = args.node_rank;
+  group.timeout_ns = args.timeout_ns;
+  group.store = args.store;
+  group.name = name.c_str();
+  return comms->open(nullptr, group);
 }
 
 void RankState::bind_world(cohort_comm* comm) {
   const Topology& topology = setup.topology;
   root = comm;
-  control = comms.split(comm, 0, rank());
-  lane_comms.world = comms.split(comm, 0, rank());
+  control = comms->split(comm, 0, rank());
+  lane_comms.world = comms->split(comm, 0, rank());
   // On one node "all ranks of this node" are all ranks: no second communicator is needed.
-  lane_comms.node = topology.num_nodes == 1 ? lane_comms.world : comms.split(comm, topology.node_rank, rank());
-  lane_comms.leaders = comms.split(comm, topology.local_rank == 0 ? 0 : -1, rank());
+  lane_comms.node = topology.num_nodes == 1 ? lane_comms.world : comms->split(comm, topology.node_rank, rank());
+  lane_comms.leaders = comms->split(comm, topology.local_rank == 0 ? 0 : -1, rank());
   lane = std::make_unique<Lane>("default", setup.timeout + kLaneSlack);
 }
 

@@ -31,13 +31,6 @@ class Accelerator {
   cohort_accelerator accelerator_{};
 };
 
-/// A part of the store that belongs to one communicator, as the plugin sees it.
-struct PrivateStore {
-  PrivateStore(cohort_store* store, std::string prefix) : prefixed(store, std::move(prefix)), abi(prefixed) {}
-  PrefixedStore prefixed;
-  AbiStore abi;
-};
-
 /// The communicators that belong to one user of them.
 struct RoleComms {
   cohort_comm* world = nullptr;
@@ -56,9 +49,8 @@ struct RankState {
   std::unique_ptr<Store> own_store;  // the host's, where no plugin gave one
   std::unique_ptr<AbiStore> own_abi_store;
   cohort_store* store = nullptr;
-  std::vector<std::unique_ptr<PrivateStore>> private_stores;
-  std::vector<std::unique_ptr<Collective>> collectives;  // the first is the chosen one
-  CommunicatorSet comms;
+  std::unique_ptr<PrefixedStore> job_store;  // of this run
+  std::unique_ptr<CommunicatorSet> comms;
   cohort_comm* root = nullptr;     // bound as world
   cohort_comm* control = nullptr;  // metrics, barriers, votes: nothing else touches it
   cohort_comm* user = nullptr;     // made at its first use
@@ -82,9 +74,8 @@ struct RankState {
   void use_store(cohort_dist_args& args);
   /// Remembers the store that a layer gave.
   void adopt_store(cohort_store* given);
-  /// The collective of a spec, created; null spec: the chosen one.
-  Collective& collective(const char* spec);
-  cohort_comm* open(const char* spec, const cohort_dist_args& args);
+  /// The communicator of all ranks, with the chosen collective.
+  cohort_comm* connect_world(const cohort_dist_args& args);
   void bind_world(cohort_comm* comm);
   BucketMemory allocate(uint64_t nbytes);
 };

@@ -3,6 +3,7 @@
 
 #include <cohort/api/cohort.h>
 #include <cohort/host/error.hpp>
+#include <cohort/sdk/dtype.hpp>
 
 #include "guarded.hpp"
 #include "rank_state.hpp"
@@ -12,10 +13,10 @@ namespace {
 
 // ---- comm/1
 
-cohort_status comm_open(const cohort_host* host, const char* collective, const cohort_dist_args* args,
+cohort_status comm_open(const cohort_host* host, const char* collective, const cohort_connect_args* group,
                         cohort_comm** comm) noexcept {
   return guarded(host, [&] {
-    *comm = rank_of(host).open(collective, *args);
+    *comm = rank_of(host).comms->open(collective, *group);
     return COHORT_OK;
   });
 }
@@ -62,18 +63,36 @@ cohort_status comm_exchange(const cohort_host* host, cohort_comm* comm, const co
 cohort_status comm_all_reduce(const cohort_host* host, cohort_comm* comm, const cohort_op_args* args) noexcept {
   return on_lane(host, comm, [&](Traffic& traffic) { return run_all_reduce(comm, *args, &traffic); });
 }
+cohort_status comm_reduce(const cohort_host* host, cohort_comm* comm, const cohort_op_args* args) noexcept {
+  return on_lane(host, comm, [&](Traffic& traffic) { return run_reduce(comm, *args, &traffic); });
+}
 cohort_status comm_broadcast(const cohort_host* host, cohort_comm* comm, const cohort_op_args* args) noexcept {
   return on_lane(host, comm, [&](Traffic& traffic) { return run_broadcast(comm, *args, &traffic); });
 }
 cohort_status comm_all_gather(const cohort_host* host, cohort_comm* comm, const cohort_op_args* args) noexcept {
   return on_lane(host, comm, [&](Traffic& traffic) { return run_all_gather(comm, *args, &traffic); });
 }
+cohort_status comm_reduce_scatter(const cohort_host* host, cohort_comm* comm, const cohort_op_args* args) noexcept {
+  return on_lane(host, comm, [&](Traffic& traffic) { return run_reduce_scatter(comm, *args, &traffic); });
+}
+cohort_status comm_all_to_all(const cohort_host* host, cohort_comm* comm, const cohort_op_args* args) noexcept {
+  return on_lane(host, comm, [&](Traffic& traffic) { return run_all_to_all(comm, *args, &traffic); });
+}
 cohort_status comm_barrier(const cohort_host* host, cohort_comm* comm) noexcept {
   return on_lane(host, comm, [&](Traffic&) { return run_barrier(comm); });
 }
 
-constexpr cohort_comm_1 kComm{comm_open,       comm_bind,      comm_get,        comm_exchange,
-                              comm_all_reduce, comm_broadcast, comm_all_gather, comm_barrier};
+constexpr cohort_comm_1 kComm{.open = comm_open,
+                              .bind = comm_bind,
+                              .get = comm_get,
+                              .exchange = comm_exchange,
+                              .all_reduce = comm_all_reduce,
+                              .reduce = comm_reduce,
+                              .broadcast = comm_broadcast,
+                              .all_gather = comm_all_gather,
+                              .reduce_scatter = comm_reduce_scatter,
+                              .all_to_all = comm_all_to_all,
+                              .barrier = comm_barrier};
 
 // ---- buckets/1
 
@@ -95,11 +114,11 @@ std::vector<LayoutParameter> trained_parameters(RankState& state) {
   for (size_t i = parameters.size(); i-- > 0;) {
     const cohort_tensor& parameter = parameters[i];
     if (!(parameter.flags & COHORT_TENSOR_REQUIRES_GRAD) || parameter.nbytes == 0) continue;
-    if (element_size(parameter.dtype) == 0) {
+    if (sdk::size_of(parameter.dtype) == 0) {
       throw UserError("parameter '" + std::string(parameter.name) +
                       "' has a type whose gradients cannot be averaged over ranks; convert it to a real floating type");
     }
-    order.push_back({parameter.id, parameter.name, parameter.nbytes / element_size(parameter.dtype), parameter.dtype,
+    order.push_back({parameter.id, parameter.name, parameter.nbytes / sdk::size_of(parameter.dtype), parameter.dtype,
                      state.model->phase_of(parameter.id)});
   }
   return order;

@@ -9,7 +9,10 @@
 //   constexpr cohort_component kNpu = cohort::sdk::accelerator<Npu>("npu", "neural processing units");
 //
 // D may also declare create(const Options&), void device_info(int32_t index, cohort_device_info&), void select(int32_t
-// index) and const cohort_kernels_1* kernels(). It must not be final. Threads: as cohort/api/accelerator.h says.
+// index), const cohort_kernels_1* kernels(), and, all five or none: void* alloc_pinned(uint64_t nbytes), void
+// free_pinned(void*), void copy_to_host(void* pinned, const void* device, uint64_t nbytes, const cohort_stream&), void
+// copy_to_device(void* device, const void* pinned, uint64_t nbytes, const cohort_stream&), void wait(const
+// cohort_stream&). It must not be final. Threads: as cohort/api/accelerator.h says.
 #pragma once
 
 #include <memory>
@@ -44,6 +47,7 @@ namespace accelerator_slots {
 COHORT_SDK_SLOT(create)
 COHORT_SDK_SLOT(device_info)
 COHORT_SDK_SLOT(select)
+COHORT_SDK_SLOT(alloc_pinned)
 COHORT_SDK_SLOT(kernels)
 }  // namespace accelerator_slots
 
@@ -73,6 +77,23 @@ struct AcceleratorTable {
   static cohort_status select(cohort_accelerator* a, int32_t index) noexcept {
     return guard(a->host, [&] { self(a).select(index); });
   }
+  static cohort_status alloc_pinned(cohort_accelerator* a, uint64_t nbytes, void** memory) noexcept {
+    return guard(a->host, [&] { *memory = self(a).alloc_pinned(nbytes); });
+  }
+  static void free_pinned(cohort_accelerator* a, void* memory) noexcept {
+    guard(a->host, [&] { self(a).free_pinned(memory); });
+  }
+  static cohort_status copy_to_host(cohort_accelerator* a, void* pinned, const void* device, uint64_t nbytes,
+                                    const cohort_stream* stream) noexcept {
+    return guard(a->host, [&] { self(a).copy_to_host(pinned, device, nbytes, *stream); });
+  }
+  static cohort_status copy_to_device(cohort_accelerator* a, void* device, const void* pinned, uint64_t nbytes,
+                                      const cohort_stream* stream) noexcept {
+    return guard(a->host, [&] { self(a).copy_to_device(device, pinned, nbytes, *stream); });
+  }
+  static cohort_status wait(cohort_accelerator* a, const cohort_stream* stream) noexcept {
+    return guard(a->host, [&] { self(a).wait(*stream); });
+  }
   static const cohort_kernels_1* kernels(cohort_accelerator* a) noexcept {
     const cohort_kernels_1* table = nullptr;
     guard(a->host, [&] { table = self(a).kernels(); });
@@ -91,6 +112,13 @@ struct AcceleratorTable {
     vt.device_count = device_count;
     if constexpr (declares_device_info<D>) vt.device_info = device_info;
     if constexpr (declares_select<D>) vt.select = select;
+    if constexpr (declares_alloc_pinned<D>) {
+      vt.alloc_pinned = alloc_pinned;
+      vt.free_pinned = free_pinned;
+      vt.copy_to_host = copy_to_host;
+      vt.copy_to_device = copy_to_device;
+      vt.wait = wait;
+    }
     if constexpr (declares_kernels<D>) vt.kernels = kernels;
     return vt;
   }

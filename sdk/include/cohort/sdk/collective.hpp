@@ -11,12 +11,16 @@
 //   };
 //   constexpr cohort_component kWire = cohort::sdk::collective<Wire>("wire", "moves tensors over a wire");
 //
-// The collective may also declare create(const Options&). A communicator may declare
+// The collective may also declare create(const Options&), and `static constexpr bool kRankOrdered = true` where it
+// takes sums left to right in rank order. A communicator may declare
 //   std::unique_ptr<C> split(int32_t color, int32_t key)   null for a rank that gets none
 //   void abort()
+//   void check_async()                                      throws what went wrong behind an enqueued operation
 //   void* alloc(uint64_t nbytes), void free(void* memory)   both or none
-//   void all_reduce(const cohort_op_args&), broadcast(...), all_gather(...), barrier()
-// and is deleted by `close`. Neither class may be final. Threads: as cohort/api/collective.h says for each slot.
+//   void all_reduce(const cohort_op_args&), reduce(...), broadcast(...), all_gather(...), reduce_scatter(...),
+//   all_to_all(...), barrier()
+// which may throw Error(COHORT_UNIMPLEMENTED, ...) for arguments that the host shall compose. It is deleted by `close`.
+// Neither class may be final. Threads: as cohort/api/collective.h says for each slot.
 #pragma once
 
 #include <memory>

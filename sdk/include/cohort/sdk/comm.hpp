@@ -33,6 +33,11 @@ class Comm {
     const auto args = operation(in_place.data, in_place, reduce, 0);
     check(table_->all_reduce(host_, comm_, &args));
   }
+  /// The result is in `in_place` on rank `root` alone.
+  void reduce(const Elements& in_place, int32_t reduce, int32_t root) const {
+    const auto args = operation(in_place.data, in_place, reduce, root);
+    check(table_->reduce(host_, comm_, &args));
+  }
   void broadcast(const Elements& in_place, int32_t root) const {
     const auto args = operation(in_place.data, in_place, 0, root);
     check(table_->broadcast(host_, comm_, &args));
@@ -41,6 +46,18 @@ class Comm {
   void all_gather(const Elements& input, void* output) const {
     const auto args = operation(output, input, 0, 0);
     check(table_->all_gather(host_, comm_, &args));
+  }
+  /// `input` holds size() x output_count elements; this rank gets its piece of the reduced whole.
+  void reduce_scatter(const Elements& input, void* output, uint64_t output_count, int32_t reduce) const {
+    auto args = operation(output, input, reduce, 0);
+    args.count = output_count;
+    check(table_->reduce_scatter(host_, comm_, &args));
+  }
+  /// `input` and `output` hold a piece of `piece_count` elements for each rank.
+  void all_to_all(const Elements& input, void* output, uint64_t piece_count) const {
+    auto args = operation(output, input, 0, 0);
+    args.count = piece_count;
+    check(table_->all_to_all(host_, comm_, &args));
   }
   void exchange(Span<const cohort_message> messages, cohort_stream stream = {nullptr, COHORT_DEVICE_CPU, 0}) const {
     cohort_exchange_args args{};

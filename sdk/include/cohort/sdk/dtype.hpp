@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <cohort/api/collective.h>
 #include <cohort/api/tensor.h>
 
 namespace cohort::sdk {
@@ -47,6 +48,21 @@ constexpr const char* name_of(std::int32_t dtype) {
 
 constexpr bool is_floating(std::int32_t dtype) {
   return dtype >= COHORT_FLOAT32 && dtype <= COHORT_BFLOAT16;
+}
+
+/// True where elements of the data type can be reduced that way (COHORT_REDUCE_...).
+constexpr bool can_reduce(std::int32_t dtype, std::int32_t reduce) {
+  switch (reduce) {
+    case COHORT_REDUCE_SUM:
+    case COHORT_REDUCE_PRODUCT:
+      return size_of(dtype) != 0 && dtype != COHORT_BOOL;
+    case COHORT_REDUCE_MEAN:
+      return is_floating(dtype);
+    case COHORT_REDUCE_BIT_OR:
+      return size_of(dtype) != 0 && !is_floating(dtype);
+    default:
+      return size_of(dtype) != 0 && (reduce == COHORT_REDUCE_MIN || reduce == COHORT_REDUCE_MAX);
+  }
 }
 
 /// The data type whose elements are `T`: `kDtypeOf<float>` is COHORT_FLOAT32.

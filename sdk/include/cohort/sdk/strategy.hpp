@@ -10,9 +10,9 @@
 //   COHORT_SDK_PLUGIN("org.example.loud", "1.0.0", "Example", "MIT", kLoud)
 //
 // D may declare: create(const Options&), plan, init_dist_connection, configure_model, begin_step, reduce_bucket,
-// end_backward, optimizer_step, end_step, pause, resume, shutdown, get_extension, with the arguments of StrategyRef
-// below. It is default-constructed by the host's `create` and deleted by `destroy`; it must not be final. Threads: as
-// cohort/api/strategy.h says for each slot.
+// end_backward, optimizer_step, end_step, pause, resume, save_state, load_state, shutdown, get_extension, with the
+// arguments of StrategyRef below. It is default-constructed by the host's `create` and deleted by `destroy`; it must
+// not be final. Threads: as cohort/api/strategy.h says for each slot.
 #pragma once
 
 #include <optional>
@@ -39,6 +39,8 @@ class StrategyRef {
   void end_step(const cohort_step& step) const { check(s_->vt->end_step(s_, &step)); }
   void pause(int32_t reason) const { check(s_->vt->pause(s_, reason)); }
   void resume() const { check(s_->vt->resume(s_)); }
+  void save_state() const { check(s_->vt->save_state(s_)); }
+  void load_state() const { check(s_->vt->load_state(s_)); }
   void shutdown() const { check(s_->vt->shutdown(s_)); }
   const void* get_extension(const char* id) const { return s_->vt->get_extension(s_, id); }
 

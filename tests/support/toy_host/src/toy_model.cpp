@@ -37,7 +37,7 @@ struct ToyModel::Slot {
   void* gradient_place = nullptr;
   bool has_gradient = false;
 
-  uint64_t nbytes() const { return parameter.numel * host::element_size(parameter.dtype); }
+  uint64_t nbytes() const { return parameter.numel * sdk::size_of(parameter.dtype); }
 };
 
 ToyModel::ToyModel(std::vector<ToyParameter> parameters, double first_weight, double learning_rate)

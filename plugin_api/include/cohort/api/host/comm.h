@@ -19,9 +19,11 @@ COHORT_EXTERN_C_BEGIN
 #define COHORT_ROLE_LEADERS 3 /* local rank 0 of every node; null on other ranks */
 
 typedef struct cohort_comm_1 {
-  /* Opens a communicator of all ranks over `args` with a collective by spec ("shm", "gloo,iface=eth0"; null: the one
-   * that was chosen). For use in init_dist_connection. Collective. [main] */
-  cohort_status (*open)(const cohort_host* host, const char* collective, const cohort_dist_args* args,
+  /* Opens a communicator of a group with a collective by spec ("shm", "gloo,iface=eth0"; null: the one that was
+   * chosen): in init_dist_connection of a strategy, or in `connect` of a collective that is made of others. `group` is
+   * as that collective will see it, with a store that all of the group share and a name that tells it from every other
+   * group opened over that store. Collective over the group. [main] */
+  cohort_status (*open)(const cohort_host* host, const char* collective, const cohort_connect_args* group,
                         cohort_comm** comm) COHORT_NOEXCEPT;
   /* Gives the host the communicator of all ranks; `node`, `leaders` and the lanes' own are split from it. [main] */
   cohort_status (*bind)(const cohort_host* host, int32_t role, cohort_comm* comm) COHORT_NOEXCEPT;
@@ -33,8 +35,12 @@ typedef struct cohort_comm_1 {
   cohort_status (*exchange)(const cohort_host* host, cohort_comm* comm,
                             const cohort_exchange_args* args) COHORT_NOEXCEPT;
   cohort_status (*all_reduce)(const cohort_host* host, cohort_comm* comm, const cohort_op_args* args) COHORT_NOEXCEPT;
+  cohort_status (*reduce)(const cohort_host* host, cohort_comm* comm, const cohort_op_args* args) COHORT_NOEXCEPT;
   cohort_status (*broadcast)(const cohort_host* host, cohort_comm* comm, const cohort_op_args* args) COHORT_NOEXCEPT;
   cohort_status (*all_gather)(const cohort_host* host, cohort_comm* comm, const cohort_op_args* args) COHORT_NOEXCEPT;
+  cohort_status (*reduce_scatter)(const cohort_host* host, cohort_comm* comm,
+                                  const cohort_op_args* args) COHORT_NOEXCEPT;
+  cohort_status (*all_to_all)(const cohort_host* host, cohort_comm* comm, const cohort_op_args* args) COHORT_NOEXCEPT;
   cohort_status (*barrier)(const cohort_host* host, cohort_comm* comm) COHORT_NOEXCEPT;
 } cohort_comm_1;
 

@@ -7,40 +7,46 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include <cohort/api/collective.h>
 #include <cohort/host/host_object.hpp>
 #include <cohort/host/option_table.hpp>
+#include <cohort/host/plugin_host.hpp>
+#include <cohort/host/spec.hpp>
 
 namespace cohort::host {
 
-/// A collective plugin, created for one rank. Slots that the plugin leaves null answer UNIMPLEMENTED with a sentence.
-class Collective {
+/// A collective plugin, created for one rank. Its table is complete: operations that the plugin leaves out are composed
+/// from `exchange`.
+class Collective : private cohort_collective {
  public:
-  Collective(const cohort_component& component, const CheckedOptions& options, HostObject& host);
+  /// `deterministic`: sums are composed, in rank order, unless the plugin takes them so itself.
+  Collective(const cohort_component& component, const CheckedOptions& options, HostObject& host, bool deterministic);
   ~Collective();
   Collective(const Collective&) = delete;
   Collective& operator=(const Collective&) = delete;
+  static Collective& of(cohort_collective* c) { return static_cast<Collective&>(*c); }
 
-  cohort_collective* get() { return &collective_; }
-  const cohort_collective_vt& table() const { return table_; }
+  cohort_collective* get() { return this; }
   const std::string& name() const { return name_; }
   HostObject& host() const { return host_; }
+  /// The plugin's own table; slots may be null.
+  const cohort_collective_vt& native() const { return native_; }
 
  private:
   std::string name_;
   HostObject& host_;
-  cohort_collective_vt table_;
-  cohort_collective collective_;
+  cohort_collective_vt native_, table_;
 };
 
 /// Payload bytes by the algorithm's definition, per rank: what `bytes_sent_per_step` reports.
 class Traffic {
  public:
   void count_all_reduce(uint64_t nbytes, int size);     ///< 2 (n-1)/n x nbytes
-  void count_one_way(uint64_t whole_nbytes, int size);  ///< (n-1)/n x nbytes: broadcast, all_gather
+  void count_one_way(uint64_t whole_nbytes, int size);  ///< (n-1)/n x nbytes: broadcast, reduce, all_gather, ...
   void count_sent(uint64_t nbytes) { sent_ += nbytes; }
   uint64_t sent() const { return sent_; }
   void reset() { sent_ = 0; }
@@ -49,35 +55,46 @@ class Traffic {
   std::atomic<uint64_t> sent_{0};
 };
 
-/// All communicators of one rank.
+/// All communicators of one rank, and the collectives that they belong to.
 class CommunicatorSet {
  public:
-  CommunicatorSet() = default;
+  /// `host` is what the collectives are given; it outlives the set, as `plugins` does. `chosen` may be empty (one
+  /// rank).
+  CommunicatorSet(PluginHost& plugins, HostObject& host, Spec chosen, bool deterministic);
   ~CommunicatorSet();
   CommunicatorSet(const CommunicatorSet&) = delete;
   CommunicatorSet& operator=(const CommunicatorSet&) = delete;
 
-  /// A root communicator. Collective. Throws with the plugin's message.
-  cohort_comm* connect(Collective& collective, const cohort_connect_args& args);
+  /// A root communicator of a group, on a part of the group's store that belongs to it alone. Null spec: the collective
+  /// that was chosen. Collective over the group. Throws what opening throws, and with the plugin's message.
+  cohort_comm* open(const char* spec, const cohort_connect_args& group);
   /// A part of `comm`; null where color < 0. Collective over `comm`.
   cohort_comm* split(cohort_comm* comm, int color, int key);
   /// Running and later operations on every communicator return soon. Any thread.
   void abort();
 
  private:
+  struct PrivateStore;
+  PluginHost& plugins_;
+  HostObject& host_;
+  Spec chosen_;
+  bool deterministic_;
+  std::vector<std::unique_ptr<PrivateStore>> stores_;
+  std::vector<std::unique_ptr<Collective>> collectives_;
+  std::mutex mutex_;                                 // of comms_: abort comes from any thread
   std::vector<std::unique_ptr<cohort_comm>> comms_;  // in the order made: closed in reverse
+
+  cohort_comm* keep(std::unique_ptr<cohort_comm> comm);
 };
 
 /// Runs an operation and counts its bytes; `traffic` may be null (control).
 cohort_status run_all_reduce(cohort_comm* comm, const cohort_op_args& args, Traffic* traffic);
+cohort_status run_reduce(cohort_comm* comm, const cohort_op_args& args, Traffic* traffic);
 cohort_status run_broadcast(cohort_comm* comm, const cohort_op_args& args, Traffic* traffic);
 cohort_status run_all_gather(cohort_comm* comm, const cohort_op_args& args, Traffic* traffic);
+cohort_status run_reduce_scatter(cohort_comm* comm, const cohort_op_args& args, Traffic* traffic);
+cohort_status run_all_to_all(cohort_comm* comm, const cohort_op_args& args, Traffic* traffic);
 cohort_status run_exchange(cohort_comm* comm, const cohort_exchange_args& args, Traffic* traffic);
 cohort_status run_barrier(cohort_comm* comm);
-
-/// Bytes of one element; 0 for an unknown dtype.
-uint64_t element_size(int32_t dtype);
-/// "float32" and so on.
-std::string dtype_name(int32_t dtype);
 
 }  // namespace cohort::host

@@ -1,7 +1,7 @@
 // Finding, checking and opening plugin files.
 //
 // A PluginHost belongs to the process and outlives everything made from its components; plugins are never unloaded.
-// [main] thread only. Only plugins that are named are opened.
+// open and find may be called from any thread, everything else on the main one. Only plugins that are named are opened.
 #pragma once
 
 #include <filesystem>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <type_traits>
 
 #include <cohort/api/collective.h>
 #include <cohort/sdk/detail/slot.hpp>
@@ -20,13 +21,23 @@ namespace collective_slots {
 COHORT_SDK_SLOT(create)
 COHORT_SDK_SLOT(split)
 COHORT_SDK_SLOT(abort)
+COHORT_SDK_SLOT(check_async)
 COHORT_SDK_SLOT(alloc)
 COHORT_SDK_SLOT(free)
 COHORT_SDK_SLOT(all_reduce)
 COHORT_SDK_SLOT(broadcast)
 COHORT_SDK_SLOT(all_gather)
+COHORT_SDK_SLOT(reduce)
+COHORT_SDK_SLOT(reduce_scatter)
+COHORT_SDK_SLOT(all_to_all)
 COHORT_SDK_SLOT(barrier)
 }  // namespace collective_slots
+
+/// True where D declares `static constexpr bool kRankOrdered = true`.
+template <class D, class = void>
+struct IsRankOrdered : std::false_type {};
+template <class D>
+struct IsRankOrdered<D, std::void_t<decltype(D::kRankOrdered)>> : std::bool_constant<D::kRankOrdered> {};
 
 template <class D>
 struct CollectiveTable {
@@ -70,6 +81,9 @@ struct CollectiveTable {
   static void abort(cohort_collective* c, cohort_comm* comm) noexcept {
     guard(c->host, [&] { of(comm).abort(); });
   }
+  static cohort_status async_error(cohort_collective* c, cohort_comm* comm) noexcept {
+    return guard(c->host, [&] { of(comm).check_async(); });
+  }
   static cohort_status alloc(cohort_collective* c, cohort_comm* comm, uint64_t nbytes, void** memory) noexcept {
     return guard(c->host, [&] { *memory = of(comm).alloc(nbytes); });
   }
@@ -90,6 +104,15 @@ struct CollectiveTable {
   static cohort_status all_gather(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) noexcept {
     return guard(c->host, [&] { of(comm).all_gather(*args); });
   }
+  static cohort_status reduce(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) noexcept {
+    return guard(c->host, [&] { of(comm).reduce(*args); });
+  }
+  static cohort_status reduce_scatter(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) noexcept {
+    return guard(c->host, [&] { of(comm).reduce_scatter(*args); });
+  }
+  static cohort_status all_to_all(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) noexcept {
+    return guard(c->host, [&] { of(comm).all_to_all(*args); });
+  }
   static cohort_status barrier(cohort_collective* c, cohort_comm* comm) noexcept {
     return guard(c->host, [&] { of(comm).barrier(); });
   }
@@ -98,6 +121,7 @@ struct CollectiveTable {
     using namespace collective_slots;
     cohort_collective_vt vt{};
     vt.struct_size = sizeof vt;
+    if constexpr (IsRankOrdered<D>::value) vt.flags = COHORT_COLLECTIVE_RANK_ORDERED;
     vt.create = create;
     vt.destroy = destroy;
     vt.connect = connect;
@@ -105,11 +129,15 @@ struct CollectiveTable {
     vt.exchange = exchange;
     if constexpr (declares_split<C>) vt.split = split;
     if constexpr (declares_abort<C>) vt.abort = abort;
+    if constexpr (declares_check_async<C>) vt.async_error = async_error;
     if constexpr (declares_alloc<C>) vt.alloc = alloc;
     if constexpr (declares_free<C>) vt.free = free;
     if constexpr (declares_all_reduce<C>) vt.all_reduce = all_reduce;
     if constexpr (declares_broadcast<C>) vt.broadcast = broadcast;
     if constexpr (declares_all_gather<C>) vt.all_gather = all_gather;
+    if constexpr (declares_reduce<C>) vt.reduce = reduce;
+    if constexpr (declares_reduce_scatter<C>) vt.reduce_scatter = reduce_scatter;
+    if constexpr (declares_all_to_all<C>) vt.all_to_all = all_to_all;
     if constexpr (declares_barrier<C>) vt.barrier = barrier;
     return vt;
   }

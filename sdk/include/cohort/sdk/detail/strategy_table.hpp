@@ -27,6 +27,8 @@ COHORT_SDK_SLOT(optimizer_step)
 COHORT_SDK_SLOT(end_step)
 COHORT_SDK_SLOT(pause)
 COHORT_SDK_SLOT(resume)
+COHORT_SDK_SLOT(save_state)
+COHORT_SDK_SLOT(load_state)
 COHORT_SDK_SLOT(shutdown)
 COHORT_SDK_SLOT(get_extension)
 }  // namespace strategy_slots
@@ -80,6 +82,12 @@ struct StrategyTable {
   static cohort_status resume(cohort_strategy* s) noexcept {
     return guard(s->host, [&] { self(s).resume(); });
   }
+  static cohort_status save_state(cohort_strategy* s) noexcept {
+    return guard(s->host, [&] { self(s).save_state(); });
+  }
+  static cohort_status load_state(cohort_strategy* s) noexcept {
+    return guard(s->host, [&] { self(s).load_state(); });
+  }
   static cohort_status shutdown(cohort_strategy* s) noexcept {
     return guard(s->host, [&] { self(s).shutdown(); });
   }
@@ -106,6 +114,8 @@ struct StrategyTable {
     if constexpr (declares_end_step<D>) vt.end_step = end_step;
     if constexpr (declares_pause<D>) vt.pause = pause;
     if constexpr (declares_resume<D>) vt.resume = resume;
+    if constexpr (declares_save_state<D>) vt.save_state = save_state;
+    if constexpr (declares_load_state<D>) vt.load_state = load_state;
     if constexpr (declares_shutdown<D>) vt.shutdown = shutdown;
     if constexpr (declares_get_extension<D>) vt.get_extension = get_extension;
     return vt;
