@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include <cohort/host/communicator.hpp>
+#include <cohort/sdk/dtype.hpp>
 #include <cohort/toy_host/toy_host.hpp>
 
 namespace cohort::toy {
