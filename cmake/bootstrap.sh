@@ -2,6 +2,7 @@
 # Installs what cohort needs to build: Debian packages and LibTorch. Safe to run again: what is there is only checked.
 #   cmake/bootstrap.sh              packages and LibTorch for building
 #   cmake/bootstrap.sh --tests      also what the test suite needs (OpenMPI, clang, a venv with torchrun)
+#   cmake/bootstrap.sh --bench      also what tests/bench compares with (Gloo)
 #   cmake/bootstrap.sh --dry-run    says what would be done and changes nothing
 # The last line of its output is the LibTorch folder; CMake finds it by itself.
 # COHORT_DEPS_DIR moves the cache (default: ~/.cache/cohort).
@@ -13,10 +14,12 @@ cupti_version=13.0.85
 build_packages=(g++ make cmake ninja-build ccache git python3 python3-pip python3-venv ca-certificates
   libboost-dev libboost-filesystem-dev libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev zlib1g-dev)
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev clang clang-format openmpi-bin libopenmpi-dev procps)
+bench_packages=(libgloo-dev)
 
 dry_run=false
 with_tests=false
-usage() { sed -n '2,7s/^# \{0,1\}//p' "$0"; }
+with_bench=false
+usage() { sed -n '2,8s/^# \{0,1\}//p' "$0"; }
 say() { printf '[bootstrap] %s\n' "$*" >&2; }
 die() { printf '[bootstrap] error: %s\n' "$*" >&2; exit 2; }
 
@@ -24,6 +27,7 @@ for argument in "$@"; do
   case "$argument" in
     --dry-run) dry_run=true ;;
     --tests) with_tests=true ;;
+    --bench) with_tests=true; with_bench=true ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; die "unknown argument '$argument'; the known ones are above" ;;
   esac
@@ -87,6 +91,7 @@ install_test_venv() {
 
 packages=("${build_packages[@]}")
 if $with_tests; then packages+=("${test_packages[@]}"); fi
+if $with_bench; then packages+=("${bench_packages[@]}"); fi
 install_packages "${packages[@]}"
 install_libtorch
 if $with_tests; then install_test_venv; fi

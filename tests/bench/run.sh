@@ -1,22 +1,12 @@
 #!/usr/bin/env bash
-# Measures what docs/performance.md reports.   tests/bench/run.sh
+# Measures cohort beside its peers: what docs/performance.md reports, as Markdown, with a verdict for each goal.
+#   tests/bench/run.sh                                             everything: at most 20 minutes, once all is built
+#   tests/bench/run.sh overhead | all-reduce | training | launch   some of it
+# All figures also go to build/release/bench/results.json. Let nothing else run meanwhile.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-cmake/bootstrap.sh --tests >/dev/null
+
+peers=$(tests/bench/peers.sh)
 cmake --preset release -DCOHORT_TESTS=ON >/dev/null
-cmake --build --preset release --target mnist step_overhead collective_bench cohort_plugin_{cpu,shm,single,ddp}
-bench=build/release/bench
-
-echo "== Trainer against a bare LibTorch loop, Linear(32, 2), batch 1"
-"$bench/step_overhead" --barebones --log-level=warning
-
-echo "== Launch to the end of the first step, mnist on two ranks, five runs"
-summary=$(mktemp)
-trap 'rm -f "$summary"' EXIT
-for _ in 1 2 3 4 5; do
-  build/release/bin/mnist --devices=2 --epochs=1 --max-steps=5 --barebones --log-level=warning --summary-json="$summary" >/dev/null
-  python3 -c 'import json, sys; print("%.2f s" % json.load(open(sys.argv[1]))["seconds_to_first_step"])' "$summary"
-done
-
-echo "== shm all-reduce in place, fp32 sum, two processes"
-"$bench/collective_bench" --plugin=build/release/lib/cohort/plugins/cohort_shm.so
+cmake --build --preset release --target bench >&2
+exec python3 tests/bench/driver --build=build/release --peers="$peers" --json=build/release/bench/results.json "$@"

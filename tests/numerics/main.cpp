@@ -6,6 +6,7 @@
 
 #include "file_data.hpp"
 #include "models/model.hpp"
+#include "step_clock.hpp"
 
 namespace {
 
@@ -21,7 +22,10 @@ void train(cohort::App& app) {
   model->to(dtype);
   if (const auto& file = app.option("init-from"); !file.empty()) cohort::load_weights(*model, file);
   numerics::FileData data(app.option("data-from"), app.integer_option("steps"), app.runtime().world_size(), dtype);
-  app.trainer().fit(*model, data);
+  numerics::StepClock clock(data);
+  app.trainer().fit(*model, clock);
+  const auto& times = app.option("step-times");
+  if (!times.empty() && app.runtime().is_first()) clock.write(times);
   const auto& final_weights = app.option("save-final");
   if (!final_weights.empty() && app.runtime().is_first()) cohort::save_weights(*model, final_weights);
 }
@@ -34,6 +38,7 @@ int main(int argc, char** argv) {
       .option("init-from", "", "safetensors file with the initial weights")
       .option("data-from", "", "safetensors file with x and y of shape [steps, world, batch, ...]")
       .option("save-final", "", "safetensors file for the trained weights")
+      .option("step-times", "", "JSON file for the milliseconds of rank 0's steps")
       .option("steps", "0", "rows of x to train on; 0: all")
       .option("optimizer", "", "sgd, sgd_momentum, adam or adamw; empty: the model's own")
       .option("lr", "0", "learning rate; 0: the model's own")

@@ -1,0 +1,47 @@
+"""Made-up training data as safetensors files: x and y of shape [steps, world, batch, ...]."""
+import array
+import json
+import math
+import random
+import struct
+
+POOL = 1 << 16  # numbers that are drawn; they are repeated, which costs a training step nothing
+
+
+def _floats(count):
+    draw = random.Random(1)
+    pool = array.array("f", (draw.gauss(0, 1) for _ in range(min(POOL, count))))
+    return (pool * (count // len(pool) + 1))[:count]
+
+
+def _integers(count, below):
+    draw = random.Random(2)
+    pool = array.array("q", (draw.randrange(below) for _ in range(min(POOL, count))))
+    return (pool * (count // len(pool) + 1))[:count]
+
+
+def _tensors(model, steps, world):
+    """(dtype, shape, values) of x and of y."""
+    if model == "gpt_mini":
+        shape = [steps, world, 16, 64]
+        tokens = ("I64", shape, _integers(math.prod(shape), 65))
+        return tokens, tokens
+    batch, sample = {"mlp_small": (32, [784]), "mlp_25m": (64, [784]), "resnet18_cifar": (16, [3, 32, 32])}[model]
+    rows = [steps, world, batch]
+    return (("F32", rows + sample, _floats(math.prod(rows + sample))), ("I64", rows, _integers(math.prod(rows), 10)))
+
+
+def write(path, model, steps, world):
+    header, offset = {}, 0
+    tensors = dict(zip(("x", "y"), _tensors(model, steps, world)))
+    for name, (dtype, shape, values) in tensors.items():
+        end = offset + len(values) * values.itemsize
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [offset, end]}
+        offset = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for _, _, values in tensors.values():
+            values.tofile(file)
+    return path

@@ -1,0 +1,76 @@
+"""Trains a model under torch's DDP or Horovod: one rank.
+
+    peer.py --with=ddp|ddp_tuned|horovod --model=mlp_small --data-from=DATA.safetensors --steps=20 --started=SECONDS --result=FILE
+DDP finds its place in RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, Horovod through mpirun. Rank r writes FILE.r with
+{"step_ms": [from each step's begin to the next one's], "seconds_to_first_step", "peak_rss_mib"}; --started is when the
+first process was started, in seconds since 1970.
+"""
+import argparse
+import json
+import time
+
+import torch
+from safetensors.torch import load_file
+
+from models import MODELS, loss_of, optimizer_for
+
+
+def under_ddp(model, optimizer, tuned):
+    import torch.distributed as dist
+    dist.init_process_group("gloo")
+    options = {"gradient_as_bucket_view": True, "static_graph": True} if tuned else {}
+    return dist.get_rank(), torch.nn.parallel.DistributedDataParallel(model, **options), optimizer
+
+
+def under_horovod(model, optimizer):
+    import horovod.torch as hvd
+    hvd.init()
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    return hvd.rank(), model, hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+
+
+def peak_rss_mib():
+    with open("/proc/self/status", encoding="utf-8") as status:
+        return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM:"))
+
+
+def train(arguments, rank, model, optimizer):
+    data = load_file(arguments.data_from)
+    begins, seconds_to_first_step = [], None
+    for x, y in zip(data["x"][:arguments.steps, rank], data["y"][:arguments.steps, rank]):
+        begins.append(time.perf_counter())
+        optimizer.zero_grad()
+        loss_of(model(x), y).backward()
+        optimizer.step()
+        seconds_to_first_step = seconds_to_first_step or time.time() - arguments.started
+    step_ms = [(end - begin) * 1e3 for begin, end in zip(begins, begins[1:])]
+    return {"step_ms": step_ms, "seconds_to_first_step": seconds_to_first_step, "peak_rss_mib": peak_rss_mib()}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--with", dest="peer", choices=("ddp", "ddp_tuned", "horovod"), required=True)
+    parser.add_argument("--model", choices=MODELS, required=True)
+    parser.add_argument("--data-from", required=True)
+    parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--started", type=float, required=True)
+    parser.add_argument("--result", required=True)
+    arguments = parser.parse_args()
+
+    torch.set_num_threads(1)
+    model = MODELS[arguments.model]()
+    optimizer = optimizer_for(arguments.model, model.parameters())
+    if arguments.peer == "horovod":
+        rank, model, optimizer = under_horovod(model, optimizer)
+    else:
+        rank, model, optimizer = under_ddp(model, optimizer, arguments.peer == "ddp_tuned")
+    result = train(arguments, rank, model, optimizer)
+    with open(f"{arguments.result}.{rank}", "w", encoding="utf-8") as file:
+        json.dump(result, file)
+    if arguments.peer != "horovod":
+        torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
