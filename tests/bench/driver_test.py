@@ -2,9 +2,11 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 BENCH = pathlib.Path(__file__).resolve().parent
@@ -82,6 +84,25 @@ class Processes(unittest.TestCase):
             fails = f"while [ ! -s {pid_file} ]; do sleep 0.01; done; exit 1"
             with self.assertRaises(Failed):
                 run_together([Process(["sh", "-c", waits]), Process(["sh", "-c", fails])])
+            with self.assertRaises(ProcessLookupError):
+                os.kill(int(pid_file.read_text()), 0)
+
+
+    def test_a_driver_that_is_ended_leaves_nothing_running(self):
+        with tempfile.TemporaryDirectory() as folder:
+            build = pathlib.Path(folder)
+            (build / "bench").mkdir()
+            program = build / "bench/dispatch"
+            program.write_text(f"#!/bin/sh\necho $$ > {folder}/pid\nexec sleep 60\n")
+            program.chmod(0o755)
+            driver = subprocess.Popen([sys.executable, BENCH / "driver", f"--build={build}", "overhead"],
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            pid_file = build / "pid"
+            while not (pid_file.exists() and pid_file.read_text().strip()):
+                self.assertIsNone(driver.poll())
+                time.sleep(0.01)
+            driver.terminate()
+            self.assertEqual(driver.wait(timeout=30), 128 + signal.SIGTERM)
             with self.assertRaises(ProcessLookupError):
                 os.kill(int(pid_file.read_text()), 0)
 

@@ -18,10 +18,11 @@ case "${1:-}" in
   *) sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; die "unknown argument '$1'; the known ones are above" ;;
 esac
 
-if $dry_run; then cmake/bootstrap.sh --bench --dry-run; fi
-libtorch=$($dry_run || cmake/bootstrap.sh --bench)
-deps_dir=$(dirname "${libtorch:-${COHORT_DEPS_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/cohort}/libtorch}")
-torch_venv=$(ls -d "$deps_dir"/venv-torch-* 2>/dev/null | sort -V | tail -n 1)
+bootstrap=(cmake/bootstrap.sh --bench)
+if $dry_run; then bootstrap+=(--dry-run); fi
+libtorch=$("${bootstrap[@]}")
+deps_dir=$(dirname "$libtorch")
+torch_venv=$(find "$deps_dir" -maxdepth 1 -name 'venv-torch-*' 2>/dev/null | sort -V | tail -n 1 || true)
 venv=$deps_dir/venv-peers-$(basename "${torch_venv:-venv-torch}" | cut -d- -f2-)
 log=$deps_dir/horovod-$horovod_version.log
 
@@ -52,7 +53,7 @@ make_venv() {
   if build_horovod >"$log" 2>&1; then
     say "Horovod $horovod_version: built"
   else
-    say "Horovod $horovod_version: cannot be built here and is left out of the tables; its messages: $log"
+    say "Horovod $horovod_version: cannot be built here and is left out of the tables; its messages: $log (to try again, remove $venv)"
   fi
   touch "$venv/.complete"
 }

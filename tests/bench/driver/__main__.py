@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import pathlib
+import signal
 import sys
 import tempfile
 
@@ -34,6 +35,7 @@ def parse():
 
 def main():
     arguments = parse()
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that nothing is left running
     results = {"machine": machine_line()}
     print(f"Measured on {machine_line()}, load {os.getloadavg()[0]:.2f} at the start.", flush=True)
     with tempfile.TemporaryDirectory(prefix="cohort-bench-") as folder:

@@ -30,6 +30,11 @@ def _start(process, out, err):
 
 
 def _end(child):
+    """Launchers are asked first: killed at once, they would leave their ranks behind."""
+    with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGTERM)
+            child.wait(timeout=5)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()
