@@ -34,7 +34,8 @@ RankState::RankState(RankSetup given) : setup(std::move(given)), host(setup.log,
     check_options({component.options, component.num_options}, selection.collective.options,
                   "collective '" + selection.collective.name + "'");
   }
-  comms = std::make_unique<CommunicatorSet>(setup.plugins, host, selection.collective, setup.deterministic);
+  comms = std::make_unique<CommunicatorSet>(setup.plugins, host, selection.collective, setup.deterministic,
+                                            accelerator->get());
   buckets = std::make_unique<Buckets>([this](uint64_t nbytes) { return allocate(nbytes); });
   layers = std::make_unique<StrategyLayers>(resolve_layers(setup.plugins, selection.strategy, selection.layers),
                                             base_strategy(), this, host.get());

@@ -23,6 +23,7 @@ class Accelerator {
   Accelerator(const Accelerator&) = delete;
   Accelerator& operator=(const Accelerator&) = delete;
   int32_t device_type() const { return table_.device_type; }
+  cohort_accelerator* get() { return &accelerator_; }
   /// Null where it has none.
   const cohort_kernels_1* kernels();
 

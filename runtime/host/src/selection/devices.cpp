@@ -34,6 +34,7 @@ class ProbedAccelerator {
   ProbedAccelerator& operator=(const ProbedAccelerator&) = delete;
 
   int32_t device_type() const { return table_.device_type; }
+  bool can_stage() const { return table_.alloc_pinned != nullptr; }
   int count() {
     int32_t count = 0;
     if (table_.device_count == nullptr) return 0;
@@ -51,7 +52,7 @@ class ProbedAccelerator {
 AcceleratorChoice examine(PluginHost& plugins, const cohort_component& component) {
   ProbedAccelerator accelerator(component, plugins.plain_host());
   return {component.name, accelerator.device_type(), accelerator.count(),
-          accelerator.device_type() == COHORT_DEVICE_CPU, ""};
+          accelerator.device_type() == COHORT_DEVICE_CPU, accelerator.can_stage(), ""};
 }
 
 /// The GPU's accelerator where its plugin is installed, can be opened and finds a device; else the reason.
