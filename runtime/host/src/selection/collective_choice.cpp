@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <cohort/api/tensor.h>
 #include <cohort/host/error.hpp>
 
 #include "selection/names.hpp"

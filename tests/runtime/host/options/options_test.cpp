@@ -45,6 +45,7 @@ TEST(Options, EveryFlagReachesItsField) {
                            "--log-every-n-steps=8",
                            "--accumulate-grad-batches=9",
                            "--seed=18446744073709551615",
+                           "--deterministic",
                            "--plugin=a.so",
                            "--plugin-dir=x",
                            "--plugin-dir=y",
@@ -78,6 +79,7 @@ TEST(Options, EveryFlagReachesItsField) {
   EXPECT_EQ(o.log_every_n_steps, 8);
   EXPECT_EQ(o.accumulate_grad_batches, 9);
   EXPECT_EQ(o.seed, 18446744073709551615u);
+  EXPECT_TRUE(o.deterministic);
   EXPECT_THAT(o.plugins, ElementsAre("a.so"));
   EXPECT_THAT(o.plugin_dirs, ElementsAre("x", "y"));
   EXPECT_EQ(o.log_dir, "logs");
