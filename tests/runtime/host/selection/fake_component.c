@@ -18,15 +18,15 @@ static cohort_status alloc_pinned(cohort_accelerator* a, uint64_t nbytes, void**
   (void)memory;
   return a->host->fail(a->host, COHORT_UNIMPLEMENTED, "a fake has no memory");
 }
-#else
-#define alloc_pinned 0
 #endif
 static const cohort_accelerator_vt vtable = {
     .struct_size = sizeof(cohort_accelerator_vt),
     .device_type = FAKE_DEVICE_TYPE,
     .torch_device_type = FAKE_NAME,
     .device_count = device_count,
+#ifdef FAKE_PINNED
     .alloc_pinned = alloc_pinned,
+#endif
 };
 static void supports(const cohort_host* host, cohort_query* query) {
   (void)host;
