@@ -52,8 +52,12 @@ void require_rank_order(Comm& comm, const Reduction& c, const Bytes& own, const 
   const auto [dtype, reduce, count] = c;
   const std::string what = text_of(c);
   Bytes output(own.size());
-  Op op{.input = own.data(), .output = output.data(), .dtype = dtype, .count = count,
-        .reduce = reduce, .root = comm.size() - 1};
+  Op op{.input = own.data(),
+        .output = output.data(),
+        .dtype = dtype,
+        .count = count,
+        .reduce = reduce,
+        .root = comm.size() - 1};
   comm.all_reduce(op);
   require_equal(output.data(), wanted.data(), dtype, count, what + " by all_reduce");
   comm.reduce(op);

@@ -70,8 +70,7 @@ Op op_of(const Comm& comm) {
 const Mismatch kMismatches[] = {
     {"Operation", [](Comm& comm) { comm.rank() == 0 ? comm.all_reduce(op_of(comm)) : comm.broadcast(op_of(comm)); },
      true},
-    {"BarrierAndAllReduce",
-     [](Comm& comm) { comm.rank() == 0 ? comm.barrier() : comm.all_reduce(op_of(comm)); }, true},
+    {"BarrierAndAllReduce", [](Comm& comm) { comm.rank() == 0 ? comm.barrier() : comm.all_reduce(op_of(comm)); }, true},
     {"NumberOfElements",
      [](Comm& comm) {
        Op op = op_of(comm);
@@ -172,8 +171,8 @@ TEST(Abort, WorksFromAnotherThreadWhileAnOperationWaits) {
     });
     const CallFailed failed = failure_of([&] { comm.barrier(); });
     is_over.set_value();
-    require(failed.status() == COHORT_ABORTED, "the running operation ended with status " +
-                                                   std::to_string(failed.status()) + ": " + failed.what());
+    require(failed.status() == COHORT_ABORTED,
+            "the running operation ended with status " + std::to_string(failed.status()) + ": " + failed.what());
   });
 }
 

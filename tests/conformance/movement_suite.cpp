@@ -73,7 +73,9 @@ void gather_both_ways(Comm& comm, const std::vector<uint64_t>& counts, bool is_e
     wanted.insert(wanted.end(), piece.begin(), piece.end());
   }
   Guarded output(COHORT_UINT8, wanted.size());
-  Op op{.input = own.data(), .output = output.data(), .count = is_even ? counts[0] : 0,
+  Op op{.input = own.data(),
+        .output = output.data(),
+        .count = is_even ? counts[0] : 0,
         .counts = is_even ? nullptr : counts.data()};
   const std::string what = std::to_string(wanted.size()) + " bytes in " + (is_even ? "equal" : "uneven") + " pieces";
   comm.all_gather(op);
@@ -167,7 +169,10 @@ TEST_P(AllToAll, TakesPiecesOfDifferentSizes) {
       const auto input = joined(comm.size(), [&](int to) { return piece(own, to); });
       const auto wanted = joined(comm.size(), [&](int from) { return piece(from, own); });
       Guarded output(COHORT_UINT8, wanted.size());
-      comm.all_to_all({.input = input.data(), .output = output.data(), .dtype = COHORT_FLOAT32, .counts = given.data(),
+      comm.all_to_all({.input = input.data(),
+                       .output = output.data(),
+                       .dtype = COHORT_FLOAT32,
+                       .counts = given.data(),
                        .recv_counts = got.data()});
       require(holds(output.data(), wanted) && output.is_intact(), std::to_string(elements) + " elements");
     }

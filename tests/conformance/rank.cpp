@@ -124,17 +124,17 @@ Rank::Rank(cohort_store* store, int rank, int size, std::chrono::nanoseconds tim
       host_(log_, find_service, &comms_),
       comms_(subject().plugins, host_, subject().collective, subject().deterministic),
       root_(host_, connect([&] {
-        cohort_connect_args group{};
-        group.struct_size = sizeof group;
-        group.rank = rank;
-        group.size = size;
-        group.device_type = COHORT_DEVICE_CPU;
-        group.node_rank = subject().ranks_per_node > 0 ? rank / subject().ranks_per_node : 0;
-        group.timeout_ns = timeout.count();
-        group.store = store;
-        group.name = "suite";
-        return group;
-      }())) {}
+              cohort_connect_args group{};
+              group.struct_size = sizeof group;
+              group.rank = rank;
+              group.size = size;
+              group.device_type = COHORT_DEVICE_CPU;
+              group.node_rank = subject().ranks_per_node > 0 ? rank / subject().ranks_per_node : 0;
+              group.timeout_ns = timeout.count();
+              group.store = store;
+              group.name = "suite";
+              return group;
+            }())) {}
 
 Rank::~Rank() {
   if (stripped_comm_) stripped_->get()->vt->close(stripped_->get(), stripped_comm_.get());

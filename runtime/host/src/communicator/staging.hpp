@@ -7,8 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 #include <cohort/api/accelerator.h>
@@ -37,34 +38,29 @@ class Staging {
     const std::byte* from;
     std::byte* to;
     uint64_t count;  ///< elements
+    std::byte* pinned = nullptr;
   };
-  /// What of the pieces is in pinned memory at a time.
-  struct Chunk {
-    uint64_t first, length;  ///< elements of each piece, where it has so many
-    std::vector<std::byte*> places;
-    std::vector<uint64_t> counts;
-    uint64_t part_of(uint64_t count) const;
-  };
-  struct Plan {
-    std::vector<Piece> pieces;
-    uint64_t element;  ///< bytes
-    uint64_t chunk;    ///< elements of each piece; equal on all ranks
-    std::function<cohort_status(const Chunk&)> operate;
+  using Pieces = std::vector<Piece>;
+  struct Work {
+    Pieces pieces;
+    uint64_t element;                                     ///< bytes
+    uint64_t chunk;                                       ///< elements of each piece at a time; equal on all ranks
+    std::function<cohort_status(const Pieces&)> operate;  ///< on the pinned memory of parts of the pieces
   };
   /// Copies in, operates and copies back; done when it returns.
-  cohort_status run(const Plan& plan, const cohort_stream& stream);
+  cohort_status run(const Work& work, const cohort_stream& stream);
 
  private:
-  class Slot;
+  using Pinned = std::unique_ptr<std::byte, std::function<void(std::byte*)>>;
 
   cohort_accelerator& accelerator_;
   HostObject& host_;
   cohort_collective_vt host_table_;
   std::mutex mutex_;
-  std::vector<std::pair<std::byte*, uint64_t>> unused_;  // pinned memory and its bytes
+  std::multimap<uint64_t, std::byte*> unused_;  // pinned memory by its bytes
 
-  void copy_in(const Plan& plan, const Chunk& chunk, const cohort_stream& stream);
-  void copy_back(const Plan& plan, const Chunk& chunk, const cohort_stream& stream);
+  Pinned take(uint64_t nbytes);
+  void copy(const Pieces& pieces, uint64_t element, bool is_back, const cohort_stream& stream);
   void wait(const cohort_stream& stream);
 };
 

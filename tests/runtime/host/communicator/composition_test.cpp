@@ -13,10 +13,10 @@
 namespace cohort::host {
 namespace {
 
+using sdk::size_of;
 using test::Bytes;
 using test::Reduction;
 using testing::HasSubstr;
-using sdk::size_of;
 
 constexpr cohort_component kThreads = sdk::collective<test::ThreadWire>("threads", "exchange alone");
 

@@ -23,7 +23,9 @@ inline LogSettings silence() {
 class InProcessRank {
  public:
   InProcessRank(const cohort_component& component, cohort_store* store, int rank, int size, bool deterministic)
-      : log_(silence()), host_(log_), collective_(component, check_options({component.options, component.num_options}, {}, "test"), host_,
+      : log_(silence()),
+        host_(log_),
+        collective_(component, check_options({component.options, component.num_options}, {}, "test"), host_,
                     deterministic) {
     cohort_connect_args args{};
     args.struct_size = sizeof args;

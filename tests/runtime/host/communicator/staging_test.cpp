@@ -134,8 +134,8 @@ TEST(Staging, ReducesDeviceMemoryInAndOutOfPlace) {
 
 TEST(Staging, ScattersAndGathersPieces) {
   on_staged(3, [](StagedRank& rank) {
-    for (const std::vector<uint64_t>& counts : {std::vector<uint64_t>{400000, 400000, 400000},
-                                                std::vector<uint64_t>{0, 900001, 7}}) {
+    for (const std::vector<uint64_t>& counts :
+         {std::vector<uint64_t>{400000, 400000, 400000}, std::vector<uint64_t>{0, 900001, 7}}) {
       const bool is_even = counts[0] == counts[2];
       const uint64_t total = std::accumulate(counts.begin(), counts.end(), uint64_t{0});
       const Reduction c{COHORT_FLOAT32, COHORT_REDUCE_SUM, total};
@@ -180,7 +180,8 @@ TEST(Staging, TransposesPiecesWhoseSizesOnlyTheirPairKnows) {
   on_staged(2, [](StagedRank& rank) {
     // Rank 0 gives rank 1 three million elements, and gets one.
     const std::vector<uint64_t> from0{2, 3000000}, from1{1, 5};
-    const Bytes all0 = test::random_elements(COHORT_FLOAT32, 3000002, 1), all1 = test::random_elements(COHORT_FLOAT32, 6, 2);
+    const Bytes all0 = test::random_elements(COHORT_FLOAT32, 3000002, 1),
+                all1 = test::random_elements(COHORT_FLOAT32, 6, 2);
     const bool is_first = rank.rank() == 0;
     Bytes wanted(is_first ? all0.begin() : all0.begin() + 8, is_first ? all0.begin() + 8 : all0.end());
     wanted.insert(wanted.end(), is_first ? all1.begin() : all1.begin() + 4, is_first ? all1.begin() + 4 : all1.end());

@@ -59,8 +59,7 @@ TEST(Options, EveryFlagReachesItsField) {
                            "--summary-json=s.json",
                            "--print-config",
                            "--data-dir=/data",
-                           "--epochs",
-                           "3"});
+                           "--epochs=3"});
   EXPECT_EQ(o.strategy, Spec("bagua", "async").set("sync_interval_ms", 100));
   EXPECT_THAT(o.layers, ElementsAre(Spec("one"), Spec("two").set("k", "v")));
   EXPECT_EQ(o.accelerator, "cpu");
