@@ -20,7 +20,7 @@ struct ForkStore::Table {
   };
 
   pthread_mutex_t mutex;
-  Entry entries[512];
+  Entry entries[2048];
 
   static Table& of(cohort_store* store) { return *static_cast<Table*>(store->data); }
 

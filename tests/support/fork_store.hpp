@@ -1,6 +1,7 @@
 // A cohort_store for processes that are forked after it was made: a small table in memory they inherit.
 //
-// Holds up to 512 keys of at most 127 bytes with values of at most 4,000. Waits poll, as nothing here needs to be fast.
+// Holds up to 2048 keys of at most 127 bytes with values of at most 4,000. Waits poll, as nothing here needs to be
+// fast.
 #pragma once
 
 #include <cohort/api/store.h>

@@ -5,24 +5,15 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <cohort/api/collective.h>
 
+#include "call_failed.hpp"
 #include "fake_host.hpp"
 
 namespace cohort::test {
-
-class CallFailed : public std::runtime_error {
- public:
-  CallFailed(cohort_status status, const std::string& message) : std::runtime_error(message), status_(status) {}
-  cohort_status status() const { return status_; }
-
- private:
-  cohort_status status_;
-};
 
 /// Values of options by key, where they are not the defaults.
 using OptionValues = std::map<std::string, std::string>;
@@ -76,16 +67,5 @@ class RankComm {
   std::shared_ptr<RankCollective> collective_;
   cohort_comm comm_{};
 };
-
-/// The status and message of a call that fails; COHORT_OK where it does not.
-template <class Call>
-CallFailed failure_of(Call&& call) {
-  try {
-    call();
-  } catch (const CallFailed& failed) {
-    return failed;
-  }
-  return {COHORT_OK, ""};
-}
 
 }  // namespace cohort::test

@@ -4,7 +4,7 @@ import unittest
 import torch
 from safetensors.torch import load_file, save_file
 
-from harness import NUMERICS, SystemTest
+from harness import NUMERICS, PLUGINS, SystemTest
 
 STEPS = 50
 BATCH = 4
@@ -117,6 +117,20 @@ class Numerics(SystemTest):
         for model, devices in (("mlp_small", 2), ("odd", 3)):
             with self.subTest(model=model, devices=devices):
                 self.check(model, devices, "float64", STEPS, 1e-9, accumulate=3)
+
+    def test_deterministic_sums_give_the_same_bits_on_every_wire(self):
+        # Three ranks: the sum of two does not depend on their order.
+        wires = {"shm": "shm", "gloo": "gloo", "sim": "sim,over=shm,bandwidth=10Gbit,latency=1us"}
+        specs = [spec for name, spec in wires.items() if (PLUGINS / f"cohort_{name}.so").exists()]
+        torch.manual_seed(0)
+        save_file({name: t.detach().clone() for name, t in MlpSmall().named_parameters()}, self.folder / "init.safetensors")
+        data = self.folder / "data.safetensors"
+        make_data(data, 10, 3, features=784)
+        weights = [self.train("mlp_small", "ddp", 3, data, 10, "float32", "sgd_momentum", 0.01, "--deterministic",
+                              f"--collective={spec}") for spec in specs]
+        for spec, got in zip(specs, weights):
+            for name, tensor in got.items():
+                self.assertTrue(torch.equal(tensor, weights[0][name]), f"{name} on {spec}")
 
     def test_the_larger_models_train_and_keep_ranks_equal(self):
         generator = torch.Generator().manual_seed(3)

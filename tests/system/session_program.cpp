@@ -198,6 +198,13 @@ void equal_seeds_and_disjoint_data_hold_together(cohort::App& app) {
   }
 }
 
+void deterministic_reaches_libtorch(cohort::App& app) {
+  const bool is_set =
+      at::globalContext().deterministicAlgorithms() && !at::globalContext().deterministicAlgorithmsWarnOnly();
+  if (is_set != app.runtime().options().deterministic)
+    throw cohort::TrainingFailed("LibTorch has another --deterministic");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -211,6 +218,7 @@ int main(int argc, char** argv) {
         only_one_session_at_a_time_and_no_late_unfreezing(app);
         uneven_data_is_padded_by_wrap_around(app);
         equal_seeds_and_disjoint_data_hold_together(app);
+        deterministic_reaches_libtorch(app);
         if (app.runtime().is_first()) std::puts("all checks passed");
       });
 }

@@ -13,6 +13,9 @@ class Session(SystemTest):
                 result = self.succeed([PROGRAM, f"--devices={devices}"])
                 self.assertIn("all checks passed", result.stdout)
 
+    def test_deterministic_ranks_do_too(self):
+        self.assertIn("all checks passed", self.succeed([PROGRAM, "--devices=3", "--deterministic"]).stdout)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,5 +1,6 @@
 #include <cohort/runtime.hpp>
 
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 
 #include <cohort/host/error.hpp>
@@ -22,6 +23,7 @@ host::RankSetup rank_setup(const Runtime::Setup& setup) {
           .timeout = setup.options.timeout,
           .connect_timeout = connect_timeout,
           .bucket_size = setup.options.bucket_size,
+          .deterministic = setup.options.deterministic,
           .open_store = [topology = setup.topology, connect_timeout](const cohort_dist_args& args) {
             host::Topology place = topology;  // with what layers have changed
             place.master_addr = args.master_addr ? args.master_addr : "";
@@ -45,6 +47,7 @@ struct Runtime::State {
 
 Runtime::Runtime(Setup setup) : state_(std::make_unique<State>(setup)) {
   state_->choose_threads();
+  if (setup.options.deterministic) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   state_->log_place();
   state_->rank.connect();
   state_->log_connected();

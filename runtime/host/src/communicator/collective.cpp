@@ -5,6 +5,7 @@
 #include <cohort/host/error.hpp>
 
 #include "communicator/composed.hpp"
+#include "communicator/staging.hpp"
 
 namespace cohort::host {
 namespace {
@@ -65,12 +66,16 @@ cohort_collective_vt completed(cohort_collective_vt table, bool deterministic) {
 }  // namespace
 
 Collective::Collective(const cohort_component& component, const CheckedOptions& options, HostObject& host,
-                       bool deterministic)
+                       bool deterministic, cohort_accelerator* device)
     : cohort_collective{&table_, nullptr, host.get()},
       name_(component.name),
       host_(host),
       native_(native_table(component)),
       table_(completed(native_, deterministic)) {
+  if (device) {
+    staging_ = std::make_unique<Staging>(*device, host, table_);
+    table_ = staging_->table();
+  }
   if (!native_.create) return;
   host_.check(native_.create(this, options.data(), options.size()), "collective '" + name_ + "', create");
 }

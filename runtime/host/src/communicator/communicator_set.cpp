@@ -1,8 +1,11 @@
 #include <ranges>
+#include <utility>
 
 #include <cohort/host/communicator.hpp>
 #include <cohort/host/error.hpp>
 #include <cohort/host/store.hpp>
+
+#include "communicator/staging.hpp"
 
 namespace cohort::host {
 
@@ -13,8 +16,13 @@ struct CommunicatorSet::PrivateStore {
   AbiStore abi;
 };
 
-CommunicatorSet::CommunicatorSet(PluginHost& plugins, HostObject& host, Spec chosen, bool deterministic)
-    : plugins_(plugins), host_(host), chosen_(std::move(chosen)), deterministic_(deterministic) {}
+CommunicatorSet::CommunicatorSet(PluginHost& plugins, HostObject& host, Spec chosen, bool deterministic,
+                                 cohort_accelerator* accelerator)
+    : plugins_(plugins),
+      host_(host),
+      chosen_(std::move(chosen)),
+      deterministic_(deterministic),
+      accelerator_(accelerator) {}
 
 CommunicatorSet::~CommunicatorSet() {
   for (auto& comm : comms_ | std::views::reverse) comm->collective->vt->close(comm->collective, comm.get());
@@ -26,11 +34,18 @@ cohort_comm* CommunicatorSet::open(const char* text, const cohort_connect_args& 
   const cohort_component& component = plugins_.open(Kind::kCollective, spec.name);
   const CheckedOptions options =
       check_options({component.options, component.num_options}, spec.options, "collective '" + spec.name + "'");
-  auto made = std::make_unique<Collective>(component, options, host_, deterministic_);
+  const bool is_staged = accelerator_ && needs_staging(component, host_.get(), group);
+  auto made =
+      std::make_unique<Collective>(component, options, host_, deterministic_, is_staged ? accelerator_ : nullptr);
+  if (is_staged && !std::exchange(said_staging_, true)) {
+    host_.log().info("collective " + spec.name + " moves host memory: tensors are staged through pinned memory");
+  }
   auto store = std::make_unique<PrivateStore>(group.store, std::string(group.name) + "/");
   cohort_connect_args args = group;
   args.struct_size = sizeof args;
   args.store = store->abi.get();
+  if (is_staged) args.device_type = COHORT_DEVICE_CPU;
+  if (is_staged) args.device_index = 0;
   auto comm = std::make_unique<cohort_comm>();
   comm->struct_size = sizeof(cohort_comm);
   comm->rank = args.rank;

@@ -15,12 +15,18 @@
 namespace cohort::host::composed {
 namespace {
 
+constexpr uint64_t kMostElements = uint64_t{1} << 56;  // whose bytes can still be counted
+
 // A whole that consists of a piece for each rank, in elements.
 class Pieces {
  public:
   Pieces(int size, uint64_t element, const uint64_t* counts, uint64_t count)
       : offsets_(static_cast<size_t>(size) + 1), element_(element) {
-    for (size_t r = 0; r + 1 < offsets_.size(); ++r) offsets_[r + 1] = offsets_[r] + (counts ? counts[r] : count);
+    for (size_t r = 0; r + 1 < offsets_.size(); ++r) {
+      const uint64_t own = counts ? counts[r] : count;
+      if (own > kMostElements - offsets_[r]) throw UserError("pieces of an impossible number of elements");
+      offsets_[r + 1] = offsets_[r] + own;
+    }
   }
   /// `count` elements cut into pieces whose sizes differ by at most one.
   static Pieces even(int size, uint64_t element, uint64_t count) {
@@ -45,7 +51,6 @@ class Messages {
   void send(int peer, const void* data, uint64_t nbytes) { add(peer, const_cast<void*>(data), nbytes, 1); }
   void receive(int peer, void* data, uint64_t nbytes) { add(peer, data, nbytes, 0); }
   cohort_status exchange(cohort_collective* c, cohort_comm* comm, const cohort_stream& stream) const {
-    if (messages_.empty()) return COHORT_OK;
     const cohort_exchange_args args{sizeof args, 0, messages_.data(), messages_.size(), stream};
     return c->vt->exchange(c, comm, &args);
   }
@@ -72,7 +77,9 @@ void require(bool condition, const std::string& problem) {
 uint64_t checked_element(const cohort_op_args& args, const char* operation) {
   const uint64_t element = sdk::size_of(args.dtype);
   require(element != 0, std::string(operation) + ": unknown data type " + std::to_string(args.dtype));
-  require(args.count <= (uint64_t{1} << 56), std::string(operation) + ": impossible number of elements");
+  require(args.count <= kMostElements, std::string(operation) + ": impossible number of elements");
+  require(is_host_memory(args.stream), std::string(operation) + ": this collective lacks it for device memory, and " +
+                                           "the host composes it for its own; choose another collective");
   return element;
 }
 

@@ -9,6 +9,11 @@
 
 namespace cohort::host::composed {
 
+/// Where a stream's tensors lie; a stream without a device type is the host's.
+inline bool is_host_memory(const cohort_stream& stream) {
+  return stream.device_type == COHORT_DEVICE_CPU || stream.device_type == 0;
+}
+
 cohort_status all_reduce(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) noexcept;
 cohort_status reduce(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) noexcept;
 cohort_status broadcast(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) noexcept;

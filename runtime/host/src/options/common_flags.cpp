@@ -198,6 +198,8 @@ std::vector<Flag> loop_flags() {
       flag(
           kLoop, "seed", "N", "of all random numbers", [](Options& o, Given given) { o.seed = parse_unsigned(given); },
           [](const Options& o) -> Printed { return literal(o.seed); }),
+      switched(kLoop, "deterministic", "the same bits in every run, whatever the collective; may be slower",
+               &Options::deterministic),
       switched(kLoop, "barebones", "nothing but the loop: no logs, metrics files or validation", &Options::barebones),
       fast,
   };

@@ -36,7 +36,7 @@ std::string plugins_text(const RankState& state) {
   std::ostringstream text;
   text << "strategy " << to_string(selection.strategy) << '\n';
   for (const Spec& layer : selection.layers) text << "layer " << to_string(layer) << '\n';
-  text << "collective " << to_string(selection.collective) << '\n';
+  text << "collective " << to_string(selection.collective) << (state.setup.deterministic ? " deterministic\n" : "\n");
   for (const LoadedPlugin& plugin : state.setup.plugins.loaded()) {
     text << "plugin " << plugin.file.filename().string() << ' ' << plugin.descriptor->version << " (contents "
          << plugin.content_hash << ")\n";

@@ -34,7 +34,8 @@ RankState::RankState(RankSetup given) : setup(std::move(given)), host(setup.log,
     check_options({component.options, component.num_options}, selection.collective.options,
                   "collective '" + selection.collective.name + "'");
   }
-  comms = std::make_unique<CommunicatorSet>(setup.plugins, host, selection.collective, setup.deterministic);
+  comms = std::make_unique<CommunicatorSet>(setup.plugins, host, selection.collective, setup.deterministic,
+                                            accelerator->get());
   buckets = std::make_unique<Buckets>([this](uint64_t nbytes) { return allocate(nbytes); });
   layers = std::make_unique<StrategyLayers>(resolve_layers(setup.plugins, selection.strategy, selection.layers),
                                             base_strategy(), this, host.get());
@@ -107,25 +108,6 @@ BucketMemory RankState::allocate(uint64_t nbytes) {
   void* memory = nullptr;
   host.check(owner->vt->alloc(owner, root, nbytes, &memory), "allocating bucket memory");
   return {memory, [owner, comm = root](void* pointer) { owner->vt->free(owner, comm, pointer); }};
-}
-
-Accelerator::Accelerator(const cohort_component& component, HostObject& host)
-    : accelerator_{&table_, nullptr, host.get()} {
-  const auto& given = *static_cast<const cohort_accelerator_vt*>(component.vtable);
-  std::memcpy(&table_, &given, std::min<size_t>(given.struct_size, sizeof table_));
-  if (!table_.create) return;
-  const CheckedOptions options = check_options({component.options, component.num_options}, {},
-                                               "accelerator '" + std::string(component.name) + "'");
-  host.check(table_.create(&accelerator_, options.data(), options.size()),
-             "accelerator '" + std::string(component.name) + "', create");
-}
-
-Accelerator::~Accelerator() {
-  if (table_.destroy) table_.destroy(&accelerator_);
-}
-
-const cohort_kernels_1* Accelerator::kernels() {
-  return table_.kernels ? table_.kernels(&accelerator_) : nullptr;
 }
 
 }  // namespace cohort::host

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include <cohort/api/accelerator.h>
 #include <cohort/host/buckets.hpp>
 #include <cohort/host/communicator.hpp>
 #include <cohort/host/host_object.hpp>
@@ -13,23 +12,9 @@
 #include <cohort/host/rank_runtime.hpp>
 #include <cohort/host/strategy_layers.hpp>
 
+#include "accelerator/accelerator.hpp"
+
 namespace cohort::host {
-
-/// The accelerator of a rank, for its kernels.
-class Accelerator {
- public:
-  Accelerator(const cohort_component& component, HostObject& host);
-  ~Accelerator();
-  Accelerator(const Accelerator&) = delete;
-  Accelerator& operator=(const Accelerator&) = delete;
-  int32_t device_type() const { return table_.device_type; }
-  /// Null where it has none.
-  const cohort_kernels_1* kernels();
-
- private:
-  cohort_accelerator_vt table_{};
-  cohort_accelerator accelerator_{};
-};
 
 /// The communicators that belong to one user of them.
 struct RoleComms {

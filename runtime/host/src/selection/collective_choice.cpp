@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <cohort/api/tensor.h>
 #include <cohort/host/error.hpp>
 
 #include "selection/names.hpp"
@@ -34,6 +35,12 @@ std::string objection(PluginHost& plugins, const std::string& name, const Wiring
   }
 }
 
+/// The same job on host memory, through which a device's tensors can be staged.
+Wiring staged(Wiring wiring) {
+  if (wiring.can_stage) wiring.device_type = COHORT_DEVICE_CPU;
+  return wiring;
+}
+
 std::vector<std::string> names_in(std::string_view list) {
   std::vector<std::string> names;
   while (!list.empty()) {
@@ -52,7 +59,7 @@ CollectiveSpec given_collective(PluginHost& plugins, const Options& options, con
     return {};
   }
   const std::string why_not = objection(plugins, component, wiring);
-  if (why_not.empty()) return *options.collective;
+  if (why_not.empty() || objection(plugins, component, staged(wiring)).empty()) return *options.collective;
   throw UserError(place_of(options, "collective") + ": '" + options.collective->name + "' cannot serve this job (" +
                   why_not + "); leave it out for the runtime's choice");
 }
@@ -63,14 +70,20 @@ CollectiveSpec choose_collective(PluginHost& plugins, const Options& options, co
                                  std::string_view preferred, std::vector<std::string>& reasons) {
   if (options.collective) return given_collective(plugins, options, wiring, reasons);
   if (wiring.world_size == 1) return {};
+  const auto names = names_in(preferred.empty() ? kDefaultCollectives : preferred);
   std::string refused;
-  for (const std::string& name : names_in(preferred.empty() ? kDefaultCollectives : preferred)) {
+  for (const std::string& name : names) {
     const std::string why_not = objection(plugins, name, wiring);
     if (why_not.empty()) {
       reasons.push_back("Using collective " + name + (refused.empty() ? "" : ": not" + refused));
       return CollectiveSpec(name);
     }
     refused += (refused.empty() ? " " : ", ") + name + " (" + why_not + ")";
+  }
+  for (const std::string& name : wiring.can_stage ? names : std::vector<std::string>{}) {
+    if (!objection(plugins, name, staged(wiring)).empty()) continue;
+    reasons.push_back("Using collective " + name + " through pinned host memory: not" + refused);
+    return CollectiveSpec(name);
   }
   throw UserError("no collective can serve " + counted(wiring.world_size, "rank") + " on " +
                   counted(wiring.num_nodes, "node") + ": not" + refused +

@@ -16,9 +16,11 @@ struct Wiring {
   int world_size = 1;
   int num_nodes = 1;
   int local_world_size = 1;
+  bool can_stage = false;  ///< a collective of host memory can serve the device
 };
 
-/// The collective that the user gave, or the first of `preferred` ("shm,gloo") that can serve. Adds to `reasons` where
+/// The collective that the user gave, or the first of `preferred` ("shm,gloo") that can serve; one that takes the
+/// device's memory before one that has to be staged. Adds to `reasons` where
 /// it was chosen. Throws UserError with the reason of each that cannot.
 CollectiveSpec choose_collective(PluginHost& plugins, const Options& options, const Wiring& wiring,
                                  std::string_view preferred, std::vector<std::string>& reasons);

@@ -1,57 +1,26 @@
 #include "selection/devices.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
-#include <cohort/api/accelerator.h>
 #include <cohort/host/error.hpp>
 #include <cohort/host/host_object.hpp>
-#include <cohort/host/option_table.hpp>
 
+#include "accelerator/accelerator.hpp"
 #include "selection/names.hpp"
 #include "selection/wording.hpp"
 
 namespace cohort::host {
 namespace {
 
-/// An accelerator for as long as it is asked for its devices.
-class ProbedAccelerator {
- public:
-  ProbedAccelerator(const cohort_component& component, const cohort_host* host)
-      : what_("accelerator '" + std::string(component.name) + "'"), host_(HostObject::of(host)) {
-    const auto* given = static_cast<const cohort_accelerator_vt*>(component.vtable);
-    std::memcpy(&table_, given, std::min<std::size_t>(given->struct_size, sizeof table_));
-    accelerator_ = {&table_, nullptr, host};
-    if (table_.create == nullptr) return;
-    const auto options = check_options({component.options, component.num_options}, {}, what_);
-    host_.check(table_.create(&accelerator_, options.data(), options.size()), what_ + ", create");
-  }
-  ~ProbedAccelerator() {
-    if (table_.destroy != nullptr) table_.destroy(&accelerator_);
-  }
-  ProbedAccelerator(const ProbedAccelerator&) = delete;
-  ProbedAccelerator& operator=(const ProbedAccelerator&) = delete;
-
-  int32_t device_type() const { return table_.device_type; }
-  int count() {
-    int32_t count = 0;
-    if (table_.device_count == nullptr) return 0;
-    host_.check(table_.device_count(&accelerator_, &count), what_ + ", device_count");
-    return std::max<int>(0, count);
-  }
-
- private:
-  std::string what_;
-  HostObject& host_;
-  cohort_accelerator_vt table_{};
-  cohort_accelerator accelerator_{};
-};
-
 AcceleratorChoice examine(PluginHost& plugins, const cohort_component& component) {
-  ProbedAccelerator accelerator(component, plugins.plain_host());
-  return {component.name, accelerator.device_type(), accelerator.count(),
-          accelerator.device_type() == COHORT_DEVICE_CPU, ""};
+  Accelerator accelerator(component, HostObject::of(plugins.plain_host()));
+  return {component.name,
+          accelerator.device_type(),
+          accelerator.count_devices(),
+          accelerator.device_type() == COHORT_DEVICE_CPU,
+          accelerator.can_stage(),
+          ""};
 }
 
 /// The GPU's accelerator where its plugin is installed, can be opened and finds a device; else the reason.

@@ -16,6 +16,7 @@ struct AcceleratorChoice {
   int32_t device_type = 0;
   int num_devices = 0;        ///< of this machine
   bool is_unlimited = false;  ///< CPU: as many "devices" as asked for
+  bool can_stage = false;     ///< its tensors can go through pinned host memory
   std::string reason;         ///< empty where the user chose it
 };
 

@@ -157,7 +157,7 @@ Selection select(PluginHost& plugins, const Options& options, const Topology& to
   const Plan plan = make_plan(selection, accelerator, options, topology, planner);
   plan.apply_to(selection);
   const Wiring wiring{accelerator.device_type, selection.world_size(), selection.num_nodes,
-                      selection.processes_per_node};
+                      selection.processes_per_node, accelerator.can_stage};
   selection.collective = with_table(options, "collective",
                                     choose_collective(plugins, options, wiring, plan.collectives(), selection.reasons));
   return selection;

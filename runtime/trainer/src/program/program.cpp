@@ -3,6 +3,7 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -125,6 +126,7 @@ class Run {
   }
 
   int be_a_rank(const Runtime::Setup& setup, const std::function<void(App&)>& body) {
+    std::signal(SIGPIPE, SIG_IGN);  // a connection whose peer is gone fails the operation; it must not end this rank
     Runtime runtime(setup);
     try {
       log_device(runtime);

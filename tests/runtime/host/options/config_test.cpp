@@ -127,6 +127,7 @@ TEST_F(ConfigTest, PrintedOptionsReadBackAsTheSame) {
        "--limit-val-batches=0",
        "--val-check-interval=100",
        "--seed=18446744073709551615",
+       "--deterministic",
        "--plugin=/a \"b\"\\c.so",
        "--plugin-dir=d",
        "--log-dir=l",

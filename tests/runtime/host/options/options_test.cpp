@@ -45,6 +45,7 @@ TEST(Options, EveryFlagReachesItsField) {
                            "--log-every-n-steps=8",
                            "--accumulate-grad-batches=9",
                            "--seed=18446744073709551615",
+                           "--deterministic",
                            "--plugin=a.so",
                            "--plugin-dir=x",
                            "--plugin-dir=y",
@@ -58,8 +59,7 @@ TEST(Options, EveryFlagReachesItsField) {
                            "--summary-json=s.json",
                            "--print-config",
                            "--data-dir=/data",
-                           "--epochs",
-                           "3"});
+                           "--epochs=3"});
   EXPECT_EQ(o.strategy, Spec("bagua", "async").set("sync_interval_ms", 100));
   EXPECT_THAT(o.layers, ElementsAre(Spec("one"), Spec("two").set("k", "v")));
   EXPECT_EQ(o.accelerator, "cpu");
@@ -78,6 +78,7 @@ TEST(Options, EveryFlagReachesItsField) {
   EXPECT_EQ(o.log_every_n_steps, 8);
   EXPECT_EQ(o.accumulate_grad_batches, 9);
   EXPECT_EQ(o.seed, 18446744073709551615u);
+  EXPECT_TRUE(o.deterministic);
   EXPECT_THAT(o.plugins, ElementsAre("a.so"));
   EXPECT_THAT(o.plugin_dirs, ElementsAre("x", "y"));
   EXPECT_EQ(o.log_dir, "logs");

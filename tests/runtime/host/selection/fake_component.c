@@ -2,17 +2,31 @@
 #include <cohort/api/accelerator.h>
 #include <cohort/api/collective.h>
 
+#ifndef FAKE_DEVICE_TYPE
+#define FAKE_DEVICE_TYPE COHORT_DEVICE_CPU
+#endif
+
 #if FAKE_KIND == COHORT_KIND_ACCELERATOR
 static cohort_status device_count(cohort_accelerator* a, int32_t* count) {
   (void)a;
   *count = FAKE_DEVICES;
   return COHORT_OK;
 }
+#ifdef FAKE_PINNED
+static cohort_status alloc_pinned(cohort_accelerator* a, uint64_t nbytes, void** memory) {
+  (void)nbytes;
+  (void)memory;
+  return a->host->fail(a->host, COHORT_UNIMPLEMENTED, "a fake has no memory");
+}
+#endif
 static const cohort_accelerator_vt vtable = {
     .struct_size = sizeof(cohort_accelerator_vt),
     .device_type = FAKE_DEVICE_TYPE,
     .torch_device_type = FAKE_NAME,
     .device_count = device_count,
+#ifdef FAKE_PINNED
+    .alloc_pinned = alloc_pinned,
+#endif
 };
 static void supports(const cohort_host* host, cohort_query* query) {
   (void)host;
@@ -33,7 +47,7 @@ static const cohort_collective_vt vtable = {
     .struct_size = sizeof(cohort_collective_vt), .connect = connect, .exchange = exchange};
 static void supports(const cohort_host* host, cohort_query* query) {
   (void)host;
-  query->score = query->num_nodes <= FAKE_MAX_NODES && query->device_type == COHORT_DEVICE_CPU;
+  query->score = query->num_nodes <= FAKE_MAX_NODES && query->device_type == FAKE_DEVICE_TYPE;
   query->reason = "it reaches too few nodes";
 }
 #endif

@@ -28,6 +28,7 @@ cohort_plan plan_processes(const StrategySpec& strategy, std::span<const Spec>, 
   }
   if (strategy.name == "senseless") plan.processes_per_node = job.num_devices + 1;
   if (strategy.name == "silent") plan.collectives = nullptr;
+  if (strategy.name == "gpu_wires") plan.collectives = "shm,nccl";
   if (strategy.name == "choosy") plan.collectives = "nowhere,shm";
   return plan;
 }
@@ -144,6 +145,22 @@ TEST(Selection, GpusAreTakenWhereThereAreSome) {
   EXPECT_THAT(one.device_ids, ElementsAre(2));
   EXPECT_EQ(selected(Case{{"--accelerator=gpu", "--devices=1"}, {}, {"common", "gpus"}, {}}).accelerator, "cuda");
   EXPECT_EQ(selected(Case{{"--accelerator=cpu"}, {}, {"common", "gpus"}, {}}).accelerator, "cpu");
+}
+
+TEST(Selection, AWireOfHostMemoryServesGpusThroughPinnedMemory) {
+  const Case both{{}, {}, {"common", "pinned_gpus"}, {}};
+  const Selection chosen = selected(both);
+  EXPECT_EQ(chosen.collective.name, "shm");
+  EXPECT_THAT(chosen.reasons, Contains(AllOf(HasSubstr("shm through pinned host memory"), HasSubstr("not shm ("))));
+  EXPECT_EQ(selected(Case{{"--collective=gloo"}, {}, {"common", "pinned_gpus"}, {}}).collective.name, "gloo");
+  EXPECT_THAT(refusal(Case{{"--collective=gloo"}, {}, {"common", "gpus"}, {}}), HasSubstr("cannot serve"));
+  EXPECT_THAT(refusal(Case{{"--collective=shm", "--num-nodes=2"}, {}, {"common", "pinned_gpus"}, {}}),
+              HasSubstr("cannot serve"));
+}
+
+TEST(Selection, AWireThatTakesTheDevicesMemoryIsPreferred) {
+  const Case one{{"--strategy=gpu_wires"}, {}, {"common", "pinned_gpus", "nccl"}, {}};
+  EXPECT_EQ(selected(one).collective.name, "nccl");
 }
 
 TEST(Selection, GpusThatAreNotThereAreRefused) {

@@ -46,7 +46,7 @@ host::Selection selection_of(const ToyJob& job) {
   selection.strategy = job.strategy;
   selection.layers = job.layers;
   selection.collective = job.collective;
-  selection.accelerator = "cpu";
+  selection.accelerator = job.accelerator;
   selection.processes_per_node = job.world_size / job.num_nodes;
   selection.num_nodes = job.num_nodes;
   return selection;

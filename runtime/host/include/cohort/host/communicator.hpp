@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include <cohort/api/accelerator.h>
 #include <cohort/api/collective.h>
 #include <cohort/host/host_object.hpp>
 #include <cohort/host/option_table.hpp>
@@ -19,12 +20,16 @@
 
 namespace cohort::host {
 
+class Staging;
+
 /// A collective plugin, created for one rank. Its table is complete: operations that the plugin leaves out are composed
-/// from `exchange`.
+/// from `exchange`, and device memory is staged where it takes the host's only.
 class Collective : private cohort_collective {
  public:
-  /// `deterministic`: sums are composed, in rank order, unless the plugin takes them so itself.
-  Collective(const cohort_component& component, const CheckedOptions& options, HostObject& host, bool deterministic);
+  /// `deterministic`: sums are composed, in rank order, unless the plugin takes them so itself. `device`: whose memory
+  /// is staged; null where it is not.
+  Collective(const cohort_component& component, const CheckedOptions& options, HostObject& host, bool deterministic,
+             cohort_accelerator* device = nullptr);
   ~Collective();
   Collective(const Collective&) = delete;
   Collective& operator=(const Collective&) = delete;
@@ -35,11 +40,14 @@ class Collective : private cohort_collective {
   HostObject& host() const { return host_; }
   /// The plugin's own table; slots may be null.
   const cohort_collective_vt& native() const { return native_; }
+  /// Null where device memory is not staged.
+  Staging* staging() const { return staging_.get(); }
 
  private:
   std::string name_;
   HostObject& host_;
   cohort_collective_vt native_, table_;
+  std::unique_ptr<Staging> staging_;
 };
 
 /// Payload bytes by the algorithm's definition, per rank: what `bytes_sent_per_step` reports.
@@ -58,9 +66,10 @@ class Traffic {
 /// All communicators of one rank, and the collectives that they belong to.
 class CommunicatorSet {
  public:
-  /// `host` is what the collectives are given; it outlives the set, as `plugins` does. `chosen` may be empty (one
-  /// rank).
-  CommunicatorSet(PluginHost& plugins, HostObject& host, Spec chosen, bool deterministic);
+  /// `host` is what the collectives are given; it outlives the set, as `plugins` and `accelerator` do. `chosen` may be
+  /// empty (one rank); `accelerator` may be null (CPU).
+  CommunicatorSet(PluginHost& plugins, HostObject& host, Spec chosen, bool deterministic,
+                  cohort_accelerator* accelerator = nullptr);
   ~CommunicatorSet();
   CommunicatorSet(const CommunicatorSet&) = delete;
   CommunicatorSet& operator=(const CommunicatorSet&) = delete;
@@ -79,6 +88,8 @@ class CommunicatorSet {
   HostObject& host_;
   Spec chosen_;
   bool deterministic_;
+  cohort_accelerator* accelerator_;
+  bool said_staging_ = false;
   std::vector<std::unique_ptr<PrivateStore>> stores_;
   std::vector<std::unique_ptr<Collective>> collectives_;
   std::mutex mutex_;                                 // of comms_: abort comes from any thread

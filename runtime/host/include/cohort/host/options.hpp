@@ -59,8 +59,9 @@ struct Options {
   int64_t log_every_n_steps = 50;
   int64_t accumulate_grad_batches = 1;
   uint64_t seed = 0;
-  bool barebones = false;    ///< nothing but the loop: no logs, bars, metrics files, validation
-  int64_t fast_dev_run = 0;  ///< > 0: this many batches of each loop, no files
+  bool deterministic = false;  ///< the same bits in every run, on every wire
+  bool barebones = false;      ///< nothing but the loop: no logs, bars, metrics files, validation
+  int64_t fast_dev_run = 0;    ///< > 0: this many batches of each loop, no files
   // Plugins.
   std::vector<std::filesystem::path> plugins, plugin_dirs;
   // Output.

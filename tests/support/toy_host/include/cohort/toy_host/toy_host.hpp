@@ -65,6 +65,7 @@ struct ToyJob {
   StrategySpec strategy;
   std::vector<Spec> layers;
   CollectiveSpec collective;
+  std::string accelerator = "cpu";  ///< whose kernels are used; the model's own tensors are in host memory
   int world_size = 2;
   int num_nodes = 1;
   std::chrono::milliseconds timeout{20'000};

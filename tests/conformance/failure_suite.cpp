@@ -1,0 +1,218 @@
+// What goes wrong among ranks that live: they call different things, come late, or abort. Nothing may hang, and no
+// rank may be given wrong data as if it were right.
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include <gmock/gmock.h>
+
+#include <cohort/host/error.hpp>
+
+#include "memory_store.hpp"
+#include "suite.hpp"
+
+namespace {
+
+using namespace cohort::conformance;
+using namespace cohort::test;
+using testing::Contains;
+using testing::HasSubstr;
+
+struct Outcome {
+  cohort_status status = COHORT_OK;
+  std::string message;
+};
+
+// What becomes of each rank that calls something of its own; none leaves before all have ended.
+std::vector<Outcome> outcomes(int size, const std::function<void(Comm&)>& call, std::chrono::nanoseconds timeout) {
+  std::vector<Outcome> all(static_cast<std::size_t>(size));
+  std::mutex mutex;
+  std::condition_variable changed;
+  int left = size;
+  on_threads(
+      size,
+      [&](Comm& comm) {
+        const CallFailed failed = failure_of([&] { call(comm); });
+        std::unique_lock lock(mutex);
+        all[static_cast<std::size_t>(comm.rank())] = {failed.status(), failed.what()};
+        --left;
+        changed.notify_all();
+        changed.wait(lock, [&] { return left == 0; });
+      },
+      timeout);
+  return all;
+}
+
+bool all_went_well(const std::vector<Outcome>& all) {
+  return std::all_of(all.begin(), all.end(), [](const Outcome& one) { return one.status == COHORT_OK; });
+}
+
+struct Mismatch {
+  const char* name;
+  std::function<void(Comm&)> call;
+  bool shows_in_bytes;  // a wire that only moves bytes can see it
+};
+
+std::array<float, 300>& values_of(int rank) {
+  static std::array<std::array<float, 300>, 8> all{};
+  return all[static_cast<std::size_t>(rank)];
+}
+
+Op op_of(const Comm& comm) {
+  void* const data = values_of(comm.rank()).data();
+  return {.input = data, .output = data, .dtype = COHORT_FLOAT32, .count = 100};
+}
+
+const Mismatch kMismatches[] = {
+    {"Operation", [](Comm& comm) { comm.rank() == 0 ? comm.all_reduce(op_of(comm)) : comm.broadcast(op_of(comm)); },
+     true},
+    {"BarrierAndAllReduce", [](Comm& comm) { comm.rank() == 0 ? comm.barrier() : comm.all_reduce(op_of(comm)); }, true},
+    {"NumberOfElements",
+     [](Comm& comm) {
+       Op op = op_of(comm);
+       op.count += static_cast<uint64_t>(comm.rank());
+       comm.all_gather(op);
+     },
+     true},
+    {"WidthOfType",
+     [](Comm& comm) {
+       Op op = op_of(comm);
+       op.dtype = comm.rank() == 0 ? COHORT_FLOAT32 : COHORT_FLOAT64;
+       comm.all_reduce(op);
+     },
+     true},
+    {"TypeOfTheSameWidth",
+     [](Comm& comm) {
+       Op op = op_of(comm);
+       op.dtype = comm.rank() == 0 ? COHORT_FLOAT32 : COHORT_INT32;
+       comm.all_reduce(op);
+     },
+     false},
+    {"ReduceOperation",
+     [](Comm& comm) {
+       Op op = op_of(comm);
+       op.reduce = comm.rank() == 0 ? COHORT_REDUCE_SUM : COHORT_REDUCE_MAX;
+       comm.all_reduce(op);
+     },
+     false},
+    {"Root",
+     [](Comm& comm) {
+       Op op = op_of(comm);
+       op.root = comm.rank();
+       comm.broadcast(op);
+     },
+     false},
+};
+
+class RanksDisagreeOn : public testing::TestWithParam<Mismatch> {};
+
+TEST_P(RanksDisagreeOn, AndEndWithAnErrorNotWithWrongData) {
+  const auto all = outcomes(2, GetParam().call, 1s);
+  if (!GetParam().shows_in_bytes && all_went_well(all)) {
+    GTEST_SKIP() << "the collective moves bytes and cannot see this difference";
+  }
+  EXPECT_FALSE(all_went_well(all)) << "both ranks were told that all is well";
+}
+
+INSTANTIATE_TEST_SUITE_P(Case, RanksDisagreeOn, testing::ValuesIn(kMismatches),
+                         [](const auto& one) { return one.param.name; });
+
+COHORT_ON_RANKS(Arguments, 1, 2);
+
+TEST_P(Arguments, WithoutMeaningAreRefusedByEveryRank) {
+  on_threads(size(), [](Comm& comm) {
+    const auto refused = [&](const char* what, const std::function<void()>& call) {
+      require(failure_of(call).status() != COHORT_OK, std::string(what) + " was taken");
+    };
+    Op op = op_of(comm);
+    op.dtype = 99;
+    refused("an unknown data type", [&] { comm.all_reduce(op); });
+    op = op_of(comm);
+    op.reduce = COHORT_REDUCE_BIT_OR;
+    refused("the bit-or of floats", [&] { comm.all_reduce(op); });
+    op = op_of(comm);
+    op.root = comm.size();
+    refused("a root that does not exist", [&] { comm.broadcast(op); });
+    op = op_of(comm);
+    op.count = uint64_t{1} << 62;
+    refused("more elements than bytes can be counted", [&] { comm.all_reduce(op); });
+    float byte = 0;
+    refused("a message to a rank that does not exist", [&] { comm.exchange({{&byte, 4, comm.size(), 1}}); });
+  });
+}
+
+TEST(Abort, EndsLaterOperationsAndThePeers) {
+  COHORT_NEEDS_SLOT(abort);
+  const auto all = outcomes(
+      2,
+      [](Comm& comm) {
+        comm.barrier();
+        if (comm.rank() == 0) comm.abort();
+        comm.barrier();
+      },
+      3s);
+  EXPECT_EQ(all[0].status, COHORT_ABORTED) << all[0].message;
+  EXPECT_NE(all[1].status, COHORT_OK) << "rank 1 waited for a rank that had aborted, and was told that all is well";
+}
+
+TEST(Abort, WorksFromAnotherThreadWhileAnOperationWaits) {
+  COHORT_NEEDS_SLOT(abort);
+  std::promise<void> is_over;
+  std::shared_future<void> over = is_over.get_future().share();
+  on_threads(2, [&](Comm& comm) {
+    if (comm.rank() == 1) return over.wait();
+    auto aborter = std::async(std::launch::async, [&] {
+      std::this_thread::sleep_for(50ms);
+      comm.abort();
+    });
+    const CallFailed failed = failure_of([&] { comm.barrier(); });
+    is_over.set_value();
+    require(failed.status() == COHORT_ABORTED,
+            "the running operation ended with status " + std::to_string(failed.status()) + ": " + failed.what());
+  });
+}
+
+TEST(Deadline, NamesTheRankThatDidNotCome) {
+  const auto all = outcomes(
+      3,
+      [](Comm& comm) {
+        if (comm.rank() != 2) comm.barrier();
+      },
+      600ms);
+  std::vector<std::string> messages;
+  for (const Outcome& one : all) {
+    if (one.status == COHORT_OK) continue;
+    EXPECT_EQ(one.status, COHORT_DEADLINE_EXCEEDED) << one.message;
+    messages.push_back(one.message);
+  }
+  EXPECT_EQ(messages.size(), 2u);
+  EXPECT_THAT(messages, Contains(HasSubstr("rank 2")));
+}
+
+TEST(Deadline, EndsAnExchangeWithARankThatDoesNotAnswer) {
+  const auto all = outcomes(
+      2,
+      [](Comm& comm) {
+        float value = 0;
+        if (comm.rank() == 0) comm.exchange({{&value, sizeof value, 1, 0}});
+      },
+      600ms);
+  EXPECT_EQ(all[0].status, COHORT_DEADLINE_EXCEEDED) << all[0].message;
+  EXPECT_THAT(all[0].message, HasSubstr("rank 1"));
+}
+
+TEST(Deadline, EndsConnectWhereARankIsMissing) {
+  MemoryStore store;
+  try {
+    Rank alone(store.handle(), 0, 2, 600ms);
+    FAIL() << "rank 0 of 2 connected alone";
+  } catch (const cohort::PeerFailed& failed) {
+    EXPECT_THAT(failed.what(), HasSubstr("rank 1"));
+  }
+}
+
+}  // namespace

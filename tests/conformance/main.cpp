@@ -1,0 +1,124 @@
+// collective_suite: checks that a collective does what cohort/api/collective.h promises.
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <optional>
+#include <string_view>
+
+#include <cohort/host/error.hpp>
+
+#include "suite.hpp"
+
+namespace cohort::conformance {
+namespace {
+
+constexpr const char* kUsage =
+    "usage: collective_suite --collective=SPEC [options] [--gtest_filter=PATTERN ...]\n"
+    "\n"
+    "Checks that a collective does what cohort/api/collective.h promises. Ranks are threads, and processes where they\n"
+    "are killed. Exit code 0: everything that was tried is as promised; lines of skipped tests say why they are.\n"
+    "\n"
+    "  --collective=SPEC   as for every program: gloo | gloo,iface=lo | sim,over=shm,latency=1us\n"
+    "  --plugin=FILE       a plugin file; repeatable\n"
+    "  --plugin-dir=DIR    a folder with plugins; repeatable\n"
+    "  --ranks-per-node=K  ranks live on several nodes, K on each (default: all on one)\n"
+    "  --deterministic     with the sums that the host composes for --deterministic\n"
+    "  --composed          with every operation but exchange composed by the host\n";
+
+constexpr unsigned kSecondsOfATest = 240;
+
+// A test that hangs ends the program: no test of a collective may.
+class Watchdog : public testing::EmptyTestEventListener {
+  void OnTestStart(const testing::TestInfo&) override { ::alarm(kSecondsOfATest); }
+  void OnTestEnd(const testing::TestInfo&) override { ::alarm(0); }
+};
+
+void on_alarm(int) {
+  constexpr std::string_view kText = "the test did not end within 240 s: a wait of the collective has no deadline\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText.data(), kText.size());
+  ::_exit(1);
+}
+
+struct Arguments {
+  std::optional<Spec> collective;
+  host::PluginSearch search;
+  std::vector<std::filesystem::path> folders;
+  bool deterministic = false;
+  bool composed = false;
+  int ranks_per_node = 0;
+};
+
+// The value of --NAME=VALUE; nothing for another argument.
+std::optional<std::string> value_of(std::string_view argument, std::string_view name) {
+  const std::string flag = "--" + std::string(name) + "=";
+  if (argument.substr(0, flag.size()) != flag) return std::nullopt;
+  return std::string(argument.substr(flag.size()));
+}
+
+void read_argument(Arguments& arguments, std::string_view argument) {
+  if (const auto spec = value_of(argument, "collective")) {
+    arguments.collective = host::parse_spec(*spec, "--collective");
+  } else if (const auto file = value_of(argument, "plugin")) {
+    arguments.search.files.push_back(std::filesystem::absolute(*file));
+  } else if (const auto folder = value_of(argument, "plugin-dir")) {
+    arguments.folders.push_back(std::filesystem::absolute(*folder));
+  } else if (const auto ranks = value_of(argument, "ranks-per-node")) {
+    arguments.ranks_per_node = std::atoi(ranks->c_str());
+    if (arguments.ranks_per_node < 1) throw UserError("--ranks-per-node: give a number above 0");
+  } else if (argument == "--deterministic") {
+    arguments.deterministic = true;
+  } else if (argument == "--composed") {
+    arguments.composed = true;
+  } else {
+    throw UserError("unknown argument '" + std::string(argument) + "'\n" + kUsage);
+  }
+}
+
+Arguments read_arguments(int argc, char** argv) {
+  Arguments arguments;
+  for (int i = 1; i < argc; ++i) read_argument(arguments, argv[i]);
+  if (!arguments.collective) throw UserError(kUsage);
+  arguments.search.directories = host::default_directories(arguments.folders, "", "");
+  return arguments;
+}
+
+const Subject*& chosen() {
+  static const Subject* subject = nullptr;
+  return subject;
+}
+
+int run(int argc, char** argv) {
+  const Arguments arguments = read_arguments(argc, argv);
+  host::LogSettings settings;
+  settings.level = host::LogLevel::kWarning;
+  host::Log log(settings);
+  host::PluginHost plugins(arguments.search, log);
+  const Subject subject{plugins, *arguments.collective, arguments.deterministic, arguments.composed,
+                        arguments.ranks_per_node};
+  chosen() = &subject;
+  native_table();  // opened here, so that a file that cannot be used is refused before the first test
+  std::signal(SIGPIPE, SIG_IGN);  // as in every rank of a program
+  std::signal(SIGALRM, on_alarm);
+  testing::UnitTest::GetInstance()->listeners().Append(new Watchdog);
+  return RUN_ALL_TESTS();
+}
+
+}  // namespace
+
+const Subject& subject() {
+  return *chosen();
+}
+
+}  // namespace cohort::conformance
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
+  try {
+    return cohort::conformance::run(argc, argv);
+  } catch (const cohort::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return static_cast<int>(error.code());
+  }
+}
