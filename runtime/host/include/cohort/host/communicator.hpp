@@ -35,10 +35,13 @@ class Collective : private cohort_collective {
   HostObject& host() const { return host_; }
   /// The plugin's own table; slots may be null.
   const cohort_collective_vt& native() const { return native_; }
+  /// Sums are taken left to right in rank order, wherever in a buffer an element lies.
+  bool sums_in_rank_order() const;
 
  private:
   std::string name_;
   HostObject& host_;
+  bool deterministic_;
   cohort_collective_vt native_, table_;
 };
 
