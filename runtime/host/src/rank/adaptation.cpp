@@ -48,14 +48,16 @@ void Adaptation::begin_trial() {
   if (state_.accelerator->device_type() != COHORT_DEVICE_CPU) return;  // devices communicate beside computing
   if (state_.buckets->count() == 1) return use({false, 0});
   modes_ = {{true, 0}, {false, 0}};
-  LayoutChoice small = state_.layout;
-  small.measured_size = kSmallBucketBytes;
-  if (may_resize() && would_change(state_, small)) modes_.push_back({true, kSmallBucketBytes});
+  if (may_resize()) modes_.push_back({true, kSmallBucketBytes});
   trial_.emplace(modes_.size());
+  use(modes_.front());
 }
 
-// Not where sums depend on what lies in a bucket: a measurement would decide about the last bits of the results.
 bool Adaptation::may_resize() const {
+  LayoutChoice small = state_.layout;
+  small.measured_size = kSmallBucketBytes;
+  if (planned_buckets(state_, small).size() <= state_.buckets->count()) return false;
+  // Not where sums depend on what lies in a bucket: a measurement would decide about the last bits of the results.
   const bool by_rank = state_.world_size() == 2 || Collective::of(state_.root->collective).sums_in_rank_order();
   return by_rank && !state_.setup.bucket_size && (state_.layout.asked.flags & COHORT_LAYOUT_ANY_SIZE);
 }

@@ -22,6 +22,10 @@ LayoutParameter layout_parameter(const RankState& state, const cohort_tensor& pa
 
 }  // namespace
 
+std::vector<BucketPlan> planned_buckets(const RankState& state, const LayoutChoice& choice) {
+  return layout_buckets(trained_parameters(state, choice), layout_limits(state, choice));
+}
+
 std::vector<LayoutParameter> trained_parameters(const RankState& state, const LayoutChoice& choice) {
   const auto parameters = state.model->parameters();
   std::vector<LayoutParameter> order;
@@ -46,7 +50,7 @@ LayoutLimits layout_limits(const RankState& state, const LayoutChoice& choice) {
 }
 
 bool would_change(const RankState& state, const LayoutChoice& choice) {
-  const auto plans = layout_buckets(trained_parameters(state, choice), layout_limits(state, choice));
+  const auto plans = planned_buckets(state, choice);
   if (plans.size() != state.buckets->count()) return true;
   for (size_t index = 0; index < plans.size(); ++index) {
     const cohort_bucket& bucket = *state.buckets->get(index);

@@ -21,6 +21,7 @@ struct LayoutChoice {
 /// else in reverse registration order, which is close to it. Throws UserError for a type that cannot be averaged.
 std::vector<LayoutParameter> trained_parameters(const RankState& state, const LayoutChoice& choice);
 LayoutLimits layout_limits(const RankState& state, const LayoutChoice& choice);
+std::vector<BucketPlan> planned_buckets(const RankState& state, const LayoutChoice& choice);
 /// True where a bucket would hold other parameters than now; their places in it do not matter.
 bool would_change(const RankState& state, const LayoutChoice& choice);
 

@@ -41,13 +41,14 @@ std::vector<ToyParameter> four_parameters() {
   return {{"a", 2}, {"b", 1}, {"c", 3}, {"d", 1}};
 }
 
-// Not exact in float32, so that another order of a sum would show.
+// Not exact in float32, so that another order of a sum would show. Large parameters are there for their size alone:
+// backward does not reach them.
 std::vector<std::vector<double>> gradients_of(int rank, int step, const std::vector<ToyParameter>& parameters) {
   std::vector<std::vector<double>> gradients;
   for (size_t p = 0; p < parameters.size(); ++p) {
-    std::vector<double>& values = gradients.emplace_back(parameters[p].numel);
+    std::vector<double>& values = gradients.emplace_back(parameters[p].numel < 1000 ? parameters[p].numel : 0);
     for (size_t i = 0; i < values.size(); ++i) {
-      values[i] = 1.0 / (3.0 + rank) + 0.1 * step + static_cast<double>(p * 7 + i % 1000) / 11.0;
+      values[i] = 1.0 / (3.0 + rank) + 0.1 * step + static_cast<double>(p * 7 + i) / 11.0;
     }
   }
   return gradients;
@@ -145,11 +146,12 @@ TEST(ANewLayout, DoesNotChangeABitOfTheResult) {
 }
 
 TEST(ATrial, OfBucketSizesDoesNotChangeABitOfTheResult) {
-  // 5.2 MB: other buckets with 1 and 25 MiB than with 5 MiB.
-  const std::vector<ToyParameter> parameters{{"a", 300'000}, {"b", 300'000}, {"c", 300'000}, {"d", 400'000}};
+  // 16.8 MB: two buckets with 1 and 25 MiB, four with 5 MiB.
+  constexpr uint64_t kLarge = 1'400'000;
+  const std::vector<ToyParameter> parameters{{"a", 100}, {"b", kLarge}, {"c", kLarge}, {"d", kLarge}, {"e", 100}};
   ToyJob one_bucket = ddp_job(2);
   one_bucket.bucket_size = 64u << 20;
-  const Order order{3, 2, 1, 0};
+  const Order order{4, 0};
   EXPECT_EQ(trained(ddp_job(2), parameters, order, order, kStepsOfATrial),
             trained(one_bucket, parameters, order, order, kStepsOfATrial));
 }
