@@ -35,7 +35,7 @@ class Ddp : public sdk::Strategy<Ddp> {
     if (!communicates()) return;
     if (bucket_size_ != kBaseBucketSize || first_bucket_size_ != kBaseFirstBucketSize) {
       host().buckets().want(COHORT_BUCKET_GRAD);
-      host().buckets().configure(bucket_size_, first_bucket_size_);
+      host().buckets().configure(bucket_size_, first_bucket_size_, 1, false, COHORT_LAYOUT_ANY_ORDER);
     }
     make_wires();
   }

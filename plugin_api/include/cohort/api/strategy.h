@@ -7,8 +7,8 @@
  * reverse order.
  *
  * Threads: [main] one OS thread for the whole run; [step] the thread that trains, one at a time; [lane] the lane's
- * thread, which runs while backward goes on. Argument structs are host memory; fields marked "edit" may be changed and
- * the struct passed on to `super`.
+ * thread, which runs while backward goes on, or the step thread after backward while the lane rests: one at a time.
+ * Argument structs are host memory; fields marked "edit" may be changed and the struct passed on to `super`.
  */
 #ifndef COHORT_API_STRATEGY_H
 #define COHORT_API_STRATEGY_H
@@ -124,7 +124,7 @@ typedef struct cohort_strategy_vt {
   /* Before forward, for each micro-batch. base: nothing. [step] */
   cohort_status (*begin_step)(cohort_strategy* s, const cohort_step* step) COHORT_NOEXCEPT;
   /* All gradients of this bucket are in its GRAD view. Runs once per optimizer step and bucket, buckets in order, while
-   * backward goes on. base: all-reduce mean over `world`, in place. [lane] */
+   * backward goes on or after it. base: all-reduce mean over `world`, in place. [lane] */
   cohort_status (*reduce_bucket)(cohort_strategy* s, const cohort_bucket* bucket) COHORT_NOEXCEPT;
   /* After backward, for each micro-batch; every reduce_bucket has returned. base: nothing. [step] */
   cohort_status (*end_backward)(cohort_strategy* s, const cohort_step* step) COHORT_NOEXCEPT;

@@ -150,6 +150,7 @@ Votes Session::step() {
   }
   engine.optimizer_step();
   state.model.forget_gradients();
+  state.rank.between_steps();
   return engine.votes();
 }
 

@@ -1,5 +1,6 @@
 #include <cohort/host/bucket_layout.hpp>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -8,7 +9,18 @@
 namespace cohort::host {
 namespace {
 
-void close(BucketPlan&& bucket, uint64_t align, std::vector<BucketPlan>& closed) {
+// Parts that fill whole cache lines come first: then each of them begins one, whatever biases lie between them.
+void align_parts(BucketPlan& bucket) {
+  constexpr uint64_t kLineBytes = 64;
+  const uint64_t line = kLineBytes / sdk::size_of(bucket.dtype);
+  std::ranges::stable_partition(bucket.parts, [&](const auto& part) { return part.numel % line == 0; });
+  uint64_t offset = 0;
+  for (BucketPlan::Part& part : bucket.parts) part.offset = std::exchange(offset, offset + part.numel);
+}
+
+void close(BucketPlan&& bucket, const LayoutLimits& limits, std::vector<BucketPlan>& closed) {
+  const uint64_t align = limits.align == 0 ? 1 : limits.align;
+  if (limits.any_order) align_parts(bucket);
   bucket.numel = (bucket.numel + align - 1) / align * align;
   bucket.nbytes = bucket.numel * sdk::size_of(bucket.dtype);
   closed.push_back(std::move(bucket));
@@ -17,7 +29,6 @@ void close(BucketPlan&& bucket, uint64_t align, std::vector<BucketPlan>& closed)
 }  // namespace
 
 std::vector<BucketPlan> layout_buckets(std::span<const LayoutParameter> order, const LayoutLimits& limits) {
-  const uint64_t align = limits.align == 0 ? 1 : limits.align;
   const uint64_t first_size = limits.first_size == 0 ? limits.size : limits.first_size;
   std::vector<BucketPlan> closed;
   std::map<std::pair<uint32_t, int32_t>, BucketPlan> open;  // by phase, then dtype
@@ -29,11 +40,11 @@ std::vector<BucketPlan> layout_buckets(std::span<const LayoutParameter> order, c
     bucket.numel += parameter.numel;
     const uint64_t limit = closed.empty() ? first_size : limits.size;
     if (!limits.one_bucket && bucket.numel * sdk::size_of(bucket.dtype) >= limit) {
-      close(std::move(bucket), align, closed);
+      close(std::move(bucket), limits, closed);
       open.erase({parameter.phase, parameter.dtype});
     }
   }
-  for (auto& [key, bucket] : open) close(std::move(bucket), align, closed);
+  for (auto& [key, bucket] : open) close(std::move(bucket), limits, closed);
   return closed;
 }
 

@@ -70,6 +70,7 @@ Collective::Collective(const cohort_component& component, const CheckedOptions& 
     : cohort_collective{&table_, nullptr, host.get()},
       name_(component.name),
       host_(host),
+      deterministic_(deterministic),
       native_(native_table(component)),
       table_(completed(native_, deterministic)) {
   if (device) {
@@ -78,6 +79,10 @@ Collective::Collective(const cohort_component& component, const CheckedOptions& 
   }
   if (!native_.create) return;
   host_.check(native_.create(this, options.data(), options.size()), "collective '" + name_ + "', create");
+}
+
+bool Collective::sums_in_rank_order() const {
+  return deterministic_ || (native_.flags & COHORT_COLLECTIVE_RANK_ORDERED) || !native_.all_reduce;
 }
 
 Collective::~Collective() {

@@ -3,6 +3,18 @@
 #include <cohort/host/error.hpp>
 
 namespace cohort::host {
+namespace {
+
+std::exception_ptr failure_of(const Lane::Work& work) {
+  try {
+    work();
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+}  // namespace
 
 Lane::Lane(std::string name, std::chrono::nanoseconds stall_timeout)
     : name_(std::move(name)), stall_timeout_(stall_timeout), thread_([this] { loop(); }) {}
@@ -29,6 +41,10 @@ Lane::Ticket Lane::submit(Work work) {
 
 void Lane::wait(Ticket ticket) {
   std::unique_lock lock(mutex_);
+  wait(lock, ticket);
+}
+
+void Lane::wait(std::unique_lock<std::mutex>& lock, Ticket ticket) {
   while (completed_ < ticket && !failure_) {
     const uint64_t before = completed_;
     const bool moved = work_done_.wait_for(lock, stall_timeout_, [&] { return completed_ > before || failure_; });
@@ -38,12 +54,8 @@ void Lane::wait(Ticket ticket) {
 }
 
 void Lane::drain() {
-  uint64_t last = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    last = submitted_;
-  }
-  wait(last);
+  std::unique_lock lock(mutex_);
+  wait(lock, submitted_);
 }
 
 bool Lane::is_idle() {
@@ -64,25 +76,39 @@ void Lane::run(Work work) {
   }
 }
 
+void Lane::run_here(const Work& work) {
+  if (is_current_thread()) return work();
+  std::unique_lock lock(mutex_);
+  while (completed_ != submitted_ || failure_) wait(lock, submitted_);
+  ++submitted_;
+  guest_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  lock.unlock();
+  const std::exception_ptr failure = failure_of(work);
+  lock.lock();
+  guest_.store({}, std::memory_order_relaxed);
+  finish(failure);
+  if (!queue_.empty()) work_added_.notify_one();
+  if (failure) std::rethrow_exception(failure);
+}
+
+void Lane::finish(std::exception_ptr failure) {
+  if (failure) failure_ = std::move(failure);
+  ++completed_;
+  work_done_.notify_all();
+}
+
 void Lane::loop() {
   std::unique_lock lock(mutex_);
   while (true) {
-    work_added_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+    work_added_.wait(lock, [&] { return stopping_ || (!queue_.empty() && is_free()); });
     if (stopping_) return;
     const Work work = std::move(queue_.front());
     queue_.pop_front();
     const bool dropped = failure_ != nullptr;
     lock.unlock();
-    std::exception_ptr failure;
-    try {
-      if (!dropped) work();
-    } catch (...) {
-      failure = std::current_exception();
-    }
+    const std::exception_ptr failure = dropped ? nullptr : failure_of(work);
     lock.lock();
-    if (failure) failure_ = failure;
-    ++completed_;
-    work_done_.notify_all();
+    finish(failure);
   }
 }
 

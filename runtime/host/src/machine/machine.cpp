@@ -11,12 +11,20 @@
 namespace cohort::host {
 namespace {
 
-// "max 100000" or "150000 100000": microseconds of CPU time per period (cgroup v2, as a container sees its own root).
-int cgroup_cores() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
+// Cores that one group may use: version 2 has "150000 100000" or "max 100000" in one file, microseconds of CPU time per
+// period; version 1 has two files, with -1 for no limit. 0: no limit.
+int group_cores(const std::filesystem::path& group) {
   double quota = 0, period = 0;
-  if (!(file >> quota >> period) || period <= 0 || quota <= 0) return 0;
-  return static_cast<int>(std::ceil(quota / period));
+  if (!(std::ifstream(group / "cpu.max") >> quota >> period)) {
+    quota = 0;
+    std::ifstream(group / "cpu.cfs_quota_us") >> quota;
+    std::ifstream(group / "cpu.cfs_period_us") >> period;
+  }
+  return quota > 0 && period > 0 ? static_cast<int>(std::ceil(quota / period)) : 0;
+}
+
+bool has_cpu(const std::string& controllers) {
+  return controllers.empty() || ("," + controllers + ",").find(",cpu,") != std::string::npos;
 }
 
 int affinity_cores() {
@@ -28,9 +36,28 @@ int affinity_cores() {
 
 }  // namespace
 
+int quota_cores(const std::filesystem::path& mount, const std::filesystem::path& membership) {
+  int least = 0;
+  std::ifstream file(membership);
+  for (std::string line; std::getline(file, line);) {  // ID:CONTROLLERS:PATH, no controllers in version 2
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    if (!has_cpu(controllers)) continue;
+    const std::filesystem::path root = controllers.empty() ? mount : mount / "cpu";
+    // In a container the path may be the host's: what is not there limits nothing, up to the container's own root.
+    for (std::filesystem::path group = line.substr(second + 1);; group = group.parent_path()) {
+      const int cores = group_cores(root / group.relative_path());
+      if (cores > 0 && (least == 0 || cores < least)) least = cores;
+      if (!group.has_relative_path()) break;
+    }
+  }
+  return least;
+}
+
 int usable_cores() {
   const int affinity = std::max(1, affinity_cores());
-  const int quota = cgroup_cores();
+  const int quota = quota_cores("/sys/fs/cgroup", "/proc/self/cgroup");
   return quota > 0 ? std::min(affinity, quota) : affinity;
 }
 

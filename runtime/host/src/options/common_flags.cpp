@@ -163,9 +163,13 @@ std::vector<Flag> where_flags() {
       number(kWhere, "num-nodes", "machines of the job", &Options::num_nodes, 1, 1'000'000),
       spec("collective", "the wire between ranks; auto follows strategy and devices", &Options::collective),
       flag(
-          kWhere, "bucket-size", "SIZE", "gradients are communicated in pieces of this size, for example 25MiB",
-          [](Options& o, Given given) { o.bucket_size = parse_size(given.text, given.where); },
-          [](const Options& o) -> Printed { return o.bucket_size ? Printed(literal(*o.bucket_size)) : std::nullopt; }),
+          kWhere, "bucket-size", "SIZE|auto", "gradients are communicated in pieces of this size, for example 25MiB",
+          [](Options& o, Given given) {
+            o.bucket_size = given.text == "auto" ? std::nullopt : std::optional(parse_size(given.text, given.where));
+          },
+          [](const Options& o) -> Printed {
+            return o.bucket_size ? literal(*o.bucket_size) : literal(string_view("auto"));
+          }),
       number(kWhere, "threads", "threads of each rank for computing; default: usable cores / ranks", &Options::threads,
              1, 4096),
   };

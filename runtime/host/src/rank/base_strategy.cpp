@@ -8,6 +8,7 @@
 #include <cohort/host/error.hpp>
 #include <cohort/sdk/dtype.hpp>
 
+#include "communicator/op_args.hpp"
 #include "guarded.hpp"
 #include "rank_state.hpp"
 
@@ -80,14 +81,9 @@ void broadcast(RankState& state, std::span<const cohort_tensor> tensors) {
       throw UserError("'" + std::string(tensor.name) +
                       "' has gaps in memory (a strided view); make it contiguous() before training on several ranks");
     }
-    cohort_op_args args{};
-    args.struct_size = sizeof args;
-    args.dtype = COHORT_UINT8;
-    args.root = 0;
-    args.output = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
-    args.input = args.output;
-    args.count = tensor.nbytes;
-    args.stream = {nullptr, tensor.device_type, tensor.device_index};
+    void* const data = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+    const cohort_stream stream{nullptr, tensor.device_type, tensor.device_index};
+    const cohort_op_args args = op_args(COHORT_UINT8, data, tensor.nbytes, stream);
     const cohort_status status = run_broadcast(state.lane_comms.world, args, nullptr);
     if (status != COHORT_OK) state.host.check(status, "broadcast of '" + std::string(tensor.name) + "'");
   }
@@ -97,15 +93,18 @@ cohort_status configure_model(cohort_strategy* s) noexcept {
   return guarded(s->host, [&] {
     RankState& state = state_of(s);
     if (!state.is_distributed()) return COHORT_OK;
-    agree_on_model(state);
-    state.lane->run([&] {
-      broadcast(state, state.model->parameters());
-      broadcast(state, state.model->buffers());
-    });
+    if (!state.engine) {  // else only the layout changes: the ranks train already
+      agree_on_model(state);
+      state.lane->run([&] {
+        broadcast(state, state.model->parameters());
+        broadcast(state, state.model->buffers());
+      });
+    }
     const auto* buckets = static_cast<const cohort_buckets_1*>(s->host->get_interface(s->host, COHORT_BUCKETS_ID));
     const cohort_status wanted = buckets->want(s->host, COHORT_BUCKET_GRAD, nullptr);
     if (wanted != COHORT_OK) return wanted;
-    const cohort_bucket_layout layout{sizeof layout, 0, kBucketBytes, kFirstBucketBytes, 1};
+    constexpr uint32_t kFlags = COHORT_LAYOUT_ANY_ORDER | COHORT_LAYOUT_ANY_SIZE;
+    const cohort_bucket_layout layout{sizeof layout, 0, kBucketBytes, kFirstBucketBytes, 1, kFlags, 0};
     return buckets->configure(s->host, &layout);
   });
 }
@@ -113,14 +112,9 @@ cohort_status configure_model(cohort_strategy* s) noexcept {
 cohort_status reduce_bucket(cohort_strategy* s, const cohort_bucket* bucket) noexcept {
   return guarded(s->host, [&] {
     RankState& state = state_of(s);
-    cohort_op_args args{};
-    args.struct_size = sizeof args;
-    args.dtype = bucket->dtype;
+    void* const gradients = state.buckets->data(bucket->index, COHORT_BUCKET_GRAD);
+    cohort_op_args args = op_args(bucket->dtype, gradients, bucket->numel, bucket->stream);
     args.reduce = COHORT_REDUCE_MEAN;
-    args.output = state.buckets->data(bucket->index, COHORT_BUCKET_GRAD);
-    args.input = args.output;
-    args.count = bucket->numel;
-    args.stream = bucket->stream;
     return run_all_reduce(state.lane_comms.world, args, &state.traffic);
   });
 }

@@ -5,28 +5,10 @@
 
 #include <cohort/host/error.hpp>
 
+#include "communicator/op_args.hpp"
 #include "rank_state.hpp"
 
 namespace cohort::host {
-namespace {
-
-cohort_op_args op_args(int32_t dtype, void* data, uint64_t count) {
-  cohort_op_args args{};
-  args.struct_size = sizeof args;
-  args.dtype = dtype;
-  args.input = args.output = data;
-  args.count = count;
-  args.stream.device_type = COHORT_DEVICE_CPU;
-  return args;
-}
-
-void broadcast_bytes(RankState& state, void* data, uint64_t nbytes, int root) {
-  cohort_op_args args = op_args(COHORT_UINT8, data, nbytes);
-  args.root = root;
-  state.host.check(run_broadcast(state.control, args, nullptr), "broadcast");
-}
-
-}  // namespace
 
 RankRuntime::RankRuntime(RankSetup setup) : state_(std::make_unique<RankState>(std::move(setup))) {}
 RankRuntime::~RankRuntime() = default;
@@ -59,22 +41,21 @@ StepEngine& RankRuntime::configure(ModelPort& model) {
     throw UserError("there is a Session already; destroy it before making another (one model at a time)");
   }
   state.model = &model;
-  cohort_strategy* const strategy = state.strategy();
   try {
-    state.host.check(strategy->vt->configure_model(strategy), "configure_model");
+    lay_out(state);
   } catch (...) {
     release_model(model);
     throw;
   }
-  const size_t parameters = model.parameters().size();
-  model.place_gradients(state.buckets->places(COHORT_BUCKET_GRAD, parameters));
-  if (state.buckets->wanted(COHORT_BUCKET_WEIGHT)) {
-    model.move_weights(state.buckets->places(COHORT_BUCKET_WEIGHT, parameters));
-  }
   state.traffic.reset();
   state.engine = std::make_unique<StepEngine>(StepEngine::Parts{
-      state.host, strategy, *state.buckets, model, state.lane.get(), state.lane_comms.world, state.control});
+      state.host, state.strategy(), *state.buckets, model, state.lane.get(), state.lane_comms.world, state.control});
+  if (state.engine->wants_gradients()) state.adaptation.emplace(state);
   return *state.engine;
+}
+
+void RankRuntime::between_steps() {
+  if (state_->adaptation) state_->adaptation->after_step();
 }
 
 void RankRuntime::release_model(ModelPort& model) {
@@ -84,7 +65,9 @@ void RankRuntime::release_model(ModelPort& model) {
     state.comms->abort();
     state.lane->settle();
   }
+  state.adaptation.reset();
   state.engine.reset();
+  state.layout = {};
   const std::vector<void*> nowhere(model.parameters().size(), nullptr);
   model.place_gradients(nowhere);
   if (state.buckets->wanted(COHORT_BUCKET_WEIGHT)) model.move_weights(nowhere);
@@ -99,7 +82,7 @@ void RankRuntime::pause(int32_t reason) {
   if (!state.is_distributed() || !state.model) return;
   for (const cohort_tensor& buffer : state.model->buffers()) {
     if (buffer.nbytes == 0) continue;
-    broadcast_bytes(state, static_cast<std::byte*>(buffer.data) + buffer.byte_offset, buffer.nbytes, 0);
+    state.broadcast(static_cast<std::byte*>(buffer.data) + buffer.byte_offset, buffer.nbytes, 0);
   }
 }
 
@@ -129,7 +112,7 @@ void RankRuntime::all_reduce(std::span<double> values, int32_t reduce) {
 }
 
 void RankRuntime::broadcast(std::span<std::byte> data, int root) {
-  if (state_->control && !data.empty()) broadcast_bytes(*state_, data.data(), data.size(), root);
+  if (state_->control && !data.empty()) state_->broadcast(data.data(), data.size(), root);
 }
 
 std::vector<std::string> RankRuntime::all_gather(std::string_view text) {

@@ -9,6 +9,8 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/machine.hpp>
 
+#include "communicator/op_args.hpp"
+
 namespace cohort::host {
 namespace {
 
@@ -99,6 +101,12 @@ void RankState::bind_world(cohort_comm* comm) {
   lane_comms.node = topology.num_nodes == 1 ? lane_comms.world : comms->split(comm, topology.node_rank, rank());
   lane_comms.leaders = comms->split(comm, topology.local_rank == 0 ? 0 : -1, rank());
   lane = std::make_unique<Lane>("default", setup.timeout + kLaneSlack);
+}
+
+void RankState::broadcast(void* data, uint64_t nbytes, int root_rank) {
+  cohort_op_args args = op_args(COHORT_UINT8, data, nbytes);
+  args.root = root_rank;
+  host.check(run_broadcast(control, args, nullptr), "broadcast");
 }
 
 BucketMemory RankState::allocate(uint64_t nbytes) {

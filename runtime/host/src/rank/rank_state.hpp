@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@
 #include <cohort/host/strategy_layers.hpp>
 
 #include "accelerator/accelerator.hpp"
+#include "adaptation.hpp"
+#include "layout_choice.hpp"
 
 namespace cohort::host {
 
@@ -43,7 +46,9 @@ struct RankState {
   std::unique_ptr<Lane> lane;
   std::unique_ptr<Buckets> buckets;
   ModelPort* model = nullptr;
+  LayoutChoice layout;
   std::unique_ptr<StepEngine> engine;
+  std::optional<Adaptation> adaptation;  // where gradients are communicated
   std::unique_ptr<StrategyLayers> layers;
   uint64_t agreements = 0;  // the same on every rank: makes keys of the store unique
   bool finished = false;    // shut down together: nothing can be waiting
@@ -62,6 +67,8 @@ struct RankState {
   /// The communicator of all ranks, with the chosen collective.
   cohort_comm* connect_world(const cohort_dist_args& args);
   void bind_world(cohort_comm* comm);
+  /// Rank `root`'s bytes for all, over `control`.
+  void broadcast(void* data, uint64_t nbytes, int root);
   BucketMemory allocate(uint64_t nbytes);
 };
 

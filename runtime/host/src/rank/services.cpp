@@ -3,9 +3,9 @@
 
 #include <cohort/api/cohort.h>
 #include <cohort/host/error.hpp>
-#include <cohort/sdk/dtype.hpp>
 
 #include "guarded.hpp"
+#include "layout_choice.hpp"
 #include "rank_state.hpp"
 
 namespace cohort::host {
@@ -46,52 +46,35 @@ cohort_comm* comm_get(const cohort_host* host, int32_t role) noexcept {
 }
 
 // In the lane at once; elsewhere on the lane, waited for.
-template <class Operation>
-cohort_status on_lane(const cohort_host* host, const cohort_comm* comm, Operation&& operation) noexcept {
+template <auto Run, class Args>
+cohort_status comm_run(const cohort_host* host, cohort_comm* comm, const Args* args) noexcept {
   return guarded(host, [&] {
     RankState& state = rank_of(host);
     if (!comm) throw UserError("the communicator is null: this rank has none for that role");
-    if (!state.lane || state.lane->is_current_thread()) return operation(state.traffic);
-    state.lane->run([&] { state.host.check(operation(state.traffic), "operation outside a lane"); });
+    if (!state.lane || state.lane->is_current_thread()) return Run(comm, *args, &state.traffic);
+    state.lane->run([&] { state.host.check(Run(comm, *args, &state.traffic), "operation outside a lane"); });
     return COHORT_OK;
   });
 }
 
-cohort_status comm_exchange(const cohort_host* host, cohort_comm* comm, const cohort_exchange_args* args) noexcept {
-  return on_lane(host, comm, [&](Traffic& traffic) { return run_exchange(comm, *args, &traffic); });
-}
-cohort_status comm_all_reduce(const cohort_host* host, cohort_comm* comm, const cohort_op_args* args) noexcept {
-  return on_lane(host, comm, [&](Traffic& traffic) { return run_all_reduce(comm, *args, &traffic); });
-}
-cohort_status comm_reduce(const cohort_host* host, cohort_comm* comm, const cohort_op_args* args) noexcept {
-  return on_lane(host, comm, [&](Traffic& traffic) { return run_reduce(comm, *args, &traffic); });
-}
-cohort_status comm_broadcast(const cohort_host* host, cohort_comm* comm, const cohort_op_args* args) noexcept {
-  return on_lane(host, comm, [&](Traffic& traffic) { return run_broadcast(comm, *args, &traffic); });
-}
-cohort_status comm_all_gather(const cohort_host* host, cohort_comm* comm, const cohort_op_args* args) noexcept {
-  return on_lane(host, comm, [&](Traffic& traffic) { return run_all_gather(comm, *args, &traffic); });
-}
-cohort_status comm_reduce_scatter(const cohort_host* host, cohort_comm* comm, const cohort_op_args* args) noexcept {
-  return on_lane(host, comm, [&](Traffic& traffic) { return run_reduce_scatter(comm, *args, &traffic); });
-}
-cohort_status comm_all_to_all(const cohort_host* host, cohort_comm* comm, const cohort_op_args* args) noexcept {
-  return on_lane(host, comm, [&](Traffic& traffic) { return run_all_to_all(comm, *args, &traffic); });
+cohort_status barrier_of(cohort_comm* comm, std::nullptr_t, Traffic*) {
+  return run_barrier(comm);
 }
 cohort_status comm_barrier(const cohort_host* host, cohort_comm* comm) noexcept {
-  return on_lane(host, comm, [&](Traffic&) { return run_barrier(comm); });
+  constexpr std::nullptr_t kNoArgs = nullptr;
+  return comm_run<barrier_of>(host, comm, &kNoArgs);
 }
 
 constexpr cohort_comm_1 kComm{.open = comm_open,
                               .bind = comm_bind,
                               .get = comm_get,
-                              .exchange = comm_exchange,
-                              .all_reduce = comm_all_reduce,
-                              .reduce = comm_reduce,
-                              .broadcast = comm_broadcast,
-                              .all_gather = comm_all_gather,
-                              .reduce_scatter = comm_reduce_scatter,
-                              .all_to_all = comm_all_to_all,
+                              .exchange = comm_run<run_exchange>,
+                              .all_reduce = comm_run<run_all_reduce>,
+                              .reduce = comm_run<run_reduce>,
+                              .broadcast = comm_run<run_broadcast>,
+                              .all_gather = comm_run<run_all_gather>,
+                              .reduce_scatter = comm_run<run_reduce_scatter>,
+                              .all_to_all = comm_run<run_all_to_all>,
                               .barrier = comm_barrier};
 
 // ---- buckets/1
@@ -107,31 +90,13 @@ cohort_status buckets_want(const cohort_host* host, int32_t kind, const char* na
   });
 }
 
-// Reverse registration order: close to the order in which backward completes gradients.
-std::vector<LayoutParameter> trained_parameters(RankState& state) {
-  std::vector<LayoutParameter> order;
-  const auto parameters = state.model->parameters();
-  for (size_t i = parameters.size(); i-- > 0;) {
-    const cohort_tensor& parameter = parameters[i];
-    if (!(parameter.flags & COHORT_TENSOR_REQUIRES_GRAD) || parameter.nbytes == 0) continue;
-    if (sdk::size_of(parameter.dtype) == 0) {
-      throw UserError("parameter '" + std::string(parameter.name) +
-                      "' has a type whose gradients cannot be averaged over ranks; convert it to a real floating type");
-    }
-    order.push_back({parameter.id, parameter.name, parameter.nbytes / sdk::size_of(parameter.dtype), parameter.dtype,
-                     state.model->phase_of(parameter.id)});
-  }
-  return order;
-}
-
 cohort_status buckets_configure(const cohort_host* host, const cohort_bucket_layout* layout) noexcept {
   return guarded(host, [&] {
     RankState& state = rank_of(host);
     if (!state.model) throw UserError("buckets/1.configure: there is no model yet; call it in configure_model");
-    const bool given = state.setup.bucket_size.has_value();
-    const LayoutLimits limits{given ? *state.setup.bucket_size : layout->size, given ? 0 : layout->first_size,
-                              layout->align, layout->one_bucket != 0};
-    state.buckets->configure(trained_parameters(state), limits, state.accelerator->device_type(), 0);
+    state.layout.asked = *layout;
+    state.buckets->configure(trained_parameters(state, state.layout), layout_limits(state, state.layout),
+                             state.accelerator->device_type(), 0);
     return COHORT_OK;
   });
 }

@@ -6,6 +6,8 @@
 #include <cohort/host/communicator.hpp>
 #include <cohort/host/error.hpp>
 
+#include "communicator/op_args.hpp"
+
 namespace cohort::host {
 namespace {
 
@@ -15,13 +17,8 @@ constexpr size_t kVoteWords = 1;
 constexpr size_t kBitsPerWord = 64;
 
 cohort_op_args or_args(uint64_t* words, uint64_t count) {
-  cohort_op_args args{};
-  args.struct_size = sizeof args;
-  args.dtype = COHORT_UINT64;
+  cohort_op_args args = op_args(COHORT_UINT64, words, count);
   args.reduce = COHORT_REDUCE_BIT_OR;
-  args.input = args.output = words;
-  args.count = count;
-  args.stream.device_type = COHORT_DEVICE_CPU;
   return args;
 }
 
@@ -35,12 +32,17 @@ StepEngine::StepEngine(const Parts& parts)
   complete_.assign(parameters, 0);
   reached_.assign(parameters, 0);
   flag_words_.assign(kVoteWords + (parameters + kBitsPerWord - 1) / kBitsPerWord, 0);
+  arrival_order_.reserve(parameters);
+  step_.struct_size = sizeof step_;
+  layout_changed();
+}
+
+void StepEngine::layout_changed() {
   pending_.assign(parts_.buckets.count(), 0);
   for (uint32_t index = 0; index < parts_.buckets.count(); ++index) {
     const cohort_bucket& bucket = *parts_.buckets.get(index);
     for (const auto& part : std::span(bucket.parts, bucket.num_parts)) bucket_of_[part.id] = index;
   }
-  step_.struct_size = sizeof step_;
 }
 
 void StepEngine::begin(bool last) {
@@ -58,11 +60,13 @@ void StepEngine::begin(bool last) {
 void StepEngine::begin_window() {
   step_open_ = true;
   step_.micro = 0;
+  step_begun_ = std::chrono::steady_clock::now();
   std::fill(reached_.begin(), reached_.end(), uint8_t{0});
 }
 
 void StepEngine::begin_reduction() {
   next_bucket_ = 0;
+  arrival_order_.clear();
   std::fill(complete_.begin(), complete_.end(), uint8_t{0});
   for (size_t index = 0; index < pending_.size(); ++index) pending_[index] = parts_.buckets.get(index)->num_parts;
 }
@@ -83,15 +87,16 @@ void StepEngine::complete(uint32_t parameter) {
                     "the last backward");
   }
   --pending_[bucket];
+  arrival_order_.push_back(parameter);
   // In index order, whatever the order of completion: so all ranks reduce the same bucket at the same time.
-  while (next_bucket_ < pending_.size() && pending_[next_bucket_] == 0) reduce(next_bucket_++);
+  for (; next_bucket_ < pending_.size() && pending_[next_bucket_] == 0; ++next_bucket_) {
+    if (overlap_) parts_.lane->submit([this, ready = next_bucket_] { reduce(ready); });
+  }
 }
 
 void StepEngine::reduce(size_t bucket) {
-  parts_.lane->submit([this, bucket] {
-    const cohort_status status = parts_.strategy->vt->reduce_bucket(parts_.strategy, parts_.buckets.get(bucket));
-    if (status != COHORT_OK) parts_.host.check(status, describe(bucket));
-  });
+  const cohort_status status = parts_.strategy->vt->reduce_bucket(parts_.strategy, parts_.buckets.get(bucket));
+  if (status != COHORT_OK) parts_.host.check(status, describe(bucket));
 }
 
 std::string StepEngine::describe(size_t index) const {
@@ -109,7 +114,7 @@ void StepEngine::end_backward() {
       if (!reached_[parameter]) parts_.model.zero_gradient(parameter);
       complete(parameter);
     }
-    exchange_flags();
+    finish_reduction();
   } else {
     exchange_votes();
   }
@@ -117,20 +122,33 @@ void StepEngine::end_backward() {
   ++step_.micro;
 }
 
-void StepEngine::exchange_flags() {
+// The flags travel behind the last bucket on the same lane: when they are back, so are all gradients.
+void StepEngine::finish_reduction() {
+  collect_flags();
+  if (overlap_) {
+    parts_.lane->wait(parts_.lane->submit([this] { exchange_flags(); }));
+  } else {
+    parts_.lane->run_here([this] {
+      for (size_t bucket = 0; bucket < pending_.size(); ++bucket) reduce(bucket);
+      exchange_flags();
+    });
+  }
+  read_votes(flag_words_[0]);
+}
+
+void StepEngine::collect_flags() {
   std::fill(flag_words_.begin(), flag_words_.end(), uint64_t{0});
   flag_words_[0] = vote_word();
   for (size_t parameter = 0; parameter < reached_.size(); ++parameter) {
     const uint64_t bit = reached_[parameter] ? 1u : 0u;
     flag_words_[kVoteWords + parameter / kBitsPerWord] |= bit << (parameter % kBitsPerWord);
   }
-  // Behind the last bucket on the same lane: when the flags are back, so are all gradients.
-  parts_.lane->wait(parts_.lane->submit([this] {
-    const cohort_op_args args = or_args(flag_words_.data(), flag_words_.size());
-    const cohort_status status = run_all_reduce(parts_.flags_comm, args, nullptr);
-    if (status != COHORT_OK) parts_.host.check(status, "step " + std::to_string(step_.step) + ", exchange of flags");
-  }));
-  read_votes(flag_words_[0]);
+}
+
+void StepEngine::exchange_flags() {
+  const cohort_op_args args = or_args(flag_words_.data(), flag_words_.size());
+  const cohort_status status = run_all_reduce(parts_.flags_comm, args, nullptr);
+  if (status != COHORT_OK) parts_.host.check(status, "step " + std::to_string(step_.step) + ", exchange of flags");
 }
 
 uint64_t StepEngine::vote_word() const {
@@ -161,6 +179,7 @@ void StepEngine::optimizer_step() {
   check(parts_.strategy->vt->end_step(parts_.strategy, &step_), "end_step");
   ++step_.step;
   step_open_ = false;
+  step_time_ = std::chrono::steady_clock::now() - step_begun_;
 }
 
 void StepEngine::abandon() {

@@ -50,8 +50,11 @@ class Buckets {
   Buckets(const cohort_host* host, const cohort_buckets_1& table) : host_(host), table_(&table) {}
 
   void want(int32_t kind, const char* name = nullptr) const { check(table_->want(host_, kind, name)); }
-  void configure(uint64_t size, uint64_t first_size, uint64_t align = 1, bool one_bucket = false) const {
-    const cohort_bucket_layout layout{sizeof(cohort_bucket_layout), one_bucket ? 1u : 0u, size, first_size, align};
+  /// `flags`: COHORT_LAYOUT_..., where the result does not depend on which parameters share a bucket.
+  void configure(uint64_t size, uint64_t first_size, uint64_t align = 1, bool one_bucket = false,
+                 uint32_t flags = 0) const {
+    const cohort_bucket_layout layout{
+        sizeof(cohort_bucket_layout), one_bucket ? 1u : 0u, size, first_size, align, flags, 0};
     check(table_->configure(host_, &layout));
   }
   uint64_t count() const { return table_->count(host_); }

@@ -55,6 +55,18 @@ TEST(BucketLayout, PutsEverythingInOneBucketWhereAsked) {
   EXPECT_EQ(buckets[0].parts[1].offset, 500u);
 }
 
+TEST(BucketLayout, BeginsPartsOnCacheLinesWhereAnyOrderWill) {
+  const std::vector<LayoutParameter> order{parameter(4, 10), parameter(3, 32), parameter(2, 3), parameter(1, 16),
+                                           parameter(0, 8, COHORT_FLOAT64)};
+  EXPECT_EQ(ids(layout_buckets(order, {.size = 1 << 20})), (Ids{{4, 3, 2, 1}, {0}}));
+  const auto buckets = layout_buckets(order, {.size = 1 << 20, .any_order = true});
+  EXPECT_EQ(ids(buckets), (Ids{{3, 1, 4, 2}, {0}}));
+  std::vector<uint64_t> offsets;
+  for (const auto& part : buckets[0].parts) offsets.push_back(part.offset);
+  EXPECT_EQ(offsets, (std::vector<uint64_t>{0, 32, 48, 58}));
+  EXPECT_EQ(buckets[0].numel, 61u);
+}
+
 TEST(BucketLayout, OfNothingIsNothing) {
   EXPECT_TRUE(layout_buckets({}, {.size = 1}).empty());
 }

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include <cohort/host/error.hpp>
@@ -39,6 +40,48 @@ TEST(Lane, ThrowsWhatAWorkThrewAndDropsWhatComesAfter) {
   const Lane::Ticket after = lane.submit([&] { ran = true; });
   EXPECT_THROW(lane.wait(after), UserError);
   EXPECT_THROW(lane.drain(), UserError);
+  EXPECT_FALSE(ran);
+}
+
+TEST(Lane, IsTheCallingThreadWhileItRunsWorkHere) {
+  Lane lane("test", kLong);
+  std::vector<int> order;  // unguarded: the lane itself keeps its works apart
+  for (int i = 0; i < 200; ++i) {
+    lane.submit([&order, i] { order.push_back(3 * i); });
+    lane.run_here([&] {
+      EXPECT_TRUE(lane.is_current_thread());
+      lane.submit([&order, i] { order.push_back(3 * i + 2); });
+      lane.run([&order, i] { order.push_back(3 * i + 1); });
+      EXPECT_FALSE(lane.is_idle());
+    });
+    EXPECT_FALSE(lane.is_current_thread());
+  }
+  lane.drain();
+  EXPECT_TRUE(lane.is_idle());
+  ASSERT_EQ(order.size(), 600u);
+  for (int i = 0; i < 600; ++i) EXPECT_EQ(order[static_cast<size_t>(i)], i);
+}
+
+TEST(Lane, IsOneThreadAtATimeThoughSeveralRunWorkHere) {
+  Lane lane("test", kLong);
+  int count = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int k = 0; k < 100; ++k) lane.run_here([&] { ++count; });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(count, 400);
+}
+
+TEST(Lane, EndsWithWorkThatThrowsHereAsWithAnyOther) {
+  Lane lane("test", kLong);
+  EXPECT_THROW(lane.run_here([] { throw UserError("no"); }), UserError);
+  EXPECT_TRUE(lane.is_idle());
+  EXPECT_THROW(lane.drain(), UserError);
+  bool ran = false;
+  EXPECT_THROW(lane.run_here([&] { ran = true; }), UserError);
   EXPECT_FALSE(ran);
 }
 

@@ -109,6 +109,7 @@ Votes ToyRank::step(host::StepEngine& engine, ToyModel& model, std::span<const s
   }
   engine.optimizer_step();
   for (uint32_t i = 0; i < gradients.size(); ++i) model.forget_gradient(i);
+  runtime.between_steps();
   return engine.votes();
 }
 

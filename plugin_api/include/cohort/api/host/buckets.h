@@ -1,7 +1,8 @@
 /* Service cohort.buckets/1: one layout of the parameters, and flat tensors with that layout. Frozen.
  *
  * In configure_model a strategy says what it wants, then configures; views live until the next configure_model.
- * Order: reverse registration order per dtype; a bucket closes when its size is reached or passed.
+ * Order: reverse registration order per dtype; a bucket closes when its size is reached or passed. With flags the host
+ * may lay out again between two steps: it calls configure_model once more, STATE and weights keep their values.
  */
 #ifndef COHORT_API_HOST_BUCKETS_H
 #define COHORT_API_HOST_BUCKETS_H
@@ -17,12 +18,18 @@ COHORT_EXTERN_C_BEGIN
 #define COHORT_BUCKET_WEIGHT 2 /* weights, re-pointed into the layout */
 #define COHORT_BUCKET_STATE 4  /* the strategy's own, zero-filled, by name; kept over a change of the layout */
 
+/* Layout flags, for strategies whose result does not depend on which parameters share a bucket and where in it. */
+#define COHORT_LAYOUT_ANY_ORDER 1u /* the host puts parts on cache lines and, after the first step, as they arrived */
+#define COHORT_LAYOUT_ANY_SIZE 2u  /* the sizes are a proposal; the host may find better ones by measuring steps */
+
 typedef struct cohort_bucket_layout {
   uint32_t struct_size;
   uint32_t one_bucket; /* 1: one bucket per dtype, whatever the sizes */
   uint64_t size;       /* bytes at which a bucket closes; the host's --bucket-size wins where given */
   uint64_t first_size; /* bytes at which the first bucket closes; 0: as `size` */
   uint64_t align;      /* elements; every bucket's numel is a multiple of it; 0: 1 */
+  uint32_t flags;      /* COHORT_LAYOUT_... */
+  uint32_t reserved0;
 } cohort_bucket_layout;
 
 typedef struct cohort_buckets_1 {

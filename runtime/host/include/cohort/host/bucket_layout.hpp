@@ -22,6 +22,7 @@ struct LayoutLimits {
   uint64_t first_size = 0;  ///< bytes at which the first bucket closes; 0: as size
   uint64_t align = 1;       ///< every bucket's numel is a multiple
   bool one_bucket = false;  ///< one bucket per dtype and phase
+  bool any_order = false;   ///< within a bucket, parts may change places: as many as possible begin a cache line
 };
 
 /// One bucket of the layout. Offsets and numel count elements.

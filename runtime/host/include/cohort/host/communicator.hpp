@@ -42,10 +42,13 @@ class Collective : private cohort_collective {
   const cohort_collective_vt& native() const { return native_; }
   /// Null where device memory is not staged.
   Staging* staging() const { return staging_.get(); }
+  /// Sums are taken left to right in rank order, wherever in a buffer an element lies.
+  bool sums_in_rank_order() const;
 
  private:
   std::string name_;
   HostObject& host_;
+  bool deterministic_;
   cohort_collective_vt native_, table_;
   std::unique_ptr<Staging> staging_;
 };

@@ -1,9 +1,10 @@
 // A lane: a thread that runs communication in the order it was submitted, while the step thread computes.
 //
-// Submitting, waiting and run() may be called from any thread but the lane's own. A work that throws ends the lane:
-// later works are dropped and every wait throws what it threw.
+// Submitting, waiting, run() and run_here() may be called from any thread but the lane's own. A work that throws ends
+// the lane: later works are dropped and every wait throws what it threw.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -40,7 +41,14 @@ class Lane {
   void settle();
   /// submit + wait; on the lane's own thread it simply runs.
   void run(Work work);
-  bool is_current_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
+  /// As run(), but the calling thread is the lane for as long as the work takes: it costs no change of threads. What is
+  /// submitted meanwhile begins afterwards.
+  void run_here(const Work& work);
+  /// On the lane's own thread, and in run_here.
+  bool is_current_thread() const {
+    const auto caller = std::this_thread::get_id();
+    return caller == thread_.get_id() || caller == guest_.load(std::memory_order_relaxed);
+  }
 
  private:
   std::string name_;
@@ -51,8 +59,12 @@ class Lane {
   uint64_t submitted_ = 0, completed_ = 0;
   std::exception_ptr failure_;
   bool stopping_ = false;
+  std::atomic<std::thread::id> guest_{};  // the thread in run_here, or none
   std::thread thread_;
 
+  void wait(std::unique_lock<std::mutex>& lock, Ticket ticket);
+  void finish(std::exception_ptr failure);
+  bool is_free() const { return guest_.load(std::memory_order_relaxed) == std::thread::id(); }
   void loop();
 };
 

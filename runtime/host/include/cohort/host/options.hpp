@@ -49,7 +49,7 @@ struct Options {
   Devices devices;
   int num_nodes = 1;
   std::optional<CollectiveSpec> collective;  ///< absent: auto
-  std::optional<uint64_t> bucket_size;       ///< bytes; absent: the strategy's
+  std::optional<uint64_t> bucket_size;       ///< bytes; absent: the strategy's, or by measurement
   // Loops.
   std::optional<int64_t> max_epochs;
   std::optional<int64_t> max_steps;  ///< optimizer steps

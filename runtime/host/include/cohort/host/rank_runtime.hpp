@@ -56,6 +56,9 @@ class RankRuntime {
   /// The strategy prepares for this model; gives the engine of its steps, which lives until release_model. One model at
   /// a time: throws UserError while another one is configured.
   StepEngine& configure(ModelPort& model);
+  /// After each optimizer step, when gradients are forgotten: buckets may be laid out anew, in the order in which
+  /// gradients arrive, and ways to communicate are tried. Collective now and then, at the same steps on all ranks.
+  void between_steps();
   /// Lets go of the model, if it is the configured one: its buckets are freed. Local. After a step that failed half-way
   /// it aborts the communicators, so that nothing writes into freed memory.
   void release_model(ModelPort& model);

@@ -1,10 +1,12 @@
-// One optimizer step, seen from the gradients: buckets fill, are reduced on the lane while backward goes on, and the
-// step ends when all of them are back.
+// One optimizer step, seen from the gradients: buckets fill, are reduced, and the step ends when all of them are back.
 //
-// Belongs to one rank. All functions run on the step thread. Gradients are written by the caller (see ModelPort); the
-// engine only knows when they are complete. After an exception the engine is ready for a new step, the lane is not.
+// With overlap the lane reduces while backward goes on; without it the step thread does when backward is over. Results
+// are the same. Belongs to one rank. All functions run on the step thread. Gradients are written by the caller (see
+// ModelPort); the engine only knows when they are complete. After an exception the engine is ready for a new step, the
+// lane is not.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -41,6 +43,11 @@ class StepEngine {
   /// True where the strategy wants gradients of several ranks: then `gradient_ready` must be called for each of them.
   bool wants_gradients() const { return wants_gradients_; }
 
+  /// Between steps: buckets were laid out anew.
+  void layout_changed();
+  /// Between steps. On at first.
+  void set_overlap(bool overlap) { overlap_ = overlap; }
+
   /// A micro-batch begins; gradients are reduced in the last one of a step.
   void begin(bool last);
   /// This parameter's gradient is complete for this micro-batch and lies in its place.
@@ -63,6 +70,10 @@ class StepEngine {
   bool is_used_here(uint32_t parameter) const { return reached_[parameter] != 0; }
   /// Optimizer steps done.
   uint64_t steps() const { return step_.step; }
+  /// Parameters in the order in which the last step's gradients were complete; those that backward did not reach last.
+  std::span<const uint32_t> arrival_order() const { return arrival_order_; }
+  /// Of the last step, from its first begin.
+  std::chrono::nanoseconds step_time() const { return step_time_; }
 
  private:
   static constexpr uint32_t kNoBucket = ~0u;
@@ -74,7 +85,11 @@ class StepEngine {
   std::vector<uint8_t> complete_;     // by parameter, in this backward
   std::vector<uint8_t> reached_;      // by parameter, in any micro-batch of this step
   std::vector<uint64_t> flag_words_;  // votes, then one bit per parameter
+  std::vector<uint32_t> arrival_order_;
   size_t next_bucket_ = 0;
+  bool overlap_ = true;
+  std::chrono::steady_clock::time_point step_begun_;
+  std::chrono::nanoseconds step_time_{0};
   cohort_step step_{};
   bool step_open_ = false;
   Votes own_votes_, agreed_votes_;
@@ -83,6 +98,8 @@ class StepEngine {
   void begin_reduction();
   void complete(uint32_t parameter);
   void reduce(size_t bucket);
+  void finish_reduction();
+  void collect_flags();
   void exchange_flags();
   void exchange_votes();
   void read_votes(uint64_t word);

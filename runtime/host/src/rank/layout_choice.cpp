@@ -1,0 +1,82 @@
+#include "layout_choice.hpp"
+
+#include <algorithm>
+
+#include <cohort/host/error.hpp>
+#include <cohort/sdk/dtype.hpp>
+
+#include "rank_state.hpp"
+
+namespace cohort::host {
+namespace {
+
+LayoutParameter layout_parameter(const RankState& state, const cohort_tensor& parameter) {
+  const uint64_t element = sdk::size_of(parameter.dtype);
+  if (element == 0) {
+    throw UserError("parameter '" + std::string(parameter.name) +
+                    "' has a type whose gradients cannot be averaged over ranks; convert it to a real floating type");
+  }
+  return {parameter.id, parameter.name, parameter.nbytes / element, parameter.dtype,
+          state.model->phase_of(parameter.id)};
+}
+
+}  // namespace
+
+std::vector<BucketPlan> planned_buckets(const RankState& state, const LayoutChoice& choice) {
+  return layout_buckets(trained_parameters(state, choice), layout_limits(state, choice));
+}
+
+std::vector<LayoutParameter> trained_parameters(const RankState& state, const LayoutChoice& choice) {
+  const auto parameters = state.model->parameters();
+  std::vector<LayoutParameter> order;
+  if ((choice.asked.flags & COHORT_LAYOUT_ANY_ORDER) && !choice.arrival_order.empty()) {
+    for (const uint32_t id : choice.arrival_order) order.push_back(layout_parameter(state, parameters[id]));
+    return order;
+  }
+  for (size_t i = parameters.size(); i-- > 0;) {
+    const bool trained = (parameters[i].flags & COHORT_TENSOR_REQUIRES_GRAD) && parameters[i].nbytes > 0;
+    if (trained) order.push_back(layout_parameter(state, parameters[i]));
+  }
+  return order;
+}
+
+LayoutLimits layout_limits(const RankState& state, const LayoutChoice& choice) {
+  const bool any_order = choice.asked.flags & COHORT_LAYOUT_ANY_ORDER;
+  LayoutLimits limits{choice.asked.size, choice.asked.first_size, choice.asked.align, choice.asked.one_bucket != 0,
+                      any_order};
+  const uint64_t size = state.setup.bucket_size.value_or(choice.measured_size);
+  if (state.setup.bucket_size || size > 0) limits.size = limits.first_size = size;
+  return limits;
+}
+
+bool would_change(const RankState& state, const LayoutChoice& choice) {
+  const auto plans = planned_buckets(state, choice);
+  if (plans.size() != state.buckets->count()) return true;
+  for (size_t index = 0; index < plans.size(); ++index) {
+    const cohort_bucket& bucket = *state.buckets->get(index);
+    const std::span parts(bucket.parts, bucket.num_parts);
+    if (!std::ranges::is_permutation(plans[index].parts, parts, {}, &BucketPlan::Part::id, &cohort_bucket_part::id)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void lay_out(RankState& state) {
+  const size_t parameters = state.model->parameters().size();
+  if (state.engine) {  // before their memory goes
+    const std::vector<void*> nowhere(parameters, nullptr);
+    state.model->place_gradients(nowhere);
+    if (state.buckets->wanted(COHORT_BUCKET_WEIGHT)) state.model->move_weights(nowhere);
+    state.buckets->reset();
+  }
+  cohort_strategy* const strategy = state.strategy();
+  state.host.check(strategy->vt->configure_model(strategy), "configure_model");
+  state.model->place_gradients(state.buckets->places(COHORT_BUCKET_GRAD, parameters));
+  if (state.buckets->wanted(COHORT_BUCKET_WEIGHT)) {
+    state.model->move_weights(state.buckets->places(COHORT_BUCKET_WEIGHT, parameters));
+  }
+  if (state.engine) state.engine->layout_changed();
+}
+
+}  // namespace cohort::host
