@@ -80,5 +80,5 @@ def _content(file):
 
 
 def _last_lines(files):
-    lines = [line for file in files for line in _content(file).strip().splitlines()[-1:]]
+    lines = [line for file in files for line in _content(file).strip().splitlines()[-3:]]  # causes come before echoes
     return " | ".join(dict.fromkeys(lines)) or "no message"
