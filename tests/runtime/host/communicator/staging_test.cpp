@@ -110,7 +110,7 @@ const std::vector<Reduction> kReductions{{COHORT_FLOAT32, COHORT_REDUCE_SUM, 0},
                                          {COHORT_INT8, COHORT_REDUCE_MAX, 5},
                                          {COHORT_FLOAT32, COHORT_REDUCE_MEAN, 1 << 19},
                                          {COHORT_FLOAT64, COHORT_REDUCE_SUM, (1 << 18) + 1},
-                                         {COHORT_BFLOAT16, COHORT_REDUCE_SUM, 3700001}};
+                                         {COHORT_BFLOAT16, COHORT_REDUCE_SUM, 2200001}};
 
 TEST(Staging, ReducesDeviceMemoryInAndOutOfPlace) {
   on_staged(3, [](StagedRank& rank) {
@@ -135,7 +135,7 @@ TEST(Staging, ReducesDeviceMemoryInAndOutOfPlace) {
 TEST(Staging, ScattersAndGathersPieces) {
   on_staged(3, [](StagedRank& rank) {
     for (const std::vector<uint64_t>& counts :
-         {std::vector<uint64_t>{400000, 400000, 400000}, std::vector<uint64_t>{0, 900001, 7}}) {
+         {std::vector<uint64_t>{200000, 200000, 200000}, std::vector<uint64_t>{0, 450001, 7}}) {
       const bool is_even = counts[0] == counts[2];
       const uint64_t total = std::accumulate(counts.begin(), counts.end(), uint64_t{0});
       const Reduction c{COHORT_FLOAT32, COHORT_REDUCE_SUM, total};
@@ -164,9 +164,9 @@ TEST(Staging, ScattersAndGathersPieces) {
 
 TEST(Staging, BroadcastsFromTheRoot) {
   on_staged(2, [](StagedRank& rank) {
-    const Bytes wanted = test::random_elements(COHORT_FLOAT32, 1200003, 5);
+    const Bytes wanted = test::random_elements(COHORT_FLOAT32, 700003, 5);
     const Tensor input(rank.rank() == 1 ? wanted : Bytes(wanted.size())), output(wanted.size());
-    cohort_op_args args = op_of({COHORT_FLOAT32, 0, 1200003}, input.device(), output.device());
+    cohort_op_args args = op_of({COHORT_FLOAT32, 0, 700003}, input.device(), output.device());
     args.root = 1;
     rank.run(rank.table().broadcast, args);
     EXPECT_TRUE(output.bytes() == wanted);
@@ -178,14 +178,14 @@ TEST(Staging, BroadcastsFromTheRoot) {
 
 TEST(Staging, TransposesPiecesWhoseSizesOnlyTheirPairKnows) {
   on_staged(2, [](StagedRank& rank) {
-    // Rank 0 gives rank 1 three million elements, and gets one.
-    const std::vector<uint64_t> from0{2, 3000000}, from1{1, 5};
-    const Bytes all0 = test::random_elements(COHORT_FLOAT32, 3000002, 1),
+    // Rank 0 gives rank 1 many elements, and gets one.
+    const std::vector<uint64_t> from0{2, 700000}, from1{1, 5};
+    const Bytes all0 = test::random_elements(COHORT_FLOAT32, 700002, 1),
                 all1 = test::random_elements(COHORT_FLOAT32, 6, 2);
     const bool is_first = rank.rank() == 0;
     Bytes wanted(is_first ? all0.begin() : all0.begin() + 8, is_first ? all0.begin() + 8 : all0.end());
     wanted.insert(wanted.end(), is_first ? all1.begin() : all1.begin() + 4, is_first ? all1.begin() + 4 : all1.end());
-    const std::vector<uint64_t> got = is_first ? std::vector<uint64_t>{2, 1} : std::vector<uint64_t>{3000000, 5};
+    const std::vector<uint64_t> got = is_first ? std::vector<uint64_t>{2, 1} : std::vector<uint64_t>{700000, 5};
     const Tensor input(is_first ? all0 : all1), output(wanted.size());
     cohort_op_args args = op_of({COHORT_FLOAT32, 0, 0}, input.device(), output.device());
     args.counts = is_first ? from0.data() : from1.data();
