@@ -1,0 +1,151 @@
+#include "failure/verdict.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace cohort {
+namespace {
+
+using Numbered = std::map<std::pair<std::string, uint64_t>, const Operation*>;
+
+Numbered by_number(const std::vector<Operation>& operations) {
+  Numbered found;
+  for (const Operation& one : operations) found[{one.communicator, one.number}] = &one;
+  return found;
+}
+
+std::string join(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
+  return text;
+}
+
+// In which every rank takes part before any of them is done.
+bool needs_every_rank(const Operation& operation) {
+  const bool is_of_all = operation.communicator == "default/world" || operation.communicator == "control";
+  return is_of_all && operation.name != "broadcast" && operation.name != "reduce" && operation.name != "exchange";
+}
+
+// The last sign of life of ranks that say nothing.
+std::string last_common(const std::vector<Operation>& operations) {
+  const Operation* last = nullptr;
+  for (const Operation& one : operations) {
+    if (one.is_done() && needs_every_rank(one) && (!last || one.ended >= last->ended)) last = &one;
+  }
+  return last ? ", last seen in " + describe(*last) : "";
+}
+
+const LastWords* words_of(const Evidence& evidence, size_t rank) {
+  if (rank == evidence.rank) return &evidence.own;
+  return evidence.words[rank] ? &*evidence.words[rank] : nullptr;
+}
+
+std::vector<std::string> failures(const Evidence& evidence) {
+  std::vector<std::string> found;
+  for (size_t rank = 0; rank < evidence.peers.size(); ++rank) {
+    if (rank == evidence.rank || !evidence.words[rank] || !evidence.words[rank]->is_cause) continue;
+    found.push_back(describe(evidence.peers[rank]) + " failed: " + evidence.words[rank]->error);
+  }
+  return found;
+}
+
+std::vector<std::string> ranks_in_state(const Evidence& evidence, ProcessState state, const std::string& what) {
+  std::vector<std::string> found;
+  for (size_t rank = 0; rank < evidence.peers.size(); ++rank) {
+    if (words_of(evidence, rank) || evidence.states[rank] != state) continue;
+    found.push_back(describe(evidence.peers[rank]) + what + last_common(evidence.own.operations));
+  }
+  return found;
+}
+
+std::vector<std::string> lost_ranks(const Evidence& evidence) {
+  auto lost = ranks_in_state(evidence, ProcessState::kGone, " is gone (it was killed, or ended without a word)");
+  for (auto& stopped : ranks_in_state(evidence, ProcessState::kStopped, " is stopped (SIGSTOP, or a debugger)")) {
+    lost.push_back(std::move(stopped));
+  }
+  return lost;
+}
+
+std::vector<std::string> silent_ranks(const Evidence& evidence) {
+  if (!evidence.heard_all) {
+    return {describe(evidence.peers[0]) + ", or whoever serves the store, does not answer" +
+            last_common(evidence.own.operations)};
+  }
+  auto silent = ranks_in_state(evidence, ProcessState::kRunning, " runs but has not failed: it is busy elsewhere");
+  for (auto& other : ranks_in_state(evidence, ProcessState::kUnknown, " says nothing: it is gone, stopped or busy")) {
+    silent.push_back(std::move(other));
+  }
+  return silent;
+}
+
+// The first operation of each communicator that two ranks call differently.
+std::vector<std::string> differences(const Evidence& evidence) {
+  std::vector<std::string> found;
+  size_t first_rank = 0;
+  while (!words_of(evidence, first_rank)) ++first_rank;
+  const Numbered first = by_number(words_of(evidence, first_rank)->operations);
+  for (size_t rank = first_rank + 1; rank < evidence.peers.size(); ++rank) {
+    const LastWords* const words = words_of(evidence, rank);
+    if (!words) continue;
+    std::string reported;  // communicator: what follows the first difference differs as well
+    for (const auto& [key, theirs] : by_number(words->operations)) {
+      const auto same = first.find(key);
+      if (same == first.end() || same->second->call == theirs->call || key.first == reported) continue;
+      reported = key.first;
+      found.push_back("ranks differ in operation #" + std::to_string(key.second) + " of " + key.first + ": rank " +
+                      std::to_string(first_rank) + " called " + same->second->call +
+                      (same->second->purpose.empty() ? "" : " for " + same->second->purpose) + ", rank " +
+                      std::to_string(rank) + " called " + theirs->call +
+                      (theirs->purpose.empty() ? "" : " for " + theirs->purpose));
+    }
+  }
+  return found;
+}
+
+// Where a rank was when it gave up: its first operation that is not done.
+const Operation* unfinished(const std::vector<Operation>& operations) {
+  const Operation* first = nullptr;
+  for (const Operation& one : operations) {
+    if (!one.is_done() && (!first || one.begun < first->begun)) first = &one;
+  }
+  return first;
+}
+
+std::vector<std::string> places(const Evidence& evidence) {
+  std::vector<std::string> found;
+  const Operation* const own = unfinished(evidence.own.operations);
+  for (size_t rank = 0; rank < evidence.peers.size(); ++rank) {
+    if (rank == evidence.rank || !evidence.words[rank]) continue;
+    const Operation* const theirs = unfinished(evidence.words[rank]->operations);
+    if (!theirs || (own && own->communicator == theirs->communicator && own->number == theirs->number)) continue;
+    found.push_back("rank " + std::to_string(rank) + " was in " + describe(*theirs));
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string describe(const Peer& peer) {
+  const std::string rank = "rank " + std::to_string(peer.rank);
+  return peer.pid == 0 ? rank : rank + " (pid " + std::to_string(peer.pid) + " on " + peer.host + ")";
+}
+
+Verdict judge(const Evidence& evidence) {
+  std::vector<std::string> causes = failures(evidence);
+  const auto lost = lost_ranks(evidence);
+  causes.insert(causes.end(), lost.begin(), lost.end());
+  Verdict verdict;
+  if (causes.empty()) {
+    causes = differences(evidence);
+    verdict.ranks_disagree = !causes.empty();
+  }
+  if (causes.empty()) {
+    causes = silent_ranks(evidence);
+    const auto others = places(evidence);
+    causes.insert(causes.end(), others.begin(), others.end());
+  }
+  verdict.sentence = causes.empty() ? evidence.own.error : join(causes) + "; seen here as: " + evidence.own.error;
+  return verdict;
+}
+
+}  // namespace cohort
