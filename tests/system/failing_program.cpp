@@ -15,7 +15,7 @@ struct Line : cohort::ModuleFor<Line> {
   Line() : fc(register_module("fc", torch::nn::Linear(1, 1))) {}
   cohort::Output training_step(const cohort::Batch& batch, int64_t index) override {
     if (throws && index == 5) throw std::runtime_error("the disk is on fire");
-    if (sleeps && index == 5) std::this_thread::sleep_for(std::chrono::seconds(6));
+    if (sleeps && index == 5) std::this_thread::sleep_for(std::chrono::seconds(9));
     return torch::mse_loss(fc(batch[0]), batch[1]);
   }
   cohort::Optimizers configure_optimizers() override { return torch::optim::SGD(parameters(), 0.1); }

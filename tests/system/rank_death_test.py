@@ -51,7 +51,8 @@ class RankDeath(SystemTest):
         self.fail(f"{count} ranks did not start")
 
     def hit_one(self, wire, world, signal_number, delay):
-        process = self.start([MNIST, f"--devices={world}", f"--collective={wire}", f"--timeout={TIMEOUT}s",
+        process = self.start([MNIST, f"--devices={world}", f"--collective={wire}",
+                              f"--timeout={TIMEOUT if signal_number == signal.SIGSTOP else 60}s",
                               f"--log-dir={self.folder / 'logs'}", *ENDLESS])
         ranks = self.wait_for_ranks(world)
         port = int(variables_of(ranks[0])["MASTER_PORT"])

@@ -81,6 +81,15 @@ TEST(Verdict, FindsTheFirstOperationThatRanksCallDifferently) {
             Not(HasSubstr("#18"))));
 }
 
+TEST(Verdict, PutsRanksThatCallTheSameTogether) {
+  Evidence three = evidence(3, {operation("control", 2, "barrier")});
+  three.words[1] = echo({operation("control", 2, "all_reduce sum of float64[1]", "ABORTED", "metrics")});
+  three.words[2] = echo({operation("control", 2, "barrier")});
+  EXPECT_THAT(judge(three).sentence,
+              HasSubstr("ranks differ in operation #2 of control: ranks 0, 2 called barrier, rank 1 called all_reduce "
+                        "sum of float64[1] for metrics; seen here as"));
+}
+
 TEST(Verdict, TakesADifferenceForNoCauseWhereARankIsGone) {
   Evidence three = evidence(3, {operation("control", 4, "barrier")});
   three.words[1] = echo({operation("control", 4, "all_reduce of float64[1]")});

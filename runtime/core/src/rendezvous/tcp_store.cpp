@@ -70,10 +70,10 @@ std::jthread watchdog(int port, std::chrono::nanoseconds timeout) {
   });
 }
 
-// While it lives LibTorch writes no warnings with stack traces: what is wrong is said in the exception.
+// While it lives LibTorch writes no lines with stack traces: what is wrong is said in the exception.
 class QuietLibTorch {
  public:
-  QuietLibTorch() { FLAGS_caffe2_log_level = c10::GLOG_ERROR; }
+  QuietLibTorch() { FLAGS_caffe2_log_level = c10::GLOG_FATAL; }
   ~QuietLibTorch() { FLAGS_caffe2_log_level = before_; }
   QuietLibTorch(const QuietLibTorch&) = delete;
   QuietLibTorch& operator=(const QuietLibTorch&) = delete;

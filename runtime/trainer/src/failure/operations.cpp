@@ -63,9 +63,13 @@ std::vector<Operation> operations_of(const std::vector<host::FlightRecorder::Fli
   return operations;
 }
 
+bool has_purpose(const Operation& operation) {
+  return !operation.purpose.empty() && operation.purpose != operation.name;
+}
+
 std::string describe(const Operation& operation) {
   return operation.call + ", #" + std::to_string(operation.number) + " of " + operation.communicator +
-         (operation.purpose.empty() || operation.purpose == operation.name ? "" : ", for " + operation.purpose);
+         (has_purpose(operation) ? ", for " + operation.purpose : "");
 }
 
 nlohmann::ordered_json to_json(const std::vector<Operation>& operations) {

@@ -27,6 +27,9 @@ struct Operation {
 /// The last `most` operations of each communicator, oldest first.
 std::vector<Operation> operations_of(const std::vector<host::FlightRecorder::Flight>& flights, size_t most);
 
+/// False where the purpose is the operation itself, as that of a barrier.
+bool has_purpose(const Operation& operation);
+
 /// "all_reduce mean of float32[1000], #17 of default/world, for bucket 2 (...)"
 std::string describe(const Operation& operation);
 

@@ -6,14 +6,6 @@
 namespace cohort {
 namespace {
 
-using Numbered = std::map<std::pair<std::string, uint64_t>, const Operation*>;
-
-Numbered by_number(const std::vector<Operation>& operations) {
-  Numbered found;
-  for (const Operation& one : operations) found[{one.communicator, one.number}] = &one;
-  return found;
-}
-
 std::string join(const std::vector<std::string>& parts) {
   std::string text;
   for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
@@ -78,26 +70,40 @@ std::vector<std::string> silent_ranks(const Evidence& evidence) {
   return silent;
 }
 
-// The first operation of each communicator that two ranks call differently.
+struct Call {
+  std::string text;
+  std::vector<size_t> ranks;
+};
+
+// "rank 0 called barrier" or "ranks 1, 2 called barrier"
+std::string describe(const Call& call) {
+  std::string ranks;
+  for (const size_t rank : call.ranks) ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+  return (call.ranks.size() > 1 ? "ranks " : "rank ") + ranks + " called " + call.text;
+}
+
+// The first operation of each communicator that ranks call differently: what follows differs as well.
 std::vector<std::string> differences(const Evidence& evidence) {
-  std::vector<std::string> found;
-  size_t first_rank = 0;
-  while (!words_of(evidence, first_rank)) ++first_rank;
-  const Numbered first = by_number(words_of(evidence, first_rank)->operations);
-  for (size_t rank = first_rank + 1; rank < evidence.peers.size(); ++rank) {
+  std::map<std::pair<std::string, uint64_t>, std::map<std::string, Call>> operations;
+  for (size_t rank = 0; rank < evidence.peers.size(); ++rank) {
     const LastWords* const words = words_of(evidence, rank);
     if (!words) continue;
-    std::string reported;  // communicator: what follows the first difference differs as well
-    for (const auto& [key, theirs] : by_number(words->operations)) {
-      const auto same = first.find(key);
-      if (same == first.end() || same->second->call == theirs->call || key.first == reported) continue;
-      reported = key.first;
-      found.push_back("ranks differ in operation #" + std::to_string(key.second) + " of " + key.first + ": rank " +
-                      std::to_string(first_rank) + " called " + same->second->call +
-                      (same->second->purpose.empty() ? "" : " for " + same->second->purpose) + ", rank " +
-                      std::to_string(rank) + " called " + theirs->call +
-                      (theirs->purpose.empty() ? "" : " for " + theirs->purpose));
+    for (const Operation& one : words->operations) {
+      Call& call = operations[{one.communicator, one.number}][one.call];
+      if (call.ranks.empty()) call.text = one.call + (has_purpose(one) ? " for " + one.purpose : "");
+      call.ranks.push_back(rank);
     }
+  }
+  std::vector<std::string> found;
+  std::string reported;
+  for (const auto& [key, calls] : operations) {
+    if (calls.size() == 1 || key.first == reported) continue;
+    reported = key.first;
+    std::map<size_t, std::string> texts;  // by first rank
+    for (const auto& [ignored, call] : calls) texts[call.ranks.front()] = describe(call);
+    std::string text;
+    for (const auto& [ignored, one] : texts) text += (text.empty() ? "" : ", ") + one;
+    found.push_back("ranks differ in operation #" + std::to_string(key.second) + " of " + key.first + ": " + text);
   }
   return found;
 }
