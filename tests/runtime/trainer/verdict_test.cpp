@@ -25,7 +25,7 @@ Operation operation(const char* communicator, uint64_t number, const char* call,
 // Rank 0 of `world` judges; nobody else has said anything.
 Evidence evidence(int world, std::vector<Operation> own) {
   Evidence evidence;
-  evidence.own = {false, "step 3: it went wrong", std::move(own)};
+  evidence.own = {4, true, "step 3: it went wrong", std::move(own)};
   for (int rank = 0; rank < world; ++rank) evidence.peers.push_back({rank, 100 + rank, "here", "space", 1});
   evidence.words.resize(static_cast<size_t>(world));
   evidence.states.assign(static_cast<size_t>(world), ProcessState::kRunning);
@@ -33,13 +33,13 @@ Evidence evidence(int world, std::vector<Operation> own) {
 }
 
 LastWords echo(std::vector<Operation> operations) {
-  return {false, "I gave up", std::move(operations)};
+  return {4, true, "I gave up", std::move(operations)};
 }
 
 TEST(Verdict, NamesARankThatFailedByItselfWithItsError) {
   Evidence three = evidence(3, {});
   three.words[1] = echo({});
-  three.words[2] = LastWords{true, "no such file 'x'", {}};
+  three.words[2] = LastWords{1, false, "no such file 'x'", {}};
   EXPECT_EQ(judge(three).sentence,
             "rank 2 (pid 102 on here) failed: no such file 'x'; seen here as: step 3: it went wrong");
 }
@@ -79,6 +79,16 @@ TEST(Verdict, FindsTheFirstOperationThatRanksCallDifferently) {
       AllOf(HasSubstr("ranks differ in operation #17 of default/world: rank 0 called all_reduce of float32[1000] "
                       "for bucket 2, rank 1 called broadcast of uint8[4] with root 0"),
             Not(HasSubstr("#18"))));
+}
+
+TEST(Verdict, TakesAFailedOperationForTheCauseOnlyWhereRanksAgreeOnIt) {
+  Evidence two = evidence(2, {operation("default/world", 7, "barrier", "UNAVAILABLE")});
+  two.words[1] =
+      LastWords{1, true, "the wire says that sizes differ", {operation("default/world", 7, "barrier", "INTERNAL")}};
+  EXPECT_THAT(judge(two).sentence, HasSubstr("rank 1 (pid 101 on here) failed: the wire says"));
+  two.words[1]->operations = {operation("default/world", 7, "all_gather of uint8[4]", "INTERNAL")};
+  EXPECT_TRUE(judge(two).ranks_disagree);
+  EXPECT_THAT(judge(two).sentence, Not(HasSubstr("the wire says")));
 }
 
 TEST(Verdict, PutsRanksThatCallTheSameTogether) {

@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include <utility>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/listening_socket.hpp>
 
 #include "tcp_store.hpp"
 
@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds kPollInterval{2};
 
 struct Listener {
   int fd;
-  std::string host;  // numeric
+  std::string host;
   int port;
 };
 
@@ -47,27 +47,8 @@ Listener listener_of(int fd) {
 
 // Only on the address of this name: the TCP store itself would listen on every interface.
 Listener listen_on(const std::string& name, int port) {
-  addrinfo hints{};
-  hints.ai_family = AF_INET;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int unresolved = getaddrinfo(name.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (unresolved != 0) {
-    throw UserError("MASTER_ADDR=" + name + " cannot be resolved (" + gai_strerror(unresolved) +
-                    "); give the address of rank 0's machine");
-  }
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> address(found, &freeaddrinfo);
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) throw TrainingFailed(std::string("cannot make a socket: ") + std::strerror(errno));
-  const int on = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (bind(fd, address->ai_addr, address->ai_addrlen) != 0 || listen(fd, SOMAXCONN) != 0) {
-    const std::string reason = std::strerror(errno);
-    close(fd);
-    throw UserError("rank 0 cannot listen on " + name + ":" + std::to_string(port) + " (" + reason +
-                    "); choose another MASTER_PORT");
-  }
-  return listener_of(fd);
+  host::ListeningSocket socket(name, port);
+  return {socket.release(), name, socket.port()};
 }
 
 TcpStoreAddress address_of(const Listener& listener) {

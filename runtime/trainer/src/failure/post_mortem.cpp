@@ -49,14 +49,18 @@ std::string introduction() {
 }
 
 Json to_json(const LastWords& words) {
-  return {{"is_cause", words.is_cause}, {"error", words.error}, {"operations", to_json(words.operations)}};
+  return {{"exit_code", words.exit_code},
+          {"in_operation", words.in_operation},
+          {"error", words.error},
+          {"operations", to_json(words.operations)}};
 }
 
 // Nothing where a text is no such thing: whoever wrote it is not one of us.
 std::optional<LastWords> words_from(const std::string& text) {
   try {
     const Json json = Json::parse(text);
-    return LastWords{json.at("is_cause"), json.at("error"), operations_from(json.at("operations"))};
+    return LastWords{json.at("exit_code"), json.at("in_operation"), json.at("error"),
+                     operations_from(json.at("operations"))};
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
@@ -65,12 +69,6 @@ std::optional<LastWords> words_from(const std::string& text) {
 // An operation that failed by itself; one that was aborted says nothing about the cause.
 bool has_failed(const Operation& operation) {
   return operation.status != "OK" && operation.status != "running" && operation.status != "ABORTED";
-}
-
-// This rank only noticed: that another one is gone or late, or calls other operations.
-bool is_echo(const Failure& failure, const std::vector<Operation>& operations) {
-  if (failure.exit_code == static_cast<int>(ExitCode::kPeerFailed)) return true;
-  return std::ranges::any_of(operations, [](const Operation& one) { return one.status == "FAILED_PRECONDITION"; });
 }
 
 }  // namespace
@@ -92,15 +90,16 @@ Failure PostMortem::examine(const Failure& failure) noexcept {
   try {
     if (peers_.size() == 1) return failure;
     const auto operations = operations_of(rank_.flights(), host::FlightRecorder::kKept);
-    const bool is_cause = !is_echo(failure, operations);
+    const bool in_operation = std::ranges::any_of(operations, has_failed);
     Evidence evidence;
     evidence.rank = own_rank();
-    evidence.own = {is_cause, first_line(failure.message), operations_of(rank_.flights(), kToldOperations)};
+    evidence.own = {failure.exit_code, in_operation, first_line(failure.message),
+                    operations_of(rank_.flights(), kToldOperations)};
     evidence.peers = peers_;
     evidence.words.resize(peers_.size());
     tell(evidence.own);
-    write_flight({is_cause, failure.message, operations}, failure.exit_code);
-    if (is_cause && std::ranges::none_of(operations, has_failed)) return failure;
+    write_flight({failure.exit_code, in_operation, failure.message, operations});
+    if (!in_operation && failure.exit_code != static_cast<int>(ExitCode::kPeerFailed)) return failure;
     rank_.abort();  // ranks that wait for this one shall speak as well
     ask(evidence);
     evidence.own.error = failure.message;
@@ -191,7 +190,7 @@ void PostMortem::ask(Evidence& evidence) const {
   }
 }
 
-void PostMortem::write_flight(const LastWords& words, int exit_code) const {
+void PostMortem::write_flight(const LastWords& words) const {
   if (log_dir_.empty()) {
     for (const Operation& one : operations_of(rank_.flights(), 3)) {
       rank_.log().debug("last operations: " + describe(one) + ": " + one.status);
@@ -199,8 +198,9 @@ void PostMortem::write_flight(const LastWords& words, int exit_code) const {
     return;
   }
   const Peer& own = peers_[own_rank()];
-  const Json flight{{"rank", own.rank},       {"pid", own.pid},       {"host", own.host},
-                    {"exit_code", exit_code}, {"error", words.error}, {"operations", to_json(words.operations)}};
+  const Json flight{{"rank", own.rank},     {"pid", own.pid},
+                    {"host", own.host},     {"exit_code", words.exit_code},
+                    {"error", words.error}, {"operations", to_json(words.operations)}};
   try {
     write_file_atomically(log_dir_ / ("flight-rank-" + std::to_string(own.rank) + ".json"),
                           flight.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");

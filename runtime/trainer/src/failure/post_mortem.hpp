@@ -41,7 +41,7 @@ class PostMortem {
   host::Store* store() const;
   void tell(const LastWords& words) const;
   void ask(Evidence& evidence) const;
-  void write_flight(const LastWords& words, int exit_code) const;
+  void write_flight(const LastWords& words) const;
 };
 
 }  // namespace cohort

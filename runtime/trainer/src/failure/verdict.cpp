@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <map>
 
+#include <cohort/host/error.hpp>
+
 namespace cohort {
 namespace {
+
+constexpr int kEcho = static_cast<int>(ExitCode::kPeerFailed);
 
 std::string join(const std::vector<std::string>& parts) {
   std::string text;
@@ -32,11 +36,14 @@ const LastWords* words_of(const Evidence& evidence, size_t rank) {
   return evidence.words[rank] ? &*evidence.words[rank] : nullptr;
 }
 
-std::vector<std::string> failures(const Evidence& evidence) {
+// Of other ranks, which are no mere echo.
+std::vector<std::string> failures(const Evidence& evidence, bool in_operation) {
   std::vector<std::string> found;
   for (size_t rank = 0; rank < evidence.peers.size(); ++rank) {
-    if (rank == evidence.rank || !evidence.words[rank] || !evidence.words[rank]->is_cause) continue;
-    found.push_back(describe(evidence.peers[rank]) + " failed: " + evidence.words[rank]->error);
+    if (rank == evidence.rank || !evidence.words[rank]) continue;
+    const LastWords& words = *evidence.words[rank];
+    if (words.in_operation != in_operation || words.exit_code == kEcho) continue;
+    found.push_back(describe(evidence.peers[rank]) + " failed: " + words.error);
   }
   return found;
 }
@@ -137,18 +144,18 @@ std::string describe(const Peer& peer) {
 }
 
 Verdict judge(const Evidence& evidence) {
-  std::vector<std::string> causes = failures(evidence);
-  const auto lost = lost_ranks(evidence);
-  causes.insert(causes.end(), lost.begin(), lost.end());
+  std::vector<std::string> causes = failures(evidence, /*in_operation=*/false);
+  const auto add = [&](const std::vector<std::string>& more) { causes.insert(causes.end(), more.begin(), more.end()); };
+  add(lost_ranks(evidence));
   Verdict verdict;
   if (causes.empty()) {
-    causes = differences(evidence);
+    add(differences(evidence));
     verdict.ranks_disagree = !causes.empty();
   }
+  if (causes.empty()) add(failures(evidence, /*in_operation=*/true));
   if (causes.empty()) {
-    causes = silent_ranks(evidence);
-    const auto others = places(evidence);
-    causes.insert(causes.end(), others.begin(), others.end());
+    add(silent_ranks(evidence));
+    add(places(evidence));
   }
   verdict.sentence = causes.empty() ? evidence.own.error : join(causes) + "; seen here as: " + evidence.own.error;
   return verdict;

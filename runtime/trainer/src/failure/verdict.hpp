@@ -23,8 +23,9 @@ std::string describe(const Peer& peer);
 
 /// What a rank tells the others when it fails.
 struct LastWords {
-  bool is_cause = false;  ///< it failed by itself, not because of another rank
-  std::string error;      ///< one line
+  int exit_code = 0;
+  bool in_operation = false;  ///< an operation failed: this rank may only be an echo
+  std::string error;          ///< one line
   std::vector<Operation> operations;
 };
 
