@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The soaks in full: what tests/run.sh does for ten rounds, many times.   tests/soak.sh [ROUNDS]
+# The soaks in full: what tests/run.sh does for a few rounds, many times, on every wire.   tests/soak.sh [ROUNDS]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=${1:-200}

@@ -6,24 +6,38 @@ import signal
 import time
 import unittest
 
-from harness import COHORT, MNIST, SystemTest
+from harness import COHORT, MNIST, PLUGINS, SystemTest
 
-ROUNDS = int(os.environ.get("COHORT_SOAK_ROUNDS", "10"))
+ROUNDS = int(os.environ.get("COHORT_SOAK_ROUNDS", "8"))
+WIRES = [wire for wire in ("shm", "gloo") if (PLUGINS / f"cohort_{wire}.so").exists()]
 ENDLESS = ["--epochs=1000", "--limit-val-batches=1"]
+TIMEOUT = 3  # seconds that ranks wait for one that is stopped
+PATIENCE = 5  # seconds for everything else
+
+
+def variables_of(pid):
+    text = pathlib.Path(f"/proc/{pid}/environ").read_text()
+    return dict(pair.split("=", 1) for pair in text.split("\0") if "=" in pair)
 
 
 def ranks_of(marker):
     """pid by rank, of processes that carry the marker and a RANK."""
     found = {}
+    key, value = marker.split("=")
     for entry in pathlib.Path("/proc").iterdir():
         try:
-            variables = dict(pair.split("=", 1) for pair in (entry / "environ").read_text().split("\0") if "=" in pair)
+            variables = variables_of(entry.name) if entry.name.isdigit() else {}
         except (OSError, UnicodeDecodeError):
             continue
-        key, value = marker.split("=")
         if variables.get(key) == value and "RANK" in variables and "COHORT_RUN_ID" in variables:
             found[int(variables["RANK"])] = int(entry.name)
     return found
+
+
+def is_listening(port):
+    lines = pathlib.Path("/proc/net/tcp").read_text().splitlines() + pathlib.Path("/proc/net/tcp6").read_text().splitlines()
+    fields = [line.split() for line in lines]
+    return any(field[1].endswith(f":{port:04X}") and field[3] == "0A" for field in fields)
 
 
 class RankDeath(SystemTest):
@@ -36,9 +50,12 @@ class RankDeath(SystemTest):
             time.sleep(0.01)
         self.fail(f"{count} ranks did not start")
 
-    def kill_one(self, world, signal_number, delay, timeout_flag="300s"):
-        process = self.start([MNIST, f"--devices={world}", f"--timeout={timeout_flag}", *ENDLESS])
+    def hit_one(self, wire, world, signal_number, delay):
+        process = self.start([MNIST, f"--devices={world}", f"--collective={wire}",
+                              f"--timeout={TIMEOUT if signal_number == signal.SIGSTOP else 60}s",
+                              f"--log-dir={self.folder / 'logs'}", *ENDLESS])
         ranks = self.wait_for_ranks(world)
+        port = int(variables_of(ranks[0])["MASTER_PORT"])
         time.sleep(delay)
         victim = random.choice(sorted(ranks))
         os.kill(ranks[victim], signal_number)
@@ -49,17 +66,33 @@ class RankDeath(SystemTest):
             if process.poll() is None:
                 process.kill()
                 process.communicate()
+        self.assertFalse(is_listening(port), f"port {port} is still open")
         return victim, process.returncode, time.monotonic() - begin, stderr
 
-    def test_a_killed_rank_ends_all_within_five_seconds_with_its_name(self):
-        random.seed(11)
-        for round_number in range(ROUNDS):
+    def check_names(self, victim, stderr):
+        """Whoever complains complains about the victim."""
+        for line in stderr.splitlines():
+            if "error:" in line:
+                self.assertIn(f"rank {victim}", line.split("error:", 1)[1], stderr)
+
+    def test_a_rank_that_is_killed_or_stopped_ends_all_in_time_with_its_name(self):
+        random.seed(int(os.environ.get("COHORT_SOAK_SEED", "11")))
+        for number in range(ROUNDS):
+            wire, stops = WIRES[number % len(WIRES)], (number // len(WIRES)) % 3 == 2
             delay = random.choice([random.uniform(0, 0.6), random.uniform(0.6, 3.0)])
-            with self.subTest(round=round_number, delay=delay):
-                victim, code, seconds, stderr = self.kill_one(2 + round_number % 2, signal.SIGKILL, delay)
-                self.assertEqual(code, 128 + signal.SIGKILL, stderr)
-                self.assertLess(seconds, 5, stderr)
-                self.assertRegex(stderr, rf"rank {victim} \(pid \d+\).*signal 9", stderr)
+            with self.subTest(round=number, wire=wire, stops=stops, delay=delay):
+                if stops:
+                    victim, code, seconds, stderr = self.hit_one(wire, 2 + number % 3, signal.SIGSTOP, delay)
+                    self.assertEqual(code, 4, stderr)
+                    self.assertLess(seconds, TIMEOUT + PATIENCE, stderr)
+                    self.assertRegex(stderr, rf"rank {victim} \(pid \d+\) on \S+ is stopped by signal 19")
+                else:
+                    victim, code, seconds, stderr = self.hit_one(wire, 2 + number % 3, signal.SIGKILL, delay)
+                    self.assertEqual(code, 128 + signal.SIGKILL, stderr)
+                    self.assertLess(seconds, PATIENCE, stderr)
+                    self.assertRegex(stderr, rf"rank {victim} \(pid \d+\) on \S+ was ended by signal 9")
+                self.check_names(victim, stderr)
+            self.nothing_is_left_behind()
 
     def test_ctrl_c_ends_all_ranks_together(self):
         process = self.start([MNIST, "--devices=2", *ENDLESS])

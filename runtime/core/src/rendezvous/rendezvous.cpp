@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include <utility>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/listening_socket.hpp>
 
 #include "tcp_store.hpp"
 
@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds kPollInterval{2};
 
 struct Listener {
   int fd;
-  std::string host;  // numeric
+  std::string host;
   int port;
 };
 
@@ -47,31 +47,12 @@ Listener listener_of(int fd) {
 
 // Only on the address of this name: the TCP store itself would listen on every interface.
 Listener listen_on(const std::string& name, int port) {
-  addrinfo hints{};
-  hints.ai_family = AF_INET;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int unresolved = getaddrinfo(name.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (unresolved != 0) {
-    throw UserError("MASTER_ADDR=" + name + " cannot be resolved (" + gai_strerror(unresolved) +
-                    "); give the address of rank 0's machine");
-  }
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> address(found, &freeaddrinfo);
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) throw TrainingFailed(std::string("cannot make a socket: ") + std::strerror(errno));
-  const int on = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (bind(fd, address->ai_addr, address->ai_addrlen) != 0 || listen(fd, SOMAXCONN) != 0) {
-    const std::string reason = std::strerror(errno);
-    close(fd);
-    throw UserError("rank 0 cannot listen on " + name + ":" + std::to_string(port) + " (" + reason +
-                    "); choose another MASTER_PORT");
-  }
-  return listener_of(fd);
+  host::ListeningSocket socket(name, port);
+  return {socket.release(), name, socket.port()};
 }
 
-std::unique_ptr<TcpStore> serve_on(const Listener& listener, std::chrono::nanoseconds timeout) {
-  return std::make_unique<TcpStore>(TcpStoreAddress{listener.host, listener.port, listener.fd, false}, timeout);
+TcpStoreAddress address_of(const Listener& listener) {
+  return {listener.host, listener.port, listener.fd, false};
 }
 
 // Complete when it appears: written aside with mode 0600 and renamed.
@@ -100,26 +81,19 @@ int await_port(const std::filesystem::path& file, std::chrono::nanoseconds timeo
 }
 
 // Removes the published port once all ranks have read it, so that a later program of the same job does not.
-class PublishedStore final : public host::Store {
+class PublishedStore final : public TcpStore {
  public:
-  PublishedStore(std::unique_ptr<TcpStore> store, std::filesystem::path file)
-      : store_(std::move(store)), file_(std::move(file)) {}
-  ~PublishedStore() override { all_ranks_met(); }
-  void set(const std::string& key, std::string_view value) override { store_->set(key, value); }
-  std::optional<std::string> get(const std::string& key, std::chrono::nanoseconds timeout) override {
-    return store_->get(key, timeout);
+  PublishedStore(const Listener& listener, std::chrono::nanoseconds timeout, std::filesystem::path file)
+      : TcpStore(address_of(listener), timeout), file_(std::move(file)) {
+    publish_port(file_, listener.port);
   }
-  std::optional<std::string> try_get(const std::string& key) override { return store_->try_get(key); }
-  int64_t add(const std::string& key, int64_t amount) override { return store_->add(key, amount); }
-  void remove(const std::string& key) override { store_->remove(key); }
-  uint64_t count() override { return store_->count(); }
+  ~PublishedStore() override { all_ranks_met(); }
   void all_ranks_met() override {
     std::error_code ignored;  // gone with the job's folder
     if (const auto file = std::exchange(file_, {}); !file.empty()) std::filesystem::remove(file, ignored);
   }
 
  private:
-  std::unique_ptr<TcpStore> store_;
   std::filesystem::path file_;  // empty: removed
 };
 
@@ -129,10 +103,7 @@ std::unique_ptr<host::Store> meet_through_folder(const host::Topology& topology,
   if (topology.rank != 0) {
     return std::make_unique<TcpStore>(TcpStoreAddress{kLoopback, await_port(file, timeout), {}, false}, timeout);
   }
-  const Listener listener = listen_on(kLoopback, 0);
-  auto store = serve_on(listener, timeout);
-  publish_port(file, listener.port);
-  return std::make_unique<PublishedStore>(std::move(store), file);
+  return std::make_unique<PublishedStore>(listen_on(kLoopback, 0), timeout, file);
 }
 
 // The store speaks IPv4 on loopback, whatever it is called.
@@ -144,14 +115,18 @@ std::string reachable_name(const std::string& address) {
 
 std::unique_ptr<host::Store> open_store(const host::Topology& topology, std::chrono::nanoseconds timeout) {
   const bool serves = topology.rank == 0 && !topology.store_is_external;
-  if (serves && topology.store_listen_fd) return serve_on(listener_of(*topology.store_listen_fd), timeout);
+  if (serves && topology.store_listen_fd) {
+    return std::make_unique<TcpStore>(address_of(listener_of(*topology.store_listen_fd)), timeout);
+  }
   if (topology.master_addr.empty() || topology.master_port == 0) {
     if (!topology.rendezvous_dir.empty() && topology.num_nodes == 1) return meet_through_folder(topology, timeout);
     throw UserError("the ranks cannot find each other: " + std::string(to_string(topology.launcher)) +
                     " gave no address; set MASTER_ADDR and MASTER_PORT to a host and free port of rank 0");
   }
   const std::string name = reachable_name(topology.master_addr);
-  if (serves && topology.num_nodes == 1) return serve_on(listen_on(name, topology.master_port), timeout);
+  if (serves && topology.num_nodes == 1) {
+    return std::make_unique<TcpStore>(address_of(listen_on(name, topology.master_port)), timeout);
+  }
   return std::make_unique<TcpStore>(TcpStoreAddress{name, topology.master_port, {}, serves}, timeout);
 }
 

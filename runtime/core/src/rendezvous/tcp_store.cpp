@@ -1,9 +1,17 @@
 #include "tcp_store.hpp"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
 #include <thread>
 #include <vector>
 
+#include <c10/util/Logging.h>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <cohort/host/error.hpp>
@@ -37,24 +45,75 @@ c10d::TCPStoreOptions options_of(const TcpStoreAddress& address, std::chrono::na
                    " s: rank 0 is not running there, or MASTER_ADDR and MASTER_PORT are wrong");
 }
 
-// What LibTorch throws here means that the server is gone.
-template <class Call>
-auto guarded(Call&& call) {
-  try {
-    return call();
-  } catch (const c10::Error& error) {
-    throw PeerFailed(std::string("the rendezvous store is gone: ") + error.what_without_backtrace());
+// LibTorch's client waits without end for an answer and shows its socket to nobody: this finds it.
+template <class Use>
+void for_sockets_to(int port, Use&& use) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
+    const int fd = std::atoi(entry.path().filename().c_str());
+    sockaddr_in6 peer{};  // the port lies at the same place for IPv4
+    socklen_t length = sizeof peer;
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) != 0) continue;
+    if (peer.sin6_family != AF_INET && peer.sin6_family != AF_INET6) continue;
+    if (ntohs(peer.sin6_port) == port) use(fd);
   }
 }
 
+// Ends the client's waiting unless it is destroyed in time.
+std::jthread watchdog(int port, std::chrono::nanoseconds timeout) {
+  return std::jthread([port, timeout](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any stopped;
+    stopped.wait_for(lock, stop, timeout, [] { return false; });
+    if (!stop.stop_requested()) for_sockets_to(port, [](int fd) { shutdown(fd, SHUT_RDWR); });
+  });
+}
+
+// While it lives LibTorch writes no lines with stack traces: what is wrong is said in the exception.
+class QuietLibTorch {
+ public:
+  QuietLibTorch() { FLAGS_caffe2_log_level = c10::GLOG_FATAL; }
+  ~QuietLibTorch() { FLAGS_caffe2_log_level = before_; }
+  QuietLibTorch(const QuietLibTorch&) = delete;
+  QuietLibTorch& operator=(const QuietLibTorch&) = delete;
+
+ private:
+  int before_ = FLAGS_caffe2_log_level;
+};
+
 }  // namespace
 
-TcpStore::TcpStore(const TcpStoreAddress& address, std::chrono::nanoseconds timeout) {
+// What LibTorch throws here means that the server is gone or stopped.
+template <class Call>
+auto TcpStore::guarded(Call&& call) {
+  const QuietLibTorch quiet;
   try {
+    if (!is_gone_) return call();
+  } catch (const c10::Error&) {
+    is_gone_ = true;
+  }
+  throw PeerFailed("the rendezvous store on port " + std::to_string(port_) +
+                   " does not answer: the process that serves it, rank 0 or the launcher, is gone or stopped");
+}
+
+TcpStore::TcpStore(const TcpStoreAddress& address, std::chrono::nanoseconds timeout) : port_(address.port) {
+  const QuietLibTorch quiet;
+  try {
+    const std::jthread limit = watchdog(port_, timeout);
     store_ = c10::make_intrusive<c10d::TCPStore>(address.host, options_of(address, timeout));
   } catch (const c10::Error& error) {
     throw_unreachable(address, timeout, error);
   }
+  limit_calls(std::chrono::ceil<std::chrono::milliseconds>(timeout));
+}
+
+void TcpStore::limit_calls(std::chrono::milliseconds longest) {
+  const timeval limit{longest.count() / 1000, longest.count() % 1000 * 1000};
+  for_sockets_to(port_, [&](int fd) {
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  });
 }
 
 TcpStore::~TcpStore() = default;

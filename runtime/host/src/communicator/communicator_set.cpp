@@ -56,6 +56,7 @@ cohort_comm* CommunicatorSet::open(const char* text, const cohort_connect_args& 
   stores_.push_back(std::move(store));
   host_.check(collective.native().connect(collective.get(), &args, comm.get()),
               "collective '" + collective.name() + "', connect");
+  host_.recorder().name(comm.get(), group.name);
   return keep(std::move(comm));
 }
 

@@ -7,11 +7,11 @@
 
 #include <cohort/host/environment.hpp>
 #include <cohort/host/error.hpp>
+#include <cohort/host/listening_socket.hpp>
 #include <cohort/host/machine.hpp>
 #include <cohort/host/options.hpp>
 
 #include "launch/caught_signals.hpp"
-#include "launch/listening_socket.hpp"
 #include "launch/rank_process.hpp"
 #include "launch/supervisor.hpp"
 

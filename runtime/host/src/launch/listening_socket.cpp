@@ -1,4 +1,4 @@
-#include "launch/listening_socket.hpp"
+#include <cohort/host/listening_socket.hpp>
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -84,7 +84,7 @@ ListeningSocket::ListeningSocket(const std::string& address, int port) {
 }
 
 ListeningSocket::~ListeningSocket() {
-  ::close(descriptor_);
+  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 }  // namespace cohort::host

@@ -71,10 +71,13 @@ std::string RankProcess::shown() const {
   return "rank " + std::to_string(rank) + " (pid " + std::to_string(pid) + ") on " + node;
 }
 
-std::string RankProcess::shown_end() const {
-  if (!end) return shown() + " is running";
+std::string RankProcess::shown_state() const {
+  const auto by_signal = [](int number) {
+    return "signal " + std::to_string(number) + " (" + ::strsignal(number) + ")";
+  };
+  if (!end) return shown() + (stopped_by == 0 ? " is running" : " is stopped by " + by_signal(stopped_by));
   if (end->signal == 0) return shown() + " ended with exit code " + std::to_string(end->exit_code);
-  return shown() + " was ended by signal " + std::to_string(end->signal) + " (" + ::strsignal(end->signal) + ")";
+  return shown() + " was ended by " + by_signal(end->signal);
 }
 
 RankProcess start_rank(const RankStart& start) {
@@ -98,14 +101,18 @@ RankProcess start_rank(const RankStart& start) {
     throw UserError("cannot execute '" + start.program + "' (" + std::strerror(reason) +
                     "); give a program for this machine");
   }
-  return {start.rank, pid, start.node, std::nullopt};
+  return {start.rank, pid, start.node, std::nullopt, 0};
 }
 
 bool reap(RankProcess& process) {
   if (process.end) return true;
   int status = 0;
-  const pid_t ended = ::waitpid(process.pid, &status, WNOHANG);
+  const pid_t ended = ::waitpid(process.pid, &status, WNOHANG | WUNTRACED | WCONTINUED);
   if (ended == 0 || (ended < 0 && errno == EINTR)) return false;
+  if (ended > 0 && (WIFSTOPPED(status) || WIFCONTINUED(status))) {
+    process.stopped_by = WIFSTOPPED(status) ? WSTOPSIG(status) : 0;
+    return reap(process);  // it may have ended since
+  }
   if (ended < 0) {
     process.end = RankEnd{static_cast<int>(ExitCode::kTrainingFailed), 0};  // somebody else awaited it
   } else if (WIFSIGNALED(status)) {

@@ -30,18 +30,19 @@ struct RankProcess {
   pid_t pid = 0;
   std::string node;
   std::optional<RankEnd> end;
+  int stopped_by = 0;  ///< the signal that stopped it (SIGSTOP, ...) until it continues; 0: it is not stopped
 
   /// "rank 1 (pid 77) on host".
   std::string shown() const;
-  /// "rank 1 (pid 77) on host was ended by signal 9 (Killed)".
-  std::string shown_end() const;
+  /// "rank 1 (pid 77) on host was ended by signal 9 (Killed)", or how it is without having ended.
+  std::string shown_state() const;
 };
 
 /// Starts a rank that dies with this process. Throws UserError where the program cannot be executed or no process can
 /// be made. Signals that this thread blocks are open in the child.
 RankProcess start_rank(const RankStart& start);
 
-/// Collects the end of the process if it has ended; does not wait. True where it has.
+/// Notes whether the process has ended, stopped or continued; does not wait. True where it has ended.
 bool reap(RankProcess& process);
 
 }  // namespace cohort::host

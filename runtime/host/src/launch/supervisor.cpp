@@ -44,7 +44,11 @@ bool Supervisor::all_ended() const {
 
 void Supervisor::collect() {
   for (RankProcess& rank : ranks_) {
+    const int stopped_before = rank.stopped_by;
     if (!rank.end && reap(rank) && rank.end->exit_code != 0) note_failure(rank);
+    if (!rank.end && rank.stopped_by != stopped_before) {
+      log_.warning(rank.shown_state() + (rank.stopped_by != 0 ? "; the others wait for it up to --timeout" : " again"));
+    }
   }
 }
 
@@ -52,7 +56,7 @@ void Supervisor::note_failure(const RankProcess& process) {
   const bool said_more = cause_ && cause_->end->exit_code == kPeerFailed && process.end->exit_code != kPeerFailed;
   const bool ended_by_us = stage_ >= Stage::kTerminating || stop_signal_ != 0;
   if (!cause_ || (said_more && !ended_by_us)) cause_ = process;
-  log_.debug(process.shown_end());
+  log_.debug(process.shown_state());
   if (stage_ == Stage::kRunning) enter(Stage::kLeaving);
   if (cause_->end->exit_code != kPeerFailed) report_cause();
 }
@@ -60,7 +64,10 @@ void Supervisor::note_failure(const RankProcess& process) {
 void Supervisor::report_cause() {
   if (!cause_ || cause_reported_ || stop_signal_ != 0) return;
   cause_reported_ = true;
-  log_.error(cause_->shown_end());
+  const auto stopped = std::ranges::find_if(ranks_, [](const RankProcess& rank) { return rank.stopped_by != 0; });
+  const bool is_echo = cause_->end->exit_code == kPeerFailed && stopped != ranks_.end();
+  log_.error(is_echo ? stopped->shown() + " was stopped for too long; " + cause_->shown_state()
+                     : cause_->shown_state());
 }
 
 void Supervisor::on_signal(const CaughtSignal& signal) {
@@ -83,8 +90,19 @@ void Supervisor::enter(Stage stage) {
   deadline_ = Clock::now() + (stop_signal_ != 0 ? grace_.stop : grace_.failure);
 }
 
+// Stopped ranks can neither leave nor handle a signal: there is nothing to wait for.
+void Supervisor::end_stopped_ranks() {
+  const auto runs = [](const RankProcess& rank) { return !rank.end && rank.stopped_by == 0; };
+  if (stage_ == Stage::kKilling || std::ranges::any_of(ranks_, runs)) return;
+  report_cause();
+  send(SIGKILL);
+  enter(Stage::kKilling);
+}
+
 void Supervisor::escalate() {
-  if (stage_ == Stage::kRunning || all_ended() || Clock::now() < deadline_) return;
+  if (stage_ == Stage::kRunning || all_ended()) return;
+  end_stopped_ranks();
+  if (Clock::now() < deadline_) return;
   if (stage_ == Stage::kLeaving) {
     report_cause();
     send(SIGTERM);

@@ -41,6 +41,7 @@ class Supervisor {
   void note_failure(const RankProcess& process);
   void on_signal(const CaughtSignal& signal);
   void enter(Stage stage);
+  void end_stopped_ranks();
   void escalate();
   void send(int signal) const;
   void report_cause();

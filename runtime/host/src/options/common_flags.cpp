@@ -135,10 +135,11 @@ std::string parse_accelerator(Given given) {
 }
 
 std::chrono::nanoseconds parse_time(Given given) {
+  constexpr std::chrono::hours kLongest{24 * 365 * 10};  // deadlines are sums: they must not overflow
   const auto time = parse_duration(given.text, given.where);
-  if (time.count() > 0) return time;
-  throw UserError(std::string(given.where) + ": " + in_quotes(given.text) + " is not possible; give a time above 0, " +
-                  "for example 300s");
+  if (time.count() > 0 && time <= kLongest) return time;
+  throw UserError(std::string(given.where) + ": " + in_quotes(given.text) +
+                  " is not possible; give a time above 0 and below ten years, for example 300s");
 }
 
 std::string time_text(std::chrono::nanoseconds time) {

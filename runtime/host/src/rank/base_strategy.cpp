@@ -38,6 +38,7 @@ std::string plugins_text(const RankState& state) {
   text << "strategy " << to_string(selection.strategy) << '\n';
   for (const Spec& layer : selection.layers) text << "layer " << to_string(layer) << '\n';
   text << "collective " << to_string(selection.collective) << (state.setup.deterministic ? " deterministic\n" : "\n");
+  if (state.setup.bucket_size) text << "bucket-size " << *state.setup.bucket_size << '\n';
   for (const LoadedPlugin& plugin : state.setup.plugins.loaded()) {
     text << "plugin " << plugin.file.filename().string() << ' ' << plugin.descriptor->version << " (contents "
          << plugin.content_hash << ")\n";
@@ -84,8 +85,9 @@ void broadcast(RankState& state, std::span<const cohort_tensor> tensors) {
     void* const data = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
     const cohort_stream stream{nullptr, tensor.device_type, tensor.device_index};
     const cohort_op_args args = op_args(COHORT_UINT8, data, tensor.nbytes, stream);
-    const cohort_status status = run_broadcast(state.lane_comms.world, args, nullptr);
-    if (status != COHORT_OK) state.host.check(status, "broadcast of '" + std::string(tensor.name) + "'");
+    const auto purpose = std::make_shared<const std::string>("'" + std::string(tensor.name) + "'");
+    state.host.recorder().set_purpose(state.lane_comms.world, purpose);
+    state.host.check(run_broadcast(state.lane_comms.world, args, nullptr), "broadcast of " + *purpose);
   }
 }
 

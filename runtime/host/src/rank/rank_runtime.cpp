@@ -9,6 +9,18 @@
 #include "rank_state.hpp"
 
 namespace cohort::host {
+namespace {
+
+// Made at the first use.
+cohort_comm* user_comm(RankState& state) {
+  if (!state.user) {
+    state.user = state.comms->split(state.root, 0, state.rank());
+    state.host.recorder().name(state.user, "user");
+  }
+  return state.user;
+}
+
+}  // namespace
 
 RankRuntime::RankRuntime(RankSetup setup) : state_(std::make_unique<RankState>(std::move(setup))) {}
 RankRuntime::~RankRuntime() = default;
@@ -82,7 +94,7 @@ void RankRuntime::pause(int32_t reason) {
   if (!state.is_distributed() || !state.model) return;
   for (const cohort_tensor& buffer : state.model->buffers()) {
     if (buffer.nbytes == 0) continue;
-    state.broadcast(static_cast<std::byte*>(buffer.data) + buffer.byte_offset, buffer.nbytes, 0);
+    state.broadcast(static_cast<std::byte*>(buffer.data) + buffer.byte_offset, buffer.nbytes, 0, buffer.name);
   }
 }
 
@@ -101,14 +113,14 @@ void RankRuntime::shutdown() {
 }
 
 void RankRuntime::barrier() {
-  if (state_->control) state_->host.check(run_barrier(state_->control), "barrier");
+  if (state_->control) state_->on_control("barrier", run_barrier);
 }
 
 void RankRuntime::all_reduce(std::span<double> values, int32_t reduce) {
   if (!state_->control || values.empty()) return;
   cohort_op_args args = op_args(COHORT_FLOAT64, values.data(), values.size());
   args.reduce = reduce;
-  state_->host.check(run_all_reduce(state_->control, args, nullptr), "reducing metrics");
+  state_->on_control("reducing metrics", [&](cohort_comm* comm) { return run_all_reduce(comm, args, nullptr); });
 }
 
 void RankRuntime::broadcast(std::span<std::byte> data, int root) {
@@ -128,7 +140,7 @@ std::vector<std::string> RankRuntime::all_gather(std::string_view text) {
   std::copy(text.begin(), text.end(), own.begin() + sizeof length);
   cohort_op_args args = op_args(COHORT_UINT8, all.data(), slot);
   args.input = own.data();
-  state_->host.check(run_all_gather(state_->control, args, nullptr), "gathering texts");
+  state_->on_control("gathering texts", [&](cohort_comm* comm) { return run_all_gather(comm, args, nullptr); });
   std::vector<std::string> texts;
   for (size_t rank = 0; rank < world; ++rank) {
     uint64_t size = 0;
@@ -143,13 +155,24 @@ void RankRuntime::agree(const std::string& topic, std::string_view text, std::st
 }
 
 void RankRuntime::user_all_reduce(const cohort_op_args& args) {
-  if (!state_->user) state_->user = state_->comms->split(state_->root, 0, state_->rank());
-  state_->host.check(run_all_reduce(state_->user, args, nullptr), "all_reduce");
+  state_->host.check(run_all_reduce(user_comm(*state_), args, nullptr), "all_reduce");
 }
 
 void RankRuntime::user_all_gather(const cohort_op_args& args) {
-  if (!state_->user) state_->user = state_->comms->split(state_->root, 0, state_->rank());
-  state_->host.check(run_all_gather(state_->user, args, nullptr), "all_gather");
+  state_->host.check(run_all_gather(user_comm(*state_), args, nullptr), "all_gather");
+}
+
+std::vector<FlightRecorder::Flight> RankRuntime::flights() const {
+  return state_->host.recorder().flights();
+}
+
+void RankRuntime::abort() {
+  state_->comms->abort();
+}
+
+Store* RankRuntime::job_store(std::chrono::milliseconds longest_call) {
+  if (state_->own_store) state_->own_store->limit_calls(longest_call);
+  return state_->job_store.get();
 }
 
 uint64_t RankRuntime::bytes_sent() const {

@@ -94,19 +94,26 @@ cohort_comm* RankState::connect_world(const cohort_dist_args& args) {
 
 void RankState::bind_world(cohort_comm* comm) {
   const Topology& topology = setup.topology;
+  const auto part = [&](const std::string& name, int color) {
+    cohort_comm* const made = comms->split(comm, color, rank());
+    if (made) host.recorder().name(made, name);
+    return made;
+  };
   root = comm;
-  control = comms->split(comm, 0, rank());
-  lane_comms.world = comms->split(comm, 0, rank());
+  control = part("control", 0);
+  lane_comms.world = part("default/world", 0);
   // On one node "all ranks of this node" are all ranks: no second communicator is needed.
-  lane_comms.node = topology.num_nodes == 1 ? lane_comms.world : comms->split(comm, topology.node_rank, rank());
-  lane_comms.leaders = comms->split(comm, topology.local_rank == 0 ? 0 : -1, rank());
+  lane_comms.node = topology.num_nodes == 1
+                        ? lane_comms.world
+                        : part("default/node " + std::to_string(topology.node_rank), topology.node_rank);
+  lane_comms.leaders = part("default/leaders", topology.local_rank == 0 ? 0 : -1);
   lane = std::make_unique<Lane>("default", setup.timeout + kLaneSlack);
 }
 
-void RankState::broadcast(void* data, uint64_t nbytes, int root_rank) {
+void RankState::broadcast(void* data, uint64_t nbytes, int root_rank, const char* purpose) {
   cohort_op_args args = op_args(COHORT_UINT8, data, nbytes);
   args.root = root_rank;
-  host.check(run_broadcast(control, args, nullptr), "broadcast");
+  on_control(purpose, [&](cohort_comm* comm) { return run_broadcast(comm, args, nullptr); });
 }
 
 BucketMemory RankState::allocate(uint64_t nbytes) {

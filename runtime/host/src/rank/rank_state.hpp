@@ -68,7 +68,13 @@ struct RankState {
   cohort_comm* connect_world(const cohort_dist_args& args);
   void bind_world(cohort_comm* comm);
   /// Rank `root`'s bytes for all, over `control`.
-  void broadcast(void* data, uint64_t nbytes, int root);
+  void broadcast(void* data, uint64_t nbytes, int root, const char* purpose = "broadcast");
+  /// Runs an operation on `control`.
+  template <class Operation>
+  void on_control(const char* purpose, Operation&& operation) {
+    host.recorder().set_purpose(control, std::make_shared<const std::string>(purpose));
+    host.check(operation(control), purpose);
+  }
   BucketMemory allocate(uint64_t nbytes);
 };
 

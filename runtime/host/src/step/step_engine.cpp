@@ -22,6 +22,13 @@ cohort_op_args or_args(uint64_t* words, uint64_t count) {
   return args;
 }
 
+std::string describe(const cohort_bucket& bucket) {
+  std::string names = bucket.parts[0].name;
+  if (bucket.num_parts > 1) names += std::string(" .. ") + bucket.parts[bucket.num_parts - 1].name;
+  return "bucket " + std::to_string(bucket.index) + " (" + names + ", " + std::to_string(bucket.num_parts) +
+         " parameters)";
+}
+
 }  // namespace
 
 StepEngine::StepEngine(const Parts& parts)
@@ -39,9 +46,11 @@ StepEngine::StepEngine(const Parts& parts)
 
 void StepEngine::layout_changed() {
   pending_.assign(parts_.buckets.count(), 0);
+  purposes_.clear();
   for (uint32_t index = 0; index < parts_.buckets.count(); ++index) {
     const cohort_bucket& bucket = *parts_.buckets.get(index);
     for (const auto& part : std::span(bucket.parts, bucket.num_parts)) bucket_of_[part.id] = index;
+    purposes_.push_back(std::make_shared<const std::string>(describe(bucket)));
   }
 }
 
@@ -95,16 +104,9 @@ void StepEngine::complete(uint32_t parameter) {
 }
 
 void StepEngine::reduce(size_t bucket) {
+  parts_.host.recorder().set_purpose(parts_.flags_comm, purposes_[bucket]);
   const cohort_status status = parts_.strategy->vt->reduce_bucket(parts_.strategy, parts_.buckets.get(bucket));
-  if (status != COHORT_OK) parts_.host.check(status, describe(bucket));
-}
-
-std::string StepEngine::describe(size_t index) const {
-  const cohort_bucket& bucket = *parts_.buckets.get(index);
-  std::string names = bucket.parts[0].name;
-  if (bucket.num_parts > 1) names += std::string(" .. ") + bucket.parts[bucket.num_parts - 1].name;
-  return "step " + std::to_string(step_.step) + ", reduce_bucket of bucket " + std::to_string(index) + " (" + names +
-         ", " + std::to_string(bucket.num_parts) + " parameters)";
+  if (status != COHORT_OK) check(status, ("reduce_bucket of " + *purposes_[bucket]).c_str());
 }
 
 void StepEngine::end_backward() {
@@ -146,9 +148,9 @@ void StepEngine::collect_flags() {
 }
 
 void StepEngine::exchange_flags() {
+  parts_.host.recorder().set_purpose(parts_.flags_comm, votes_);
   const cohort_op_args args = or_args(flag_words_.data(), flag_words_.size());
-  const cohort_status status = run_all_reduce(parts_.flags_comm, args, nullptr);
-  if (status != COHORT_OK) parts_.host.check(status, "step " + std::to_string(step_.step) + ", exchange of flags");
+  check(run_all_reduce(parts_.flags_comm, args, nullptr), "exchange of flags");
 }
 
 uint64_t StepEngine::vote_word() const {
@@ -163,6 +165,7 @@ void StepEngine::read_votes(uint64_t word) {
 void StepEngine::exchange_votes() {
   uint64_t word = vote_word();
   if (parts_.control_comm && (step_.flags & COHORT_STEP_LAST)) {
+    parts_.host.recorder().set_purpose(parts_.control_comm, votes_);
     check(run_all_reduce(parts_.control_comm, or_args(&word, 1), nullptr), "exchange of votes");
   }
   read_votes(word);

@@ -18,6 +18,7 @@
 #include <cohort/host/rank_runtime.hpp>
 #include <cohort/host/selection.hpp>
 
+#include "failure/post_mortem.hpp"
 #include "files/atomic_file.hpp"
 #include "program/failure.hpp"
 #include "program/start_time.hpp"
@@ -68,9 +69,11 @@ class Run {
 
   int fail() {
     const Failure failure = current_failure();
-    report_failure(failure, *log_, variable("TORCHELASTIC_ERROR_FILE"));
+    report(failure);
     return failure.exit_code;
   }
+
+  void report(const Failure& failure) { report_failure(failure, *log_, variable("TORCHELASTIC_ERROR_FILE")); }
 
   host::PluginSearch plugin_search(const Options& options) const {
     std::string data_home = variable("XDG_DATA_HOME");
@@ -128,7 +131,9 @@ class Run {
   int be_a_rank(const Runtime::Setup& setup, const std::function<void(App&)>& body) {
     std::signal(SIGPIPE, SIG_IGN);  // a connection whose peer is gone fails the operation; it must not end this rank
     Runtime runtime(setup);
+    PostMortem post_mortem(runtime.rank_runtime(), setup.options.log_dir);
     try {
+      post_mortem.introduce();
       log_device(runtime);
       at::manual_seed(setup.options.seed);
       RunRecord record;
@@ -139,7 +144,10 @@ class Run {
       return code;
     } catch (...) {
       // Before the connections close: the first report is taken for the root cause.
-      return fail();
+      const Failure failure = post_mortem.examine(current_failure());
+      report(failure);
+      post_mortem.leave();
+      return failure.exit_code;
     }
   }
 

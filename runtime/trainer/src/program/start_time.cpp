@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <charconv>
-#include <fstream>
 #include <optional>
-#include <sstream>
 #include <string>
+
+#include "failure/process_state.hpp"
 
 namespace cohort {
 namespace {
@@ -20,19 +20,10 @@ nanoseconds now(clockid_t clock) {
   return std::chrono::seconds(time.tv_sec) + nanoseconds(time.tv_nsec);
 }
 
-/// Field 22 of /proc/self/stat: clock ticks between boot and the start of this process.
 std::optional<nanoseconds> start_since_boot() {
-  std::ifstream in("/proc/self/stat");
-  std::string line;
-  std::getline(in, line);
-  const size_t name_end = line.rfind(')');  // the name may hold blanks and parentheses
-  if (name_end == std::string::npos) return std::nullopt;
-  std::istringstream fields(line.substr(name_end + 1));
-  std::string field;
-  for (int number = 3; number <= 22; ++number) fields >> field;
-  int64_t ticks = 0;
-  if (std::from_chars(field.data(), field.data() + field.size(), ticks).ec != std::errc()) return std::nullopt;
-  return nanoseconds(ticks * (1'000'000'000 / ::sysconf(_SC_CLK_TCK)));
+  const auto stat = read_process_stat(::getpid());
+  if (!stat) return std::nullopt;
+  return nanoseconds(static_cast<int64_t>(stat->start_ticks) * (1'000'000'000 / ::sysconf(_SC_CLK_TCK)));
 }
 
 }  // namespace

@@ -206,6 +206,33 @@ TEST_F(LaunchTest, ALateCodeOfARankThatWasToldToEndIsNotTheCause) {
   EXPECT_EQ(run(job(2, {"1:linger=5", "0:after=" + (folder_ / "rank-1").string(), "0:exit=4", "wait"})).code, 4);
 }
 
+TEST_F(LaunchTest, AStoppedRankIsNamedAndKilledOnceTheOthersHaveLeft) {
+  LaunchJob stopped = job(2, {"0:after=" + (folder_ / "go").string(), "0:exit=4", "1:signal=19"});
+  stopped.failure_grace = 1h;  // nothing to wait for: a stopped rank cannot leave
+  std::ofstream(folder_ / "go") << "x";
+  const Outcome outcome = run(stopped);
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_THAT(outcome.log, ::testing::ContainsRegex("warning: rank 1 \\(pid [0-9]+\\) on .+ is stopped by signal 19"));
+  EXPECT_THAT(outcome.log, ::testing::ContainsRegex("error: rank 1 \\(pid [0-9]+\\) on .+ was stopped for too long"));
+  EXPECT_FALSE(is_running(written(1)["PID"]));
+}
+
+TEST_F(LaunchTest, ARankThatGoesOnAfterAStopIsNoFailure) {
+  const LaunchJob paused = job(2, {"1:after=" + (folder_ / "go").string()});
+  const int code = run_apart(paused, 2, [&](pid_t) {
+    const auto pid = static_cast<pid_t>(std::stol(written(1)["PID"]));
+    ::kill(pid, SIGSTOP);
+    EXPECT_TRUE(wait_for([&] {
+      std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+      const std::string text{std::istreambuf_iterator<char>(stat), {}};
+      return text.find(") T ") != std::string::npos;
+    }));
+    std::ofstream(folder_ / "go") << "x";
+    ::kill(pid, SIGCONT);
+  });
+  EXPECT_EQ(code, 0);
+}
+
 TEST_F(LaunchTest, RanksThatIgnoreSigtermAreKilled) {
   const Outcome outcome = run(job(2, {"ignore=15", "0:exit=1", "wait"}));
   EXPECT_EQ(outcome.code, 1);

@@ -86,6 +86,7 @@ std::vector<std::exception_ptr> run(const ToyJob& job, const std::function<void(
         runtimes[rank]->shutdown();
       } catch (...) {
         failures[rank] = std::current_exception();
+        runtimes[rank]->abort();  // as if its process had ended
       }
     });
   }

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include <cohort/api/host.h>
+#include <cohort/host/flight_recorder.hpp>
 #include <cohort/host/log.hpp>
 
 namespace cohort::host {
@@ -33,6 +34,7 @@ class HostObject {
 
   Log& log() const { return log_; }
   void* services() const { return services_; }
+  FlightRecorder& recorder() { return recorder_; }
 
   /// Keeps `message` for the call that this thread is in; what `host->fail` does.
   void leave_message(cohort_status status, std::string_view message);
@@ -54,6 +56,7 @@ class HostObject {
   cohort_host host_;
   std::mutex mutex_;
   std::map<std::thread::id, Failure> failures_;
+  FlightRecorder recorder_;
 
   const void* find_table(std::string_view id) const;
   static const void* get_interface(const cohort_host* host, const char* id) noexcept;

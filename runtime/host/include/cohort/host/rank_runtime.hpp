@@ -80,6 +80,14 @@ class RankRuntime {
   void user_all_reduce(const cohort_op_args& args);
   void user_all_gather(const cohort_op_args& args);
 
+  // For the report of a failure.
+  std::vector<FlightRecorder::Flight> flights() const;
+  /// Running and later operations of this rank end soon, and so do those of ranks that wait for it.
+  void abort();
+  /// The store of the run, whose calls take at most `longest_call` from now on where it is the host's own. Null before
+  /// connect and with one rank.
+  Store* job_store(std::chrono::milliseconds longest_call);
+
   uint64_t bytes_sent() const;
   std::string collective_name() const;  ///< "" before connect and with one rank
   std::vector<std::string> layer_names() const;

@@ -86,6 +86,8 @@ class StepEngine {
   std::vector<uint8_t> reached_;      // by parameter, in any micro-batch of this step
   std::vector<uint64_t> flag_words_;  // votes, then one bit per parameter
   std::vector<uint32_t> arrival_order_;
+  std::vector<FlightRecorder::Purpose> purposes_;  // by bucket
+  const FlightRecorder::Purpose votes_ = std::make_shared<const std::string>("flags of the step");
   size_t next_bucket_ = 0;
   bool overlap_ = true;
   std::chrono::steady_clock::time_point step_begun_;
@@ -104,7 +106,6 @@ class StepEngine {
   void exchange_votes();
   void read_votes(uint64_t word);
   uint64_t vote_word() const;
-  std::string describe(size_t bucket) const;
   void check(cohort_status status, const char* slot);
 };
 

@@ -27,6 +27,8 @@ class Store {
   virtual uint64_t count() = 0;
   /// Every rank has found the store: what helped them find it is not needed any more.
   virtual void all_ranks_met() {}
+  /// From now on a call that gets no answer from whoever serves the store throws after this time.
+  virtual void limit_calls(std::chrono::milliseconds) {}
 };
 
 /// Shows a Store as a cohort_store. Borrows it; exceptions become UNAVAILABLE.

@@ -1,8 +1,9 @@
 // The socket that rank 0 serves the rendezvous store on, bound before any rank starts so that no other program can take
-// the port in between.
+// the port in between. Owns the socket until it is released.
 #pragma once
 
 #include <string>
+#include <utility>
 
 namespace cohort::host {
 
@@ -16,6 +17,8 @@ class ListeningSocket {
 
   int descriptor() const { return descriptor_; }  ///< closes on exec
   int port() const { return port_; }
+  /// Gives the descriptor away.
+  int release() { return std::exchange(descriptor_, -1); }
 
  private:
   int descriptor_ = -1;

@@ -1,0 +1,66 @@
+// The flight recorder of a rank: the last operations on each of its communicators, for the report of a failure.
+//
+// Belongs to a HostObject. Any thread, also while an operation hangs: nothing is locked while one runs.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <cohort/api/collective.h>
+
+namespace cohort::host {
+
+struct OperationRecord {
+  const char* operation = "";  ///< "all_reduce"
+  int32_t dtype = 0;           ///< as in cohort_op_args; 0 where the operation has none
+  int32_t reduce = 0;
+  int32_t root = 0;
+  uint64_t count = 0;   ///< as in cohort_op_args, 0 where ranks have their own; exchange: bytes that this rank sends
+  uint64_t number = 0;  ///< of the communicator, from 1: equal on all ranks that make the same calls
+  std::shared_ptr<const std::string> purpose = nullptr;  ///< "bucket 2 (fc1.weight .. fc2.bias, 4 parameters)"
+  int64_t begun_ns = 0;                                  ///< CLOCK_MONOTONIC_COARSE, which ticks every few milliseconds
+  int64_t ended_ns = 0;                                  ///< 0: running
+  cohort_status status = COHORT_OK;
+};
+
+class FlightRecorder {
+ public:
+  static constexpr size_t kKept = 64;  ///< operations of each communicator
+  using Purpose = std::shared_ptr<const std::string>;
+
+  /// Names a communicator. Ranks that share it give the same name, others another one: "control", "default/node 1".
+  void name(const cohort_comm* comm, std::string name);
+  /// What operations are for from now on: those of `comm` and of the communicators whose names have the same beginning,
+  /// up to a '/'.
+  void set_purpose(const cohort_comm* comm, Purpose purpose);
+
+  /// An operation begins; the ticket is for its end. The recorder fills number, purpose and times.
+  uint64_t begin(const cohort_comm* comm, OperationRecord record);
+  void end(const cohort_comm* comm, uint64_t number, cohort_status status);
+
+  struct Flight {
+    std::string communicator;
+    std::vector<OperationRecord> operations;  ///< oldest first
+  };
+  std::vector<Flight> flights() const;
+
+ private:
+  struct Track {
+    const cohort_comm* comm;
+    std::string name;
+    std::shared_ptr<Purpose> purpose;  // of the group
+    uint64_t operations = 0;
+    std::array<OperationRecord, kKept> ring;
+  };
+  mutable std::mutex mutex_;
+  std::deque<Track> tracks_;  // few
+
+  Track& track_of(const cohort_comm* comm);
+};
+
+}  // namespace cohort::host

@@ -1,0 +1,70 @@
+#include <cohort/host/flight_recorder.hpp>
+
+#include <algorithm>
+#include <ctime>
+
+namespace cohort::host {
+namespace {
+
+// The precise clock would cost more than everything else here.
+int64_t now_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+std::string_view group_of(std::string_view name) {
+  return name.substr(0, name.find('/'));
+}
+
+}  // namespace
+
+void FlightRecorder::name(const cohort_comm* comm, std::string name) {
+  const std::lock_guard lock(mutex_);
+  Track& track = track_of(comm);
+  track.name = std::move(name);
+  const auto other = std::ranges::find_if(
+      tracks_, [&](const Track& one) { return &one != &track && group_of(one.name) == group_of(track.name); });
+  if (other != tracks_.end()) track.purpose = other->purpose;
+}
+
+void FlightRecorder::set_purpose(const cohort_comm* comm, Purpose purpose) {
+  const std::lock_guard lock(mutex_);
+  *track_of(comm).purpose = std::move(purpose);
+}
+
+uint64_t FlightRecorder::begin(const cohort_comm* comm, OperationRecord record) {
+  const std::lock_guard lock(mutex_);
+  Track& track = track_of(comm);
+  record.number = ++track.operations;
+  record.purpose = *track.purpose;
+  record.begun_ns = now_ns();
+  track.ring[record.number % kKept] = std::move(record);
+  return track.operations;
+}
+
+void FlightRecorder::end(const cohort_comm* comm, uint64_t number, cohort_status status) {
+  const std::lock_guard lock(mutex_);
+  OperationRecord& record = track_of(comm).ring[number % kKept];
+  record.status = status;
+  record.ended_ns = now_ns();
+}
+
+std::vector<FlightRecorder::Flight> FlightRecorder::flights() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Flight> flights;
+  for (const Track& track : tracks_) {
+    Flight& flight = flights.emplace_back(Flight{track.name, {}});
+    const uint64_t first = track.operations < kKept ? 1 : track.operations - kKept + 1;
+    for (uint64_t n = first; n <= track.operations; ++n) flight.operations.push_back(track.ring[n % kKept]);
+  }
+  return flights;
+}
+
+FlightRecorder::Track& FlightRecorder::track_of(const cohort_comm* comm) {
+  const auto found = std::ranges::find(tracks_, comm, &Track::comm);
+  if (found != tracks_.end()) return *found;
+  return tracks_.emplace_back(Track{comm, "unnamed", std::make_shared<Purpose>(), 0, {}});
+}
+
+}  // namespace cohort::host

@@ -1,0 +1,212 @@
+#include "failure/post_mortem.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include <cohort/host/error.hpp>
+#include <cohort/host/machine.hpp>
+
+#include "files/atomic_file.hpp"
+
+namespace cohort {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr std::chrono::milliseconds kLongestCall = 1s;      // of the store
+constexpr std::chrono::milliseconds kLongestTalk = 1500ms;  // ranks that live and have failed too answer in far less
+constexpr std::chrono::milliseconds kPause = 5ms;
+constexpr size_t kToldOperations = 16;  // of each communicator
+constexpr size_t kLongestError = 500;
+
+const std::string kLeft = "failure/left";
+
+std::string key_of(size_t rank) {
+  return "failure/" + std::to_string(rank);
+}
+
+std::string text_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string first_line(const std::string& text) {
+  const std::string line = text.substr(0, text.find('\n'));
+  return line.size() <= kLongestError ? line : line.substr(0, kLongestError) + "...";
+}
+
+std::string introduction() {
+  const auto stat = read_process_stat(::getpid());
+  return text_of({{"pid", ::getpid()},
+                  {"host", host::host_name()},
+                  {"space", process_space()},
+                  {"started", stat ? stat->start_ticks : 0}});
+}
+
+Json to_json(const LastWords& words) {
+  return {{"exit_code", words.exit_code},
+          {"in_operation", words.in_operation},
+          {"error", words.error},
+          {"operations", to_json(words.operations)}};
+}
+
+// Nothing where a text is no such thing: whoever wrote it is not one of us.
+std::optional<LastWords> words_from(const std::string& text) {
+  try {
+    const Json json = Json::parse(text);
+    return LastWords{json.at("exit_code"), json.at("in_operation"), json.at("error"),
+                     operations_from(json.at("operations"))};
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+}
+
+// An operation that failed by itself; one that was aborted says nothing about the cause.
+bool has_failed(const Operation& operation) {
+  return operation.status != "OK" && operation.status != "running" && operation.status != "ABORTED";
+}
+
+}  // namespace
+
+PostMortem::PostMortem(host::RankRuntime& rank, const std::filesystem::path& log_dir) : rank_(rank), log_dir_(log_dir) {
+  for (int r = 0; r < rank.topology().world_size; ++r) peers_.push_back({r, 0, "", "", 0});
+}
+
+void PostMortem::introduce() {
+  if (peers_.size() == 1) return;
+  const auto texts = rank_.all_gather(introduction());
+  for (size_t rank = 0; rank < peers_.size(); ++rank) {
+    const Json json = Json::parse(texts[rank]);
+    peers_[rank] = {static_cast<int>(rank), json.at("pid"), json.at("host"), json.at("space"), json.at("started")};
+  }
+}
+
+Failure PostMortem::examine(const Failure& failure) noexcept {
+  try {
+    if (peers_.size() == 1) return failure;
+    const auto operations = operations_of(rank_.flights(), host::FlightRecorder::kKept);
+    const bool in_operation = std::ranges::any_of(operations, has_failed);
+    Evidence evidence;
+    evidence.rank = own_rank();
+    evidence.own = {failure.exit_code, in_operation, first_line(failure.message),
+                    operations_of(rank_.flights(), kToldOperations)};
+    evidence.peers = peers_;
+    evidence.words.resize(peers_.size());
+    tell(evidence.own);
+    write_flight({failure.exit_code, in_operation, failure.message, operations});
+    if (!in_operation && failure.exit_code != static_cast<int>(ExitCode::kPeerFailed)) return failure;
+    rank_.abort();  // ranks that wait for this one shall speak as well
+    ask(evidence);
+    evidence.own.error = failure.message;
+    const Verdict verdict = judge(evidence);
+    if (verdict.ranks_disagree) return {static_cast<int>(ExitCode::kUserMistake), verdict.sentence, "UserError"};
+    return {failure.exit_code, verdict.sentence, failure.type};
+  } catch (const std::exception& error) {
+    rank_.log().debug(std::string("the other ranks could not be asked: ") + error.what());
+    return failure;
+  }
+}
+
+void PostMortem::leave() noexcept {
+  try {
+    if (peers_.size() == 1 || store_is_lost()) return;
+    rank_.abort();
+    store()->add(kLeft, 1);
+    const auto deadline = Clock::now() + kLongestTalk;
+    const auto is_over = [&] {
+      int64_t awaited = 0;
+      for (size_t rank = 0; rank < peers_.size(); ++rank) {
+        const ProcessState state = state_of(rank);
+        if (state != ProcessState::kGone && state != ProcessState::kStopped) ++awaited;
+      }
+      return store()->add(kLeft, 0) >= awaited || Clock::now() >= deadline;
+    };
+    while (serves_store() && !is_over()) std::this_thread::sleep_for(kPause);
+  } catch (const std::exception& error) {
+    rank_.log().debug(std::string("the other ranks were not waited for: ") + error.what());
+  }
+}
+
+ProcessState PostMortem::state_of(size_t rank) const {
+  const Peer& peer = peers_[rank];
+  if (peer.pid == 0 || peer.space.empty() || peer.space != peers_[own_rank()].space) return ProcessState::kUnknown;
+  const auto stat = read_process_stat(peer.pid);
+  if (!stat || stat->start_ticks != peer.started || stat->state == 'Z' || stat->state == 'X')
+    return ProcessState::kGone;
+  return stat->state == 'T' || stat->state == 't' ? ProcessState::kStopped : ProcessState::kRunning;
+}
+
+// Known without asking it.
+bool PostMortem::store_is_lost() const {
+  if (rank_.topology().store_is_external || serves_store()) return false;
+  const ProcessState state = state_of(0);
+  return state == ProcessState::kGone || state == ProcessState::kStopped;
+}
+
+host::Store* PostMortem::store() const {
+  return rank_.job_store(kLongestCall);
+}
+
+void PostMortem::tell(const LastWords& words) const {
+  try {
+    if (!store_is_lost()) store()->set(key_of(own_rank()), text_of(to_json(words)));
+  } catch (const Error& error) {
+    rank_.log().debug(error.what());
+  }
+}
+
+// Until all have answered that can; those whose process has ended or is stopped are not waited for.
+void PostMortem::ask(Evidence& evidence) const {
+  evidence.states.assign(peers_.size(), ProcessState::kUnknown);
+  const auto deadline = Clock::now() + kLongestTalk;
+  bool may_answer = true;
+  while (may_answer) {
+    const bool last_round = Clock::now() >= deadline;
+    may_answer = false;
+    for (size_t rank = 0; rank < peers_.size(); ++rank) {
+      if (rank == own_rank() || evidence.words[rank]) continue;
+      // Looked at before the store is asked: what a rank says it says before it ends.
+      evidence.states[rank] = state_of(rank);
+      try {
+        evidence.heard_all = evidence.heard_all && !store_is_lost();
+        const auto text = evidence.heard_all ? store()->try_get(key_of(rank)) : std::nullopt;
+        if (text) evidence.words[rank] = words_from(*text);
+      } catch (const Error&) {
+        evidence.heard_all = false;
+      }
+      const ProcessState state = evidence.states[rank];
+      const bool can_speak = state == ProcessState::kRunning || state == ProcessState::kUnknown;
+      // Connections close a little before their process has ended.
+      const bool is_ending = rank == 0 && state == ProcessState::kRunning;
+      const bool is_awaited = evidence.heard_all ? can_speak && !evidence.words[rank] : is_ending;
+      may_answer = may_answer || (is_awaited && !last_round);
+    }
+    if (may_answer) std::this_thread::sleep_for(kPause);
+  }
+}
+
+void PostMortem::write_flight(const LastWords& words) const {
+  if (log_dir_.empty()) {
+    for (const Operation& one : operations_of(rank_.flights(), 3)) {
+      rank_.log().debug("last operations: " + describe(one) + ": " + one.status);
+    }
+    return;
+  }
+  const Peer& own = peers_[own_rank()];
+  const Json flight{{"rank", own.rank},     {"pid", own.pid},
+                    {"host", own.host},     {"exit_code", words.exit_code},
+                    {"error", words.error}, {"operations", to_json(words.operations)}};
+  try {
+    write_file_atomically(log_dir_ / ("flight-rank-" + std::to_string(own.rank) + ".json"),
+                          flight.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  } catch (const Error& error) {
+    rank_.log().warning(error.what());
+  }
+}
+
+}  // namespace cohort

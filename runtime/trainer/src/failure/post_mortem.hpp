@@ -1,0 +1,47 @@
+// What a rank does when it fails: tells the others, asks them, and finds out who is to blame.
+//
+// Made on every rank once it is connected; main thread. Nothing here throws or waits for more than a few seconds: the
+// others may be gone, and so may the store.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <cohort/host/rank_runtime.hpp>
+
+#include "failure/verdict.hpp"
+#include "program/failure.hpp"
+
+namespace cohort {
+
+class PostMortem {
+ public:
+  /// `log_dir` may be empty; it and `rank` outlive this.
+  PostMortem(host::RankRuntime& rank, const std::filesystem::path& log_dir);
+
+  /// Ranks tell each other who they are. Collective; throws what communication throws.
+  void introduce();
+  /// This rank's failure, as the user should read it: where another rank is the cause, with that one's name. Tells the
+  /// others of it and writes flight-rank-N.json to the log folder, or a few lines at level debug.
+  Failure examine(const Failure& failure) noexcept;
+  /// After the report: other ranks stop waiting for this one, and where it serves the store it waits until they have
+  /// read what they need.
+  void leave() noexcept;
+
+ private:
+  host::RankRuntime& rank_;
+  const std::filesystem::path& log_dir_;
+  std::vector<Peer> peers_;
+
+  size_t own_rank() const { return static_cast<size_t>(rank_.topology().rank); }
+  bool serves_store() const { return own_rank() == 0 && !rank_.topology().store_is_external; }
+  ProcessState state_of(size_t rank) const;
+  bool store_is_lost() const;
+  host::Store* store() const;
+  void tell(const LastWords& words) const;
+  void ask(Evidence& evidence) const;
+  void write_flight(const LastWords& words) const;
+};
+
+}  // namespace cohort

@@ -1,0 +1,30 @@
+// What the kernel says about a process of this machine.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace cohort {
+
+struct ProcessStat {
+  char state = '?';          ///< as in /proc/PID/stat: R, S, D, T (stopped), t (traced), Z (ended), ...
+  uint64_t start_ticks = 0;  ///< after boot, in clock ticks: with the pid it names a process once and for all
+};
+
+/// Nothing where there is no such process, or it cannot be seen.
+std::optional<ProcessStat> read_process_stat(pid_t pid);
+
+/// Equal for processes that see the same process numbers: boot and pid namespace.
+std::string process_space();
+
+enum class ProcessState {
+  kUnknown,  ///< it runs on another machine, or in another container
+  kRunning,
+  kStopped,
+  kGone,
+};
+
+}  // namespace cohort

@@ -1,0 +1,164 @@
+#include "failure/verdict.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include <cohort/host/error.hpp>
+
+namespace cohort {
+namespace {
+
+constexpr int kEcho = static_cast<int>(ExitCode::kPeerFailed);
+
+std::string join(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
+  return text;
+}
+
+// In which every rank takes part before any of them is done.
+bool needs_every_rank(const Operation& operation) {
+  const bool is_of_all = operation.communicator == "default/world" || operation.communicator == "control";
+  return is_of_all && operation.name != "broadcast" && operation.name != "reduce" && operation.name != "exchange";
+}
+
+// The last sign of life of ranks that say nothing.
+std::string last_common(const std::vector<Operation>& operations) {
+  const Operation* last = nullptr;
+  for (const Operation& one : operations) {
+    if (one.is_done() && needs_every_rank(one) && (!last || one.ended >= last->ended)) last = &one;
+  }
+  return last ? ", last seen in " + describe(*last) : "";
+}
+
+const LastWords* words_of(const Evidence& evidence, size_t rank) {
+  if (rank == evidence.rank) return &evidence.own;
+  return evidence.words[rank] ? &*evidence.words[rank] : nullptr;
+}
+
+// Of other ranks, which are no mere echo.
+std::vector<std::string> failures(const Evidence& evidence, bool in_operation) {
+  std::vector<std::string> found;
+  for (size_t rank = 0; rank < evidence.peers.size(); ++rank) {
+    if (rank == evidence.rank || !evidence.words[rank]) continue;
+    const LastWords& words = *evidence.words[rank];
+    if (words.in_operation != in_operation || words.exit_code == kEcho) continue;
+    found.push_back(describe(evidence.peers[rank]) + " failed: " + words.error);
+  }
+  return found;
+}
+
+std::vector<std::string> ranks_in_state(const Evidence& evidence, ProcessState state, const std::string& what) {
+  std::vector<std::string> found;
+  for (size_t rank = 0; rank < evidence.peers.size(); ++rank) {
+    if (words_of(evidence, rank) || evidence.states[rank] != state) continue;
+    found.push_back(describe(evidence.peers[rank]) + what + last_common(evidence.own.operations));
+  }
+  return found;
+}
+
+std::vector<std::string> lost_ranks(const Evidence& evidence) {
+  auto lost = ranks_in_state(evidence, ProcessState::kGone, " is gone (it was killed, or ended without a word)");
+  for (auto& stopped : ranks_in_state(evidence, ProcessState::kStopped, " is stopped (SIGSTOP, or a debugger)")) {
+    lost.push_back(std::move(stopped));
+  }
+  return lost;
+}
+
+std::vector<std::string> silent_ranks(const Evidence& evidence) {
+  if (!evidence.heard_all) {
+    return {describe(evidence.peers[0]) + ", or whoever serves the store, does not answer" +
+            last_common(evidence.own.operations)};
+  }
+  auto silent = ranks_in_state(evidence, ProcessState::kRunning, " runs but has not failed: it is busy elsewhere");
+  for (auto& other : ranks_in_state(evidence, ProcessState::kUnknown, " says nothing: it is gone, stopped or busy")) {
+    silent.push_back(std::move(other));
+  }
+  return silent;
+}
+
+struct Call {
+  std::string text;
+  std::vector<size_t> ranks;
+};
+
+// "rank 0 called barrier" or "ranks 1, 2 called barrier"
+std::string describe(const Call& call) {
+  std::string ranks;
+  for (const size_t rank : call.ranks) ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+  return (call.ranks.size() > 1 ? "ranks " : "rank ") + ranks + " called " + call.text;
+}
+
+// The first operation of each communicator that ranks call differently: what follows differs as well.
+std::vector<std::string> differences(const Evidence& evidence) {
+  std::map<std::pair<std::string, uint64_t>, std::map<std::string, Call>> operations;
+  for (size_t rank = 0; rank < evidence.peers.size(); ++rank) {
+    const LastWords* const words = words_of(evidence, rank);
+    if (!words) continue;
+    for (const Operation& one : words->operations) {
+      Call& call = operations[{one.communicator, one.number}][one.call];
+      if (call.ranks.empty()) call.text = one.call + (has_purpose(one) ? " for " + one.purpose : "");
+      call.ranks.push_back(rank);
+    }
+  }
+  std::vector<std::string> found;
+  std::string reported;
+  for (const auto& [key, calls] : operations) {
+    if (calls.size() == 1 || key.first == reported) continue;
+    reported = key.first;
+    std::map<size_t, std::string> texts;  // by first rank
+    for (const auto& [ignored, call] : calls) texts[call.ranks.front()] = describe(call);
+    std::string text;
+    for (const auto& [ignored, one] : texts) text += (text.empty() ? "" : ", ") + one;
+    found.push_back("ranks differ in operation #" + std::to_string(key.second) + " of " + key.first + ": " + text);
+  }
+  return found;
+}
+
+// Where a rank was when it gave up: its first operation that is not done.
+const Operation* unfinished(const std::vector<Operation>& operations) {
+  const Operation* first = nullptr;
+  for (const Operation& one : operations) {
+    if (!one.is_done() && (!first || one.begun < first->begun)) first = &one;
+  }
+  return first;
+}
+
+std::vector<std::string> places(const Evidence& evidence) {
+  std::vector<std::string> found;
+  const Operation* const own = unfinished(evidence.own.operations);
+  for (size_t rank = 0; rank < evidence.peers.size(); ++rank) {
+    if (rank == evidence.rank || !evidence.words[rank]) continue;
+    const Operation* const theirs = unfinished(evidence.words[rank]->operations);
+    if (!theirs || (own && own->communicator == theirs->communicator && own->number == theirs->number)) continue;
+    found.push_back("rank " + std::to_string(rank) + " was in " + describe(*theirs));
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string describe(const Peer& peer) {
+  const std::string rank = "rank " + std::to_string(peer.rank);
+  return peer.pid == 0 ? rank : rank + " (pid " + std::to_string(peer.pid) + " on " + peer.host + ")";
+}
+
+Verdict judge(const Evidence& evidence) {
+  std::vector<std::string> causes = failures(evidence, /*in_operation=*/false);
+  const auto add = [&](const std::vector<std::string>& more) { causes.insert(causes.end(), more.begin(), more.end()); };
+  add(lost_ranks(evidence));
+  Verdict verdict;
+  if (causes.empty()) {
+    add(differences(evidence));
+    verdict.ranks_disagree = !causes.empty();
+  }
+  if (causes.empty()) add(failures(evidence, /*in_operation=*/true));
+  if (causes.empty()) {
+    add(silent_ranks(evidence));
+    add(places(evidence));
+  }
+  verdict.sentence = causes.empty() ? evidence.own.error : join(causes) + "; seen here as: " + evidence.own.error;
+  return verdict;
+}
+
+}  // namespace cohort

@@ -1,0 +1,108 @@
+#include <cohort/host/flight_recorder.hpp>
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+
+namespace cohort::host {
+namespace {
+
+OperationRecord all_reduce(uint64_t count) {
+  OperationRecord record;
+  record.operation = "all_reduce";
+  record.dtype = COHORT_FLOAT32;
+  record.count = count;
+  return record;
+}
+
+FlightRecorder::Purpose purpose(const char* text) {
+  return std::make_shared<const std::string>(text);
+}
+
+TEST(FlightRecorder, NumbersTheOperationsOfEachCommunicatorFromOne) {
+  FlightRecorder recorder;
+  cohort_comm world{}, control{};
+  recorder.name(&world, "default/world");
+  recorder.name(&control, "control");
+  recorder.end(&world, recorder.begin(&world, all_reduce(5)), COHORT_OK);
+  recorder.end(&control, recorder.begin(&control, all_reduce(1)), COHORT_OK);
+  EXPECT_EQ(recorder.begin(&world, all_reduce(7)), 2u);
+  const auto flights = recorder.flights();
+  ASSERT_EQ(flights.size(), 2u);
+  EXPECT_EQ(flights[0].communicator, "default/world");
+  ASSERT_EQ(flights[0].operations.size(), 2u);
+  EXPECT_EQ(flights[0].operations[1].number, 2u);
+  EXPECT_EQ(flights[0].operations[1].count, 7u);
+  ASSERT_EQ(flights[1].operations.size(), 1u);
+  EXPECT_EQ(flights[1].operations[0].number, 1u);
+}
+
+TEST(FlightRecorder, ShowsAnOperationThatHangsAsRunning) {
+  FlightRecorder recorder;
+  cohort_comm world{};
+  recorder.begin(&world, all_reduce(5));
+  const auto running = recorder.flights()[0].operations[0];
+  EXPECT_EQ(running.ended_ns, 0);
+  EXPECT_GT(running.begun_ns, 0);
+  recorder.end(&world, running.number, COHORT_UNAVAILABLE);
+  const auto ended = recorder.flights()[0].operations[0];
+  EXPECT_GE(ended.ended_ns, ended.begun_ns);
+  EXPECT_EQ(ended.status, COHORT_UNAVAILABLE);
+}
+
+TEST(FlightRecorder, KeepsTheLastOnesInOrder) {
+  FlightRecorder recorder;
+  cohort_comm world{};
+  constexpr uint64_t kMany = 3 * FlightRecorder::kKept + 5;
+  for (uint64_t i = 1; i <= kMany; ++i) recorder.end(&world, recorder.begin(&world, all_reduce(i)), COHORT_OK);
+  const auto operations = recorder.flights()[0].operations;
+  ASSERT_EQ(operations.size(), FlightRecorder::kKept);
+  for (uint64_t i = 0; i < operations.size(); ++i) {
+    EXPECT_EQ(operations[i].number, kMany - operations.size() + 1 + i);
+    EXPECT_EQ(operations[i].count, operations[i].number);
+  }
+}
+
+TEST(FlightRecorder, GivesAPurposeToAllCommunicatorsOfALane) {
+  FlightRecorder recorder;
+  cohort_comm world{}, node{}, control{};
+  recorder.name(&world, "default/world");
+  recorder.name(&node, "default/node 0");
+  recorder.name(&control, "control");
+  recorder.set_purpose(&control, purpose("barrier"));
+  recorder.set_purpose(&world, purpose("bucket 1"));
+  recorder.begin(&node, all_reduce(1));
+  recorder.set_purpose(&world, purpose("bucket 2"));
+  recorder.begin(&world, all_reduce(1));
+  recorder.begin(&control, all_reduce(1));
+  const auto flights = recorder.flights();
+  EXPECT_EQ(*flights[0].operations[0].purpose, "bucket 2");
+  EXPECT_EQ(*flights[1].operations[0].purpose, "bucket 1");
+  EXPECT_EQ(*flights[2].operations[0].purpose, "barrier");
+}
+
+TEST(FlightRecorder, IsReadWhileOtherThreadsRecord) {
+  FlightRecorder recorder;
+  cohort_comm world{}, control{};
+  std::atomic<bool> stop{false};
+  const auto record = [&](const cohort_comm* comm) {
+    while (!stop) {
+      recorder.set_purpose(comm, purpose("work"));
+      recorder.end(comm, recorder.begin(comm, all_reduce(3)), COHORT_OK);
+    }
+  };
+  std::thread lane(record, &world), main(record, &control);
+  for (int i = 0; i < 200; ++i) {
+    for (const auto& flight : recorder.flights()) {
+      for (const OperationRecord& one : flight.operations) EXPECT_EQ(one.count, 3u);
+    }
+  }
+  stop = true;
+  lane.join();
+  main.join();
+}
+
+}  // namespace
+}  // namespace cohort::host

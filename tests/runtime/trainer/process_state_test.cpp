@@ -1,0 +1,43 @@
+#include "failure/process_state.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace cohort {
+namespace {
+
+TEST(ProcessStat, TellsAStoppedProcessFromOneThatIsGone) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    while (true) ::pause();
+  }
+  const auto started = read_process_stat(child);
+  ASSERT_TRUE(started);
+  EXPECT_GT(started->start_ticks, 0u);
+  ::kill(child, SIGSTOP);
+  ::waitpid(child, nullptr, WUNTRACED);
+  EXPECT_EQ(read_process_stat(child)->state, 'T');
+  EXPECT_EQ(read_process_stat(child)->start_ticks, started->start_ticks);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_FALSE(read_process_stat(child));
+}
+
+TEST(ProcessStat, OfAnEndedProcessThatNobodyHasAwaitedIsThere) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  siginfo_t end{};
+  ::waitid(P_PID, static_cast<id_t>(child), &end, WEXITED | WNOWAIT);
+  EXPECT_EQ(read_process_stat(child)->state, 'Z');
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST(ProcessSpace, IsTheSameForEveryProcessHere) {
+  EXPECT_FALSE(process_space().empty());
+  EXPECT_EQ(process_space(), process_space());
+}
+
+}  // namespace
+}  // namespace cohort

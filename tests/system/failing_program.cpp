@@ -1,0 +1,61 @@
+// A program in which one rank fails. Started by failure_test.py.
+//   --how=throw       the rank's training_step throws in batch 5
+//   --how=order       it calls a barrier where the others reduce
+//   --how=type        it reduces float64 where the others reduce float32
+//   --how=busy        it computes for longer than the others wait
+#include <chrono>
+#include <thread>
+
+#include <cohort/cohort.hpp>
+#include <cohort/host/error.hpp>
+
+namespace {
+
+struct Line : cohort::ModuleFor<Line> {
+  Line() : fc(register_module("fc", torch::nn::Linear(1, 1))) {}
+  cohort::Output training_step(const cohort::Batch& batch, int64_t index) override {
+    if (throws && index == 5) throw std::runtime_error("the disk is on fire");
+    if (sleeps && index == 5) std::this_thread::sleep_for(std::chrono::seconds(9));
+    return torch::mse_loss(fc(batch[0]), batch[1]);
+  }
+  cohort::Optimizers configure_optimizers() override { return torch::optim::SGD(parameters(), 0.1); }
+  torch::nn::Linear fc;
+  bool throws = false, sleeps = false;
+};
+
+struct Points : cohort::DataModule {
+  cohort::Loader train() override {
+    const auto x = torch::linspace(-1, 1, 256).unsqueeze(1);
+    return {.dataset = std::make_shared<cohort::TensorDataset>(std::vector{x, 2 * x}), .batch_size = 4};
+  }
+};
+
+void fail(cohort::App& app, const std::string& how, bool here) {
+  if (how == "order") {
+    double value = 1;
+    here ? app.runtime().barrier() : app.runtime().all_reduce_sum({&value, 1});
+    return;
+  }
+  Line model;
+  if (how == "type") {
+    auto session = app.session(model, model.configure_optimizers());
+    session.all_reduce(torch::ones({10}, here ? torch::kFloat64 : torch::kFloat32));
+    return;
+  }
+  model.throws = here && how == "throw";
+  model.sleeps = here && how == "busy";
+  Points data;
+  app.trainer().fit(model, data);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return cohort::Program("failing_program")
+      .option("how", "", "what goes wrong: throw, order, type, busy")
+      .option("failing-rank", "1", "the rank in which it goes wrong")
+      .defaults([](cohort::Options& options) { options.max_epochs = 2; })
+      .run(argc, argv, [](cohort::App& app) {
+        fail(app, app.option("how"), app.runtime().rank() == app.integer_option("failing-rank"));
+      });
+}
