@@ -115,7 +115,8 @@ TEST(CheckpointFolder, ADamagedManifestIsFoundWithItsProblem) {
 TEST(CheckpointFolder, SaysWhyItCannotBeMade) {
   const TemporaryFolder folder;
   const auto file = folder.write("file", "x");
-  EXPECT_THAT(error_text<UserError>([&] { open_checkpoint_folder(file); }), HasSubstr("cannot make the folder " + file.string()));
+  EXPECT_THAT(error_text<UserError>([&] { open_checkpoint_folder(file); }),
+              HasSubstr("cannot make the folder " + file.string()));
   EXPECT_THAT(error_text<UserError>([&] { open_checkpoint_folder(file / "below"); }), HasSubstr("Not a directory"));
   EXPECT_THAT(error_text<UserError>([&] { open_checkpoint_folder("/proc/cohort"); }), HasSubstr("/proc/cohort"));
 }

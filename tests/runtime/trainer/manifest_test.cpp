@@ -54,7 +54,8 @@ TEST(Manifest, ThatIsCutOffOrForeignIsDamaged) {
   for (size_t length = 0; length + 2 < text.size(); ++length) {
     EXPECT_THROW(parse_manifest(text.substr(0, length), "f"), DamagedCheckpoint) << length;
   }
-  for (const char* foreign : {"[]", "{}", "null", "{\"format\":\"other\"}", "{\"format\":\"cohort checkpoint\"}", "\xff"}) {
+  for (const char* foreign :
+       {"[]", "{}", "null", "{\"format\":\"other\"}", "{\"format\":\"cohort checkpoint\"}", "\xff"}) {
     EXPECT_THROW(parse_manifest(foreign, "f"), DamagedCheckpoint) << foreign;
   }
 }

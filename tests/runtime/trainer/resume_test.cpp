@@ -26,9 +26,9 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::SizeIs;
 using testing::Script;
 using testing::ScriptedRun;
+using ::testing::SizeIs;
 using testing::TemporaryFolder;
 
 /// Draws from the generator in every step and in validation, has running statistics, and a learning rate that falls.
@@ -40,7 +40,8 @@ struct Learner final : ModuleFor<Learner> {
 
   Output training_step(const Batch& batch, int64_t index) override {
     const at::Tensor x = batch.tensor();
-    for (const float value : std::span(x.const_data_ptr<float>(), static_cast<size_t>(x.numel()))) seen.push_back(value);
+    for (const float value : std::span(x.const_data_ptr<float>(), static_cast<size_t>(x.numel())))
+      seen.push_back(value);
     indices.push_back(index);
     if (during) during();
     const auto hidden = torch::dropout(torch::relu(bn(fc1(x.unsqueeze(1)))), 0.5, /*train=*/true);
@@ -54,7 +55,7 @@ struct Learner final : ModuleFor<Learner> {
   }
   Optimizers configure_optimizers() override {
     adam = std::make_shared<torch::optim::Adam>(parameters(), 0.1);
-    return adam;
+    return Optimizers(adam);
   }
   void on_train_epoch_end(int64_t) override {
     auto& options = adam->param_groups()[0].options();
@@ -208,7 +209,8 @@ TEST(Resume, IsExactWithPrefetching) {
 }
 
 TEST(Resume, IsExactWithValidationWithinTheEpoch) {
-  expect_resume_is_exact({.options = [](Options& o) { o.val_check_interval = BatchLimit{.count = 2, .fraction = {}}; }});
+  expect_resume_is_exact(
+      {.options = [](Options& o) { o.val_check_interval = BatchLimit{.count = 2, .fraction = {}}; }});
 }
 
 TEST(Resume, IsExactForAStreamThatDrawsItsBatches) {
@@ -245,7 +247,8 @@ TEST(Resume, ASignalInAValidationLetsItBeRunAgain) {
   }
 }
 
-Job writing(const fs::path& folder, std::function<void(Options&)> more = [](Options&) {}) {
+Job writing(
+    const fs::path& folder, std::function<void(Options&)> more = [](Options&) {}) {
   return {.options = [=](Options& o) {
     o.checkpoint_dir = folder;
     more(o);
@@ -322,8 +325,8 @@ TEST(Checkpoints, AndTheOldOneStayWhereAnotherRankCannotWrite) {
   job.script = [&](Script& s) {
     s.all_gather = [&](std::string own) {
       // The first checkpoint is complete when its folder is there; then rank 1's disk is full.
-      if (own.empty() && !names_in(folder.path()).empty() && fs::exists(folder.path() / "step-00000006/manifest.json") &&
-          ++failing > 2) {
+      if (own.empty() && !names_in(folder.path()).empty() &&
+          fs::exists(folder.path() / "step-00000006/manifest.json") && ++failing > 2) {
         return std::vector<std::string>{own, "mcannot write rank-1.safetensors: No space left on device"};
       }
       return std::vector{std::move(own)};
@@ -378,20 +381,18 @@ TEST(Resume, FromADamagedCheckpointThatIsNamedSaysWhatIsWrong) {
   const auto message = [](const std::function<void(const fs::path&)>& damage) {
     const Stopped stopped;
     damage(stopped.checkpoint);
-    return stopped.resumed([&](Job& job) {
-      job.options = [&](Options& o) { o.resume = stopped.checkpoint; };
-    });
+    return stopped.resumed([&](Job& job) { job.options = [&](Options& o) { o.resume = stopped.checkpoint; }; });
   };
   EXPECT_EQ(message([](const fs::path&) {}), "");
   EXPECT_THAT(message([](const fs::path& c) { overwrite(c / "shared.safetensors", 200, '\x01'); }),
               HasSubstr("shared.safetensors is not as it was written"));
   EXPECT_THAT(message([](const fs::path& c) { fs::resize_file(c / "rank-0.safetensors", 100); }),
               HasSubstr("rank-0.safetensors is not as it was written: its 100 bytes"));
-  EXPECT_THAT(message([](const fs::path& c) { fs::remove(c / "rank-0.safetensors"); }),
-              HasSubstr("cannot read"));
+  EXPECT_THAT(message([](const fs::path& c) { fs::remove(c / "rank-0.safetensors"); }), HasSubstr("cannot read"));
   EXPECT_THAT(message([](const fs::path& c) { fs::resize_file(c / "manifest.json", 50); }),
               HasSubstr("is not the manifest of a checkpoint"));
-  EXPECT_THAT(message([](const fs::path& c) { fs::remove(c / "manifest.json"); }), HasSubstr("there is no checkpoint in"));
+  EXPECT_THAT(message([](const fs::path& c) { fs::remove(c / "manifest.json"); }),
+              HasSubstr("there is no checkpoint in"));
   EXPECT_THAT(message([](const fs::path& c) {
                 fs::remove_all(c);
                 std::ofstream(c) << "file";
@@ -406,25 +407,19 @@ TEST(Resume, NeedsAllThatTheCheckpointWasMadeWith) {
   }),
               HasSubstr("another model; resume with the model that it was trained with\n"
                         "  extra: [2, 3] in the model, not in the checkpoint"));
-  EXPECT_THAT(stopped.resumed([](Job& job) {
-    job.prepare = [](Learner& net) { net.fc2->bias.set_data(torch::zeros({2})); };
-  }),
-              HasSubstr("fc2.bias: [2] in the model, [1] in the checkpoint"));
+  EXPECT_THAT(
+      stopped.resumed([](Job& job) { job.prepare = [](Learner& net) { net.fc2->bias.set_data(torch::zeros({2})); }; }),
+      HasSubstr("fc2.bias: [2] in the model, [1] in the checkpoint"));
   EXPECT_THAT(stopped.resumed([](Job& job) {
     job.prepare = [](Learner& net) { net.bn->running_mean.set_data(net.bn->running_mean.to(torch::kDouble)); };
   }),
               HasSubstr("bn.running_mean: Double in the model, Float in the checkpoint"));
-  EXPECT_THAT(stopped.resumed([](Job& job) {
-    job.data = [](Numbers& data) { data.training.batch_size = 2; };
-  }),
+  EXPECT_THAT(stopped.resumed([](Job& job) { job.data = [](Numbers& data) { data.training.batch_size = 2; }; }),
               HasSubstr("batch size: 3, now 2"));
-  EXPECT_THAT(stopped.resumed([](Job& job) {
-    job.data = [](Numbers& data) { data.training.dataset = Numbers::numbers(18); };
-  }),
-              HasSubstr("training samples: 17, now 18"));
-  EXPECT_THAT(stopped.resumed([&](Job& job) {
-    job.script = [](Script& s) { s.options.seed = 9; };
-  }),
+  EXPECT_THAT(
+      stopped.resumed([](Job& job) { job.data = [](Numbers& data) { data.training.dataset = Numbers::numbers(18); }; }),
+      HasSubstr("training samples: 17, now 18"));
+  EXPECT_THAT(stopped.resumed([&](Job& job) { job.script = [](Script& s) { s.options.seed = 9; }; }),
               HasSubstr("--seed: 0, now 9"));
 }
 
@@ -436,7 +431,8 @@ TEST(Resume, WithAnotherNumberOfRanksNeedsTheEndOfAnEpoch) {
     };
   };
   const Stopped stopped;
-  EXPECT_THAT(stopped.resumed(two_ranks), HasSubstr("in the middle of epoch 1 of 1 rank; with another number of ranks"));
+  EXPECT_THAT(stopped.resumed(two_ranks),
+              HasSubstr("in the middle of epoch 1 of 1 rank; with another number of ranks"));
   EXPECT_EQ(stopped.resumed([&](Job& job) {
     two_ranks(job);
     job.options = [&](Options& o) { o.resume = stopped.folder.path() / "step-00000006"; };
@@ -461,7 +457,8 @@ TEST(Resume, AFreshTrainingLeavesTheCheckpointsOfAnotherAlone) {
 TEST(Resume, FromAnOlderCheckpointGoesItsOwnWay) {
   const TemporaryFolder folder;
   const Outcome whole = train(writing(folder.path(), [](Options& o) { o.keep_checkpoints = 9; }));
-  const Outcome second = train(writing(folder.path(), [&](Options& o) { o.resume = folder.path() / "step-00000006/"; }));
+  const Outcome second =
+      train(writing(folder.path(), [&](Options& o) { o.resume = folder.path() / "step-00000006/"; }));
   EXPECT_EQ(second.indices.size(), 12U);
   EXPECT_EQ(second.digest, whole.digest);
   EXPECT_THAT(names_in(folder.path()), ElementsAre("step-00000012", "step-00000018"));

@@ -7,6 +7,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <c10/util/Exception.h>
 #include <c10/util/Type.h>
 #include <torch/nn/module.h>
 #include <torch/serialize/input-archive.h>
@@ -40,11 +41,19 @@ std::string key_of(const std::string& prefix, const char* field, const std::stri
   return prefix + field + "." + parameter;
 }
 
+[[noreturn]] void refuse_to_save(const torch::optim::Optimizer& optimizer, const std::string& reason) {
+  throw UserError("the optimizer " + type_name(optimizer, nullptr) + " cannot be put into a checkpoint: " + reason);
+}
+
 at::Tensor saved_archive(const torch::optim::Optimizer& optimizer) {
   std::ostringstream stream;
-  torch::serialize::OutputArchive archive;
-  optimizer.save(archive);
-  archive.save_to(stream);
+  try {
+    torch::serialize::OutputArchive archive;
+    optimizer.save(archive);
+    archive.save_to(stream);
+  } catch (const c10::Error& error) {  // LBFGS: LibTorch cannot write it before its history is full
+    refuse_to_save(optimizer, error.what_without_backtrace());
+  }
   const std::string bytes = stream.str();
   at::Tensor tensor = at::empty({static_cast<int64_t>(bytes.size())}, at::kByte);
   std::memcpy(tensor.mutable_data_ptr(), bytes.data(), bytes.size());
@@ -104,8 +113,7 @@ NamedTensors optimizer_tensors(torch::optim::Optimizer& optimizer, const Paramet
   if (!kind) {
     tensors.emplace_back(prefix + kArchive, saved_archive(optimizer));
     if (optimizer.state().empty() || !opened(tensors.back().second).keys().empty()) return tensors;
-    throw UserError("the optimizer " + type_name(optimizer, kind) +
-                    " cannot be put into a checkpoint: it keeps state, but does not override save and load");
+    refuse_to_save(optimizer, "it keeps state, but does not override save and load");
   }
   each_parameter(optimizer, names, [&](const std::string& name, const at::Tensor& parameter) {
     const auto state = optimizer.state().find(parameter.unsafeGetTensorImpl());

@@ -239,7 +239,7 @@ void FitLoop::validate() {
 
 void FitLoop::finish_epoch(Clock::time_point begun) {
   if (limits_.report && reported_steps_ != session_.steps()) read_step_values();
-  LoopState before = state();
+  const LoopState before = state();
   check_wishes();
   const auto merged = merge_reports(runtime_.all_gather(to_text({wish_, board_.totals()})));
   if (merged.stop) {
@@ -247,20 +247,26 @@ void FitLoop::finish_epoch(Clock::time_point begun) {
     over_ = true;
   }
   const bool complete = out_of_data_ || source_->available(1) == 0;
+  if (!complete) save_unfinished(before);
   if (complete) ++record_.epochs;
   const bool validate_now = validates_ && !limits_.val_check_interval && merged.stop.kind <= StopReason::Kind::kMaxTime;
   if (validate_now) validate();
+  const bool finished = complete && agreed_.kind <= StopReason::Kind::kMaxTime;
+  if (!finished) save_unfinished(before);
   module_.on_train_epoch_end(epoch_);
   Metrics means = merged.means;
   means.insert(validation_means_.begin(), validation_means_.end());
   for (const auto& [name, value] : means) record_.metrics[name] = value;
   if (limits_.report) report_.epoch(epoch_, session_.steps(), means, seconds_between(begun, Clock::now()));
+  if (finished) begin_next_epoch();
+}
 
-  if (agreed_.kind == StopReason::Kind::kNotFinite) return;  // not worth going on from
-  if (!complete || agreed_.kind == StopReason::Kind::kSignal) {
-    checkpoints_.save(session_, before_stop_ ? *before_stop_ : before);
-    return;
-  }
+// Before the validation and the hooks that end an epoch: they belong to the run that goes on and comes to that end.
+void FitLoop::save_unfinished(const LoopState& before) {
+  if (agreed_.kind != StopReason::Kind::kNotFinite) checkpoints_.save(session_, before_stop_ ? *before_stop_ : before);
+}
+
+void FitLoop::begin_next_epoch() {
   ++epoch_;
   batches_ = 0;
   board_.clear();

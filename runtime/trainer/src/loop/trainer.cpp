@@ -33,7 +33,7 @@ void log_stop(Runtime& runtime, const StopReason& stop, uint64_t steps, const st
     runtime.log().info("Training ends" + after + ": rank " + std::to_string(stop.rank) + " received signal " +
                        std::to_string(stop.detail));
   }
-  if (!checkpoint.empty()) runtime.log().info("Checkpoint: " + checkpoint.string() + " (go on with --resume)");
+  if (!checkpoint.empty()) runtime.log().info("Last checkpoint: " + checkpoint.string());
 }
 
 void leave_on(const StopReason& stop) {
