@@ -171,11 +171,11 @@ std::function<void()> signal_at_call(int call) {
   };
 }
 
-/// Stops after each step in turn, and goes on; the end is always that of the run that was not stopped.
-void expect_resume_is_exact(const Job& job) {
+/// Stops in each batch in turn (or every n-th), and goes on; the end is always that of the run that was not stopped.
+void expect_resume_is_exact(const Job& job, int stride = 3) {
   const Outcome whole = train(job);
   ASSERT_GT(whole.steps, 4U);
-  for (int stop = 1; stop <= static_cast<int>(whole.indices.size()); ++stop) {
+  for (int stop = 1; stop <= static_cast<int>(whole.indices.size()); stop += stride) {
     SCOPED_TRACE("stopped in batch " + std::to_string(stop));
     const TemporaryFolder folder;
     Job with_files = job;
@@ -197,7 +197,7 @@ void expect_resume_is_exact(const Job& job) {
 }
 
 TEST(Resume, IsTheUninterruptedRunBitByBitWhereverItWasStopped) {
-  expect_resume_is_exact({});
+  expect_resume_is_exact({}, /*stride=*/1);
 }
 
 TEST(Resume, IsExactUnderAccumulation) {
