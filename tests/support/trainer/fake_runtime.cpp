@@ -94,13 +94,16 @@ uint64_t Runtime::bytes_sent() const {
 }
 
 struct Session::State {
+  Runtime& runtime;
+  torch::nn::Module& module;
   Optimizers optimizers;
   uint64_t steps = 0;
   bool no_sync = false;
   Votes votes{};
 };
 
-Session::Session(Runtime&, torch::nn::Module&, Optimizers optimizers) : state_(new State{std::move(optimizers)}) {}
+Session::Session(Runtime& runtime, torch::nn::Module& module, Optimizers optimizers)
+    : state_(new State{runtime, module, std::move(optimizers)}) {}
 Session::~Session() = default;
 void Session::begin() {
   script().calls.emplace_back("begin");
@@ -131,6 +134,26 @@ Session::NoSync::NoSync(Session& session) : session_(session) {
 }
 Session::NoSync::~NoSync() {
   session_.state_->no_sync = false;
+}
+Runtime& Session::runtime() const {
+  return state_->runtime;
+}
+torch::nn::Module& Session::module() const {
+  return state_->module;
+}
+const Optimizers& Session::optimizers() const {
+  return state_->optimizers;
+}
+at::Tensor Session::all_reduce(const at::Tensor& tensor, bool) {
+  return script().all_reduce(tensor);
+}
+host::StrategyState Session::pause_for_checkpoint() {
+  script().calls.emplace_back("checkpoint");
+  return script().strategy;
+}
+void Session::resume_after(uint64_t steps, host::StrategyState state) {
+  state_->steps = steps;
+  script().strategy = std::move(state);
 }
 void Session::pause_for_evaluation() {
   script().calls.emplace_back("pause");

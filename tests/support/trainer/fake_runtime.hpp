@@ -19,10 +19,13 @@ struct Script {
   std::function<std::vector<std::string>(std::string)> all_gather = [](std::string own) {
     return std::vector{std::move(own)};
   };
+  /// The mean over the ranks, given this rank's tensor.
+  std::function<at::Tensor(at::Tensor)> all_reduce = [](at::Tensor own) { return own.clone(); };
+  host::StrategyState strategy;  ///< what the strategy keeps; after a resume what it was given back
   /// What the ranks vote together after optimizer step `step`, given this rank's votes.
   std::function<Votes(uint64_t step, Votes own)> agree = [](uint64_t, Votes own) { return own; };
-  std::vector<std::string>
-      calls;  ///< "begin", "backward 0.5", "backward 0.5 no_sync", "step", "pause", "resume", "finish"
+  std::vector<std::string> calls;    ///< "begin", "backward 0.5", "backward 0.5 no_sync", "step", "pause", "resume",
+                                     ///< "checkpoint", "finish"
   double votes_without_batches = 0;  ///< of the other ranks, at the start of an epoch of a stream
 };
 

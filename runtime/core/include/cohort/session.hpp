@@ -12,10 +12,12 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 
 #include <ATen/core/Tensor.h>
 
+#include <cohort/host/strategy_state.hpp>
 #include <cohort/host/votes.hpp>
 #include <cohort/optimizers.hpp>
 #include <cohort/runtime.hpp>
@@ -64,6 +66,17 @@ class Session {
   /// [world_size, ...tensor's shape]: every rank's tensor, in rank order. Gradients flow back. Collective.
   at::Tensor all_gather(const at::Tensor& tensor);
 
+  /// Writes a checkpoint into this folder, beside earlier ones of which the newest (--keep-checkpoints) stay; or goes
+  /// on from such a checkpoint, or from the newest of a folder. Between steps. Collective; all ranks see the same
+  /// folder. Throws UserError. The formats of files, and these two functions, are in the trainer library.
+  void save(const std::filesystem::path& folder);
+  void load(const std::filesystem::path& checkpoint);
+
+  /// For checkpoints: training pauses, and what the strategy of this rank keeps; after resume it goes on. Collective.
+  host::StrategyState pause_for_checkpoint();
+  /// What it kept comes back, before the first step; `steps` were done then.
+  void resume_after(uint64_t steps, host::StrategyState state);
+
   /// Training stops for an evaluation and goes on. pause gives every rank rank 0's buffers. Collective.
   void pause_for_evaluation();
   void resume();
@@ -71,6 +84,8 @@ class Session {
   void finish();
 
   const Optimizers& optimizers() const;
+  torch::nn::Module& module() const;
+  Runtime& runtime() const;
 
  private:
   struct State;

@@ -13,10 +13,11 @@
 namespace cohort {
 
 struct Session::State {
-  State(Runtime& runtime_, torch::nn::Module& module, Optimizers optimizers)
-      : runtime(runtime_), rank(runtime_.rank_runtime()), model(module, std::move(optimizers)) {}
+  State(Runtime& runtime_, torch::nn::Module& module_, Optimizers optimizers)
+      : runtime(runtime_), module(module_), rank(runtime_.rank_runtime()), model(module_, std::move(optimizers)) {}
 
   Runtime& runtime;
+  torch::nn::Module& module;
   host::RankRuntime& rank;
   TensorModel model;
   host::StepEngine* engine = nullptr;
@@ -177,6 +178,20 @@ at::Tensor Session::all_reduce(const at::Tensor& tensor, bool mean) {
 
 at::Tensor Session::all_gather(const at::Tensor& tensor) {
   return AllGather::apply(tensor, reinterpret_cast<int64_t>(&state_->rank));
+}
+
+host::StrategyState Session::pause_for_checkpoint() {
+  state_->rank.pause(COHORT_PAUSE_CHECKPOINT);
+  return state_->rank.save_state();
+}
+void Session::resume_after(uint64_t steps, host::StrategyState state) {
+  state_->rank.load_state(std::move(state), steps);
+}
+torch::nn::Module& Session::module() const {
+  return state_->module;
+}
+Runtime& Session::runtime() const {
+  return state_->runtime;
 }
 
 void Session::pause_for_evaluation() {

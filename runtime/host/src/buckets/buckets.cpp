@@ -108,6 +108,16 @@ std::vector<void*> Buckets::places(int32_t kind, size_t num_parameters) const {
   return places;
 }
 
+StrategyState::Buckets Buckets::state() {
+  keep_state();
+  return std::exchange(kept_state_, {});
+}
+
+void Buckets::set_state(StrategyState::Buckets state) {
+  kept_state_ = std::move(state);
+  for (const auto& [key, memory] : memory_) restore_state(key.second);
+}
+
 void Buckets::keep_state() {
   for (const auto& [key, memory] : memory_) {
     if (key.first != COHORT_BUCKET_STATE) continue;

@@ -14,6 +14,7 @@ using Printed = std::optional<std::string>;
 
 constexpr const char* kWhere = "Where and how to train";
 constexpr const char* kLoop = "Loop";
+constexpr const char* kCheckpoints = "Checkpoints";
 constexpr const char* kPlugins = "Plugins";
 constexpr const char* kOutput = "Configuration and output";
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
@@ -210,6 +211,21 @@ std::vector<Flag> loop_flags() {
   };
 }
 
+std::vector<Flag> checkpoint_flags() {
+  return {
+      path(kCheckpoints, "checkpoint-dir", "DIR",
+           "a checkpoint at the end of each epoch and of training, in this folder", &Options::checkpoint_dir),
+      path(kCheckpoints, "resume", "DIR|auto",
+           "go on from a checkpoint, or from the newest of a folder; auto: of "
+           "--checkpoint-dir, if there is one",
+           &Options::resume),
+      number(kCheckpoints, "checkpoint-every-n-steps", "more checkpoints, after every N optimizer steps",
+             &Options::checkpoint_every_n_steps, 1),
+      number(kCheckpoints, "keep-checkpoints", "older checkpoints than the newest N are deleted",
+             &Options::keep_checkpoints, 1),
+  };
+}
+
 std::vector<Flag> output_flags() {
   static constexpr std::array kLogLevels{LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError,
                                          LogLevel::kOff};
@@ -250,7 +266,9 @@ std::vector<Flag> output_flags() {
 
 std::vector<Flag> common_flags() {
   std::vector<Flag> flags = where_flags();
-  for (Flag& one : loop_flags()) flags.push_back(std::move(one));
+  for (auto group : {loop_flags, checkpoint_flags}) {
+    for (Flag& one : group()) flags.push_back(std::move(one));
+  }
   flags.push_back(paths("plugin", "FILE", "a plugin file; repeatable", &Options::plugins));
   flags.push_back(paths("plugin-dir", "DIR", "a folder with plugins; repeatable", &Options::plugin_dirs));
   for (Flag& one : output_flags()) flags.push_back(std::move(one));

@@ -103,6 +103,18 @@ void RankRuntime::resume() {
   state_->host.check(strategy->vt->resume(strategy), "resume");
 }
 
+StrategyState RankRuntime::save_state() {
+  StrategyState saved{{}, state_->buckets->state()};
+  state_->with_archive(saved.values, &cohort_strategy_vt::save_state, "save_state");
+  return saved;
+}
+
+void RankRuntime::load_state(StrategyState saved, uint64_t steps) {
+  state_->buckets->set_state(std::move(saved.buckets));
+  state_->engine->resume_after(steps);
+  state_->with_archive(saved.values, &cohort_strategy_vt::load_state, "load_state");
+}
+
 void RankRuntime::shutdown() {
   RankState& state = *state_;
   cohort_strategy* const strategy = state.strategy();

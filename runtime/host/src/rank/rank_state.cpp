@@ -125,4 +125,12 @@ BucketMemory RankState::allocate(uint64_t nbytes) {
   return {memory, [owner, comm = root](void* pointer) { owner->vt->free(owner, comm, pointer); }};
 }
 
+void RankState::with_archive(StrategyState::Values& values,
+                             decltype(cohort_strategy_vt::save_state) cohort_strategy_vt::*slot, const char* name) {
+  archive = &values;
+  const cohort_status status = (strategy()->vt->*slot)(strategy());
+  archive = nullptr;
+  host.check(status, name);
+}
+
 }  // namespace cohort::host

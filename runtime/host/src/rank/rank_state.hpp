@@ -50,8 +50,9 @@ struct RankState {
   std::unique_ptr<StepEngine> engine;
   std::optional<Adaptation> adaptation;  // where gradients are communicated
   std::unique_ptr<StrategyLayers> layers;
-  uint64_t agreements = 0;  // the same on every rank: makes keys of the store unique
-  bool finished = false;    // shut down together: nothing can be waiting
+  StrategyState::Values* archive = nullptr;  // while save_state or load_state runs
+  uint64_t agreements = 0;                   // the same on every rank: makes keys of the store unique
+  bool finished = false;                     // shut down together: nothing can be waiting
 
   int rank() const { return setup.topology.rank; }
   int world_size() const { return setup.topology.world_size; }
@@ -76,6 +77,9 @@ struct RankState {
     host.check(operation(control), purpose);
   }
   BucketMemory allocate(uint64_t nbytes);
+  /// Calls a slot of the strategy that may use archive/1.
+  void with_archive(StrategyState::Values& values, decltype(cohort_strategy_vt::save_state) cohort_strategy_vt::*slot,
+                    const char* name);
 };
 
 /// Service tables of a rank by id; null for an unknown one.

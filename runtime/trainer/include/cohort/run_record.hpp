@@ -16,8 +16,10 @@ struct RunRecord {
   /// CLOCK_REALTIME at exec of the run's first process.
   std::chrono::nanoseconds started{0};
 
-  uint64_t steps = 0;  ///< optimizer steps
-  int64_t epochs = 0;  ///< completed, or ended by a stream
+  uint64_t steps = 0;         ///< optimizer steps of this process
+  uint64_t steps_before = 0;  ///< those of the runs that it goes on from
+  int64_t epochs = 0;         ///< completed, or ended by a stream; with those of earlier runs
+  int64_t fits = 0;           ///< trainings begun
   double seconds_to_first_step = 0;
   uint64_t samples = 0;         ///< trained on by this rank
   double training_seconds = 0;  ///< spent in steps, data included, evaluation not

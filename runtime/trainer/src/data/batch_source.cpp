@@ -76,6 +76,12 @@ class DatasetSource final : public BatchSource {
     return dataset_->get(batch);
   }
 
+  void skip(int64_t batches) override {
+    batches = std::min(batches, left_);
+    position_ = std::min(position_ + static_cast<size_t>(batches) * batch_size_, indices_.size());
+    left_ -= batches;
+  }
+
  private:
   std::shared_ptr<Dataset> dataset_;
   std::vector<int64_t> indices_;
@@ -111,6 +117,10 @@ class StreamSource final : public BatchSource {
 
 }  // namespace
 
+void BatchSource::skip(int64_t batches) {
+  for (; batches > 0 && available(1) > 0; --batches) next();
+}
+
 std::optional<int64_t> count_batches(const Loader& loader, const Shard& shard, Purpose purpose, const BatchLimit& limit,
                                      const std::string& name) {
   check(loader, limit, name);
@@ -122,11 +132,13 @@ std::optional<int64_t> count_batches(const Loader& loader, const Shard& shard, P
 }
 
 std::unique_ptr<BatchSource> open_batches(const Loader& loader, const Shard& shard, Purpose purpose,
-                                          const BatchLimit& limit, const std::string& name) {
+                                          const BatchLimit& limit, const std::string& name, int64_t skipped) {
   check(loader, limit, name);
   if (loader.stream) {
     loader.stream->start(shard);
-    return std::make_unique<StreamSource>(loader.stream, limit.count.value_or(kUnlimited));
+    auto stream = std::make_unique<StreamSource>(loader.stream, limit.count.value_or(kUnlimited));
+    stream->skip(skipped);
+    return stream;
   }
   auto indices = indices_of(loader, shard, purpose, name);
   const auto samples = static_cast<int64_t>(indices.size());
@@ -134,6 +146,7 @@ std::unique_ptr<BatchSource> open_batches(const Loader& loader, const Shard& sha
   check_drop_last(batches, samples, loader, purpose, name);
   auto source =
       std::make_unique<DatasetSource>(loader.dataset, std::move(indices), loader.batch_size, limit.of(batches));
+  source->skip(skipped);
   if (!loader.prefetch) return source;
   return with_prefetch(std::move(source));
 }

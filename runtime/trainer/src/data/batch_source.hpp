@@ -21,6 +21,10 @@ class BatchSource {
   virtual int64_t available(int64_t wanted) = 0;
   /// The next batch. Only after `available` was positive.
   virtual Batch next() = 0;
+  /// Passes over batches that an earlier run has trained on.
+  virtual void skip(int64_t batches);
+  /// Waits until nothing is read ahead in another thread: then the default generator is at rest.
+  virtual void settle() {}
 };
 
 enum class Purpose { kTraining, kEvaluation };
@@ -30,8 +34,8 @@ enum class Purpose { kTraining, kEvaluation };
 std::optional<int64_t> count_batches(const Loader& loader, const Shard& shard, Purpose purpose, const BatchLimit& limit,
                                      const std::string& name);
 
-/// Begins a pass. Throws as count_batches does.
+/// Begins a pass, `skipped` batches after its beginning. Throws as count_batches does.
 std::unique_ptr<BatchSource> open_batches(const Loader& loader, const Shard& shard, Purpose purpose,
-                                          const BatchLimit& limit, const std::string& name);
+                                          const BatchLimit& limit, const std::string& name, int64_t skipped = 0);
 
 }  // namespace cohort

@@ -15,6 +15,10 @@ class PrefetchSource final : public BatchSource {
 
   int64_t available(int64_t wanted) override { return std::min(wanted, left_); }
 
+  void settle() override {
+    if (pending_.valid()) pending_.wait();
+  }
+
   Batch next() override {
     Batch batch = pending_.get();
     --left_;

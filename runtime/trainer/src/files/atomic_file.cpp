@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <string>
 #include <system_error>
 
@@ -16,6 +17,22 @@ namespace {
 [[noreturn]] void fail(const std::filesystem::path& path, int error) {
   throw UserError("cannot write " + path.string() + ": " + std::generic_category().message(error));
 }
+
+/// A write beyond the limit of file sizes is an error to report, not a signal to die of.
+class FileSizeSignal {
+ public:
+  FileSizeSignal() {
+    struct sigaction ignore {};
+    ignore.sa_handler = SIG_IGN;
+    ::sigaction(SIGXFSZ, &ignore, &previous_);
+  }
+  ~FileSizeSignal() { ::sigaction(SIGXFSZ, &previous_, nullptr); }
+  FileSizeSignal(const FileSizeSignal&) = delete;
+  FileSizeSignal& operator=(const FileSizeSignal&) = delete;
+
+ private:
+  struct sigaction previous_ {};
+};
 
 /// A file that vanishes again unless it is renamed.
 class AsideFile {
@@ -60,6 +77,7 @@ class AsideFile {
 }  // namespace
 
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::span<const std::byte>> parts) {
+  const FileSizeSignal ignored;
   AsideFile file(path);
   for (const auto part : parts) file.write(part);
   file.rename();

@@ -5,6 +5,7 @@
 
 #include <cohort/host/error.hpp>
 
+#include "checkpoint/all_or_none.hpp"
 #include "loop/evaluation.hpp"
 #include "loop/loss.hpp"
 #include "metrics/scalar.hpp"
@@ -24,12 +25,14 @@ double seconds_since(std::chrono::nanoseconds realtime) {
 }  // namespace
 
 FitLoop::FitLoop(Runtime& runtime, RunRecord& record, const LoopLimits& limits, Module& module, DataModule& data,
-                 Session& session)
+                 Session& session, FitCheckpoints& checkpoints, std::optional<LoadedCheckpoint> resumed)
     : runtime_(runtime),
       record_(record),
       limits_(limits),
       module_(module),
       session_(session),
+      checkpoints_(checkpoints),
+      resumed_(std::move(resumed)),
       train_(data.train()),
       validation_(data.validation()),
       validates_(limits.validate && !validation_.empty() && limits.validation.count != 0),
@@ -42,13 +45,58 @@ StopReason FitLoop::run() {
     count_batches(validation_, shard, Purpose::kEvaluation, limits_.validation, "validation data");
   }
   const uint64_t bytes_before = runtime_.bytes_sent();
+  if (resumed_) begin_where_resumed();
   if (limits_.train.count == 0) return agreed_;  // epochs without a step would never end
   while (!over_ && (!limits_.max_epochs || epoch_ < *limits_.max_epochs) && !limit_reached()) {
     run_epoch();
-    ++epoch_;
   }
   record_.bytes_sent += runtime_.bytes_sent() - bytes_before;
   return agreed_;
+}
+
+void FitLoop::begin_where_resumed() {
+  const LoopState& saved = *resumed_->loop;
+  all_or_none(runtime_, [&] {  // the manifest tells of rank 0's data
+    if (runtime_.is_first()) check_same_data(saved.place, place(), resumed_->path);
+  });
+  apply_checkpoint(*resumed_, session_);
+  resume_strategy(*resumed_, session_);
+  epoch_ = saved.place.epoch;
+  batches_ = saved.place.batches;
+  report_.go_on_after(resumed_->manifest.step);
+  record_.steps_before += resumed_->manifest.step;
+  record_.epochs += epoch_;
+  for (const auto& [name, value] : saved.latest) record_.metrics[name] = value;
+  if (batches_ == 0) resumed_.reset();
+  const bool done = limit_reached() || (limits_.max_epochs && epoch_ >= *limits_.max_epochs);
+  if (done && runtime_.is_first()) runtime_.log().info("Nothing is left to train: the limits were reached before");
+}
+
+// In the middle of an epoch. What its start has drawn from the generator or set in the optimizer has happened before.
+void FitLoop::continue_epoch() {
+  apply_checkpoint(*resumed_, session_);
+  board_.restore(resumed_->loop->records);
+  validation_means_ = resumed_->loop->validation_means;
+  const bool validation_due = resumed_->loop->place.validation_due;
+  resumed_.reset();
+  if (validation_due && validates_) validate_within_epoch();
+}
+
+LoopPlace FitLoop::place() const {
+  return {.fit = checkpoints_.fit(),
+          .epoch = epoch_,
+          .batches = batches_,
+          .batch_size = train_.stream ? 1 : train_.batch_size,
+          .samples = train_.dataset ? train_.dataset->size() : -1,
+          .seed = runtime_.options().seed,
+          .shuffle = train_.shuffle};
+}
+
+LoopState FitLoop::state(bool validation_due) {
+  if (source_) source_->settle();
+  LoopState state{place(), generator_state(), board_.records(), validation_means_, record_.metrics};
+  state.place.validation_due = validation_due;
+  return state;
 }
 
 bool FitLoop::limit_reached() const {
@@ -57,15 +105,17 @@ bool FitLoop::limit_reached() const {
 
 void FitLoop::open_epoch() {
   const Shard shard{runtime_.rank(), runtime_.world_size(), runtime_.options().seed, epoch_};
-  source_ = open_batches(train_, shard, Purpose::kTraining, limits_.train, "training data");
-  epoch_length_ = train_.stream ? std::nullopt : std::optional(source_->available(std::numeric_limits<int64_t>::max()));
+  batches_ = resumed_ ? resumed_->loop->place.batches : 0;
+  source_ = open_batches(train_, shard, Purpose::kTraining, limits_.train, "training data", batches_);
+  const int64_t left = source_->available(train_.stream ? 1 : std::numeric_limits<int64_t>::max());
+  source_->settle();
+  epoch_length_ = train_.stream ? std::nullopt : std::optional(batches_ + left);
   validation_interval_ = validates_ ? validation_interval(limits_.val_check_interval, epoch_length_) : std::nullopt;
-  batches_ = 0;
-  out_of_data_ = false;
-  double without_batches = source_->available(1) > 0 ? 0 : 1;
+  std::array<double, 2> ranks_without{batches_ + left > 0 ? 0.0 : 1.0, left > 0 ? 0.0 : 1.0};  // any batch; another one
   // The runtime's own samplers give every rank the same number of batches; streams and samplers of the user may not.
-  if (train_.stream || train_.sampler) runtime_.all_reduce_sum({&without_batches, 1});
-  if (without_batches > 0 && limits_.train.count != 0) {
+  if (train_.stream || train_.sampler) runtime_.all_reduce_sum(ranks_without);
+  out_of_data_ = ranks_without[1] > 0;
+  if (ranks_without[0] > 0 && limits_.train.count != 0) {
     throw UserError("the training data gave no batch in epoch " + std::to_string(epoch_) +
                     " on at least one rank; every rank needs one in each epoch");
   }
@@ -78,6 +128,7 @@ void FitLoop::run_epoch() {
   module_.on_train_epoch_start(epoch_);
   board_.clear();
   validation_means_.clear();
+  if (resumed_) continue_epoch();
   step_begun_ = Clock::now();
   const Module::Recording recording(module_, limits_.report ? &board_ : nullptr);
   while (!over_ && !out_of_data_) {
@@ -86,6 +137,8 @@ void FitLoop::run_epoch() {
     const int64_t batches_before = batches_;
     take_step(window);
     if (validation_interval_) validate_at_interval(batches_before);
+    const bool ends = over_ || out_of_data_ || source_->available(1) == 0;
+    if (!ends && checkpoints_.due(session_.steps())) checkpoints_.save(session_, state());
   }
   finish_epoch(begun);
 }
@@ -157,9 +210,15 @@ void FitLoop::read_step_values() {
 
 void FitLoop::validate_at_interval(int64_t batches_before) {
   if (batches_before / *validation_interval_ == batches_ / *validation_interval_) return;
-  validate();
-  report_.validation(epoch_, session_.steps(), validation_means_);
+  validate_within_epoch();
   step_begun_ = Clock::now();
+}
+
+void FitLoop::validate_within_epoch() {
+  LoopState before = state(/*validation_due=*/true);
+  validate();
+  if (over_) before_stop_ = std::move(before);
+  report_.validation(epoch_, session_.steps(), validation_means_);
 }
 
 void FitLoop::validate() {
@@ -180,6 +239,7 @@ void FitLoop::validate() {
 
 void FitLoop::finish_epoch(Clock::time_point begun) {
   if (limits_.report && reported_steps_ != session_.steps()) read_step_values();
+  const LoopState before = state();
   check_wishes();
   const auto merged = merge_reports(runtime_.all_gather(to_text({wish_, board_.totals()})));
   if (merged.stop) {
@@ -187,14 +247,32 @@ void FitLoop::finish_epoch(Clock::time_point begun) {
     over_ = true;
   }
   const bool complete = out_of_data_ || source_->available(1) == 0;
+  if (!complete) save_unfinished(before);
   if (complete) ++record_.epochs;
   const bool validate_now = validates_ && !limits_.val_check_interval && merged.stop.kind <= StopReason::Kind::kMaxTime;
   if (validate_now) validate();
+  const bool finished = complete && agreed_.kind <= StopReason::Kind::kMaxTime;
+  if (!finished) save_unfinished(before);
   module_.on_train_epoch_end(epoch_);
   Metrics means = merged.means;
   means.insert(validation_means_.begin(), validation_means_.end());
   for (const auto& [name, value] : means) record_.metrics[name] = value;
   if (limits_.report) report_.epoch(epoch_, session_.steps(), means, seconds_between(begun, Clock::now()));
+  if (finished) begin_next_epoch();
+}
+
+// Before the validation and the hooks that end an epoch: they belong to the run that goes on and comes to that end.
+void FitLoop::save_unfinished(const LoopState& before) {
+  if (agreed_.kind != StopReason::Kind::kNotFinite) checkpoints_.save(session_, before_stop_ ? *before_stop_ : before);
+}
+
+void FitLoop::begin_next_epoch() {
+  ++epoch_;
+  batches_ = 0;
+  board_.clear();
+  validation_means_.clear();
+  source_.reset();
+  checkpoints_.save(session_, state());
 }
 
 }  // namespace cohort

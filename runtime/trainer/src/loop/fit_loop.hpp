@@ -13,6 +13,7 @@
 #include <cohort/runtime.hpp>
 #include <cohort/session.hpp>
 
+#include "checkpoint/fit_checkpoints.hpp"
 #include "data/batch_source.hpp"
 #include "loop/limits.hpp"
 #include "loop/rank_report.hpp"
@@ -25,7 +26,7 @@ namespace cohort {
 class FitLoop {
  public:
   FitLoop(Runtime& runtime, RunRecord& record, const LoopLimits& limits, Module& module, DataModule& data,
-          Session& session);
+          Session& session, FitCheckpoints& checkpoints, std::optional<LoadedCheckpoint> resumed);
 
   /// Trains until a limit is reached or a rank wants to stop; gives the reason that all ranks agreed on. Collective.
   StopReason run();
@@ -33,6 +34,8 @@ class FitLoop {
  private:
   using Clock = std::chrono::steady_clock;
 
+  void begin_where_resumed();
+  void continue_epoch();
   void run_epoch();
   void open_epoch();
   void take_step(int64_t window);
@@ -43,7 +46,12 @@ class FitLoop {
   void read_step_values();
   void validate_at_interval(int64_t batches_before);
   void validate();
+  void validate_within_epoch();
+  LoopState state(bool validation_due = false);
+  LoopPlace place() const;
   void finish_epoch(Clock::time_point begun);
+  void save_unfinished(const LoopState& before);
+  void begin_next_epoch();
   bool limit_reached() const;
 
   Runtime& runtime_;
@@ -51,6 +59,8 @@ class FitLoop {
   const LoopLimits& limits_;
   Module& module_;
   Session& session_;
+  FitCheckpoints& checkpoints_;
+  std::optional<LoadedCheckpoint> resumed_;  // until the loop stands where it stood
   const Loader train_;
   const Loader validation_;
   const bool validates_;
@@ -72,6 +82,7 @@ class FitLoop {
   bool over_ = false;
   bool out_of_data_ = false;
   Metrics validation_means_;
+  std::optional<LoopState> before_stop_;  // a run that goes on does again what came after it
 };
 
 }  // namespace cohort

@@ -21,7 +21,7 @@ struct LoopLimits {
   int64_t log_every_n_steps = 50;
   bool validate = true;
   bool report = true;  ///< log lines, bar, metrics
-  bool files = true;   ///< metrics.csv
+  bool files = true;   ///< metrics.csv, checkpoints
   std::string notice;  ///< a line for the log, or empty
 };
 

@@ -25,7 +25,7 @@ std::string exit_reason(const StopReason& stop, const LoopLimits& limits, uint64
   return limits.max_steps && steps >= static_cast<uint64_t>(*limits.max_steps) ? "max_steps" : "completed";
 }
 
-void log_stop(Runtime& runtime, const StopReason& stop, uint64_t steps) {
+void log_stop(Runtime& runtime, const StopReason& stop, uint64_t steps, const std::filesystem::path& checkpoint) {
   if (!runtime.is_first()) return;
   const std::string after = " after step " + std::to_string(steps);
   if (stop.kind == StopReason::Kind::kMaxTime) runtime.log().info("Training ends" + after + ": --max-time is over");
@@ -33,6 +33,7 @@ void log_stop(Runtime& runtime, const StopReason& stop, uint64_t steps) {
     runtime.log().info("Training ends" + after + ": rank " + std::to_string(stop.rank) + " received signal " +
                        std::to_string(stop.detail));
   }
+  if (!checkpoint.empty()) runtime.log().info("Last checkpoint: " + checkpoint.string());
 }
 
 void leave_on(const StopReason& stop) {
@@ -55,7 +56,10 @@ void agree_on_loop(Runtime& runtime, const LoopLimits& limits, bool has_validati
           "\nmax-steps = " + shown(limits.max_steps) + "\nseed = " + std::to_string(runtime.options().seed) +
           "\nlimit-train-batches = " + shown_limit(limits.train) +
           "\nval-check-interval = " + (limits.val_check_interval ? shown_limit(*limits.val_check_interval) : "none") +
-          "\nvalidation = " + (limits.validate && has_validation ? "yes" : "no") + "\n",
+          "\nvalidation = " + (limits.validate && has_validation ? "yes" : "no") +
+          "\ncheckpoint-dir = " + (runtime.options().checkpoint_dir.empty() ? "none" : "given") +
+          "\ncheckpoint-every-n-steps = " + shown(runtime.options().checkpoint_every_n_steps) +
+          "\nresume = " + (runtime.options().resume.empty() ? "none" : runtime.options().resume.string()) + "\n",
       "ranks were started with different options; give every rank the same");
 }
 
@@ -79,11 +83,14 @@ void Trainer::fit(Module& module, DataModule& data) {
   const Optimizers optimizers = module.configure_optimizers();
   check(optimizers);
   agree_on_loop(runtime_, limits, !data.validation().empty() && limits.validation.count != 0);
+  FitCheckpoints checkpoints(runtime_, limits, ++record_.fits);
   Session session(runtime_, module, optimizers);
-  const StopReason stop = FitLoop(runtime_, record_, limits, module, data, session).run();
+  auto resumed = checkpoints.open(session);
+  const StopReason stop =
+      FitLoop(runtime_, record_, limits, module, data, session, checkpoints, std::move(resumed)).run();
   session.finish();
   module.on_fit_end();
-  log_stop(runtime_, stop, session.steps());
+  log_stop(runtime_, stop, session.steps(), checkpoints.last());
   record_.exit_reason = exit_reason(stop, limits, session.steps());
   if (!runtime_.options().summary_json.empty()) record_.weights_sha256 = weights_digest(module);
   leave_on(stop);

@@ -20,6 +20,14 @@ bool goes_to(LogWhere where, LogWhere place) {
 
 }  // namespace
 
+double MetricBoard::Entry::whole_last() const {
+  return last_on_device.defined() ? static_cast<double>(last_on_device.to(at::kFloat).item<float>()) : last;
+}
+
+double MetricBoard::Entry::whole_sum() const {
+  return sum + (sum_on_device.defined() ? static_cast<double>(sum_on_device.item<float>()) : 0.0);
+}
+
 MetricBoard::Entry& MetricBoard::entry(std::string_view name, LogWhere where) {
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.name == name; });
   if (found != entries_.end()) {
@@ -74,7 +82,7 @@ std::vector<std::pair<std::string, double>> MetricBoard::step_values() const {
   std::vector<std::pair<std::string, double>> values;
   for (const Entry& e : entries_) {
     if (!e.seen || !goes_to(e.where, LogWhere::kStep)) continue;
-    values.emplace_back(e.name, e.last_on_device.defined() ? e.last_on_device.to(at::kFloat).item<float>() : e.last);
+    values.emplace_back(e.name, e.whole_last());
   }
   return values;
 }
@@ -83,10 +91,22 @@ std::vector<MetricTotal> MetricBoard::totals() const {
   std::vector<MetricTotal> totals;
   for (const Entry& e : entries_) {
     if (e.weight <= 0) continue;
-    const double on_device = e.sum_on_device.defined() ? static_cast<double>(e.sum_on_device.item<float>()) : 0.0;
-    totals.push_back({e.name, e.sum + on_device, e.weight});
+    totals.push_back({e.name, e.whole_sum(), e.weight});
   }
   return totals;
+}
+
+std::vector<MetricRecord> MetricBoard::records() const {
+  std::vector<MetricRecord> records;
+  for (const Entry& e : entries_) {
+    records.push_back({e.name, e.where, e.seen, e.whole_last(), e.whole_sum(), e.weight});
+  }
+  return records;
+}
+
+void MetricBoard::restore(const std::vector<MetricRecord>& records) {
+  entries_.clear();
+  for (const MetricRecord& record : records) entries_.push_back({record, {}, {}});
 }
 
 void MetricBoard::clear() {

@@ -23,6 +23,17 @@ struct MetricTotal {
   bool operator==(const MetricTotal&) const = default;
 };
 
+/// All that the board knows of a name, as a checkpoint keeps it.
+struct MetricRecord {
+  std::string name;
+  LogWhere where = LogWhere::kBoth;
+  bool seen = false;
+  double last = 0;
+  double sum = 0;
+  double weight = 0;
+  bool operator==(const MetricRecord&) const = default;
+};
+
 class MetricBoard {
  public:
   /// In evaluation every value counts for the epoch, whatever the module asks for.
@@ -41,19 +52,18 @@ class MetricBoard {
   std::vector<std::pair<std::string, double>> step_values() const;
   /// Totals of names logged for the epoch. Waits for the device.
   std::vector<MetricTotal> totals() const;
+  /// Everything, and back. Waits for the device.
+  std::vector<MetricRecord> records() const;
+  void restore(const std::vector<MetricRecord>& records);
   /// Forgets the values, keeps the names' order.
   void clear();
 
  private:
-  struct Entry {
-    std::string name;
-    LogWhere where;
-    bool seen = false;
-    double last = 0;
+  struct Entry : MetricRecord {
     at::Tensor last_on_device;
-    double sum = 0;
-    at::Tensor sum_on_device;
-    double weight = 0;
+    at::Tensor sum_on_device;  // in addition to `sum`
+    double whole_last() const;
+    double whole_sum() const;
   };
   Entry& entry(std::string_view name, LogWhere where);
 

@@ -48,7 +48,7 @@ Summary gather_summary(Runtime& runtime, const RunRecord& record) {
   summary.num_nodes = runtime.num_nodes();
   summary.replicas = selection.replicas;
   summary.threads = runtime.threads();
-  summary.steps = record.steps;
+  summary.steps = record.steps_before + record.steps;
   summary.epochs = record.epochs;
   summary.seconds_to_first_step = record.seconds_to_first_step;
   summary.step_ms_median = median(record.step_ms);

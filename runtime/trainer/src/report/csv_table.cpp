@@ -12,7 +12,43 @@ std::string shortest(double value) {
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
 }
 
+std::vector<std::string_view> cells_of(std::string_view line) {
+  std::vector<std::string_view> cells;
+  for (size_t end = 0; end != std::string_view::npos; line.remove_prefix(end == std::string_view::npos ? 0 : end + 1)) {
+    end = line.find(',');
+    cells.push_back(line.substr(0, end));
+  }
+  return cells;
+}
+
 }  // namespace
+
+std::optional<CsvTable> CsvTable::parse(std::string_view text) {
+  CsvTable table;
+  for (size_t end = 0; !text.empty(); text.remove_prefix(end + 1)) {
+    end = text.find('\n');
+    if (end == std::string_view::npos) return std::nullopt;
+    const auto cells = cells_of(text.substr(0, end));
+    if (table.columns_.empty()) {
+      table.columns_.assign(cells.begin(), cells.end());
+      continue;
+    }
+    auto& row = table.rows_.emplace_back();
+    for (const auto cell : cells) {
+      double value = 0;
+      const char* const last = cell.data() + cell.size();
+      if (!cell.empty() && std::from_chars(cell.data(), last, value).ptr != last) return std::nullopt;
+      row.push_back(cell.empty() ? std::nullopt : std::optional(value));
+    }
+    if (row.size() != table.columns_.size()) return std::nullopt;
+  }
+  return table;
+}
+
+void CsvTable::drop_above(std::string_view column, double limit) {
+  const auto place = static_cast<size_t>(std::find(columns_.begin(), columns_.end(), column) - columns_.begin());
+  std::erase_if(rows_, [=](const auto& row) { return place < row.size() && row[place] > limit; });
+}
 
 void CsvTable::add_row(std::span<const std::pair<std::string, double>> cells) {
   auto& row = rows_.emplace_back(columns_.size());

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,10 @@ class CsvTable {
   /// Columns that do not exist yet are added at the right; earlier rows are empty there.
   void add_row(std::span<const std::pair<std::string, double>> cells);
   bool empty() const { return rows_.empty(); }
+  /// What text() wrote; nothing for any other text.
+  static std::optional<CsvTable> parse(std::string_view text);
+  /// Forgets the rows that have more than `limit` in this column.
+  void drop_above(std::string_view column, double limit);
   /// A header line and a line for each row. Numbers are written so that they read back to the same value.
   std::string text() const;
 

@@ -3,10 +3,13 @@
 #include <cohort/host/error.hpp>
 
 #include "files/atomic_file.hpp"
+#include "files/file_digest.hpp"
 #include "report/results_text.hpp"
 
 namespace cohort {
 namespace {
+
+constexpr uint64_t kMaxTableBytes = 1 << 30;
 
 using Cells = std::vector<std::pair<std::string, double>>;
 
@@ -29,6 +32,15 @@ FitReport::FitReport(Runtime& runtime, const LoopLimits& limits)
       active_(runtime.is_first() && limits.report),
       bar_(active_ && wants_bar(runtime.options())),
       csv_file_(csv_file(runtime.options(), active_ && limits.files)) {}
+
+void FitReport::go_on_after(uint64_t steps) {
+  std::error_code ignored;
+  if (csv_file_.empty() || !std::filesystem::exists(csv_file_, ignored)) return;
+  auto earlier = CsvTable::parse(read_text_file(csv_file_, kMaxTableBytes));
+  if (!earlier) return log_.warning(csv_file_.string() + " is no table of metrics and will be replaced");
+  csv_ = std::move(*earlier);
+  csv_.drop_above("step", static_cast<double>(steps));
+}
 
 void FitReport::add_row(int64_t epoch, uint64_t step, std::span<const std::pair<std::string, double>> values) {
   if (csv_file_.empty() || values.empty()) return;

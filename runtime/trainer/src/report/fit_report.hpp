@@ -20,6 +20,8 @@ class FitReport {
   /// Throws UserError where --log-dir cannot be made.
   FitReport(Runtime& runtime, const LoopLimits& limits);
 
+  /// A training goes on that has done this many steps: what the table holds of them stays.
+  void go_on_after(uint64_t steps);
   void batch(int64_t epoch, int64_t batches, std::optional<int64_t> length) { bar_.show(epoch, batches, length); }
   /// Values of one step, at the logging interval.
   void step(int64_t epoch, uint64_t step, std::span<const std::pair<std::string, double>> values);

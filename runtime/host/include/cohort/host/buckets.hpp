@@ -14,6 +14,7 @@
 
 #include <cohort/api/host/buckets.h>
 #include <cohort/host/bucket_layout.hpp>
+#include <cohort/host/strategy_state.hpp>
 
 namespace cohort::host {
 
@@ -29,6 +30,10 @@ class Buckets {
 
   /// Forgets wishes and layout. STATE is kept aside and comes back, per parameter, with the next configure.
   void reset();
+  /// STATE, by name and parameter.
+  StrategyState::Buckets state();
+  /// Puts back what state() gave, also under another layout; names not wanted yet wait for a configure that does.
+  void set_state(StrategyState::Buckets state);
   void want(int32_t kind, std::string name);
   bool wanted(int32_t kind) const;
   /// Lays out and allocates, in place of an earlier layout. `order`: parameters that take part, in the order in which
@@ -60,7 +65,7 @@ class Buckets {
   std::vector<Key> wishes_;
   std::vector<std::unique_ptr<Bucket>> buckets_;  // stable addresses: plugins hold pointers
   std::map<Key, BucketMemory> memory_;
-  std::map<std::string, std::map<uint32_t, std::vector<std::byte>>> kept_state_;  // by name, then parameter
+  StrategyState::Buckets kept_state_;
 
   void clear_layout();
   void keep_state();

@@ -66,6 +66,10 @@ struct Options {
   std::vector<std::filesystem::path> plugins, plugin_dirs;
   // Output.
   std::filesystem::path log_dir, summary_json, config;
+  // Checkpoints.
+  std::filesystem::path checkpoint_dir, resume;     ///< resume: a folder, or "auto"
+  std::optional<int64_t> checkpoint_every_n_steps;  ///< besides the ends of epochs and training
+  int64_t keep_checkpoints = 2;
   host::LogLevel log_level = host::LogLevel::kInfo;
   host::LogFormat log_format = host::LogFormat::kText;
   bool print_config = false;

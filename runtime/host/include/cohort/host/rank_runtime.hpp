@@ -25,6 +25,7 @@
 #include <cohort/host/selection.hpp>
 #include <cohort/host/step_engine.hpp>
 #include <cohort/host/store.hpp>
+#include <cohort/host/strategy_state.hpp>
 
 namespace cohort::host {
 
@@ -66,6 +67,10 @@ class RankRuntime {
   /// on.
   void pause(int32_t reason);
   void resume();
+  /// What the strategy keeps; between pause(COHORT_PAUSE_CHECKPOINT) and resume. Local.
+  StrategyState save_state();
+  /// Gives it back, before the first step; `steps` were done when it was saved.
+  void load_state(StrategyState saved, uint64_t steps);
   void shutdown();
 
   // Control collectives: outside the steps, on a communicator of their own. With one rank they return at once.

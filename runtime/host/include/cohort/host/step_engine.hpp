@@ -74,6 +74,8 @@ class StepEngine {
   std::span<const uint32_t> arrival_order() const { return arrival_order_; }
   /// Of the last step, from its first begin.
   std::chrono::nanoseconds step_time() const { return step_time_; }
+  /// The next step follows this many of an earlier run.
+  void resume_after(uint64_t steps) { step_.step = steps; }
 
  private:
   static constexpr uint32_t kNoBucket = ~0u;

@@ -1,0 +1,41 @@
+// Checkpoints of a session: written and read by all ranks together.
+//
+//   DIR/step-00000120/manifest.json        what it is, and checksums of the other files
+//                     shared.safetensors   weights, buffers and optimizer: all ranks' (or their mean)
+//                     rank-N.safetensors   what is rank N's own: random numbers, metrics, strategy, weights that differ
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include <cohort/session.hpp>
+
+#include "checkpoint/loop_state.hpp"
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/tensor_index.hpp"
+
+namespace cohort {
+
+/// Writes step-N into the folder and deletes older ones; gives its path. `loop` is the Trainer's, null elsewhere.
+/// Nothing of the training changes. Collective. Throws the same UserError on all ranks; earlier checkpoints stay then.
+std::filesystem::path save_checkpoint(Session& session, const std::filesystem::path& folder, const LoopState* loop);
+
+struct LoadedCheckpoint {
+  std::filesystem::path path;
+  Manifest manifest;
+  TensorIndex tensors;  ///< what this rank goes on with
+  std::optional<LoopState> loop;
+};
+
+/// Reads the checkpoint `where`, or the newest whole one in the folder `where` (damaged ones are passed over with a
+/// warning), and checks that it fits the session. Nothing where `may_be_missing` and there is no checkpoint.
+/// Collective. Throws the same UserError on all ranks; the session is unchanged then.
+std::optional<LoadedCheckpoint> read_checkpoint(Session& session, const std::filesystem::path& where,
+                                                bool may_be_missing);
+
+/// Weights, buffers, optimizer and random numbers become the checkpoint's. May be repeated.
+void apply_checkpoint(const LoadedCheckpoint& checkpoint, Session& session);
+/// The strategy goes on with what it kept, and steps are counted on. Once, before the first step. Collective.
+void resume_strategy(const LoadedCheckpoint& checkpoint, Session& session);
+
+}  // namespace cohort

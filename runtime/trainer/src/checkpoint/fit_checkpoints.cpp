@@ -1,0 +1,117 @@
+#include "checkpoint/fit_checkpoints.hpp"
+
+#include <algorithm>
+
+#include <cohort/host/error.hpp>
+
+#include "checkpoint/all_or_none.hpp"
+#include "checkpoint/checkpoint_folder.hpp"
+
+namespace cohort {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kNewest = "auto";
+
+fs::path folder_of_fit(const fs::path& folder, int64_t fit) {
+  return folder.empty() || fit == 1 ? folder : folder / ("fit-" + std::to_string(fit));
+}
+
+std::string place_text(const LoopPlace& place) {
+  return "epoch " + std::to_string(place.epoch) + ", batch " + std::to_string(place.batches);
+}
+
+}  // namespace
+
+FitCheckpoints::FitCheckpoints(Runtime& runtime, const LoopLimits& limits, int64_t fit)
+    : runtime_(runtime), fit_(fit), every_n_steps_(runtime.options().checkpoint_every_n_steps) {
+  const Options& options = runtime.options();
+  if (every_n_steps_ && options.checkpoint_dir.empty()) {
+    throw UserError("--checkpoint-every-n-steps needs a folder: give --checkpoint-dir=DIR too");
+  }
+  if (options.resume == kNewest) {
+    if (options.checkpoint_dir.empty()) {
+      throw UserError("--resume=auto goes on from --checkpoint-dir, which is not given; name a folder in one of them");
+    }
+    source_ = folder_of_fit(options.checkpoint_dir, fit);
+    source_may_be_missing_ = true;
+  } else if (!options.resume.empty()) {
+    // A later fit begins afresh where the run that is gone on from had not come to it.
+    source_ = folder_of_fit(options.resume, fit);
+    source_may_be_missing_ = fit > 1;
+  }
+  if (limits.files) folder_ = folder_of_fit(options.checkpoint_dir, fit);
+  if (!limits.files && !options.checkpoint_dir.empty() && runtime.is_first()) {
+    runtime.log().warning("no checkpoints are written: --fast-dev-run and --barebones write no files");
+  }
+}
+
+std::optional<LoadedCheckpoint> FitCheckpoints::open(Session& session) {
+  std::optional<LoadedCheckpoint> resumed;
+  if (!source_.empty()) {
+    resumed = read_checkpoint(session, source_, source_may_be_missing_);
+    if (resumed && !resumed->loop) {
+      throw UserError(resumed->path.string() +
+                      " was written by Session::save, which knows no epochs; go on from it with Session::load");
+    }
+    if (resumed && resumed->loop->place.fit != fit_) {
+      throw UserError(resumed->path.string() + " belongs to training " + std::to_string(resumed->loop->place.fit) +
+                      " of the program, this is training " + std::to_string(fit_) +
+                      "; give --resume the folder of the whole run");
+    }
+    if (runtime_.is_first()) {
+      runtime_.log().info(resumed ? "Going on from " + resumed->path.string() + ": step " +
+                                        std::to_string(resumed->manifest.step) + ", " + place_text(resumed->loop->place)
+                                  : "Nothing to go on from in " + source_.string() + ": training begins");
+    }
+  }
+  all_or_none(runtime_, [&] {
+    if (runtime_.is_first() && !folder_.empty()) get_folder_ready(resumed);
+  });
+  if (resumed) {
+    saved_steps_ = resumed->manifest.step;
+    saved_place_ = resumed->loop->place;
+  }
+  return resumed;
+}
+
+void FitCheckpoints::get_folder_ready(const std::optional<LoadedCheckpoint>& resumed) {
+  open_checkpoint_folder(folder_);
+  std::error_code ignored;
+  const bool same = resumed && fs::equivalent(fs::canonical(resumed->path).parent_path(), folder_, ignored);
+  if (same || find_checkpoints(folder_).empty()) return;
+  throw UserError(
+      "--checkpoint-dir: '" + folder_.string() +
+      "' holds checkpoints of another training; go on from them with --resume=auto, or name another folder");
+}
+
+bool FitCheckpoints::due(uint64_t steps) const {
+  return !folder_.empty() && every_n_steps_ && steps % static_cast<uint64_t>(*every_n_steps_) == 0;
+}
+
+void FitCheckpoints::save(Session& session, const LoopState& loop) {
+  if (folder_.empty() || (saved_steps_ == session.steps() && saved_place_ == loop.place)) return;
+  last_ = save_checkpoint(session, folder_, &loop);
+  saved_steps_ = session.steps();
+  saved_place_ = loop.place;
+  if (runtime_.is_first()) runtime_.log().debug("Checkpoint written: " + last_.string());
+}
+
+void check_same_data(const LoopPlace& saved, const LoopPlace& now, const fs::path& path) {
+  if (saved.batches == 0) return;
+  std::string differences;
+  const auto compare = [&](const char* what, auto was, auto is) {
+    if (was != is)
+      differences += std::string("\n  ") + what + ": " + std::to_string(was) + ", now " + std::to_string(is);
+  };
+  compare("batch size", saved.batch_size, now.batch_size);
+  compare("training samples", saved.samples, now.samples);
+  compare("--seed", saved.seed, now.seed);
+  compare("shuffled", saved.shuffle, now.shuffle);
+  if (differences.empty()) return;
+  throw UserError(path.string() + " was taken in the middle of an epoch (" + place_text(saved) +
+                  "), and samples would be left out or seen twice; give the same data and options:" + differences);
+}
+
+}  // namespace cohort

@@ -1,0 +1,93 @@
+#include "checkpoint/loop_state.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/scalar_tensor.h>
+
+#include <cohort/host/error.hpp>
+
+namespace cohort {
+namespace {
+
+constexpr std::string_view kEpochPrefix = "cohort.metrics.epoch/";
+constexpr std::string_view kValidationPrefix = "cohort.metrics.validation/";
+constexpr std::string_view kLatestPrefix = "cohort.metrics.latest/";
+constexpr int64_t kRecordFields = 6;
+
+at::Tensor tensor_of(const MetricRecord& record, size_t place) {
+  at::Tensor tensor = at::empty({kRecordFields}, at::kDouble);
+  auto* const fields = tensor.mutable_data_ptr<double>();
+  fields[0] = record.last;
+  fields[1] = record.sum;
+  fields[2] = record.weight;
+  fields[3] = record.seen ? 1 : 0;
+  fields[4] = static_cast<double>(static_cast<int>(record.where));
+  fields[5] = static_cast<double>(place);  // columns of metrics.csv follow the order of the first appearance
+  return tensor;
+}
+
+MetricRecord record_of(std::string_view name, const double* fields) {
+  const auto where = fields[4] == 1 ? LogWhere::kStep : fields[4] == 2 ? LogWhere::kEpoch : LogWhere::kBoth;
+  return {std::string(name), where, fields[3] != 0, fields[0], fields[1], fields[2]};
+}
+
+void append_metrics(NamedTensors& tensors, std::string_view prefix, const Metrics& metrics) {
+  for (const auto& [name, value] : metrics) {
+    tensors.emplace_back(std::string(prefix) + name, at::scalar_tensor(value, at::kDouble));
+  }
+}
+
+const double* numbers_in(const at::Tensor& tensor, int64_t count, const std::string& name, const std::string& file) {
+  if (tensor.scalar_type() == at::kDouble && tensor.numel() == count) return tensor.const_data_ptr<double>();
+  throw UserError(file + " does not hold numbers in '" + name + "'; resume from another checkpoint");
+}
+
+}  // namespace
+
+at::Tensor generator_state() {
+  return at::detail::getDefaultCPUGenerator().get_state();
+}
+
+void set_generator_state(const at::Tensor& state, const std::string& file) {
+  auto generator = at::detail::getDefaultCPUGenerator();
+  const at::Tensor own = generator.get_state();
+  if (state.scalar_type() != own.scalar_type() || state.sizes() != own.sizes()) {
+    throw UserError(file + " holds the state of another random number generator; was it written by another LibTorch?");
+  }
+  generator.set_state(state.clone());
+}
+
+NamedTensors loop_tensors(const LoopState& state) {
+  NamedTensors tensors{{kGeneratorName, state.generator}};
+  for (size_t i = 0; i < state.records.size(); ++i) {
+    tensors.emplace_back(std::string(kEpochPrefix) + state.records[i].name, tensor_of(state.records[i], i));
+  }
+  append_metrics(tensors, kValidationPrefix, state.validation_means);
+  append_metrics(tensors, kLatestPrefix, state.latest);
+  return tensors;
+}
+
+LoopState read_loop_state(const LoopPlace& place, const TensorIndex& tensors, const std::string& file) {
+  LoopState state;
+  state.place = place;
+  std::map<double, MetricRecord> records;
+  for (const auto& [name, tensor] : tensors) {
+    const auto rest = [&name = name](std::string_view prefix) { return std::string_view(name).substr(prefix.size()); };
+    if (name == kGeneratorName) state.generator = tensor;
+    if (name.starts_with(kEpochPrefix)) {
+      const double* const fields = numbers_in(tensor, kRecordFields, name, file);
+      records.emplace(fields[5], record_of(rest(kEpochPrefix), fields));
+    }
+    if (name.starts_with(kValidationPrefix)) {
+      state.validation_means[std::string(rest(kValidationPrefix))] = *numbers_in(tensor, 1, name, file);
+    }
+    if (name.starts_with(kLatestPrefix)) {
+      state.latest[std::string(rest(kLatestPrefix))] = *numbers_in(tensor, 1, name, file);
+    }
+  }
+  if (!state.generator.defined()) throw UserError(file + " lacks '" + std::string(kGeneratorName) + "'");
+  for (auto& [order, record] : records) state.records.push_back(std::move(record));
+  return state;
+}
+
+}  // namespace cohort

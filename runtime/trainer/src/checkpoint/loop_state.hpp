@@ -1,0 +1,37 @@
+// What the training loop of one rank has to know to go on, besides weights and optimizer.
+#pragma once
+
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include <cohort/metrics.hpp>
+#include <cohort/safetensors.hpp>
+
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/tensor_index.hpp"
+#include "metrics/metric_board.hpp"
+
+namespace cohort {
+
+struct LoopState {
+  LoopPlace place;
+  at::Tensor generator;               ///< state of the default generator
+  std::vector<MetricRecord> records;  ///< of the epoch so far
+  Metrics validation_means;           ///< of this epoch
+  Metrics latest;                     ///< of the whole run, for its summary
+};
+
+/// State of the default CPU generator: dropout, random data.
+at::Tensor generator_state();
+/// Throws UserError, beginning with `file`, for bytes that are no such state.
+void set_generator_state(const at::Tensor& state, const std::string& file);
+
+/// As tensors of the rank's file; everything but the place.
+NamedTensors loop_tensors(const LoopState& state);
+/// And back. Throws UserError, beginning with `file`, where something is missing.
+LoopState read_loop_state(const LoopPlace& place, const TensorIndex& tensors, const std::string& file);
+
+constexpr const char* kGeneratorName = "cohort.generator.cpu";
+
+}  // namespace cohort

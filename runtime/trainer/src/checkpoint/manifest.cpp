@@ -1,0 +1,124 @@
+#include "checkpoint/manifest.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace cohort {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+constexpr const char* kFormatName = "cohort checkpoint";
+constexpr int kMaxWorldSize = 1'000'000;
+
+OrderedJson json_of(const LoopPlace& place) {
+  return {{"fit", place.fit},
+          {"epoch", place.epoch},
+          {"batches", place.batches},
+          {"validation_due", place.validation_due},
+          {"batch_size", place.batch_size},
+          {"samples", place.samples},
+          {"seed", place.seed},
+          {"shuffle", place.shuffle}};
+}
+
+LoopPlace place_of(const OrderedJson& json) {
+  LoopPlace place;
+  json.at("fit").get_to(place.fit);
+  json.at("epoch").get_to(place.epoch);
+  json.at("batches").get_to(place.batches);
+  json.at("validation_due").get_to(place.validation_due);
+  json.at("batch_size").get_to(place.batch_size);
+  json.at("samples").get_to(place.samples);
+  json.at("seed").get_to(place.seed);
+  json.at("shuffle").get_to(place.shuffle);
+  return place;
+}
+
+OrderedJson json_of(const OptimizerSettings& settings) {
+  OrderedJson groups = OrderedJson::array();
+  for (const auto& group : settings.groups) {
+    groups.push_back({{"options", group.options}, {"parameters", group.parameters}});
+  }
+  return {{"type", settings.type}, {"groups", std::move(groups)}};
+}
+
+OptimizerSettings settings_of(const OrderedJson& json) {
+  OptimizerSettings settings{json.at("type").get<std::string>(), {}};
+  for (const auto& group : json.at("groups")) {
+    settings.groups.push_back({group.at("options").get<std::map<std::string, double>>(),
+                               group.at("parameters").get<std::vector<std::string>>()});
+  }
+  return settings;
+}
+
+Manifest manifest_of(const OrderedJson& json) {
+  Manifest manifest;
+  json.at("cohort_version").get_to(manifest.cohort_version);
+  json.at("torch_version").get_to(manifest.torch_version);
+  json.at("sequence").get_to(manifest.sequence);
+  json.at("step").get_to(manifest.step);
+  json.at("world_size").get_to(manifest.world_size);
+  json.at("strategy").get_to(manifest.strategy);
+  json.at("per_rank").get_to(manifest.per_rank);
+  if (!json.at("loop").is_null()) manifest.loop = place_of(json.at("loop"));
+  for (const auto& optimizer : json.at("optimizers")) manifest.optimizers.push_back(settings_of(optimizer));
+  for (const auto& [name, file] : json.at("files").items()) {
+    manifest.files[name] = {file.at("bytes").get<uint64_t>(), file.at("sha256").get<std::string>()};
+  }
+  return manifest;
+}
+
+void check_numbers(const Manifest& manifest, const std::string& file) {
+  const bool counts = manifest.world_size >= 1 && manifest.world_size <= kMaxWorldSize;
+  const bool place = !manifest.loop || (manifest.loop->epoch >= 0 && manifest.loop->batches >= 0);
+  bool files = counts && manifest.files.contains(kSharedFile);
+  for (int rank = 0; files && rank < manifest.world_size; ++rank) files = manifest.files.contains(rank_file(rank));
+  if (!place || !files) throw DamagedCheckpoint(file + " has numbers that cannot be, or lacks files of ranks");
+}
+
+}  // namespace
+
+std::string rank_file(int rank) {
+  return "rank-" + std::to_string(rank) + ".safetensors";
+}
+
+std::string to_json(const Manifest& manifest) {
+  OrderedJson json;
+  json["format"] = kFormatName;
+  json["format_version"] = Manifest::kFormat;
+  json["cohort_version"] = manifest.cohort_version;
+  json["torch_version"] = manifest.torch_version;
+  json["sequence"] = manifest.sequence;
+  json["step"] = manifest.step;
+  json["loop"] = manifest.loop ? json_of(*manifest.loop) : OrderedJson();
+  json["world_size"] = manifest.world_size;
+  json["strategy"] = manifest.strategy;
+  json["per_rank"] = manifest.per_rank;
+  json["files"] = OrderedJson::object();
+  for (const auto& [name, file] : manifest.files)
+    json["files"][name] = {{"bytes", file.bytes}, {"sha256", file.sha256}};
+  json["optimizers"] = OrderedJson::array();
+  for (const auto& optimizer : manifest.optimizers) json["optimizers"].push_back(json_of(optimizer));
+  return json.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+}
+
+Manifest parse_manifest(std::string_view text, const std::string& file) {
+  const OrderedJson json = OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);
+  try {
+    if (!json.is_object() || json.at("format") != kFormatName) {
+      throw DamagedCheckpoint(file + " is not the manifest of a checkpoint");
+    }
+    const auto format = json.at("format_version").get<int64_t>();
+    if (format > Manifest::kFormat) {
+      throw UserError(file + " was written by a newer cohort (format " + std::to_string(format) + ", this one reads " +
+                      std::to_string(Manifest::kFormat) + "); resume with the newer one");
+    }
+    Manifest manifest = manifest_of(json);
+    check_numbers(manifest, file);
+    return manifest;
+  } catch (const nlohmann::json::exception& error) {
+    throw DamagedCheckpoint(file + " is not the manifest of a checkpoint: " + error.what());
+  }
+}
+
+}  // namespace cohort

@@ -1,0 +1,76 @@
+// What a checkpoint says about itself: manifest.json.
+//
+// It is written last: a folder without it is no checkpoint. Hostile until parsed.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <cohort/host/error.hpp>
+
+#include "files/file_digest.hpp"
+
+namespace cohort {
+
+/// A checkpoint that is not whole: an older one may do. What does not fit the program is a plain UserError.
+struct DamagedCheckpoint : UserError {
+  using UserError::UserError;
+};
+
+/// Where a training stands in its data. It goes on with batch `batches` of epoch `epoch`.
+struct LoopPlace {
+  int64_t fit = 1;  ///< which training of the program
+  int64_t epoch = 0;
+  int64_t batches = 0;          ///< of this epoch and rank, already trained on
+  bool validation_due = false;  ///< a signal came in the middle of a validation: it is run again
+  // What decides which samples those batches were.
+  int64_t batch_size = 0;
+  int64_t samples = 0;  ///< of the whole dataset; -1: a stream
+  uint64_t seed = 0;
+  bool shuffle = false;
+  bool operator==(const LoopPlace&) const = default;
+};
+
+/// Hyper-parameters of some parameters; true is 1.
+struct ParameterGroup {
+  std::map<std::string, double> options;
+  std::vector<std::string> parameters;
+  bool operator==(const ParameterGroup&) const = default;
+};
+
+struct OptimizerSettings {
+  std::string type;  ///< "Adam"
+  std::vector<ParameterGroup> groups;
+  bool operator==(const OptimizerSettings&) const = default;
+};
+
+struct Manifest {
+  static constexpr int64_t kFormat = 1;
+
+  std::string cohort_version, torch_version;
+  uint64_t sequence = 0;  ///< counts the checkpoints of a folder: the newest has the greatest
+  uint64_t step = 0;      ///< optimizer steps done
+  int world_size = 1;
+  std::string strategy;               ///< "ddp", "bagua:async"
+  std::vector<std::string> per_rank;  ///< what makes it fit this number of ranks only: "weights"
+  std::optional<LoopPlace> loop;      ///< absent: the program's own loop
+  std::vector<OptimizerSettings> optimizers;
+  std::map<std::string, FileDigest> files;
+  bool operator==(const Manifest&) const = default;
+};
+
+constexpr const char* kManifestFile = "manifest.json";
+constexpr const char* kSharedFile = "shared.safetensors";
+std::string rank_file(int rank);  // "rank-3.safetensors"
+
+std::string to_json(const Manifest& manifest);
+/// `file` begins every message. Throws DamagedCheckpoint for a text that to_json did not write, UserError for a newer
+/// format.
+Manifest parse_manifest(std::string_view text, const std::string& file);
+
+}  // namespace cohort

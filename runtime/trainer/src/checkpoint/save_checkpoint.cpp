@@ -1,0 +1,173 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include <ATen/core/grad_mode.h>
+#include <torch/nn/module.h>
+#include <torch/version.h>
+
+#include <cohort/host/machine.hpp>
+
+#include "checkpoint/all_or_none.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "checkpoint/checkpoint_folder.hpp"
+#include "checkpoint/optimizer_state.hpp"
+#include "checkpoint/session_tensors.hpp"
+#include "files/atomic_file.hpp"
+
+namespace cohort {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Buffers of this rank as training left them: a pause gives every rank those of rank 0.
+class KeptBuffers {
+ public:
+  explicit KeptBuffers(const torch::nn::Module& module) : live_(named_buffers_of(module)) {
+    for (const auto& [name, buffer] : live_) kept_.emplace_back(name, buffer.detach().clone());
+  }
+  const NamedTensors& tensors() const { return kept_; }
+  void put_back() {
+    const at::NoGradGuard no_grad;
+    for (size_t i = 0; i < live_.size(); ++i) live_[i].second.copy_(kept_[i].second);
+  }
+
+ private:
+  NamedTensors live_, kept_;
+};
+
+/// What one rank has written, as it tells rank 0.
+struct WrittenFiles {
+  std::map<std::string, FileDigest> files;
+  bool has_strategy_state = false;
+};
+
+std::string text_of(const WrittenFiles& written) {
+  nlohmann::json json{{"strategy_state", written.has_strategy_state}, {"files", nlohmann::json::object()}};
+  for (const auto& [name, digest] : written.files) json["files"][name] = {digest.bytes, digest.sha256};
+  return json.dump();
+}
+
+/// All ranks' together.
+WrittenFiles merged(const std::vector<std::string>& texts) {
+  WrittenFiles all;
+  for (const auto& text : texts) {
+    const auto json = nlohmann::json::parse(text);
+    all.has_strategy_state = all.has_strategy_state || json.at("strategy_state").get<bool>();
+    for (const auto& [name, digest] : json.at("files").items()) {
+      all.files[name] = {digest.at(0).get<uint64_t>(), digest.at(1).get<std::string>()};
+    }
+  }
+  return all;
+}
+
+void write_part(WrittenFiles& written, const fs::path& partial, const std::string& name, const NamedTensors& tensors) {
+  write_safetensors(partial / name, tensors);
+  written.files[name] = digest_of_file(partial / name);
+}
+
+void check_same_folder(const fs::path& partial) {
+  std::error_code ignored;
+  if (fs::is_directory(partial, ignored)) return;
+  throw UserError("the folder '" + partial.parent_path().string() + "' on " + host::host_name() +
+                  " is not the one that rank 0 writes into; put checkpoints on a file system that all nodes share");
+}
+
+void check_all_arrived(const fs::path& partial, const WrittenFiles& written) {
+  for (const auto& [name, digest] : written.files) {
+    std::error_code error;
+    if (fs::file_size(partial / name, error) == digest.bytes && !error) continue;
+    throw UserError("rank 0 does not see " + (partial / name).string() +
+                    " as another rank wrote it; put checkpoints on a file system that all nodes share");
+  }
+}
+
+uint64_t next_sequence(const fs::path& folder) {
+  uint64_t last = 0;
+  for (const auto& found : find_checkpoints(folder)) {
+    if (found.problem.empty()) last = std::max(last, found.sequence);
+  }
+  return last + 1;
+}
+
+Manifest describe(Session& session, const fs::path& folder, const LoopState* loop, const TensorsByPlace& tensors,
+                  const WrittenFiles& written) {
+  Runtime& runtime = session.runtime();
+  const auto& strategy = runtime.selection().strategy;
+  Manifest manifest;
+  manifest.cohort_version = COHORT_VERSION;
+  manifest.torch_version = TORCH_VERSION;
+  manifest.sequence = next_sequence(folder);
+  manifest.step = session.steps();
+  manifest.world_size = runtime.world_size();
+  manifest.strategy = strategy.name + (strategy.variant.empty() ? "" : ":" + strategy.variant);
+  if (tensors.parameters_differ) manifest.per_rank.emplace_back("weights");
+  if (tensors.optimizer_differs) manifest.per_rank.emplace_back("optimizer state");
+  if (written.has_strategy_state) manifest.per_rank.emplace_back("strategy state");
+  if (loop) manifest.loop = loop->place;
+  const auto names = parameter_names(session.module());
+  for (const auto& optimizer : session.optimizers()) {
+    manifest.optimizers.push_back(optimizer_settings(*optimizer, names));
+  }
+  manifest.files = written.files;
+  return manifest;
+}
+
+SessionTensors tensors_of(Session& session, const NamedTensors& buffers) {
+  SessionTensors tensors{named_parameters_of(session.module()), buffers, {}};
+  const auto names = parameter_names(session.module());
+  const Optimizers& optimizers = session.optimizers();
+  for (size_t phase = 0; phase < optimizers.size(); ++phase) {
+    for (auto& item : optimizer_tensors(optimizers[phase], names, optimizer_prefix(phase, optimizers.size()))) {
+      tensors.optimizer.push_back(std::move(item));
+    }
+  }
+  return tensors;
+}
+
+}  // namespace
+
+fs::path save_checkpoint(Session& session, const fs::path& folder, const LoopState* loop) {
+  Runtime& runtime = session.runtime();
+  const fs::path checkpoint = folder / checkpoint_name(session.steps());
+  const fs::path partial = partial_of(checkpoint);
+  SessionTensors tensors;
+  KeptBuffers buffers(session.module());
+  all_or_none(runtime, [&] {
+    tensors = tensors_of(session, buffers.tensors());
+    if (!runtime.is_first()) return;
+    open_checkpoint_folder(folder);
+    begin_checkpoint(checkpoint);
+  });
+
+  const host::StrategyState strategy = session.pause_for_checkpoint();
+  TensorsByPlace divided = divide_by_rank(session, tensors);
+  NamedTensors own = std::move(divided.own);
+  const auto append = [&own](NamedTensors more) { std::move(more.begin(), more.end(), std::back_inserter(own)); };
+  append(strategy_tensors(session.module(), strategy));
+  append(loop ? loop_tensors(*loop) : NamedTensors{{kGeneratorName, generator_state()}});
+
+  WrittenFiles written;
+  written.has_strategy_state = !strategy.values.empty() || !strategy.buckets.empty();
+  all_or_none(runtime, [&] {
+    check_same_folder(partial);
+    write_part(written, partial, rank_file(runtime.rank()), own);
+    if (runtime.is_first()) write_part(written, partial, kSharedFile, divided.shared);
+  });
+  written = merged(runtime.all_gather(text_of(written)));
+  all_or_none(runtime, [&] {
+    if (!runtime.is_first()) return;
+    check_all_arrived(partial, written);
+    write_file_atomically(partial / kManifestFile, to_json(describe(session, folder, loop, divided, written)));
+    publish_checkpoint(checkpoint);
+    prune_checkpoints(folder, runtime.options().keep_checkpoints);
+  });
+  session.resume();
+  buffers.put_back();
+  return checkpoint;
+}
+
+void Session::save(const fs::path& folder) {
+  save_checkpoint(*this, folder, nullptr);
+}
+
+}  // namespace cohort

@@ -1,0 +1,39 @@
+// The tensors of a session that a checkpoint holds, and which of them are the same on all ranks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <cohort/host/strategy_state.hpp>
+#include <cohort/safetensors.hpp>
+#include <cohort/session.hpp>
+
+#include "checkpoint/tensor_index.hpp"
+
+namespace cohort {
+
+/// Parameters and buffers by name, sharing memory with the module.
+NamedTensors named_parameters_of(const torch::nn::Module& module);
+NamedTensors named_buffers_of(const torch::nn::Module& module);
+
+/// This rank's; all tensors are borrowed.
+struct SessionTensors {
+  NamedTensors parameters, buffers, optimizer;
+};
+
+/// What goes where, and what differs between ranks.
+struct TensorsByPlace {
+  NamedTensors shared;  ///< on rank 0: equal on all ranks; where they differ floating numbers' mean, else rank 0's
+  NamedTensors own;     ///< this rank's tensors that differ between ranks
+  bool parameters_differ = false;
+  bool optimizer_differs = false;  ///< an archive of an optimizer is not looked into and never differs
+};
+
+/// Collective; changes no tensor.
+TensorsByPlace divide_by_rank(Session& session, const SessionTensors& tensors);
+
+/// "cohort.state/NAME/fc1.weight" and "cohort.strategy/KEY": what the strategy of a rank keeps, and back.
+NamedTensors strategy_tensors(const torch::nn::Module& module, const host::StrategyState& state);
+host::StrategyState strategy_state(const torch::nn::Module& module, const TensorIndex& tensors);
+
+}  // namespace cohort

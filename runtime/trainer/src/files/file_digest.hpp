@@ -1,0 +1,22 @@
+// Length and SHA-256 of a file, by which a damaged one is told from a whole one.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace cohort {
+
+struct FileDigest {
+  uint64_t bytes = 0;
+  std::string sha256;
+  bool operator==(const FileDigest&) const = default;
+};
+
+/// Reads the whole file. Throws UserError that names it and the system's reason.
+FileDigest digest_of_file(const std::filesystem::path& path);
+
+/// The whole file as text, at most `max_bytes`. Throws UserError that names it, also where it is longer.
+std::string read_text_file(const std::filesystem::path& path, uint64_t max_bytes);
+
+}  // namespace cohort

@@ -1,0 +1,94 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ddp_job.hpp"
+
+namespace cohort::toy {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Key;
+
+ToyJob drifting_job(uint64_t bucket_size) {
+  ToyJob job = ddp_job(2);
+  job.layers = {Spec("drifting")};
+  job.bucket_size = bucket_size;
+  return job;
+}
+
+const std::vector<ToyParameter> kParameters{{"a", 3}, {"b", 2}, {"c", 5}};
+
+void train(ToyRank& rank, host::StepEngine& engine, ToyModel& model, int first, int last) {
+  for (int step = first; step < last; ++step) {
+    std::vector<std::vector<double>> gradients;
+    for (const auto& parameter : kParameters) {
+      gradients.emplace_back(parameter.numel, rank.rank + 0.25 * step + static_cast<double>(parameter.numel));
+    }
+    rank.step(engine, model, gradients);
+  }
+}
+
+host::StrategyState saved_by(ToyRank& rank) {
+  rank.runtime.pause(COHORT_PAUSE_CHECKPOINT);
+  host::StrategyState state = rank.runtime.save_state();
+  rank.runtime.resume();
+  return state;
+}
+
+// Each gradient depends on the memory and on the count of steps, and the next memory on the gradient.
+TEST(AStrategysState, ComesBackInAnotherProcessAndAnotherLayoutBitByBit) {
+  std::vector<host::StrategyState> middle(2), uninterrupted(2), continued(2);
+  run_ranks(drifting_job(1 << 20), [&](ToyRank& rank) {
+    ToyModel model(kParameters, 0.0, 1.0);
+    host::StepEngine& engine = rank.runtime.configure(model);
+    train(rank, engine, model, 0, 3);
+    middle[static_cast<size_t>(rank.rank)] = saved_by(rank);
+    train(rank, engine, model, 3, 6);
+    uninterrupted[static_cast<size_t>(rank.rank)] = saved_by(rank);
+    rank.runtime.release_model(model);
+  });
+  EXPECT_THAT(middle[0].values, ElementsAre(Key("drifting/steps")));
+  EXPECT_THAT(middle[0].buckets, ElementsAre(Key("drifting/memory")));
+  EXPECT_EQ(middle[0].buckets["drifting/memory"].size(), kParameters.size());
+  EXPECT_NE(middle[0].buckets, middle[1].buckets);
+
+  run_ranks(drifting_job(1), [&](ToyRank& rank) {
+    ToyModel model(kParameters, 0.0, 1.0);
+    host::StepEngine& engine = rank.runtime.configure(model);
+    rank.runtime.load_state(middle[static_cast<size_t>(rank.rank)], 3);
+    EXPECT_EQ(engine.steps(), 3U);
+    train(rank, engine, model, 3, 6);
+    continued[static_cast<size_t>(rank.rank)] = saved_by(rank);
+    EXPECT_EQ(engine.steps(), 6U);
+    rank.runtime.release_model(model);
+  });
+  for (size_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(continued[rank].values, uninterrupted[rank].values);
+    EXPECT_EQ(continued[rank].buckets, uninterrupted[rank].buckets);
+    EXPECT_NE(continued[rank].buckets, middle[rank].buckets);
+  }
+}
+
+TEST(AStrategysState, IsEmptyWhereAStrategyKeepsNone) {
+  run_ranks(ddp_job(2), [](ToyRank& rank) {
+    ToyModel model(kParameters, 0.0, 1.0);
+    rank.runtime.configure(model);
+    const host::StrategyState state = rank.runtime.save_state();
+    EXPECT_TRUE(state.values.empty());
+    EXPECT_TRUE(state.buckets.empty());
+    rank.runtime.release_model(model);
+  });
+}
+
+TEST(AStrategysState, ThatCannotBeReadEndsTheRunWithTheSlotsName) {
+  const auto texts = run_ranks_to_failure(drifting_job(1), [](ToyRank& rank) {
+    ToyModel model(kParameters, 0.0, 1.0);
+    rank.runtime.configure(model);
+    rank.runtime.load_state({{{"drifting/steps", "short"}}, {}}, 3);
+  });
+  EXPECT_THAT(texts, testing::Each(HasSubstr("load_state")));
+}
+
+}  // namespace
+}  // namespace cohort::toy
