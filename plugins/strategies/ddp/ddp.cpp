@@ -27,7 +27,7 @@ class Ddp : public sdk::Strategy<Ddp> {
 
   void plan(const cohort_job& job, cohort_plan& plan) {
     super().plan(job, plan);
-    plan.collectives = "shm,gloo";
+    plan.collectives = "shm,hier,gloo";
   }
 
   void configure_model() {

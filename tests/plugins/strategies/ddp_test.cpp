@@ -138,7 +138,7 @@ TEST_F(Ddp, TakesTheInheritedPlanAndPrefersSharedMemory) {
   ASSERT_EQ(layer.vt().plan(layer.get(), &job, &plan), COHORT_OK);
   EXPECT_THAT(base.calls, ElementsAre("plan"));
   EXPECT_EQ(plan.processes_per_node, 4);
-  EXPECT_STREQ(plan.collectives, "shm,gloo");
+  EXPECT_STREQ(plan.collectives, "shm,hier,gloo");
 }
 
 TEST_F(Ddp, LeavesTheInheritedLayoutAndAllReduceAloneByDefault) {

@@ -47,10 +47,14 @@ typedef struct cohort_connect_args {
   int32_t size;
   int32_t device_type;
   int32_t device_index;
-  int32_t node_rank;   /* of this rank; ranks of one node have memory in common */
-  int64_t timeout_ns;  /* of connect and of every later operation */
-  cohort_store* store; /* keys written through it are already private to this communicator */
-  const char* name;    /* of the group, for messages: "world"; never null */
+  int32_t node_rank;        /* of this rank; ranks of one node have memory in common */
+  int64_t timeout_ns;       /* of connect and of every later operation */
+  cohort_store* store;      /* keys written through it are already private to this communicator */
+  const char* name;         /* of the group, for messages: "world"; never null */
+  const char* master_addr;  /* of the job's first rank, a name that every rank resolves; null where it is not known */
+  const int32_t* job_ranks; /* [size]; the job's number of each rank, for messages; null: as in this group */
+  int32_t num_nodes;        /* that the group's ranks are on; 0 where it is not known */
+  uint32_t reserved0;
 } cohort_connect_args;
 
 /* Arguments of an operation. Allocated by the host or its caller; the plugin changes nothing in it. */

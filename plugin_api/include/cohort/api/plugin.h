@@ -21,7 +21,7 @@ COHORT_EXTERN_C_BEGIN
 
 /* One option that a user may set as `name,key=value`. Frozen. `type` is one of
  *   "bool"  "int" or "int[1..64]"  "float" or "float[0..1]"  "size" (25MiB)  "duration" (100ms, 5s)  "enum(a|b|c)"
- * "string" */
+ * "string"  "collective" (a spec of the collective that this one is made of: gloo, or with options gloo,iface=eth0) */
 typedef struct cohort_option {
   const char* key;
   const char* type;

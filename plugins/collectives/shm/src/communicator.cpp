@@ -156,6 +156,7 @@ void Communicator::broadcast(const cohort_op_args& args) {
 
 void Communicator::all_gather(const cohort_op_args& args) {
   check_elements(args, "all_gather");
+  if (args.counts) throw sdk::Error(COHORT_UNIMPLEMENTED, "shm gathers equal pieces");
   channel_->run(OpKind::kAllGather, [&] { shm::all_gather(*channel_, memory(), args); });
 }
 

@@ -63,12 +63,34 @@ cohort_collective_vt completed(cohort_collective_vt table, bool deterministic) {
   return table;
 }
 
+// Calls `visit` with the spec of every collective that this one is made of.
+template <class Visit>
+void for_parts(const cohort_component& component, const CheckedOptions& options, Visit&& visit) {
+  for (uint64_t i = 0; i < component.num_options; ++i) {
+    if (component.options[i].type == kCollectiveType)
+      visit(parse_spec(options.data()[i].value, component.options[i].key));
+  }
+}
+
+std::string name_with_parts(const cohort_component& component, const CheckedOptions& options) {
+  std::string parts;
+  for_parts(component, options, [&](const Spec& part) { parts += (parts.empty() ? "" : ",") + part.name; });
+  return std::string(component.name) + (parts.empty() ? "" : "(" + parts + ")");
+}
+
 }  // namespace
+
+void open_collective(PluginHost& plugins, const Spec& spec) {
+  const cohort_component& component = plugins.open(Kind::kCollective, spec.name);
+  const CheckedOptions options =
+      check_options({component.options, component.num_options}, spec.options, "collective '" + spec.name + "'");
+  for_parts(component, options, [&](const Spec& part) { open_collective(plugins, part); });
+}
 
 Collective::Collective(const cohort_component& component, const CheckedOptions& options, HostObject& host,
                        bool deterministic, cohort_accelerator* device)
     : cohort_collective{&table_, nullptr, host.get()},
-      name_(component.name),
+      name_(name_with_parts(component, options)),
       host_(host),
       deterministic_(deterministic),
       native_(native_table(component)),

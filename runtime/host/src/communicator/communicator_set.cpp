@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cstring>
 #include <ranges>
 #include <utility>
 
@@ -16,6 +18,22 @@ struct CommunicatorSet::PrivateStore {
   AbiStore abi;
 };
 
+namespace {
+
+// The wire that was chosen has been asked before; one that another is made of has not.
+void require_support(const PluginHost& plugins, const cohort_component& component, const cohort_connect_args& group) {
+  if (!component.supports) return;
+  const int32_t nodes = std::max(1, group.num_nodes);
+  cohort_query query{sizeof query, group.device_type, group.size, nodes, group.size / nodes, 0, nullptr};
+  component.supports(plugins.plain_host(), &query);
+  if (query.score > 0) return;
+  throw UserError("collective '" + std::string(component.name) + "' cannot connect " + std::to_string(group.size) +
+                  " rank(s) on " + std::to_string(nodes) + " node(s) (" +
+                  (query.reason ? query.reason : "it gives no reason") + ")");
+}
+
+}  // namespace
+
 CommunicatorSet::CommunicatorSet(PluginHost& plugins, HostObject& host, Spec chosen, bool deterministic,
                                  cohort_accelerator* accelerator)
     : plugins_(plugins),
@@ -32,20 +50,22 @@ cohort_comm* CommunicatorSet::open(const char* text, const cohort_connect_args& 
   const Spec spec = text ? parse_spec(text, "comm/1.open") : chosen_;
   if (!group.store || !group.name) throw UserError("comm/1.open: the group needs a store and a name");
   const cohort_component& component = plugins_.open(Kind::kCollective, spec.name);
+  cohort_connect_args args{};
+  std::memcpy(&args, &group, std::min<size_t>(group.struct_size, sizeof args));
+  args.struct_size = sizeof args;
   const CheckedOptions options =
       check_options({component.options, component.num_options}, spec.options, "collective '" + spec.name + "'");
-  const bool is_staged = accelerator_ && needs_staging(component, host_.get(), group);
+  const bool is_staged = accelerator_ && needs_staging(component, host_.get(), args);
+  if (is_staged) args.device_type = COHORT_DEVICE_CPU;
+  if (is_staged) args.device_index = 0;
+  require_support(plugins_, component, args);
   auto made =
       std::make_unique<Collective>(component, options, host_, deterministic_, is_staged ? accelerator_ : nullptr);
   if (is_staged && !std::exchange(said_staging_, true)) {
     host_.log().info("collective " + spec.name + " moves host memory: tensors are staged through pinned memory");
   }
   auto store = std::make_unique<PrivateStore>(group.store, std::string(group.name) + "/");
-  cohort_connect_args args = group;
-  args.struct_size = sizeof args;
   args.store = store->abi.get();
-  if (is_staged) args.device_type = COHORT_DEVICE_CPU;
-  if (is_staged) args.device_index = 0;
   auto comm = std::make_unique<cohort_comm>();
   comm->struct_size = sizeof(cohort_comm);
   comm->rank = args.rank;

@@ -8,8 +8,8 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/host_object.hpp>
 #include <cohort/sdk/dtype.hpp>
+#include <cohort/sdk/reduce.hpp>
 
-#include "communicator/reduce_elements.hpp"
 #include "rank/guarded.hpp"
 
 namespace cohort::host::composed {
@@ -116,7 +116,7 @@ cohort_status scatter_reduced(cohort_collective* c, cohort_comm* comm, const coh
   }
   const cohort_status status = messages.exchange(c, comm, args.stream);
   if (status != COHORT_OK) return status;
-  reduce_elements(args.dtype, args.reduce, sources, output, pieces.count(comm->rank));
+  sdk::reduce_elements(args.dtype, args.reduce, {sources.data(), sources.size()}, output, pieces.count(comm->rank));
   return COHORT_OK;
 }
 

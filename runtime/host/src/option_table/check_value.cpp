@@ -9,6 +9,7 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/option_table.hpp>
 #include <cohort/host/options.hpp>
+#include <cohort/host/spec.hpp>
 
 #include "error/in_quotes.hpp"
 #include "option_table/option_type.hpp"
@@ -48,6 +49,8 @@ class Checker {
     return std::string(value_);
   }
 
+  std::string operator()(const CollectiveType&) const { return to_string(parse_spec(value_, where_)); }
+
   std::string operator()(const EnumType& type) const {
     if (std::ranges::find(type.choices, value_) != type.choices.end()) return std::string(value_);
     const std::string nearest = nearest_name(value_, type.choices);
@@ -80,7 +83,7 @@ std::string check_value(std::string_view value, std::string_view type, std::stri
   if (parsed) return std::visit(Checker(value, type, where), *parsed);
   throw UserError(std::string(where) + ": " + in_quotes(type) +
                   " is not an option type; the types are bool, int, int[1..64], " +
-                  "float, float[0..1], size, duration, enum(a|b) and string");
+                  "float, float[0..1], size, duration, enum(a|b), string and collective");
 }
 
 }  // namespace cohort::host

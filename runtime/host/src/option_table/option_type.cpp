@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <system_error>
 
+#include <cohort/host/option_table.hpp>
+
 namespace cohort::host {
 namespace {
 
@@ -76,6 +78,7 @@ std::optional<OptionType> parse_option_type(std::string_view text) {
   if (text == "size") return SizeType{};
   if (text == "duration") return DurationType{};
   if (text == "string") return StringType{};
+  if (text == kCollectiveType) return CollectiveType{};
   if (const auto range = argument_of(text, "int", '[', ']')) return with_range<IntType, int64_t>(*range);
   if (const auto range = argument_of(text, "float", '[', ']')) return with_range<FloatType, double>(*range);
   if (const auto choices = argument_of(text, "enum", '(', ')')) return parse_enum(*choices);

@@ -29,11 +29,13 @@ struct FloatType {
 struct SizeType {};
 struct DurationType {};
 struct StringType {};
+struct CollectiveType {};
 struct EnumType {
   std::vector<std::string> choices;
 };
 
-using OptionType = std::variant<BoolType, IntType, FloatType, SizeType, DurationType, StringType, EnumType>;
+using OptionType =
+    std::variant<BoolType, IntType, FloatType, SizeType, DurationType, StringType, CollectiveType, EnumType>;
 
 /// Nothing where the text is not a well-formed type.
 std::optional<OptionType> parse_option_type(std::string_view text);

@@ -30,12 +30,7 @@ BucketMemory ordinary_memory(uint64_t nbytes) {
 RankState::RankState(RankSetup given) : setup(std::move(given)), host(setup.log, find_service, this) {
   const Selection& selection = setup.selection;
   accelerator = std::make_unique<Accelerator>(setup.plugins.open(Kind::kAccelerator, selection.accelerator), host);
-  // Opened here so that a wrong name or option is known before anything connects; created when it is connected.
-  if (!selection.collective.name.empty()) {
-    const cohort_component& component = setup.plugins.open(Kind::kCollective, selection.collective.name);
-    check_options({component.options, component.num_options}, selection.collective.options,
-                  "collective '" + selection.collective.name + "'");
-  }
+  if (!selection.collective.name.empty()) open_collective(setup.plugins, selection.collective);
   comms = std::make_unique<CommunicatorSet>(setup.plugins, host, selection.collective, setup.deterministic,
                                             accelerator->get());
   buckets = std::make_unique<Buckets>([this](uint64_t nbytes) { return allocate(nbytes); });
@@ -89,6 +84,8 @@ cohort_comm* RankState::connect_world(const cohort_dist_args& args) {
   group.timeout_ns = args.timeout_ns;
   group.store = args.store;
   group.name = name.c_str();
+  group.master_addr = args.master_addr;
+  group.num_nodes = args.num_nodes;
   return comms->open(nullptr, group);
 }
 

@@ -13,6 +13,6 @@ constexpr const char* kGpuAlias = "gpu";
 constexpr const char* kFallbackAccelerator = "cpu";
 
 /// In order of preference, where a strategy names none.
-constexpr const char* kDefaultCollectives = "shm,gloo";
+constexpr const char* kDefaultCollectives = "shm,hier,gloo";
 
 }  // namespace cohort::host

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <string>
 
+#include <cohort/host/communicator.hpp>
 #include <cohort/host/error.hpp>
 #include <cohort/host/selection.hpp>
 
@@ -160,6 +161,7 @@ Selection select(PluginHost& plugins, const Options& options, const Topology& to
                       selection.processes_per_node, accelerator.can_stage};
   selection.collective = with_table(options, "collective",
                                     choose_collective(plugins, options, wiring, plan.collectives(), selection.reasons));
+  if (!selection.collective.name.empty()) open_collective(plugins, selection.collective);
   return selection;
 }
 

@@ -14,7 +14,7 @@ namespace cohort::sdk {
 namespace detail {
 
 constexpr bool is_option_type(std::string_view type) {
-  for (std::string_view known : {"bool", "int", "float", "size", "duration", "string"}) {
+  for (std::string_view known : {"bool", "int", "float", "size", "duration", "string", "collective"}) {
     if (type == known) return true;
   }
   for (std::string_view known : {"int[", "float["}) {

@@ -22,6 +22,9 @@ namespace cohort::host {
 
 class Staging;
 
+/// Opens a collective and those that it is made of, so that wrong names and options are known before anything connects.
+void open_collective(PluginHost& plugins, const Spec& spec);
+
 /// A collective plugin, created for one rank. Its table is complete: operations that the plugin leaves out are composed
 /// from `exchange`, and device memory is staged where it takes the host's only.
 class Collective : private cohort_collective {
@@ -36,6 +39,7 @@ class Collective : private cohort_collective {
   static Collective& of(cohort_collective* c) { return static_cast<Collective&>(*c); }
 
   cohort_collective* get() { return this; }
+  /// "shm"; "hier(shm,gloo)" with what it is made of.
   const std::string& name() const { return name_; }
   HostObject& host() const { return host_; }
   /// The plugin's own table; slots may be null.

@@ -11,6 +11,9 @@
 
 namespace cohort::host {
 
+/// The type of options that name another collective.
+constexpr std::string_view kCollectiveType = "collective";
+
 /// Options ready for `create`: every declared key is present, sizes are in bytes, durations in nanoseconds.
 class CheckedOptions {
  public:
