@@ -1,0 +1,148 @@
+#include "mesh.hpp"
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include <ATen/ops/from_blob.h>
+#define USE_C10D_GLOO  // without it the header is empty
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+namespace cohort::gloo {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kAttempts = 5;                                     // Gloo's own, each with the whole timeout
+constexpr milliseconds kForever = std::chrono::hours(24 * 365);  // whoever waits is stopped at its deadline
+
+/// "[pair.cc:123] Connection closed by peer" without the place.
+std::string essence(std::string text) {
+  text.resize(std::min(text.find('\n'), text.size()));
+  const std::size_t place = text.find("] ");
+  return text.compare(0, 1, "[") == 0 && place != std::string::npos ? text.substr(place + 2) : text;
+}
+
+template <class Call>
+auto guarded(Call&& call) {
+  try {
+    return call();
+  } catch (const c10::Error& error) {
+    throw LinkBroken(essence(error.what_without_backtrace()));
+  } catch (const std::exception& error) {
+    throw LinkBroken(essence(error.what()));
+  }
+}
+
+/// A cohort_store as c10d sees stores; used while connecting only.
+class StoreView final : public c10d::Store {
+ public:
+  StoreView(cohort_store* store, milliseconds timeout) : c10d::Store(timeout), store_(store) {}
+
+  c10::intrusive_ptr<c10d::Store> clone() override { return c10::make_intrusive<StoreView>(store_, timeout_); }
+  void set(const std::string& key, const std::vector<uint8_t>& value) override {
+    require(store_->vt->set(store_, key.c_str(), value.data(), value.size()), key);
+  }
+  std::vector<uint8_t> get(const std::string& key) override {
+    std::vector<uint8_t> value(4096);
+    uint64_t nbytes = 0;
+    cohort_status status = read(key, value, nbytes);
+    if (status == COHORT_RESOURCE_EXHAUSTED) {
+      value.resize(nbytes);
+      status = read(key, value, nbytes);
+    }
+    require(status, key);
+    value.resize(nbytes);
+    return value;
+  }
+  int64_t add(const std::string& key, int64_t amount) override {
+    int64_t sum = 0;
+    require(store_->vt->add(store_, key.c_str(), amount, &sum), key);
+    return sum;
+  }
+  bool deleteKey(const std::string& key) override {
+    require(store_->vt->remove(store_, key.c_str()), key);
+    return true;
+  }
+  bool check(const std::vector<std::string>& keys) override {
+    return std::all_of(keys.begin(), keys.end(), [this](const std::string& key) {
+      uint64_t nbytes = 0;
+      return store_->vt->try_get(store_, key.c_str(), nullptr, 0, &nbytes) != COHORT_NOT_FOUND;
+    });
+  }
+  int64_t getNumKeys() override {
+    uint64_t keys = 0;
+    require(store_->vt->count(store_, &keys), "(count)");
+    return static_cast<int64_t>(keys);
+  }
+  void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
+  void wait(const std::vector<std::string>& keys, const milliseconds& timeout) override {
+    std::vector<const char*> names;
+    for (const std::string& key : keys) names.push_back(key.c_str());
+    const std::chrono::nanoseconds limit = std::min(timeout, timeout_);
+    require(store_->vt->wait(store_, names.data(), names.size(), limit.count()), keys.empty() ? "" : keys.front());
+  }
+
+ private:
+  cohort_store* store_;
+
+  cohort_status read(const std::string& key, std::vector<uint8_t>& value, uint64_t& nbytes) {
+    return store_->vt->get(store_, key.c_str(), std::chrono::nanoseconds(timeout_).count(), value.data(), value.size(),
+                           &nbytes);
+  }
+  static void require(cohort_status status, const std::string& key) {
+    if (status == COHORT_OK) return;
+    throw std::runtime_error("the job's store has no '" + key + "' (status " + std::to_string(status) + ")");
+  }
+};
+
+std::vector<at::Tensor> tensors_over(void* data, uint64_t nbytes) {
+  return {at::from_blob(data, {static_cast<int64_t>(nbytes)}, at::TensorOptions(at::kByte))};
+}
+
+}  // namespace
+
+Transfer::Transfer(c10::intrusive_ptr<c10d::Work> work) : work_(std::move(work)) {}
+Transfer::~Transfer() = default;
+Transfer::Transfer(Transfer&&) noexcept = default;
+Transfer& Transfer::operator=(Transfer&&) noexcept = default;
+
+bool Transfer::wait() {
+  return guarded([&] { return work_->wait(kForever); });
+}
+
+void Transfer::stop() {
+  work_->abort();
+}
+
+Mesh::Mesh(cohort_store* store, int rank, int size, const std::string& address, milliseconds timeout) {
+  guarded([&] {
+    auto options =
+        c10d::ProcessGroupGloo::Options::create(std::max<milliseconds>(timeout / kAttempts, milliseconds(500)));
+    options->threads = 1;  // they serve Gloo's own collectives, which are not used
+    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
+    const auto view = c10::make_intrusive<StoreView>(store, timeout);
+    group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(view, rank, size, options);
+  });
+}
+
+Mesh::~Mesh() = default;
+
+Transfer Mesh::send(int peer, const void* data, uint64_t nbytes, int32_t tag) {
+  return guarded([&] {
+    auto tensors = tensors_over(const_cast<void*>(data), nbytes);
+    const std::lock_guard lock(mutex_);
+    return Transfer(group_->send(tensors, peer, tag));
+  });
+}
+
+Transfer Mesh::receive(int peer, void* data, uint64_t nbytes, int32_t tag) {
+  return guarded([&] {
+    auto tensors = tensors_over(data, nbytes);
+    const std::lock_guard lock(mutex_);
+    return Transfer(group_->recv(tensors, peer, tag));
+  });
+}
+
+}  // namespace cohort::gloo

@@ -1,0 +1,64 @@
+// Messages between all pairs of a group of processes: LibTorch's Gloo, as this plugin uses it.
+//
+// One connection to every other rank and one thread that serves them all. The only part of the plugin that includes
+// LibTorch. Threads: any; messages of a pair with equal tags match in the order in which they were posted.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <cohort/api/store.h>
+
+namespace c10d {
+class ProcessGroupGloo;
+class Work;
+}  // namespace c10d
+
+namespace cohort::gloo {
+
+/// The connection to a rank is gone; in Gloo's words.
+class LinkBroken : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A message under way. Its memory must live until it has ended or the object is destroyed.
+class Transfer {
+ public:
+  explicit Transfer(c10::intrusive_ptr<c10d::Work> work);
+  ~Transfer();
+  Transfer(Transfer&&) noexcept;
+  Transfer& operator=(Transfer&&) noexcept;
+
+  /// Blocks until the message is sent or received, or until stop(): then false. Throws LinkBroken.
+  bool wait();
+  /// Ends the wait that runs or comes next. Any thread.
+  void stop();
+
+ private:
+  c10::intrusive_ptr<c10d::Work> work_;
+};
+
+class Mesh {
+ public:
+  static constexpr int32_t kMaxTag = 0x7fffffff;
+
+  /// Connects all ranks through the store. Collective. Throws LinkBroken where a rank is not reached in time.
+  Mesh(cohort_store* store, int rank, int size, const std::string& address, std::chrono::milliseconds timeout);
+  ~Mesh();
+
+  Transfer send(int peer, const void* data, uint64_t nbytes, int32_t tag);
+  Transfer receive(int peer, void* data, uint64_t nbytes, int32_t tag);
+
+ private:
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
+  std::mutex mutex_;  // a process group is for one thread at a time
+};
+
+}  // namespace cohort::gloo

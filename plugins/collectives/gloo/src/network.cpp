@@ -1,0 +1,158 @@
+#include "network.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "tags.hpp"
+
+namespace cohort::gloo {
+
+namespace {
+
+using Clock = Watch::Clock;
+
+constexpr std::chrono::milliseconds kAnswerTime{1000};
+
+std::string text_of(const std::array<char, 508>& text) {
+  return {text.data(), ::strnlen(text.data(), text.size())};
+}
+
+}  // namespace
+
+Network::Network(cohort_store* store, int rank, std::vector<Peer> peers, const std::string& address,
+                 std::chrono::nanoseconds timeout)
+    : rank_(rank),
+      peers_(std::move(peers)),
+      timeout_(timeout),
+      mesh_(store, rank, static_cast<int>(peers_.size()), address,
+            std::chrono::ceil<std::chrono::milliseconds>(timeout)),
+      watch_(timeout),
+      mailboxes_(peers_.size()) {
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer != rank_) expect_note(peer);
+  }
+}
+
+void Network::require_alive() const {
+  if (has_failed_) throw *verdict_;
+}
+
+void Network::fail_broken(const Scene& scene, int peer, const std::string& reason) {
+  fail([&] { return judge_broken(scene, peer, reason); });
+}
+
+void Network::fail_late(const Scene& scene, int peer) {
+  fail([&] { return judge_late(scene, peer); });
+}
+
+void Network::use_number(int number) {
+  if (number > kMaxNumber) {
+    throw sdk::Error(COHORT_RESOURCE_EXHAUSTED,
+                     "gloo: " + std::to_string(number) + " communicators were split off, which is one too many");
+  }
+  next_number_ = number + 1;
+}
+
+template <class Judge>
+void Network::fail(Judge&& judge) {
+  const std::lock_guard lock(failing_);
+  if (!has_failed_) {
+    verdict_ = judge();
+    std::vector<int> everybody(peers_.size());
+    std::iota(everybody.begin(), everybody.end(), 0);
+    tell(everybody, verdict_->status(), verdict_->what());
+    has_failed_ = true;
+  }
+  throw *verdict_;
+}
+
+sdk::Error Network::judge_broken(const Scene& scene, int peer, const std::string& reason) {
+  const auto deadline = Clock::now() + kAnswerTime;
+  bool gave_up = false;
+  while (const auto note = next_note(peer, deadline)) {
+    if (note->status != COHORT_OK) return {note->status, text_of(note->text)};
+    gave_up = true;
+  }
+  return {COHORT_UNAVAILABLE, describe({peer}) + (gave_up ? " gave up" : " is gone") + ", found in " + scene.operation +
+                                  " by " + own_name() + " (" + reason + ")"};
+}
+
+sdk::Error Network::judge_late(const Scene& scene, int peer) {
+  tell(scene.ranks, COHORT_OK, scene.operation);
+  const auto deadline = Clock::now() + kAnswerTime;
+  std::vector<int> missing;
+  for (const int other : scene.ranks) {
+    if (other == rank_) continue;
+    const auto note = next_note(other, deadline);
+    if (!note) {
+      missing.push_back(other);
+    } else if (note->status != COHORT_OK) {
+      return {note->status, text_of(note->text)};
+    } else if (text_of(note->text) != scene.operation.substr(0, note->text.size() - 1)) {
+      return {COHORT_FAILED_PRECONDITION, "ranks are in different operations: " + describe({rank_}) + " in " +
+                                              scene.operation + ", " + describe({other}) + " in " +
+                                              text_of(note->text) +
+                                              "; all ranks make the same calls in the same order"};
+    }
+  }
+  if (missing.empty()) missing = {peer};
+  return {COHORT_DEADLINE_EXCEEDED, describe(missing) + " did not do its part of " + scene.operation + " within " +
+                                        in_words(timeout_) + ", waited for by " + own_name()};
+}
+
+std::string Network::describe(const std::vector<int>& ranks) const {
+  std::string text;
+  for (const int rank : ranks) {
+    const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    text += (text.empty() ? "" : ", ") + peer.who + " at " + peer.address;
+  }
+  return text;
+}
+
+void Network::expect_note(int peer) {
+  Mailbox& mailbox = mailboxes_[static_cast<std::size_t>(peer)];
+  mailbox.incoming.reset();
+  try {
+    mailbox.incoming = mesh_.receive(peer, &mailbox.note, sizeof mailbox.note, kNoteTag);
+  } catch (const LinkBroken&) {
+    // It is gone, and will be missed.
+  }
+}
+
+std::optional<Network::Note> Network::next_note(int peer, Clock::time_point deadline) {
+  Mailbox& mailbox = mailboxes_[static_cast<std::size_t>(peer)];
+  if (!mailbox.incoming) return std::nullopt;
+  {
+    const Watch::Guard guard(watch_, deadline, [&mailbox] { mailbox.incoming->stop(); });
+    try {
+      if (!mailbox.incoming->wait()) return std::nullopt;
+    } catch (const LinkBroken&) {
+      return std::nullopt;
+    }
+  }
+  const Note note = mailbox.note;
+  expect_note(peer);
+  return note;
+}
+
+void Network::tell(const std::vector<int>& ranks, int32_t status, const std::string& text) {
+  Note& note = sent_notes_.emplace_back(Note{status, {}});
+  text.copy(note.text.data(), note.text.size() - 1);
+  for (const int peer : ranks) {
+    if (peer == rank_) continue;
+    try {
+      sent_.push_back(mesh_.send(peer, &note, sizeof note, kNoteTag));
+    } catch (const LinkBroken&) {
+      // It needs no note any more.
+    }
+  }
+}
+
+std::string in_words(std::chrono::nanoseconds duration) {
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+  return ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
+}
+
+}  // namespace cohort::gloo

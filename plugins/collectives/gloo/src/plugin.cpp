@@ -1,0 +1,60 @@
+// The collective `gloo`: ranks on any number of machines, over TCP.
+#include <memory>
+#include <string>
+
+#include <cohort/sdk/collective.hpp>
+
+#include "communicator.hpp"
+#include "meeting.hpp"
+
+namespace {
+
+namespace sdk = cohort::sdk;
+using cohort::gloo::Communicator;
+using cohort::gloo::Network;
+
+class Gloo : public sdk::Collective<Gloo, Communicator> {
+ public:
+  static constexpr bool kRankOrdered = true;
+
+  void create(const sdk::Options& options) { interface_ = options.text("iface"); }
+
+  std::unique_ptr<Communicator> connect(const cohort_connect_args& args) {
+    if (args.size < 1 || args.rank < 0 || args.rank >= args.size) {
+      throw sdk::invalid_argument("gloo was asked for rank " + std::to_string(args.rank) + " of " +
+                                  std::to_string(args.size));
+    }
+    if (args.timeout_ns <= 0) throw sdk::invalid_argument("gloo needs a timeout above 0");
+    const std::chrono::nanoseconds timeout(args.timeout_ns);
+    auto peers = cohort::gloo::meet(args, interface_, std::chrono::steady_clock::now() + timeout);
+    const std::string address = peers[static_cast<std::size_t>(args.rank)].address;
+    if (args.rank == 0) log().debug("gloo listens on ", address);
+    try {
+      auto network = std::make_shared<Network>(args.store, args.rank, std::move(peers), address, timeout);
+      return std::make_unique<Communicator>(std::move(network), args.name ? args.name : "");
+    } catch (const cohort::gloo::LinkBroken& broken) {
+      throw sdk::Error(COHORT_UNAVAILABLE, "rank " + std::to_string(args.rank) + " at " + address +
+                                               " cannot connect to all others (" + broken.what() +
+                                               "); give gloo,iface=NAME where they reach each other");
+    }
+  }
+
+ private:
+  std::string interface_;
+};
+
+void supports(const cohort_host*, cohort_query* query) noexcept {
+  query->reason = query->device_type == COHORT_DEVICE_CPU ? nullptr : "gloo moves CPU memory only";
+  query->score = query->reason ? 0 : 5;
+}
+
+constexpr cohort_option kOptions[] = {
+    sdk::option("iface", "string", "", "network interface; default: loopback on one machine, else the way to rank 0"),
+};
+
+constexpr cohort_component kGloo =
+    sdk::collective<Gloo>("gloo", "ranks on any machines, over TCP").options(kOptions).supports(supports);
+
+}  // namespace
+
+COHORT_SDK_PLUGIN("org.cohort.gloo", COHORT_PLUGIN_VERSION, "cohort", "Apache-2.0", kGloo)

@@ -1,0 +1,23 @@
+// Tags of messages: which communicator they belong to, and a trace of the operation. Ranks that disagree on an
+// operation wait for tags that never come, instead of taking each other's bytes.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+
+namespace cohort::gloo {
+
+constexpr int kSignatureBits = 20;
+constexpr int kMaxNumber = (1 << (31 - kSignatureBits)) - 2;
+constexpr int32_t kNoteTag = (kMaxNumber + 1) << kSignatureBits;
+
+/// `number` is the communicator's; `signature` is what all ranks know of the operation.
+constexpr int32_t tag_of(int number, std::initializer_list<uint64_t> signature) {
+  uint64_t hash = 14695981039346656037ull;  // FNV-1a, a word at a time
+  for (const uint64_t word : signature) hash = (hash ^ word) * 1099511628211ull;
+  hash ^= hash >> 32;
+  hash ^= hash >> kSignatureBits;
+  return (number << kSignatureBits) | static_cast<int32_t>(hash & ((1u << kSignatureBits) - 1));
+}
+
+}  // namespace cohort::gloo
