@@ -1,0 +1,62 @@
+// The collective `sim`: another wire with the speed of a network that is not there.
+#include <memory>
+#include <string>
+
+#include <cohort/sdk/collective.hpp>
+
+#include "communicator.hpp"
+#include "settings.hpp"
+
+namespace {
+
+namespace sdk = cohort::sdk;
+using cohort::sim::Communicator;
+using cohort::sim::Link;
+using cohort::sim::Nanoseconds;
+
+class Sim : public sdk::Collective<Sim, Communicator> {
+ public:
+  void create(const sdk::Options& options) { settings_ = cohort::sim::settings_from(options); }
+
+  std::unique_ptr<Communicator> connect(const cohort_connect_args& args) {
+    check_rank("straggler", settings_.straggler, args.size);
+    if (settings_.vanishing) check_rank("vanish", settings_.vanishing->rank, args.size);
+    const std::string name = std::string(args.name) + "/over";
+    cohort_connect_args group = args;
+    group.name = name.c_str();
+    group.num_nodes = 1;  // the wire below runs on one machine; the network between nodes is this one
+    sdk::Wire wire = sdk::Wire::open(host(), settings_.over, group);
+    return std::make_unique<Communicator>(std::move(wire), std::make_shared<Link>(settings_, args.rank),
+                                          Nanoseconds(args.timeout_ns));
+  }
+
+ private:
+  cohort::sim::Settings settings_;
+
+  static void check_rank(const std::string& option, int rank, int size) {
+    if (rank < size) return;
+    throw sdk::invalid_argument("sim: " + option + " names rank " + std::to_string(rank) + " of " +
+                                std::to_string(size) + " ranks, which count from 0");
+  }
+};
+
+void supports(const cohort_host*, cohort_query* query) noexcept {
+  query->reason = query->device_type == COHORT_DEVICE_CPU ? nullptr : "sim moves CPU memory only";
+  query->score = query->reason ? 0 : 1;
+}
+
+constexpr cohort_option kOptions[] = {
+    sdk::option("over", "collective", "shm", "wire that carries the bytes; ,, separates its own options"),
+    sdk::option("bandwidth", "string", "1Gbit", "of each rank and direction, per second: 1Gbit, 100Mbit, unlimited"),
+    sdk::option("latency", "duration", "100us", "of each message"),
+    sdk::option("straggler", "int[-1..65535]", "-1", "rank that comes late to every exchange; -1: none"),
+    sdk::option("slow", "duration", "5ms", "how late the straggler comes"),
+    sdk::option("vanish", "string", "", "RANK@EXCHANGE: that rank answers no more from then on, as 1@50"),
+};
+
+constexpr cohort_component kSim =
+    sdk::collective<Sim>("sim", "a slow network, simulated over another wire").options(kOptions).supports(supports);
+
+}  // namespace
+
+COHORT_SDK_PLUGIN("org.cohort.sim", COHORT_PLUGIN_VERSION, "cohort", "Apache-2.0", kSim)
