@@ -1,0 +1,230 @@
+// What gloo promises beyond the conformance suite: addresses, exact bits, who is to blame.
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <future>
+#include <mutex>
+#include <set>
+
+#include <gmock/gmock.h>
+
+#include "addresses.hpp"
+#include "fork_store.hpp"
+#include "memory_store.hpp"
+#include "plugin_file.hpp"
+#include "rank_comm.hpp"
+#include "ranks.hpp"
+#include "tags.hpp"
+
+namespace {
+
+using namespace cohort::test;
+using namespace cohort::gloo;
+using testing::AllOf;
+using testing::HasSubstr;
+
+const cohort_component& component() {
+  return component_of(open_plugin(COHORT_TEST_PLUGIN), COHORT_KIND_COLLECTIVE);
+}
+
+void on_ranks(int size, const std::function<void(RankComm&)>& body,
+              std::chrono::nanoseconds timeout = std::chrono::seconds(60), const OptionValues& options = {}) {
+  MemoryStore store;
+  run_as_threads(size, [&](int rank) {
+    RankComm comm(component(), store.handle(), rank, size, timeout, options);
+    body(comm);
+  });
+}
+
+TEST(Addresses, AnUnknownInterfaceGetsTheListOfThose) {
+  const CallFailed failed = failure_of([] {
+    on_ranks(2, [](RankComm&) {}, std::chrono::seconds(10), {{"iface", "eht0"}});
+  });
+  EXPECT_EQ(failed.status(), COHORT_INVALID_ARGUMENT);
+  EXPECT_THAT(failed.what(),
+              AllOf(HasSubstr("'eht0' does not exist"), HasSubstr("lo (127.0.0.1)"), HasSubstr("rank 0")));
+}
+
+TEST(Addresses, ANamedInterfaceIsUsed) {
+  on_ranks(2,
+           [](RankComm& comm) {
+             int32_t value = comm.rank() + 1;
+             comm.all_reduce(&value, &value, COHORT_INT32, 1, COHORT_REDUCE_SUM);
+             EXPECT_EQ(value, 3);
+           },
+           std::chrono::seconds(30), {{"iface", "lo"}});
+}
+
+TEST(Addresses, TheWayToAnAddressOfThisMachineIsThatAddress) {
+  EXPECT_EQ(address_towards("127.0.0.1"), "127.0.0.1");
+  EXPECT_EQ(address_of("lo"), "127.0.0.1");
+  for (const InterfaceAddress& known : interface_addresses()) {
+    if (!is_loopback(known.address)) {
+      EXPECT_EQ(address_towards(known.address), known.address);
+    }
+  }
+}
+
+TEST(Addresses, ANameThatNobodyKnowsHasNone) {
+  EXPECT_EQ(address_towards("no-such-host.invalid"), "");
+  EXPECT_EQ(resolve("no-such-host.invalid"), "");
+  EXPECT_EQ(resolve(""), "");
+}
+
+TEST(Tags, OfDifferentCommunicatorsNeverMeet) {
+  std::set<int32_t> tags;
+  for (int number = 0; number <= kMaxNumber; number += 97) {
+    for (uint64_t signature = 0; signature < 50; ++signature) {
+      const int32_t tag = tag_of(number, {2, signature});
+      EXPECT_GE(tag, 0);
+      EXPECT_LT(tag, kNoteTag);
+      EXPECT_EQ(tag >> kSignatureBits, number);
+      tags.insert(tag);
+    }
+  }
+  EXPECT_GT(tags.size(), 50u * (kMaxNumber / 97) - 10) << "signatures of one communicator mostly differ";
+}
+
+// The same loop for any number of ranks, element by element.
+std::vector<float> mean_in_rank_order(const std::vector<std::vector<float>>& inputs) {
+  std::vector<float> result(inputs.front().size());
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    float sum = inputs[0][i];
+    for (std::size_t rank = 1; rank < inputs.size(); ++rank) sum += inputs[rank][i];
+    result[i] = sum / static_cast<float>(inputs.size());
+  }
+  return result;
+}
+
+TEST(AllReduce, SumsInRankOrderWhateverTheSize) {
+  for (const std::size_t count : {1u, 5u, 1000u, 70'001u, 2'000'003u}) {  // at once, in pieces, in several segments
+    std::vector<std::vector<float>> inputs(3, std::vector<float>(count));
+    uint64_t state = 5;
+    for (auto& input : inputs) {
+      for (float& value : input) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        value = static_cast<float>(static_cast<int64_t>(state) >> 20) * 1e-6f;
+      }
+    }
+    const std::vector<float> wanted = mean_in_rank_order(inputs);
+    on_ranks(3, [&](RankComm& comm) {
+      const std::vector<float>& own = inputs[static_cast<std::size_t>(comm.rank())];
+      std::vector<float> apart(count), in_place = own;
+      comm.all_reduce(own.data(), apart.data(), COHORT_FLOAT32, count, COHORT_REDUCE_MEAN);
+      comm.all_reduce(in_place.data(), in_place.data(), COHORT_FLOAT32, count, COHORT_REDUCE_MEAN);
+      EXPECT_EQ(std::memcmp(apart.data(), wanted.data(), count * sizeof(float)), 0) << count;
+      EXPECT_EQ(std::memcmp(in_place.data(), wanted.data(), count * sizeof(float)), 0) << count;
+    });
+  }
+}
+
+TEST(AllReduce, RefusesWhatCannotBeReduced) {
+  on_ranks(2, [](RankComm& comm) {
+    double value = 1;
+    const auto failed = failure_of([&] { comm.all_reduce(&value, &value, COHORT_FLOAT64, 1, COHORT_REDUCE_BIT_OR); });
+    EXPECT_EQ(failed.status(), COHORT_INVALID_ARGUMENT);
+    const auto huge =
+        failure_of([&] { comm.all_reduce(&value, &value, COHORT_FLOAT64, ~uint64_t{0}, COHORT_REDUCE_SUM); });
+    EXPECT_EQ(huge.status(), COHORT_INVALID_ARGUMENT);
+  });
+}
+
+// Runs `body` on threads whose ranks fail, and gives what each said.
+std::vector<CallFailed> failures_on(int size, std::chrono::milliseconds timeout,
+                                    const std::function<void(RankComm&)>& body) {
+  std::mutex mutex;
+  std::vector<CallFailed> failures(static_cast<std::size_t>(size), CallFailed(COHORT_OK, ""));
+  std::promise<void> all_failed;
+  std::shared_future<void> end = all_failed.get_future().share();
+  int left = size;
+  on_ranks(
+      size,
+      [&](RankComm& comm) {
+        const CallFailed failed = failure_of([&] { body(comm); });
+        {
+          const std::lock_guard lock(mutex);
+          failures[static_cast<std::size_t>(comm.rank())] = failed;
+          if (--left == 0) all_failed.set_value();
+        }
+        end.wait();  // nobody closes before all have failed by themselves
+      },
+      timeout);
+  return failures;
+}
+
+TEST(Disagreement, OfOperationsIsNamedOnAllRanks) {
+  const auto failures = failures_on(2, std::chrono::milliseconds(500), [](RankComm& comm) {
+    std::vector<float> values(10);
+    const uint64_t count = comm.rank() == 0 ? 10 : 8;
+    comm.all_reduce(values.data(), values.data(), COHORT_FLOAT32, count, COHORT_REDUCE_SUM);
+  });
+  for (const CallFailed& failed : failures) {
+    EXPECT_EQ(failed.status(), COHORT_FAILED_PRECONDITION) << failed.what();
+    EXPECT_THAT(failed.what(), AllOf(HasSubstr("10 elements"), HasSubstr("8 elements"), HasSubstr("rank 1 (pid")));
+  }
+}
+
+TEST(Deadline, NamesAllWhoAreMissingAndTheOperation) {
+  const auto failures = failures_on(4, std::chrono::milliseconds(500), [](RankComm& comm) {
+    if (comm.rank() >= 2) return;
+    float value = 1;
+    comm.all_reduce(&value, &value, COHORT_FLOAT32, 1, COHORT_REDUCE_SUM);
+  });
+  for (const std::size_t rank : {0u, 1u}) {
+    EXPECT_EQ(failures[rank].status(), COHORT_DEADLINE_EXCEEDED) << failures[rank].what();
+    EXPECT_THAT(failures[rank].what(), AllOf(HasSubstr("rank 2 (pid"), HasSubstr("rank 3 (pid"),
+                                             HasSubstr("all_reduce(sum, float32, 1 elements)"), HasSubstr("500 ms"),
+                                             testing::Not(HasSubstr("rank 0 (pid 0"))));
+  }
+}
+
+TEST(Abort, EndsARunningExchange) {
+  std::promise<void> is_over;
+  std::shared_future<void> over = is_over.get_future().share();
+  on_ranks(2, [&](RankComm& comm) {
+    if (comm.rank() == 1) return over.wait();
+    std::vector<uint8_t> bytes(100);
+    auto running = std::async(std::launch::async, [&] {
+      return failure_of([&] { comm.exchange({{bytes.data(), 100, 1, 0}}); });
+    });
+    comm.abort();
+    EXPECT_EQ(running.get().status(), COHORT_ABORTED);
+    EXPECT_EQ(failure_of([&] { comm.exchange({{bytes.data(), 100, 1, 0}}); }).status(), COHORT_ABORTED);
+    is_over.set_value();
+  });
+}
+
+TEST(KilledRank, IsNamedByThoseWhoOnlySawAnotherOneLeave) {
+  // A ring: rank 2 never talks to rank 0, which dies; it hears of it through rank 1.
+  ForkStore store;
+  const auto ends = run_as_processes(3, [&](int rank) {
+    RankComm comm(component(), store.handle(), rank, 3, std::chrono::seconds(30));
+    std::vector<uint8_t> bytes(1000);
+    if (rank == 0) ::raise(SIGKILL);
+    comm.exchange({{bytes.data(), 1000, rank - 1, 0}});
+  });
+  EXPECT_EQ(ends[0].signal, SIGKILL);
+  for (const std::size_t rank : {1u, 2u}) {
+    EXPECT_FALSE(ends[rank].is_ok);
+    EXPECT_THAT(ends[rank].error, AllOf(HasSubstr("rank 0 (pid"), HasSubstr("is gone")));
+  }
+}
+
+TEST(StoppedRank, IsNamedAtTheDeadlineAlsoWhereItIsRank0) {
+  ForkStore store;
+  const auto ends = run_as_processes(3, [&](int rank) {
+    RankComm comm(component(), store.handle(), rank, 3, std::chrono::seconds(2));
+    std::vector<float> values(1000);
+    comm.all_reduce(values.data(), values.data(), COHORT_FLOAT32, 1000, COHORT_REDUCE_SUM);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(6);
+    while (rank == 0 && std::chrono::steady_clock::now() < end) {
+      // Alive and connected, but in no operation.
+    }
+    if (rank != 0) comm.all_reduce(values.data(), values.data(), COHORT_FLOAT32, 1000, COHORT_REDUCE_SUM);
+  });
+  for (const std::size_t rank : {1u, 2u}) {
+    EXPECT_THAT(ends[rank].error, AllOf(HasSubstr("rank 0 (pid"), HasSubstr("within 2 s")));
+  }
+}
+
+}  // namespace
