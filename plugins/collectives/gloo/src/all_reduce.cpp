@@ -87,6 +87,9 @@ void Communicator::reduce_at_once(Batch& batch, const cohort_op_args& args) {
   const uint64_t nbytes = args.count * sdk::size_of(args.dtype);
   const int32_t mark = mark_of(number_, kAtOnce, args);
   std::vector<const std::byte*> sources(ranks_.size());
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer != rank_) batch.send(peer, args.input, nbytes, mark);
+  }
   std::byte* next = scratch_.of(nbytes * (ranks_.size() - 1));
   for (int peer = 0; peer < size(); ++peer) {
     auto& source = sources[static_cast<std::size_t>(peer)];
@@ -95,9 +98,6 @@ void Communicator::reduce_at_once(Batch& batch, const cohort_op_args& args) {
     batch.receive(peer, next, nbytes, mark);
     source = next;
     next += nbytes;
-  }
-  for (int peer = 0; peer < size(); ++peer) {
-    if (peer != rank_) batch.send(peer, args.input, nbytes, mark);
   }
   batch.wait_all();
   sdk::reduce_elements(args.dtype, args.reduce, {sources.data(), sources.size()}, static_cast<std::byte*>(args.output),
@@ -126,8 +126,13 @@ void Communicator::reduce_in_pieces(Batch& batch, const cohort_op_args& args) {
       }
     }
   };
+  for_segments(pieces.front(), [&](int peer, uint64_t begin, uint64_t) {
+    const Piece& piece = pieces[static_cast<std::size_t>(peer)];
+    if (begin < piece.nbytes) batch.send(peer, piece.input + begin, piece.length(begin / kSegmentBytes), to_owner);
+  });
+  std::vector<std::size_t> received;
   for_segments(own, [&](int peer, uint64_t begin, uint64_t length) {
-    batch.receive(peer, arrivals[static_cast<std::size_t>(peer)] + begin, length, to_owner);
+    received.push_back(batch.receive(peer, arrivals[static_cast<std::size_t>(peer)] + begin, length, to_owner));
   });
   for (int peer = 0; peer < size(); ++peer) {
     const Piece& piece = pieces[static_cast<std::size_t>(peer)];
@@ -135,13 +140,9 @@ void Communicator::reduce_in_pieces(Batch& batch, const cohort_op_args& args) {
       batch.receive(peer, piece.output + Piece::begin(segment), piece.length(segment), from_owner);
     }
   }
-  for_segments(pieces.front(), [&](int peer, uint64_t begin, uint64_t) {
-    const Piece& piece = pieces[static_cast<std::size_t>(peer)];
-    if (begin < piece.nbytes) batch.send(peer, piece.input + begin, piece.length(begin / kSegmentBytes), to_owner);
-  });
-  std::size_t arrived = 0;
+  auto arrived = received.begin();
   for (uint64_t segment = 0; segment < own.segments(); ++segment) {
-    for (int peer = 1; peer < size(); ++peer) batch.wait(arrived++);
+    for (int peer = 1; peer < size(); ++peer) batch.wait(*arrived++);
     const uint64_t begin = Piece::begin(segment);
     std::vector<const std::byte*> parts;
     for (const std::byte* source : sources) parts.push_back(source + begin);

@@ -1,5 +1,8 @@
 // The messages of one operation, under way together.
 //
+// Send first, then receive: what is sent before its receiver is ready is copied by Gloo's thread. One that is ready is
+// sent to by the calling thread, which holds a lock meanwhile that Gloo's thread spins on.
+//
 // Peers are ranks of the communicator. Made and used by the thread that runs the operation; stop() by any.
 #pragma once
 

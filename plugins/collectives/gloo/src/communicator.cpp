@@ -53,8 +53,8 @@ void Communicator::share(std::vector<Value>& values, int32_t mark, const char* w
   Batch batch(*this, [this, what] { return std::string(what) + " on '" + name_ + "'"; });
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank_) continue;
-    batch.receive(peer, &values[static_cast<std::size_t>(peer)], sizeof(Value), mark);
     batch.send(peer, &values[static_cast<std::size_t>(rank_)], sizeof(Value), mark);
+    batch.receive(peer, &values[static_cast<std::size_t>(peer)], sizeof(Value), mark);
   }
   batch.wait_all();
 }
@@ -104,7 +104,7 @@ void Communicator::abort() {
 
 void Communicator::exchange(sdk::Span<const cohort_message> messages, const cohort_stream&) {
   Batch batch(*this, [&] { return "exchange of " + std::to_string(messages.size()) + " messages on '" + name_ + "'"; });
-  for (const bool sends : {false, true}) {  // who is ready to receive is sent to without being asked
+  for (const bool sends : {true, false}) {
     for (const cohort_message& message : messages) {
       if (message.peer == rank_ || (message.is_send != 0) != sends) continue;
       const int32_t mark = tag({kExchange, message.nbytes});
