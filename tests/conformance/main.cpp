@@ -97,7 +97,7 @@ int run(int argc, char** argv) {
   const Subject subject{plugins, *arguments.collective, arguments.deterministic, arguments.composed,
                         arguments.ranks_per_node};
   chosen() = &subject;
-  native_table();  // opened here, so that a file that cannot be used is refused before the first test
+  native_table();                 // opened here, so that a file that cannot be used is refused before the first test
   std::signal(SIGPIPE, SIG_IGN);  // as in every rank of a program
   std::signal(SIGALRM, on_alarm);
   testing::UnitTest::GetInstance()->listeners().Append(new Watchdog);

@@ -44,7 +44,7 @@ int quota_cores(const std::filesystem::path& mount, const std::filesystem::path&
     if (second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
     if (!has_cpu(controllers)) continue;
-    const std::filesystem::path root = controllers.empty() ? mount : mount / "cpu";
+    const std::filesystem::path root = mount / controllers;  // as version 1 is mounted
     // In a container the path may be the host's: what is not there limits nothing, up to the container's own root.
     for (std::filesystem::path group = line.substr(second + 1);; group = group.parent_path()) {
       const int cores = group_cores(root / group.relative_path());

@@ -34,14 +34,14 @@ TEST_F(QuotaCores, AreTheLeastOfTheGroupAndThoseAboveIt) {
 }
 
 TEST_F(QuotaCores, ReadBothFilesOfVersion1) {
-  group("cpu/job", "cpu.cfs_quota_us", "400000\n");
-  group("cpu/job", "cpu.cfs_period_us", "100000\n");
+  group("cpu,cpuacct/job", "cpu.cfs_quota_us", "400000\n");
+  group("cpu,cpuacct/job", "cpu.cfs_period_us", "100000\n");
   EXPECT_EQ(of("5:cpuset:/other\n4:cpu,cpuacct:/job\n0::/\n"), 4);
 }
 
 TEST_F(QuotaCores, OfAContainerAreThoseOfItsOwnRoot) {
-  group("cpu", "cpu.cfs_quota_us", "200000\n");
-  group("cpu", "cpu.cfs_period_us", "100000\n");
+  group("cpu,cpuacct", "cpu.cfs_quota_us", "200000\n");
+  group("cpu,cpuacct", "cpu.cfs_period_us", "100000\n");
   EXPECT_EQ(of("4:cpu,cpuacct:/docker/of/the/host\n"), 2);
 }
 

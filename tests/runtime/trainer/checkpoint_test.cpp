@@ -1,0 +1,88 @@
+#include <gmock/gmock.h>
+
+#include "training_job.hpp"
+
+namespace cohort::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(Checkpoints, ChangeNothingOfTheTrainingThatWritesThem) {
+  const TemporaryFolder folder;
+  const auto often = [](Options& o) { o.checkpoint_every_n_steps = 1; };
+  const Outcome plain = train({}), writes = train(writing(folder.path(), often));
+  expect_same_end({}, writes, plain);
+}
+
+TEST(Checkpoints, AreWrittenAtTheEndsOfEpochsAndTheNewestTwoAreKept) {
+  const TemporaryFolder folder;
+  train(writing(folder.path()));
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("step-00000012", "step-00000018"));
+  EXPECT_THAT(names_in(folder.path() / "step-00000018"),
+              ElementsAre("manifest.json", "rank-0.safetensors", "shared.safetensors"));
+}
+
+TEST(Checkpoints, AreWrittenEveryNStepsToo) {
+  const TemporaryFolder folder;
+  train(writing(folder.path(), [](Options& o) {
+    o.checkpoint_every_n_steps = 4;
+    o.keep_checkpoints = 100;
+  }));
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("step-00000004", "step-00000006", "step-00000008", "step-00000012",
+                                                   "step-00000016", "step-00000018"));
+}
+
+TEST(Checkpoints, HoldWeightsAndOptimizerByName) {
+  const TemporaryFolder folder;
+  const Outcome whole = train(writing(folder.path()));
+  const auto file = read_safetensors(folder.path() / "step-00000018/shared.safetensors");
+  ASSERT_TRUE(file.find("bn.running_mean"));
+  EXPECT_TRUE(torch::equal(*file.find("bn.running_mean"), whole.running_mean));
+  EXPECT_TRUE(file.find("fc1.weight"));
+  EXPECT_TRUE(file.find("optimizer.exp_avg.fc1.weight"));
+  EXPECT_EQ(file.find("optimizer.step.fc2.bias")->item<int64_t>(), 18);
+}
+
+TEST(Checkpoints, OfAFinishedTrainingLeaveNothingToDo) {
+  const TemporaryFolder folder;
+  const Outcome whole = train(writing(folder.path()));
+  const Outcome again = train(writing(folder.path(), [](Options& o) { o.resume = "auto"; }));
+  EXPECT_TRUE(again.seen.empty());
+  EXPECT_EQ(again.digest, whole.digest);
+  EXPECT_EQ(again.steps, whole.steps);
+  EXPECT_EQ(again.epochs, 3);
+}
+
+TEST(Checkpoints, AreNotWrittenByADevelopmentRunOrOfALossThatIsNotFinite) {
+  const TemporaryFolder folder;
+  train(writing(folder.path(), [](Options& o) { o.fast_dev_run = 2; }));
+  EXPECT_TRUE(names_in(folder.path()).empty());
+  Job broken = writing(folder.path());
+  broken.prepare = [](Learner& net) { net.fc2->bias.data().fill_(NAN); };
+  EXPECT_THROW(train(broken), TrainingFailed);
+  EXPECT_TRUE(names_in(folder.path()).empty());
+}
+
+TEST(Checkpoints, AndTheOldOneStayWhereAnotherRankCannotWrite) {
+  const TemporaryFolder folder;
+  Job job = writing(folder.path());
+  int failing = 0;
+  job.script = [&](Script& s) {
+    s.all_gather = [&](std::string own) {
+      // The first checkpoint is complete when its folder is there; then rank 1's disk is full.
+      if (own.empty() && !names_in(folder.path()).empty() &&
+          fs::exists(folder.path() / "step-00000006/manifest.json") && ++failing > 2) {
+        return std::vector<std::string>{own, "mcannot write rank-1.safetensors: No space left on device"};
+      }
+      return std::vector{std::move(own)};
+    };
+  };
+  EXPECT_THAT(error_text<UserError>([&] { train(job); }),
+              HasSubstr("rank 1: cannot write rank-1.safetensors: No space left on device"));
+  const Outcome resumed = train(writing(folder.path(), [](Options& o) { o.resume = "auto"; }));
+  EXPECT_EQ(resumed.digest, train({}).digest);
+}
+
+}  // namespace
+}  // namespace cohort::testing

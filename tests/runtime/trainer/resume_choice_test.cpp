@@ -1,0 +1,199 @@
+#include <gmock/gmock.h>
+
+#include "training_job.hpp"
+
+namespace cohort::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+/// A checkpoint in the middle of an epoch (step 8 of 6 per epoch), made anew for each change.
+struct Stopped {
+  Stopped() {
+    Job job = writing(folder.path());
+    job.prepare = [](Learner& net) { net.during = signal_at_call(8); };
+    train(job);
+    checkpoint = folder.path() / "step-00000008";
+  }
+  std::string resumed(std::function<void(Job&)> change = [](Job&) {}) const {
+    Job job = writing(folder.path(), [](Options& o) { o.resume = "auto"; });
+    change(job);
+    return mistake(job);
+  }
+  TemporaryFolder folder;
+  fs::path checkpoint;
+};
+
+void overwrite(const fs::path& file, std::streamoff at, char byte) {
+  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekp(at, at < 0 ? std::ios::end : std::ios::beg);
+  stream.put(byte);
+}
+
+TEST(Resume, PassesOverADamagedCheckpointForAnOlderOne) {
+  for (const char* name : {"shared.safetensors", "rank-0.safetensors"}) {
+    const Stopped stopped;
+    ASSERT_THAT(names_in(stopped.folder.path()), SizeIs(2));
+    overwrite(stopped.checkpoint / name, -1, '\x55');
+    Job job = writing(stopped.folder.path(), [](Options& o) { o.resume = "auto"; });
+    const Outcome second = train(job);
+    EXPECT_EQ(second.indices.size(), 12U);  // from step 6
+    EXPECT_EQ(second.digest, train({}).digest);
+  }
+}
+
+TEST(Resume, FromADamagedCheckpointThatIsNamedSaysWhatIsWrong) {
+  const auto message = [](const std::function<void(const fs::path&)>& damage) {
+    const Stopped stopped;
+    damage(stopped.checkpoint);
+    return stopped.resumed([&](Job& job) { job.options = [&](Options& o) { o.resume = stopped.checkpoint; }; });
+  };
+  EXPECT_EQ(message([](const fs::path&) {}), "");
+  EXPECT_THAT(message([](const fs::path& c) { overwrite(c / "shared.safetensors", 200, '\x01'); }),
+              HasSubstr("shared.safetensors is not as it was written"));
+  EXPECT_THAT(message([](const fs::path& c) { fs::resize_file(c / "rank-0.safetensors", 100); }),
+              HasSubstr("rank-0.safetensors is not as it was written: its 100 bytes"));
+  EXPECT_THAT(message([](const fs::path& c) { fs::remove(c / "rank-0.safetensors"); }), HasSubstr("cannot read"));
+  EXPECT_THAT(message([](const fs::path& c) { fs::resize_file(c / "manifest.json", 50); }),
+              HasSubstr("is not the manifest of a checkpoint"));
+  EXPECT_THAT(message([](const fs::path& c) { fs::remove(c / "manifest.json"); }),
+              HasSubstr("there is no checkpoint in"));
+  EXPECT_THAT(message([](const fs::path& c) {
+                fs::remove_all(c);
+                std::ofstream(c) << "file";
+              }),
+              HasSubstr("is a file"));
+}
+
+TEST(Resume, NeedsAllThatTheCheckpointWasMadeWith) {
+  const Stopped stopped;
+  EXPECT_THAT(stopped.resumed([](Job& job) {
+    job.prepare = [](Learner& net) { net.register_parameter("extra", torch::zeros({2, 3})); };
+  }),
+              HasSubstr("another model; resume with the model that it was trained with\n"
+                        "  extra: [2, 3] in the model, not in the checkpoint"));
+  EXPECT_THAT(
+      stopped.resumed([](Job& job) { job.prepare = [](Learner& net) { net.fc2->bias.set_data(torch::zeros({2})); }; }),
+      HasSubstr("fc2.bias: [2] in the model, [1] in the checkpoint"));
+  EXPECT_THAT(stopped.resumed([](Job& job) {
+    job.prepare = [](Learner& net) { net.bn->running_mean.set_data(net.bn->running_mean.to(torch::kDouble)); };
+  }),
+              HasSubstr("bn.running_mean: Double in the model, Float in the checkpoint"));
+  EXPECT_THAT(stopped.resumed([](Job& job) { job.data = [](Numbers& data) { data.training.batch_size = 2; }; }),
+              HasSubstr("batch size: 3, now 2"));
+  EXPECT_THAT(
+      stopped.resumed([](Job& job) { job.data = [](Numbers& data) { data.training.dataset = Numbers::numbers(18); }; }),
+      HasSubstr("training samples: 17, now 18"));
+  EXPECT_THAT(stopped.resumed([&](Job& job) { job.script = [](Script& s) { s.options.seed = 9; }; }),
+              HasSubstr("--seed: 0, now 9"));
+}
+
+TEST(Resume, WithAnotherNumberOfRanksNeedsTheEndOfAnEpoch) {
+  const auto two_ranks = [](Job& job) {
+    job.script = [](Script& s) {
+      s.topology.world_size = 2;
+      s.all_gather = [](std::string own) { return std::vector{own, own}; };
+    };
+  };
+  const Stopped stopped;
+  EXPECT_THAT(stopped.resumed(two_ranks),
+              HasSubstr("in the middle of epoch 1 of 1 rank; with another number of ranks"));
+  EXPECT_EQ(stopped.resumed([&](Job& job) {
+    two_ranks(job);
+    job.options = [&](Options& o) { o.resume = stopped.folder.path() / "step-00000006"; };
+  }),
+            "");
+}
+
+TEST(Resume, OptionsThatContradictEachOtherAreRefused) {
+  const TemporaryFolder folder;
+  const auto message = [](std::function<void(Options&)> options) { return mistake({.options = std::move(options)}); };
+  EXPECT_THAT(message([](Options& o) { o.resume = "auto"; }), HasSubstr("--resume=auto goes on from --checkpoint-dir"));
+  EXPECT_THAT(message([](Options& o) { o.checkpoint_every_n_steps = 3; }), HasSubstr("needs a folder"));
+  EXPECT_THAT(message([&](Options& o) { o.resume = folder.path() / "none"; }), HasSubstr("there is no checkpoint in"));
+}
+
+TEST(Resume, AFreshTrainingLeavesTheCheckpointsOfAnotherAlone) {
+  const Stopped stopped;
+  EXPECT_THAT(mistake(writing(stopped.folder.path())), HasSubstr("holds checkpoints of another training"));
+  EXPECT_THAT(names_in(stopped.folder.path()), SizeIs(2));
+}
+
+TEST(Resume, FromAnOlderCheckpointGoesItsOwnWay) {
+  const TemporaryFolder folder;
+  const Outcome whole = train(writing(folder.path(), [](Options& o) { o.keep_checkpoints = 9; }));
+  const Outcome second =
+      train(writing(folder.path(), [&](Options& o) { o.resume = folder.path() / "step-00000006/"; }));
+  EXPECT_EQ(second.indices.size(), 12U);
+  EXPECT_EQ(second.digest, whole.digest);
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("step-00000012", "step-00000018"));
+}
+
+TEST(Resume, EachTrainingOfAProgramHasItsOwnCheckpoints) {
+  const TemporaryFolder folder;
+  const auto program = [&](int stop) {
+    ScriptedRun run([&](Script& s) {
+      s.options.max_epochs = 1;
+      s.options.checkpoint_dir = folder.path();
+      s.options.resume = "auto";
+    });
+    torch::manual_seed(5);
+    Learner net;
+    if (stop) net.during = signal_at_call(stop);
+    Numbers data;
+    RunRecord record;
+    try {
+      for (int fit = 0; fit < 2; ++fit) Trainer(run.runtime(), record).fit(net, data);
+    } catch (const Interrupted&) {
+    }
+    return std::pair(weights_digest(net), net.indices.size());
+  };
+  program(8);
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("fit-2", "step-00000006"));
+  EXPECT_THAT(names_in(folder.path() / "fit-2"), ElementsAre("step-00000002"));
+  const auto [digest, batches] = program(0);
+  EXPECT_EQ(batches, 4U);
+  fs::remove_all(folder.path());
+  EXPECT_EQ(program(0).first, digest);
+}
+
+TEST(Session, SavesAndLoadsInALoopOfOnesOwn) {
+  const TemporaryFolder folder;
+  const auto steps = [](Session& session, Learner& net, int count) {
+    for (int i = 0; i < count; ++i) {
+      session.begin();
+      session.backward(torch::dropout(net.fc1(torch::full({2, 1}, 0.5)), 0.5, true).square().mean());
+      session.step();
+    }
+  };
+  ScriptedRun run;
+  Learner net;
+  Session session(run.runtime(), net, net.configure_optimizers());
+  steps(session, net, 3);
+  run.script().strategy.values["kept/value"] = "some bytes";
+  run.script().strategy.buckets["kept"][0] = std::vector<std::byte>(net.fc1->weight.nbytes(), std::byte{7});
+  const host::StrategyState kept = run.script().strategy;
+  session.save(folder.path() / "own");
+  EXPECT_EQ(run.count("checkpoint"), 1);
+  EXPECT_EQ(run.count("resume"), 1);
+  steps(session, net, 2);
+
+  ScriptedRun again;
+  torch::manual_seed(77);
+  Learner other;
+  Session continued(again.runtime(), other, other.configure_optimizers());
+  continued.load(folder.path() / "own");
+  EXPECT_EQ(continued.steps(), 3U);
+  EXPECT_EQ(again.script().strategy.values, kept.values);
+  EXPECT_EQ(again.script().strategy.buckets, kept.buckets);
+  steps(continued, other, 2);
+  EXPECT_EQ(weights_digest(other), weights_digest(net));
+
+  EXPECT_THAT(mistake({.options = [&](Options& o) { o.resume = folder.path() / "own"; }}),
+              HasSubstr("go on from it with Session::load"));
+}
+
+}  // namespace
+}  // namespace cohort::testing
