@@ -38,6 +38,7 @@ void Channel::begin(OpKind kind) {
 
 void Channel::break_off(const sdk::Error& error) noexcept {
   broken_.emplace(error);
+  self().blamed.store(blamed_, std::memory_order_release);
   leave(RankState::kFailed);
 }
 

@@ -116,10 +116,13 @@ class Channel {
   void throw_disagreement(int rank) const;
 
   void wait_long(const IsDone& is_done, const IsMissing& is_missing);
-  void check_others(const IsMissing& is_missing) const;
-  void check_calls(const IsMissing& is_missing) const;
-  void check_states(const IsMissing& is_missing) const;
+  void check_others(const IsMissing& is_missing);
+  void check_gone(const IsMissing& is_missing);
+  void check_calls(const IsMissing& is_missing);
+  void check_states(const IsMissing& is_missing);
+  [[noreturn]] void fail_because_of(int rank, cohort_status status, const std::string& message);
   bool is_gone(int rank) const;
+  int cause_of(int rank) const;
   std::string name_of(int rank) const;
   std::string names_of_missing(const IsMissing& is_missing) const;
 
@@ -130,6 +133,7 @@ class Channel {
   uint32_t barrier_ = 0;
   uint64_t operation_ = 0;
   OpKind kind_ = OpKind::kNone;
+  int blamed_ = -1;  // a rank; -1: none
   std::optional<sdk::Error> broken_;
   std::atomic<bool> is_aborted_{false};
 };
