@@ -101,6 +101,27 @@ void RankComm::all_gather(const void* input, void* output, int32_t dtype, uint64
   collective_->check(vt().all_gather(collective_->object(), &comm_, &args));
 }
 
+void RankComm::reduce(const void* input, void* output, int32_t dtype, uint64_t count, int32_t reduce, int32_t root) {
+  cohort_op_args args = operation(input, output, dtype, count);
+  args.reduce = reduce;
+  args.root = root;
+  collective_->check(vt().reduce(collective_->object(), &comm_, &args));
+}
+
+void RankComm::all_gather(const void* input, void* output, int32_t dtype, const std::vector<uint64_t>& counts) {
+  cohort_op_args args = operation(input, output, dtype, 0);
+  args.counts = counts.data();
+  collective_->check(vt().all_gather(collective_->object(), &comm_, &args));
+}
+
+void RankComm::reduce_scatter(const void* input, void* output, int32_t dtype, const std::vector<uint64_t>& counts,
+                              int32_t reduce) {
+  cohort_op_args args = operation(input, output, dtype, 0);
+  args.reduce = reduce;
+  args.counts = counts.data();
+  collective_->check(vt().reduce_scatter(collective_->object(), &comm_, &args));
+}
+
 void RankComm::exchange(const std::vector<cohort_message>& messages) {
   cohort_exchange_args args{};
   args.struct_size = sizeof args;

@@ -57,6 +57,11 @@ class RankComm {
   void all_reduce(const void* input, void* output, int32_t dtype, uint64_t count, int32_t reduce);
   void broadcast(const void* input, void* output, int32_t dtype, uint64_t count, int32_t root);
   void all_gather(const void* input, void* output, int32_t dtype, uint64_t count);
+  void reduce(const void* input, void* output, int32_t dtype, uint64_t count, int32_t reduce, int32_t root);
+  /// A count for each rank.
+  void all_gather(const void* input, void* output, int32_t dtype, const std::vector<uint64_t>& counts);
+  void reduce_scatter(const void* input, void* output, int32_t dtype, const std::vector<uint64_t>& counts,
+                      int32_t reduce);
   void exchange(const std::vector<cohort_message>& messages);
   void barrier();
 

@@ -26,11 +26,11 @@ void require_success(const std::vector<Outcome>& outcomes);
 template <class Record>
 std::vector<Record> gather(Channel& channel, const Call& call, const Record& record) {
   static_assert(std::is_trivially_copyable_v<Record> && sizeof(Record) <= kHalfBytes);
-  std::memcpy(channel.control().half(channel.rank(), channel.barrier() + 1), &record, sizeof record);
+  std::memcpy(channel.control().offered(channel.rank(), channel.barrier() + 1), &record, sizeof record);
   channel.meet(call);
   std::vector<Record> records(static_cast<std::size_t>(channel.size()));
   for (std::size_t rank = 0; rank < records.size(); ++rank) {
-    std::memcpy(&records[rank], channel.control().half(static_cast<int>(rank), channel.barrier()), sizeof(Record));
+    std::memcpy(&records[rank], channel.control().offered(static_cast<int>(rank), channel.barrier()), sizeof(Record));
   }
   return records;
 }

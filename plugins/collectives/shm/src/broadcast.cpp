@@ -1,8 +1,9 @@
 #include <algorithm>
-#include <cstring>
 
 #include <cohort/sdk/dtype.hpp>
 
+#include "copy.hpp"
+#include "one_shot.hpp"
 #include "operations.hpp"
 
 namespace cohort::shm {
@@ -10,46 +11,47 @@ namespace cohort::shm {
 namespace {
 
 /// The root's memory is shared: every rank copies from it, then lets the root go on.
-void copy_from_root(Channel& channel, const GroupMemory& memory, const cohort_op_args& args, uint64_t nbytes) {
-  const Place place = channel.call_of(args.root).input;
-  if (channel.rank() != args.root) std::memcpy(args.output, memory.resolve(args.root, place, nbytes), nbytes);
-  channel.arrive();
-  channel.wait_for_all();
+void copy_from_root(const Group& group, const cohort_op_args& args, const std::byte* shared, uint64_t nbytes) {
+  if (group.channel.rank() != args.root) copy_bytes(args.output, shared, nbytes);
+  group.channel.meet_again();
 }
 
-/// Through the root's staging halves: it fills one while the others read the other.
+void offer(Channel& channel, const cohort_op_args& args, uint64_t begin, uint64_t nbytes) {
+  copy_bytes(channel.control().offered(args.root, channel.barrier() + 1),
+             static_cast<const std::byte*>(args.input) + begin, std::min(kHalfBytes, nbytes - begin));
+}
+
+/// Through the root's staging: it offers one chunk while the others copy the one before.
 void copy_through_staging(Channel& channel, const cohort_op_args& args, uint64_t nbytes) {
-  const auto* input = static_cast<const std::byte*>(args.input);
-  auto* output = static_cast<std::byte*>(args.output);
   const bool is_root = channel.rank() == args.root;
   for (uint64_t begin = 0; begin < nbytes; begin += kHalfBytes) {
     const uint64_t chunk = std::min(kHalfBytes, nbytes - begin);
-    const uint64_t next = begin + chunk;
-    const std::byte* half = channel.control().half(args.root, channel.barrier());
-    if (!is_root) std::memcpy(output + begin, half, chunk);
-    if (next == nbytes) break;
-    if (is_root) {
-      std::memcpy(channel.control().half(args.root, channel.barrier() + 1), input + next,
-                  std::min(kHalfBytes, nbytes - next));
-    }
-    channel.arrive();
-    channel.wait_for_all();
+    const std::byte* const half = channel.control().offered(args.root, channel.barrier());
+    if (!is_root) copy_bytes(static_cast<std::byte*>(args.output) + begin, half, chunk);
+    if (begin + chunk == nbytes) break;
+    if (is_root) offer(channel, args, begin + chunk, nbytes);
+    channel.meet_again();
   }
 }
 
 }  // namespace
 
-void broadcast(Channel& channel, const GroupMemory& memory, const cohort_op_args& args) {
+void broadcast(const Group& group, const cohort_op_args& args) {
+  Channel& channel = group.channel;
   const uint64_t nbytes = args.count * sdk::size_of(args.dtype);
   const bool is_root = channel.rank() == args.root;
-  const Place place = is_root ? memory.find(args.input, nbytes) : Place{0, 0};
-  if (is_root && !place.region && nbytes != 0) {
-    std::memcpy(channel.control().half(args.root, channel.barrier() + 1), args.input, std::min(kHalfBytes, nbytes));
-  }
-  channel.meet({OpKind::kBroadcast, args.dtype, 0, args.root, args.count, place, {0, 0}});
-  if (is_root && nbytes != 0 && args.output != args.input) std::memmove(args.output, args.input, nbytes);
-  if (channel.call_of(args.root).input.region) {
-    copy_from_root(channel, memory, args, nbytes);
+  Call call{};
+  call.kind = OpKind::kBroadcast;
+  call.dtype = static_cast<uint8_t>(args.dtype);
+  call.root = args.root;
+  call.count = args.count;
+  if (is_root && nbytes > kOneShotBytes) call.input = group.memory.find(args.input, nbytes);
+  if (is_root && call.input.region == 0) offer(channel, args, 0, nbytes);
+  channel.meet(call);
+  if (is_root) copy_bytes(args.output, args.input, nbytes);
+  const std::byte* const shared = group.memory.resolve(args.root, channel.call_of(args.root).input, nbytes);
+  if (shared) {
+    copy_from_root(group, args, shared, nbytes);
   } else {
     copy_through_staging(channel, args, nbytes);
   }

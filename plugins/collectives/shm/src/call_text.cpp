@@ -8,8 +8,8 @@
 namespace cohort::shm {
 
 const char* name_of(OpKind kind) {
-  constexpr const char* kNames[] = {"nothing",    "connect",   "split",      "alloc",  "exchange",
-                                    "all_reduce", "broadcast", "all_gather", "barrier"};
+  constexpr const char* kNames[] = {"nothing", "connect",   "split",      "alloc",          "exchange", "all_reduce",
+                                    "reduce",  "broadcast", "all_gather", "reduce_scatter", "barrier"};
   const auto index = static_cast<std::size_t>(kind);
   return index < std::size(kNames) ? kNames[index] : "an unknown operation";
 }
@@ -24,7 +24,10 @@ std::string describe(const Call& call) {
   const std::string name = name_of(call.kind);
   switch (call.kind) {
     case OpKind::kAllReduce:
+    case OpKind::kReduceScatter:
       return name + "(" + name_of_reduce(call.reduce) + ", " + elements + ")";
+    case OpKind::kReduce:
+      return name + "(" + name_of_reduce(call.reduce) + ", " + elements + ", root " + std::to_string(call.root) + ")";
     case OpKind::kBroadcast:
       return name + "(" + elements + ", root " + std::to_string(call.root) + ")";
     case OpKind::kAllGather:

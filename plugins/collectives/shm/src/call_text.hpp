@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string>
 
-#include "control.hpp"
+#include "call.hpp"
 
 namespace cohort::shm {
 

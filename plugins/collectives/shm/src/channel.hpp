@@ -1,8 +1,12 @@
 // One rank's end of a communicator's control segment: operations are numbered, ranks meet at barriers, and every wait
 // ends.
 //
-// A wait spins for a short time where every rank has a core of its own, then yields its core, then sleeps on a futex.
-// While it sleeps it looks after the others at least every 100 ms: a process that ended, a rank that gave up or called
+// A rank arrives at barrier k by storing k behind everything it has to say; that store releases all it has written
+// before, and the loads with which others wait for it acquire that. A rank is at most one barrier ahead of another, so
+// two posts and two halves of staging, used in turn, are enough.
+//
+// A wait spins for a short time where every rank has a core of its own, then yields its core, then sleeps. Before each
+// sleep, at least every 100 ms, it looks after the others: a process that ended, a rank that gave up or called
 // something else, and the deadline end the wait with a message that names the rank. After such an error the channel is
 // broken: later operations repeat the message. Threads: one caller at a time; `abort` from any thread.
 #pragma once
@@ -39,6 +43,7 @@ struct ChannelOptions {
 
 class Channel {
  public:
+  /// Every rank has made its words in the segment.
   Channel(Segment segment, ChannelOptions options, std::shared_ptr<const Processes> processes);
   ~Channel();  // tells the others; waits for nobody
   Channel(const Channel&) = delete;
@@ -68,35 +73,58 @@ class Channel {
   /// "all_reduce #17".
   std::string operation_name() const;
 
-  /// The number of the last barrier this rank has arrived at; the next one is that of the staging half to write.
+  /// The number of the last barrier this rank has arrived at. What it offers next belongs to the one after it.
   uint32_t barrier() const { return barrier_; }
-  /// Publishes `call`, waits for all ranks, and throws AgreedError where they called different things.
+  /// A barrier that begins an operation: all ranks see each other's calls; throws AgreedError where they differ.
   void meet(const Call& call);
-  /// Tells the others that this rank is so far.
-  void arrive();
-  void wait_for_all();
-  /// What a rank gave to the last `meet`; valid until the next arrive.
-  const Call& call_of(int rank) const { return control_.rank(rank).calls[barrier_ & 1u]; }
+  /// A barrier within an operation.
+  void meet_again();
+  /// What a rank gave to the last `meet`; valid until the next barrier.
+  const Call& call_of(int rank) const { return control_.rank(rank).posts[barrier_ & 1u].call; }
 
-  /// Wakes a rank that sleeps; call it after changing a word that it may wait for.
-  void notify(int rank);
+  /// Wakes a rank that sleeps; call it after changing a word (seq_cst) that it may wait for.
+  void notify(int rank) { control_.rank(rank).doorbell.ring(); }
   /// Waits until `is_done`; `is_missing` tells which ranks it waits for. Both read words with seq_cst.
-  void wait(const std::function<bool()>& is_done, const std::function<bool(int)>& is_missing);
+  template <class IsDone, class IsMissing>
+  void wait(const IsDone& is_done, const IsMissing& is_missing) {
+    for (int spins = options_.may_spin ? kSpins : 0; !is_done(); --spins, pause_core()) {
+      if (spins == 0) return wait_long(std::cref(is_done), std::cref(is_missing));
+    }
+  }
 
   void abort() noexcept;
 
  private:
-  RankBlock& self() const { return control_.rank(options_.rank); }
+  using IsDone = std::function<bool()>;
+  using IsMissing = std::function<bool(int)>;
+  static constexpr int kSpins = 100;  // a few microseconds: a peer on the same core cannot run meanwhile
+  static void pause_core() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
+
+  RankBlock& self() const {
+    return control_.rank(options_.rank);
+  }
   void begin(OpKind kind);
   void break_off(const sdk::Error& error) noexcept;
   void leave(RankState state) noexcept;
-  void wait_asleep(const std::function<bool()>& is_done, const std::function<bool(int)>& is_missing,
-                   std::chrono::steady_clock::time_point start);
-  void check_others(const std::function<bool(int)>& is_missing) const;
-  void compare_calls() const;
+  void arrive_and_wait(Post& post);
+  void throw_disagreement(int rank) const;
+
+  void wait_long(const IsDone& is_done, const IsMissing& is_missing);
+  void check_others(const IsMissing& is_missing);
+  void check_gone(const IsMissing& is_missing);
+  void check_calls(const IsMissing& is_missing);
+  void check_states(const IsMissing& is_missing);
+  [[noreturn]] void fail_because_of(int rank, cohort_status status, const std::string& message);
   bool is_gone(int rank) const;
+  int cause_of(int rank) const;
   std::string name_of(int rank) const;
-  std::string names_of_missing(const std::function<bool(int)>& is_missing) const;
+  std::string names_of_missing(const IsMissing& is_missing) const;
 
   Segment segment_;
   ChannelOptions options_;
@@ -105,6 +133,7 @@ class Channel {
   uint32_t barrier_ = 0;
   uint64_t operation_ = 0;
   OpKind kind_ = OpKind::kNone;
+  int blamed_ = -1;  // a rank; -1: none
   std::optional<sdk::Error> broken_;
   std::atomic<bool> is_aborted_{false};
 };

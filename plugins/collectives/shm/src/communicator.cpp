@@ -5,7 +5,10 @@
 #include <optional>
 #include <utility>
 
+#include <cohort/sdk/dtype.hpp>
+
 #include "agree.hpp"
+#include "copy.hpp"
 #include "memory_left.hpp"
 
 namespace cohort::shm {
@@ -13,7 +16,10 @@ namespace cohort::shm {
 namespace {
 
 Call plain_call(OpKind kind, uint64_t count = 0) {
-  return {kind, 0, 0, 0, count, {0, 0}, {0, 0}};
+  Call call{};
+  call.kind = kind;
+  call.count = count;
+  return call;
 }
 
 struct Seat {
@@ -54,10 +60,10 @@ std::vector<int32_t> pids_of(const Channel& channel) {
 
 }  // namespace
 
-Communicator::Communicator(Segment control, ChannelOptions options, ReduceFunction reduce)
+Communicator::Communicator(Segment control, ChannelOptions options, ReduceFunction function)
     : channel_(std::make_unique<Channel>(std::move(control), std::move(options), nullptr)),
       arena_(std::make_shared<Arena>(channel_->rank())),
-      reduce_(reduce),
+      reduce_(function),
       is_root_(true) {
   channel_->run(OpKind::kConnect, [&] {
     channel_->meet(plain_call(OpKind::kConnect));
@@ -90,17 +96,19 @@ std::unique_ptr<Communicator> Communicator::split(int32_t color, int32_t key) {
     });
     const auto offers = gather(*channel_, call, offer);
     require_success(outcomes_of(offers));
+    ChannelOptions options = channel_->options();
+    options.rank = static_cast<int>(std::find(members.begin(), members.end(), rank()) - members.begin());
+    options.size = static_cast<int>(members.size());
     const Outcome opened = outcome_of([&] {
-      if (!members.empty() && !is_first) {
+      if (members.empty()) return;
+      if (!is_first) {
         control = Segment::open(offers[static_cast<std::size_t>(members.front())].address, Pages::kOnTouch);
       }
+      ControlLayout(control.data(), options.size).make_words(options.rank);
     });
     require_success(gather(*channel_, call, opened));
     if (members.empty()) return;
     control.close_descriptor();
-    ChannelOptions options = channel_->options();
-    options.rank = static_cast<int>(std::find(members.begin(), members.end(), rank()) - members.begin());
-    options.size = static_cast<int>(members.size());
     options.root_ranks.clear();
     for (const int member : members) {
       options.root_ranks.push_back(channel_->options().root_ranks[static_cast<std::size_t>(member)]);
@@ -141,23 +149,40 @@ void* Communicator::alloc(uint64_t nbytes) {
 
 void Communicator::exchange(sdk::Span<const cohort_message> messages, const cohort_stream&) {
   check_exchange(messages, rank(), size());
-  channel_->run(OpKind::kExchange, [&] { shm::exchange(*channel_, memory(), messages); });
+  channel_->run(OpKind::kExchange, [&] { shm::exchange(group(), messages); });
+}
+
+template <class Operation>
+void Communicator::run(OpKind kind, const cohort_op_args& args, const Operation& operation) {
+  channel_->run(kind, [&] {
+    if (size() > 1) return operation(group(), args);
+    copy_bytes(args.output, args.input, (args.counts ? args.counts[0] : args.count) * sdk::size_of(args.dtype));
+  });
 }
 
 void Communicator::all_reduce(const cohort_op_args& args) {
   check_all_reduce(args);
-  channel_->run(OpKind::kAllReduce, [&] { shm::all_reduce(*channel_, memory(), reduce_, args); });
+  run(OpKind::kAllReduce, args, shm::all_reduce);
+}
+
+void Communicator::reduce(const cohort_op_args& args) {
+  check_reduce(args, rank(), size());
+  run(OpKind::kReduce, args, shm::reduce);
 }
 
 void Communicator::broadcast(const cohort_op_args& args) {
-  check_broadcast(args, size());
-  channel_->run(OpKind::kBroadcast, [&] { shm::broadcast(*channel_, memory(), args); });
+  check_broadcast(args, rank(), size());
+  run(OpKind::kBroadcast, args, shm::broadcast);
 }
 
 void Communicator::all_gather(const cohort_op_args& args) {
-  check_elements(args, "all_gather");
-  if (args.counts) throw sdk::Error(COHORT_UNIMPLEMENTED, "shm gathers equal pieces");
-  channel_->run(OpKind::kAllGather, [&] { shm::all_gather(*channel_, memory(), args); });
+  check_all_gather(args, rank(), size());
+  run(OpKind::kAllGather, args, shm::all_gather);
+}
+
+void Communicator::reduce_scatter(const cohort_op_args& args) {
+  check_reduce_scatter(args, rank(), size());
+  run(OpKind::kReduceScatter, args, shm::reduce_scatter);
 }
 
 void Communicator::barrier() {

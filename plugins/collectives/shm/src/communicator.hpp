@@ -19,7 +19,7 @@ namespace cohort::shm {
 class Communicator {
  public:
   /// A root communicator over a control segment that all ranks have open.
-  Communicator(Segment control, ChannelOptions options, ReduceFunction reduce);
+  Communicator(Segment control, ChannelOptions options, ReduceFunction function);
 
   int rank() const { return channel_->rank(); }
   int size() const { return channel_->size(); }
@@ -32,13 +32,17 @@ class Communicator {
 
   void exchange(sdk::Span<const cohort_message> messages, const cohort_stream& stream);
   void all_reduce(const cohort_op_args& args);
+  void reduce(const cohort_op_args& args);
   void broadcast(const cohort_op_args& args);
   void all_gather(const cohort_op_args& args);
+  void reduce_scatter(const cohort_op_args& args);
   void barrier();
 
  private:
   Communicator(std::unique_ptr<Channel> channel, const Communicator& whole);
-  GroupMemory memory() const { return {*arena_, channel_->options().root_ranks}; }
+  template <class Operation>
+  void run(OpKind kind, const cohort_op_args& args, const Operation& operation);
+  Group group() const { return {*channel_, {*arena_, channel_->options().root_ranks}, reduce_}; }
 
   std::unique_ptr<Channel> channel_;
   std::shared_ptr<Arena> arena_;

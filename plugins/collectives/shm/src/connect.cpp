@@ -57,6 +57,7 @@ Segment common_segment(StoreRounds& store, int rank, int size) {
     invitation.outcome = outcome_of([&] {
       require_one_machine(places);
       segment = Segment::create(ControlLayout::nbytes(size), Pages::kOnTouch);
+      ControlLayout(segment.data(), size).make_words(rank);
       invitation.address = segment.address();
     });
     return to_bytes(invitation);
@@ -64,7 +65,9 @@ Segment common_segment(StoreRounds& store, int rank, int size) {
   const auto invitation = from_bytes<Invitation>(store.round(kMeetRound, to_text(own_place()), invite));
   throw_failure(invitation.outcome);
   const Outcome opened = outcome_of([&] {
-    if (rank != 0) segment = Segment::open(invitation.address, Pages::kOnTouch);
+    if (rank == 0) return;
+    segment = Segment::open(invitation.address, Pages::kOnTouch);
+    ControlLayout(segment.data(), size).make_words(rank);
   });
   const auto judge = [](const std::vector<std::string>& answers) {
     Outcome verdict{COHORT_OK, {}};
@@ -99,6 +102,7 @@ std::unique_ptr<Communicator> connect(const cohort_connect_args& args, ReduceFun
   if (args.size == 1) {
     Segment segment = Segment::create(ControlLayout::nbytes(1), Pages::kOnTouch);
     segment.close_descriptor();
+    ControlLayout(segment.data(), 1).make_words(0);
     return std::make_unique<Communicator>(std::move(segment), std::move(options), reduce);
   }
   StoreRounds store(args.store, args.rank, args.size, timeout);

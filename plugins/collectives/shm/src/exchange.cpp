@@ -25,7 +25,6 @@ class RingView {
   RingView(const ControlLayout& control, int from, int to)
       : ring_(&control.ring(from, to)), data_(control.ring_data(from, to)) {}
 
-  static uint64_t capacity(int size) { return ring_bytes(size); }
   uint64_t head() const { return ring_->head.load(std::memory_order_seq_cst); }
   uint64_t tail() const { return ring_->tail.load(std::memory_order_seq_cst); }
   void put_head(uint64_t head) const { ring_->head.store(head, std::memory_order_seq_cst); }
@@ -60,13 +59,13 @@ struct Line {
 
 class Exchange {
  public:
-  Exchange(Channel& channel, const GroupMemory& memory, sdk::Span<const cohort_message> messages)
-      : channel_(channel),
-        memory_(memory),
+  Exchange(const Group& group, sdk::Span<const cohort_message> messages)
+      : channel_(group.channel),
+        memory_(group.memory),
         messages_(messages),
-        capacity_(RingView::capacity(channel.size())),
-        sends_(static_cast<std::size_t>(channel.size())),
-        receives_(static_cast<std::size_t>(channel.size())) {}
+        capacity_(ring_bytes(channel_.size())),
+        sends_(static_cast<std::size_t>(channel_.size())),
+        receives_(static_cast<std::size_t>(channel_.size())) {}
 
   void run() {
     copy_own();
@@ -217,8 +216,8 @@ class Exchange {
 
 }  // namespace
 
-void exchange(Channel& channel, const GroupMemory& memory, sdk::Span<const cohort_message> messages) {
-  Exchange(channel, memory, messages).run();
+void exchange(const Group& group, sdk::Span<const cohort_message> messages) {
+  Exchange(group, messages).run();
 }
 
 }  // namespace cohort::shm

@@ -13,7 +13,9 @@ class GroupMemory {
   GroupMemory(const Arena& arena, const std::vector<int>& root_ranks) : arena_(arena), root_ranks_(root_ranks) {}
 
   Place find(const void* memory, uint64_t nbytes) const { return arena_.find(memory, nbytes); }
+  /// Null for no place.
   std::byte* resolve(int rank, const Place& place, uint64_t nbytes) const {
+    if (place.region == 0) return nullptr;
     return arena_.resolve(root_ranks_[static_cast<std::size_t>(rank)], place, nbytes);
   }
 

@@ -16,8 +16,8 @@ struct Reduction {
   int32_t op;  // COHORT_REDUCE_...
   const std::byte* const* sources;
   int num_sources;
-  std::byte* const* sinks;  // a sink may be a source
-  int num_sinks;
+  std::byte* const* sinks;  // a sink may be a source, or lies apart from all of them
+  int num_sinks;            // at least 1
   uint64_t count;
 };
 

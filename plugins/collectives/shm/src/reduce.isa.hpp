@@ -17,34 +17,49 @@ using sdk::Min;
 using sdk::Product;
 using sdk::Sum;
 
-constexpr uint64_t kTileBytes = 16 << 10;  // of accumulators: stays in the first-level cache with one source
+constexpr uint64_t kTileBytes = 16 << 10;      // of accumulators: stays in the first-level cache with one source
+constexpr uint64_t kFusedTileBytes = 4 << 10;  // stays there with the sources
 
-// Few sources: one pass over memory that reads all of them and writes all sinks. An element is read before it is
-// written, so that sinks may be sources. `last` is applied to each result.
-template <class T, template <class> class Op, std::size_t kSources, class Last>
-void reduce_fused(const Reduction& r, Last last) {
+/// `count` elements from `begin`: reads each of all sources, then writes it to all sinks, which may be sources. `last`
+/// is applied to results.
+template <class T, template <class> class Op, std::size_t kSources, std::size_t kSinks, class Last>
+void reduce_fused(const Reduction& r, uint64_t begin, uint64_t count, Last last) {
   using E = Element<T>;
   using A = typename E::Accumulator;
   const T* in[kSources];
-  T* out[kSources];
-  for (std::size_t k = 0; k < kSources; ++k) {
-    in[k] = reinterpret_cast<const T*>(r.sources[k]);
-    out[k] = reinterpret_cast<T*>(r.sinks[k]);
-  }
+  T* out[kSinks];
+  for (std::size_t k = 0; k < kSources; ++k) in[k] = reinterpret_cast<const T*>(r.sources[k]) + begin;
+  for (std::size_t k = 0; k < kSinks; ++k) out[k] = reinterpret_cast<T*>(r.sinks[k]) + begin;
   COHORT_SDK_INDEPENDENT
-  for (uint64_t i = 0; i < r.count; ++i) {
+  for (uint64_t i = 0; i < count; ++i) {
     A value = E::load(in[0][i]);
 #pragma GCC unroll 4
     for (std::size_t k = 1; k < kSources; ++k) value = Op<A>::apply(value, E::load(in[k][i]));
     const T result = E::store(last(value));
 #pragma GCC unroll 4
-    for (std::size_t k = 0; k < kSources; ++k) out[k][i] = result;
+    for (std::size_t k = 0; k < kSinks; ++k) out[k][i] = result;
   }
 }
 
-// Any number of sources and sinks, tile by tile.
+/// Few sources.
+template <class T, template <class> class Op, std::size_t kSources, class Last>
+void reduce_few(const Reduction& r, Last last) {
+  if (r.num_sinks == static_cast<int>(kSources)) return reduce_fused<T, Op, kSources, kSources>(r, 0, r.count, last);
+  // Tiles that stay in the cache while they go on to further sinks.
+  const uint64_t tile = r.num_sinks > 1 ? kFusedTileBytes / sizeof(T) : r.count;
+  for (uint64_t begin = 0; begin < r.count; begin += tile) {
+    const uint64_t n = r.count - begin < tile ? r.count - begin : tile;
+    reduce_fused<T, Op, kSources, 1>(r, begin, n, last);
+    const T* result = reinterpret_cast<const T*>(r.sinks[0]) + begin;
+    for (int sink = 1; sink < r.num_sinks; ++sink) {
+      __builtin_memcpy(reinterpret_cast<T*>(r.sinks[sink]) + begin, result, n * sizeof(T));
+    }
+  }
+}
+
+/// Any number of sources, tile by tile.
 template <class T, template <class> class Op, class Last>
-void reduce_tiled(const Reduction& r, Last last) {
+void reduce_many(const Reduction& r, Last last) {
   using E = Element<T>;
   using A = typename E::Accumulator;
   constexpr uint64_t kTile = kTileBytes / sizeof(A);
@@ -67,11 +82,16 @@ void reduce_tiled(const Reduction& r, Last last) {
 
 template <class T, template <class> class Op, class Last>
 void reduce_with(const Reduction& r, Last last) {
-  const bool is_symmetric = r.num_sinks == r.num_sources;
-  if (is_symmetric && r.num_sources == 2) return reduce_fused<T, Op, 2>(r, last);
-  if (is_symmetric && r.num_sources == 3) return reduce_fused<T, Op, 3>(r, last);
-  if (is_symmetric && r.num_sources == 4) return reduce_fused<T, Op, 4>(r, last);
-  reduce_tiled<T, Op>(r, last);
+  switch (r.num_sources) {
+    case 2:
+      return reduce_few<T, Op, 2>(r, last);
+    case 3:
+      return reduce_few<T, Op, 3>(r, last);
+    case 4:
+      return reduce_few<T, Op, 4>(r, last);
+    default:
+      return reduce_many<T, Op>(r, last);
+  }
 }
 
 template <class T, template <class> class Op>
