@@ -38,7 +38,7 @@ struct ChannelOptions {
   int size;
   std::vector<int> root_ranks;  // ranks in the root communicator, by rank in this one
   std::chrono::nanoseconds timeout;
-  bool may_spin;
+  bool may_spin;  // every rank can have a core of its own
 };
 
 class Channel {
@@ -54,6 +54,7 @@ class Channel {
   const ChannelOptions& options() const { return options_; }
   const ControlLayout& control() const { return control_; }
   void set_processes(std::shared_ptr<const Processes> processes) { processes_ = std::move(processes); }
+  void set_may_spin(bool may_spin) { options_.may_spin = may_spin; }
 
   /// Runs one operation; an error in it breaks the channel.
   template <class Body>

@@ -50,6 +50,14 @@ std::vector<int> members_of(const std::vector<Seat>& seats, int32_t color) {
   return members;
 }
 
+/// Cores that one rank or another may run on: launchers often bind each rank to one.
+int number_of_cores(const std::vector<cpu_set_t>& cores) {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (const cpu_set_t& set : cores) CPU_OR(&all, &all, &set);
+  return CPU_COUNT(&all);
+}
+
 std::vector<int32_t> pids_of(const Channel& channel) {
   std::vector<int32_t> pids;
   for (int rank = 0; rank < channel.size(); ++rank) {
@@ -66,7 +74,8 @@ Communicator::Communicator(Segment control, ChannelOptions options, ReduceFuncti
       reduce_(function),
       is_root_(true) {
   channel_->run(OpKind::kConnect, [&] {
-    channel_->meet(plain_call(OpKind::kConnect));
+    const auto cores = gather(*channel_, plain_call(OpKind::kConnect), usable_cores());
+    channel_->set_may_spin(number_of_cores(cores) >= size());
     processes_ = std::make_shared<const Processes>(pids_of(*channel_));
     channel_->set_processes(processes_);
   });

@@ -98,7 +98,7 @@ std::unique_ptr<Communicator> connect(const cohort_connect_args& args, ReduceFun
   std::vector<int> root_ranks(static_cast<std::size_t>(args.size));
   std::iota(root_ranks.begin(), root_ranks.end(), 0);
   const std::chrono::nanoseconds timeout(args.timeout_ns);
-  ChannelOptions options{args.rank, args.size, std::move(root_ranks), timeout, args.size <= usable_cores()};
+  ChannelOptions options{args.rank, args.size, std::move(root_ranks), timeout, false};
   if (args.size == 1) {
     Segment segment = Segment::create(ControlLayout::nbytes(1), Pages::kOnTouch);
     segment.close_descriptor();

@@ -1,7 +1,6 @@
 #include "processes.hpp"
 
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -42,10 +41,11 @@ bool Processes::is_gone(int rank) const {
   return ::poll(&poll_one, 1, 0) == 1;
 }
 
-int usable_cores() {
+cpu_set_t usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  ::sched_getaffinity(0, sizeof set, &set);
+  return set;
 }
 
 }  // namespace cohort::shm

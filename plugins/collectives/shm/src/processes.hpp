@@ -3,6 +3,8 @@
 // Made once for each root communicator and shared by its splits; immutable, so any thread may ask.
 #pragma once
 
+#include <sched.h>
+
 #include <cstdint>
 #include <vector>
 
@@ -24,6 +26,6 @@ class Processes {
 };
 
 /// Cores that this process may run on.
-int usable_cores();
+cpu_set_t usable_cores();
 
 }  // namespace cohort::shm

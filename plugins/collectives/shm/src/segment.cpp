@@ -50,10 +50,12 @@ class Descriptor {
   int number_;
 };
 
-std::byte* map(int descriptor, uint64_t nbytes, int flags) {
+std::byte* map(int descriptor, uint64_t nbytes, Pages pages, int flags) {
   void* base = ::mmap(nullptr, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED | flags, descriptor, 0);
   if (base == MAP_FAILED) return nullptr;
-  ::madvise(base, nbytes, MADV_HUGEPAGE);  // where shared memory may have huge pages
+  // Huge pages where the kernel allows them; in memory that several ranks touch first they would put words of one rank
+  // on the memory node of another.
+  if (pages == Pages::kReserved) ::madvise(base, nbytes, MADV_HUGEPAGE);
   return static_cast<std::byte*>(base);
 }
 
@@ -125,7 +127,7 @@ Segment Segment::create(uint64_t nbytes, Pages pages) {
   if (pages == Pages::kReserved && ::fallocate(descriptor.get(), 0, 0, static_cast<off_t>(whole)) != 0) {
     throw out_of_memory(whole, "fallocate");
   }
-  std::byte* base = map(descriptor.get(), whole, pages == Pages::kReserved ? MAP_POPULATE : 0);
+  std::byte* base = map(descriptor.get(), whole, pages, pages == Pages::kReserved ? MAP_POPULATE : 0);
   if (!base) throw out_of_memory(whole, "mmap");
   new (base) Header{kMagic, 0, nonce, whole, 1};
   return {base, whole, descriptor.release(), true};
@@ -141,7 +143,7 @@ Segment Segment::open(const SegmentAddress& address, Pages pages) {
   if (!has_size || address.nbytes < kHeaderBytes) throw unreachable(address, "its descriptor has another size");
   const bool is_own_process = address.pid == ::getpid();
   const bool fill = pages == Pages::kReserved && !is_own_process;
-  std::byte* base = map(descriptor.get(), address.nbytes, fill ? MAP_POPULATE : 0);
+  std::byte* base = map(descriptor.get(), address.nbytes, pages, fill ? MAP_POPULATE : 0);
   if (!base) throw unreachable(address, std::string("mmap: ") + std::strerror(errno));
   Segment opened(base, address.nbytes, -1, false);
   const Header& header = opened.header();

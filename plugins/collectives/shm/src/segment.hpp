@@ -20,7 +20,8 @@ struct SegmentAddress {
   uint64_t mapping;  // in the owner's process
 };
 
-/// Reserved memory is allocated by the thread that creates it and mapped at once; other memory when it is first used.
+/// Reserved memory is allocated by the thread that creates it, on its memory node, and mapped at once; other memory
+/// when and where it is first used.
 enum class Pages { kOnTouch, kReserved };
 
 class Segment {
