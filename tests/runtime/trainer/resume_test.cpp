@@ -5,7 +5,6 @@
 namespace cohort::testing {
 namespace {
 
-
 /// Stops in each batch in turn (or every n-th), and goes on; the end is always that of the run that was not stopped.
 void expect_resume_is_exact(const Job& job, int stride = 3) {
   const Outcome whole = train(job);
