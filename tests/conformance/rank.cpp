@@ -40,6 +40,21 @@ const void* find_service(std::string_view id) {
   return id == COHORT_COMM_ID ? &comm : nullptr;
 }
 
+cohort_connect_args group_of(cohort_store* store, int rank, int size, std::chrono::nanoseconds timeout) {
+  const int per_node = subject().ranks_per_node > 0 ? subject().ranks_per_node : size;
+  cohort_connect_args group{};
+  group.struct_size = sizeof group;
+  group.rank = rank;
+  group.size = size;
+  group.device_type = COHORT_DEVICE_CPU;
+  group.node_rank = rank / per_node;
+  group.num_nodes = (size + per_node - 1) / per_node;
+  group.timeout_ns = timeout.count();
+  group.store = store;
+  group.name = "suite";
+  return group;
+}
+
 // The component without its operations but exchange, so that the host composes them.
 struct Stripped {
   cohort_component component;
@@ -123,18 +138,7 @@ Rank::Rank(cohort_store* store, int rank, int size, std::chrono::nanoseconds tim
     : log_(warnings_alone()),
       host_(log_, find_service, &comms_),
       comms_(subject().plugins, host_, subject().collective, subject().deterministic),
-      root_(host_, connect([&] {
-              cohort_connect_args group{};
-              group.struct_size = sizeof group;
-              group.rank = rank;
-              group.size = size;
-              group.device_type = COHORT_DEVICE_CPU;
-              group.node_rank = subject().ranks_per_node > 0 ? rank / subject().ranks_per_node : 0;
-              group.timeout_ns = timeout.count();
-              group.store = store;
-              group.name = "suite";
-              return group;
-            }())) {}
+      root_(host_, connect(group_of(store, rank, size, timeout))) {}
 
 Rank::~Rank() {
   if (stripped_comm_) stripped_->get()->vt->close(stripped_->get(), stripped_comm_.get());

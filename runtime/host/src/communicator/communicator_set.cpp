@@ -20,16 +20,15 @@ struct CommunicatorSet::PrivateStore {
 
 namespace {
 
-// The wire that was chosen has been asked before; one that another is made of has not.
-void require_support(const PluginHost& plugins, const cohort_component& component, const cohort_connect_args& group) {
-  if (!component.supports) return;
+// Why a collective cannot connect a group with tensors on such a device; null where it can.
+const char* objection(const PluginHost& plugins, const cohort_component& component, const cohort_connect_args& group,
+                      int32_t device_type) {
+  if (!component.supports) return nullptr;
   const int32_t nodes = std::max(1, group.num_nodes);
-  cohort_query query{sizeof query, group.device_type, group.size, nodes, group.size / nodes, 0, nullptr};
+  cohort_query query{sizeof query, device_type, group.size, nodes, group.size / nodes, 0, nullptr};
   component.supports(plugins.plain_host(), &query);
-  if (query.score > 0) return;
-  throw UserError("collective '" + std::string(component.name) + "' cannot connect " + std::to_string(group.size) +
-                  " rank(s) on " + std::to_string(nodes) + " node(s) (" +
-                  (query.reason ? query.reason : "it gives no reason") + ")");
+  if (query.score > 0) return nullptr;
+  return query.reason ? query.reason : "it gives no reason";
 }
 
 }  // namespace
@@ -55,10 +54,15 @@ cohort_comm* CommunicatorSet::open(const char* text, const cohort_connect_args& 
   args.struct_size = sizeof args;
   const CheckedOptions options =
       check_options({component.options, component.num_options}, spec.options, "collective '" + spec.name + "'");
-  const bool is_staged = accelerator_ && needs_staging(component, host_.get(), args);
+  const char* const why_not = objection(plugins_, component, args, args.device_type);
+  const bool is_staged = why_not && accelerator_ && args.device_type != COHORT_DEVICE_CPU &&
+                         !objection(plugins_, component, args, COHORT_DEVICE_CPU);
+  if (why_not && !is_staged) {
+    throw UserError("collective '" + spec.name + "' cannot connect " + std::to_string(args.size) + " rank(s) on " +
+                    std::to_string(std::max(1, args.num_nodes)) + " node(s) (" + why_not + ")");
+  }
   if (is_staged) args.device_type = COHORT_DEVICE_CPU;
   if (is_staged) args.device_index = 0;
-  require_support(plugins_, component, args);
   auto made =
       std::make_unique<Collective>(component, options, host_, deterministic_, is_staged ? accelerator_ : nullptr);
   if (is_staged && !std::exchange(said_staging_, true)) {

@@ -19,15 +19,6 @@ constexpr uint64_t kChunkBytes = 2ull << 20;  // long enough to hide the start o
 constexpr uint64_t kWhole = std::numeric_limits<uint64_t>::max();
 constexpr cohort_stream kHostStream{nullptr, COHORT_DEVICE_CPU, 0};
 
-bool takes(const cohort_component& component, const cohort_host* host, int32_t device_type, int size) {
-  if (!component.supports) return true;
-  return std::ranges::any_of(std::initializer_list<int>{1, 2}, [&](int nodes) {  // some serve one node alone
-    cohort_query query{sizeof query, device_type, size, nodes, size, 0, nullptr};
-    component.supports(host, &query);
-    return query.score > 0;
-  });
-}
-
 // How an operation's data lies: in pieces, at two of which its input and output begin.
 struct Shape {
   Pieces pieces;
@@ -127,11 +118,6 @@ cohort_status exchange(cohort_collective* c, cohort_comm* comm, const cohort_exc
 }
 
 }  // namespace
-
-bool needs_staging(const cohort_component& component, const cohort_host* host, const cohort_connect_args& group) {
-  return group.device_type != COHORT_DEVICE_CPU && !takes(component, host, group.device_type, group.size) &&
-         takes(component, host, COHORT_DEVICE_CPU, group.size);
-}
 
 Staging::Staging(cohort_accelerator& accelerator, HostObject& host, const cohort_collective_vt& host_table)
     : accelerator_(accelerator), host_(host), host_table_(host_table) {

@@ -18,9 +18,6 @@
 
 namespace cohort::host {
 
-/// True where `component` refuses the group's device but takes host memory.
-bool needs_staging(const cohort_component& component, const cohort_host* host, const cohort_connect_args& group);
-
 class Staging {
  public:
   /// `host_table` is complete and serves host memory. Throws UserError where the accelerator has no pinned memory.
