@@ -20,6 +20,7 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* kLoopback = "127.0.0.1";
 constexpr const char* kFarAway = "192.0.2.1";  // reserved for documentation: reached by the default route
 constexpr char kFailure = '!';
+constexpr std::chrono::milliseconds kAnswerTime{1500};
 
 /// What a rank says about itself first.
 struct Introduction {
@@ -104,6 +105,26 @@ std::vector<Peer> meet(const cohort_connect_args& args, const std::string& inter
     peers.push_back({who, answers[rank]});
   }
   return peers;
+}
+
+std::string who_is_missing(const cohort_connect_args& args, const std::vector<Peer>& peers) {
+  const auto key = [](std::size_t rank) { return "gloo/failed/" + std::to_string(rank); };
+  const auto deadline = Clock::now() + kAnswerTime;
+  const auto own = static_cast<std::size_t>(args.rank);
+  cohort_status status = args.store->vt->set(args.store, key(own).c_str(), "", 0);
+  std::string missing;
+  for (std::size_t rank = 0; rank < peers.size() && status == COHORT_OK; ++rank) {
+    if (rank == own) continue;
+    const auto left = std::max<std::chrono::nanoseconds>(deadline - Clock::now(), std::chrono::milliseconds(1));
+    char nothing = 0;
+    uint64_t nbytes = 0;
+    status = args.store->vt->get(args.store, key(rank).c_str(), left.count(), &nothing, 1, &nbytes);
+    if (status != COHORT_DEADLINE_EXCEEDED) continue;
+    missing += (missing.empty() ? "" : ", ") + peers[rank].who;
+    status = COHORT_OK;
+  }
+  if (status == COHORT_OK) return missing;
+  return own == 0 ? "" : peers.front().who + ", or the launcher, which serves the job's store,";
 }
 
 }  // namespace cohort::gloo

@@ -21,4 +21,8 @@ struct Peer {
 std::vector<Peer> meet(const cohort_connect_args& args, const std::string& interface,
                        std::chrono::steady_clock::time_point deadline);
 
+/// For a rank that could not connect, and so tells the others: who of them does not tell the same, "" where all do. All
+/// that live and wait for the same fail together, as they connect to everybody.
+std::string who_is_missing(const cohort_connect_args& args, const std::vector<Peer>& peers);
+
 }  // namespace cohort::gloo

@@ -67,8 +67,9 @@ class StoreView final : public c10d::Store {
   }
   bool check(const std::vector<std::string>& keys) override {
     return std::all_of(keys.begin(), keys.end(), [this](const std::string& key) {
+      uint8_t first = 0;
       uint64_t nbytes = 0;
-      return store_->vt->try_get(store_, key.c_str(), nullptr, 0, &nbytes) != COHORT_NOT_FOUND;
+      return store_->vt->try_get(store_, key.c_str(), &first, 1, &nbytes) != COHORT_NOT_FOUND;
     });
   }
   int64_t getNumKeys() override {

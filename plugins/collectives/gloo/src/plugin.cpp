@@ -1,6 +1,7 @@
 // The collective `gloo`: ranks on any number of machines, over TCP.
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <cohort/sdk/collective.hpp>
 
@@ -12,6 +13,8 @@ namespace {
 namespace sdk = cohort::sdk;
 using cohort::gloo::Communicator;
 using cohort::gloo::Network;
+using cohort::gloo::Peer;
+using cohort::gloo::who_is_missing;
 
 class Gloo : public sdk::Collective<Gloo, Communicator> {
  public:
@@ -26,21 +29,31 @@ class Gloo : public sdk::Collective<Gloo, Communicator> {
     }
     if (args.timeout_ns <= 0) throw sdk::invalid_argument("gloo needs a timeout above 0");
     const std::chrono::nanoseconds timeout(args.timeout_ns);
-    auto peers = cohort::gloo::meet(args, interface_, std::chrono::steady_clock::now() + timeout);
+    const std::vector<Peer> peers = cohort::gloo::meet(args, interface_, std::chrono::steady_clock::now() + timeout);
     const std::string address = peers[static_cast<std::size_t>(args.rank)].address;
     if (args.rank == 0) log().debug("gloo listens on ", address);
     try {
-      auto network = std::make_shared<Network>(args.store, args.rank, std::move(peers), address, timeout);
+      auto network = std::make_shared<Network>(args.store, args.rank, peers, address, timeout);
       return std::make_unique<Communicator>(std::move(network), args.name ? args.name : "");
-    } catch (const cohort::gloo::LinkBroken& broken) {
-      throw sdk::Error(COHORT_UNAVAILABLE, "rank " + std::to_string(args.rank) + " at " + address +
-                                               " cannot connect to all others (" + broken.what() +
-                                               "); give gloo,iface=NAME where they reach each other");
+    } catch (const std::exception& failure) {
+      fail_to_connect(args, peers, failure.what());
     }
   }
 
  private:
   std::string interface_;
+
+  [[noreturn]] static void fail_to_connect(const cohort_connect_args& args, const std::vector<Peer>& peers,
+                                           const std::string& reason) {
+    const std::string missing = who_is_missing(args, peers);
+    const Peer& own = peers[static_cast<std::size_t>(args.rank)];
+    if (!missing.empty()) {
+      throw sdk::Error(COHORT_UNAVAILABLE,
+                       missing + " is gone or stopped: " + own.who + " cannot connect to it (" + reason + ")");
+    }
+    throw sdk::Error(COHORT_UNAVAILABLE, own.who + " at " + own.address + " cannot connect to all others (" + reason +
+                                             "); give gloo,iface=NAME where they reach each other");
+  }
 };
 
 void supports(const cohort_host*, cohort_query* query) noexcept {

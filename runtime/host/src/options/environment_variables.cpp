@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::string_view kPrefix = "COHORT_";
 // Read elsewhere: by the launcher's ranks, the plugin search and the build.
-constexpr std::array<std::string_view, 6> kOtherPurposes{"COHORT_RUN_ID",    "COHORT_PLUGIN_PATH",
-                                                         "COHORT_STORE_FD",  "COHORT_START_TIME_NS",
-                                                         "COHORT_NODE_NAME", "COHORT_DEPS_DIR"};
+constexpr std::array<std::string_view, 7> kOtherPurposes{
+    "COHORT_RUN_ID",   "COHORT_PLUGIN_PATH", "COHORT_STORE_FD", "COHORT_START_TIME_NS",
+    "COHORT_SAID_WHY", "COHORT_NODE_NAME",   "COHORT_DEPS_DIR"};
 
 std::vector<std::string> split(std::string_view text) {
   std::vector<std::string> parts;

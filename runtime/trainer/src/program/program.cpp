@@ -102,7 +102,7 @@ class Run {
           return host::plan_of(plugins, strategy, layers, job, *log_);
         });
     const bool launches = topology.launcher == host::Launcher::kNone && selection.launch == COHORT_LAUNCH_EXEC;
-    if (launches || variable(kStartTimeVariable).empty()) {  // once for each run
+    if (launches || variable(kSaidWhyVariable).empty()) {  // once for each run
       for (const auto& warning : options.warnings) log_->warning(warning);
       for (const auto& reason : selection.reasons) log_->info(reason);
     }
@@ -124,6 +124,7 @@ class Run {
     job.master_addr = topology.master_addr;
     job.master_port = topology.master_port;
     job.environment[kStartTimeVariable] = std::to_string(started_.count());
+    job.environment[kSaidWhyVariable] = "1";
     if (variable("CUDA_DEVICE_ORDER").empty()) job.environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";
     return host::launch(job, *log_);
   }

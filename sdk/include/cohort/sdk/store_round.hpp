@@ -20,8 +20,8 @@ inline std::vector<std::string> store_round(const cohort_connect_args& args, con
   constexpr std::size_t kMaxValueBytes = 4096;
   const auto check = [&](cohort_status status) {
     if (status == COHORT_OK) return;
-    throw Error(status, "rank " + std::to_string(args.rank) + " cannot use the job's store while it connects (status " +
-                            std::to_string(status) + ")");
+    throw Error(status, "the job's store does not answer rank " + std::to_string(args.rank) +
+                            ": rank 0 or the launcher, which serves it, is gone or stopped");
   };
   const auto key = [&](int rank) { return round + "/" + std::to_string(rank); };
   const auto time_left = [&]() -> std::chrono::nanoseconds {
