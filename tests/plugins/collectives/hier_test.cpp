@@ -1,4 +1,6 @@
 // hier: layouts of ranks over nodes, even and uneven, and what its wires may be.
+#include <future>
+
 #include <gmock/gmock.h>
 
 #include "host_rank.hpp"
@@ -161,6 +163,26 @@ TEST_P(Placements, MemoryIsZeroAndUsableOnParts) {
 TEST(Hier, IsNamedWithItsWires) {
   on_host_ranks({.collective = kSpec, .nodes = {0, 1}},
                 [](HostRank& rank) { EXPECT_EQ(rank.name(), "hier(shm,sim)"); });
+}
+
+TEST(Hier, ARankOfTheNodeIsMissedByItsNumberInTheJob) {
+  std::string said_by_rank_2;
+  std::promise<void> is_over;
+  std::shared_future<void> over = is_over.get_future().share();
+  on_host_ranks({.collective = kSpec, .nodes = {0, 0, 1, 1}, .timeout = std::chrono::milliseconds(500)},
+                [&](HostRank& rank) {
+                  cohort_comm* const comm = rank.root();
+                  if (comm->rank == 3) return over.wait();
+                  try {
+                    rank.check(rank.vt().barrier(comm->collective, comm));
+                    ADD_FAILURE() << "nobody was missed";
+                  } catch (const std::exception& error) {
+                    if (comm->rank != 2) return;
+                    said_by_rank_2 = error.what();
+                    is_over.set_value();
+                  }
+                });
+  EXPECT_THAT(said_by_rank_2, HasSubstr("rank 3 (pid"));
 }
 
 TEST(Hier, RefusesAWireThatCannotServe) {

@@ -37,6 +37,7 @@ struct ChannelOptions {
   int rank;
   int size;
   std::vector<int> root_ranks;  // ranks in the root communicator, by rank in this one
+  std::vector<int> job_ranks;   // what they are called in messages, by rank in the root communicator
   std::chrono::nanoseconds timeout;
   bool may_spin;  // every rank can have a core of its own
 };

@@ -109,7 +109,9 @@ int Channel::cause_of(int rank) const {
 
 std::string Channel::name_of(int rank) const {
   const int32_t pid = control_.rank(rank).pid.load(std::memory_order_relaxed);
-  return "rank " + std::to_string(rank) + (pid ? " (pid " + std::to_string(pid) + ")" : " (not connected)");
+  const auto root_rank = static_cast<std::size_t>(options_.root_ranks[static_cast<std::size_t>(rank)]);
+  return "rank " + std::to_string(options_.job_ranks[root_rank]) +
+         (pid ? " (pid " + std::to_string(pid) + ")" : " (not connected)");
 }
 
 std::string Channel::names_of_missing(const IsMissing& is_missing) const {

@@ -1,5 +1,6 @@
 #include "connect.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -97,15 +98,18 @@ std::unique_ptr<Communicator> connect(const cohort_connect_args& args, ReduceFun
   check_args(args);
   std::vector<int> root_ranks(static_cast<std::size_t>(args.size));
   std::iota(root_ranks.begin(), root_ranks.end(), 0);
-  const std::chrono::nanoseconds timeout(args.timeout_ns);
-  ChannelOptions options{args.rank, args.size, std::move(root_ranks), timeout, false};
+  std::vector<int> job_ranks = root_ranks;
+  if (args.job_ranks) std::copy_n(args.job_ranks, args.size, job_ranks.begin());
+  ChannelOptions options{
+      args.rank, args.size, std::move(root_ranks), std::move(job_ranks), std::chrono::nanoseconds(args.timeout_ns),
+      false};
   if (args.size == 1) {
     Segment segment = Segment::create(ControlLayout::nbytes(1), Pages::kOnTouch);
     segment.close_descriptor();
     ControlLayout(segment.data(), 1).make_words(0);
     return std::make_unique<Communicator>(std::move(segment), std::move(options), reduce);
   }
-  StoreRounds store(args.store, args.rank, args.size, timeout);
+  StoreRounds store(args.store, args.rank, args.size, options.timeout);
   auto communicator =
       std::make_unique<Communicator>(common_segment(store, args.rank, args.size), std::move(options), reduce);
   if (args.rank == 0) {

@@ -66,9 +66,11 @@ std::optional<LoadedCheckpoint> FitCheckpoints::open(Session& session) {
                                   : "Nothing to go on from in " + source_.string() + ": training begins");
     }
   }
-  all_or_none(runtime_, [&] {
-    if (runtime_.is_first() && !folder_.empty()) get_folder_ready(resumed);
-  });
+  if (!folder_.empty()) {
+    all_or_none(runtime_, [&] {
+      if (runtime_.is_first()) get_folder_ready(resumed);
+    });
+  }
   if (resumed) {
     saved_steps_ = resumed->manifest.step;
     saved_place_ = resumed->loop->place;

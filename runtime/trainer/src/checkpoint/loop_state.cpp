@@ -59,6 +59,9 @@ void set_generator_state(const at::Tensor& state, const std::string& file) {
 
 NamedTensors loop_tensors(const LoopState& state) {
   NamedTensors tensors{{kGeneratorName, state.generator}};
+  if (state.generator_before_ahead.defined()) {
+    tensors.emplace_back(kGeneratorBeforeAheadName, state.generator_before_ahead);
+  }
   for (size_t i = 0; i < state.records.size(); ++i) {
     tensors.emplace_back(std::string(kEpochPrefix) + state.records[i].name, tensor_of(state.records[i], i));
   }
@@ -74,6 +77,7 @@ LoopState read_loop_state(const LoopPlace& place, const TensorIndex& tensors, co
   for (const auto& [name, tensor] : tensors) {
     const auto rest = [&name = name](std::string_view prefix) { return std::string_view(name).substr(prefix.size()); };
     if (name == kGeneratorName) state.generator = tensor;
+    if (name == kGeneratorBeforeAheadName) state.generator_before_ahead = tensor;
     if (name.starts_with(kEpochPrefix)) {
       const double* const fields = numbers_in(tensor, kRecordFields, name, file);
       records.emplace(fields[5], record_of(rest(kEpochPrefix), fields));

@@ -17,6 +17,7 @@ namespace cohort {
 struct LoopState {
   LoopPlace place;
   at::Tensor generator;               ///< state of the default generator
+  at::Tensor generator_before_ahead;  ///< before data was read ahead of this state; may be undefined
   std::vector<MetricRecord> records;  ///< of the epoch so far
   Metrics validation_means;           ///< of this epoch
   Metrics latest;                     ///< of the whole run, for its summary
@@ -33,5 +34,6 @@ NamedTensors loop_tensors(const LoopState& state);
 LoopState read_loop_state(const LoopPlace& place, const TensorIndex& tensors, const std::string& file);
 
 constexpr const char* kGeneratorName = "cohort.generator.cpu";
+constexpr const char* kGeneratorBeforeAheadName = "cohort.generator.cpu.before_ahead";
 
 }  // namespace cohort

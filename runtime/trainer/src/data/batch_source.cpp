@@ -1,5 +1,7 @@
 #include "data/batch_source.hpp"
 
+#include <ATen/CPUGeneratorImpl.h>
+
 #include <algorithm>
 #include <deque>
 #include <utility>
@@ -96,6 +98,7 @@ class StreamSource final : public BatchSource {
 
   int64_t available(int64_t wanted) override {
     while (static_cast<int64_t>(ahead_.size()) < wanted && unread_ > 0) {
+      if (ahead_.empty()) before_ahead_ = at::detail::getDefaultCPUGenerator().get_state();
       auto batch = stream_->next();
       unread_ = batch ? unread_ - 1 : 0;
       if (batch) ahead_.push_back(std::move(*batch));
@@ -109,10 +112,13 @@ class StreamSource final : public BatchSource {
     return batch;
   }
 
+  at::Tensor generator_before_ahead() const override { return ahead_.empty() ? at::Tensor() : before_ahead_; }
+
  private:
   std::shared_ptr<StreamDataset> stream_;
   int64_t unread_;  // batches that may still be asked of the stream
   std::deque<Batch> ahead_;
+  at::Tensor before_ahead_;
 };
 
 }  // namespace

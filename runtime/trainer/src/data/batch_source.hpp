@@ -23,6 +23,9 @@ class BatchSource {
   virtual Batch next() = 0;
   /// Passes over batches that an earlier run has trained on.
   virtual void skip(int64_t batches);
+  /// State of the default generator before batches were read ahead that `next` has not given yet; undefined where there
+  /// are none, or where reading draws nothing that could be drawn again.
+  virtual at::Tensor generator_before_ahead() const { return {}; }
   /// Waits until nothing is read ahead in another thread: then the default generator is at rest.
   virtual void settle() {}
 };

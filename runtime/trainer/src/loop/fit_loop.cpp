@@ -47,7 +47,8 @@ StopReason FitLoop::run() {
   const uint64_t bytes_before = runtime_.bytes_sent();
   if (resumed_) begin_where_resumed();
   if (limits_.train.count == 0) return agreed_;  // epochs without a step would never end
-  while (!over_ && (!limits_.max_epochs || epoch_ < *limits_.max_epochs) && !limit_reached()) {
+  // An epoch that was left at its limit still has its end before it.
+  while (!over_ && (!limits_.max_epochs || epoch_ < *limits_.max_epochs) && (resumed_ || !limit_reached())) {
     run_epoch();
   }
   record_.bytes_sent += runtime_.bytes_sent() - bytes_before;
@@ -68,7 +69,7 @@ void FitLoop::begin_where_resumed() {
   record_.epochs += epoch_;
   for (const auto& [name, value] : saved.latest) record_.metrics[name] = value;
   if (batches_ == 0) resumed_.reset();
-  const bool done = limit_reached() || (limits_.max_epochs && epoch_ >= *limits_.max_epochs);
+  const bool done = (limit_reached() && !resumed_) || (limits_.max_epochs && epoch_ >= *limits_.max_epochs);
   if (done && runtime_.is_first()) runtime_.log().info("Nothing is left to train: the limits were reached before");
 }
 
@@ -80,6 +81,7 @@ void FitLoop::continue_epoch() {
   const bool validation_due = resumed_->loop->place.validation_due;
   resumed_.reset();
   if (validation_due && validates_) validate_within_epoch();
+  over_ = over_ || limit_reached();
 }
 
 LoopPlace FitLoop::place() const {
@@ -94,7 +96,12 @@ LoopPlace FitLoop::place() const {
 
 LoopState FitLoop::state(bool validation_due) {
   if (source_) source_->settle();
-  LoopState state{place(), generator_state(), board_.records(), validation_means_, record_.metrics};
+  LoopState state{.place = place(),
+                  .generator = generator_state(),
+                  .generator_before_ahead = source_ ? source_->generator_before_ahead() : at::Tensor(),
+                  .records = board_.records(),
+                  .validation_means = validation_means_,
+                  .latest = record_.metrics};
   state.place.validation_due = validation_due;
   return state;
 }
@@ -107,6 +114,9 @@ void FitLoop::open_epoch() {
   const Shard shard{runtime_.rank(), runtime_.world_size(), runtime_.options().seed, epoch_};
   batches_ = resumed_ ? resumed_->loop->place.batches : 0;
   source_ = open_batches(train_, shard, Purpose::kTraining, limits_.train, "training data", batches_);
+  if (resumed_ && resumed_->loop->generator_before_ahead.defined()) {  // what was read ahead is read again
+    set_generator_state(resumed_->loop->generator_before_ahead, resumed_->path.string());
+  }
   const int64_t left = source_->available(train_.stream ? 1 : std::numeric_limits<int64_t>::max());
   source_->settle();
   epoch_length_ = train_.stream ? std::nullopt : std::optional(batches_ + left);

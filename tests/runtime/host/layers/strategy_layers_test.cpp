@@ -284,9 +284,10 @@ TEST_F(StrategyLayersTest, GiveBaseItsOwnCreateAndDestroy) {
 TEST_F(StrategyLayersTest, NameTheLayerThatFillsEachSlot) {
   std::vector<std::string> lines;
   for (const SlotOwner& owner : slot_owners(blueprints())) lines.push_back(std::string(owner.slot) + " " + owner.layer);
-  EXPECT_THAT(lines, ElementsAre("plan base", "init_dist_connection base", "configure_model base", "begin_step base",
-                                 "reduce_bucket b", "end_backward base", "optimizer_step base", "end_step free",
-                                 "pause base", "resume a", "shutdown base", "get_extension base"));
+  EXPECT_THAT(lines,
+              ElementsAre("plan base", "init_dist_connection base", "configure_model base", "begin_step base",
+                          "reduce_bucket b", "end_backward base", "optimizer_step base", "end_step free", "pause base",
+                          "resume a", "save_state base", "load_state base", "shutdown base", "get_extension base"));
 }
 
 }  // namespace

@@ -52,11 +52,22 @@ static void supports(const cohort_host* host, cohort_query* query) {
 }
 #endif
 
+#if FAKE_KIND == COHORT_KIND_COLLECTIVE
+static const cohort_option options[] = {{"c", "int", "0", "for a table of the config file"}};
+#define FAKE_OPTIONS options
+#define FAKE_NUM_OPTIONS 1
+#else
+#define FAKE_OPTIONS 0
+#define FAKE_NUM_OPTIONS 0
+#endif
+
 static const cohort_component component = {
     .struct_size = sizeof(cohort_component),
     .kind = FAKE_KIND,
     .name = FAKE_NAME,
     .summary = "for tests of the selection",
+    .options = FAKE_OPTIONS,
+    .num_options = FAKE_NUM_OPTIONS,
     .vtable = &vtable,
     .supports = supports,
 };
