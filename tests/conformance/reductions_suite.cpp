@@ -14,7 +14,7 @@ using namespace cohort::conformance;
 using namespace cohort::test;
 using cohort::sdk::size_of;
 
-const std::initializer_list<uint64_t> kCounts = {0, 1, 3, 63, 64, 65, 5003};
+const std::initializer_list<uint64_t> kCounts = {0, 1, 3, 65, 5003};
 
 // Memory between canaries that holds some elements; aligned to them, not to a cache line.
 Guarded filled(int32_t dtype, const Bytes& bytes) {
@@ -100,7 +100,7 @@ COHORT_ON_RANKS(Reduce, 1, 2, 3, 4, 8);
 
 TEST_P(Reduce, GivesTheRootTheResultAndTouchesNobodyElse) {
   on_threads(size(), [](Comm& comm) {
-    for (const Reduction& c : all_reductions({0, 1, 65, 1500})) {
+    for (const Reduction& c : all_reductions({0, 1, 1500})) {
       const int root = static_cast<int>(c.count + static_cast<uint64_t>(c.reduce)) % comm.size();
       const bool is_root = comm.rank() == root;
       Guarded input = filled(c.dtype, input_of(c, comm.rank()));
@@ -174,7 +174,7 @@ void reduce_scatter_both_ways(Comm& comm, const Reduction& c, const Cut& cut) {
 
 TEST_P(ReduceScatter, GivesEveryRankItsPieceForEveryTypeAndOperation) {
   on_threads(size(), [](Comm& comm) {
-    for (const uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{257}}) {
+    for (const uint64_t count : {uint64_t{1}, uint64_t{257}}) {
       for (const Cut& cut : cuts(comm.size(), count)) {
         for (const Reduction& c : all_reductions({cut.total()})) reduce_scatter_both_ways(comm, c, cut);
       }
@@ -182,10 +182,12 @@ TEST_P(ReduceScatter, GivesEveryRankItsPieceForEveryTypeAndOperation) {
   });
 }
 
-TEST_P(ReduceScatter, ScattersMuchData) {
+TEST_P(ReduceScatter, ScattersNothingAndMuchData) {
   on_threads(size(), [](Comm& comm) {
-    for (const Cut& cut : cuts(comm.size(), 100003)) {
-      reduce_scatter_both_ways(comm, {COHORT_FLOAT32, COHORT_REDUCE_MEAN, cut.total()}, cut);
+    for (const uint64_t count : {uint64_t{0}, uint64_t{100003}}) {
+      for (const Cut& cut : cuts(comm.size(), count)) {
+        reduce_scatter_both_ways(comm, {COHORT_FLOAT32, COHORT_REDUCE_MEAN, cut.total()}, cut);
+      }
     }
   });
 }
