@@ -21,6 +21,7 @@ using namespace std::chrono_literals;
 
 constexpr std::chrono::milliseconds kLongestCall = 1s;      // of the store
 constexpr std::chrono::milliseconds kLongestTalk = 1500ms;  // ranks that live and have failed too answer in far less
+constexpr std::chrono::milliseconds kLongestLinger = 3s;    // until the others, on busy cores, have asked this one
 constexpr std::chrono::milliseconds kPause = 5ms;
 constexpr size_t kToldOperations = 16;  // of each communicator
 constexpr size_t kLongestError = 500;
@@ -117,7 +118,7 @@ void PostMortem::leave() noexcept {
     if (peers_.size() == 1 || store_is_lost()) return;
     rank_.abort();
     store()->add(kLeft, 1);
-    const auto deadline = Clock::now() + kLongestTalk;
+    const auto deadline = Clock::now() + kLongestLinger;
     const auto is_over = [&] {
       int64_t awaited = 0;
       for (size_t rank = 0; rank < peers_.size(); ++rank) {
