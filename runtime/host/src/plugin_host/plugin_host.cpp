@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::chrono::milliseconds kProbeDeadline{5000};
+constexpr std::chrono::milliseconds kProbeDeadline{15000};
 
 const cohort_plugin& find_descriptor(const SharedLibrary& library, const fs::path& file) {
   const void* symbol = library.find(COHORT_PLUGIN_SYMBOL);

@@ -136,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"crashes_in_init", "it crashed with SIGABRT in its init"},
         Refusal{"crashes_on_load", "it crashed with SIGSEGV while it was loaded"},
         Refusal{"exits_in_init", "it ended the process with exit code 0 in its init"},
-        Refusal{"hangs_in_init", "it was not done within 5000 ms in its init"}),
+        Refusal{"hangs_in_init", "it was not done within 15000 ms in its init"}),
     [](const auto& test) { return std::string(test.param.name); });
 
 TEST_F(PluginHostTest, StillOpensOthersAfterARefusal) {
