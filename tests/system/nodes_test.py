@@ -163,6 +163,7 @@ class BadNodes(NodesTest):
 
 class DeadNodes(SystemTest):
     def strike(self, victim, signal_number, collective, timeout):
+        shutil.rmtree(self.folder / "logs", ignore_errors=True)
         process = self.start([*SPREAD, MNIST, f"--collective={collective}", f"--timeout={timeout}s", "--log-dir=logs", *ENDLESS])
         log = self.folder / "logs/rank-0.log"
         deadline = time.monotonic() + 60
@@ -183,7 +184,6 @@ class DeadNodes(SystemTest):
         for line in stderr.splitlines():
             if "error:" in line:
                 self.assertRegex(line.split("error:", 1)[1], rf"\(pid {pid}\b", "who complains complains about the victim")
-        shutil.rmtree(self.folder / "logs")
         return process.returncode, stderr
 
     def test_a_killed_rank_is_named_on_its_node_and_on_the_other(self):

@@ -43,7 +43,7 @@ std::unique_ptr<spdlog::logger> make_logger(spdlog::sink_ptr sink, const LineSty
   sink->set_formatter(std::make_unique<LineFormatter>(style));
   auto logger = std::make_unique<spdlog::logger>("cohort", std::move(sink));
   logger->set_level(spdlog_level(level));
-  logger->flush_on(spdlog::level::warn);
+  logger->flush_on(spdlog::level::trace);  // a rank that is killed leaves what it said
   return logger;
 }
 

@@ -112,14 +112,13 @@ TEST_F(LogTest, EachRankHasItsFileWithAllOfItsLines) {
   EXPECT_EQ(read_file(settings.directory / "rank-2.log"), "a\nb\nerror: c\n");
 }
 
-TEST_F(LogTest, AWarningIsInTheFileAtOnce) {
+TEST_F(LogTest, EveryLineIsInTheFileAtOnceForARankThatIsKilled) {
   LogSettings settings;
   settings.directory = folder_;
   standard_error_of([&] {
     Log log(settings);
     log.info("a");
-    log.warning("b");
-    EXPECT_EQ(read_file(folder_ / "rank-0.log"), "a\nwarning: b\n");
+    EXPECT_EQ(read_file(folder_ / "rank-0.log"), "a\n");
   });
 }
 
