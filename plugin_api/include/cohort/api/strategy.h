@@ -117,20 +117,21 @@ typedef struct cohort_strategy_vt {
    * collective. Collective. [main] */
   cohort_status (*init_dist_connection)(cohort_strategy* s, cohort_dist_args* args) COHORT_NOEXCEPT;
   /* The model and its optimizers exist; again after a change of the layout. base: checks that all ranks have the same
-   * model, broadcasts rank 0's weights and buffers, lays out GRAD buckets where there are several ranks. Collective.
-   * [main] */
+   * model, broadcasts rank 0's weights and buffers, lays out GRAD buckets where there are several ranks or replicas.
+   * Collective. [main] */
   cohort_status (*configure_model)(cohort_strategy* s) COHORT_NOEXCEPT;
 
   /* Before forward, for each micro-batch. base: nothing. [step] */
   cohort_status (*begin_step)(cohort_strategy* s, const cohort_step* step) COHORT_NOEXCEPT;
   /* All gradients of this bucket are in its GRAD view. Runs once per optimizer step and bucket, buckets in order, while
-   * backward goes on or after it. base: all-reduce mean over `world`, in place. [lane] */
+   * backward goes on or after it. base: the sum over the replicas of this process onto replica 0, then all-reduce mean
+   * over `world`, in place. [lane] */
   cohort_status (*reduce_bucket)(cohort_strategy* s, const cohort_bucket* bucket) COHORT_NOEXCEPT;
   /* After backward, for each micro-batch; every reduce_bucket has returned. base: nothing. [step] */
   cohort_status (*end_backward)(cohort_strategy* s, const cohort_step* step) COHORT_NOEXCEPT;
   /* Once per optimizer step. base: the host optimizer's step. [step] */
   cohort_status (*optimizer_step)(cohort_strategy* s, const cohort_step* step) COHORT_NOEXCEPT;
-  /* Once per optimizer step, after it. base: nothing. [step] */
+  /* Once per optimizer step, after it. base: replicas get what replica 0 holds. [step] */
   cohort_status (*end_step)(cohort_strategy* s, const cohort_step* step) COHORT_NOEXCEPT;
 
   /* Training stops for an evaluation, a checkpoint or its end, and goes on. base: nothing. Collective. [step] */

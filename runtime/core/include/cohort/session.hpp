@@ -8,12 +8,16 @@
 //     session.step();
 //   }
 //
-// Borrows model and runtime. One thread at a time; the same calls in the same order on every rank.
+// With several optimizers each is a phase, with parameters of its own: begin(phase), backward, step. Borrows model and
+// runtime. One thread at a time; the same calls in the same order on every rank.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -28,25 +32,56 @@ class Module;
 
 namespace cohort {
 
+/// What gradients are limited to before the optimizer's step, when they are averaged over the ranks.
+struct GradientClip {
+  enum class By { kNorm, kValue };
+  By by = By::kNorm;
+  /// kNorm: the 2-norm over all gradients of the phase, which are scaled down together; kValue: each element's
+  /// magnitude.
+  double limit = 0;
+};
+
 class Session {
  public:
   /// Checks that all ranks have the same model, gives every rank rank 0's weights, and lays out the buckets.
   /// Collective. Throws UserError with a table where models differ.
   Session(Runtime& runtime, torch::nn::Module& model, Optimizers optimizers);
+  /// The model and its clones, for a strategy with several replicas in a process (the Trainer's part).
+  Session(Runtime& runtime, std::span<torch::nn::Module* const> replicas, Optimizers optimizers);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
   /// Before each forward.
-  void begin();
-  /// Runs backward of loss x scale; gradients are averaged over the ranks while it runs. `loss` is a scalar.
+  void begin(size_t phase = 0);
+  /// Runs backward of loss x scale; gradients are averaged over the ranks while it runs. `loss` is a scalar. With
+  /// several optimizers it reaches the parameters of the phase only.
   void backward(const at::Tensor& loss, double scale = 1.0);
-  /// The optimizer step; afterwards gradients are undefined. Returns what the ranks voted.
+  /// The step of the phase that began last, or of another one whose backward is done; afterwards its gradients are
+  /// undefined. Returns what the ranks voted.
   Votes step();
+  Votes step(size_t phase);
+  /// For all later steps; nothing: gradients stay as they are.
+  void clip_gradients(std::optional<GradientClip> clip);
   /// What this rank says with the coming step. Call before its backward.
   void vote(Votes votes);
   /// Optimizer steps done.
   uint64_t steps() const;
+
+  // backward() in parts.
+  /// The backward of a replica, from `roots`, which have these gradients. May run on a thread of the replica.
+  void run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
+                    uint32_t replica = 0);
+  /// Before that: from a loss that was computed from `leaves`, which get gradients. Parameters of replica 0 that it
+  /// reaches may be reached again by run_backward.
+  void run_backward_to(const std::vector<at::Tensor>& leaves, const at::Tensor& loss, const at::Tensor& gradient);
+  void end_backward();
+  /// Begins every phase that has not: before the forward of a step that calls select() and step() as it likes.
+  void begin_all();
+  /// Makes a phase that has begun the current one; begins it where it has not.
+  void select(size_t phase);
+  /// What the ranks vote, asked without a step. Collective.
+  Votes exchange_votes();
 
   /// While the guard lives, begin and backward only add to the gradients: all but the last micro-batch of a step.
   class NoSync {

@@ -1,8 +1,11 @@
 #include "tensor_model.hpp"
 
+#include <unordered_map>
 #include <unordered_set>
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 #include <torch/nn/module.h>
@@ -15,114 +18,211 @@ namespace cohort {
 
 // Runs when AccumulateGrad has written a parameter's gradient: once per backward, after the last use of the parameter.
 struct TensorModel::Hook final : torch::autograd::PostAccumulateGradHook {
-  Hook(TensorModel* model, uint32_t parameter) : model_(model), parameter_(parameter) {}
-  void operator()(const torch::autograd::Variable&) override { model_->gradient_computed(parameter_); }
+  Hook(TensorModel* model, uint32_t parameter, uint32_t replica)
+      : model_(model), parameter_(parameter), replica_(replica) {}
+  void operator()(const torch::autograd::Variable&) override { model_->gradient_computed(parameter_, replica_); }
 
  private:
   TensorModel* model_;
-  uint32_t parameter_;
+  uint32_t parameter_, replica_;
 };
 
-TensorModel::TensorModel(torch::nn::Module& module, Optimizers optimizers) : optimizers_(std::move(optimizers)) {
-  std::unordered_set<const void*> seen;  // a tied parameter has several names and is trained once
-  for (const auto& item : module.named_parameters()) {
-    if (!seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
-    parameter_names_.push_back(item.key());
-    parameters_.push_back(item.value());
-  }
-  for (const auto& item : module.named_buffers()) {
-    if (!item.value().defined() || !seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
-    buffer_names_.push_back(item.key());
-    buffers_.push_back(item.value());
-  }
-  gradient_places_.resize(parameters_.size());
-  moved_.assign(parameters_.size(), 0);
+TensorModel::TensorModel(std::span<torch::nn::Module* const> replicas, Optimizers optimizers)
+    : optimizers_(std::move(optimizers)) {
+  for (torch::nn::Module* const module : replicas) collect(*module);
+  check_clones();
+  moved_.assign(parameter_names_.size(), 0);
+  for (size_t i = 0; i < parameter_names_.size(); ++i) share_weights(i);
   refresh_views();
+  find_phases();
 }
 
 TensorModel::~TensorModel() {
   on_gradient({});
 }
 
-void TensorModel::refresh_views() {
-  parameter_views_.clear();
-  buffer_views_.clear();
-  for (uint32_t i = 0; i < parameters_.size(); ++i) {
-    parameter_views_.push_back(abi_tensor(parameters_[i], parameter_names_[i], i));
+void TensorModel::collect(torch::nn::Module& module) {
+  const bool first = replicas_.empty();
+  Replica& replica = replicas_.emplace_back();
+  std::unordered_set<const void*> seen;  // a tied parameter has several names and is trained once
+  for (const auto& item : module.named_parameters()) {
+    if (!seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
+    if (first) parameter_names_.push_back(item.key());
+    replica.parameters.push_back(item.value());
   }
-  for (uint32_t i = 0; i < buffers_.size(); ++i) {
-    buffer_views_.push_back(abi_tensor(buffers_[i], buffer_names_[i], i));
+  for (const auto& item : module.named_buffers()) {
+    if (!item.value().defined() || !seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
+    if (first) buffer_names_.push_back(item.key());
+    replica.buffers.push_back(item.value());
+  }
+  replica.gradient_places.resize(replica.parameters.size());
+}
+
+void TensorModel::check_clones() const {
+  for (const Replica& replica : replicas_) {
+    if (replica.parameters.size() == parameter_names_.size() && replica.buffers.size() == buffer_names_.size())
+      continue;
+    throw UserError("a clone of the module has " + std::to_string(replica.parameters.size()) + " parameters and " +
+                    std::to_string(replica.buffers.size()) + " buffers of its own where the module has " +
+                    std::to_string(parameter_names_.size()) + " and " + std::to_string(buffer_names_.size()) +
+                    "; make() must give a module of the same shape, with the same parameters shared");
   }
 }
 
-void TensorModel::place_gradients(std::span<void* const> places) {
-  for (size_t i = 0; i < parameters_.size(); ++i) {
+void TensorModel::find_phases() {
+  phase_of_.assign(parameter_names_.size(), 0);
+  if (optimizers_.size() <= 1) return;
+  std::unordered_map<const void*, uint32_t> owners;
+  for (uint32_t phase = 0; phase < optimizers_.size(); ++phase) {
+    for (const auto& group : optimizers_[phase].param_groups()) {
+      for (const at::Tensor& parameter : group.params()) {
+        const auto [owner, fresh] = owners.emplace(parameter.unsafeGetTensorImpl(), phase);
+        if (fresh || owner->second == phase) continue;
+        throw UserError("optimizers " + std::to_string(owner->second) + " and " + std::to_string(phase) +
+                        " train the same parameter; give each parameter to one of them");
+      }
+    }
+  }
+  for (uint32_t i = 0; i < parameter_names_.size(); ++i) {
+    const auto owner = owners.find(replicas_[0].parameters[i].unsafeGetTensorImpl());
+    if (owner != owners.end()) {
+      phase_of_[i] = owner->second;
+    } else if (is_trained(i)) {
+      throw UserError("'" + parameter_names_[i] +
+                      "' requires a gradient and belongs to none of the optimizers; give it to one, or freeze it");
+    }
+  }
+}
+
+// Set anew whenever replica 0's weights are somewhere else.
+void TensorModel::share_weights(size_t parameter) {
+  const at::Tensor weights = replicas_[0].parameters[parameter].detach();
+  if (!weights.is_cpu()) return;
+  for (size_t replica = 1; replica < replicas_.size(); ++replica) {
+    replicas_[replica].parameters[parameter].set_data(weights);
+  }
+}
+
+void TensorModel::refresh_views() {
+  parameter_views_.clear();
+  buffer_views_.clear();
+  for (uint32_t i = 0; i < parameter_names_.size(); ++i) {
+    parameter_views_.push_back(abi_tensor(replicas_[0].parameters[i], parameter_names_[i], i));
+  }
+  for (uint32_t i = 0; i < buffer_names_.size(); ++i) {
+    buffer_views_.push_back(abi_tensor(replicas_[0].buffers[i], buffer_names_[i], i));
+  }
+}
+
+void TensorModel::place_gradients(uint32_t number, std::span<void* const> places) {
+  Replica& replica = replicas_[number];
+  for (size_t i = 0; i < places.size(); ++i) {
     // A gradient that lies in the old place must not outlive it.
-    if (gradient_places_[i].defined()) parameters_[i].mutable_grad().reset();
-    gradient_places_[i] = places[i] ? tensor_over(places[i], parameters_[i]) : at::Tensor();
+    if (replica.gradient_places[i].defined()) replica.parameters[i].mutable_grad().reset();
+    replica.gradient_places[i] = places[i] ? tensor_over(places[i], replica.parameters[i]) : at::Tensor();
   }
 }
 
 void TensorModel::move_weights(std::span<void* const> places) {
-  for (size_t i = 0; i < parameters_.size(); ++i) {
+  for (size_t i = 0; i < places.size(); ++i) {
     if (!places[i] && !moved_[i]) continue;
-    const at::Tensor weights = parameters_[i].detach();
+    at::Tensor& parameter = replicas_[0].parameters[i];
+    const at::Tensor weights = parameter.detach();
     at::Tensor target = places[i] ? tensor_over(places[i], weights) : at::empty_like(weights);
     target.copy_(weights);
-    parameters_[i].set_data(target);
+    parameter.set_data(target);
+    share_weights(i);
     moved_[i] = places[i] != nullptr;
   }
   refresh_views();
 }
 
-void TensorModel::zero_gradient(uint32_t parameter) {
-  gradient_places_[parameter].zero_();
+void TensorModel::zero_gradient(uint32_t replica, uint32_t parameter) {
+  replicas_[replica].gradient_places[parameter].zero_();
 }
 
 void TensorModel::optimizer_step(uint32_t phase) {
   optimizers_[phase].step();
 }
 
-void TensorModel::on_gradient(std::function<void(uint32_t)> ready) {
+void TensorModel::refresh_replicas() {
+  const at::NoGradGuard no_grad;
+  const Replica& source = replicas_[0];
+  for (size_t number = 1; number < replicas_.size(); ++number) {
+    Replica& replica = replicas_[number];
+    for (size_t i = 0; i < source.buffers.size(); ++i) replica.buffers[i].copy_(source.buffers[i]);
+    for (size_t i = 0; i < source.parameters.size(); ++i) {
+      if (!source.parameters[i].is_cpu()) replica.parameters[i].copy_(source.parameters[i]);
+    }
+  }
+}
+
+void TensorModel::on_gradient(GradientReady ready) {
   ready_ = std::move(ready);
-  for (uint32_t i = 0; i < parameters_.size(); ++i) {
-    if (!parameters_[i].requires_grad()) continue;
-    torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i], ready_ ? std::make_unique<Hook>(this, i) : nullptr);
+  for (uint32_t number = 0; number < replicas_.size(); ++number) {
+    for (uint32_t i = 0; i < parameter_names_.size(); ++i) {
+      const at::Tensor& parameter = replicas_[number].parameters[i];
+      if (!parameter.requires_grad()) continue;
+      auto hook = ready_ ? std::make_unique<Hook>(this, i, number) : nullptr;
+      torch::autograd::impl::set_post_acc_grad_hooks(parameter, std::move(hook));
+    }
   }
 }
 
 void TensorModel::check_frozen() const {
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    const bool was_trained = parameter_views_[i].flags & COHORT_TENSOR_REQUIRES_GRAD;
-    if (parameters_[i].requires_grad() == was_trained) continue;
-    throw UserError(
-        "'" + parameter_names_[i] + "' was " + (was_trained ? "frozen" : "unfrozen") +
-        " during training on several ranks; do it before fit() or before making the Session, and fit again");
+  for (uint32_t i = 0; i < parameter_names_.size(); ++i) {
+    if (replicas_[0].parameters[i].requires_grad() == is_trained(i)) continue;
+    throw UserError("'" + parameter_names_[i] + "' was " + (is_trained(i) ? "frozen" : "unfrozen") +
+                    " during training on several devices; do it before fit() or before making the Session, and fit "
+                    "again");
   }
 }
 
-void TensorModel::gradient_computed(uint32_t parameter) {
-  at::Tensor& gradient = parameters_[parameter].mutable_grad();
+void TensorModel::gradient_computed(uint32_t parameter, uint32_t number) {
+  Replica& replica = replicas_[number];
+  at::Tensor& gradient = replica.parameters[parameter].mutable_grad();
   if (!gradient.defined()) return;
   if (gradient.layout() != at::kStrided) {
     throw UserError("the gradient of '" + parameter_names_[parameter] +
                     "' is sparse, which cannot be averaged over ranks; use a dense one (Embedding with sparse(false))");
   }
-  const at::Tensor& place = gradient_places_[parameter];
+  const at::Tensor& place = replica.gradient_places[parameter];
   // Already there: a second micro-batch adds in place.
   if (place.defined() && gradient.data_ptr() != place.data_ptr()) {
     place.copy_(gradient.detach());
     gradient = place;
   }
-  ready_(parameter);
+  ready_(parameter, number);
+}
+
+std::vector<at::Tensor> TensorModel::trained(uint32_t replica, uint32_t phase) const {
+  std::vector<at::Tensor> parameters;
+  for (uint32_t i = 0; i < parameter_names_.size(); ++i) {
+    const at::Tensor& parameter = replicas_[replica].parameters[i];
+    if (phase_of_[i] == phase && parameter.requires_grad()) parameters.push_back(parameter);
+  }
+  return parameters;
+}
+
+std::vector<at::Tensor> TensorModel::gradients(uint32_t phase) const {
+  std::vector<at::Tensor> gradients;
+  for (uint32_t i = 0; i < parameter_names_.size(); ++i) {
+    const at::Tensor& gradient = replicas_[0].parameters[i].grad();
+    if (phase_of_[i] == phase && gradient.defined()) gradients.push_back(gradient);
+  }
+  return gradients;
 }
 
 void TensorModel::show_gradient(uint32_t parameter) {
-  parameters_[parameter].mutable_grad() = gradient_places_[parameter];
+  replicas_[0].parameters[parameter].mutable_grad() = replicas_[0].gradient_places[parameter];
 }
 
-void TensorModel::forget_gradients() {
-  for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+void TensorModel::forget_gradients(uint32_t phase) {
+  for (Replica& replica : replicas_) {
+    for (uint32_t i = 0; i < parameter_names_.size(); ++i) {
+      if (phase_of_[i] == phase) replica.parameters[i].mutable_grad().reset();
+    }
+  }
 }
 
 }  // namespace cohort

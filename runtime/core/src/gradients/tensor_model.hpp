@@ -1,8 +1,8 @@
-// A module and its optimizers as the host's ModelPort: where weights and gradients lie, and when a gradient is
-// complete.
+// A module, its replicas and its optimizers as the host's ModelPort: where weights and gradients lie, and when a
+// gradient is complete.
 //
-// Borrows the module. While it lives, gradients that have a place are moved there as soon as backward has computed
-// them.
+// Borrows the modules. While it lives, gradients that have a place are moved there as soon as backward has computed
+// them. On the CPU all replicas use the weights of replica 0, in one memory; gradients and buffers are each one's own.
 #pragma once
 
 #include <cstdint>
@@ -24,43 +24,64 @@ namespace cohort {
 
 class TensorModel final : public host::ModelPort {
  public:
-  TensorModel(torch::nn::Module& module, Optimizers optimizers);
+  /// Called in backward whenever a gradient is complete and in its place, on the thread of its replica.
+  using GradientReady = std::function<void(uint32_t parameter, uint32_t replica)>;
+
+  /// `replicas`: the model first, then clones of it. Throws UserError where a clone has other tensors, where a trained
+  /// parameter belongs to several optimizers, or, with several optimizers, to none.
+  TensorModel(std::span<torch::nn::Module* const> replicas, Optimizers optimizers);
   ~TensorModel() override;
   TensorModel(const TensorModel&) = delete;
   TensorModel& operator=(const TensorModel&) = delete;
 
   std::span<const cohort_tensor> parameters() override { return parameter_views_; }
   std::span<const cohort_tensor> buffers() override { return buffer_views_; }
+  uint32_t num_replicas() override { return static_cast<uint32_t>(replicas_.size()); }
   uint32_t num_phases() override { return static_cast<uint32_t>(optimizers_.size()); }
-  uint32_t phase_of(uint32_t) override { return 0; }
-  void place_gradients(std::span<void* const> places) override;
+  uint32_t phase_of(uint32_t parameter) override { return phase_of_[parameter]; }
+  void place_gradients(uint32_t replica, std::span<void* const> places) override;
   void move_weights(std::span<void* const> places) override;
-  void zero_gradient(uint32_t parameter) override;
+  void zero_gradient(uint32_t replica, uint32_t parameter) override;
   void optimizer_step(uint32_t phase) override;
+  void refresh_replicas() override;
 
-  /// Calls `ready(id)` in backward whenever a gradient is complete and in its place. Empty: no hooks.
-  void on_gradient(std::function<void(uint32_t)> ready);
+  /// Empty: no hooks.
+  void on_gradient(GradientReady ready);
   /// Throws UserError where a parameter was frozen or unfrozen since this object was made: the buckets do not know it.
   void check_frozen() const;
+  /// A replica's trained parameters of a phase.
+  std::vector<at::Tensor> trained(uint32_t replica, uint32_t phase) const;
+  /// Gradients of replica 0 that are there, of a phase.
+  std::vector<at::Tensor> gradients(uint32_t phase) const;
   /// The parameter's gradient is what lies in its place; for ranks whose own backward did not reach it.
   void show_gradient(uint32_t parameter);
-  void forget_gradient(uint32_t parameter) { parameters_[parameter].mutable_grad().reset(); }
-  void forget_gradients();
+  void forget_gradient(uint32_t parameter) { replicas_[0].parameters[parameter].mutable_grad().reset(); }
+  /// Of a phase, in all replicas.
+  void forget_gradients(uint32_t phase);
 
   const Optimizers& optimizers() const { return optimizers_; }
 
  private:
   struct Hook;
+  struct Replica {
+    std::vector<at::Tensor> parameters, buffers;
+    std::vector<at::Tensor> gradient_places;  // by parameter; undefined where it has none
+  };
 
   Optimizers optimizers_;
   std::vector<std::string> parameter_names_, buffer_names_;
-  std::vector<at::Tensor> parameters_, buffers_;
+  std::vector<Replica> replicas_;
+  std::vector<uint32_t> phase_of_;  // by parameter
   std::vector<cohort_tensor> parameter_views_, buffer_views_;
-  std::vector<at::Tensor> gradient_places_;  // by parameter; undefined where it has none
-  std::vector<uint8_t> moved_;               // by parameter: its weights lie in memory of the host
-  std::function<void(uint32_t)> ready_;
+  std::vector<uint8_t> moved_;  // by parameter: its weights lie in memory of the host
+  GradientReady ready_;
 
-  void gradient_computed(uint32_t parameter);
+  void collect(torch::nn::Module& module);
+  void check_clones() const;
+  void find_phases();
+  void share_weights(size_t parameter);
+  bool is_trained(uint32_t parameter) const { return parameter_views_[parameter].flags & COHORT_TENSOR_REQUIRES_GRAD; }
+  void gradient_computed(uint32_t parameter, uint32_t replica);
   void refresh_views();
 };
 

@@ -1,39 +1,48 @@
 #include <cohort/session.hpp>
 
+#include <array>
+
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full_like.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/rank_runtime.hpp>
 
+#include "../gradients/clip.hpp"
 #include "../gradients/tensor_model.hpp"
 #include "../tensor_bridge/tensor_bridge.hpp"
 
 namespace cohort {
 
 struct Session::State {
-  State(Runtime& runtime_, torch::nn::Module& module_, Optimizers optimizers)
-      : runtime(runtime_), module(module_), rank(runtime_.rank_runtime()), model(module_, std::move(optimizers)) {}
+  State(Runtime& runtime_, std::span<torch::nn::Module* const> replicas, Optimizers optimizers)
+      : runtime(runtime_),
+        module(*replicas.front()),
+        rank(runtime_.rank_runtime()),
+        model(replicas, std::move(optimizers)) {}
 
   Runtime& runtime;
   torch::nn::Module& module;
   host::RankRuntime& rank;
   TensorModel model;
   host::StepEngine* engine = nullptr;
+  std::optional<GradientClip> clip;
   bool no_sync = false;
   bool begun = false;
+
+  void settle_unused(uint32_t phase);
+  void run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
+                    const std::vector<at::Tensor>& inputs);
+  std::vector<at::Tensor> inputs_of_phase(uint32_t replica) const;
 };
 
 namespace {
 
 void check_optimizers(const Optimizers& optimizers) {
-  if (optimizers.size() == 1) return;
-  throw UserError(
-      optimizers.size() == 0
-          ? "configure_optimizers returned no optimizer; return one, e.g. torch::optim::SGD(parameters(), 0.1)"
-          : "configure_optimizers returned " + std::to_string(optimizers.size()) +
-                " optimizers; this version trains with one: give it all parameter groups");
+  if (optimizers.size() > 0) return;
+  throw UserError("configure_optimizers returned no optimizer; return one, e.g. torch::optim::SGD(parameters(), 0.1)");
 }
 
 void check_loss(const at::Tensor& loss) {
@@ -100,13 +109,30 @@ struct AllGather : torch::autograd::Function<AllGather> {
 
 }  // namespace
 
-Session::Session(Runtime& runtime, torch::nn::Module& model, Optimizers optimizers) {
+// Nobody used it: no gradient, as in training on one device. Only others did: the mean is in its place.
+void Session::State::settle_unused(uint32_t phase) {
+  for (const cohort_tensor& parameter : model.parameters()) {
+    if (!(parameter.flags & COHORT_TENSOR_REQUIRES_GRAD) || model.phase_of(parameter.id) != phase) continue;
+    if (!engine->is_used(parameter.id)) {
+      model.forget_gradient(parameter.id);
+    } else if (!engine->is_used_here(parameter.id)) {
+      model.show_gradient(parameter.id);
+    }
+  }
+}
+
+Session::Session(Runtime& runtime, torch::nn::Module& model, Optimizers optimizers)
+    : Session(runtime, std::array{&model}, std::move(optimizers)) {}
+
+Session::Session(Runtime& runtime, std::span<torch::nn::Module* const> replicas, Optimizers optimizers) {
   check_optimizers(optimizers);
-  state_ = std::make_unique<State>(runtime, model, std::move(optimizers));
-  state_->model.forget_gradients();
-  state_->engine = &state_->rank.configure(state_->model);
-  if (state_->engine->wants_gradients()) {
-    state_->model.on_gradient([engine = state_->engine](uint32_t parameter) { engine->gradient_ready(parameter); });
+  state_ = std::make_unique<State>(runtime, replicas, std::move(optimizers));
+  State& state = *state_;
+  for (uint32_t phase = 0; phase < state.model.num_phases(); ++phase) state.model.forget_gradients(phase);
+  state.engine = &state.rank.configure(state.model);
+  if (state.engine->wants_gradients()) {
+    state.model.on_gradient(
+        [engine = state.engine](uint32_t parameter, uint32_t replica) { engine->gradient_ready(parameter, replica); });
   }
 }
 
@@ -114,20 +140,72 @@ Session::~Session() {
   state_->rank.release_model(state_->model);
 }
 
-void Session::begin() {
-  if (state_->engine->wants_gradients()) state_->model.check_frozen();
-  state_->engine->begin(!state_->no_sync);
+void Session::begin(size_t phase) {
+  State& state = *state_;
+  if (phase >= state.model.num_phases()) {
+    throw UserError("begin(" + std::to_string(phase) + "): there are " + std::to_string(state.model.num_phases()) +
+                    " optimizers, numbered from 0");
+  }
+  if (state.engine->wants_gradients()) state.model.check_frozen();
+  state.engine->begin(!state.no_sync, static_cast<uint32_t>(phase));
+  state.begun = true;
+}
+
+void Session::begin_all() {
+  for (uint32_t phase = 0; phase < state_->model.num_phases(); ++phase) {
+    if (!state_->engine->has_begun(phase)) begin(phase);
+  }
+}
+
+void Session::select(size_t phase) {
+  if (phase >= state_->model.num_phases() || !state_->engine->has_begun(static_cast<uint32_t>(phase))) {
+    begin(phase);
+  } else {
+    state_->engine->select(static_cast<uint32_t>(phase));
+  }
   state_->begun = true;
 }
 
 void Session::backward(const at::Tensor& loss, double scale) {
+  check_loss(loss);
+  run_backward({loss}, {scale == 1.0 ? at::Tensor() : at::full_like(loss, scale)});
+  end_backward();
+}
+
+void Session::State::run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
+                                  const std::vector<at::Tensor>& inputs) {
+  if (!begun) throw UserError("backward without begin(): call session.begin() before the forward pass of every batch");
+  try {
+    torch::autograd::backward(roots, gradients, /*retain_graph=*/std::nullopt, /*create_graph=*/false, inputs);
+  } catch (...) {
+    engine->abandon();
+    throw;
+  }
+}
+
+// With one optimizer autograd finds what the roots depend on; with several it must not reach the others' parameters.
+std::vector<at::Tensor> Session::State::inputs_of_phase(uint32_t replica) const {
+  return model.optimizers().size() == 1 ? std::vector<at::Tensor>() : model.trained(replica, engine->phase());
+}
+
+void Session::run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
+                           uint32_t replica) {
+  state_->run_backward(roots, gradients, state_->inputs_of_phase(replica));
+}
+
+void Session::run_backward_to(const std::vector<at::Tensor>& leaves, const at::Tensor& loss,
+                              const at::Tensor& gradient) {
+  auto inputs = state_->inputs_of_phase(0);
+  if (!inputs.empty()) inputs.insert(inputs.end(), leaves.begin(), leaves.end());
+  state_->engine->set_partial(true);
+  state_->run_backward({loss}, {gradient}, inputs);
+  state_->engine->set_partial(false);
+}
+
+void Session::end_backward() {
   State& state = *state_;
-  if (!state.begun)
-    throw UserError("backward without begin(): call session.begin() before the forward pass of every batch");
   state.begun = false;
   try {
-    check_loss(loss);
-    loss.backward(scale == 1.0 ? at::Tensor() : at::full_like(loss, scale));
     state.engine->end_backward();
   } catch (...) {
     state.engine->abandon();
@@ -136,23 +214,28 @@ void Session::backward(const at::Tensor& loss, double scale) {
 }
 
 Votes Session::step() {
+  return step(state_->engine->phase());
+}
+
+Votes Session::step(size_t number) {
   State& state = *state_;
-  host::StepEngine& engine = *state.engine;
-  if (engine.wants_gradients()) {
-    for (const cohort_tensor& parameter : state.model.parameters()) {
-      if (!(parameter.flags & COHORT_TENSOR_REQUIRES_GRAD)) continue;
-      // Nobody used it: no gradient, as in training on one device. Only others did: the mean is in its place.
-      if (!engine.is_used(parameter.id)) {
-        state.model.forget_gradient(parameter.id);
-      } else if (!engine.is_used_here(parameter.id)) {
-        state.model.show_gradient(parameter.id);
-      }
-    }
-  }
-  engine.optimizer_step();
-  state.model.forget_gradients();
+  const auto phase = static_cast<uint32_t>(number);
+  state.engine->check_steppable(phase);
+  if (state.engine->wants_gradients()) state.settle_unused(phase);
+  if (state.clip) cohort::clip_gradients(state.model.gradients(phase), *state.clip);
+  state.engine->optimizer_step(phase);
+  state.model.forget_gradients(phase);
   state.rank.between_steps();
-  return engine.votes();
+  return state.engine->votes();
+}
+
+void Session::clip_gradients(std::optional<GradientClip> clip) {
+  state_->clip = clip;
+}
+
+Votes Session::exchange_votes() {
+  state_->engine->exchange_votes();
+  return state_->engine->votes();
 }
 
 void Session::vote(Votes votes) {

@@ -28,16 +28,16 @@ void Buckets::clear_layout() {
 }
 
 void Buckets::want(int32_t kind, std::string name) {
-  Key key{kind, std::move(name)};
-  if (std::find(wishes_.begin(), wishes_.end(), key) == wishes_.end()) wishes_.push_back(std::move(key));
+  Wish wish{kind, std::move(name)};
+  if (std::find(wishes_.begin(), wishes_.end(), wish) == wishes_.end()) wishes_.push_back(std::move(wish));
 }
 
 bool Buckets::wanted(int32_t kind) const {
-  return std::any_of(wishes_.begin(), wishes_.end(), [&](const Key& key) { return key.first == kind; });
+  return std::any_of(wishes_.begin(), wishes_.end(), [&](const Wish& wish) { return wish.first == kind; });
 }
 
 void Buckets::configure(std::vector<LayoutParameter> order, const LayoutLimits& limits, int32_t device_type,
-                        int32_t device_index) {
+                        int32_t device_index, uint32_t replicas) {
   clear_layout();
   uint64_t total = 0;
   for (BucketPlan& plan : layout_buckets(order, limits)) {
@@ -62,9 +62,12 @@ void Buckets::configure(std::vector<LayoutParameter> order, const LayoutLimits& 
     buckets_.push_back(std::move(bucket));
   }
   if (total == 0) return;
-  for (const Key& key : wishes_) {
-    memory_.insert_or_assign(key, allocator_(total));
-    if (key.first == COHORT_BUCKET_STATE) restore_state(key.second);
+  for (const auto& [kind, name] : wishes_) {
+    const uint32_t copies = kind == COHORT_BUCKET_GRAD ? replicas : 1;
+    for (uint32_t replica = 0; replica < copies; ++replica) {
+      memory_.insert_or_assign(Key{kind, name, replica}, allocator_(total));
+    }
+    if (kind == COHORT_BUCKET_STATE) restore_state(name);
   }
 }
 
@@ -72,14 +75,14 @@ const cohort_bucket* Buckets::get(size_t index) const {
   return index < buckets_.size() ? &buckets_[index]->abi : nullptr;
 }
 
-std::byte* Buckets::data(size_t index, int32_t kind, const std::string& name) const {
-  const auto memory = memory_.find({kind, name});
+std::byte* Buckets::data(size_t index, int32_t kind, const std::string& name, uint32_t replica) const {
+  const auto memory = memory_.find({kind, name, replica});
   if (memory == memory_.end() || index >= buckets_.size()) return nullptr;
   return static_cast<std::byte*>(memory->second.get()) + buckets_[index]->byte_offset;
 }
 
-bool Buckets::view(size_t index, int32_t kind, const std::string& name, cohort_tensor& view) const {
-  std::byte* const first = data(index, kind, name);
+bool Buckets::view(size_t index, int32_t kind, const std::string& name, uint32_t replica, cohort_tensor& view) const {
+  std::byte* const first = data(index, kind, name, replica);
   if (!first) return false;
   const Bucket& bucket = *buckets_[index];
   view = cohort_tensor{};
@@ -97,10 +100,10 @@ bool Buckets::view(size_t index, int32_t kind, const std::string& name, cohort_t
   return true;
 }
 
-std::vector<void*> Buckets::places(int32_t kind, size_t num_parameters) const {
+std::vector<void*> Buckets::places(int32_t kind, size_t num_parameters, uint32_t replica) const {
   std::vector<void*> places(num_parameters, nullptr);
   for (size_t index = 0; index < buckets_.size(); ++index) {
-    std::byte* const first = data(index, kind);
+    std::byte* const first = data(index, kind, {}, replica);
     if (!first) continue;
     const uint64_t element = sdk::size_of(buckets_[index]->abi.dtype);
     for (const auto& part : buckets_[index]->plan.parts) places[part.id] = first + part.offset * element;
@@ -115,18 +118,18 @@ StrategyState::Buckets Buckets::state() {
 
 void Buckets::set_state(StrategyState::Buckets state) {
   kept_state_ = std::move(state);
-  for (const auto& [key, memory] : memory_) restore_state(key.second);
+  for (const auto& [key, memory] : memory_) restore_state(key.name);
 }
 
 void Buckets::keep_state() {
   for (const auto& [key, memory] : memory_) {
-    if (key.first != COHORT_BUCKET_STATE) continue;
+    if (key.kind != COHORT_BUCKET_STATE) continue;
     for (size_t index = 0; index < buckets_.size(); ++index) {
-      const std::byte* const first = data(index, key.first, key.second);
+      const std::byte* const first = data(index, key.kind, key.name);
       const uint64_t element = sdk::size_of(buckets_[index]->abi.dtype);
       for (const auto& part : buckets_[index]->plan.parts) {
         const std::byte* const begin = first + part.offset * element;
-        kept_state_[key.second][part.id].assign(begin, begin + part.numel * element);
+        kept_state_[key.name][part.id].assign(begin, begin + part.numel * element);
       }
     }
   }

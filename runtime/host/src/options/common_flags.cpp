@@ -202,6 +202,20 @@ std::vector<Flag> loop_flags() {
       number(kLoop, "log-every-n-steps", "steps between two lines of metrics", &Options::log_every_n_steps, 1),
       number(kLoop, "accumulate-grad-batches", "batches of one optimizer step", &Options::accumulate_grad_batches, 1),
       flag(
+          kLoop, "gradient-clip-val", "LIMIT", "gradients are limited to this before the optimizer's step",
+          [](Options& o, Given given) { o.gradient_clip_val = parse_positive(given); },
+          [](const Options& o) -> Printed {
+            return o.gradient_clip_val ? Printed(decimal_text(*o.gradient_clip_val)) : std::nullopt;
+          }),
+      flag(
+          kLoop, "gradient-clip-algorithm", "norm|value", "limits the norm of all gradients, or each element",
+          [](Options& o, Given given) {
+            o.gradient_clip_by_value = parse_choice(given, {"norm", "value"}) == 1;
+          },
+          [](const Options& o) -> Printed {
+            return literal(string_view(o.gradient_clip_by_value ? "value" : "norm"));
+          }),
+      flag(
           kLoop, "seed", "N", "of all random numbers", [](Options& o, Given given) { o.seed = parse_unsigned(given); },
           [](const Options& o) -> Printed { return literal(o.seed); }),
       switched(kLoop, "deterministic", "the same bits in every run, whatever the collective; may be slower",

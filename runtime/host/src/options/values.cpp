@@ -73,6 +73,12 @@ uint64_t parse_unsigned(Given given) {
   refuse(given, "a whole number from 0 to " + std::to_string(std::numeric_limits<uint64_t>::max()));
 }
 
+double parse_positive(Given given) {
+  const auto value = whole_text_as<double>(given.text);
+  if (!value || !std::isfinite(*value) || *value <= 0) refuse(given, "a number above 0");
+  return *value;
+}
+
 bool parse_bool(Given given) {
   constexpr std::array<std::string_view, 4> kTrue{"true", "1", "yes", "on"};
   constexpr std::array<std::string_view, 4> kFalse{"false", "0", "no", "off"};

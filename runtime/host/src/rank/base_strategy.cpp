@@ -94,8 +94,8 @@ void broadcast(RankState& state, std::span<const cohort_tensor> tensors) {
 cohort_status configure_model(cohort_strategy* s) noexcept {
   return guarded(s->host, [&] {
     RankState& state = state_of(s);
-    if (!state.is_distributed()) return COHORT_OK;
-    if (!state.engine) {  // else only the layout changes: the ranks train already
+    if (!state.is_distributed() && !state.has_replicas()) return COHORT_OK;
+    if (state.is_distributed() && !state.engine) {  // else only the layout changes: the ranks train already
       agree_on_model(state);
       state.lane->run([&] {
         broadcast(state, state.model->parameters());
@@ -111,9 +111,28 @@ cohort_status configure_model(cohort_strategy* s) noexcept {
   });
 }
 
+// Onto replica 0, left to right.
+void sum_replicas(RankState& state, const cohort_bucket& bucket) {
+  const cohort_kernels_1* const kernels = state.accelerator->kernels();
+  if (!kernels || !kernels->sum_of_n) {
+    throw UserError("accelerator '" + state.setup.selection.accelerator +
+                    "' has no kernel sum_of_n, with which gradients of replicas are added; choose --strategy=ddp");
+  }
+  std::vector<const void*> gradients;
+  for (uint32_t replica = 0; replica < state.model->num_replicas(); ++replica) {
+    gradients.push_back(state.buckets->data(bucket.index, COHORT_BUCKET_GRAD, {}, replica));
+  }
+  void* const sum = state.buckets->data(bucket.index, COHORT_BUCKET_GRAD);
+  state.host.check(
+      kernels->sum_of_n(sum, gradients.data(), gradients.size(), bucket.dtype, bucket.numel, 1.0, &bucket.stream),
+      "sum over replicas");
+}
+
 cohort_status reduce_bucket(cohort_strategy* s, const cohort_bucket* bucket) noexcept {
   return guarded(s->host, [&] {
     RankState& state = state_of(s);
+    if (state.has_replicas()) sum_replicas(state, *bucket);
+    if (!state.is_distributed()) return COHORT_OK;
     void* const gradients = state.buckets->data(bucket->index, COHORT_BUCKET_GRAD);
     cohort_op_args args = op_args(bucket->dtype, gradients, bucket->numel, bucket->stream);
     args.reduce = COHORT_REDUCE_MEAN;
@@ -124,6 +143,13 @@ cohort_status reduce_bucket(cohort_strategy* s, const cohort_bucket* bucket) noe
 cohort_status optimizer_step(cohort_strategy* s, const cohort_step* step) noexcept {
   return guarded(s->host, [&] {
     state_of(s).model->optimizer_step(step->phase);
+    return COHORT_OK;
+  });
+}
+
+cohort_status end_step(cohort_strategy* s, const cohort_step*) noexcept {
+  return guarded(s->host, [&] {
+    state_of(s).model->refresh_replicas();
     return COHORT_OK;
   });
 }
@@ -157,7 +183,7 @@ constexpr cohort_strategy_vt kBase{
     .reduce_bucket = reduce_bucket,
     .end_backward = nothing_for_step,
     .optimizer_step = optimizer_step,
-    .end_step = nothing_for_step,
+    .end_step = end_step,
     .pause = nothing_for_pause,
     .resume = nothing,
     .save_state = nothing,

@@ -62,17 +62,24 @@ bool would_change(const RankState& state, const LayoutChoice& choice) {
   return false;
 }
 
+void forget_places(ModelPort& model) {
+  const std::vector<void*> nowhere(model.parameters().size(), nullptr);
+  for (uint32_t replica = 0; replica < model.num_replicas(); ++replica) model.place_gradients(replica, nowhere);
+}
+
 void lay_out(RankState& state) {
   const size_t parameters = state.model->parameters().size();
   if (state.engine) {  // before their memory goes
     const std::vector<void*> nowhere(parameters, nullptr);
-    state.model->place_gradients(nowhere);
+    forget_places(*state.model);
     if (state.buckets->wanted(COHORT_BUCKET_WEIGHT)) state.model->move_weights(nowhere);
     state.buckets->reset();
   }
   cohort_strategy* const strategy = state.strategy();
   state.host.check(strategy->vt->configure_model(strategy), "configure_model");
-  state.model->place_gradients(state.buckets->places(COHORT_BUCKET_GRAD, parameters));
+  for (uint32_t replica = 0; replica < state.model->num_replicas(); ++replica) {
+    state.model->place_gradients(replica, state.buckets->places(COHORT_BUCKET_GRAD, parameters, replica));
+  }
   if (state.buckets->wanted(COHORT_BUCKET_WEIGHT)) {
     state.model->move_weights(state.buckets->places(COHORT_BUCKET_WEIGHT, parameters));
   }

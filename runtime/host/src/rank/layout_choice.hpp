@@ -6,6 +6,7 @@
 
 #include <cohort/api/host/buckets.h>
 #include <cohort/host/bucket_layout.hpp>
+#include <cohort/host/model_port.hpp>
 
 namespace cohort::host {
 
@@ -24,6 +25,9 @@ LayoutLimits layout_limits(const RankState& state, const LayoutChoice& choice);
 std::vector<BucketPlan> planned_buckets(const RankState& state, const LayoutChoice& choice);
 /// True where a bucket would hold other parameters than now; their places in it do not matter.
 bool would_change(const RankState& state, const LayoutChoice& choice);
+
+/// Gradients of all replicas leave the buckets.
+void forget_places(ModelPort& model);
 
 /// The strategy lays out the model's buckets (configure_model), and gradients and weights go there. Collective. Between
 /// steps it may be done again: STATE and weights keep their values, gradients are forgotten.

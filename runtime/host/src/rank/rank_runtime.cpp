@@ -45,10 +45,17 @@ void RankRuntime::connect() {
     throw UserError(
         "the strategy's init_dist_connection bound no communicator; it has to call the inherited one or comm/1.bind");
   }
+  if (!state_->lane && state_->has_replicas()) state_->start_lane();
 }
 
 StepEngine& RankRuntime::configure(ModelPort& model) {
   RankState& state = *state_;
+  const auto replicas = static_cast<uint32_t>(state.setup.selection.replicas);
+  if (model.num_replicas() != replicas) {
+    throw UserError("strategy '" + state.setup.selection.strategy.name + "' runs " + std::to_string(replicas) +
+                    " replicas of the model in one process, which the Trainer makes; for a loop of your own choose "
+                    "--strategy=ddp");
+  }
   if (state.model) {
     throw UserError("there is a Session already; destroy it before making another (one model at a time)");
   }
@@ -62,7 +69,9 @@ StepEngine& RankRuntime::configure(ModelPort& model) {
   state.traffic.reset();
   state.engine = std::make_unique<StepEngine>(StepEngine::Parts{
       state.host, state.strategy(), *state.buckets, model, state.lane.get(), state.lane_comms.world, state.control});
-  if (state.engine->wants_gradients()) state.adaptation.emplace(state);
+  // With several optimizers a backward reaches a part of the parameters: there is no one order of arrival.
+  const bool adapts = state.engine->wants_gradients() && state.is_distributed() && model.num_phases() == 1;
+  if (adapts) state.adaptation.emplace(state);
   return *state.engine;
 }
 
@@ -80,8 +89,8 @@ void RankRuntime::release_model(ModelPort& model) {
   state.adaptation.reset();
   state.engine.reset();
   state.layout = {};
+  forget_places(model);
   const std::vector<void*> nowhere(model.parameters().size(), nullptr);
-  model.place_gradients(nowhere);
   if (state.buckets->wanted(COHORT_BUCKET_WEIGHT)) model.move_weights(nowhere);
   state.model = nullptr;
   state.buckets->reset();
@@ -96,6 +105,7 @@ void RankRuntime::pause(int32_t reason) {
     if (buffer.nbytes == 0) continue;
     state.broadcast(static_cast<std::byte*>(buffer.data) + buffer.byte_offset, buffer.nbytes, 0, buffer.name);
   }
+  state.model->refresh_replicas();
 }
 
 void RankRuntime::resume() {
@@ -112,6 +122,7 @@ StrategyState RankRuntime::save_state() {
 void RankRuntime::load_state(StrategyState saved, uint64_t steps) {
   state_->buckets->set_state(std::move(saved.buckets));
   state_->engine->resume_after(steps);
+  state_->model->refresh_replicas();
   state_->with_archive(saved.values, &cohort_strategy_vt::load_state, "load_state");
 }
 

@@ -104,6 +104,10 @@ void RankState::bind_world(cohort_comm* comm) {
                         ? lane_comms.world
                         : part("default/node " + std::to_string(topology.node_rank), topology.node_rank);
   lane_comms.leaders = part("default/leaders", topology.local_rank == 0 ? 0 : -1);
+  start_lane();
+}
+
+void RankState::start_lane() {
   lane = std::make_unique<Lane>("default", setup.timeout + kLaneSlack);
 }
 

@@ -57,6 +57,7 @@ struct RankState {
   int rank() const { return setup.topology.rank; }
   int world_size() const { return setup.topology.world_size; }
   bool is_distributed() const { return world_size() > 1; }
+  bool has_replicas() const { return setup.selection.replicas > 1; }
   cohort_strategy* strategy() const { return layers->top(); }
   std::string who() const;
   /// agree() among the ranks; may be called again with the same topic.
@@ -68,6 +69,7 @@ struct RankState {
   /// The communicator of all ranks, with the chosen collective.
   cohort_comm* connect_world(const cohort_dist_args& args);
   void bind_world(cohort_comm* comm);
+  void start_lane();
   /// Rank `root`'s bytes for all, over `control`.
   void broadcast(void* data, uint64_t nbytes, int root, const char* purpose = "broadcast");
   /// Runs an operation on `control`.

@@ -98,7 +98,7 @@ cohort_status buckets_configure(const cohort_host* host, const cohort_bucket_lay
     if (!state.model) throw UserError("buckets/1.configure: there is no model yet; call it in configure_model");
     state.layout.asked = *layout;
     state.buckets->configure(trained_parameters(state, state.layout), layout_limits(state, state.layout),
-                             state.accelerator->device_type(), 0);
+                             state.accelerator->device_type(), 0, state.model->num_replicas());
     return COHORT_OK;
   });
 }
@@ -112,16 +112,21 @@ const cohort_bucket* buckets_get(const cohort_host* host, uint64_t index) noexce
 cohort_status buckets_view(const cohort_host* host, uint64_t index, uint32_t replica, int32_t kind, const char* name,
                            cohort_tensor* view) noexcept {
   return guarded(host, [&] {
-    if (replica != 0) throw UserError("buckets/1.view: this process has one replica, number 0");
     const std::string state_name = kind == COHORT_BUCKET_STATE && name ? name : "";
-    if (!rank_of(host).buckets->view(index, kind, state_name, *view)) {
-      throw UserError("buckets/1.view: bucket " + std::to_string(index) + " has no such buffer; ask for it with want");
+    if (!rank_of(host).buckets->view(index, kind, state_name, replica, *view)) {
+      throw UserError("buckets/1.view: bucket " + std::to_string(index) + " of replica " + std::to_string(replica) +
+                      " has no such buffer; ask for it with want (gradients of every replica, the rest of number 0)");
     }
     return COHORT_OK;
   });
 }
 
-constexpr cohort_buckets_1 kBuckets{buckets_want, buckets_configure, buckets_count, buckets_get, buckets_view};
+uint32_t buckets_num_replicas(const cohort_host* host) noexcept {
+  return static_cast<uint32_t>(rank_of(host).setup.selection.replicas);
+}
+
+constexpr cohort_buckets_1 kBuckets{buckets_want, buckets_configure, buckets_count,
+                                    buckets_get,  buckets_view,      buckets_num_replicas};
 
 // ---- params/1, optimizer/1, kernels/1
 

@@ -35,12 +35,16 @@ StepEngine::StepEngine(const Parts& parts)
     : parts_(parts),
       wants_gradients_(parts.lane && parts.buckets.wanted(COHORT_BUCKET_GRAD) && parts.buckets.count() > 0) {
   const size_t parameters = parts_.model.parameters().size();
+  for (uint32_t parameter = 0; parameter < parameters; ++parameter) {
+    phase_of_.push_back(parts_.model.phase_of(parameter));
+  }
   bucket_of_.assign(parameters, kNoBucket);
-  complete_.assign(parameters, 0);
-  reached_.assign(parameters, 0);
+  complete_.assign(parameters * num_replicas(), 0);
+  reached_.assign(parameters * num_replicas(), 0);
+  used_.assign(parameters, 0);
   flag_words_.assign(kVoteWords + (parameters + kBitsPerWord - 1) / kBitsPerWord, 0);
   arrival_order_.reserve(parameters);
-  step_.struct_size = sizeof step_;
+  phases_.resize(std::max(1u, parts_.model.num_phases()));
   layout_changed();
 }
 
@@ -54,41 +58,74 @@ void StepEngine::layout_changed() {
   }
 }
 
-void StepEngine::begin(bool last) {
-  if (step_open_ && step_.micro > 0 && (step_.flags & COHORT_STEP_LAST)) {
+uint32_t StepEngine::num_replicas() const {
+  return parts_.model.num_replicas();
+}
+
+cohort_step StepEngine::step_of(uint32_t phase) const {
+  const Phase& p = phases_[phase];
+  return {sizeof(cohort_step), p.flags, p.steps, p.micro, phase};
+}
+
+uint64_t StepEngine::steps() const {
+  uint64_t most = 0;
+  for (const Phase& phase : phases_) most = std::max(most, phase.steps);
+  return most;
+}
+
+void StepEngine::resume_after(uint64_t steps) {
+  for (Phase& phase : phases_) phase.steps = steps;
+}
+
+void StepEngine::begin(bool last, uint32_t phase) {
+  Phase& current = phases_[phase];
+  if (current.open && current.micro > 0 && (current.flags & COHORT_STEP_LAST)) {
     throw UserError(
         "a second backward after the gradients were averaged: call step() first, or put all but the last backward of a "
         "step under no_sync()");
   }
-  if (!step_open_) begin_window();
-  step_.flags = (step_.micro == 0 ? COHORT_STEP_FIRST : 0u) | (last ? COHORT_STEP_LAST : 0u);
-  if (last && wants_gradients_) begin_reduction();
-  check(parts_.strategy->vt->begin_step(parts_.strategy, &step_), "begin_step");
+  phase_ = phase;
+  if (!current.open) begin_window();
+  current.flags = (current.micro == 0 ? COHORT_STEP_FIRST : 0u) | (last ? COHORT_STEP_LAST : 0u);
+  select(phase);
+  const cohort_step step = step_of(phase);
+  check(parts_.strategy->vt->begin_step(parts_.strategy, &step), "begin_step");
+}
+
+void StepEngine::select(uint32_t phase) {
+  phase_ = phase;
+  partial_ = false;
+  if ((phases_[phase].flags & COHORT_STEP_LAST) && wants_gradients_) begin_reduction();
 }
 
 void StepEngine::begin_window() {
-  step_open_ = true;
-  step_.micro = 0;
+  phases_[phase_].open = true;
+  phases_[phase_].micro = 0;
   step_begun_ = std::chrono::steady_clock::now();
-  std::fill(reached_.begin(), reached_.end(), uint8_t{0});
+  for (size_t i = 0; i < reached_.size(); ++i) {
+    if (phase_of_[i % num_parameters()] == phase_) reached_[i] = 0;
+  }
 }
 
 void StepEngine::begin_reduction() {
-  next_bucket_ = 0;
   arrival_order_.clear();
   std::fill(complete_.begin(), complete_.end(), uint8_t{0});
-  for (size_t index = 0; index < pending_.size(); ++index) pending_[index] = parts_.buckets.get(index)->num_parts;
+  for (size_t index = 0; index < pending_.size(); ++index) {
+    pending_[index] = is_of_phase(index) ? parts_.buckets.get(index)->num_parts * num_replicas() : 0;
+  }
+  for (next_bucket_ = 0; next_bucket_ < pending_.size() && !is_of_phase(next_bucket_);) ++next_bucket_;
 }
 
-void StepEngine::gradient_ready(uint32_t parameter) {
-  reached_[parameter] = 1;
-  if (step_.flags & COHORT_STEP_LAST) complete(parameter);
+void StepEngine::gradient_ready(uint32_t parameter, uint32_t replica) {
+  const std::lock_guard lock(mutex_);
+  reached_[replica * num_parameters() + parameter] = 1;
+  if ((phases_[phase_].flags & COHORT_STEP_LAST) && !partial_) complete(parameter, replica);
 }
 
-void StepEngine::complete(uint32_t parameter) {
+void StepEngine::complete(uint32_t parameter, uint32_t replica) {
   const uint32_t bucket = bucket_of_[parameter];
   if (bucket == kNoBucket) return;
-  if (std::exchange(complete_[parameter], uint8_t{1})) {
+  if (std::exchange(complete_[replica * num_parameters() + parameter], uint8_t{1})) {
     // A backward inside the backward reached it too. Harmless as long as its bucket still waits.
     if (bucket >= next_bucket_) return;
     throw UserError("the gradient of '" + std::string(parts_.model.parameters()[parameter].name) +
@@ -96,32 +133,43 @@ void StepEngine::complete(uint32_t parameter) {
                     "the last backward");
   }
   --pending_[bucket];
-  arrival_order_.push_back(parameter);
+  if (replica == 0) arrival_order_.push_back(parameter);
   // In index order, whatever the order of completion: so all ranks reduce the same bucket at the same time.
   for (; next_bucket_ < pending_.size() && pending_[next_bucket_] == 0; ++next_bucket_) {
-    if (overlap_) parts_.lane->submit([this, ready = next_bucket_] { reduce(ready); });
+    if (overlap_ && is_of_phase(next_bucket_)) {
+      parts_.lane->submit([this, ready = next_bucket_] { reduce(ready); });
+    }
   }
 }
 
 void StepEngine::reduce(size_t bucket) {
-  parts_.host.recorder().set_purpose(parts_.flags_comm, purposes_[bucket]);
+  if (parts_.flags_comm) parts_.host.recorder().set_purpose(parts_.flags_comm, purposes_[bucket]);
   const cohort_status status = parts_.strategy->vt->reduce_bucket(parts_.strategy, parts_.buckets.get(bucket));
   if (status != COHORT_OK) check(status, ("reduce_bucket of " + *purposes_[bucket]).c_str());
 }
 
 void StepEngine::end_backward() {
-  if ((step_.flags & COHORT_STEP_LAST) && wants_gradients_) {
-    for (uint32_t parameter = 0; parameter < bucket_of_.size(); ++parameter) {
-      if (bucket_of_[parameter] == kNoBucket || complete_[parameter]) continue;
-      if (!reached_[parameter]) parts_.model.zero_gradient(parameter);
-      complete(parameter);
-    }
+  if ((phases_[phase_].flags & COHORT_STEP_LAST) && wants_gradients_) {
+    complete_rest();
     finish_reduction();
-  } else {
+  } else if (phases_[phase_].flags & COHORT_STEP_LAST) {
     exchange_votes();
   }
-  check(parts_.strategy->vt->end_backward(parts_.strategy, &step_), "end_backward");
-  ++step_.micro;
+  const cohort_step step = step_of(phase_);
+  check(parts_.strategy->vt->end_backward(parts_.strategy, &step), "end_backward");
+  ++phases_[phase_].micro;
+}
+
+void StepEngine::complete_rest() {
+  const std::lock_guard lock(mutex_);
+  for (uint32_t replica = 0; replica < num_replicas(); ++replica) {
+    for (uint32_t parameter = 0; parameter < num_parameters(); ++parameter) {
+      const size_t index = replica * num_parameters() + parameter;
+      if (bucket_of_[parameter] == kNoBucket || phase_of_[parameter] != phase_ || complete_[index]) continue;
+      if (!reached_[index]) parts_.model.zero_gradient(replica, parameter);
+      complete(parameter, replica);
+    }
+  }
 }
 
 // The flags travel behind the last bucket on the same lane: when they are back, so are all gradients.
@@ -131,26 +179,39 @@ void StepEngine::finish_reduction() {
     parts_.lane->wait(parts_.lane->submit([this] { exchange_flags(); }));
   } else {
     parts_.lane->run_here([this] {
-      for (size_t bucket = 0; bucket < pending_.size(); ++bucket) reduce(bucket);
+      for (size_t bucket = 0; bucket < pending_.size(); ++bucket) {
+        if (is_of_phase(bucket)) reduce(bucket);
+      }
       exchange_flags();
     });
   }
-  read_votes(flag_words_[0]);
+  read_flags();
 }
 
 void StepEngine::collect_flags() {
   std::fill(flag_words_.begin(), flag_words_.end(), uint64_t{0});
   flag_words_[0] = vote_word();
-  for (size_t parameter = 0; parameter < reached_.size(); ++parameter) {
-    const uint64_t bit = reached_[parameter] ? 1u : 0u;
+  for (size_t index = 0; index < reached_.size(); ++index) {
+    const size_t parameter = index % num_parameters();
+    const uint64_t bit = reached_[index] ? 1u : 0u;
     flag_words_[kVoteWords + parameter / kBitsPerWord] |= bit << (parameter % kBitsPerWord);
   }
 }
 
 void StepEngine::exchange_flags() {
+  if (!parts_.flags_comm) return;
   parts_.host.recorder().set_purpose(parts_.flags_comm, votes_);
   const cohort_op_args args = or_args(flag_words_.data(), flag_words_.size());
   check(run_all_reduce(parts_.flags_comm, args, nullptr), "exchange of flags");
+}
+
+void StepEngine::read_flags() {
+  read_votes(flag_words_[0]);
+  for (size_t parameter = 0; parameter < num_parameters(); ++parameter) {
+    if (phase_of_[parameter] != phase_) continue;
+    const uint64_t word = flag_words_[kVoteWords + parameter / kBitsPerWord];
+    used_[parameter] = (word >> (parameter % kBitsPerWord)) & 1u;
+  }
 }
 
 uint64_t StepEngine::vote_word() const {
@@ -164,38 +225,40 @@ void StepEngine::read_votes(uint64_t word) {
 // For strategies without gradients: ranks that leave a loop at different steps would wait for each other.
 void StepEngine::exchange_votes() {
   uint64_t word = vote_word();
-  if (parts_.control_comm && (step_.flags & COHORT_STEP_LAST)) {
+  if (parts_.control_comm) {
     parts_.host.recorder().set_purpose(parts_.control_comm, votes_);
     check(run_all_reduce(parts_.control_comm, or_args(&word, 1), nullptr), "exchange of votes");
   }
   read_votes(word);
 }
 
-void StepEngine::optimizer_step() {
-  if (!step_open_ || step_.micro == 0) {
+void StepEngine::check_steppable(uint32_t phase) const {
+  const Phase& current = phases_[phase];
+  if (!current.open || current.micro == 0) {
     throw UserError("step() without a backward: call begin(), forward and backward(loss) first");
   }
-  if (!(step_.flags & COHORT_STEP_LAST)) {
+  if (!(current.flags & COHORT_STEP_LAST)) {
     throw UserError("step() right after a backward under no_sync(): the last backward of a step must be outside of it");
   }
-  check(parts_.strategy->vt->optimizer_step(parts_.strategy, &step_), "optimizer_step");
-  check(parts_.strategy->vt->end_step(parts_.strategy, &step_), "end_step");
-  ++step_.step;
-  step_open_ = false;
+}
+
+void StepEngine::optimizer_step(uint32_t phase) {
+  check_steppable(phase);
+  phase_ = phase;
+  const cohort_step step = step_of(phase);
+  check(parts_.strategy->vt->optimizer_step(parts_.strategy, &step), "optimizer_step");
+  check(parts_.strategy->vt->end_step(parts_.strategy, &step), "end_step");
+  ++phases_[phase].steps;
+  phases_[phase].open = false;
   step_time_ = std::chrono::steady_clock::now() - step_begun_;
 }
 
 void StepEngine::abandon() {
-  step_open_ = false;
-}
-
-bool StepEngine::is_used(uint32_t parameter) const {
-  if (!wants_gradients_) return is_used_here(parameter);
-  return (flag_words_[kVoteWords + parameter / kBitsPerWord] >> (parameter % kBitsPerWord)) & 1u;
+  for (Phase& phase : phases_) phase.open = false;
 }
 
 void StepEngine::check(cohort_status status, const char* slot) {
-  if (status != COHORT_OK) parts_.host.check(status, "step " + std::to_string(step_.step) + ", " + slot);
+  if (status != COHORT_OK) parts_.host.check(status, "step " + std::to_string(phases_[phase_].steps) + ", " + slot);
 }
 
 }  // namespace cohort::host

@@ -1,6 +1,7 @@
 // A model that the Trainer can train: a torch::nn::Module with its steps and its optimizers.
 //
-// Owned by the user; the Trainer borrows it. Hooks run on the thread of the training loop.
+// Owned by the user; the Trainer borrows it. Hooks run on the thread of the training loop; under dp and ddp2 the steps
+// run on replicas, each on a thread of its own with a piece of the batch, and everything else on the user's own module.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,11 @@
 namespace cohort {
 
 class MetricBoard;
+class Session;
+
+namespace detail {
+struct StepAccess;
+}
 
 class Module : public torch::nn::Module {
  public:
@@ -32,6 +38,28 @@ class Module : public torch::nn::Module {
   virtual void validation_step(const Batch& batch, int64_t index);
   virtual void test_step(const Batch& batch, int64_t index);
   virtual Optimizers configure_optimizers();
+
+  /// Called after training_step under every strategy, with the list of what the replicas returned for their pieces of
+  /// the batch, in order (a list of one where there is one replica). Gives the loss of the whole batch; gradients flow
+  /// back to all replicas. Without an override the losses count by their samples.
+  virtual Output training_step_end(const Output& outputs);
+  /// The same for what validation_step and test_step gave to to_step_end; logs what concerns the whole batch.
+  virtual void validation_step_end(const Output& outputs);
+  virtual void test_step_end(const Output& outputs);
+  /// In validation_step and test_step: what the hook of the whole batch is to see of this piece.
+  void to_step_end(Output output) { for_step_end_ = std::move(output); }
+
+  /// The batch, or a replica's piece of it, on the device; once for each replica.
+  virtual Batch transfer_batch(const Batch& batch, c10::Device device) { return batch.to(device); }
+
+  /// With several optimizers training_step is called once for each of them; this is the one, from 0.
+  size_t phase() const { return phase_; }
+  /// False: training_step runs the optimizers by hand, with manual_backward and step, and returns nothing.
+  virtual bool automatic_optimization() const { return true; }
+  /// Gradients of the loss for the parameters of one optimizer, averaged over the ranks.
+  void manual_backward(const at::Tensor& loss, size_t optimizer = 0);
+  /// That optimizer's step.
+  void step(size_t optimizer = 0);
 
   virtual void on_fit_start() {}
   virtual void on_fit_end() {}
@@ -58,7 +86,12 @@ class Module : public torch::nn::Module {
   };
 
  private:
+  friend struct detail::StepAccess;
   MetricBoard* board_ = nullptr;
+  Session* session_ = nullptr;  // while training_step may step by hand
+  size_t phase_ = 0;
+  Output for_step_end_;
+  bool inherits_step_end_ = false;  // the last hook called was the one of this class
 };
 
 namespace detail {

@@ -16,6 +16,8 @@
 
 namespace cohort {
 
+struct EvaluationPass;
+
 /// Ends of the training where neither flag, environment nor file sets one.
 struct TrainerDefaults {
   std::optional<int64_t> max_epochs{};
@@ -46,6 +48,8 @@ class Trainer {
   Metrics test(Module& module, DataModule& data);
 
  private:
+  Metrics evaluate(Module& module, const EvaluationPass& pass);
+
   Runtime& runtime_;
   RunRecord& record_;
   TrainerDefaults defaults_;

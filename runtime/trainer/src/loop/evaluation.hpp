@@ -6,17 +6,15 @@
 #include <functional>
 
 #include <cohort/data.hpp>
-#include <cohort/module.hpp>
 #include <cohort/runtime.hpp>
 
 #include "loop/rank_report.hpp"
+#include "replicas/replicas.hpp"
 
 namespace cohort {
 
-using EvaluationStep = void (Module::*)(const Batch& batch, int64_t index);
-
 struct EvaluationPass {
-  EvaluationStep step;
+  Replicas::Evaluation what;
   Loader loader;
   BatchLimit limit;
   std::string name;                                          ///< "validation data", for messages
@@ -26,7 +24,7 @@ struct EvaluationPass {
 /// Runs the pass in evaluation mode without gradients and gives the merged report of all ranks. The module's mode is as
 /// before afterwards. Collective. `stop` is what this rank says about stopping.
 MergedReport evaluate(
-    Runtime& runtime, Module& module, const EvaluationPass& pass,
+    Runtime& runtime, Replicas& replicas, const EvaluationPass& pass,
     const std::function<StopReason()>& stop = [] { return StopReason{}; });
 
 }  // namespace cohort

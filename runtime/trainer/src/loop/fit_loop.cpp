@@ -7,8 +7,8 @@
 
 #include "checkpoint/all_or_none.hpp"
 #include "loop/evaluation.hpp"
-#include "loop/loss.hpp"
 #include "metrics/scalar.hpp"
+#include "replicas/step_access.hpp"
 
 namespace cohort {
 namespace {
@@ -24,19 +24,19 @@ double seconds_since(std::chrono::nanoseconds realtime) {
 
 }  // namespace
 
-FitLoop::FitLoop(Runtime& runtime, RunRecord& record, const LoopLimits& limits, Module& module, DataModule& data,
+FitLoop::FitLoop(Runtime& runtime, RunRecord& record, const LoopLimits& limits, Replicas& replicas, DataModule& data,
                  Session& session, FitCheckpoints& checkpoints, std::optional<LoadedCheckpoint> resumed)
     : runtime_(runtime),
       record_(record),
       limits_(limits),
-      module_(module),
+      replicas_(replicas),
+      module_(replicas.module()),
       session_(session),
       checkpoints_(checkpoints),
       resumed_(std::move(resumed)),
       train_(data.train()),
       validation_(data.validation()),
       validates_(limits.validate && !validation_.empty() && limits.validation.count != 0),
-      on_cpu_(runtime.device().is_cpu()),
       report_(runtime, limits) {}
 
 StopReason FitLoop::run() {
@@ -136,6 +136,7 @@ void FitLoop::run_epoch() {
   open_epoch();
   module_.train();
   module_.on_train_epoch_start(epoch_);
+  replicas_.follow_modes();
   board_.clear();
   validation_means_.clear();
   if (resumed_) continue_epoch();
@@ -160,25 +161,45 @@ void FitLoop::take_step(int64_t window) {
     for (int64_t i = 1; i < window; ++i) run_micro_batch(window, /*last=*/false);
   }
   run_micro_batch(window, /*last=*/true);
-  note_step(session_.step());
+  note_step(votes_);
 }
 
 void FitLoop::run_micro_batch(int64_t window, bool last) {
-  Batch batch = source_->next();
-  if (!on_cpu_) batch = batch.to(runtime_.device());
+  const Batch batch = source_->next();
   const int64_t samples = batch.batch_size();
   board_.begin_batch(samples);
-  session_.begin();
-  const Output output = module_.training_step(batch, batches_);
-  const at::Tensor& loss = loss_of(output);
-  note_loss(loss);
-  if (last) {
-    check_wishes();
-    session_.vote({.stop = static_cast<bool>(wish_), .out_of_data = source_->available(1) == 0});
+  if (module_.automatic_optimization()) {
+    run_phases(batch, window, last);
+  } else {
+    run_by_hand(batch);
   }
-  session_.backward(loss, 1.0 / static_cast<double>(window));
   ++batches_;
   record_.samples += static_cast<uint64_t>(samples);
+}
+
+void FitLoop::run_phases(const Batch& batch, int64_t window, bool last) {
+  votes_ = {};
+  for (size_t phase = 0; phase < session_.optimizers().size(); ++phase) {
+    detail::StepAccess::set_phase(module_, phase);
+    session_.begin(phase);
+    MetricBoard* const board = limits_.report ? &board_ : nullptr;
+    note_loss(replicas_.train(session_, board, batch, batches_, 1.0 / static_cast<double>(window)));
+    if (last) vote();
+    session_.end_backward();
+    if (last) votes_ = votes_ | session_.step();
+  }
+}
+
+void FitLoop::run_by_hand(const Batch& batch) {
+  session_.begin_all();
+  replicas_.train_by_hand(session_, batch, batches_);
+  vote();
+  votes_ = session_.exchange_votes();
+}
+
+void FitLoop::vote() {
+  check_wishes();
+  session_.vote({.stop = static_cast<bool>(wish_), .out_of_data = source_->available(1) == 0});
 }
 
 void FitLoop::note_loss(const at::Tensor& loss) {
@@ -233,9 +254,12 @@ void FitLoop::validate_within_epoch() {
 
 void FitLoop::validate() {
   session_.pause_for_evaluation();
-  const EvaluationPass pass{&Module::validation_step, validation_, limits_.validation, "validation data",
+  const EvaluationPass pass{{&Module::validation_step, &Module::validation_step_end},
+                            validation_,
+                            limits_.validation,
+                            "validation data",
                             [this] { return signals_.pending() != 0; }};
-  const auto merged = evaluate(runtime_, module_, pass, [this] {
+  const auto merged = evaluate(runtime_, replicas_, pass, [this] {
     check_wishes();
     return wish_;
   });

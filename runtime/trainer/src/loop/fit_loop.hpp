@@ -19,13 +19,14 @@
 #include "loop/rank_report.hpp"
 #include "loop/stop_signal.hpp"
 #include "metrics/metric_board.hpp"
+#include "replicas/replicas.hpp"
 #include "report/fit_report.hpp"
 
 namespace cohort {
 
 class FitLoop {
  public:
-  FitLoop(Runtime& runtime, RunRecord& record, const LoopLimits& limits, Module& module, DataModule& data,
+  FitLoop(Runtime& runtime, RunRecord& record, const LoopLimits& limits, Replicas& replicas, DataModule& data,
           Session& session, FitCheckpoints& checkpoints, std::optional<LoadedCheckpoint> resumed);
 
   /// Trains until a limit is reached or a rank wants to stop; gives the reason that all ranks agreed on. Collective.
@@ -40,6 +41,9 @@ class FitLoop {
   void open_epoch();
   void take_step(int64_t window);
   void run_micro_batch(int64_t window, bool last);
+  void run_phases(const Batch& batch, int64_t window, bool last);
+  void run_by_hand(const Batch& batch);
+  void vote();
   void note_step(Votes votes);
   void note_loss(const at::Tensor& loss);
   void check_wishes();
@@ -57,6 +61,7 @@ class FitLoop {
   Runtime& runtime_;
   RunRecord& record_;
   const LoopLimits& limits_;
+  Replicas& replicas_;
   Module& module_;
   Session& session_;
   FitCheckpoints& checkpoints_;
@@ -64,7 +69,6 @@ class FitLoop {
   const Loader train_;
   const Loader validation_;
   const bool validates_;
-  const bool on_cpu_;
   FitReport report_;
   StopSignal signals_;
   MetricBoard board_;
@@ -77,6 +81,7 @@ class FitLoop {
   int64_t batches_ = 0;  // of this epoch
   Clock::time_point step_begun_;
   uint64_t reported_steps_ = 0;  // the last step whose values were written
+  Votes votes_;                  // of the ranks, in the step that is being taken
   StopReason wish_;              // this rank's
   StopReason agreed_;            // of all ranks
   bool over_ = false;

@@ -38,6 +38,10 @@ LoopLimits resolve_limits(const Options& options, const TrainerDefaults& default
   limits.test = options.limit_test_batches;
   limits.val_check_interval = options.val_check_interval;
   limits.accumulate = std::max<int64_t>(options.accumulate_grad_batches, 1);
+  if (options.gradient_clip_val) {
+    const auto by = options.gradient_clip_by_value ? GradientClip::By::kValue : GradientClip::By::kNorm;
+    limits.clip = GradientClip{by, *options.gradient_clip_val};
+  }
   limits.log_every_n_steps = std::max<int64_t>(options.log_every_n_steps, 1);
   if (options.fast_dev_run > 0) apply_fast_dev_run(limits, options.fast_dev_run);
   if (!limits.max_epochs && !limits.max_steps && !limits.max_time) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include <cohort/host/options.hpp>
+#include <cohort/session.hpp>
 #include <cohort/trainer.hpp>
 
 namespace cohort {
@@ -18,6 +19,7 @@ struct LoopLimits {
   BatchLimit train, validation, test;
   std::optional<BatchLimit> val_check_interval;
   int64_t accumulate = 1;
+  std::optional<GradientClip> clip;
   int64_t log_every_n_steps = 50;
   bool validate = true;
   bool report = true;  ///< log lines, bar, metrics

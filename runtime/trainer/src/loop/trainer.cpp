@@ -84,10 +84,12 @@ void Trainer::fit(Module& module, DataModule& data) {
   check(optimizers);
   agree_on_loop(runtime_, limits, !data.validation().empty() && limits.validation.count != 0);
   FitCheckpoints checkpoints(runtime_, limits, ++record_.fits);
-  Session session(runtime_, module, optimizers);
+  Replicas replicas(runtime_, module);
+  Session session(runtime_, replicas.modules(), optimizers);
+  session.clip_gradients(limits.clip);
   auto resumed = checkpoints.open(session);
   const StopReason stop =
-      FitLoop(runtime_, record_, limits, module, data, session, checkpoints, std::move(resumed)).run();
+      FitLoop(runtime_, record_, limits, replicas, data, session, checkpoints, std::move(resumed)).run();
   session.finish();
   module.on_fit_end();
   log_stop(runtime_, stop, session.steps(), checkpoints.last());
@@ -97,28 +99,30 @@ void Trainer::fit(Module& module, DataModule& data) {
 }
 
 Metrics Trainer::validate(Module& module, DataModule& data) {
-  const LoopLimits limits = resolve_limits(runtime_.options(), defaults_);
-  move_to_device(runtime_, module);
-  const auto merged = evaluate(runtime_, module,
-                               {.step = &Module::validation_step,
-                                .loader = data.validation(),
-                                .limit = limits.validation,
-                                .name = "validation data"});
-  for (const auto& [name, value] : merged.means) record_.metrics[name] = value;
-  return merged.means;
+  return evaluate(module, {.what = {&Module::validation_step, &Module::validation_step_end},
+                           .loader = data.validation(),
+                           .limit = resolve_limits(runtime_.options(), defaults_).validation,
+                           .name = "validation data"});
 }
 
 Metrics Trainer::test(Module& module, DataModule& data) {
-  const LoopLimits limits = resolve_limits(runtime_.options(), defaults_);
-  move_to_device(runtime_, module);
-  const auto merged = evaluate(
-      runtime_, module, {.step = &Module::test_step, .loader = data.test(), .limit = limits.test, .name = "test data"});
-  for (const auto& [name, value] : merged.means) record_.metrics[name] = value;
+  const Metrics means = evaluate(module, {.what = {&Module::test_step, &Module::test_step_end},
+                                          .loader = data.test(),
+                                          .limit = resolve_limits(runtime_.options(), defaults_).test,
+                                          .name = "test data"});
   if (runtime_.is_first()) {
-    std::fputs(results_table("Test metric", merged.means).c_str(), stdout);
+    std::fputs(results_table("Test metric", means).c_str(), stdout);
     std::fflush(stdout);
   }
-  return merged.means;
+  return means;
+}
+
+Metrics Trainer::evaluate(Module& module, const EvaluationPass& pass) {
+  move_to_device(runtime_, module);
+  Replicas replicas(runtime_, module);
+  const Metrics means = cohort::evaluate(runtime_, replicas, pass).means;
+  for (const auto& [name, value] : means) record_.metrics[name] = value;
+  return means;
 }
 
 }  // namespace cohort

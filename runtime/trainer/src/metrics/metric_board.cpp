@@ -78,6 +78,30 @@ void MetricBoard::add(std::string_view name, const at::Tensor& value, LogWhere w
   e.weight += samples_;
 }
 
+void MetricBoard::add_means(std::span<const MetricBoard> pieces) {
+  struct Mean {
+    const Entry* entry;
+    double sum = 0;
+    double samples = 0;
+  };
+  std::vector<Mean> means;
+  for (const MetricBoard& piece : pieces) {
+    for (const Entry& e : piece.entries_) {
+      if (!e.seen) continue;
+      auto mean = std::find_if(means.begin(), means.end(), [&](const Mean& m) { return m.entry->name == e.name; });
+      if (mean == means.end()) mean = means.insert(means.end(), Mean{&e});
+      mean->sum += e.whole_last() * piece.samples_;
+      mean->samples += piece.samples_;
+    }
+  }
+  const double samples = samples_;
+  for (const Mean& mean : means) {
+    samples_ = mean.samples;
+    add(mean.entry->name, mean.sum / mean.samples, mean.entry->where);
+  }
+  samples_ = samples;
+}
+
 std::vector<std::pair<std::string, double>> MetricBoard::step_values() const {
   std::vector<std::pair<std::string, double>> values;
   for (const Entry& e : entries_) {

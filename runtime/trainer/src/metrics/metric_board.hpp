@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,9 @@ class MetricBoard {
   /// character.
   void add(std::string_view name, const at::Tensor& value, LogWhere where);
   void add(std::string_view name, double value, LogWhere where);
+
+  /// What the boards of a batch's pieces hold, as one value of each name: the mean over their samples.
+  void add_means(std::span<const MetricBoard> pieces);
 
   /// The latest values of names logged for the step, in the order of their first appearance. Waits for the device.
   std::vector<std::pair<std::string, double>> step_values() const;

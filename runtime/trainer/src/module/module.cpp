@@ -4,6 +4,8 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/GradMode.h>
 
+#include <cohort/session.hpp>
+
 #include "metrics/metric_board.hpp"
 
 namespace cohort {
@@ -23,6 +25,32 @@ void Module::test_step(const Batch&, int64_t) {
 
 Optimizers Module::configure_optimizers() {
   throw UserError("module '" + name() + "' has no configure_optimizers; override it to return an optimizer");
+}
+
+Output Module::training_step_end(const Output&) {
+  inherits_step_end_ = true;
+  return {};
+}
+
+void Module::validation_step_end(const Output&) {
+  inherits_step_end_ = true;
+}
+
+void Module::test_step_end(const Output&) {
+  inherits_step_end_ = true;
+}
+
+void Module::manual_backward(const at::Tensor& loss, size_t optimizer) {
+  if (!session_) {
+    throw UserError("manual_backward works in training_step of a module whose automatic_optimization() is false");
+  }
+  session_->select(optimizer);
+  session_->backward(loss);
+}
+
+void Module::step(size_t optimizer) {
+  if (!session_) throw UserError("step works in training_step of a module whose automatic_optimization() is false");
+  session_->step(optimizer);
 }
 
 void Module::log(std::string_view name, const at::Tensor& value, LogWhere where) {

@@ -68,6 +68,7 @@ class Buckets {
     check(table_->view(host_, index, replica, kind, name, &tensor));
     return TensorView(tensor);
   }
+  uint32_t num_replicas() const { return table_->num_replicas(host_); }
 
  private:
   const cohort_host* host_;

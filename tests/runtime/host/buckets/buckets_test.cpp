@@ -27,13 +27,13 @@ TEST(Buckets, ShowAllWantedBuffersWithTheSameLayout) {
   buckets.configure(two_parameters(), {.size = 1}, COHORT_DEVICE_CPU, 0);
   ASSERT_EQ(buckets.count(), 2u);
   cohort_tensor gradient{}, peer{};
-  ASSERT_TRUE(buckets.view(1, COHORT_BUCKET_GRAD, "", gradient));
-  ASSERT_TRUE(buckets.view(1, COHORT_BUCKET_STATE, "peer", peer));
+  ASSERT_TRUE(buckets.view(1, COHORT_BUCKET_GRAD, "", 0, gradient));
+  ASSERT_TRUE(buckets.view(1, COHORT_BUCKET_STATE, "peer", 0, peer));
   EXPECT_EQ(gradient.shape[0], 2);
   EXPECT_EQ(gradient.nbytes, peer.nbytes);
   EXPECT_NE(gradient.data, peer.data);
-  EXPECT_FALSE(buckets.view(1, COHORT_BUCKET_STATE, "other", peer));
-  EXPECT_FALSE(buckets.view(2, COHORT_BUCKET_GRAD, "", peer));
+  EXPECT_FALSE(buckets.view(1, COHORT_BUCKET_STATE, "other", 0, peer));
+  EXPECT_FALSE(buckets.view(2, COHORT_BUCKET_GRAD, "", 0, peer));
 }
 
 TEST(Buckets, PlaceEveryParameterWhereItsPartIs) {

@@ -103,7 +103,7 @@ void ToyModel::forget_gradient(uint32_t parameter) {
   slots_[parameter].has_gradient = false;
 }
 
-void ToyModel::place_gradients(std::span<void* const> places) {
+void ToyModel::place_gradients(uint32_t, std::span<void* const> places) {
   for (size_t i = 0; i < slots_.size(); ++i) {
     slots_[i].gradient_place = places[i] ? places[i] : slots_[i].own_gradient.data();
     slots_[i].has_gradient = false;
@@ -119,7 +119,7 @@ void ToyModel::move_weights(std::span<void* const> places) {
   refresh_views();
 }
 
-void ToyModel::zero_gradient(uint32_t parameter) {
+void ToyModel::zero_gradient(uint32_t, uint32_t parameter) {
   std::memset(slots_[parameter].gradient_place, 0, slots_[parameter].nbytes());
 }
 

@@ -40,9 +40,11 @@ typedef struct cohort_buckets_1 {
   uint64_t (*count)(const cohort_host* host) COHORT_NOEXCEPT;
   /* Null where there is no such bucket. [any-thread] */
   const cohort_bucket* (*get)(const cohort_host* host, uint64_t index)COHORT_NOEXCEPT;
-  /* The flat tensor [numel] of a bucket, for one replica. [any-thread] */
+  /* The flat tensor [numel] of a bucket. GRAD: one for each replica; the others: of replica 0. [any-thread] */
   cohort_status (*view)(const cohort_host* host, uint64_t index, uint32_t replica, int32_t kind, const char* name,
                         cohort_tensor* view) COHORT_NOEXCEPT;
+  /* Replicas of the model in this process. [any-thread] */
+  uint32_t (*num_replicas)(const cohort_host* host) COHORT_NOEXCEPT;
 } cohort_buckets_1;
 
 COHORT_EXTERN_C_END

@@ -58,6 +58,8 @@ struct Options {
   std::optional<BatchLimit> val_check_interval;  ///< batches or fraction of an epoch; absent: at its end
   int64_t log_every_n_steps = 50;
   int64_t accumulate_grad_batches = 1;
+  std::optional<double> gradient_clip_val;  ///< absent: gradients stay as they are
+  bool gradient_clip_by_value = false;      ///< --gradient-clip-algorithm=norm|value
   uint64_t seed = 0;
   bool deterministic = false;  ///< the same bits in every run, on every wire
   bool barebones = false;      ///< nothing but the loop: no logs, bars, metrics files, validation

@@ -1,14 +1,16 @@
 // One optimizer step, seen from the gradients: buckets fill, are reduced, and the step ends when all of them are back.
 //
 // With overlap the lane reduces while backward goes on; without it the step thread does when backward is over. Results
-// are the same. Belongs to one rank. All functions run on the step thread. Gradients are written by the caller (see
-// ModelPort); the engine only knows when they are complete. After an exception the engine is ready for a new step, the
-// lane is not.
+// are the same. Several optimizers are phases: each has its own parameters, buckets and steps; between begin and
+// end_backward one phase is current. Belongs to one rank. All functions run on the step thread, gradient_ready on the
+// thread of its replica. Gradients are written by the caller (see ModelPort); the engine only knows when they are
+// complete. After an exception the engine is ready for a new step, the lane is not.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,8 +27,8 @@ namespace cohort::host {
 
 class StepEngine {
  public:
-  /// What the engine works with; everything outlives it. `lane` and `flags_comm` are null where nothing is
-  /// communicated.
+  /// What the engine works with; everything outlives it. `lane` is null where there is neither another rank nor another
+  /// replica, the communicators where there is no other rank.
   struct Parts {
     HostObject& host;
     cohort_strategy* strategy;
@@ -40,7 +42,8 @@ class StepEngine {
   StepEngine(const StepEngine&) = delete;
   StepEngine& operator=(const StepEngine&) = delete;
 
-  /// True where the strategy wants gradients of several ranks: then `gradient_ready` must be called for each of them.
+  /// True where the strategy wants gradients of several ranks or replicas: then `gradient_ready` must be called for
+  /// each of them.
   bool wants_gradients() const { return wants_gradients_; }
 
   /// Between steps: buckets were laid out anew.
@@ -48,64 +51,89 @@ class StepEngine {
   /// Between steps. On at first.
   void set_overlap(bool overlap) { overlap_ = overlap; }
 
-  /// A micro-batch begins; gradients are reduced in the last one of a step.
-  void begin(bool last);
-  /// This parameter's gradient is complete for this micro-batch and lies in its place.
-  void gradient_ready(uint32_t parameter);
+  /// A micro-batch of this phase begins; gradients are reduced in the last one of a step.
+  void begin(bool last, uint32_t phase = 0);
+  /// This parameter's gradient, of the current phase, is complete for this micro-batch and lies in its place.
+  void gradient_ready(uint32_t parameter, uint32_t replica = 0);
   /// Backward is over. In the last micro-batch: parameters that no backward of this step has reached are sent as zeros,
   /// and the call returns when all buckets and the votes are back.
   void end_backward();
-  /// The optimizer step. Gradients are the mean over the ranks.
-  void optimizer_step();
+  /// Makes a phase that has begun the current one, for its backward.
+  void select(uint32_t phase);
+  bool has_begun(uint32_t phase) const { return phases_[phase].open; }
+  /// While on, gradients only add up: another backward reaches the same parameters before end_backward.
+  void set_partial(bool partial) { partial_ = partial; }
+  uint32_t phase() const { return phase_; }
+  /// Throws UserError where the phase's gradients are not complete: optimizer_step would.
+  void check_steppable(uint32_t phase) const;
+  /// The optimizer step of a phase. Gradients are the sum over the replicas, the mean over the ranks.
+  void optimizer_step(uint32_t phase = 0);
   /// Forgets a step that failed half-way.
   void abandon();
 
   /// What this rank says with the next end_backward.
   void vote(Votes votes) { own_votes_ = votes; }
+  /// Asks the other ranks now, without a backward. Collective.
+  void exchange_votes();
   /// What any rank said with the last one.
   Votes votes() const { return agreed_votes_; }
-  /// True where any rank's backward reached the parameter in the last step.
-  bool is_used(uint32_t parameter) const;
-  /// True where this rank's backward reached it.
+  /// True where any rank's backward reached the parameter in the last step of its phase.
+  bool is_used(uint32_t parameter) const { return used_[parameter] != 0; }
+  /// True where this rank's backward reached it, in replica 0.
   bool is_used_here(uint32_t parameter) const { return reached_[parameter] != 0; }
-  /// Optimizer steps done.
-  uint64_t steps() const { return step_.step; }
+  /// Optimizer steps done, of the phase that has done most.
+  uint64_t steps() const;
   /// Parameters in the order in which the last step's gradients were complete; those that backward did not reach last.
   std::span<const uint32_t> arrival_order() const { return arrival_order_; }
   /// Of the last step, from its first begin.
   std::chrono::nanoseconds step_time() const { return step_time_; }
-  /// The next step follows this many of an earlier run.
-  void resume_after(uint64_t steps) { step_.step = steps; }
+  /// The next step of every phase follows this many of an earlier run.
+  void resume_after(uint64_t steps);
 
  private:
   static constexpr uint32_t kNoBucket = ~0u;
+  struct Phase {
+    uint64_t steps = 0;  // done
+    uint32_t micro = 0;  // backward passes of this step done
+    uint32_t flags = 0;  // of the current or last micro-batch
+    bool open = false;   // a step has begun
+  };
 
   Parts parts_;
   bool wants_gradients_;
-  std::vector<uint32_t> bucket_of_;   // by parameter; kNoBucket: in none
-  std::vector<uint64_t> pending_;     // by bucket: parameters whose gradient is not complete yet
-  std::vector<uint8_t> complete_;     // by parameter, in this backward
-  std::vector<uint8_t> reached_;      // by parameter, in any micro-batch of this step
-  std::vector<uint64_t> flag_words_;  // votes, then one bit per parameter
+  std::vector<uint32_t> phase_of_;   // by parameter
+  std::vector<uint32_t> bucket_of_;  // by parameter; kNoBucket: in none
+  std::mutex mutex_;                 // guards what gradient_ready of several replicas changes: the next five
+  std::vector<uint64_t> pending_;    // by bucket: gradients, of all replicas, that are not complete yet
+  std::vector<uint8_t> complete_;    // by replica and parameter, in this backward
+  std::vector<uint8_t> reached_;     // by replica and parameter, in any micro-batch of this step
   std::vector<uint32_t> arrival_order_;
+  size_t next_bucket_ = 0;
+  std::vector<uint8_t> used_;                      // by parameter, on any rank
+  std::vector<uint64_t> flag_words_;               // votes, then one bit per parameter
   std::vector<FlightRecorder::Purpose> purposes_;  // by bucket
   const FlightRecorder::Purpose votes_ = std::make_shared<const std::string>("flags of the step");
-  size_t next_bucket_ = 0;
   bool overlap_ = true;
+  bool partial_ = false;
   std::chrono::steady_clock::time_point step_begun_;
   std::chrono::nanoseconds step_time_{0};
-  cohort_step step_{};
-  bool step_open_ = false;
+  std::vector<Phase> phases_;
+  uint32_t phase_ = 0;  // current
   Votes own_votes_, agreed_votes_;
 
+  size_t num_parameters() const { return phase_of_.size(); }
+  uint32_t num_replicas() const;
+  cohort_step step_of(uint32_t phase) const;
+  bool is_of_phase(size_t bucket) const { return parts_.buckets.get(bucket)->phase == phase_; }
   void begin_window();
   void begin_reduction();
-  void complete(uint32_t parameter);
+  void complete(uint32_t parameter, uint32_t replica);
+  void complete_rest();
   void reduce(size_t bucket);
   void finish_reduction();
   void collect_flags();
   void exchange_flags();
-  void exchange_votes();
+  void read_flags();
   void read_votes(uint64_t word);
   uint64_t vote_word() const;
   void check(cohort_status status, const char* slot);

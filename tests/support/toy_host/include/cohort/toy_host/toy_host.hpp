@@ -44,9 +44,9 @@ class ToyModel final : public host::ModelPort {
   std::span<const cohort_tensor> buffers() override { return {}; }
   uint32_t num_phases() override { return 1; }
   uint32_t phase_of(uint32_t) override { return 0; }
-  void place_gradients(std::span<void* const> places) override;
+  void place_gradients(uint32_t replica, std::span<void* const> places) override;
   void move_weights(std::span<void* const> places) override;
-  void zero_gradient(uint32_t parameter) override;
+  void zero_gradient(uint32_t replica, uint32_t parameter) override;
   void optimizer_step(uint32_t phase) override;
 
  private:

@@ -1,0 +1,22 @@
+// dp inside a node, ddp across nodes: one process for each node with a replica of the model for each of its devices.
+// The host cuts the batch and runs the replicas; the runtime's base adds up their gradients and averages over the
+// nodes.
+#include <cohort/sdk/strategy.hpp>
+
+namespace {
+
+struct Ddp2 : cohort::sdk::Strategy<Ddp2> {
+  void plan(const cohort_job& job, cohort_plan& plan) {
+    plan.processes_per_node = 1;
+    plan.replicas_per_process = job.num_devices;
+    plan.launch = job.external_world_size > 0 || job.num_nodes == 1 ? COHORT_LAUNCH_NONE : COHORT_LAUNCH_EXEC;
+    plan.collectives = "shm,hier,gloo";
+  }
+};
+
+constexpr cohort_component kDdp2 = cohort::sdk::strategy<Ddp2>(
+    "ddp2", "one process per node; its batch is split over replicas, gradients are averaged over the nodes");
+
+}  // namespace
+
+COHORT_SDK_PLUGIN("org.cohort.ddp2", COHORT_PLUGIN_VERSION, "cohort", "Apache-2.0", kDdp2)

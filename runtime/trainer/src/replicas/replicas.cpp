@@ -1,0 +1,252 @@
+#include "replicas/replicas.hpp"
+
+#include <ATen/ops/full_like.h>
+#include <c10/util/Exception.h>
+
+#include <deque>
+#include <numeric>
+
+#include <cohort/host/error.hpp>
+
+#include "loop/loss.hpp"
+#include "replicas/scatter.hpp"
+#include "replicas/step_access.hpp"
+
+namespace cohort {
+namespace {
+
+using detail::StepAccess;
+
+/// Throws where a step of several replicas changes weights that all of them use.
+class WeightGuard {
+ public:
+  explicit WeightGuard(const torch::nn::Module& module) : parameters_(module.named_parameters()) {
+    for (const auto& item : parameters_) versions_.push_back(item.value()._version());
+  }
+  void check(const char* step) const {
+    size_t index = 0;
+    for (const auto& item : parameters_) {
+      if (item.value()._version() == versions_[index++]) continue;
+      throw UserError(
+          std::string(step) + " wrote to parameter '" + item.key() +
+          "' while other replicas use the same weights; do it in training_step_end or in a hook of the epoch, "
+          "or choose --strategy=ddp");
+    }
+  }
+
+ private:
+  torch::OrderedDict<std::string, at::Tensor> parameters_;
+  std::vector<int64_t> versions_;
+};
+
+at::Tensor seed_of(const at::Tensor& loss, double scale) {
+  return scale == 1.0 ? at::Tensor() : at::full_like(loss, scale);
+}
+
+/// While it lives, each module records on the board of its piece.
+class PieceRecordings {
+ public:
+  PieceRecordings(std::span<Module* const> modules, std::span<MetricBoard> boards) {
+    for (size_t piece = 0; piece < boards.size(); ++piece) recordings_.emplace_back(*modules[piece], &boards[piece]);
+  }
+
+ private:
+  std::deque<Module::Recording> recordings_;
+};
+
+at::Tensor sum_of(const std::vector<at::Tensor>& losses) {
+  at::Tensor sum = losses[0];
+  for (size_t i = 1; i < losses.size(); ++i) sum = sum + losses[i].to(sum.device());
+  return sum;
+}
+
+}  // namespace
+
+Replicas::Replicas(Runtime& runtime, Module& module) : runtime_(runtime) {
+  modules_.push_back(&module);
+  bare_.push_back(&module);
+  const auto count = static_cast<size_t>(runtime.selection().replicas);
+  if (count == 1) return;
+  if (!module.automatic_optimization()) {
+    throw UserError("strategy '" + runtime.selection().strategy.name +
+                    "' cannot run a module that steps by hand (automatic_optimization() is false): its training_step "
+                    "runs once for each replica; choose --strategy=ddp");
+  }
+  while (modules_.size() < count) clone(module);
+  boards_.resize(count);
+  // Operators draw random numbers from one generator of the process: only in turn are they the same in every run.
+  if (!runtime.options().deterministic) {
+    threads_ = std::make_unique<ReplicaThreads>(count, std::max(1, runtime.threads() / static_cast<int>(count)));
+  }
+}
+
+Replicas::~Replicas() = default;
+
+void Replicas::clone(Module& module) {
+  const std::string& strategy = runtime_.selection().strategy.name;
+  std::shared_ptr<torch::nn::Module> copy;
+  try {
+    copy = module.clone(runtime_.device());
+  } catch (const c10::Error& error) {
+    throw UserError("strategy '" + strategy + "' needs a clone of the module for each device, which module '" +
+                    module.name() + "' does not give (" + error.what_without_backtrace() +
+                    "); derive it from cohort::ModuleFor, or choose --strategy=ddp");
+  }
+  auto* const clone = dynamic_cast<Module*>(copy.get());
+  if (!clone) {
+    throw UserError("strategy '" + strategy + "' needs clones that are cohort modules, but clone() of module '" +
+                    module.name() + "' gives another kind; derive it from cohort::ModuleFor, or choose --strategy=ddp");
+  }
+  clones_.push_back(std::move(copy));
+  modules_.push_back(clone);
+  bare_.push_back(clone);
+}
+
+void Replicas::follow_modes() {
+  if (count() == 1) return;
+  const auto modes = detail::training_modes(*modules_[0]);
+  for (size_t replica = 1; replica < count(); ++replica) detail::set_training_modes(*modules_[replica], modes);
+}
+
+double Replicas::Pieces::share(size_t piece) const {
+  const auto samples = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  return samples == 0 ? 1.0 / static_cast<double>(sizes.size())
+                      : static_cast<double>(sizes[piece]) / static_cast<double>(samples);
+}
+
+Replicas::Pieces Replicas::cut(const Batch& batch) const {
+  auto sizes = piece_sizes(batch.batch_size(), count());
+  auto batches = scatter(batch, sizes);
+  return {std::move(sizes), std::move(batches)};
+}
+
+// What the pieces log is put together when all are done.
+void Replicas::run(const Pieces& pieces, MetricBoard* board, const std::function<void(size_t)>& work) {
+  const size_t count = pieces.sizes.size();
+  const std::span boards(boards_.data(), count);
+  for (size_t piece = 0; piece < count; ++piece) {
+    boards[piece].clear();
+    boards[piece].begin_batch(pieces.sizes[piece]);
+    StepAccess::set_phase(*modules_[piece], modules_[0]->phase());
+  }
+  {
+    const PieceRecordings recordings(modules_, boards);
+    threads_ ? threads_->run(count, work) : run_in_turn(count, work);
+  }
+  if (board) board->add_means(boards);
+}
+
+void Replicas::run_in_turn(size_t count, const std::function<void(size_t)>& work) {
+  for (size_t replica = 0; replica < count; ++replica) {
+    try {
+      work(replica);
+    } catch (...) {
+      throw_of_replica(std::current_exception(), replica);
+    }
+  }
+}
+
+at::Tensor Replicas::train(Session& session, MetricBoard* board, const Batch& batch, int64_t index, double scale) {
+  if (count() == 1) return train_alone(session, batch, index, scale);
+  const Pieces pieces = cut(batch);
+  return has_training_end_ == false ? train_by_losses(session, board, pieces, index, scale)
+                                    : train_by_hook(session, board, pieces, index, scale);
+}
+
+at::Tensor Replicas::train_alone(Session& session, const Batch& batch, int64_t index, double scale) {
+  Module& module = *modules_[0];
+  Output output = module.training_step(module.transfer_batch(batch, runtime_.device()), index);
+  if (has_training_end_ != false) {
+    Output whole;
+    has_training_end_ = StepAccess::call(module, [&] { whole = module.training_step_end(Value::list({output})); });
+    if (*has_training_end_) output = std::move(whole);
+  }
+  const at::Tensor& loss = loss_of(output);
+  session.run_backward({loss}, {seed_of(loss, scale)});
+  return loss.detach();
+}
+
+Output Replicas::train_piece(const Pieces& pieces, size_t replica, int64_t index) {
+  Module& module = *modules_[replica];
+  const WeightGuard guard(module);
+  Output output = module.training_step(module.transfer_batch(pieces.batches[replica], runtime_.device()), index);
+  guard.check("training_step");
+  return output;
+}
+
+at::Tensor Replicas::train_by_losses(Session& session, MetricBoard* board, const Pieces& pieces, int64_t index,
+                                     double scale) {
+  std::vector<at::Tensor> losses(pieces.sizes.size());
+  run(pieces, board, [&](size_t replica) {
+    const Output output = train_piece(pieces, replica, index);
+    const at::Tensor& loss = loss_of(output);
+    losses[replica] = loss.detach() * pieces.share(replica);
+    session.run_backward({loss}, {seed_of(loss, scale * pieces.share(replica))}, static_cast<uint32_t>(replica));
+  });
+  return sum_of(losses);
+}
+
+at::Tensor Replicas::train_by_hook(Session& session, MetricBoard* board, const Pieces& pieces, int64_t index,
+                                   double scale) {
+  std::vector<Output> outputs(pieces.sizes.size());
+  run(pieces, board, [&](size_t replica) { outputs[replica] = train_piece(pieces, replica, index); });
+  Gathered gathered = gather(outputs);
+  Output whole;
+  has_training_end_ = StepAccess::call(module(), [&] { whole = module().training_step_end(gathered.list); });
+  if (!*has_training_end_) return backward_of_losses(session, pieces, outputs, scale);
+  const at::Tensor& loss = loss_of(whole);
+  std::vector<at::Tensor> all_leaves;
+  for (const auto& leaves : gathered.leaves) all_leaves.insert(all_leaves.end(), leaves.begin(), leaves.end());
+  session.run_backward_to(all_leaves, loss, seed_of(loss, scale));
+  run(pieces, nullptr, [&](size_t replica) {
+    std::vector<at::Tensor> roots, gradients;
+    for (size_t i = 0; i < gathered.leaves[replica].size(); ++i) {
+      const at::Tensor& gradient = gathered.leaves[replica][i].grad();
+      if (!gradient.defined()) continue;  // the loss does not depend on it
+      roots.push_back(gathered.tensors[replica][i]);
+      gradients.push_back(gradient);
+    }
+    if (!roots.empty()) session.run_backward(roots, gradients, static_cast<uint32_t>(replica));
+  });
+  return loss.detach();
+}
+
+at::Tensor Replicas::backward_of_losses(Session& session, const Pieces& pieces, std::span<const Output> outputs,
+                                        double scale) {
+  std::vector<at::Tensor> losses(outputs.size());
+  run(pieces, nullptr, [&](size_t replica) {
+    const at::Tensor& loss = loss_of(outputs[replica]);
+    losses[replica] = loss.detach() * pieces.share(replica);
+    session.run_backward({loss}, {seed_of(loss, scale * pieces.share(replica))}, static_cast<uint32_t>(replica));
+  });
+  return sum_of(losses);
+}
+
+void Replicas::train_by_hand(Session& session, const Batch& batch, int64_t index) {
+  StepAccess::set_session(module(), &session);
+  try {
+    module().training_step(module().transfer_batch(batch, runtime_.device()), index);
+  } catch (...) {
+    StepAccess::set_session(module(), nullptr);
+    throw;
+  }
+  StepAccess::set_session(module(), nullptr);
+}
+
+void Replicas::evaluate(const Evaluation& what, MetricBoard& board, const Batch& batch, int64_t index) {
+  const auto step = [&](Module& module, const Batch& piece) {
+    (module.*what.step)(module.transfer_batch(piece, runtime_.device()), index);
+    return StepAccess::take_for_step_end(module);
+  };
+  std::vector<Output> outputs;
+  if (count() == 1) {
+    outputs.push_back(step(module(), batch));
+  } else {
+    const Pieces pieces = cut(batch);
+    outputs.resize(pieces.sizes.size());
+    run(pieces, &board, [&](size_t replica) { outputs[replica] = step(*modules_[replica], pieces.batches[replica]); });
+  }
+  (module().*what.step_end)(gather(outputs).list);
+}
+
+}  // namespace cohort

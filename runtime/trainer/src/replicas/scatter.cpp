@@ -1,0 +1,96 @@
+#include "replicas/scatter.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include <cohort/host/error.hpp>
+
+namespace cohort {
+namespace {
+
+/// A value built like `value`, each tensor replaced. `path` names the place, as in [0]["mask"].
+template <class Replace>
+Value map_tensors(const Value& value, const std::string& path, const Replace& replace) {
+  if (value.is_tensor()) return replace(value.tensor(), path);
+  if (value.is_list()) {
+    Value::List items;
+    for (size_t i = 0; i < value.size(); ++i) {
+      items.push_back(map_tensors(value[i], path + "[" + std::to_string(i) + "]", replace));
+    }
+    return Value::list(std::move(items));
+  }
+  if (value.is_map()) {
+    Value::Map entries;
+    for (const auto& [key, item] : value.entries()) {
+      entries.emplace_back(key, map_tensors(item, path + "[\"" + key + "\"]", replace));
+    }
+    return Value::map(std::move(entries));
+  }
+  return value;
+}
+
+at::Tensor cut(const at::Tensor& tensor, const std::string& path, int64_t begin, int64_t size, int64_t samples) {
+  if (!tensor.defined() || tensor.dim() == 0) return tensor;
+  if (tensor.size(0) == samples) return tensor.narrow(0, begin, size);
+  throw UserError("batch" + path + " has " + std::to_string(tensor.size(0)) + " rows where the batch has " +
+                  std::to_string(samples) +
+                  " samples, so it cannot be split over replicas; give every tensor one row " +
+                  "for each sample (or no dimension), or choose --strategy=ddp");
+}
+
+std::string shape_of(const Value& value) {
+  if (value.is_tensor()) return "t";
+  std::string text = value.is_list() ? "[" : value.is_map() ? "{" : "-";
+  if (value.is_list()) {
+    for (const Value& item : value.items()) text += shape_of(item) + ",";
+  } else if (value.is_map()) {
+    for (const auto& [key, item] : value.entries()) text += key + ":" + shape_of(item) + ",";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<int64_t> piece_sizes(int64_t samples, size_t replicas) {
+  const auto pieces = std::clamp<int64_t>(samples, 1, static_cast<int64_t>(replicas));
+  std::vector<int64_t> sizes(static_cast<size_t>(pieces), samples / pieces);
+  for (int64_t i = 0; i < samples % pieces; ++i) ++sizes[static_cast<size_t>(i)];
+  return sizes;
+}
+
+std::vector<Batch> scatter(const Batch& batch, std::span<const int64_t> sizes) {
+  const int64_t samples = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  std::vector<Batch> pieces;
+  int64_t begin = 0;
+  for (const int64_t size : sizes) {
+    pieces.push_back(map_tensors(batch, "", [&](const at::Tensor& tensor, const std::string& path) {
+      return Value(cut(tensor, path, begin, size, samples));
+    }));
+    begin += size;
+  }
+  return pieces;
+}
+
+Gathered gather(std::span<const Output> outputs) {
+  Gathered gathered;
+  Value::List list;
+  for (size_t replica = 0; replica < outputs.size(); ++replica) {
+    if (shape_of(outputs[replica]) != shape_of(outputs[0])) {
+      throw UserError("replica " + std::to_string(replica) + " returned a " + outputs[replica].kind() +
+                      " that is built otherwise than the " + outputs[0].kind() +
+                      " of replica 0; steps must return the same structure for every piece of the batch");
+    }
+    auto& tensors = gathered.tensors.emplace_back();
+    auto& leaves = gathered.leaves.emplace_back();
+    list.push_back(map_tensors(outputs[replica], "", [&](const at::Tensor& tensor, const std::string&) {
+      if (!tensor.defined() || !tensor.requires_grad()) return Value(tensor);
+      tensors.push_back(tensor);
+      return Value(leaves.emplace_back(tensor.detach().requires_grad_()));
+    }));
+  }
+  gathered.list = Value::list(std::move(list));
+  return gathered;
+}
+
+}  // namespace cohort

@@ -1,0 +1,29 @@
+// Cutting a batch into pieces for replicas, and putting what they return together.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <cohort/value.hpp>
+
+namespace cohort {
+
+/// Samples of each piece: as many pieces as there are replicas, or samples where these are fewer; sizes differ by at
+/// most one, larger ones first (7 on 3: 3, 2, 2).
+std::vector<int64_t> piece_sizes(int64_t samples, size_t replicas);
+
+/// Cuts every tensor of the batch along dimension 0, through any nesting, without copying. Tensors without dimensions
+/// go to every piece. Throws UserError for a tensor whose dimension 0 is not the sum of `sizes`.
+std::vector<Batch> scatter(const Batch& batch, std::span<const int64_t> sizes);
+
+/// The outputs as a list, in order, for a hook of the whole batch. A tensor that requires a gradient is replaced by a
+/// leaf, so that the hook's backward ends there; `tensors` and `leaves` gives both, by output. Throws UserError where
+/// outputs are built differently.
+struct Gathered {
+  Output list;
+  std::vector<std::vector<at::Tensor>> tensors, leaves;
+};
+Gathered gather(std::span<const Output> outputs);
+
+}  // namespace cohort

@@ -1,0 +1,23 @@
+// What the loops set in a module around its steps.
+#pragma once
+
+#include <utility>
+
+#include <cohort/module.hpp>
+
+namespace cohort::detail {
+
+struct StepAccess {
+  static void set_phase(Module& module, size_t phase) { module.phase_ = phase; }
+  static void set_session(Module& module, Session* session) { module.session_ = session; }
+  static Output take_for_step_end(Module& module) { return std::exchange(module.for_step_end_, {}); }
+  /// Calls a hook of the whole batch; false where the module has none of its own.
+  template <class Hook>
+  static bool call(Module& module, const Hook& hook) {
+    module.inherits_step_end_ = false;
+    hook();
+    return !module.inherits_step_end_;
+  }
+};
+
+}  // namespace cohort::detail
