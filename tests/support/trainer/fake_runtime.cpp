@@ -1,9 +1,12 @@
 #include "fake_runtime.hpp"
 
 #include <ATen/ops/full_like.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <sstream>
 
@@ -93,35 +96,84 @@ uint64_t Runtime::bytes_sent() const {
   return 100 * static_cast<uint64_t>(std::count(script().calls.begin(), script().calls.end(), "step"));
 }
 
+// Replicas share the weights and their gradients are added up, as the runtime's session does it.
 struct Session::State {
   Runtime& runtime;
-  torch::nn::Module& module;
+  std::vector<torch::nn::Module*> replicas;
   Optimizers optimizers;
+  size_t phase = 0;
   uint64_t steps = 0;
   bool no_sync = false;
   Votes votes{};
 };
 
 Session::Session(Runtime& runtime, torch::nn::Module& module, Optimizers optimizers)
-    : state_(new State{runtime, module, std::move(optimizers)}) {}
+    : Session(runtime, std::array{&module}, std::move(optimizers)) {}
+Session::Session(Runtime& runtime, std::span<torch::nn::Module* const> replicas, Optimizers optimizers)
+    : state_(new State{runtime, {replicas.begin(), replicas.end()}, std::move(optimizers)}) {
+  const auto weights = replicas[0]->parameters();
+  for (torch::nn::Module* const replica : replicas.subspan(1)) {
+    auto shared = replica->parameters();
+    for (size_t i = 0; i < weights.size(); ++i) shared[i].set_data(weights[i].detach());
+  }
+}
 Session::~Session() = default;
-void Session::begin() {
+void Session::begin(size_t phase) {
+  state_->phase = phase;
   script().calls.emplace_back("begin");
+}
+void Session::begin_all() {
+  script().calls.emplace_back("begin all");
+}
+void Session::select(size_t phase) {
+  state_->phase = phase;
 }
 
 void Session::backward(const at::Tensor& loss, double scale) {
-  std::ostringstream call;
-  call << "backward " << scale << (state_->no_sync ? " no_sync" : "");
-  script().calls.push_back(call.str());
-  loss.backward(at::full_like(loss, scale));
+  run_backward({loss}, {at::full_like(loss, scale)});
+  end_backward();
+}
+
+void Session::run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
+                           uint32_t replica) {
+  if (replica == 0) {
+    std::ostringstream call;
+    call << "backward " << (gradients[0].defined() ? gradients[0].mean().item<double>() : 1.0)
+         << (state_->no_sync ? " no_sync" : "");
+    script().calls.push_back(call.str());
+  }
+  torch::autograd::backward(roots, gradients);
+}
+
+void Session::run_backward_to(const std::vector<at::Tensor>&, const at::Tensor& loss, const at::Tensor& gradient) {
+  torch::autograd::backward({loss}, {gradient});
+}
+
+void Session::end_backward() {
+  const auto sums = state_->replicas[0]->parameters();
+  for (size_t number = 1; number < state_->replicas.size(); ++number) {
+    const auto parameters = state_->replicas[number]->parameters();
+    for (size_t i = 0; i < sums.size(); ++i) {
+      at::Tensor& own = parameters[i].mutable_grad();
+      if (own.defined()) sums[i].mutable_grad() = sums[i].grad().defined() ? sums[i].grad() + own : own;
+      own.reset();
+    }
+  }
 }
 
 Votes Session::step() {
-  script().calls.emplace_back("step");
-  state_->optimizers[0].step();
-  state_->optimizers[0].zero_grad();
-  return script().agree(++state_->steps, state_->votes);
+  return step(state_->phase);
 }
+Votes Session::step(size_t phase) {
+  script().calls.emplace_back("step");
+  state_->optimizers[phase].step();
+  state_->optimizers[phase].zero_grad();
+  return script().agree(phase + 1 == state_->optimizers.size() ? ++state_->steps : state_->steps, state_->votes);
+}
+Votes Session::exchange_votes() {
+  return script().agree(state_->steps, state_->votes);
+}
+void Session::clip_gradients(std::optional<GradientClip>) {}
 
 void Session::vote(Votes votes) {
   state_->votes = votes;
@@ -139,7 +191,7 @@ Runtime& Session::runtime() const {
   return state_->runtime;
 }
 torch::nn::Module& Session::module() const {
-  return state_->module;
+  return *state_->replicas[0];
 }
 const Optimizers& Session::optimizers() const {
   return state_->optimizers;

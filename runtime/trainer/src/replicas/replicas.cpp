@@ -114,8 +114,13 @@ double Replicas::Pieces::share(size_t piece) const {
                       : static_cast<double>(sizes[piece]) / static_cast<double>(samples);
 }
 
-Replicas::Pieces Replicas::cut(const Batch& batch) const {
+Replicas::Pieces Replicas::cut(const Batch& batch) {
   auto sizes = piece_sizes(batch.batch_size(), count());
+  if (sizes.size() < count() && !has_cut_) {  // later ones may be the short rest of the data
+    throw UserError("the first batch has " + std::to_string(batch.batch_size()) + " samples for " +
+                    std::to_string(count()) + " replicas; give larger batches, or fewer --devices");
+  }
+  has_cut_ = true;
   auto batches = scatter(batch, sizes);
   return {std::move(sizes), std::move(batches)};
 }

@@ -63,9 +63,10 @@ class Replicas {
   std::vector<MetricBoard> boards_;          // by replica, of one batch
   std::unique_ptr<ReplicaThreads> threads_;  // null where replicas run in turn
   std::optional<bool> has_training_end_;     // known after the first step
+  bool has_cut_ = false;                     // a batch
 
   void clone(Module& module);
-  Pieces cut(const Batch& batch) const;
+  Pieces cut(const Batch& batch);
   void run(const Pieces& pieces, MetricBoard* board, const std::function<void(size_t)>& work);
   static void run_in_turn(size_t count, const std::function<void(size_t)>& work);
   Output train_piece(const Pieces& pieces, size_t replica, int64_t index);

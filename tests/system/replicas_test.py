@@ -1,0 +1,209 @@
+"""dp and ddp2 equal one process with the whole batch; so do several optimizers, steps by hand and clipping under every strategy."""
+import unittest
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from harness import COHORT, NUMERICS, SystemTest
+from numerics_test import Linear32, MlpSmall, Odd
+
+STEPS = 50
+USER = 2
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+
+
+class BatchSoftmax(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.head = torch.nn.Linear(32, 32), torch.nn.Linear(32, 4)
+
+    def losses(self, x, y, step):
+        hidden = self.fc(x).tanh()
+        scores = self.head(hidden) + self.head(hidden.square())
+        return [(torch.softmax(scores, 0) * scores).sum() + hidden.mean()]
+
+
+class Adversarial(torch.nn.Module):
+    rounds = (0, 1)
+
+    def __init__(self):
+        super().__init__()
+        self.maker, self.judge = torch.nn.Linear(32, 32), torch.nn.Linear(32, 1)
+
+    def parts(self):
+        return [self.maker, self.judge]
+
+    def loss(self, part, x):
+        if part == 0:
+            return (self.judge(self.maker(x)) - 1).square().mean()
+        return self.judge(self.maker(x)).square().mean() + (self.judge(x) - 1).square().mean()
+
+
+class AdversarialByHand(Adversarial):
+    rounds = (0, 1, 1)
+
+
+MODELS = {"linear32": (Linear32, 32), "odd": (Odd, 32), "mlp_small": (MlpSmall, 784), "batch_softmax": (BatchSoftmax, 32),
+          "adversarial": (Adversarial, 32), "adversarial_by_hand": (AdversarialByHand, 32)}
+
+
+def clip(parameters, limit, algorithm):
+    if limit is None:
+        return
+    if algorithm == "norm":
+        torch.nn.utils.clip_grad_norm_(parameters, limit)
+    else:
+        torch.nn.utils.clip_grad_value_(parameters, limit)
+
+
+def loss_of(net, part, x, y, step):
+    if isinstance(net, Adversarial):
+        return net.loss(part, x)
+    if isinstance(net, BatchSoftmax):
+        return net.losses(x, y, step)[0]
+    out = net(x, step)
+    return torch.nn.functional.cross_entropy(out, y) if isinstance(net, MlpSmall) else (out * out).mean()
+
+
+def reference(net, x, y, lr, accumulate=1, clip_at=None, algorithm="norm"):
+    """A plain loop in float64 over whole batches: rows of x are micro-batches."""
+    net = net.double()
+    parts = net.parts() if isinstance(net, Adversarial) else [net]
+    groups = [[p for p in part.parameters() if p.requires_grad] for part in parts]
+    optimizers = [torch.optim.SGD(group, lr=lr) for group in groups]
+    for row in range(0, x.shape[0], accumulate):
+        window = range(row, min(row + accumulate, x.shape[0]))
+        sums = [[torch.zeros_like(p) for p in group] for group in groups]
+        for i in window:
+            for part in getattr(net, "rounds", (0,)):
+                gradients = torch.autograd.grad(loss_of(net, part, x[i], y[i], i) / len(window), groups[part], allow_unused=True)
+                for total, gradient in zip(sums[part], gradients):
+                    total += 0 if gradient is None else gradient
+                if i != window[-1]:
+                    continue
+                for parameter, total in zip(groups[part], sums[part]):
+                    parameter.grad = total.clone()
+                    total.zero_()
+                clip(groups[part], clip_at, algorithm)
+                optimizers[part].step()
+    return {name: tensor.detach().clone() for name, tensor in net.named_parameters()}
+
+
+class Replicas(SystemTest):
+    def prepare(self, model, batch, seed=1):
+        torch.manual_seed(seed)
+        kind, features = MODELS[model]
+        self.net = kind()
+        save_file({name: t.detach().clone() for name, t in self.net.named_parameters()}, self.folder / "init.safetensors")
+        self.x = torch.randn(STEPS, batch, features, dtype=torch.float64)
+        self.y = torch.randint(0, 10, (STEPS, batch))
+
+    def data(self, world):
+        """The same whole batches, cut for `world` processes."""
+        path = self.folder / f"data{world}.safetensors"
+        cut = lambda t: t.reshape(STEPS, world, t.shape[1] // world, *t.shape[2:]).contiguous()
+        save_file({"x": cut(self.x), "y": cut(self.y)}, path)
+        return path
+
+    def train(self, model, start, world, processes, *more):
+        out = self.folder / "final.safetensors"
+        self.succeed([*start, NUMERICS, f"--model={model}", f"--data-from={self.data(world)}", "--dtype=float64", "--optimizer=sgd",
+                      f"--init-from={self.folder / 'init.safetensors'}", "--lr=0.05", f"--save-final={out}",
+                      "--summary-json=summary.json", *more], ONE_THREAD)
+        digests = self.summary()["weights_sha256"]
+        self.assertEqual(len(digests), processes)
+        self.assertEqual(len(set(digests)), 1, "processes ended with different weights")
+        return load_file(out)
+
+    def compare(self, got, wanted):
+        for name, tensor in wanted.items():
+            difference = (got[name] - tensor).norm() / max(tensor.norm(), 1e-12)
+            self.assertLessEqual(difference.item(), 1e-9, name)
+
+    def test_dp_equals_one_process_with_the_whole_batch(self):
+        for model, replicas, batch in (("linear32", 2, 8), ("odd", 2, 8), ("mlp_small", 3, 7), ("mlp_small", 4, 16)):
+            with self.subTest(model=model, replicas=replicas, batch=batch):
+                self.prepare(model, batch)
+                got = self.train(model, [], 1, 1, "--strategy=dp", f"--devices={replicas}")
+                self.assertEqual(self.summary()["replicas"], replicas)
+                self.compare(got, reference(self.net, self.x, self.y, 0.05))
+
+    def test_a_loss_over_the_whole_batch_reaches_all_replicas_and_is_the_same_under_every_strategy_without_them(self):
+        for start, flags in (([], ["--strategy=single"]), ([], ["--strategy=dp", "--devices=2"]), ([], ["--strategy=dp", "--devices=3"]),
+                             ([COHORT, "run", "-n", "1"], ["--strategy=ddp"])):
+            with self.subTest(flags=flags):
+                self.prepare("batch_softmax", 7)
+                got = self.train("batch_softmax", start, 1, 1, *flags)
+                self.compare(got, reference(self.net, self.x, self.y, 0.05))
+
+    def test_ddp2_is_dp_in_the_node_and_the_mean_over_nodes(self):
+        nodes = [COHORT, "run", "--nnodes=2", "--nproc-per-node=1"]
+        for model in ("odd", "mlp_small"):
+            with self.subTest(model=model):
+                self.prepare(model, 8)
+                got = self.train(model, nodes, 2, 2, "--strategy=ddp2", "--devices=2")
+                self.assertEqual((self.summary()["replicas"], self.summary()["num_nodes"]), (2, 2))
+                self.compare(got, reference(self.net, self.x, self.y, 0.05))
+
+    def test_ddp2_starts_its_nodes_by_itself(self):
+        self.prepare("linear32", 8)
+        got = self.train("linear32", [], 2, 2, "--strategy=ddp2", "--devices=2", "--num-nodes=2")
+        self.compare(got, reference(self.net, self.x, self.y, 0.05))
+
+    def test_ddp2_gives_every_node_one_loss_over_its_whole_batch(self):
+        self.prepare("batch_softmax", 8)
+        got = self.train("batch_softmax", [COHORT, "run", "--nnodes=2", "--nproc-per-node=1"], 2, 2, "--strategy=ddp2", "--devices=2")
+        # Two nodes of four samples each; their gradients are averaged.
+        net, lr = self.net.double(), 0.05
+        for step in range(STEPS):
+            net.zero_grad()
+            for node in range(2):
+                rows = slice(4 * node, 4 * node + 4)
+                (net.losses(self.x[step, rows], self.y[step, rows], step)[0] / 2).backward()
+            with torch.no_grad():
+                for parameter in net.parameters():
+                    parameter -= lr * parameter.grad
+        self.compare(got, dict(net.named_parameters()))
+
+    STRATEGIES = (("single", 1, 1, 1), ("dp", 2, 1, 1), ("ddp", 2, 2, 2))
+
+    def test_several_optimizers_each_train_their_own_part(self):
+        for strategy, devices, world, processes in self.STRATEGIES:
+            for accumulate in (1, 3):
+                with self.subTest(strategy=strategy, accumulate=accumulate):
+                    self.prepare("adversarial", 8)
+                    got = self.train("adversarial", [], world, processes, f"--strategy={strategy}", f"--devices={devices}",
+                                     f"--accumulate-grad-batches={accumulate}")
+                    self.compare(got, reference(self.net, self.x, self.y, 0.05, accumulate))
+
+    def test_optimizers_that_step_by_hand(self):
+        for strategy, devices, world, processes in self.STRATEGIES:
+            if strategy == "dp":
+                continue
+            with self.subTest(strategy=strategy):
+                self.prepare("adversarial_by_hand", 8)
+                got = self.train("adversarial_by_hand", [], world, processes, f"--strategy={strategy}", f"--devices={devices}")
+                self.compare(got, reference(self.net, self.x, self.y, 0.05))
+
+    def test_gradients_are_clipped_when_they_are_those_of_the_whole_batch(self):
+        for strategy, devices, world, processes in self.STRATEGIES:
+            for algorithm, limit in (("norm", 0.05), ("value", 0.002)):
+                with self.subTest(strategy=strategy, algorithm=algorithm):
+                    self.prepare("odd", 8)
+                    got = self.train("odd", [], world, processes, f"--strategy={strategy}", f"--devices={devices}",
+                                     f"--gradient-clip-val={limit}", f"--gradient-clip-algorithm={algorithm}")
+                    self.compare(got, reference(self.net, self.x, self.y, 0.05, 1, limit, algorithm))
+
+    def test_what_cannot_be_is_refused_in_a_sentence(self):
+        self.prepare("linear32", 8)
+        run = [NUMERICS, f"--data-from={self.data(1)}", "--model=linear32"]
+        self.fail_with(USER, [*run, "--strategy=dp", "--devices=2", "--num-nodes=2"], "dp runs all replicas in one process", "ddp2")
+        self.fail_with(USER, [COHORT, "run", "-n", "2", *run, "--strategy=dp"], "dp", "--strategy=ddp")
+        self.fail_with(USER, [NUMERICS, f"--data-from={self.data(1)}", "--model=adversarial_by_hand", "--strategy=dp", "--devices=2"],
+                       "steps by hand", "--strategy=ddp")
+        for value in ("0", "-1", "nan", "x"):
+            self.fail_with(USER, [*run, f"--gradient-clip-val={value}"], "gradient-clip-val", "above 0")
+
+
+if __name__ == "__main__":
+    unittest.main()
