@@ -44,7 +44,7 @@ class AdversarialByHand(Adversarial):
 
 
 MODELS = {"linear32": (Linear32, 32), "odd": (Odd, 32), "mlp_small": (MlpSmall, 784), "batch_softmax": (BatchSoftmax, 32),
-          "adversarial": (Adversarial, 32), "adversarial_by_hand": (AdversarialByHand, 32)}
+          "batch_softmax_gathered": (BatchSoftmax, 32), "adversarial": (Adversarial, 32), "adversarial_by_hand": (AdversarialByHand, 32)}
 
 
 def clip(parameters, limit, algorithm):
@@ -164,6 +164,14 @@ class Replicas(SystemTest):
                 for parameter in net.parameters():
                     parameter -= lr * parameter.grad
         self.compare(got, dict(net.named_parameters()))
+
+    def test_gathered_over_the_ranks_a_loss_sees_the_batches_of_all(self):
+        for start, flags, world in (([], ["--strategy=ddp", "--devices=2"], 2), ([], ["--strategy=ddp", "--devices=4"], 4),
+                                    ([COHORT, "run", "--nnodes=2", "--nproc-per-node=1"], ["--strategy=ddp2", "--devices=2"], 2)):
+            with self.subTest(flags=flags):
+                self.prepare("batch_softmax_gathered", 8)
+                got = self.train("batch_softmax_gathered", start, world, world, *flags)
+                self.compare(got, reference(self.net, self.x, self.y, 0.05))
 
     STRATEGIES = (("single", 1, 1, 1), ("dp", 2, 1, 1), ("ddp", 2, 2, 2))
 

@@ -6,15 +6,17 @@
 namespace numerics {
 namespace {
 
-/// A loss that couples all samples of the batch: the softmax runs over them, not over the features.
+/// A loss that couples all samples of the batch, or of all ranks' batches: the softmax runs over them, not over the
+/// features.
 class BatchSoftmax final : public cohort::ModuleFor<BatchSoftmax> {
  public:
-  explicit BatchSoftmax(OptimizerChoice choice)
+  BatchSoftmax(OptimizerChoice choice, bool gathers)
       : choice_(std::move(choice)),
+        gathers_(gathers),
         fc_(register_module("fc", torch::nn::Linear(32, 32))),
         head_(register_module("head", torch::nn::Linear(32, 4))) {}
 
-  std::shared_ptr<BatchSoftmax> make() const override { return std::make_shared<BatchSoftmax>(choice_); }
+  std::shared_ptr<BatchSoftmax> make() const override { return std::make_shared<BatchSoftmax>(choice_, gathers_); }
 
   cohort::Output training_step(const cohort::Batch& batch, int64_t) override {
     const auto hidden = fc_(batch[0].tensor()).tanh();
@@ -28,21 +30,27 @@ class BatchSoftmax final : public cohort::ModuleFor<BatchSoftmax> {
       hidden.push_back(piece["hidden"]);
       scores.push_back(piece["scores"]);
     }
-    const auto all = at::cat(scores) + head_(at::cat(hidden).square());
-    return (at::softmax(all, 0) * all).sum() + at::cat(hidden).mean();
+    const auto batch = at::cat(hidden);
+    auto all = at::cat(scores) + head_(batch.square());
+    if (gathers_) all = all_gather(all).flatten(0, 1);
+    return (at::softmax(all, 0) * all).sum() + batch.mean();
   }
 
   cohort::Optimizers configure_optimizers() override { return make_optimizer(choice_, parameters()); }
 
  private:
   OptimizerChoice choice_;
+  bool gathers_;
   torch::nn::Linear fc_, head_;
 };
 
 }  // namespace
 
 std::shared_ptr<cohort::Module> make_batch_softmax(const OptimizerChoice& choice) {
-  return std::make_shared<BatchSoftmax>(choice);
+  return std::make_shared<BatchSoftmax>(choice, /*gathers=*/false);
+}
+std::shared_ptr<cohort::Module> make_batch_softmax_gathered(const OptimizerChoice& choice) {
+  return std::make_shared<BatchSoftmax>(choice, /*gathers=*/true);
 }
 
 }  // namespace numerics

@@ -41,6 +41,7 @@ class Model : public cohort::ModuleFor<Derived> {
 std::shared_ptr<cohort::Module> make_linear32(const OptimizerChoice& choice);
 std::shared_ptr<cohort::Module> make_odd(const OptimizerChoice& choice);
 std::shared_ptr<cohort::Module> make_batch_softmax(const OptimizerChoice& choice);
+std::shared_ptr<cohort::Module> make_batch_softmax_gathered(const OptimizerChoice& choice);
 std::shared_ptr<cohort::Module> make_adversarial(const OptimizerChoice& choice);
 std::shared_ptr<cohort::Module> make_adversarial_by_hand(const OptimizerChoice& choice);
 std::shared_ptr<cohort::Module> make_mlp_small(const OptimizerChoice& choice);

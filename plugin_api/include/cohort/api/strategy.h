@@ -124,7 +124,7 @@ typedef struct cohort_strategy_vt {
   /* Before forward, for each micro-batch. base: nothing. [step] */
   cohort_status (*begin_step)(cohort_strategy* s, const cohort_step* step) COHORT_NOEXCEPT;
   /* All gradients of this bucket are in its GRAD view. Runs once per optimizer step and bucket, buckets in order, while
-   * backward goes on or after it. base: sum over the replicas onto number 0, then all-reduce mean over `world`. [lane] */
+   * backward goes on or after it. base: sum of the replicas onto number 0, all-reduce mean over `world`. [lane] */
   cohort_status (*reduce_bucket)(cohort_strategy* s, const cohort_bucket* bucket) COHORT_NOEXCEPT;
   /* After backward, for each micro-batch; every reduce_bucket has returned. base: nothing. [step] */
   cohort_status (*end_backward)(cohort_strategy* s, const cohort_step* step) COHORT_NOEXCEPT;

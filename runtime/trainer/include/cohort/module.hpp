@@ -60,6 +60,9 @@ class Module : public torch::nn::Module {
   void manual_backward(const at::Tensor& loss, size_t optimizer = 0);
   /// That optimizer's step.
   void step(size_t optimizer = 0);
+  /// In training: [world size, ...shape of the tensor], every process's tensor in rank order; gradients flow back to
+  /// all of them. Under dp and ddp2 in training_step_end. Collective.
+  at::Tensor all_gather(const at::Tensor& tensor);
 
   virtual void on_fit_start() {}
   virtual void on_fit_end() {}
@@ -88,7 +91,7 @@ class Module : public torch::nn::Module {
  private:
   friend struct detail::StepAccess;
   MetricBoard* board_ = nullptr;
-  Session* session_ = nullptr;  // while training_step may step by hand
+  Session* session_ = nullptr;  // of the fit that runs; clones have none
   size_t phase_ = 0;
   Output for_step_end_;
   bool inherits_step_end_ = false;  // the last hook called was the one of this class

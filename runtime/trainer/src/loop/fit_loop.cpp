@@ -44,6 +44,7 @@ StopReason FitLoop::run() {
     const Shard shard{runtime_.rank(), runtime_.world_size(), runtime_.options().seed, 0};
     count_batches(validation_, shard, Purpose::kEvaluation, limits_.validation, "validation data");
   }
+  const detail::StepAccess::Using session(module_, session_);
   const uint64_t bytes_before = runtime_.bytes_sent();
   if (resumed_) begin_where_resumed();
   if (limits_.train.count == 0) return agreed_;  // epochs without a step would never end
@@ -192,7 +193,7 @@ void FitLoop::run_phases(const Batch& batch, int64_t window, bool last) {
 
 void FitLoop::run_by_hand(const Batch& batch) {
   session_.begin_all();
-  replicas_.train_by_hand(session_, batch, batches_);
+  replicas_.train_by_hand(batch, batches_);
   vote();
   votes_ = session_.exchange_votes();
 }

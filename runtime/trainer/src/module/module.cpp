@@ -40,8 +40,13 @@ void Module::test_step_end(const Output&) {
   inherits_step_end_ = true;
 }
 
+at::Tensor Module::all_gather(const at::Tensor& tensor) {
+  if (session_) return session_->all_gather(tensor);
+  throw UserError("all_gather works while fit() trains: in training_step, under dp and ddp2 in training_step_end");
+}
+
 void Module::manual_backward(const at::Tensor& loss, size_t optimizer) {
-  if (!session_) {
+  if (!session_ || automatic_optimization()) {
     throw UserError("manual_backward works in training_step of a module whose automatic_optimization() is false");
   }
   session_->select(optimizer);
@@ -49,7 +54,8 @@ void Module::manual_backward(const at::Tensor& loss, size_t optimizer) {
 }
 
 void Module::step(size_t optimizer) {
-  if (!session_) throw UserError("step works in training_step of a module whose automatic_optimization() is false");
+  if (!session_ || automatic_optimization())
+    throw UserError("step works in training_step of a module whose automatic_optimization() is false");
   session_->step(optimizer);
 }
 

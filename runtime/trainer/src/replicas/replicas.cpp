@@ -227,15 +227,8 @@ at::Tensor Replicas::backward_of_losses(Session& session, const Pieces& pieces, 
   return sum_of(losses);
 }
 
-void Replicas::train_by_hand(Session& session, const Batch& batch, int64_t index) {
-  StepAccess::set_session(module(), &session);
-  try {
-    module().training_step(module().transfer_batch(batch, runtime_.device()), index);
-  } catch (...) {
-    StepAccess::set_session(module(), nullptr);
-    throw;
-  }
-  StepAccess::set_session(module(), nullptr);
+void Replicas::train_by_hand(const Batch& batch, int64_t index) {
+  module().training_step(module().transfer_batch(batch, runtime_.device()), index);
 }
 
 void Replicas::evaluate(const Evaluation& what, MetricBoard& board, const Batch& batch, int64_t index) {

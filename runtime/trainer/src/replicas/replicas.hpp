@@ -40,7 +40,7 @@ class Replicas {
   /// loss of the whole batch, detached, before it was multiplied by `scale`.
   at::Tensor train(Session& session, MetricBoard* board, const Batch& batch, int64_t index, double scale);
   /// training_step of a module that steps by hand.
-  void train_by_hand(Session& session, const Batch& batch, int64_t index);
+  void train_by_hand(const Batch& batch, int64_t index);
 
   /// A step that needs no gradients, with its hook of the whole batch.
   struct Evaluation {

@@ -9,7 +9,17 @@ namespace cohort::detail {
 
 struct StepAccess {
   static void set_phase(Module& module, size_t phase) { module.phase_ = phase; }
-  static void set_session(Module& module, Session* session) { module.session_ = session; }
+  /// While it lives, the module's collectives and steps by hand go to the session.
+  class Using {
+   public:
+    Using(Module& module, Session& session) : module_(module) { module_.session_ = &session; }
+    ~Using() { module_.session_ = nullptr; }
+    Using(const Using&) = delete;
+    Using& operator=(const Using&) = delete;
+
+   private:
+    Module& module_;
+  };
   static Output take_for_step_end(Module& module) { return std::exchange(module.for_step_end_, {}); }
   /// Calls a hook of the whole batch; false where the module has none of its own.
   template <class Hook>
