@@ -35,8 +35,8 @@ void train(cohort::App& app) {
 int main(int argc, char** argv) {
   return cohort::Program("cohort_numerics")
       .option("model", "linear32",
-              "linear32, odd, batch_softmax, batch_softmax_gathered, adversarial, adversarial_by_hand, mlp_small, mlp_25m, resnet18_cifar or "
-              "gpt_mini")
+              "linear32, odd, batch_softmax, batch_softmax_gathered, adversarial, adversarial_by_hand, mlp_small, "
+              "mlp_25m, resnet18_cifar or gpt_mini")
       .option("init-from", "", "safetensors file with the initial weights")
       .option("data-from", "", "safetensors file with x and y of shape [steps, world, batch, ...]")
       .option("save-final", "", "safetensors file for the trained weights")
