@@ -24,18 +24,21 @@ constexpr const char* kUsage =
     "  --plugin-dir=DIR    a folder with plugins; repeatable\n"
     "  --ranks-per-node=K  ranks live on several nodes, K on each (default: all on one)\n"
     "  --deterministic     with the sums that the host composes for --deterministic\n"
-    "  --composed          with every operation but exchange composed by the host\n";
+    "  --composed          with every operation but exchange composed by the host\n"
+    "  --patience=N        deadlines are N times as long, for a slow build or machine\n";
 
 constexpr unsigned kSecondsOfATest = 240;
 
 // A test that hangs ends the program: no test of a collective may.
 class Watchdog : public testing::EmptyTestEventListener {
-  void OnTestStart(const testing::TestInfo&) override { ::alarm(kSecondsOfATest); }
+  void OnTestStart(const testing::TestInfo&) override {
+    ::alarm(kSecondsOfATest * static_cast<unsigned>(subject().patience));
+  }
   void OnTestEnd(const testing::TestInfo&) override { ::alarm(0); }
 };
 
 void on_alarm(int) {
-  constexpr std::string_view kText = "the test did not end within 240 s: a wait of the collective has no deadline\n";
+  constexpr std::string_view kText = "the test did not end: a wait of the collective has no deadline\n";
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText.data(), kText.size());
   ::_exit(1);
 }
@@ -47,6 +50,7 @@ struct Arguments {
   bool deterministic = false;
   bool composed = false;
   int ranks_per_node = 0;
+  int patience = 1;
 };
 
 // The value of --NAME=VALUE; nothing for another argument.
@@ -54,6 +58,12 @@ std::optional<std::string> value_of(std::string_view argument, std::string_view 
   const std::string flag = "--" + std::string(name) + "=";
   if (argument.substr(0, flag.size()) != flag) return std::nullopt;
   return std::string(argument.substr(flag.size()));
+}
+
+int number_above_0(const std::string& text, const std::string& name) {
+  const int number = std::atoi(text.c_str());
+  if (number < 1) throw UserError("--" + name + ": give a number above 0");
+  return number;
 }
 
 void read_argument(Arguments& arguments, std::string_view argument) {
@@ -64,8 +74,9 @@ void read_argument(Arguments& arguments, std::string_view argument) {
   } else if (const auto folder = value_of(argument, "plugin-dir")) {
     arguments.folders.push_back(std::filesystem::absolute(*folder));
   } else if (const auto ranks = value_of(argument, "ranks-per-node")) {
-    arguments.ranks_per_node = std::atoi(ranks->c_str());
-    if (arguments.ranks_per_node < 1) throw UserError("--ranks-per-node: give a number above 0");
+    arguments.ranks_per_node = number_above_0(*ranks, "ranks-per-node");
+  } else if (const auto patience = value_of(argument, "patience")) {
+    arguments.patience = number_above_0(*patience, "patience");
   } else if (argument == "--deterministic") {
     arguments.deterministic = true;
   } else if (argument == "--composed") {
@@ -94,8 +105,9 @@ int run(int argc, char** argv) {
   settings.level = host::LogLevel::kWarning;
   host::Log log(settings);
   host::PluginHost plugins(arguments.search, log);
-  const Subject subject{plugins, *arguments.collective, arguments.deterministic, arguments.composed,
-                        arguments.ranks_per_node};
+  const Subject subject{
+      plugins,           *arguments.collective, arguments.deterministic, arguments.composed, arguments.ranks_per_node,
+      arguments.patience};
   chosen() = &subject;
   native_table();                 // opened here, so that a file that cannot be used is refused before the first test
   std::signal(SIGPIPE, SIG_IGN);  // as in every rank of a program

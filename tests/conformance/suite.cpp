@@ -24,7 +24,7 @@ bool is_rank_ordered() {
 void on_threads(int size, const std::function<void(Comm&)>& body, std::chrono::nanoseconds timeout) {
   test::MemoryStore store;
   test::run_as_threads(size, [&](int rank) {
-    Rank connected(store.handle(), rank, size, timeout);
+    Rank connected(store.handle(), rank, size, timeout * subject().patience);
     body(connected.root());
   });
 }
@@ -33,7 +33,7 @@ std::vector<test::RankEnd> on_processes(int size, const std::function<void(Comm&
                                         std::chrono::nanoseconds timeout) {
   test::ForkStore store;
   return test::run_as_processes(size, [&](int rank) {
-    Rank connected(store.handle(), rank, size, timeout);
+    Rank connected(store.handle(), rank, size, timeout * subject().patience);
     body(connected.root());
   });
 }

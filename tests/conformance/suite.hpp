@@ -27,6 +27,7 @@ struct Subject {
   bool deterministic;
   bool composed;       // everything from exchange
   int ranks_per_node;  // 0: all on one
+  int patience;        // deadlines are that many times as long
 };
 const Subject& subject();
 
@@ -35,7 +36,8 @@ cohort_collective_vt native_table();
 /// True where sums have to be left to right in rank order.
 bool is_rank_ordered();
 
-/// Runs `body` on connected ranks that are threads; rethrows the first rank's exception.
+/// Runs `body` on connected ranks that are threads, with deadlines of `timeout` times the patience; rethrows the first
+/// rank's exception.
 void on_threads(int size, const std::function<void(Comm&)>& body, std::chrono::nanoseconds timeout = 60s);
 /// The same with ranks that are processes. Only in suites named ...DeathTest, which run before any other.
 std::vector<test::RankEnd> on_processes(int size, const std::function<void(Comm&)>& body,

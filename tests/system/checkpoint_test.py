@@ -5,11 +5,11 @@ import random
 import signal
 import subprocess
 import time
-import unittest
 
 import torch
 from safetensors.torch import load_file, save_file
 
+import harness
 from harness import BUILD, MNIST, NUMERICS, SystemTest
 
 ROUNDS = int(os.environ.get("COHORT_SOAK_ROUNDS", "20"))
@@ -210,4 +210,4 @@ class Checkpoints(SystemTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    harness.main(at_once=2)

@@ -2,8 +2,8 @@
 import json
 import re
 import socket
-import unittest
 
+import harness
 from harness import BUILD, NUMERICS, PLUGINS, SystemTest
 
 PROGRAM = str(BUILD / "tests/failing_program")
@@ -152,4 +152,4 @@ class Disagreement(SystemTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    harness.main(at_once=3)

@@ -2,7 +2,9 @@
 
 The build folder comes in COHORT_BUILD. Programs run in a clean environment: no launcher's variables, one temporary folder.
 """
+import io
 import json
+import multiprocessing
 import os
 import pathlib
 import shutil
@@ -105,3 +107,32 @@ class SystemTest(unittest.TestCase):
 
     def summary(self, name="summary.json"):
         return json.loads((self.folder / name).read_text())
+
+
+def run_one(name):
+    text = io.StringIO()
+    suite = unittest.defaultTestLoader.loadTestsFromName(name, sys.modules["__main__"])
+    result = unittest.TextTestRunner(text, verbosity=2).run(suite)
+    return result.wasSuccessful(), text.getvalue()
+
+
+def names_of(suite):
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            yield from names_of(test)
+        else:
+            yield test.id().removeprefix("__main__.")
+
+
+def main(at_once):
+    """For tests that wait for much of their time: several run at once, each in a process with a folder and marker of its own.
+    Tests named on the command line run one after another."""
+    if len(sys.argv) > 1:
+        unittest.main()
+    names = list(names_of(unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])))
+    all_well = True
+    with multiprocessing.get_context("fork").Pool(at_once, maxtasksperchild=1) as pool:
+        for went_well, text in pool.imap_unordered(run_one, names):
+            print(text, file=sys.stderr, flush=True)
+            all_well = all_well and went_well
+    sys.exit(0 if all_well else 1)

@@ -178,6 +178,21 @@ TEST(Deadline, NamesAllWhoAreMissingAndTheOperation) {
   }
 }
 
+TEST(Deadline, NamesTheSilentRankAndNotThoseWhoAreElsewhereBecauseOfIt) {
+  const auto failures = failures_on(3, std::chrono::milliseconds(500), [](RankComm& comm) {
+    float value = 1;
+    // Rank 0 gets from rank 2 what it needs of the first operation, and goes on; rank 1 does not.
+    if (comm.rank() == 2) return comm.exchange({{&value, sizeof value, 0, 1}});
+    if (comm.rank() == 0) comm.exchange({{&value, sizeof value, 2, 0}});
+    if (comm.rank() == 0) return comm.all_reduce(&value, &value, COHORT_FLOAT32, 1, COHORT_REDUCE_SUM);
+    comm.exchange({{&value, sizeof value, 2, 0}});
+  });
+  for (const std::size_t rank : {0u, 1u}) {
+    EXPECT_EQ(failures[rank].status(), COHORT_DEADLINE_EXCEEDED) << failures[rank].what();
+    EXPECT_THAT(failures[rank].what(), HasSubstr("rank 2 (pid"));
+  }
+}
+
 TEST(Abort, EndsARunningExchange) {
   std::promise<void> is_over;
   std::shared_future<void> over = is_over.get_future().share();

@@ -80,8 +80,12 @@ TEST(ShmMemoryDeathTest, DoesNotNeedDevShmAtAll) {
 
 TEST(ShmMemory, GivesEachRankPagesOfItsOwnForItsWords) {
   for (const int size : {1, 2, 3, 8, 64, 256}) {
-    const ControlLayout layout(nullptr, size);
-    uint64_t end_of_last = 0;
+    const uint64_t nbytes = ControlLayout::nbytes(size);
+    void* const memory = ::mmap(nullptr, nbytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    const ControlLayout layout(static_cast<std::byte*>(memory), size);
+    const auto start = reinterpret_cast<uint64_t>(memory);
+    uint64_t end_of_last = start;
     for (int rank = 0; rank < size; ++rank) {
       const auto begin = reinterpret_cast<uint64_t>(&layout.rank(rank));
       EXPECT_EQ(begin % cohort::shm::kPage, 0u);
@@ -92,7 +96,8 @@ TEST(ShmMemory, GivesEachRankPagesOfItsOwnForItsWords) {
       EXPECT_LE(reinterpret_cast<uint64_t>(layout.offered(rank, 1)) + cohort::shm::kHalfBytes,
                 reinterpret_cast<uint64_t>(layout.ring_data(rank, 0)));
     }
-    EXPECT_LE(end_of_last, ControlLayout::nbytes(size));
+    EXPECT_LE(end_of_last - start, nbytes);
+    ::munmap(memory, nbytes);
   }
 }
 

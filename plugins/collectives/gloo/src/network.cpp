@@ -83,6 +83,7 @@ sdk::Error Network::judge_late(const Scene& scene, int peer) {
   tell(scene.ranks, COHORT_OK, scene.operation);
   const auto deadline = Clock::now() + kAnswerTime;
   std::vector<int> missing;
+  std::string elsewhere;
   for (const int other : scene.ranks) {
     if (other == rank_) continue;
     const auto note = next_note(other, deadline);
@@ -90,12 +91,15 @@ sdk::Error Network::judge_late(const Scene& scene, int peer) {
       missing.push_back(other);
     } else if (note->status != COHORT_OK) {
       return {note->status, text_of(note->text)};
-    } else if (text_of(note->text) != scene.operation.substr(0, note->text.size() - 1)) {
-      return {COHORT_FAILED_PRECONDITION, "ranks are in different operations: " + describe({rank_}) + " in " +
-                                              scene.operation + ", " + describe({other}) + " in " +
-                                              text_of(note->text) +
-                                              "; all ranks make the same calls in the same order"};
+    } else if (elsewhere.empty() && text_of(note->text) != scene.operation.substr(0, note->text.size() - 1)) {
+      elsewhere = describe({other}) + " in " + text_of(note->text);
     }
+  }
+  // Where a rank is silent, others may be one operation apart because of it.
+  if (missing.empty() && !elsewhere.empty()) {
+    return {COHORT_FAILED_PRECONDITION, "ranks are in different operations: " + describe({rank_}) + " in " +
+                                            scene.operation + ", " + elsewhere +
+                                            "; all ranks make the same calls in the same order"};
   }
   if (missing.empty()) missing = {peer};
   return {COHORT_DEADLINE_EXCEEDED, describe(missing) + " did not do its part of " + scene.operation + " within " +

@@ -10,6 +10,7 @@ namespace cohort::host {
 namespace {
 
 constexpr size_t kMaxTableLines = 20;
+constexpr std::chrono::seconds kLongestFarewell{5};
 constexpr std::string_view kSame = "same";
 constexpr std::string_view kDiffer = "differ";
 constexpr std::string_view kMissing = "missing ";
@@ -105,6 +106,25 @@ std::string published(const Agreement& agreement, const std::string& topic, cons
   return *value;
 }
 
+// Rank 0 usually serves the store: it leaves after so many ranks have read what it wrote.
+void leave_together(const Agreement& agreement, int readers) {
+  agreement.store.add(key_of(agreement, "read"), 1);
+  const auto deadline = std::chrono::steady_clock::now() + kLongestFarewell;
+  while (agreement.rank == 0 && agreement.store.add(key_of(agreement, "read"), 0) < readers &&
+         std::chrono::steady_clock::now() < deadline) {
+    agreement.store.get(key_of(agreement, "never"), std::chrono::milliseconds(20));
+  }
+}
+
+[[noreturn]] void throw_missing(const Agreement& agreement, const std::string& topic, const std::string& ranks) {
+  const auto missing = 1 + std::count(ranks.begin(), ranks.end(), ',');
+  leave_together(agreement, agreement.world_size - static_cast<int>(missing));
+  throw PeerFailed(agreement.who + " waited " +
+                   std::to_string(std::chrono::duration_cast<std::chrono::seconds>(agreement.timeout).count()) +
+                   " s for all of " + std::to_string(agreement.world_size) + " ranks to bring their " + topic +
+                   "; missing: rank " + ranks + "; look at their logs or raise --timeout");
+}
+
 [[noreturn]] void throw_difference(const Agreement& agreement, const std::string& topic, std::string_view text,
                                    std::string_view problem) {
   agreement.store.set(key_of(agreement, "text", agreement.rank), text);
@@ -112,13 +132,7 @@ std::string published(const Agreement& agreement, const std::string& topic, cons
     agreement.store.set(key_of(agreement, "table"), difference_table(collect(agreement, "text").values));
   }
   const std::string table = published(agreement, topic, "table");
-  // Rank 0 usually serves the store: it leaves after the others have read the table.
-  agreement.store.add(key_of(agreement, "read"), 1);
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-  while (agreement.rank == 0 && agreement.store.add(key_of(agreement, "read"), 0) < agreement.world_size &&
-         std::chrono::steady_clock::now() < deadline) {
-    agreement.store.get(key_of(agreement, "never"), std::chrono::milliseconds(20));
-  }
+  leave_together(agreement, agreement.world_size);
   throw UserError(std::string(problem) + table);
 }
 
@@ -130,12 +144,7 @@ void agree(const Agreement& agreement, const std::string& topic, std::string_vie
   if (agreement.rank == 0) agreement.store.set(key_of(agreement, "verdict"), hash_verdict(agreement));
   const std::string verdict = published(agreement, topic, "verdict");
   if (verdict == kSame) return;
-  if (verdict.starts_with(kMissing)) {
-    throw PeerFailed(agreement.who + " waited " +
-                     std::to_string(std::chrono::duration_cast<std::chrono::seconds>(agreement.timeout).count()) +
-                     " s for all of " + std::to_string(agreement.world_size) + " ranks to bring their " + topic +
-                     "; missing: rank " + verdict.substr(kMissing.size()) + "; look at their logs or raise --timeout");
-  }
+  if (verdict.starts_with(kMissing)) throw_missing(agreement, topic, verdict.substr(kMissing.size()));
   throw_difference(agreement, topic, text, problem);
 }
 
