@@ -13,10 +13,10 @@
 
 #include <cohort/host/environment.hpp>
 #include <cohort/host/error.hpp>
-#include <cohort/host/launch.hpp>
 #include <cohort/host/plugin_host.hpp>
 #include <cohort/host/rank_runtime.hpp>
 #include <cohort/host/selection.hpp>
+#include <cohort/launch/launch.hpp>
 
 #include "failure/post_mortem.hpp"
 #include "files/atomic_file.hpp"

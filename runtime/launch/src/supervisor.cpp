@@ -1,4 +1,4 @@
-#include "launch/supervisor.hpp"
+#include "supervisor.hpp"
 
 #include <signal.h>
 #include <sys/wait.h>

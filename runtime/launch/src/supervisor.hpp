@@ -10,8 +10,8 @@
 
 #include <cohort/host/log.hpp>
 
-#include "launch/caught_signals.hpp"
-#include "launch/rank_process.hpp"
+#include "caught_signals.hpp"
+#include "rank_process.hpp"
 
 namespace cohort::host {
 

@@ -1,4 +1,4 @@
-#include <cohort/host/launch.hpp>
+#include <cohort/launch/launch.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -7,13 +7,13 @@
 
 #include <cohort/host/environment.hpp>
 #include <cohort/host/error.hpp>
-#include <cohort/host/listening_socket.hpp>
 #include <cohort/host/machine.hpp>
 #include <cohort/host/options.hpp>
+#include <cohort/launch/listening_socket.hpp>
 
-#include "launch/caught_signals.hpp"
-#include "launch/rank_process.hpp"
-#include "launch/supervisor.hpp"
+#include "caught_signals.hpp"
+#include "rank_process.hpp"
+#include "supervisor.hpp"
 
 namespace cohort::host {
 namespace {

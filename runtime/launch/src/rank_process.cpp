@@ -1,4 +1,4 @@
-#include "launch/rank_process.hpp"
+#include "rank_process.hpp"
 
 #include <fcntl.h>
 #include <signal.h>

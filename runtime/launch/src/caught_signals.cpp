@@ -1,4 +1,4 @@
-#include "launch/caught_signals.hpp"
+#include "caught_signals.hpp"
 
 #include <ctime>
 
