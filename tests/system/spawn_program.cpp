@@ -64,7 +64,7 @@ struct Regression : cohort::ModuleFor<Regression> {
     return at_loss ? at_loss(index, value) : value;
   }
   void test_step(const cohort::Batch& batch, int64_t) override { log("test_loss", loss(batch.tensor())); }
-  cohort::Optimizers configure_optimizers() override { return optimizer; }
+  cohort::Optimizers configure_optimizers() override { return {optimizer}; }
   void on_fit_start() override { ++starts; }
   void on_fit_end() override { ++ends; }
 

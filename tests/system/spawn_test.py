@@ -127,19 +127,38 @@ class Caller(SystemTest):
 
 class Refusals(SystemTest):
     def test_a_thread_that_runs_is_named(self):
-        self.fail_with(2, [PROGRAM, *SPAWN, "--how=thread"], "other threads run in it (spawn_program)", "--strategy=ddp")
+        self.fail_with(2, [PROGRAM, *SPAWN, "--how=thread"], "other threads run in this process (spawn_program)", "--strategy=ddp")
 
     @unittest.skipUnless(MPI_PROGRAM.exists(), "MPI was not found when this was built")
     def test_a_program_that_has_initialised_mpi_is_not_forked(self):
-        self.fail_with(2, [MPI_PROGRAM, *SPAWN], "MPI is initialised in it", "--strategy=ddp",
+        self.fail_with(2, [MPI_PROGRAM, *SPAWN], "MPI is initialised in this process", "--strategy=ddp",
                        environment={"OMPI_ALLOW_RUN_AS_ROOT": "1"})
 
     def test_a_session_is_refused_where_ddp_spawn_was_chosen(self):
-        self.fail_with(2, [PROGRAM, *SPAWN, "--how=session"], "forks them in fit, validate and test only", "--strategy=ddp")
+        self.fail_with(2, [PROGRAM, *SPAWN, "--how=session"], "need ranks that run all of it, not forks", "--strategy=ddp")
+
+    def test_where_nobody_chose_it_the_program_begins_again_with_ddp_and_the_reason(self):
+        for how, done, reason in (("session", "a session", "need ranks that run all of it, not forks"),
+                                  ("thread", "trained", "other threads run in this process (spawn_program)")):
+            result = self.succeed([PROGRAM, "--devices=2", f"--how={how}"])
+            self.assertIn(done, result.stdout)
+            if "Using strategy ddp_spawn" in result.stderr:  # the default
+                self.assertIn("Using strategy ddp: ", result.stderr)
+                self.assertIn(reason, result.stderr)
 
     def test_where_ranks_cannot_be_forked_it_is_ddp_with_the_reason(self):
         result = self.succeed([COHORT, "run", "--nproc-per-node=2", PROGRAM, "--strategy=ddp_spawn", "--how=optimizer"])
         self.assertIn("Using strategy ddp: ddp_spawn is not possible: ranks were started by cohort run", result.stderr)
+
+    def test_a_program_that_cannot_be_executed_again_forks(self):
+        program = os.memfd_create("program")
+        self.addCleanup(os.close, program)
+        os.write(program, pathlib.Path(PROGRAM).read_bytes())
+        process = self.start([f"/proc/self/fd/{program}", "--strategy=ddp", "--devices=2"], pass_fds=[program])
+        stdout, stderr = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, stderr)
+        self.assertIn("Using strategy ddp_spawn: ddp is not possible: this program cannot be executed again", stderr)
+        self.assertIn("after", stdout)
 
     def test_one_device_needs_no_fork(self):
         result = self.succeed([PROGRAM, "--strategy=ddp_spawn", "--devices=1", "--how=session"])

@@ -58,7 +58,7 @@ TEST(ForkSafety, AnotherThreadIsNamed) {
   std::promise<void> over;
   std::thread loader([&] { over.get_future().wait(); });
   ::pthread_setname_np(loader.native_handle(), "loader");
-  EXPECT_THAT(objection_to_fork(), HasSubstr("other threads run in it (loader)"));
+  EXPECT_THAT(objection_to_fork(), HasSubstr("other threads run in this process (loader)"));
   over.set_value();
   loader.join();
   EXPECT_EQ(objection_to_fork(), "");
@@ -74,7 +74,7 @@ TEST(ForkSafety, MpiObjectsFromInitToFinalize) {
   int& state = state_of(FAKE_MPI);
   EXPECT_EQ(objection_to_fork(), "");
   state = 1;  // initialised
-  EXPECT_THAT(objection_to_fork(), HasSubstr("MPI is initialised"));
+  EXPECT_THAT(objection_to_fork(), HasSubstr("MPI is initialised in this process"));
   state = 2;  // finalised
   EXPECT_EQ(objection_to_fork(), "");
 }
@@ -85,9 +85,9 @@ TEST(ForkSafety, CudaObjectsOnceItHasAContext) {
   state = 1;                           // the devices were counted
   EXPECT_EQ(objection_to_fork(), "");
   state = 2;  // device 1 has a primary context
-  EXPECT_THAT(objection_to_fork(), HasSubstr("it uses CUDA"));
+  EXPECT_THAT(objection_to_fork(), HasSubstr("this process uses CUDA"));
   state = 3;  // this thread has a context
-  EXPECT_THAT(objection_to_fork(), HasSubstr("it uses CUDA"));
+  EXPECT_THAT(objection_to_fork(), HasSubstr("this process uses CUDA"));
   state = 0;
 }
 

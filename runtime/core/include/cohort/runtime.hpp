@@ -27,8 +27,8 @@ namespace host {
 class RankRuntime;
 }
 
-/// Thrown through the program's body by what needs connected ranks, where these would be forked in the Trainer's loops
-/// only and the user did not choose so: Program starts them in another way, and each runs the body.
+/// Thrown through the program's body where ranks cannot be forked and the user did not choose a strategy that forks
+/// them: Program executes them instead, and each runs the body.
 struct RanksNeeded {
   std::string reason;
 };
@@ -58,6 +58,11 @@ class Runtime {
   bool is_connected() const;
   /// In a fork of an unconnected process: this process is that rank from now on, also for the log, and connects.
   void connect(const host::Topology& place);
+  /// Ranks are forked: from now on the program cannot begin again.
+  void note_fork();
+  /// Throws because of `reason`: RanksNeeded where the strategy is a default and nothing was forked yet, else
+  /// UserError.
+  [[noreturn]] void refuse_to_fork(const std::string& reason) const;
 
   int rank() const;
   int world_size() const;

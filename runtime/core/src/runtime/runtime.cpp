@@ -42,12 +42,14 @@ struct Runtime::State {
   host::Topology topology;
   std::unique_ptr<host::RankRuntime> rank;  // null: not connected
   int threads = 1;
+  bool has_forked = false;
 
   void connect();
   void choose_threads();
   void log_place();
   void log_connected();
   host::RankRuntime& connected();
+  [[noreturn]] void refuse_to_fork(const std::string& reason) const;
 };
 
 Runtime::Runtime(Setup setup) : state_(std::make_unique<State>(setup)) {
@@ -85,11 +87,20 @@ void Runtime::State::connect() {
 
 host::RankRuntime& Runtime::State::connected() {
   if (rank) return *rank;
-  const std::string reason =
-      "sessions and collectives of the program's own need ranks that run all of it, and strategy '" +
-      setup.selection.strategy.name + "' forks them in fit, validate and test only";
-  if (!setup.options.strategy) throw RanksNeeded{reason};
-  throw UserError(reason + "; choose --strategy=ddp, or start the ranks with cohort run");
+  refuse_to_fork("sessions and collectives of the program's own need ranks that run all of it, not forks");
+}
+
+void Runtime::State::refuse_to_fork(const std::string& reason) const {
+  if (!setup.options.strategy && !has_forked) throw RanksNeeded{reason};
+  throw UserError("strategy '" + setup.selection.strategy.name + "' is not possible: " + reason +
+                  "; choose --strategy=ddp, or start the ranks with cohort run");
+}
+
+void Runtime::note_fork() {
+  state_->has_forked = true;
+}
+void Runtime::refuse_to_fork(const std::string& reason) const {
+  state_->refuse_to_fork(reason);
 }
 
 void Runtime::State::choose_threads() {

@@ -120,11 +120,12 @@ bool is_cuda_up() {
 }  // namespace
 
 std::string objection_to_fork() {
-  if (is_mpi_up()) return "MPI is initialised in it";
-  if (is_cuda_up()) return "it uses CUDA";
+  if (is_mpi_up()) return "MPI is initialised in this process, which cannot be forked then";
+  if (is_cuda_up()) return "this process uses CUDA, and cannot be forked then";
   pause_openmp();
   const auto threads = threads_that_stay();
-  return threads.empty() ? "" : "other threads run in it (" + listed(threads) + "), which a fork does not have";
+  return threads.empty() ? ""
+                         : "other threads run in this process (" + listed(threads) + "), which a fork would not have";
 }
 
 }  // namespace cohort

@@ -52,13 +52,6 @@ class MemoryFile {
   int descriptor_;
 };
 
-void check_safe(const Runtime& runtime) {
-  const std::string objection = objection_to_fork();
-  if (objection.empty()) return;
-  throw UserError("strategy '" + runtime.selection().strategy.name + "' cannot fork this process, because " +
-                  objection + "; end that before fit, validate and test, or choose --strategy=ddp");
-}
-
 int be_a_rank(Runtime& runtime, const std::vector<MemoryFile>& files, const std::function<Parcel()>& work) {
   try {
     ignore_broken_pipes();
@@ -85,7 +78,9 @@ int be_a_rank(Runtime& runtime, const std::vector<MemoryFile>& files, const std:
 }  // namespace
 
 Harvest run_in_forked_ranks(Runtime& runtime, const std::function<Parcel()>& work) {
-  check_safe(runtime);
+  const std::string objection = objection_to_fork();
+  if (!objection.empty()) runtime.refuse_to_fork(objection);
+  runtime.note_fork();
   host::LaunchJob job;
   job.processes_per_node = runtime.world_size();
   const std::vector<MemoryFile> files(static_cast<size_t>(job.processes_per_node));
