@@ -6,4 +6,4 @@ rounds=${1:-200}
 cmake/bootstrap.sh --tests >/dev/null
 cmake --preset dev >/dev/null
 cmake --build --preset dev
-COHORT_SOAK_ROUNDS=$rounds ctest --preset dev -R 'system_rank_death|fuzz' --timeout 7200 --no-tests=error
+COHORT_SOAK_ROUNDS=$rounds ctest --preset dev -R 'system_rank_death|system_spawn|fuzz' --timeout 7200 --no-tests=error

@@ -17,7 +17,7 @@ MAX_FILE_LINES = 400
 MAX_PUBLIC_HEADER_LINES = 150
 MAX_FUNCTION_LINES = 70
 MAX_COLUMNS = 120
-MAX_HOST_AND_CORE_LINES = 9000
+MAX_HOST_AND_CORE_LINES = 8500
 
 
 def tracked_files():
@@ -102,9 +102,13 @@ class Tidy(unittest.TestCase):
                             (not include.startswith("cohort/") or
                              include.startswith(("cohort/api/", "cohort/host/", "cohort/sdk/"))),
                             "host uses plugin_api and the sdk's headers only")
+        self.check_includes("runtime/launch", lambda _, include, angled: not is_torch(include) and
+                            (not include.startswith("cohort/") or include.startswith(("cohort/host/", "cohort/launch/"))),
+                            "launch uses host only")
         self.check_includes("runtime/cli", lambda _, include, angled: not is_torch(include) and
-                            (not include.startswith("cohort/") or include.startswith(("cohort/api/", "cohort/host/"))),
-                            "the command line tool uses host only")
+                            (not include.startswith("cohort/") or
+                             include.startswith(("cohort/api/", "cohort/host/", "cohort/launch/"))),
+                            "the command line tool uses host and launch only")
 
     def test_the_core_knows_nothing_of_the_trainer(self):
         trainer = {path.name for path in SOURCES if within(path, "runtime/trainer/include")}
@@ -149,8 +153,8 @@ class Tidy(unittest.TestCase):
                          "read variables in host/src/options or host/src/environment and pass the values on")
 
     def test_libraries_never_end_the_process_or_print(self):
-        self.check_words(r"(?<![\w.>:])(?<!void )(exit|abort|_Exit|quick_exit)\s*\(|std::(abort|exit|terminate|cout)\b",
-                         ["runtime/host/src", "runtime/core", "runtime/trainer", "plugins", "sdk"], [],
+        self.check_words(r"(?<![\w.>:])(?<!void )(exit|abort|_Exit|quick_exit)\s*\(|std::(abort|exit|terminate|cout(?!\.flush\())\b",
+                         ["runtime/host/src", "runtime/launch", "runtime/core", "runtime/trainer", "plugins", "sdk"], [],
                          "throw an Error, or return a status; results go to standard output in programs only")
 
     def test_libraries_have_no_mutable_globals(self):

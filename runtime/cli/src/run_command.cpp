@@ -8,8 +8,8 @@
 
 #include <cohort/host/environment.hpp>
 #include <cohort/host/error.hpp>
-#include <cohort/host/launch.hpp>
 #include <cohort/host/options.hpp>
+#include <cohort/launch/launch.hpp>
 
 namespace cohort::cli {
 namespace {

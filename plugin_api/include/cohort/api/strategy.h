@@ -40,6 +40,8 @@ typedef struct cohort_job {
 /* How processes come to be. */
 #define COHORT_LAUNCH_NONE 0 /* this process is the only one */
 #define COHORT_LAUNCH_EXEC 1 /* the program is executed again, once for each process */
+#define COHORT_LAUNCH_FORK 2 /* the running process forks, once for each process, in each of fit, validate and test; \
+                                on one node of CPU devices */
 
 typedef struct cohort_plan {
   uint32_t struct_size;

@@ -1,7 +1,8 @@
 // This rank of a running job: its place, its device, and small collectives for everything that is not a gradient.
 //
-// Made once per process, after launch; connects in its constructor. [main] thread. `shutdown` is explicit and
-// collective; the destructor never communicates, so a rank that fails can be torn down alone.
+// Made once per process, after launch; connects in its constructor, or, in a program that forks its ranks, once it is
+// one of them. [main] thread. `shutdown` is explicit and collective; the destructor never communicates, so a rank that
+// fails can be torn down alone.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +27,12 @@ namespace host {
 class RankRuntime;
 }
 
+/// Thrown through the program's body where ranks cannot be forked and the user did not choose a strategy that forks
+/// them: Program executes them instead, and each runs the body.
+struct RanksNeeded {
+  std::string reason;
+};
+
 class Runtime {
  public:
   /// What is decided before the ranks connect. The references outlive the Runtime.
@@ -40,9 +47,22 @@ class Runtime {
   /// Sets threads and device, opens the store and connects all ranks; logs the lines that say so. Throws UserError
   /// where ranks disagree about plugins, PeerFailed where a rank is missing at the deadline.
   explicit Runtime(Setup setup);
+  /// A process that forks the ranks of the job and stands in rank 0's place outside of them, without a connection.
+  /// Its number of threads is left alone. Collectives and sessions throw UserError, or RanksNeeded.
+  struct Unconnected {};
+  Runtime(Setup setup, Unconnected);
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
+
+  bool is_connected() const;
+  /// In a fork of an unconnected process: this process is that rank from now on, also for the log, and connects.
+  void connect(const host::Topology& place);
+  /// Ranks are forked: from now on the program cannot begin again.
+  void note_fork();
+  /// Throws because of `reason`: RanksNeeded where the strategy is a default and nothing was forked yet, else
+  /// UserError.
+  [[noreturn]] void refuse_to_fork(const std::string& reason) const;
 
   int rank() const;
   int world_size() const;
@@ -56,9 +76,9 @@ class Runtime {
   const host::Topology& topology() const;
   host::Log& log() const;
   c10::Device device() const;
-  int threads() const;                      ///< intra-op threads of this rank
-  std::string collective() const;           ///< as reported: "shm"; "" with one rank
-  std::vector<std::string> layers() const;  ///< of the strategy, lowest first, "base" included
+  int threads() const;                      ///< intra-op threads of each rank
+  std::string collective() const;           ///< as reported: "shm"; "" with one rank, or unconnected
+  std::vector<std::string> layers() const;  ///< of the strategy, lowest first, "base" included; none if unconnected
 
   // Collectives on the control communicator, in the order called, on every rank. With one rank they return at once.
   void barrier();

@@ -16,7 +16,7 @@
 #include <utility>
 
 #include <cohort/host/error.hpp>
-#include <cohort/host/listening_socket.hpp>
+#include <cohort/launch/listening_socket.hpp>
 
 #include "tcp_store.hpp"
 

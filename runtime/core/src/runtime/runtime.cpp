@@ -14,17 +14,17 @@ namespace {
 
 constexpr std::chrono::seconds kConnectTimeout{60};
 
-host::RankSetup rank_setup(const Runtime::Setup& setup) {
+host::RankSetup rank_setup(const Runtime::Setup& setup, const host::Topology& topology) {
   const auto connect_timeout = std::min<std::chrono::nanoseconds>(setup.options.timeout, kConnectTimeout);
   return {.plugins = setup.plugins,
           .selection = setup.selection,
-          .topology = setup.topology,
+          .topology = topology,
           .log = setup.log,
           .timeout = setup.options.timeout,
           .connect_timeout = connect_timeout,
           .bucket_size = setup.options.bucket_size,
           .deterministic = setup.options.deterministic,
-          .open_store = [topology = setup.topology, connect_timeout](const cohort_dist_args& args) {
+          .open_store = [topology, connect_timeout](const cohort_dist_args& args) {
             host::Topology place = topology;  // with what layers have changed
             place.master_addr = args.master_addr ? args.master_addr : "";
             place.master_port = args.master_port;
@@ -35,35 +35,81 @@ host::RankSetup rank_setup(const Runtime::Setup& setup) {
 }  // namespace
 
 struct Runtime::State {
-  explicit State(const Setup& given) : setup(given), rank(rank_setup(given)) {}
+  explicit State(const Setup& given) : setup(given), topology(given.topology) {
+    if (setup.options.deterministic) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  }
   Setup setup;
-  host::RankRuntime rank;
+  host::Topology topology;
+  std::unique_ptr<host::RankRuntime> rank;  // null: not connected
   int threads = 1;
+  bool has_forked = false;
 
+  void connect();
   void choose_threads();
   void log_place();
   void log_connected();
+  host::RankRuntime& connected();
+  [[noreturn]] void refuse_to_fork(const std::string& reason) const;
 };
 
 Runtime::Runtime(Setup setup) : state_(std::make_unique<State>(setup)) {
+  state_->connect();
+}
+
+Runtime::Runtime(Setup setup, Unconnected) : state_(std::make_unique<State>(setup)) {
+  host::Topology& topology = state_->topology;
+  topology.world_size = setup.selection.world_size();
+  topology.local_world_size = topology.ranks_on_machine = setup.selection.processes_per_node;
   state_->choose_threads();
-  if (setup.options.deterministic) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
-  state_->log_place();
-  state_->rank.connect();
-  state_->log_connected();
 }
 
 Runtime::~Runtime() = default;
 
-void Runtime::State::choose_threads() {
-  const ThreadChoice choice = cohort::choose_threads(setup.options, setup.topology, host::process_environment());
-  threads = choice.threads;
+bool Runtime::is_connected() const {
+  return state_->rank != nullptr;
+}
+
+void Runtime::connect(const host::Topology& place) {
+  const Options& options = state_->setup.options;
+  state_->topology = place;
+  state_->setup.log.reopen({options.log_level, options.log_format, options.log_dir, place.rank, place.world_size});
+  state_->connect();
+}
+
+void Runtime::State::connect() {
+  choose_threads();
   at::set_num_threads(threads);
+  log_place();
+  rank = std::make_unique<host::RankRuntime>(rank_setup(setup, topology));
+  rank->connect();
+  log_connected();
+}
+
+host::RankRuntime& Runtime::State::connected() {
+  if (rank) return *rank;
+  refuse_to_fork("sessions and collectives of the program's own need ranks that run all of it, not forks");
+}
+
+void Runtime::State::refuse_to_fork(const std::string& reason) const {
+  if (!setup.options.strategy && !has_forked) throw RanksNeeded{reason};
+  throw UserError("strategy '" + setup.selection.strategy.name + "' is not possible: " + reason +
+                  "; choose --strategy=ddp, or start the ranks with cohort run");
+}
+
+void Runtime::note_fork() {
+  state_->has_forked = true;
+}
+void Runtime::refuse_to_fork(const std::string& reason) const {
+  state_->refuse_to_fork(reason);
+}
+
+void Runtime::State::choose_threads() {
+  const ThreadChoice choice = cohort::choose_threads(setup.options, topology, host::process_environment());
+  threads = choice.threads;
   setup.log.debug("intra-op threads of each rank: " + std::to_string(threads) + " (" + choice.reason + ")");
 }
 
 void Runtime::State::log_place() {
-  const host::Topology& topology = setup.topology;
   setup.log.debug("place in the job:\n" + topology_text(topology));
   if (topology.world_size == 1) return;
   setup.log.every_rank("Initializing distributed: GLOBAL_RANK: " + std::to_string(topology.rank) +
@@ -71,32 +117,32 @@ void Runtime::State::log_place() {
 }
 
 void Runtime::State::log_connected() {
-  if (setup.topology.world_size == 1) return;
+  if (topology.world_size == 1) return;
   const std::string line(100, '-');
   setup.log.info(line);
-  setup.log.info("distributed_backend=" + rank.collective_name());
-  setup.log.info("All distributed processes registered. Starting with " + std::to_string(setup.topology.world_size) +
+  setup.log.info("distributed_backend=" + rank->collective_name());
+  setup.log.info("All distributed processes registered. Starting with " + std::to_string(topology.world_size) +
                  " processes");
   setup.log.info(line);
 }
 
 int Runtime::rank() const {
-  return state_->setup.topology.rank;
+  return state_->topology.rank;
 }
 int Runtime::world_size() const {
-  return state_->setup.topology.world_size;
+  return state_->topology.world_size;
 }
 int Runtime::local_rank() const {
-  return state_->setup.topology.local_rank;
+  return state_->topology.local_rank;
 }
 int Runtime::local_world_size() const {
-  return state_->setup.topology.local_world_size;
+  return state_->topology.local_world_size;
 }
 int Runtime::node_rank() const {
-  return state_->setup.topology.node_rank;
+  return state_->topology.node_rank;
 }
 int Runtime::num_nodes() const {
-  return state_->setup.topology.num_nodes;
+  return state_->topology.num_nodes;
 }
 const Options& Runtime::options() const {
   return state_->setup.options;
@@ -105,7 +151,7 @@ const host::Selection& Runtime::selection() const {
   return state_->setup.selection;
 }
 const host::Topology& Runtime::topology() const {
-  return state_->setup.topology;
+  return state_->topology;
 }
 host::Log& Runtime::log() const {
   return state_->setup.log;
@@ -117,38 +163,38 @@ int Runtime::threads() const {
   return state_->threads;
 }
 std::string Runtime::collective() const {
-  return state_->rank.collective_name();
+  return state_->rank ? state_->rank->collective_name() : "";
 }
 std::vector<std::string> Runtime::layers() const {
-  return state_->rank.layer_names();
+  return state_->rank ? state_->rank->layer_names() : std::vector<std::string>{};
 }
 
 void Runtime::barrier() {
-  state_->rank.barrier();
+  state_->connected().barrier();
 }
 void Runtime::all_reduce_sum(std::span<double> values) {
-  state_->rank.all_reduce(values, COHORT_REDUCE_SUM);
+  state_->connected().all_reduce(values, COHORT_REDUCE_SUM);
 }
 void Runtime::all_reduce_max(std::span<double> values) {
-  state_->rank.all_reduce(values, COHORT_REDUCE_MAX);
+  state_->connected().all_reduce(values, COHORT_REDUCE_MAX);
 }
 void Runtime::broadcast(std::span<std::byte> data, int root) {
-  state_->rank.broadcast(data, root);
+  state_->connected().broadcast(data, root);
 }
 std::vector<std::string> Runtime::all_gather(std::string_view text) {
-  return state_->rank.all_gather(text);
+  return state_->connected().all_gather(text);
 }
 void Runtime::agree(const std::string& topic, std::string_view text, std::string_view problem) {
-  state_->rank.agree(topic, text, problem);
+  state_->connected().agree(topic, text, problem);
 }
 uint64_t Runtime::bytes_sent() const {
-  return state_->rank.bytes_sent();
+  return state_->connected().bytes_sent();
 }
 void Runtime::shutdown() {
-  state_->rank.shutdown();
+  state_->connected().shutdown();
 }
 host::RankRuntime& Runtime::rank_runtime() {
-  return state_->rank;
+  return state_->connected();
 }
 
 }  // namespace cohort

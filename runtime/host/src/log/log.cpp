@@ -78,7 +78,14 @@ struct Log::Sinks {
   }
 };
 
-Log::Log(const LogSettings& settings) : sinks_(std::make_unique<Sinks>()) {
+Log::Log(const LogSettings& settings) {
+  reopen(settings);
+}
+
+Log::~Log() = default;
+
+void Log::reopen(const LogSettings& settings) {
+  sinks_ = std::make_unique<Sinks>();
   sinks_->rank = settings.rank;
   const LineStyle plain{settings.format, settings.rank, false, false};
   const LineStyle terminal{settings.format, settings.rank, settings.rank != 0, ::isatty(STDERR_FILENO) == 1};
@@ -87,8 +94,6 @@ Log::Log(const LogSettings& settings) : sinks_(std::make_unique<Sinks>()) {
     sinks_->file = make_logger(open_rank_file(settings.directory, settings.rank), plain, settings.level);
   }
 }
-
-Log::~Log() = default;
 
 bool Log::enabled(LogLevel level) const {
   return sinks_->terminal->should_log(spdlog_level(level));

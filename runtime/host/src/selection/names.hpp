@@ -5,7 +5,6 @@ namespace cohort::host {
 
 constexpr const char* kOneDeviceStrategy = "single";
 constexpr const char* kManyDevicesStrategy = "ddp";
-/// Names that stand for another strategy in this version.
 constexpr const char* kSpawningStrategy = "ddp_spawn";
 
 constexpr const char* kGpuAccelerator = "cuda";

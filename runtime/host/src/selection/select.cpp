@@ -56,12 +56,30 @@ StrategySpec default_strategy(const Selection& selection, const Topology& topolo
   return StrategySpec(kManyDevicesStrategy);
 }
 
-void choose_strategy(Selection& selection, PluginHost& plugins, const Options& options, const Topology& topology) {
+/// Why the ranks of this job cannot be forks of this process; empty where they can.
+std::string objection_to_fork(const Selection& selection, const AcceleratorChoice& accelerator,
+                              const Topology& topology, const StartingRanks& starting) {
+  const std::string why = std::string(kSpawningStrategy) + " is not possible: ";
+  if (is_launched(topology)) return why + "ranks were started by " + std::string(to_string(topology.launcher));
+  if (selection.num_nodes > 1) return why + "ranks on " + counted(selection.num_nodes, "node") + " cannot be forked";
+  if (accelerator.device_type != COHORT_DEVICE_CPU) {
+    return why + "a process that uses accelerator " + accelerator.name + " cannot be forked";
+  }
+  return starting.objection_to_fork.empty() ? "" : why + starting.objection_to_fork;
+}
+
+void choose_strategy(Selection& selection, const AcceleratorChoice& accelerator, const Options& options,
+                     const Topology& topology, const StartingRanks& starting) {
   std::string reason;
   selection.strategy = options.strategy ? *options.strategy : default_strategy(selection, topology, reason);
-  if (selection.strategy.name == kSpawningStrategy && plugins.find(Kind::kStrategy, kSpawningStrategy) == nullptr) {
-    selection.strategy.name = kManyDevicesStrategy;
-    reason = std::string(kSpawningStrategy) + " does not exist in this version";
+  std::string& name = selection.strategy.name;
+  const std::string objection = objection_to_fork(selection, accelerator, topology, starting);
+  if (name == kSpawningStrategy && !objection.empty()) {
+    name = kManyDevicesStrategy;
+    reason = objection;
+  } else if (name == kManyDevicesStrategy && !starting.by_exec && objection.empty()) {
+    name = kSpawningStrategy;
+    reason = std::string(kManyDevicesStrategy) + " is not possible: this program cannot be executed again";
   }
   if (!reason.empty()) selection.reasons.push_back("Using strategy " + selection.strategy.name + ": " + reason);
   selection.strategy = with_table(options, "strategy", selection.strategy);
@@ -72,7 +90,10 @@ class Plan {
  public:
   Plan(const Selection& selection, const AcceleratorChoice& accelerator, const Topology& topology,
        const Planner& planner)
-      : strategy_(selection.strategy.name), topology_(topology), num_nodes_(selection.num_nodes) {
+      : strategy_(selection.strategy.name),
+        topology_(topology),
+        num_nodes_(selection.num_nodes),
+        on_cpu_(accelerator.device_type == COHORT_DEVICE_CPU) {
     cohort_job job{};
     job.struct_size = sizeof job;
     job.device_type = accelerator.device_type;
@@ -113,9 +134,10 @@ class Plan {
   void check_sense() const {
     const bool counts = plan_.processes_per_node >= 1 && plan_.replicas_per_process >= 1 &&
                         plan_.processes_per_node * plan_.replicas_per_process == num_devices_;
-    const bool launch = plan_.launch == COHORT_LAUNCH_EXEC || plan_.launch == COHORT_LAUNCH_NONE;
+    const bool forks = plan_.launch == COHORT_LAUNCH_FORK && num_nodes_ == 1 && on_cpu_;
     const bool alone = plan_.processes_per_node * num_nodes_ == 1;
-    if (counts && launch && (alone || is_launched(topology_) || plan_.launch == COHORT_LAUNCH_EXEC)) return;
+    const bool can_be_none = plan_.launch == COHORT_LAUNCH_NONE && (alone || is_launched(topology_));
+    if (counts && (plan_.launch == COHORT_LAUNCH_EXEC || forks || can_be_none)) return;
     throw UserError("strategy '" + strategy_ + "' plans " + std::to_string(plan_.processes_per_node) + " x " +
                     std::to_string(plan_.replicas_per_process) + " processes and replicas (launch " +
                     std::to_string(plan_.launch) + ") for " + counted(num_devices_, "device") + " on each of " +
@@ -125,6 +147,7 @@ class Plan {
   std::string strategy_;
   const Topology& topology_;
   int num_nodes_;
+  bool on_cpu_;
   int num_devices_ = 0;
   cohort_plan plan_{};
 };
@@ -145,7 +168,8 @@ Plan make_plan(Selection& selection, const AcceleratorChoice& accelerator, const
 
 }  // namespace
 
-Selection select(PluginHost& plugins, const Options& options, const Topology& topology, const Planner& planner) {
+Selection select(PluginHost& plugins, const Options& options, const Topology& topology, const Planner& planner,
+                 const StartingRanks& starting) {
   Selection selection;
   const AcceleratorChoice accelerator = choose_accelerator(plugins, options);
   selection.accelerator = accelerator.name;
@@ -154,7 +178,7 @@ Selection select(PluginHost& plugins, const Options& options, const Topology& to
   }
   selection.num_nodes = choose_num_nodes(options, topology);
   selection.device_ids = choose_devices(accelerator, options, topology);
-  choose_strategy(selection, plugins, options, topology);
+  choose_strategy(selection, accelerator, options, topology, starting);
   const Plan plan = make_plan(selection, accelerator, options, topology, planner);
   plan.apply_to(selection);
   const Wiring wiring{accelerator.device_type, selection.world_size(), selection.num_nodes,

@@ -12,6 +12,21 @@
 
 namespace cohort {
 
+/// What the summary says of one rank.
+struct RankFigures {
+  std::string weights_sha256;  ///< after the last fit; empty unless a summary is asked for
+  double peak_rss_mib = 0;
+  uint64_t samples = 0;     ///< trained on
+  uint64_t bytes_sent = 0;  ///< by strategies while steps were taken
+};
+
+/// Ranks that lived in forks of this process, as their last loop left them.
+struct ForkedRanks {
+  std::vector<RankFigures> figures;  ///< by rank; empty: there were none
+  std::string collective;
+  std::vector<std::string> layers;
+};
+
 struct RunRecord {
   /// CLOCK_REALTIME at exec of the run's first process.
   std::chrono::nanoseconds started{0};
@@ -28,6 +43,8 @@ struct RunRecord {
   Metrics metrics;              ///< the latest value of each
   std::string weights_sha256;   ///< after the last fit; empty unless a summary is asked for
   std::string exit_reason = "completed";
+  bool is_fitting = false;  ///< a training is running
+  ForkedRanks forked;       ///< where ranks are forked; everything above is rank 0's there
 
   static constexpr size_t kStepTimes = 65536;
   /// Notes how long the step took that has just been counted in `steps`.

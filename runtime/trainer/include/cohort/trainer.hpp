@@ -1,7 +1,9 @@
 // The loops: training with validation, validation alone, and test.
 //
 // Borrows runtime, module and data for the length of each call. [main] thread; the same calls in the same order on
-// every rank.
+// every rank. Where the strategy forks its ranks each call forks them anew: on_fit_start, configure_optimizers and
+// on_fit_end run in the calling process, all other functions of module and data in the ranks. Afterwards weights,
+// buffers, optimizers, metrics and random numbers here are rank 0's; what else the ranks have changed is gone.
 #pragma once
 
 #include <chrono>
@@ -9,6 +11,7 @@
 #include <optional>
 
 #include <cohort/data.hpp>
+#include <cohort/host/error.hpp>
 #include <cohort/metrics.hpp>
 #include <cohort/module.hpp>
 #include <cohort/run_record.hpp>
@@ -35,12 +38,18 @@ struct Interrupted {
   int signal;
 };
 
+/// A rank in which fit, validate or test ran in a fork of this process failed, and has said why: nothing is left to be
+/// reported. Ends the program with that rank's exit code. The module is as before the call.
+struct RankFailed : Error {
+  using Error::Error;
+};
+
 class Trainer {
  public:
   Trainer(Runtime& runtime, RunRecord& record, TrainerDefaults defaults = {});
 
   /// Trains until the first limit is reached; afterwards the module holds the trained weights. Throws UserError for
-  /// what the user can mend, TrainingFailed for a loss that is not finite, Interrupted after a signal.
+  /// what the user can mend, TrainingFailed for a loss that is not finite, Interrupted after a signal, RankFailed.
   void fit(Module& module, DataModule& data);
   /// One pass over the validation data: the means over all ranks.
   Metrics validate(Module& module, DataModule& data);

@@ -42,13 +42,23 @@ OrderedJson json_of(const OptimizerSettings& settings) {
   return {{"type", settings.type}, {"groups", std::move(groups)}};
 }
 
-OptimizerSettings settings_of(const OrderedJson& json) {
-  OptimizerSettings settings{json.at("type").get<std::string>(), {}};
-  for (const auto& group : json.at("groups")) {
-    settings.groups.push_back({group.at("options").get<std::map<std::string, double>>(),
-                               group.at("parameters").get<std::vector<std::string>>()});
+OrderedJson json_of(const std::vector<OptimizerSettings>& optimizers) {
+  OrderedJson json = OrderedJson::array();
+  for (const auto& optimizer : optimizers) json.push_back(json_of(optimizer));
+  return json;
+}
+
+std::vector<OptimizerSettings> settings_of(const OrderedJson& json) {
+  std::vector<OptimizerSettings> optimizers;
+  for (const auto& optimizer : json) {
+    OptimizerSettings& settings = optimizers.emplace_back();
+    optimizer.at("type").get_to(settings.type);
+    for (const auto& group : optimizer.at("groups")) {
+      settings.groups.push_back({group.at("options").get<std::map<std::string, double>>(),
+                                 group.at("parameters").get<std::vector<std::string>>()});
+    }
   }
-  return settings;
+  return optimizers;
 }
 
 Manifest manifest_of(const OrderedJson& json) {
@@ -61,7 +71,7 @@ Manifest manifest_of(const OrderedJson& json) {
   json.at("strategy").get_to(manifest.strategy);
   json.at("per_rank").get_to(manifest.per_rank);
   if (!json.at("loop").is_null()) manifest.loop = place_of(json.at("loop"));
-  for (const auto& optimizer : json.at("optimizers")) manifest.optimizers.push_back(settings_of(optimizer));
+  manifest.optimizers = settings_of(json.at("optimizers"));
   for (const auto& [name, file] : json.at("files").items()) {
     manifest.files[name] = {file.at("bytes").get<uint64_t>(), file.at("sha256").get<std::string>()};
   }
@@ -82,6 +92,14 @@ std::string rank_file(int rank) {
   return "rank-" + std::to_string(rank) + ".safetensors";
 }
 
+std::string to_json(const std::vector<OptimizerSettings>& optimizers) {
+  return json_of(optimizers).dump();
+}
+
+std::vector<OptimizerSettings> parse_optimizer_settings(std::string_view text) {
+  return settings_of(OrderedJson::parse(text));
+}
+
 std::string to_json(const Manifest& manifest) {
   OrderedJson json;
   json["format"] = kFormatName;
@@ -97,8 +115,7 @@ std::string to_json(const Manifest& manifest) {
   json["files"] = OrderedJson::object();
   for (const auto& [name, file] : manifest.files)
     json["files"][name] = {{"bytes", file.bytes}, {"sha256", file.sha256}};
-  json["optimizers"] = OrderedJson::array();
-  for (const auto& optimizer : manifest.optimizers) json["optimizers"].push_back(json_of(optimizer));
+  json["optimizers"] = json_of(manifest.optimizers);
   return json.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 

@@ -48,13 +48,7 @@ class AsideFile {
   AsideFile(const AsideFile&) = delete;
   AsideFile& operator=(const AsideFile&) = delete;
 
-  void write(std::span<const std::byte> data) {
-    while (!data.empty()) {
-      const ssize_t written = ::write(descriptor_, data.data(), data.size());
-      if (written < 0 && errno != EINTR) fail(target_, errno);
-      if (written > 0) data = data.subspan(static_cast<size_t>(written));
-    }
-  }
+  int descriptor() const { return descriptor_; }
 
   void rename() {
     // mkostemp makes files that only the owner can read; results are for whom the umask allows.
@@ -76,10 +70,20 @@ class AsideFile {
 
 }  // namespace
 
-void write_file_atomically(const std::filesystem::path& path, std::span<const std::span<const std::byte>> parts) {
+void write_parts(int descriptor, const std::filesystem::path& path, std::span<const std::span<const std::byte>> parts) {
   const FileSizeSignal ignored;
+  for (std::span<const std::byte> data : parts) {
+    while (!data.empty()) {
+      const ssize_t written = ::write(descriptor, data.data(), data.size());
+      if (written < 0 && errno != EINTR) fail(path, errno);
+      if (written > 0) data = data.subspan(static_cast<size_t>(written));
+    }
+  }
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::span<const std::byte>> parts) {
   AsideFile file(path);
-  for (const auto part : parts) file.write(part);
+  write_parts(file.descriptor(), path, parts);
   file.rename();
 }
 

@@ -13,4 +13,7 @@ namespace cohort {
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::span<const std::byte>> parts);
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
+/// Writes the parts one after another to an open file. Throws UserError that names it `path` and gives the reason.
+void write_parts(int descriptor, const std::filesystem::path& path, std::span<const std::span<const std::byte>> parts);
+
 }  // namespace cohort

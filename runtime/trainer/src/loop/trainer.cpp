@@ -9,6 +9,7 @@
 #include "loop/limits.hpp"
 #include "module/model_table.hpp"
 #include "report/results_text.hpp"
+#include "spawn/forked_loops.hpp"
 #include "weights/weights_digest.hpp"
 
 namespace cohort {
@@ -67,34 +68,77 @@ void move_to_device(Runtime& runtime, Module& module) {
   if (!runtime.device().is_cpu()) module.to(runtime.device());
 }
 
+void introduce(Runtime& runtime, const LoopLimits& limits, const Module& module) {
+  if (!limits.report || !runtime.is_first()) return;
+  if (!limits.notice.empty()) runtime.log().info(limits.notice);
+  runtime.log().info(model_table(module));
+}
+
+/// A fit in a hook of a fit could neither share its session nor end together with the other ranks.
+void check_not_nested(const RunRecord& record) {
+  if (record.is_fitting) {
+    throw UserError("fit was called in a hook of a running fit; call it when that one has returned");
+  }
+}
+
+class Fitting {
+ public:
+  explicit Fitting(RunRecord& record) : record_(record) { record.is_fitting = true; }
+  ~Fitting() { record_.is_fitting = false; }
+  Fitting(const Fitting&) = delete;
+  Fitting& operator=(const Fitting&) = delete;
+
+ private:
+  RunRecord& record_;
+};
+
+/// Weights are trained by connected ranks; gives what they agreed on. Collective.
+StopReason train(Runtime& runtime, RunRecord& record, const LoopLimits& limits, Module& module, DataModule& data,
+                 const Optimizers& optimizers) {
+  const Fitting fitting(record);
+  agree_on_loop(runtime, limits, !data.validation().empty() && limits.validation.count != 0);
+  FitCheckpoints checkpoints(runtime, limits, record.fits);
+  Replicas replicas(runtime, module);
+  Session session(runtime, replicas.modules(), optimizers);
+  session.clip_gradients(limits.clip);
+  auto resumed = checkpoints.open(session);
+  const StopReason stop =
+      FitLoop(runtime, record, limits, replicas, data, session, checkpoints, std::move(resumed)).run();
+  session.finish();
+  log_stop(runtime, stop, session.steps(), checkpoints.last());
+  record.exit_reason = exit_reason(stop, limits, session.steps());
+  return stop;
+}
+
+void note_weights(const Runtime& runtime, const Module& module, RunRecord& record) {
+  if (!runtime.options().summary_json.empty()) record.weights_sha256 = weights_digest(module);
+}
+
 }  // namespace
 
 Trainer::Trainer(Runtime& runtime, RunRecord& record, TrainerDefaults defaults)
     : runtime_(runtime), record_(record), defaults_(defaults) {}
 
 void Trainer::fit(Module& module, DataModule& data) {
+  check_not_nested(record_);
   const LoopLimits limits = resolve_limits(runtime_.options(), defaults_);
   move_to_device(runtime_, module);
-  if (limits.report && runtime_.is_first()) {
-    if (!limits.notice.empty()) runtime_.log().info(limits.notice);
-    runtime_.log().info(model_table(module));
-  }
+  if (runtime_.is_connected()) introduce(runtime_, limits, module);
   module.on_fit_start();
   const Optimizers optimizers = module.configure_optimizers();
   check(optimizers);
-  agree_on_loop(runtime_, limits, !data.validation().empty() && limits.validation.count != 0);
-  FitCheckpoints checkpoints(runtime_, limits, ++record_.fits);
-  Replicas replicas(runtime_, module);
-  Session session(runtime_, replicas.modules(), optimizers);
-  session.clip_gradients(limits.clip);
-  auto resumed = checkpoints.open(session);
+  ++record_.fits;
+  const auto train_here = [&] { return train(runtime_, record_, limits, module, data, optimizers); };
+  const auto train_in_fork = [&] {
+    introduce(runtime_, limits, module);
+    const StopReason stop = train_here();
+    note_weights(runtime_, module, record_);
+    return stop;
+  };
   const StopReason stop =
-      FitLoop(runtime_, record_, limits, replicas, data, session, checkpoints, std::move(resumed)).run();
-  session.finish();
+      runtime_.is_connected() ? train_here() : fit_in_forks({runtime_, record_, module, optimizers}, train_in_fork);
   module.on_fit_end();
-  log_stop(runtime_, stop, session.steps(), checkpoints.last());
-  record_.exit_reason = exit_reason(stop, limits, session.steps());
-  if (!runtime_.options().summary_json.empty()) record_.weights_sha256 = weights_digest(module);
+  if (runtime_.is_connected()) note_weights(runtime_, module, record_);
   leave_on(stop);
 }
 
@@ -119,10 +163,13 @@ Metrics Trainer::test(Module& module, DataModule& data) {
 
 Metrics Trainer::evaluate(Module& module, const EvaluationPass& pass) {
   move_to_device(runtime_, module);
-  Replicas replicas(runtime_, module);
-  const Metrics means = cohort::evaluate(runtime_, replicas, pass).means;
-  for (const auto& [name, value] : means) record_.metrics[name] = value;
-  return means;
+  const auto evaluate_here = [&] {
+    Replicas replicas(runtime_, module);
+    const Metrics means = cohort::evaluate(runtime_, replicas, pass).means;
+    for (const auto& [name, value] : means) record_.metrics[name] = value;
+    return means;
+  };
+  return runtime_.is_connected() ? evaluate_here() : evaluate_in_forks(runtime_, record_, evaluate_here);
 }
 
 }  // namespace cohort

@@ -3,7 +3,7 @@
 #include <malloc.h>
 #include <unistd.h>
 
-#include <csignal>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -13,14 +13,14 @@
 
 #include <cohort/host/environment.hpp>
 #include <cohort/host/error.hpp>
-#include <cohort/host/launch.hpp>
 #include <cohort/host/plugin_host.hpp>
 #include <cohort/host/rank_runtime.hpp>
 #include <cohort/host/selection.hpp>
+#include <cohort/launch/launch.hpp>
 
-#include "failure/post_mortem.hpp"
 #include "files/atomic_file.hpp"
 #include "program/failure.hpp"
+#include "program/rank_life.hpp"
 #include "program/start_time.hpp"
 #include "program/summary.hpp"
 
@@ -69,11 +69,11 @@ class Run {
 
   int fail() {
     const Failure failure = current_failure();
-    report(failure);
+    report_failure(failure, *log_, error_file());
     return failure.exit_code;
   }
 
-  void report(const Failure& failure) { report_failure(failure, *log_, variable("TORCHELASTIC_ERROR_FILE")); }
+  std::string error_file() const { return variable("TORCHELASTIC_ERROR_FILE"); }
 
   host::PluginSearch plugin_search(const Options& options) const {
     std::string data_home = variable("XDG_DATA_HOME");
@@ -97,17 +97,45 @@ class Run {
     log_ = std::make_unique<host::Log>(
         host::LogSettings{options.log_level, options.log_format, options.log_dir, topology.rank, topology.world_size});
     host::PluginHost plugins(plugin_search(options), *log_);
-    const auto selection = host::select(
-        plugins, options, topology, [&](const StrategySpec& strategy, std::span<const Spec> layers, const auto& job) {
-          return host::plan_of(plugins, strategy, layers, job, *log_);
-        });
-    const bool launches = topology.launcher == host::Launcher::kNone && selection.launch == COHORT_LAUNCH_EXEC;
-    if (launches || variable(kSaidWhyVariable).empty()) {  // once for each run
+    if (variable(kSaidWhyVariable).empty()) {  // once for each run
       for (const auto& warning : options.warnings) log_->warning(warning);
-      for (const auto& reason : selection.reasons) log_->info(reason);
     }
-    if (launches) return launch_ranks(selection, topology);
-    return be_a_rank({options, plugins, selection, topology, *log_}, body);
+    host::StartingRanks starting{.by_exec = !command_.empty(), .objection_to_fork = {}};
+    try {
+      return start({options, plugins, topology, starting}, body);
+    } catch (const RanksNeeded& needed) {
+      if (command_.empty()) throw UserError(needed.reason + "; start the ranks with cohort run");
+      starting.objection_to_fork = needed.reason;
+      return start({options, plugins, topology, starting}, body);
+    }
+  }
+
+  struct Start {
+    const Options& options;
+    host::PluginHost& plugins;
+    const host::Topology& topology;
+    const host::StartingRanks& starting;
+  };
+
+  int start(const Start& given, const std::function<void(App&)>& body) {
+    const auto plan = [&](const StrategySpec& strategy, std::span<const Spec> layers, const auto& job) {
+      return host::plan_of(given.plugins, strategy, layers, job, *log_);
+    };
+    const auto selection = host::select(given.plugins, given.options, given.topology, plan, given.starting);
+    say(selection.reasons);
+    const Runtime::Setup setup{given.options, given.plugins, selection, given.topology, *log_};
+    if (selection.launch == COHORT_LAUNCH_EXEC) return launch_ranks(selection, given.topology);
+    if (selection.launch == COHORT_LAUNCH_FORK) return fork_ranks(setup, body);
+    return be_a_rank(setup, body);
+  }
+
+  /// Each line once for each run.
+  void say(const std::vector<std::string>& reasons) {
+    if (!variable(kSaidWhyVariable).empty()) return;
+    for (const auto& reason : reasons) {
+      if (std::ranges::find(said_, reason) == said_.end()) log_->info(reason);
+    }
+    said_ = reasons;
   }
 
   int launch_ranks(const host::Selection& selection, const host::Topology& topology) {
@@ -130,26 +158,29 @@ class Run {
   }
 
   int be_a_rank(const Runtime::Setup& setup, const std::function<void(App&)>& body) {
-    std::signal(SIGPIPE, SIG_IGN);  // a connection whose peer is gone fails the operation; it must not end this rank
+    ignore_broken_pipes();
     Runtime runtime(setup);
-    PostMortem post_mortem(runtime.rank_runtime(), setup.options.log_dir);
+    return run_rank(runtime, error_file(), [&] { return run_program(runtime, body); });
+  }
+
+  /// The body runs here, and the ranks live in the loops of its Trainer.
+  int fork_ranks(const Runtime::Setup& setup, const std::function<void(App&)>& body) {
+    Runtime runtime(setup, Runtime::Unconnected{});
     try {
-      post_mortem.introduce();
-      log_device(runtime);
-      at::manual_seed(setup.options.seed);
-      RunRecord record;
-      record.started = started_;
-      const int code = run_body(runtime, record, body);
-      write_summary(runtime, record);
-      runtime.shutdown();
-      return code;
-    } catch (...) {
-      // Before the connections close: the first report is taken for the root cause.
-      const Failure failure = post_mortem.examine(current_failure());
-      report(failure);
-      post_mortem.leave();
-      return failure.exit_code;
+      return run_program(runtime, body);
+    } catch (const RankFailed& failed) {  // it has been reported
+      return static_cast<int>(failed.code());
     }
+  }
+
+  int run_program(Runtime& runtime, const std::function<void(App&)>& body) {
+    log_device(runtime);
+    at::manual_seed(runtime.options().seed);
+    RunRecord record;
+    record.started = started_;
+    const int code = run_body(runtime, record, body);
+    write_summary(runtime, record);
+    return code;
   }
 
   int run_body(Runtime& runtime, RunRecord& record, const std::function<void(App&)>& body) {
@@ -158,6 +189,7 @@ class Run {
       body(app);
       return 0;
     } catch (const Interrupted& interrupted) {
+      record.exit_reason = "signal";
       return 128 + interrupted.signal;
     } catch (const StoppedTogether&) {
       return fail();  // all ranks are here: the summary can still be written
@@ -185,6 +217,7 @@ class Run {
   std::vector<std::string> command_;
   host::OptionSources sources_;
   const Options& code_;
+  std::vector<std::string> said_;
   std::unique_ptr<host::Log> log_ = std::make_unique<host::Log>(host::LogSettings{});
 };
 

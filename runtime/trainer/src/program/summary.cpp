@@ -10,14 +10,34 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json own_figures(const RunRecord& record) {
-  return {{"sha256", record.weights_sha256},
-          {"rss", peak_rss_mib()},
-          {"samples", record.samples},
-          {"bytes", record.bytes_sent}};
+std::vector<RankFigures> figures_of_all(Runtime& runtime, const RunRecord& record) {
+  if (runtime.is_connected()) {
+    std::vector<RankFigures> figures;
+    for (const auto& text : runtime.all_gather(to_text(own_figures(record)))) figures.push_back(parse_figures(text));
+    return figures;
+  }
+  if (!record.forked.figures.empty()) return record.forked.figures;
+  return std::vector<RankFigures>(static_cast<size_t>(runtime.world_size()), own_figures(record));
 }
 
 }  // namespace
+
+RankFigures own_figures(const RunRecord& record) {
+  return {record.weights_sha256, peak_rss_mib(), record.samples, record.bytes_sent};
+}
+
+std::string to_text(const RankFigures& figures) {
+  return Json{{"sha256", figures.weights_sha256},
+              {"rss", figures.peak_rss_mib},
+              {"samples", figures.samples},
+              {"bytes", figures.bytes_sent}}
+      .dump();
+}
+
+RankFigures parse_figures(const std::string& text) {
+  const Json json = Json::parse(text);
+  return {json.at("sha256"), json.at("rss"), json.at("samples"), json.at("bytes")};
+}
 
 double median(std::vector<float> values) {
   if (values.empty()) return 0;
@@ -41,8 +61,8 @@ Summary gather_summary(Runtime& runtime, const RunRecord& record) {
   Summary summary;
   summary.strategy = selection.strategy.name;
   summary.variant = selection.strategy.variant;
-  summary.layers = runtime.layers();
-  summary.collective = runtime.collective();
+  summary.layers = runtime.is_connected() ? runtime.layers() : record.forked.layers;
+  summary.collective = runtime.is_connected() ? runtime.collective() : record.forked.collective;
   summary.accelerator = selection.accelerator;
   summary.world_size = runtime.world_size();
   summary.num_nodes = runtime.num_nodes();
@@ -59,12 +79,11 @@ Summary gather_summary(Runtime& runtime, const RunRecord& record) {
   summary.exit_reason = record.exit_reason;
 
   double samples = 0, bytes = 0;
-  for (const auto& text : runtime.all_gather(own_figures(record).dump())) {
-    const auto figures = Json::parse(text);
-    summary.weights_sha256.push_back(figures.at("sha256"));
-    summary.peak_rss_mib.push_back(figures.at("rss"));
-    samples += figures.at("samples").get<double>();
-    bytes += figures.at("bytes").get<double>();
+  for (const auto& figures : figures_of_all(runtime, record)) {
+    summary.weights_sha256.push_back(figures.weights_sha256);
+    summary.peak_rss_mib.push_back(figures.peak_rss_mib);
+    samples += static_cast<double>(figures.samples);
+    bytes += static_cast<double>(figures.bytes_sent);
   }
   if (record.training_seconds > 0) summary.samples_per_second = samples / record.training_seconds;
   if (record.steps > 0) summary.bytes_sent_per_step = bytes / runtime.world_size() / static_cast<double>(record.steps);

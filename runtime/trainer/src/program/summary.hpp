@@ -28,8 +28,14 @@ struct Summary {
   std::string exit_reason;
 };
 
-/// Gathers the figures of all ranks. Collective; the result is complete on every rank.
+/// Gathers the figures of all ranks. Collective; the result is complete on every rank. Where ranks are forked it is
+/// made of what they have left.
 Summary gather_summary(Runtime& runtime, const RunRecord& record);
+
+/// This rank's.
+RankFigures own_figures(const RunRecord& record);
+std::string to_text(const RankFigures& figures);
+RankFigures parse_figures(const std::string& text);
 
 /// Values that are not finite become null, as JSON has no others.
 std::string to_json(const Summary& summary);

@@ -12,6 +12,7 @@
 
 #include "files/atomic_file.hpp"
 #include "weights/safetensors_header.hpp"
+#include "weights/safetensors_image.hpp"
 
 namespace cohort {
 
@@ -64,32 +65,39 @@ SafetensorsFile read_safetensors(const std::filesystem::path& path) {
   return read;
 }
 
-void write_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
-                       const std::map<std::string, std::string>& metadata) {
+SafetensorsImage::SafetensorsImage(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata,
+                                   const std::string& file) {
   SafetensorsHeader header;
   header.metadata = metadata;
-  std::vector<at::Tensor> contiguous;
   std::set<std::string_view> names{"__metadata__"};
   uint64_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
-    if (!names.insert(name).second)
-      throw UserError("cannot write " + path.string() + ": the name '" + name + "' is taken");
+    if (!names.insert(name).second) throw UserError("cannot write " + file + ": the name '" + name + "' is taken");
     if (safetensors_dtype(tensor.scalar_type()).empty()) {
-      throw UserError("cannot write " + path.string() + ": tensor '" + name +
+      throw UserError("cannot write " + file + ": tensor '" + name +
                       "' has a dtype that safetensors files do not have");
     }
-    contiguous.push_back(tensor.detach().to(at::kCPU).contiguous());
-    const uint64_t end = offset + contiguous.back().nbytes();
+    data_.push_back(tensor.detach().to(at::kCPU).contiguous());
+    const uint64_t end = offset + data_.back().nbytes();
     header.entries.push_back({name, tensor.scalar_type(), tensor.sizes().vec(), offset, end});
     offset = end;
   }
-  const std::string text = safetensors_header_text(header);
-  const uint64_t header_bytes = text.size();
-  std::vector<std::span<const std::byte>> parts{std::as_bytes(std::span(&header_bytes, 1)),
-                                                std::as_bytes(std::span(text))};
-  for (const auto& tensor : contiguous)
+  header_ = safetensors_header_text(header);
+  header_bytes_ = header_.size();
+}
+
+std::vector<std::span<const std::byte>> SafetensorsImage::parts() const {
+  std::vector<std::span<const std::byte>> parts{std::as_bytes(std::span(&header_bytes_, 1)),
+                                                std::as_bytes(std::span(header_))};
+  for (const auto& tensor : data_) {
     parts.emplace_back(static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes());
-  write_file_atomically(path, parts);
+  }
+  return parts;
+}
+
+void write_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  write_file_atomically(path, SafetensorsImage(tensors, metadata, path.string()).parts());
 }
 
 }  // namespace cohort

@@ -26,6 +26,9 @@ cohort_plan plan_processes(const StrategySpec& strategy, std::span<const Spec>, 
     plan.replicas_per_process = job.num_devices;
     plan.launch = job.num_nodes > 1 ? plan.launch : COHORT_LAUNCH_NONE;
   }
+  if (strategy.name == "forks" || (strategy.name == "ddp_spawn" && plan.launch == COHORT_LAUNCH_EXEC)) {
+    plan.launch = COHORT_LAUNCH_FORK;
+  }
   if (strategy.name == "senseless") plan.processes_per_node = job.num_devices + 1;
   if (strategy.name == "silent") plan.collectives = nullptr;
   if (strategy.name == "gpu_wires") plan.collectives = "shm,nccl";
@@ -38,6 +41,7 @@ struct Case {
   Variables variables;
   std::vector<std::string> folders{"common"};
   Options code;
+  StartingRanks starting{};
 };
 
 Selection selected(const Case& one) {
@@ -50,7 +54,8 @@ Selection selected(const Case& one) {
   OptionSources sources;
   sources.arguments = one.arguments;
   sources.environment = one.variables;
-  return select(plugins, parse_options(sources, one.code), detect_topology(one.variables), plan_processes);
+  return select(plugins, parse_options(sources, one.code), detect_topology(one.variables), plan_processes,
+                one.starting);
 }
 
 Selection selected(std::vector<std::string> arguments) {
@@ -111,10 +116,44 @@ TEST(Selection, SeveralNodesAreDdpOverAWireThatReachesThem) {
   EXPECT_THAT(nodes.reasons, Contains(AllOf(HasSubstr("gloo"), HasSubstr("shm (it reaches too few nodes)"))));
 }
 
-TEST(Selection, DdpSpawnIsDdpWithTheReason) {
+TEST(Selection, DdpSpawnForksOnOneNodeOfCpus) {
   const Selection spawn = selected({"--strategy=ddp_spawn", "--devices=2"});
-  EXPECT_EQ(spawn.strategy.name, "ddp");
-  EXPECT_THAT(spawn.reasons, Contains(HasSubstr("ddp_spawn does not exist")));
+  EXPECT_EQ(spawn.strategy.name, "ddp_spawn");
+  EXPECT_EQ(spawn.launch, COHORT_LAUNCH_FORK);
+  EXPECT_EQ(spawn.processes_per_node, 2);
+}
+
+TEST(Selection, DdpSpawnIsDdpWithTheReasonWhereForkingCannotBe) {
+  const auto is_ddp = [](const Case& one, const char* reason) {
+    const Selection chosen = selected(one);
+    EXPECT_EQ(chosen.strategy.name, "ddp");
+    EXPECT_NE(chosen.launch, COHORT_LAUNCH_FORK);
+    EXPECT_THAT(chosen.reasons,
+                Contains(AllOf(HasSubstr("Using strategy ddp: ddp_spawn is not possible"), HasSubstr(reason))));
+  };
+  const std::string spawn = "--strategy=ddp_spawn";
+  is_ddp({{spawn}, ranks(2, 2), {"common"}, {}}, "started by cohort run");
+  is_ddp({{spawn, "--num-nodes=2"}, {}, {"common"}, {}}, "2 nodes");
+  is_ddp({{spawn, "--devices=2"}, {}, {"common", "pinned_gpus"}, {}}, "accelerator cuda");
+  Case own_loop{{spawn, "--devices=2"}, {}, {"common"}, {}};
+  own_loop.starting.objection_to_fork = "it trains in a loop of its own";
+  is_ddp(own_loop, "a loop of its own");
+}
+
+TEST(Selection, DdpIsDdpSpawnWhereTheProgramCannotBeExecutedAgain) {
+  Case hidden{{"--strategy=ddp", "--devices=2"}, {}, {"common"}, {}};
+  hidden.starting.by_exec = false;
+  const Selection chosen = selected(hidden);
+  EXPECT_EQ(chosen.strategy.name, "ddp_spawn");
+  EXPECT_EQ(chosen.launch, COHORT_LAUNCH_FORK);
+  EXPECT_THAT(chosen.reasons,
+              Contains(HasSubstr("Using strategy ddp_spawn: ddp is not possible: this program cannot")));
+  hidden.arguments.emplace_back("--num-nodes=2");
+  EXPECT_EQ(selected(hidden).strategy.name, "ddp");
+}
+
+TEST(Selection, APlanThatForksOnSeveralNodesIsRefused) {
+  EXPECT_THAT(refusal({"--strategy=forks", "--num-nodes=2"}), HasSubstr("does not fit"));
 }
 
 TEST(Selection, AStrategyThatWasGivenNeedsNoReason) {

@@ -1,7 +1,7 @@
 // The program's log: lines to standard error and, where asked for, to a file of each rank.
 //
-// A Log is made once per process and passed by reference; every function may be called from any thread. spdlog stays
-// behind this header (its fmt clashes with the one that LibTorch ships).
+// A Log is made once per process and passed by reference; every function but reopen may be called from any thread.
+// spdlog stays behind this header (its fmt clashes with the one that LibTorch ships).
 #pragma once
 
 #include <filesystem>
@@ -29,6 +29,8 @@ class Log {
   ~Log();
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
+  /// Writes as these settings say from now on: this process was forked and is another rank. No other thread runs.
+  void reopen(const LogSettings& settings);
 
   bool enabled(LogLevel level) const;
   /// One line. In text format info lines are written as they are, others begin with their level ("warning: "); lines of

@@ -31,6 +31,12 @@ struct Selection {
   int world_size() const { return processes_per_node * num_nodes; }
 };
 
+/// How this process can start ranks.
+struct StartingRanks {
+  bool by_exec = true;            ///< its program can be executed again
+  std::string objection_to_fork;  ///< why its ranks must not be forked; empty: they may be
+};
+
 /// What a strategy with these free layers plans for a job; see plan_of in rank_runtime.hpp.
 using Planner = std::function<cohort_plan(const StrategySpec&, std::span<const Spec> layers, const cohort_job&)>;
 
@@ -38,6 +44,7 @@ using Planner = std::function<cohort_plan(const StrategySpec&, std::span<const S
 /// not set follows the launcher. Opens accelerator, strategy and collective. Throws UserError for a combination that
 /// cannot be (devices, world size, wire), naming flag or variable, and PluginRefused for a named plugin that cannot be
 /// used.
-Selection select(PluginHost& plugins, const Options& options, const Topology& topology, const Planner& planner);
+Selection select(PluginHost& plugins, const Options& options, const Topology& topology, const Planner& planner,
+                 const StartingRanks& starting = {});
 
 }  // namespace cohort::host

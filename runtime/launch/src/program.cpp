@@ -8,8 +8,8 @@
 #include <vector>
 
 #include <cohort/host/error.hpp>
-#include <cohort/host/launch.hpp>
 #include <cohort/host/options.hpp>
+#include <cohort/launch/launch.hpp>
 
 namespace cohort::host {
 namespace {

@@ -1,4 +1,4 @@
-#include "launch/rank_process.hpp"
+#include "rank_process.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -8,7 +8,10 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <iostream>
 
 #include <cohort/host/error.hpp>
 
@@ -24,7 +27,8 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 
 /// Everything that the child needs, made before the fork: afterwards it may not allocate.
 struct ChildImage {
-  explicit ChildImage(const RankStart& start) : program(start.program), arguments(start.arguments) {
+  ChildImage(const RankStart& start, const RankCommand& command)
+      : program(command.program), arguments(command.arguments) {
     for (const auto& [name, value] : start.environment) environment.push_back(name + "=" + value);
     argv = pointers_to(arguments);
     envp = pointers_to(environment);
@@ -42,16 +46,36 @@ struct ChildImage {
   sigset_t no_signals;
 };
 
+void die_with(pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(128 + SIGKILL);  // it died before the signal was set
+}
+
 /// Runs in the child. Only returns by ending the process; `report` gets errno and closes on success.
 [[noreturn]] void become_rank(const ChildImage& image, int report) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != image.parent) ::_exit(128 + SIGKILL);  // the parent died before the signal was set
+  die_with(image.parent);
   ::sigprocmask(SIG_SETMASK, &image.no_signals, nullptr);
   if (image.inherited >= 0) ::fcntl(image.inherited, F_SETFD, 0);
   ::execve(image.program.c_str(), image.argv.data(), image.envp.data());
   const int reason = errno;
   const ssize_t written = ::write(report, &reason, sizeof reason);
   ::_exit(written == sizeof reason ? 2 : 1);
+}
+
+[[noreturn]] void throw_no_process(int rank, int reason) {
+  throw UserError("cannot start rank " + std::to_string(rank) + " (" + std::strerror(reason) +
+                  "); start fewer processes, or raise the limits of this user");
+}
+
+/// Runs in a forked child. What is thrown must not unwind into the parent's stack.
+[[noreturn]] void leave_as(const std::function<int()>& be_a_rank) {
+  int code = static_cast<int>(ExitCode::kTrainingFailed);
+  try {
+    code = be_a_rank();
+    write_out_streams();
+  } catch (...) {
+  }
+  ::_exit(code);
 }
 
 /// The errno that kept the child from executing, or 0.
@@ -80,8 +104,13 @@ std::string RankProcess::shown_state() const {
   return shown() + " was ended by " + by_signal(end->signal);
 }
 
-RankProcess start_rank(const RankStart& start) {
-  const ChildImage image(start);
+void write_out_streams() {
+  std::fflush(nullptr);
+  std::cout.flush();  // has a buffer of its own where it does not share C's
+}
+
+RankProcess execute_rank(const RankStart& start, const RankCommand& command) {
+  const ChildImage image(start, command);
   std::array<int, 2> report{};
   if (::pipe2(report.data(), O_CLOEXEC) != 0) {
     throw UserError("cannot start rank " + std::to_string(start.rank) + " (" + std::strerror(errno) +
@@ -93,15 +122,26 @@ RankProcess start_rank(const RankStart& start) {
   ::close(report[1]);
   if (pid < 0) {
     ::close(report[0]);
-    throw UserError("cannot start rank " + std::to_string(start.rank) + " (" + std::strerror(fork_failure) +
-                    "); start fewer processes, or raise the limits of this user");
+    throw_no_process(start.rank, fork_failure);
   }
   if (const int reason = read_report(report[0]); reason != 0) {
     ::waitpid(pid, nullptr, 0);
-    throw UserError("cannot execute '" + start.program + "' (" + std::strerror(reason) +
+    throw UserError("cannot execute '" + command.program + "' (" + std::strerror(reason) +
                     "); give a program for this machine");
   }
   return {start.rank, pid, start.node, std::nullopt, 0};
+}
+
+RankProcess fork_rank(const RankStart& start, const CaughtSignals& signals, const std::function<int()>& be_a_rank) {
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) throw_no_process(start.rank, errno);
+  if (pid > 0) return {start.rank, pid, start.node, std::nullopt, 0};
+  die_with(parent);
+  signals.give_back();
+  ::clearenv();
+  for (const auto& [name, value] : start.environment) ::setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
+  leave_as(be_a_rank);
 }
 
 bool reap(RankProcess& process) {

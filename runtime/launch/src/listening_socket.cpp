@@ -1,4 +1,4 @@
-#include <cohort/host/listening_socket.hpp>
+#include <cohort/launch/listening_socket.hpp>
 
 #include <arpa/inet.h>
 #include <netdb.h>

@@ -1,4 +1,4 @@
-#include <cohort/host/launch.hpp>
+#include "job.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -7,13 +7,11 @@
 
 #include <cohort/host/environment.hpp>
 #include <cohort/host/error.hpp>
-#include <cohort/host/listening_socket.hpp>
 #include <cohort/host/machine.hpp>
 #include <cohort/host/options.hpp>
+#include <cohort/launch/listening_socket.hpp>
 
-#include "launch/caught_signals.hpp"
-#include "launch/rank_process.hpp"
-#include "launch/supervisor.hpp"
+#include "supervisor.hpp"
 
 namespace cohort::host {
 namespace {
@@ -25,7 +23,6 @@ bool is_one_of_several_machines(const LaunchJob& job) {
 }
 
 void check(const LaunchJob& job) {
-  if (job.command.empty()) throw UserError("launch: no program is given; name the one that the ranks execute");
   if (job.processes_per_node < 1 || job.num_nodes < 1) {
     throw UserError("launch: " + std::to_string(job.processes_per_node) + " processes on " +
                     std::to_string(job.num_nodes) + " nodes is no job; give at least one of each");
@@ -58,8 +55,7 @@ std::string random_run_id() {
 /// What all ranks of the job are started with.
 class RankStarts {
  public:
-  RankStarts(const LaunchJob& job, int port)
-      : job_(job), program_(find_program(job.command.at(0))), environment_(process_environment()), host_(host_name()) {
+  RankStarts(const LaunchJob& job, int port) : job_(job), environment_(process_environment()), host_(host_name()) {
     for (const auto& [name, value] : job.environment) environment_.insert_or_assign(name, value);
     environment_.erase("COHORT_STORE_FD");
     environment_.erase("COHORT_NODE_NAME");
@@ -73,7 +69,7 @@ class RankStarts {
   }
 
   RankStart make(int node, int local_rank) const {
-    RankStart start{program_, job_.command, environment_, node * job_.processes_per_node + local_rank, host_, {}};
+    RankStart start{environment_, node * job_.processes_per_node + local_rank, host_, {}};
     start.environment["RANK"] = std::to_string(start.rank);
     start.environment["LOCAL_RANK"] = std::to_string(local_rank);
     start.environment["NODE_RANK"] = std::to_string(node);
@@ -86,14 +82,13 @@ class RankStarts {
 
  private:
   const LaunchJob& job_;
-  std::string program_;
   Variables environment_;
   std::string host_;
 };
 
 }  // namespace
 
-int launch(const LaunchJob& job, Log& log) {
+RanksEnd run_job(const LaunchJob& job, Log& log, const StartRank& start_rank) {
   check(job);
   std::unique_ptr<ListeningSocket> socket = listen_for(job);
   const RankStarts starts(job, socket ? socket->port() : job.master_port);
@@ -108,7 +103,7 @@ int launch(const LaunchJob& job, Log& log) {
         start.inherited = socket->descriptor();
         start.environment["COHORT_STORE_FD"] = std::to_string(socket->descriptor());
       }
-      supervisor.add(start_rank(start));
+      supervisor.add(start_rank(start, signals));
       socket.reset();  // once rank 0 runs the port is its own: when it dies, nobody else keeps it open
     }
   }

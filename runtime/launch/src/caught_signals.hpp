@@ -21,6 +21,8 @@ class CaughtSignals {
   CaughtSignals(const CaughtSignals&) = delete;
   CaughtSignals& operator=(const CaughtSignals&) = delete;
 
+  /// In a child that was forked meanwhile: signals are as they were before.
+  void give_back() const;
   /// The next signal, or nothing after `timeout`.
   std::optional<CaughtSignal> wait(std::chrono::milliseconds timeout) const;
 

@@ -1,4 +1,4 @@
-#include "launch/caught_signals.hpp"
+#include "caught_signals.hpp"
 
 #include <ctime>
 
@@ -23,6 +23,10 @@ CaughtSignals::CaughtSignals() {
 CaughtSignals::~CaughtSignals() {
   while (wait(std::chrono::milliseconds(0))) {
   }
+  give_back();
+}
+
+void CaughtSignals::give_back() const {
   ::sigaction(SIGCHLD, &child_action_before_, nullptr);
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }

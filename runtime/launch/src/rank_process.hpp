@@ -3,20 +3,28 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "caught_signals.hpp"
+
 namespace cohort::host {
 
+/// The place of a rank.
 struct RankStart {
-  std::string program;                 ///< executed as it is
-  std::vector<std::string> arguments;  ///< with the program's name
   std::map<std::string, std::string, std::less<>> environment;
   int rank = 0;
   std::string node;              ///< for messages
   std::optional<int> inherited;  ///< a descriptor that stays open in the child, under its number
+};
+
+/// What a rank executes.
+struct RankCommand {
+  std::string program;                 ///< as it is
+  std::vector<std::string> arguments;  ///< with the program's name
 };
 
 /// How a rank ended.
@@ -40,7 +48,14 @@ struct RankProcess {
 
 /// Starts a rank that dies with this process. Throws UserError where the program cannot be executed or no process can
 /// be made. Signals that this thread blocks are open in the child.
-RankProcess start_rank(const RankStart& start);
+RankProcess execute_rank(const RankStart& start, const RankCommand& command);
+
+/// Forks a rank that dies with this process and leaves with what `be_a_rank` gives. Its signals are as they were before
+/// `signals` were caught. Throws UserError where no process can be made.
+RankProcess fork_rank(const RankStart& start, const CaughtSignals& signals, const std::function<int()>& be_a_rank);
+
+/// What is buffered for standard streams belongs to the process that wrote it: before a fork, and before a fork leaves.
+void write_out_streams();
 
 /// Notes whether the process has ended, stopped or continued; does not wait. True where it has ended.
 bool reap(RankProcess& process);

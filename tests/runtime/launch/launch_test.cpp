@@ -1,4 +1,4 @@
-#include <cohort/host/launch.hpp>
+#include <cohort/launch/launch.hpp>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -9,9 +9,10 @@
 #include <vector>
 
 #include <cohort/host/log.hpp>
+#include <cohort/launch/fork_ranks.hpp>
 
-#include "launch/caught_signals.hpp"
-#include "launch/rank_process.hpp"
+#include "caught_signals.hpp"
+#include "rank_process.hpp"
 
 namespace cohort::host {
 
@@ -29,8 +30,8 @@ class Supervisor {
   Supervisor& operator=(const Supervisor&) = delete;
 
   void add(RankProcess process) { ranks_.push_back(std::move(process)); }
-  /// Waits for all ranks; the exit code of the job.
-  int run();
+  /// Waits for all ranks.
+  RanksEnd run();
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -1,4 +1,4 @@
-#include "launch/supervisor.hpp"
+#include "supervisor.hpp"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -26,16 +26,17 @@ Supervisor::~Supervisor() {
   }
 }
 
-int Supervisor::run() {
+RanksEnd Supervisor::run() {
   collect();
   while (!all_ended()) {
     if (const auto signal = signals_.wait(until_deadline())) on_signal(*signal);
     collect();
     escalate();
   }
+  while (const auto late = signals_.wait(0ms)) on_signal(*late);
   report_cause();
-  if (stop_signal_ != 0) return 128 + stop_signal_;
-  return cause_ ? cause_->end->exit_code : 0;
+  if (stop_signal_ != 0) return {128 + stop_signal_, stop_signal_};
+  return {cause_ ? cause_->end->exit_code : 0, 0};
 }
 
 bool Supervisor::all_ended() const {

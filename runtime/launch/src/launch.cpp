@@ -1,0 +1,24 @@
+#include <cohort/launch/launch.hpp>
+
+#include <cohort/host/error.hpp>
+
+#include "job.hpp"
+
+namespace cohort::host {
+
+int launch(const LaunchJob& job, Log& log) {
+  if (job.command.empty()) throw UserError("launch: no program is given; name the one that the ranks execute");
+  const RankCommand command{find_program(job.command[0]), job.command};
+  const auto execute = [&](const RankStart& start, const CaughtSignals&) { return execute_rank(start, command); };
+  return run_job(job, log, execute).exit_code;
+}
+
+RanksEnd fork_ranks(const LaunchJob& job, Log& log, const std::function<int()>& be_a_rank) {
+  write_out_streams();
+  const auto fork = [&](const RankStart& start, const CaughtSignals& signals) {
+    return fork_rank(start, signals, be_a_rank);
+  };
+  return run_job(job, log, fork);
+}
+
+}  // namespace cohort::host

@@ -1,0 +1,32 @@
+#include "program/rank_life.hpp"
+
+#include <csignal>
+
+#include <cohort/host/rank_runtime.hpp>
+
+#include "failure/post_mortem.hpp"
+#include "program/failure.hpp"
+
+namespace cohort {
+
+void ignore_broken_pipes() {
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+int run_rank(Runtime& runtime, const std::filesystem::path& error_file, const std::function<int()>& work) {
+  PostMortem post_mortem(runtime.rank_runtime(), runtime.options().log_dir);
+  try {
+    post_mortem.introduce();
+    const int code = work();
+    runtime.shutdown();
+    return code;
+  } catch (...) {
+    // Before the connections close: the first report is taken for the root cause.
+    const Failure failure = post_mortem.examine(current_failure());
+    report_failure(failure, runtime.log(), error_file);
+    post_mortem.leave();
+    return failure.exit_code;
+  }
+}
+
+}  // namespace cohort

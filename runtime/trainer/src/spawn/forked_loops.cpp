@@ -1,0 +1,49 @@
+#include "spawn/forked_loops.hpp"
+
+#include <cohort/trainer.hpp>
+
+#include "spawn/forked_ranks.hpp"
+#include "spawn/parcel.hpp"
+
+namespace cohort {
+namespace {
+
+/// The record of a process that is forked is rank 0's.
+void begin_as_rank(RunRecord& record, int rank) {
+  if (record.forked.figures.empty()) return;
+  const RankFigures& before = record.forked.figures[static_cast<size_t>(rank)];
+  record.samples = before.samples;
+  record.bytes_sent = before.bytes_sent;
+  record.weights_sha256 = before.weights_sha256;
+}
+
+}  // namespace
+
+StopReason fit_in_forks(const ForkedFit& fit, const std::function<StopReason()>& train) {
+  const Harvest harvest = run_in_forked_ranks(fit.runtime, [&] {
+    begin_as_rank(fit.record, fit.runtime.rank());
+    const StopReason stop = train();
+    Parcel parcel = pack_run(fit.runtime, fit.record);
+    if (fit.runtime.is_first()) pack_training(parcel, fit.module, fit.optimizers, stop);
+    return parcel;
+  });
+  StopReason stop = unpack_training(harvest.parcels[0], fit.module, fit.optimizers, fit.runtime.log());
+  unpack_run(harvest.parcels, fit.record);
+  if (!stop && harvest.stop_signal != 0) stop = {StopReason::Kind::kSignal, harvest.stop_signal, 0};
+  return stop;
+}
+
+Metrics evaluate_in_forks(Runtime& runtime, RunRecord& record, const std::function<Metrics()>& evaluate) {
+  const Harvest harvest = run_in_forked_ranks(runtime, [&] {
+    begin_as_rank(record, runtime.rank());
+    const Metrics means = evaluate();
+    Parcel parcel = pack_run(runtime, record);
+    if (runtime.is_first()) pack_metrics(parcel, "means", means);
+    return parcel;
+  });
+  unpack_run(harvest.parcels, record);
+  if (harvest.stop_signal != 0) throw Interrupted{harvest.stop_signal};
+  return unpack_metrics(harvest.parcels[0], "means");
+}
+
+}  // namespace cohort

@@ -1,0 +1,32 @@
+// The Trainer's loops in ranks that are forked for them.
+//
+// See forked_ranks.hpp for what is thrown. Where something is thrown, module, optimizers and record are as before.
+#pragma once
+
+#include <functional>
+
+#include <cohort/metrics.hpp>
+#include <cohort/module.hpp>
+#include <cohort/optimizers.hpp>
+#include <cohort/run_record.hpp>
+#include <cohort/runtime.hpp>
+
+#include "loop/rank_report.hpp"
+
+namespace cohort {
+
+struct ForkedFit {
+  Runtime& runtime;
+  RunRecord& record;
+  Module& module;
+  const Optimizers& optimizers;
+};
+
+/// Runs `train` in every rank; afterwards module, optimizers, record and the default generator are as rank 0 left them.
+/// Gives why training ended.
+StopReason fit_in_forks(const ForkedFit& fit, const std::function<StopReason()>& train);
+
+/// Runs `evaluate` in every rank; gives rank 0's result. Record and default generator are as rank 0 left them.
+Metrics evaluate_in_forks(Runtime& runtime, RunRecord& record, const std::function<Metrics()>& evaluate);
+
+}  // namespace cohort

@@ -1,0 +1,190 @@
+#include "spawn/parcel.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/tensor.h>
+#include <c10/core/GradMode.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include <cohort/host/error.hpp>
+
+#include "checkpoint/loop_state.hpp"
+#include "checkpoint/optimizer_state.hpp"
+#include "checkpoint/session_tensors.hpp"
+#include "program/summary.hpp"
+
+namespace cohort {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kFigures = "figures";
+constexpr const char* kRecord = "record";
+constexpr const char* kMetrics = "metrics";
+constexpr const char* kStepTimes = "step_ms";
+constexpr const char* kTraining = "training";
+constexpr const char* kOptimizers = "optimizers";
+constexpr const char* kModelPrefix = "model/";
+
+template <class Number>
+at::Tensor tensor_of(const std::vector<Number>& numbers) {
+  return at::tensor(numbers);
+}
+
+template <class Number>
+std::vector<Number> numbers_of(const at::Tensor& tensor) {
+  const Number* const data = tensor.const_data_ptr<Number>();
+  return {data, data + tensor.numel()};
+}
+
+NamedTensors model_tensors(const Module& module) {
+  NamedTensors tensors = named_parameters_of(module);
+  for (auto& buffer : named_buffers_of(module)) tensors.push_back(std::move(buffer));
+  return tensors;
+}
+
+std::vector<bool> trained(const Module& module) {
+  std::vector<bool> requires_grad;
+  for (const auto& parameter : module.parameters()) requires_grad.push_back(parameter.requires_grad());
+  return requires_grad;
+}
+
+TensorIndex index_of(const NamedTensors& tensors) {
+  TensorIndex index;
+  for (const auto& [name, tensor] : tensors) index.emplace(name, tensor);
+  return index;
+}
+
+void check_model(const TensorIndex& brought, const NamedTensors& model) {
+  for (const auto& [name, tensor] : model) {
+    const at::Tensor* const found = find_tensor(brought, kModelPrefix + name);
+    if (found && found->sizes() == tensor.sizes()) continue;
+    throw UserError("'" + name +
+                    "' has another shape after training in a forked rank, or is gone; shape the module before fit, or "
+                    "choose --strategy=ddp");
+  }
+}
+
+std::vector<OptimizerSettings> settings_of(const Module& module, const Optimizers& optimizers) {
+  const auto names = parameter_names(module);
+  std::vector<OptimizerSettings> settings;
+  for (const auto& optimizer : optimizers) settings.push_back(optimizer_settings(*optimizer, names));
+  return settings;
+}
+
+void pack_optimizer(Parcel& parcel, torch::optim::Optimizer& optimizer, const ParameterNames& names,
+                    const std::string& prefix) {
+  try {
+    for (auto& item : optimizer_tensors(optimizer, names, prefix)) parcel.tensors.push_back(std::move(item));
+  } catch (const UserError& error) {
+    parcel.metadata[prefix] = error.what();
+  }
+}
+
+}  // namespace
+
+void pack_metrics(Parcel& parcel, const std::string& name, const Metrics& metrics) {
+  Json names = Json::array();
+  std::vector<double> values;
+  for (const auto& [metric, value] : metrics) {
+    names.push_back(metric);
+    values.push_back(value);
+  }
+  parcel.metadata[name] = names.dump();
+  parcel.tensors.emplace_back(name, tensor_of(values));
+}
+
+Metrics unpack_metrics(const Parcel& parcel, const std::string& name) {
+  Metrics metrics;
+  size_t place = 0;
+  const auto values = numbers_of<double>(*parcel.find(name));
+  for (const auto& metric : Json::parse(parcel.metadata.at(name))) metrics[metric] = values.at(place++);
+  return metrics;
+}
+
+Parcel pack_run(const Runtime& runtime, const RunRecord& record) {
+  Parcel parcel;
+  parcel.metadata[kFigures] = to_text(own_figures(record));
+  if (!runtime.is_first()) return parcel;
+  parcel.metadata[kRecord] = Json{
+      {"steps", record.steps},
+      {"steps_before", record.steps_before},
+      {"epochs", record.epochs},
+      {"seconds_to_first_step", record.seconds_to_first_step},
+      {"training_seconds", record.training_seconds},
+      {"exit_reason", record.exit_reason},
+      {"collective", runtime.collective()},
+      {"layers",
+       runtime.layers()}}.dump();
+  parcel.tensors.emplace_back(kStepTimes, tensor_of(record.step_ms));
+  parcel.tensors.emplace_back(kGeneratorName, generator_state());
+  pack_metrics(parcel, kMetrics, record.metrics);
+  return parcel;
+}
+
+void unpack_run(const std::vector<Parcel>& parcels, RunRecord& record) {
+  const Parcel& first = parcels[0];
+  const Json json = Json::parse(first.metadata.at(kRecord));
+  record.steps = json.at("steps");
+  record.steps_before = json.at("steps_before");
+  record.epochs = json.at("epochs");
+  record.seconds_to_first_step = json.at("seconds_to_first_step");
+  record.training_seconds = json.at("training_seconds");
+  record.exit_reason = json.at("exit_reason");
+  record.step_ms = numbers_of<float>(*first.find(kStepTimes));
+  record.metrics = unpack_metrics(first, kMetrics);
+  record.forked = {{}, json.at("collective"), json.at("layers")};
+  for (const Parcel& parcel : parcels) record.forked.figures.push_back(parse_figures(parcel.metadata.at(kFigures)));
+  const RankFigures& own = record.forked.figures[0];
+  record.samples = own.samples;
+  record.bytes_sent = own.bytes_sent;
+  record.weights_sha256 = own.weights_sha256;
+  set_generator_state(*first.find(kGeneratorName), "rank 0");
+}
+
+void pack_training(Parcel& parcel, const Module& module, const Optimizers& optimizers, const StopReason& stop) {
+  parcel.metadata[kTraining] = Json{
+      {"stop", {static_cast<int>(stop.kind), stop.detail, stop.rank}},
+      {"modes", detail::training_modes(module)},
+      {"requires_grad",
+       trained(module)}}.dump();
+  for (auto& [name, tensor] : model_tensors(module)) parcel.tensors.emplace_back(kModelPrefix + name, tensor);
+  parcel.metadata[kOptimizers] = to_json(settings_of(module, optimizers));
+  const auto names = parameter_names(module);
+  for (size_t phase = 0; phase < optimizers.size(); ++phase) {
+    pack_optimizer(parcel, optimizers[phase], names, optimizer_prefix(phase, optimizers.size()));
+  }
+}
+
+StopReason unpack_training(const Parcel& parcel, Module& module, const Optimizers& optimizers, host::Log& log) {
+  const Json json = Json::parse(parcel.metadata.at(kTraining));
+  const auto settings = parse_optimizer_settings(parcel.metadata.at(kOptimizers));
+  const TensorIndex brought = index_of(parcel.tensors);
+  const NamedTensors model = model_tensors(module);
+  check_model(brought, model);
+
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : model) tensor.copy_(*find_tensor(brought, kModelPrefix + name));
+  const std::vector<bool> requires_grad = json.at("requires_grad");
+  size_t place = 0;
+  for (auto& parameter : module.parameters()) {
+    parameter.mutable_grad().reset();  // undefined outside of a step
+    parameter.set_requires_grad(requires_grad.at(place++));
+  }
+  detail::set_training_modes(module, json.at("modes"));
+  const auto names = parameter_names(module);
+  for (size_t phase = 0; phase < optimizers.size(); ++phase) {
+    const std::string prefix = optimizer_prefix(phase, optimizers.size());
+    if (const auto problem = parcel.metadata.find(prefix); problem != parcel.metadata.end()) {
+      log.warning("the state of optimizer " + std::to_string(phase) + " stays behind in the ranks: " + problem->second);
+    } else {
+      restore_optimizer(optimizers[phase], names, prefix, settings[phase], brought);
+    }
+  }
+  const auto& stop = json.at("stop");
+  return {static_cast<StopReason::Kind>(stop[0].get<int>()), stop[1], stop[2]};
+}
+
+}  // namespace cohort
