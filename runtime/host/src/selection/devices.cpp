@@ -66,6 +66,11 @@ std::vector<int> all_devices(const AcceleratorChoice& accelerator, const std::st
 }  // namespace
 
 AcceleratorChoice choose_accelerator(PluginHost& plugins, const Options& options) {
+  if (options.older_spellings.contains("devices") && options.accelerator == kFallbackAccelerator) {
+    throw UserError(place_of(options, "devices") + " asks for GPUs, which contradicts " +
+                    place_of(options, "accelerator") + "=" + options.accelerator +
+                    "; write --devices for devices of it");
+  }
   if (options.accelerator != "auto") {
     const std::string name = options.accelerator == kGpuAlias ? kGpuAccelerator : options.accelerator;
     AcceleratorChoice choice = examine(plugins, plugins.open(Kind::kAccelerator, name));
