@@ -104,6 +104,7 @@ class Run {
     const bool launches = topology.launcher == host::Launcher::kNone && selection.launch == COHORT_LAUNCH_EXEC;
     if (launches || variable(kSaidWhyVariable).empty()) {  // once for each run
       for (const auto& warning : options.warnings) log_->warning(warning);
+      for (const auto& warning : selection.warnings) log_->warning(warning);
       for (const auto& reason : selection.reasons) log_->info(reason);
     }
     if (launches) return launch_ranks(selection, topology);

@@ -6,7 +6,7 @@
 
 #include <gmock/gmock.h>
 
-#include <cohort/host/error.hpp>
+#include "selected.hpp"
 
 namespace cohort::host {
 namespace {
@@ -16,70 +16,6 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-/// One process per device, as most strategies plan.
-cohort_plan plan_processes(const StrategySpec& strategy, std::span<const Spec>, const cohort_job& job) {
-  cohort_plan plan{sizeof(cohort_plan), job.num_devices, 1, COHORT_LAUNCH_EXEC, "shm,gloo"};
-  if (job.num_devices * job.num_nodes == 1 || job.external_world_size > 0) plan.launch = COHORT_LAUNCH_NONE;
-  if (strategy.name == "replicas") {
-    plan.processes_per_node = 1;
-    plan.replicas_per_process = job.num_devices;
-    plan.launch = job.num_nodes > 1 ? plan.launch : COHORT_LAUNCH_NONE;
-  }
-  if (strategy.name == "senseless") plan.processes_per_node = job.num_devices + 1;
-  if (strategy.name == "silent") plan.collectives = nullptr;
-  if (strategy.name == "gpu_wires") plan.collectives = "shm,nccl";
-  if (strategy.name == "choosy") plan.collectives = "nowhere,shm";
-  return plan;
-}
-
-struct Case {
-  std::vector<std::string> arguments;
-  Variables variables;
-  std::vector<std::string> folders{"common"};
-  Options code;
-};
-
-Selection selected(const Case& one) {
-  Log log({});
-  PluginSearch search;
-  for (const std::string& folder : one.folders) {
-    search.directories.push_back(folder.starts_with('/') ? fs::path(folder) : fs::path(FAKES) / folder);
-  }
-  PluginHost plugins(search, log);
-  OptionSources sources;
-  sources.arguments = one.arguments;
-  sources.environment = one.variables;
-  return select(plugins, parse_options(sources, one.code), detect_topology(one.variables), plan_processes);
-}
-
-Selection selected(std::vector<std::string> arguments) {
-  return selected(Case{std::move(arguments), {}, {"common"}, {}});
-}
-
-std::string refusal(const Case& one) {
-  try {
-    selected(one);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
-std::string refusal(std::vector<std::string> arguments) {
-  return refusal(Case{std::move(arguments), {}, {"common"}, {}});
-}
-
-Variables ranks(int world, int local) {
-  return {{"COHORT_RUN_ID", "1"},
-          {"WORLD_SIZE", std::to_string(world)},
-          {"LOCAL_WORLD_SIZE", std::to_string(local)},
-          {"RANK", "0"},
-          {"LOCAL_RANK", "0"},
-          {"NODE_RANK", "0"},
-          {"MASTER_ADDR", "127.0.0.1"},
-          {"MASTER_PORT", "29500"}};
-}
 
 TEST(Selection, OneDeviceIsSingle) {
   const Selection one = selected(std::vector<std::string>{});
@@ -92,29 +28,12 @@ TEST(Selection, OneDeviceIsSingle) {
   EXPECT_THAT(one.reasons, Contains(HasSubstr("strategy single: one device")));
 }
 
-TEST(Selection, SeveralDevicesAreDdpWithTheReason) {
-  const Selection two = selected({"--devices=2"});
-  EXPECT_EQ(two.strategy.name, "ddp");
-  EXPECT_EQ(two.collective.name, "shm");
-  EXPECT_EQ(two.launch, COHORT_LAUNCH_EXEC);
-  EXPECT_EQ(two.processes_per_node, 2);
-  EXPECT_THAT(two.device_ids, ElementsAre(0, 1));
-  EXPECT_THAT(two.reasons,
-              Contains(AllOf(HasSubstr("ddp"), HasSubstr("2 devices"), HasSubstr("ddp_spawn does not exist"))));
-}
-
 TEST(Selection, SeveralNodesAreDdpOverAWireThatReachesThem) {
   const Selection nodes = selected({"--num-nodes=2"});
   EXPECT_EQ(nodes.strategy.name, "ddp");
   EXPECT_EQ(nodes.collective.name, "gloo");
   EXPECT_EQ(nodes.world_size(), 2);
   EXPECT_THAT(nodes.reasons, Contains(AllOf(HasSubstr("gloo"), HasSubstr("shm (it reaches too few nodes)"))));
-}
-
-TEST(Selection, DdpSpawnIsDdpWithTheReason) {
-  const Selection spawn = selected({"--strategy=ddp_spawn", "--devices=2"});
-  EXPECT_EQ(spawn.strategy.name, "ddp");
-  EXPECT_THAT(spawn.reasons, Contains(HasSubstr("ddp_spawn does not exist")));
 }
 
 TEST(Selection, AStrategyThatWasGivenNeedsNoReason) {
