@@ -12,7 +12,7 @@ namespace {
 using std::string_view;
 
 constexpr std::array kUses{
-    UseText{Use::kAlone, "alone", "start several ranks without a launcher"},
+    UseText{Use::kAlone, "alone", "use several devices without a launcher"},
     UseText{Use::kLaunched, "launched", "be one of several ranks that a launcher has started"},
     UseText{Use::kNodes, "nodes", "train on several nodes"},
     UseText{Use::kGpu, "gpu", "use GPUs"},
@@ -45,6 +45,7 @@ constexpr string_view kWholeStep = "it splits the forward pass, which only a Mod
 
 /// Everything else works.
 constexpr std::array kRefusals{
+    Refusal{"single", Use::kAlone, kOneProcess},
     Refusal{"single", Use::kLaunched, kOneProcess},
     Refusal{"single", Use::kNodes, kOneProcess},
     Refusal{"dp", Use::kLaunched, "its replicas are threads of one process; start one rank, or choose --strategy=ddp"},

@@ -30,7 +30,8 @@ Demands demands_of(const Selection& selection, const Options& options, const Acc
     demands.emplace_back(Use::kLaunched, "be one of " + counted(topology.world_size, "rank") + " (" +
                                              decided_by(topology, "world_size") + ")");
   }
-  if (!is_launched && devices > 1) demands.emplace_back(Use::kAlone, "start " + counted(devices, "rank") + " itself");
+  if (!is_launched && devices > 1)
+    demands.emplace_back(Use::kAlone, "use " + counted(devices, "device") + " without a launcher");
   if (!accelerator.is_unlimited) demands.emplace_back(Use::kGpu, "use accelerator " + accelerator.name);
   return demands;
 }

@@ -99,7 +99,8 @@ TEST(StrategyChoice, WhatStartedRanksCannotBeIsRefusedWithTheVariable) {
 
 TEST(StrategyChoice, HorovodNeedsADriver) {
   EXPECT_THAT(refusal_of_all({"--strategy=horovod", "--devices=2"}),
-              AllOf(HasSubstr("horovod cannot start 2 ranks itself"), HasSubstr("mpirun -np N")));
+              AllOf(HasSubstr("horovod cannot use 2 devices without a launcher: a driver starts its ranks"),
+                    HasSubstr("mpirun -np N")));
   EXPECT_THAT(of_all({"--strategy=horovod"}, ranks(2, 2)), chooses("horovod"));
 }
 
