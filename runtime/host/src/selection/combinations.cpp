@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
-
-#include <cohort/host/error.hpp>
 
 namespace cohort::host {
 namespace {
@@ -20,13 +17,13 @@ constexpr std::array kUses{
     UseText{Use::kAccumulation, "accumulate", "accumulate gradients over batches"},
     UseText{Use::kClipping, "clip", "clip gradients"},
     UseText{Use::kSeveralOptimizers, "optimizers", "train with several optimizers"},
+    UseText{Use::kByHand, "by-hand", "let training_step run the optimizers by hand"},
     UseText{Use::kLbfgs, "lbfgs", "train with LBFGS"},
 };
 
 constexpr string_view kReplicas =
-    "of what replicas write into buffers and members only replica 0's is kept; ddp is recommended: each device then "
-    "has "
-    "a process of its own, which loads its data and waits for no other before gradients are averaged";
+    "of what replicas write into buffers and members only replica 0's is kept; ddp is recommended: each device "
+    "then has a process of its own, which loads its data and waits for no other before gradients are averaged";
 
 constexpr std::array kTable{
     Combination{"single", "1 x 1", ""},    Combination{"dp", "1 x k", kReplicas},   Combination{"ddp", "k x 1", ""},
@@ -41,7 +38,8 @@ struct Refusal {
 };
 
 constexpr string_view kOneProcess = "it is one process that talks to nobody; choose --strategy=ddp";
-constexpr string_view kWholeStep = "it splits the forward pass, which only a Module lets it do; choose --strategy=ddp";
+constexpr string_view kForward = "a forward pass of one's own cannot be split over replicas; choose --strategy=ddp";
+constexpr string_view kTogether = "its replicas take one step together; choose --strategy=ddp";
 
 /// Everything else works.
 constexpr std::array kRefusals{
@@ -50,12 +48,14 @@ constexpr std::array kRefusals{
     Refusal{"single", Use::kNodes, kOneProcess},
     Refusal{"dp", Use::kLaunched, "its replicas are threads of one process; start one rank, or choose --strategy=ddp"},
     Refusal{"dp", Use::kNodes, "its replicas are threads of one process; choose --strategy=ddp2 or ddp"},
-    Refusal{"dp", Use::kOwnLoop, kWholeStep},
+    Refusal{"dp", Use::kOwnLoop, kForward},
+    Refusal{"dp", Use::kByHand, kTogether},
     Refusal{"ddp_spawn", Use::kLaunched, "it forks its ranks itself; choose --strategy=ddp"},
     Refusal{"ddp_spawn", Use::kNodes, "its ranks are forks of one process; choose --strategy=ddp"},
     Refusal{"ddp_spawn", Use::kGpu, "a process that uses a GPU cannot be forked; choose --strategy=ddp"},
     Refusal{"ddp_spawn", Use::kOwnLoop, "only fit, validate and test can be forked; choose --strategy=ddp"},
-    Refusal{"ddp2", Use::kOwnLoop, kWholeStep},
+    Refusal{"ddp2", Use::kOwnLoop, kForward},
+    Refusal{"ddp2", Use::kByHand, kTogether},
     Refusal{"horovod", Use::kAlone,
             "a driver starts its ranks; start the program with mpirun -np N or cohort run -n N"},
     Refusal{"", Use::kLbfgs,
@@ -78,14 +78,6 @@ std::string_view refusal_of(std::string_view strategy, Use use) {
     return refusal.use == use && (refusal.strategy.empty() || refusal.strategy == strategy);
   });
   return found == kRefusals.end() ? string_view() : found->text;
-}
-
-void check_use(std::string_view strategy, Use use) {
-  const string_view refusal = refusal_of(strategy, use);
-  if (refusal.empty()) return;
-  const auto text = std::ranges::find(kUses, use, &UseText::use);
-  throw UserError("strategy '" + std::string(strategy) + "' cannot " + std::string(text->meaning) + ": " +
-                  std::string(refusal));
 }
 
 }  // namespace cohort::host

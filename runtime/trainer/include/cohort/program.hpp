@@ -29,8 +29,10 @@ class App {
   App& operator=(const App&) = delete;
 
   Trainer trainer(TrainerDefaults defaults = {}) { return Trainer(runtime_, record_, defaults); }
-  /// For a loop of the program's own. Throws UserError under a strategy that cannot serve one.
-  Session session(torch::nn::Module& model, Optimizers optimizers);
+  /// For a loop of the program's own.
+  Session session(torch::nn::Module& model, Optimizers optimizers) {
+    return Session(runtime_, model, std::move(optimizers));
+  }
 
   const Options& options() const { return runtime_.options(); }
   /// The value of one of the program's own options.

@@ -1,6 +1,5 @@
 #include <charconv>
 
-#include <cohort/host/combinations.hpp>
 #include <cohort/host/error.hpp>
 #include <cohort/program.hpp>
 
@@ -18,11 +17,6 @@ Number parsed(const std::string& text, std::string_view name, const char* kind) 
 }
 
 }  // namespace
-
-Session App::session(torch::nn::Module& model, Optimizers optimizers) {
-  host::check_use(runtime_.selection().strategy.name, host::Use::kOwnLoop);
-  return Session(runtime_, model, std::move(optimizers));
-}
 
 const std::string& App::option(std::string_view name) const {
   const auto& own = options().own;

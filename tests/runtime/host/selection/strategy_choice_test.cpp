@@ -152,6 +152,7 @@ TEST(StrategyChoice, GpusInAnOlderSpellingContradictTheCpu) {
 TEST(StrategyChoice, GpusThatAreNotThereAreRefusedByTheNameThatAskedForThem) {
   const auto with = [](const std::string& folder) { return Case{{"--gpus=2"}, {}, {"common", folder}, {}}; };
   EXPECT_THAT(refusal(with("no_gpus")), HasSubstr("--gpus: 'cuda' finds no device"));
+  EXPECT_THAT(refusal({"--gpus=2"}), HasSubstr("--gpus: there is no accelerator 'cuda'"));
   EXPECT_THAT(refusal(Case{{"--gpus=5"}, {}, {"common", "gpus"}, {}}), HasSubstr("--gpus needs cuda device 4"));
 }
 

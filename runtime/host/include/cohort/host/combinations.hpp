@@ -10,12 +10,23 @@
 namespace cohort::host {
 
 /// What a job may ask of its strategy.
-enum class Use { kAlone, kLaunched, kNodes, kGpu, kOwnLoop, kAccumulation, kClipping, kSeveralOptimizers, kLbfgs };
+enum class Use {
+  kAlone,
+  kLaunched,
+  kNodes,
+  kGpu,
+  kOwnLoop,
+  kAccumulation,
+  kClipping,
+  kSeveralOptimizers,
+  kByHand,
+  kLbfgs
+};
 
 struct UseText {
   Use use;
   std::string_view name;     ///< heading of a column: "nodes"
-  std::string_view meaning;  ///< what a "no" refuses, after "cannot": "train on several nodes"
+  std::string_view meaning;  ///< after "it can": "train on several nodes"
 };
 std::span<const UseText> uses();
 
@@ -29,8 +40,5 @@ std::span<const Combination> combinations();
 /// Why the strategy cannot do this, and what to do instead: "WHY; FIX". Empty where it can, and for a strategy that is
 /// not in the table.
 std::string_view refusal_of(std::string_view strategy, Use use);
-
-/// Throws UserError with that sentence where the strategy cannot do this.
-void check_use(std::string_view strategy, Use use);
 
 }  // namespace cohort::host
