@@ -16,6 +16,7 @@
 #include "env_command.hpp"
 #include "plugins_command.hpp"
 #include "run_command.hpp"
+#include "strategies_command.hpp"
 
 namespace cohort::cli {
 namespace {
@@ -39,6 +40,7 @@ int parse_and_run(std::vector<std::string> arguments) {
 
   RunCommand run(app, chosen);
   PluginsCommand plugins(app, chosen, show);
+  StrategiesCommand strategies(app, chosen, show);
   EnvCommand env(app, chosen, show);
 
   run.take_program(arguments);

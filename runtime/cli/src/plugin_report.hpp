@@ -3,14 +3,12 @@
 
 #include <span>
 
-#include <nlohmann/json.hpp>
-
 #include <cohort/host/plugin_host.hpp>
 #include <cohort/host/spec.hpp>
 
-namespace cohort::cli {
+#include "opened_apart.hpp"
 
-using Json = nlohmann::ordered_json;
+namespace cohort::cli {
 
 /// {file, id, version, vendor, license, abi, hash, components: [{kind, name, summary, inherits, variants, options,
 /// slots}]} for the plugin that `spec` names. Slots, for strategies only, say which layer fills which, with `layers` on

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <cohort/host/plugin_host.hpp>
+#include "plugin_places.hpp"
 
 namespace CLI {
 class App;
@@ -22,12 +22,12 @@ class PluginsCommand {
 
  private:
   void add_common(CLI::App& command);
-  host::PluginSearch search() const;
   int list() const;
   int info() const;
 
   std::function<int(const std::string&)> show_;
-  std::vector<std::string> files_, directories_, layers_;
+  PluginPlaces places_;
+  std::vector<std::string> layers_;
   std::string name_;
   bool json_ = false;
 };

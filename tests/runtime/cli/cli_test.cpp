@@ -1,19 +1,16 @@
 // Runs the `cohort` command as a user does.
-#include <fcntl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
+#include "cli.hpp"
+
+namespace cohort::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -23,50 +20,8 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-struct Outcome {
-  int code = -1;
-  std::string out, err;
-};
-
-class Cli : public ::testing::Test {
+class CliTest : public Cli {
  protected:
-  Cli() {
-    std::string name = (fs::temp_directory_path() / "cohort-cli-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~Cli() override { fs::remove_all(folder_); }
-
-  Outcome cohort(std::vector<std::string> arguments, const std::map<std::string, std::string>& variables = {}) const {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      redirect(STDOUT_FILENO, "out");
-      redirect(STDERR_FILENO, "err");
-      if (::chdir(folder_.c_str()) != 0) ::_exit(126);
-      for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
-      std::vector<char*> argv;
-      arguments.insert(arguments.begin(), COHORT_COMMAND);
-      for (std::string& argument : arguments) argv.push_back(argument.data());
-      argv.push_back(nullptr);
-      ::execv(argv[0], argv.data());
-      ::_exit(126);
-    }
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read("out"), read("err")};
-  }
-
-  void redirect(int descriptor, const char* name) const {
-    const int file = ::open((folder_ / name).c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600);
-    ::dup2(file, descriptor);
-  }
-
-  std::string read(const std::string& name) const {
-    std::ifstream file(folder_ / name);
-    std::stringstream text;
-    text << file.rdbuf();
-    return text.str();
-  }
-
   std::vector<std::string> run(std::vector<std::string> options, std::vector<std::string> steps = {}) const {
     options.insert(options.begin(), "run");
     options.push_back(RANK_PROGRAM);
@@ -74,11 +29,9 @@ class Cli : public ::testing::Test {
     options.insert(options.end(), steps.begin(), steps.end());
     return options;
   }
-
-  fs::path folder_;
 };
 
-TEST_F(Cli, TellsItsVersionAndHelp) {
+TEST_F(CliTest, TellsItsVersionAndHelp) {
   EXPECT_THAT(cohort({"--version"}).out, ContainsRegex("^cohort [0-9]+\\.[0-9]+\\.[0-9]+ \\(plugin ABI [0-9.]+\\)"));
   const Outcome help = cohort({"--help"});
   EXPECT_EQ(help.code, 0);
@@ -86,7 +39,7 @@ TEST_F(Cli, TellsItsVersionAndHelp) {
   EXPECT_EQ(cohort({"run", "--help"}).code, 0);
 }
 
-TEST_F(Cli, MistakesGiveExitCodeTwoAndASentence) {
+TEST_F(CliTest, MistakesGiveExitCodeTwoAndASentence) {
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{},
                                                     {"walk"},
                                                     {"run"},
@@ -103,33 +56,33 @@ TEST_F(Cli, MistakesGiveExitCodeTwoAndASentence) {
   }
 }
 
-TEST_F(Cli, RunStartsTheRanks) {
+TEST_F(CliTest, RunStartsTheRanks) {
   EXPECT_EQ(cohort(run({"-n", "2"})).code, 0);
   EXPECT_THAT(read("rank-1"),
               AllOf(HasSubstr("WORLD_SIZE=2\n"), HasSubstr("LOCAL_RANK=1\n"), HasSubstr("NODE_RANK=0\n")));
 }
 
-TEST_F(Cli, RunKnowsTheSpellingsOfOtherLaunchers) {
+TEST_F(CliTest, RunKnowsTheSpellingsOfOtherLaunchers) {
   EXPECT_EQ(cohort(run({"-np", "2"})).code, 0);
   EXPECT_TRUE(fs::exists(folder_ / "rank-1"));
   EXPECT_EQ(cohort(run({"--nproc_per_node=3"})).code, 0);
   EXPECT_TRUE(fs::exists(folder_ / "rank-2"));
 }
 
-TEST_F(Cli, EverythingBehindTheProgramIsItsOwn) {
+TEST_F(CliTest, EverythingBehindTheProgramIsItsOwn) {
   EXPECT_EQ(cohort(run({"-n", "1"}, {"-n", "5", "--json", "--help", "env"})).code, 0);
   EXPECT_THAT(read("rank-0"), HasSubstr("argument=-n\nargument=5\nargument=--json\nargument=--help\nargument=env\n"));
   EXPECT_EQ(cohort({"run", "-n", "1", "--", RANK_PROGRAM, "exit=0"}).code, 0);
   EXPECT_THAT(cohort({"run", "-n", "1", "env"}).out, HasSubstr("WORLD_SIZE=1\n")) << "a program, not our command";
 }
 
-TEST_F(Cli, RunSimulatesNodes) {
+TEST_F(CliTest, RunSimulatesNodes) {
   EXPECT_EQ(cohort(run({"--nnodes=2", "--nproc-per-node=2"})).code, 0);
   EXPECT_THAT(read("rank-3"), AllOf(HasSubstr("NODE_RANK=1\n"), HasSubstr("COHORT_NODE_NAME=node1\n")));
   EXPECT_EQ(cohort(run({"--nnodes=2", "-n", "4"})).code, 0);
 }
 
-TEST_F(Cli, NumbersThatContradictAreRefused) {
+TEST_F(CliTest, NumbersThatContradictAreRefused) {
   EXPECT_EQ(cohort(run({"-n", "3", "--nnodes=2"})).code, 2);
   EXPECT_THAT(cohort(run({"-n", "3", "--nproc-per-node=2"})).err,
               AllOf(HasSubstr("-n 3"), HasSubstr("--nproc-per-node=2")));
@@ -138,13 +91,13 @@ TEST_F(Cli, NumbersThatContradictAreRefused) {
   EXPECT_FALSE(fs::exists(folder_ / "rank-0"));
 }
 
-TEST_F(Cli, APortOfTheEnvironmentIsUsed) {
+TEST_F(CliTest, APortOfTheEnvironmentIsUsed) {
   const Outcome outcome = cohort(run({"-n", "1"}), {{"MASTER_PORT", "1x"}});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("MASTER_PORT=1x"));
 }
 
-TEST_F(Cli, AProgramThatIsNotThereIsTheUsersMistake) {
+TEST_F(CliTest, AProgramThatIsNotThereIsTheUsersMistake) {
   const Outcome outcome = cohort({"run", "-n", "2", "./missing"});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("'./missing'"));
@@ -153,7 +106,7 @@ TEST_F(Cli, AProgramThatIsNotThereIsTheUsersMistake) {
   EXPECT_THAT(cohort({"run", "-n", "2", "here"}).err, HasSubstr("'./here'"));
 }
 
-TEST_F(Cli, TheFirstFailureIsTheExitCode) {
+TEST_F(CliTest, TheFirstFailureIsTheExitCode) {
   const Outcome outcome = cohort(run({"-n", "2"}, {"1:exit=3"}));
   EXPECT_EQ(outcome.code, 3);
   EXPECT_THAT(outcome.err, HasSubstr("rank 1"));
@@ -161,13 +114,13 @@ TEST_F(Cli, TheFirstFailureIsTheExitCode) {
   EXPECT_EQ(json::parse(as_json.err)["level"], "error");
 }
 
-TEST_F(Cli, ListShowsWhatIsInstalled) {
+TEST_F(CliTest, ListShowsWhatIsInstalled) {
   const Outcome outcome = cohort({"plugins", "list"});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.out, AllOf(ContainsRegex("ddp +strategy"), ContainsRegex("single +strategy")));
 }
 
-TEST_F(Cli, ABrokenPluginIsALineOfTheList) {
+TEST_F(CliTest, ABrokenPluginIsALineOfTheList) {
   fs::create_directory(folder_ / "plugins");
   for (const char* name : {"good", "crashes_in_init", "no_symbol"}) {
     const std::string file = std::string("cohort_") + name + ".so";
@@ -185,13 +138,13 @@ TEST_F(Cli, ABrokenPluginIsALineOfTheList) {
   EXPECT_TRUE(entries.contains("ddp"));
 }
 
-TEST_F(Cli, AShadowedPluginSaysSo) {
+TEST_F(CliTest, AShadowedPluginSaysSo) {
   fs::copy_file(fs::path(LAYER_FOLDER) / "cohort_overriding.so", folder_ / "cohort_overriding.so");
   const Outcome outcome = cohort({"plugins", "list", "--plugin-dir=" + folder_.string(), "--plugin-dir", LAYER_FOLDER});
   EXPECT_THAT(outcome.out, ContainsRegex("overriding +- +- +cannot be used: an earlier folder"));
 }
 
-TEST_F(Cli, InfoShowsOptionsAndTheLayerOfEachSlot) {
+TEST_F(CliTest, InfoShowsOptionsAndTheLayerOfEachSlot) {
   const Outcome outcome = cohort({"plugins", "info", "ddp"});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("license"), HasSubstr("compression"), ContainsRegex("reduce_bucket +ddp"),
@@ -201,7 +154,7 @@ TEST_F(Cli, InfoShowsOptionsAndTheLayerOfEachSlot) {
   EXPECT_EQ(report["components"][0]["slots"]["shutdown"], "base");
 }
 
-TEST_F(Cli, InfoPutsLayersOnTop) {
+TEST_F(CliTest, InfoPutsLayersOnTop) {
   const Outcome outcome =
       cohort({"plugins", "info", "ddp", "--layer=overriding", "--json", std::string("--plugin-dir=") + LAYER_FOLDER});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -211,14 +164,14 @@ TEST_F(Cli, InfoPutsLayersOnTop) {
   EXPECT_EQ(slots["begin_step"], "base");
 }
 
-TEST_F(Cli, InfoOfAFreeLayerShowsWhatItFills) {
+TEST_F(CliTest, InfoOfAFreeLayerShowsWhatItFills) {
   const Outcome outcome = cohort({"plugins", "info", "overriding", std::string("--plugin-dir=") + LAYER_FOLDER});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out,
               AllOf(HasSubstr("free layer"), ContainsRegex("end_step +overriding"), ContainsRegex("begin_step +base")));
 }
 
-TEST_F(Cli, InfoOfWhatCannotBeUsedSaysWhy) {
+TEST_F(CliTest, InfoOfWhatCannotBeUsedSaysWhy) {
   const Outcome unknown = cohort({"plugins", "info", "dpd"});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_THAT(unknown.err, HasSubstr("'ddp'"));
@@ -228,7 +181,7 @@ TEST_F(Cli, InfoOfWhatCannotBeUsedSaysWhy) {
   EXPECT_EQ(cohort({"plugins", "info", "../ddp"}).code, 2);
 }
 
-TEST_F(Cli, EnvShowsTheTopologyAndTheMachine) {
+TEST_F(CliTest, EnvShowsTheTopologyAndTheMachine) {
   const Outcome outcome = cohort({"env"}, {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "29500"}});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.out, AllOf(ContainsRegex("rank +1 +RANK=1"), ContainsRegex("usable_cores +[0-9]+"),
@@ -240,3 +193,4 @@ TEST_F(Cli, EnvShowsTheTopologyAndTheMachine) {
 }
 
 }  // namespace
+}  // namespace cohort::cli

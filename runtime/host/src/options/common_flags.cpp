@@ -17,6 +17,7 @@ constexpr const char* kLoop = "Loop";
 constexpr const char* kCheckpoints = "Checkpoints";
 constexpr const char* kPlugins = "Plugins";
 constexpr const char* kOutput = "Configuration and output";
+constexpr const char* kOlder = "Older spellings";
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
 template <class Set, class Print>
@@ -276,6 +277,19 @@ std::vector<Flag> output_flags() {
   };
 }
 
+Flag older(const char* name, const char* value, const char* help, const char* stands_for) {
+  Flag made = flag(kOlder, name, value, help, nullptr, [](const Options&) -> Printed { return std::nullopt; });
+  made.stands_for = stands_for;
+  return made;
+}
+
+std::vector<Flag> older_flags() {
+  Flag gpus = older("gpus", "N|[IDS]|-1", "--devices with --accelerator=gpu", "devices");
+  gpus.brings = {{"accelerator", "gpu"}};
+  return {older("distributed-backend", "SPEC", "--strategy", "strategy"), gpus,
+          older("nb-gpu-nodes", "N", "--num-nodes", "num-nodes")};
+}
+
 }  // namespace
 
 std::vector<Flag> common_flags() {
@@ -285,7 +299,9 @@ std::vector<Flag> common_flags() {
   }
   flags.push_back(paths("plugin", "FILE", "a plugin file; repeatable", &Options::plugins));
   flags.push_back(paths("plugin-dir", "DIR", "a folder with plugins; repeatable", &Options::plugin_dirs));
-  for (Flag& one : output_flags()) flags.push_back(std::move(one));
+  for (auto group : {older_flags, output_flags}) {
+    for (Flag& one : group()) flags.push_back(std::move(one));
+  }
   return flags;
 }
 

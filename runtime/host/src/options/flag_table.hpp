@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <cohort/host/options.hpp>
@@ -24,7 +25,11 @@ struct Flag {
   Arity arity = Arity::kOne;
   std::string implied;  ///< text for a flag without a value
 
-  /// Sets one value; with kMany called for each, after `clear`.
+  /// An older spelling: the flag that it sets, and others with their values where they are not given beside it.
+  std::string stands_for;
+  std::vector<std::pair<std::string, std::string>> brings;
+
+  /// Sets one value; with kMany called for each, after `clear`. None in an older spelling.
   std::function<void(Options&, Given)> set;
   std::function<void(Options&)> clear;
   /// The value as a TOML literal; nothing where it is not set.

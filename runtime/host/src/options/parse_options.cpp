@@ -37,6 +37,8 @@ void apply(Options& options, const std::vector<Assignment>& assignments, Origin 
     if (assignment.flag->clear) assignment.flag->clear(options);
     for (const std::string& value : assignment.values) assignment.flag->set(options, {value, assignment.where});
     options.origins[assignment.flag->name] = origin;
+    options.older_spellings.erase(assignment.flag->name);
+    if (assignment.has_older_spelling) options.older_spellings[assignment.flag->name] = assignment.where;
   }
 }
 
@@ -56,8 +58,9 @@ Options start_from(const Options& code, const FlagTable& table, const std::vecto
 Options parse_options(const OptionSources& sources, const Options& code) {
   const FlagTable table(sources.own);
   Options options = start_from(code, table, sources.own);
-  const auto flags = read_command_line(sources, table, options);
+  const auto flags = modernised(read_command_line(sources, table, options), table);
   auto variables = read_environment(sources.environment, table);
+  variables.assignments = modernised(std::move(variables.assignments), table);
 
   // Where the file is follows from the others; its values give way to theirs.
   Options naming = options;
@@ -65,12 +68,13 @@ Options parse_options(const OptionSources& sources, const Options& code) {
   apply(naming, flags, Origin::kFlag);
   if (!naming.config.empty()) {
     FromFile file = read_config_file(naming.config, table);
-    apply(options, file.assignments, Origin::kConfig);
+    apply(options, modernised(std::move(file.assignments), table), Origin::kConfig);
     for (auto& [plugin, values] : file.plugin_options) options.plugin_options[plugin] = std::move(values);
   }
   apply(options, variables.assignments, Origin::kEnvironment);
   apply(options, flags, Origin::kFlag);
   options.warnings = std::move(variables.warnings);
+  for (std::string& line : modern_spellings(options, table)) options.warnings.push_back(std::move(line));
   return options;
 }
 

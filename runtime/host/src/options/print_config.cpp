@@ -45,7 +45,7 @@ std::string print_config(const Options& options) {
   const FlagTable table(own_options(options));
   std::string text, tables, group;
   for (const Flag& flag : table.flags()) {
-    if (flag.name == "config" || flag.name == "print-config") continue;
+    if (flag.name == "config" || flag.name == "print-config" || !flag.stands_for.empty()) continue;
     if (has_tables(options, flag.name)) {
       tables += tables_of(flag.name, flag, options);
       continue;

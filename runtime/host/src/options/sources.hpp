@@ -16,8 +16,15 @@ namespace cohort::host {
 struct Assignment {
   const Flag* flag;
   std::vector<std::string> values;
-  std::string where;  ///< for messages
+  std::string where;                ///< for messages
+  bool has_older_spelling = false;  ///< `where` names an older spelling of the flag
 };
+
+/// The same with the flags that older spellings stand for. Throws UserError where such a flag is given as well.
+std::vector<Assignment> modernised(std::vector<Assignment> given, const FlagTable& table);
+
+/// One line for each older spelling: what to write instead.
+std::vector<std::string> modern_spellings(const Options& options, const FlagTable& table);
 
 /// Flags of the command line. Throws UserError for an unknown one, HelpRequested for --help.
 std::vector<Assignment> read_command_line(const OptionSources& sources, const FlagTable& table, const Options& code);

@@ -63,12 +63,25 @@ std::vector<int> all_devices(const AcceleratorChoice& accelerator, const std::st
   return first_devices(accelerator, accelerator.num_devices, why);
 }
 
+const cohort_component& open_named(PluginHost& plugins, const Options& options, const std::string& name) {
+  try {
+    return plugins.open(Kind::kAccelerator, name);
+  } catch (const UserError& error) {
+    throw UserError(place_of(options, "accelerator") + ": " + error.what());
+  }
+}
+
 }  // namespace
 
 AcceleratorChoice choose_accelerator(PluginHost& plugins, const Options& options) {
+  if (options.older_spellings.contains("devices") && options.accelerator == kFallbackAccelerator) {
+    throw UserError(place_of(options, "devices") + " asks for GPUs, which contradicts " +
+                    place_of(options, "accelerator") + "=" + options.accelerator +
+                    "; write --devices for devices of it");
+  }
   if (options.accelerator != "auto") {
     const std::string name = options.accelerator == kGpuAlias ? kGpuAccelerator : options.accelerator;
-    AcceleratorChoice choice = examine(plugins, plugins.open(Kind::kAccelerator, name));
+    AcceleratorChoice choice = examine(plugins, open_named(plugins, options, name));
     if (choice.num_devices == 0 && !choice.is_unlimited) {
       throw UserError(place_of(options, "accelerator") + ": '" + name +
                       "' finds no device on this machine; choose another one, or auto");

@@ -5,7 +5,8 @@ namespace cohort::host {
 
 constexpr const char* kOneDeviceStrategy = "single";
 constexpr const char* kManyDevicesStrategy = "ddp";
-constexpr const char* kSpawningStrategy = "ddp_spawn";
+constexpr const char* kSpawningStrategy = "ddp_spawn";  ///< several devices of one node
+constexpr const char* kReplicasStrategy = "dp";         ///< the same, asked for in an older spelling
 
 constexpr const char* kGpuAccelerator = "cuda";
 constexpr const char* kGpuAlias = "gpu";

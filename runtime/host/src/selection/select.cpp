@@ -7,7 +7,7 @@
 
 #include "selection/collective_choice.hpp"
 #include "selection/devices.hpp"
-#include "selection/names.hpp"
+#include "selection/strategy_choice.hpp"
 #include "selection/wording.hpp"
 
 namespace cohort::host {
@@ -37,53 +37,6 @@ int choose_num_nodes(const Options& options, const Topology& topology) {
                     "; leave the flag out, or start as many nodes");
   }
   return topology.num_nodes;
-}
-
-StrategySpec default_strategy(const Selection& selection, const Topology& topology, std::string& reason) {
-  const int devices = static_cast<int>(selection.device_ids.size());
-  if (is_launched(topology) && topology.world_size > 1) {
-    reason =
-        "started by " + std::string(to_string(topology.launcher)) + " with " + counted(topology.world_size, "rank");
-    return StrategySpec(kManyDevicesStrategy);
-  }
-  if (devices * selection.num_nodes == 1) {
-    reason = "one device";
-    return StrategySpec(kOneDeviceStrategy);
-  }
-  reason = selection.num_nodes > 1 ? counted(selection.num_nodes, "node")
-                                   : counted(devices, "device") + " on one node, and " + kSpawningStrategy +
-                                         " does not exist in this version";
-  return StrategySpec(kManyDevicesStrategy);
-}
-
-/// Why the ranks of this job cannot be forks of this process; empty where they can.
-std::string objection_to_fork(const Selection& selection, const AcceleratorChoice& accelerator,
-                              const Topology& topology, const StartingRanks& starting) {
-  const std::string why = std::string(kSpawningStrategy) + " is not possible: ";
-  if (is_launched(topology)) return why + "ranks were started by " + std::string(to_string(topology.launcher));
-  if (selection.num_nodes > 1) return why + "ranks on " + counted(selection.num_nodes, "node") + " cannot be forked";
-  if (accelerator.device_type != COHORT_DEVICE_CPU) {
-    return why + "a process that uses accelerator " + accelerator.name + " cannot be forked";
-  }
-  return starting.objection_to_fork.empty() ? "" : why + starting.objection_to_fork;
-}
-
-void choose_strategy(Selection& selection, const AcceleratorChoice& accelerator, const Options& options,
-                     const Topology& topology, const StartingRanks& starting) {
-  std::string reason;
-  selection.strategy = options.strategy ? *options.strategy : default_strategy(selection, topology, reason);
-  std::string& name = selection.strategy.name;
-  const std::string objection = objection_to_fork(selection, accelerator, topology, starting);
-  if (name == kSpawningStrategy && !objection.empty()) {
-    name = kManyDevicesStrategy;
-    reason = objection;
-  } else if (name == kManyDevicesStrategy && !starting.by_exec && objection.empty()) {
-    name = kSpawningStrategy;
-    reason = std::string(kManyDevicesStrategy) + " is not possible: this program cannot be executed again";
-  }
-  if (!reason.empty()) selection.reasons.push_back("Using strategy " + selection.strategy.name + ": " + reason);
-  selection.strategy = with_table(options, "strategy", selection.strategy);
-  for (const Spec& layer : options.layers) selection.layers.push_back(with_table(options, "strategy", layer));
 }
 
 class Plan {
@@ -178,7 +131,9 @@ Selection select(PluginHost& plugins, const Options& options, const Topology& to
   }
   selection.num_nodes = choose_num_nodes(options, topology);
   selection.device_ids = choose_devices(accelerator, options, topology);
-  choose_strategy(selection, accelerator, options, topology, starting);
+  choose_strategy(selection, plugins, options, accelerator, topology, starting);
+  selection.strategy = with_table(options, "strategy", selection.strategy);
+  for (const Spec& layer : options.layers) selection.layers.push_back(with_table(options, "strategy", layer));
   const Plan plan = make_plan(selection, accelerator, options, topology, planner);
   plan.apply_to(selection);
   const Wiring wiring{accelerator.device_type, selection.world_size(), selection.num_nodes,

@@ -5,6 +5,9 @@
 namespace cohort::host {
 
 std::string place_of(const Options& options, const std::string& flag) {
+  if (const auto older = options.older_spellings.find(flag); older != options.older_spellings.end()) {
+    return older->second;
+  }
   switch (options.origin(flag)) {
     case Origin::kEnvironment:
       return variable_of(flag);

@@ -9,7 +9,8 @@
 
 namespace cohort::host {
 
-/// "--devices", "COHORT_DEVICES", "devices in the config file", "devices in the program": where the value came from.
+/// "--devices", "--gpus", "COHORT_DEVICES", "devices in the config file", "devices in the program": where the value
+/// came from.
 std::string place_of(const Options& options, const std::string& flag);
 
 /// True where the user gave the flag; a default in the program's code gives way to a launcher.

@@ -3,10 +3,10 @@
 #include <malloc.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <set>
 
 #include <ATen/Context.h>
 #include <ATen/core/Generator.h>
@@ -122,7 +122,7 @@ class Run {
       return host::plan_of(given.plugins, strategy, layers, job, *log_);
     };
     const auto selection = host::select(given.plugins, given.options, given.topology, plan, given.starting);
-    say(selection.reasons);
+    say(selection);
     const Runtime::Setup setup{given.options, given.plugins, selection, given.topology, *log_};
     if (selection.launch == COHORT_LAUNCH_EXEC) return launch_ranks(selection, given.topology);
     if (selection.launch == COHORT_LAUNCH_FORK) return fork_ranks(setup, body);
@@ -130,12 +130,15 @@ class Run {
   }
 
   /// Each line once for each run.
-  void say(const std::vector<std::string>& reasons) {
+  void say(const host::Selection& selection) {
     if (!variable(kSaidWhyVariable).empty()) return;
-    for (const auto& reason : reasons) {
-      if (std::ranges::find(said_, reason) == said_.end()) log_->info(reason);
+    const auto is_new = [&](const std::string& line) { return said_.insert(line).second; };
+    for (const auto& warning : selection.warnings) {
+      if (is_new(warning)) log_->warning(warning);
     }
-    said_ = reasons;
+    for (const auto& reason : selection.reasons) {
+      if (is_new(reason)) log_->info(reason);
+    }
   }
 
   int launch_ranks(const host::Selection& selection, const host::Topology& topology) {
@@ -217,7 +220,7 @@ class Run {
   std::vector<std::string> command_;
   host::OptionSources sources_;
   const Options& code_;
-  std::vector<std::string> said_;
+  std::set<std::string> said_;
   std::unique_ptr<host::Log> log_ = std::make_unique<host::Log>(host::LogSettings{});
 };
 

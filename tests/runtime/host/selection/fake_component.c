@@ -1,6 +1,7 @@
 /* A component for the tests of the selection; what it is comes from the command line of the compiler. */
 #include <cohort/api/accelerator.h>
 #include <cohort/api/collective.h>
+#include <cohort/api/strategy.h>
 
 #ifndef FAKE_DEVICE_TYPE
 #define FAKE_DEVICE_TYPE COHORT_DEVICE_CPU
@@ -28,6 +29,12 @@ static const cohort_accelerator_vt vtable = {
     .alloc_pinned = alloc_pinned,
 #endif
 };
+static void supports(const cohort_host* host, cohort_query* query) {
+  (void)host;
+  query->score = 1;
+}
+#elif FAKE_KIND == COHORT_KIND_STRATEGY
+static const cohort_strategy_vt vtable = {.struct_size = sizeof(cohort_strategy_vt)};
 static void supports(const cohort_host* host, cohort_query* query) {
   (void)host;
   query->score = 1;

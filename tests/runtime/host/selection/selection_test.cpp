@@ -6,7 +6,7 @@
 
 #include <gmock/gmock.h>
 
-#include <cohort/host/error.hpp>
+#include "selected.hpp"
 
 namespace cohort::host {
 namespace {
@@ -16,75 +16,6 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-/// One process per device, as most strategies plan.
-cohort_plan plan_processes(const StrategySpec& strategy, std::span<const Spec>, const cohort_job& job) {
-  cohort_plan plan{sizeof(cohort_plan), job.num_devices, 1, COHORT_LAUNCH_EXEC, "shm,gloo"};
-  if (job.num_devices * job.num_nodes == 1 || job.external_world_size > 0) plan.launch = COHORT_LAUNCH_NONE;
-  if (strategy.name == "replicas") {
-    plan.processes_per_node = 1;
-    plan.replicas_per_process = job.num_devices;
-    plan.launch = job.num_nodes > 1 ? plan.launch : COHORT_LAUNCH_NONE;
-  }
-  if (strategy.name == "forks" || (strategy.name == "ddp_spawn" && plan.launch == COHORT_LAUNCH_EXEC)) {
-    plan.launch = COHORT_LAUNCH_FORK;
-  }
-  if (strategy.name == "senseless") plan.processes_per_node = job.num_devices + 1;
-  if (strategy.name == "silent") plan.collectives = nullptr;
-  if (strategy.name == "gpu_wires") plan.collectives = "shm,nccl";
-  if (strategy.name == "choosy") plan.collectives = "nowhere,shm";
-  return plan;
-}
-
-struct Case {
-  std::vector<std::string> arguments;
-  Variables variables;
-  std::vector<std::string> folders{"common"};
-  Options code;
-  StartingRanks starting{};
-};
-
-Selection selected(const Case& one) {
-  Log log({});
-  PluginSearch search;
-  for (const std::string& folder : one.folders) {
-    search.directories.push_back(folder.starts_with('/') ? fs::path(folder) : fs::path(FAKES) / folder);
-  }
-  PluginHost plugins(search, log);
-  OptionSources sources;
-  sources.arguments = one.arguments;
-  sources.environment = one.variables;
-  return select(plugins, parse_options(sources, one.code), detect_topology(one.variables), plan_processes,
-                one.starting);
-}
-
-Selection selected(std::vector<std::string> arguments) {
-  return selected(Case{std::move(arguments), {}, {"common"}, {}});
-}
-
-std::string refusal(const Case& one) {
-  try {
-    selected(one);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
-std::string refusal(std::vector<std::string> arguments) {
-  return refusal(Case{std::move(arguments), {}, {"common"}, {}});
-}
-
-Variables ranks(int world, int local) {
-  return {{"COHORT_RUN_ID", "1"},
-          {"WORLD_SIZE", std::to_string(world)},
-          {"LOCAL_WORLD_SIZE", std::to_string(local)},
-          {"RANK", "0"},
-          {"LOCAL_RANK", "0"},
-          {"NODE_RANK", "0"},
-          {"MASTER_ADDR", "127.0.0.1"},
-          {"MASTER_PORT", "29500"}};
-}
 
 TEST(Selection, OneDeviceIsSingle) {
   const Selection one = selected(std::vector<std::string>{});
@@ -97,17 +28,6 @@ TEST(Selection, OneDeviceIsSingle) {
   EXPECT_THAT(one.reasons, Contains(HasSubstr("strategy single: one device")));
 }
 
-TEST(Selection, SeveralDevicesAreDdpWithTheReason) {
-  const Selection two = selected({"--devices=2"});
-  EXPECT_EQ(two.strategy.name, "ddp");
-  EXPECT_EQ(two.collective.name, "shm");
-  EXPECT_EQ(two.launch, COHORT_LAUNCH_EXEC);
-  EXPECT_EQ(two.processes_per_node, 2);
-  EXPECT_THAT(two.device_ids, ElementsAre(0, 1));
-  EXPECT_THAT(two.reasons,
-              Contains(AllOf(HasSubstr("ddp"), HasSubstr("2 devices"), HasSubstr("ddp_spawn does not exist"))));
-}
-
 TEST(Selection, SeveralNodesAreDdpOverAWireThatReachesThem) {
   const Selection nodes = selected({"--num-nodes=2"});
   EXPECT_EQ(nodes.strategy.name, "ddp");
@@ -117,27 +37,19 @@ TEST(Selection, SeveralNodesAreDdpOverAWireThatReachesThem) {
 }
 
 TEST(Selection, DdpSpawnForksOnOneNodeOfCpus) {
-  const Selection spawn = selected({"--strategy=ddp_spawn", "--devices=2"});
+  const Selection spawn = selected(Case{{"--strategy=ddp_spawn", "--devices=2"}, {}, {"common", "strategies"}, {}});
   EXPECT_EQ(spawn.strategy.name, "ddp_spawn");
   EXPECT_EQ(spawn.launch, COHORT_LAUNCH_FORK);
   EXPECT_EQ(spawn.processes_per_node, 2);
 }
 
-TEST(Selection, DdpSpawnIsDdpWithTheReasonWhereForkingCannotBe) {
-  const auto is_ddp = [](const Case& one, const char* reason) {
-    const Selection chosen = selected(one);
-    EXPECT_EQ(chosen.strategy.name, "ddp");
-    EXPECT_NE(chosen.launch, COHORT_LAUNCH_FORK);
-    EXPECT_THAT(chosen.reasons,
-                Contains(AllOf(HasSubstr("Using strategy ddp: ddp_spawn is not possible"), HasSubstr(reason))));
-  };
-  const std::string spawn = "--strategy=ddp_spawn";
-  is_ddp({{spawn}, ranks(2, 2), {"common"}, {}}, "started by cohort run");
-  is_ddp({{spawn, "--num-nodes=2"}, {}, {"common"}, {}}, "2 nodes");
-  is_ddp({{spawn, "--devices=2"}, {}, {"common", "pinned_gpus"}, {}}, "accelerator cuda");
-  Case own_loop{{spawn, "--devices=2"}, {}, {"common"}, {}};
+TEST(Selection, DdpSpawnIsDdpWithTheReasonWhereTheProgramCannotBeForked) {
+  Case own_loop{{"--devices=2"}, {}, {"common", "strategies"}, {}};
   own_loop.starting.objection_to_fork = "it trains in a loop of its own";
-  is_ddp(own_loop, "a loop of its own");
+  const Selection chosen = selected(own_loop);
+  EXPECT_EQ(chosen.strategy.name, "ddp");
+  EXPECT_EQ(chosen.launch, COHORT_LAUNCH_EXEC);
+  EXPECT_THAT(chosen.reasons, Contains(AllOf(HasSubstr("ddp_spawn is not possible"), HasSubstr("a loop of its own"))));
 }
 
 TEST(Selection, DdpIsDdpSpawnWhereTheProgramCannotBeExecutedAgain) {

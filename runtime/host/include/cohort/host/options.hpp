@@ -87,7 +87,9 @@ struct Options {
 
   std::map<std::string, Origin, std::less<>> origins;  ///< by flag name; absent: default
   Origin origin(std::string_view flag) const;
-  std::vector<std::string> warnings;  ///< for the log: COHORT_ variables that are no option
+  /// Flags that were set by an older spelling, with that: {"devices", "--gpus"}.
+  std::map<std::string, std::string, std::less<>> older_spellings;
+  std::vector<std::string> warnings;  ///< for the log: COHORT_ variables that are no option, older spellings
 };
 
 namespace host {

@@ -26,7 +26,8 @@ struct Selection {
   int replicas = 1;
   int num_nodes = 1;
   int launch = COHORT_LAUNCH_NONE;
-  std::vector<std::string> reasons;  ///< lines for the log: what was decided and why
+  std::vector<std::string> reasons;   ///< lines for the log: what was decided and why
+  std::vector<std::string> warnings;  ///< the same: what differs from what was asked for, and what to mind
 
   int world_size() const { return processes_per_node * num_nodes; }
 };

@@ -1,0 +1,39 @@
+#include "opened_apart.hpp"
+
+#include <chrono>
+
+#include <cohort/host/error.hpp>
+
+#include "in_child.hpp"
+
+namespace cohort::cli {
+namespace {
+
+// Longer than a plugin is given for loading, so that the plugin host's own message comes first.
+constexpr std::chrono::seconds kDeadline{15};
+
+}  // namespace
+
+Json opened_apart(const host::PluginSearch& search, const std::string& plugin,
+                  const std::function<Json(host::PluginHost&, host::Log&)>& look) {
+  const auto work = [&] {
+    Json answer;
+    try {
+      host::LogSettings quiet;
+      quiet.level = host::LogLevel::kWarning;
+      host::Log log(quiet);
+      host::PluginHost plugins(search, log);
+      answer["report"] = look(plugins, log);
+    } catch (const Error& error) {
+      answer = {{"code", static_cast<int>(error.code())}, {"message", error.what()}};
+    } catch (const std::exception& error) {
+      answer = {{"code", static_cast<int>(ExitCode::kPluginRefused)}, {"message", error.what()}};
+    }
+    return answer.dump(-1, ' ', false, Json::error_handler_t::replace);
+  };
+  const Json answer = Json::parse(in_child("plugin '" + plugin + "'", kDeadline, work));
+  if (answer.contains("report")) return answer["report"];
+  throw Error(static_cast<ExitCode>(answer["code"].get<int>()), answer["message"].get<std::string>());
+}
+
+}  // namespace cohort::cli

@@ -1,0 +1,20 @@
+// A look at a plugin from a child process, so that a broken one only costs a message.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include <cohort/host/plugin_host.hpp>
+
+namespace cohort::cli {
+
+using Json = nlohmann::ordered_json;
+
+/// What `look` returns, run in a child process with a plugin host of its own. Throws what `look` threw there, as an
+/// Error with the same code and message, and PluginRefused, naming the plugin, where the child crashes or hangs.
+Json opened_apart(const host::PluginSearch& search, const std::string& plugin,
+                  const std::function<Json(host::PluginHost&, host::Log&)>& look);
+
+}  // namespace cohort::cli
