@@ -205,7 +205,7 @@ class Replicas(SystemTest):
     def test_what_cannot_be_is_refused_in_a_sentence(self):
         self.prepare("linear32", 8)
         run = [NUMERICS, f"--data-from={self.data(1)}", "--model=linear32"]
-        self.fail_with(USER, [*run, "--strategy=dp", "--devices=2", "--num-nodes=2"], "dp runs all replicas in one process", "ddp2")
+        self.fail_with(USER, [*run, "--strategy=dp", "--devices=2", "--num-nodes=2"], "dp cannot train on 2 nodes", "ddp2")
         self.fail_with(USER, [COHORT, "run", "-n", "2", *run, "--strategy=dp"], "dp", "--strategy=ddp")
         self.fail_with(USER, [NUMERICS, f"--data-from={self.data(1)}", "--model=adversarial_by_hand", "--strategy=dp", "--devices=2"],
                        "steps by hand", "--strategy=ddp")
