@@ -14,7 +14,7 @@ class Failure(SystemTest):
     def fail_on_every_wire(self, how, code, *arguments, timeout=40):
         for wire in WIRES:
             for failing_rank in (1, 0):
-                result = self.run_program([PROGRAM, "--devices=3", f"--collective={wire}", f"--how={how}",
+                result = self.run_program([PROGRAM, "--strategy=ddp", "--devices=3", f"--collective={wire}", f"--how={how}",
                                            f"--failing-rank={failing_rank}", *arguments], timeout=timeout)
                 self.assertEqual(result.code, code, f"{wire}, rank {failing_rank}: {result}")
                 yield failing_rank, result.stderr
@@ -44,7 +44,7 @@ class Failure(SystemTest):
             self.assertIn("bucket 0 (fc.bias .. fc.weight, 2 parameters)", stderr)
 
     def test_the_last_operations_of_every_rank_are_written_to_the_log_folder(self):
-        self.run_program([PROGRAM, "--devices=2", "--how=throw", "--log-dir=logs"])
+        self.run_program([PROGRAM, "--strategy=ddp", "--devices=2", "--how=throw", "--log-dir=logs"])
         for rank, code in ((0, 4), (1, 1)):
             flight = json.loads((self.folder / f"logs/flight-rank-{rank}.json").read_text())
             self.assertEqual((flight["rank"], flight["exit_code"]), (rank, code))

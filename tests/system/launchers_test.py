@@ -23,7 +23,8 @@ class Launchers(SystemTest):
     def test_all_launchers_train_to_the_same_bits(self):
         one_thread = {"OMP_NUM_THREADS": "1"}
         started = {
-            "the program itself": self.weights([MNIST, "--devices=2", *JOB], one_thread),
+            "the program itself": self.weights([MNIST, "--strategy=ddp", "--devices=2", *JOB], one_thread),
+            "forks of the program": self.weights([MNIST, "--devices=2", *JOB], one_thread),
             "cohort run": self.weights([COHORT, "run", "-n", "2", MNIST, *JOB], one_thread),
             "torchrun": self.weights([*TORCHRUN, "--no-python", "--nproc-per-node=2", "--standalone", MNIST, *JOB], one_thread),
             "torchrun with a static address": self.weights(
@@ -41,10 +42,10 @@ class Launchers(SystemTest):
             self.assertIn(line, result.stderr.splitlines(), str(result))
         self.assertRegex(result.stderr, r"(?m)^  \| Name +\| Type +\| Params")
 
-    def test_a_new_user_gets_ddp_for_two_devices_and_is_told_why(self):
+    def test_a_new_user_gets_ddp_spawn_for_two_devices_and_is_told_why(self):
         result = self.succeed([MNIST, "--devices=2", *JOB])
-        self.assertEqual(self.summary()["strategy"], "ddp")
-        self.assertIn("ddp", result.stderr)
+        self.assertEqual(self.summary()["strategy"], "ddp_spawn")
+        self.assertIn("Using strategy ddp_spawn: 2 devices on one node", result.stderr)
 
     def test_two_programs_of_one_mpirun_job_find_each_other_anew(self):
         twice = f"'{MNIST}' {' '.join(JOB)} && '{MNIST}' {' '.join(JOB)}"
@@ -54,7 +55,8 @@ class Launchers(SystemTest):
     def test_ranks_meet_at_the_address_that_the_shell_names(self):
         for address in ("127.0.0.2", "localhost"):
             with self.subTest(address=address):
-                self.succeed([MNIST, "--devices=2", *JOB], environment={"MASTER_ADDR": address})
+                for strategy in ("ddp", "ddp_spawn"):
+                    self.succeed([MNIST, f"--strategy={strategy}", "--devices=2", *JOB], environment={"MASTER_ADDR": address})
 
     def test_simulated_nodes_are_told_apart(self):
         self.succeed([COHORT, "run", "--nnodes=2", "--nproc-per-node=1", MNIST, *JOB])

@@ -51,7 +51,7 @@ class RankDeath(SystemTest):
         self.fail(f"{count} ranks did not start")
 
     def hit_one(self, wire, world, signal_number, delay):
-        process = self.start([MNIST, f"--devices={world}", f"--collective={wire}",
+        process = self.start([MNIST, "--strategy=ddp", f"--devices={world}", f"--collective={wire}",
                               f"--timeout={TIMEOUT if signal_number == signal.SIGSTOP else 60}s",
                               f"--log-dir={self.folder / 'logs'}", *ENDLESS])
         ranks = self.wait_for_ranks(world)
@@ -95,7 +95,7 @@ class RankDeath(SystemTest):
             self.nothing_is_left_behind()
 
     def test_ctrl_c_ends_all_ranks_together(self):
-        process = self.start([MNIST, "--devices=2", *ENDLESS])
+        process = self.start([MNIST, "--strategy=ddp", "--devices=2", *ENDLESS])
         self.wait_for_ranks(2)
         time.sleep(2)
         os.kill(process.pid, signal.SIGINT)

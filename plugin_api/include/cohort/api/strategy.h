@@ -40,8 +40,7 @@ typedef struct cohort_job {
 /* How processes come to be. */
 #define COHORT_LAUNCH_NONE 0 /* this process is the only one */
 #define COHORT_LAUNCH_EXEC 1 /* the program is executed again, once for each process */
-#define COHORT_LAUNCH_FORK 2 /* the running process forks, once for each process, in each of fit, validate and test; \
-                                on one node of CPU devices */
+#define COHORT_LAUNCH_FORK 2 /* the running process forks in each of fit, validate, test; one node of CPU devices */
 
 typedef struct cohort_plan {
   uint32_t struct_size;
@@ -115,8 +114,7 @@ typedef struct cohort_strategy_vt {
   /* Fills the plan. Pure: no communication, no threads; may be called in a process that never becomes a rank.
    * base: one process per device, one replica, executed again when there are several. [main] */
   cohort_status (*plan)(cohort_strategy* s, const cohort_job* job, cohort_plan* plan) COHORT_NOEXCEPT;
-  /* Connects the ranks. base: opens the store, then binds the communicators `world`, `node` and `leaders` of the chosen
-   * collective. Collective. [main] */
+  /* Connects the ranks. base: opens a store, binds `world`, `node`, `leaders` of the collective. Collective. [main] */
   cohort_status (*init_dist_connection)(cohort_strategy* s, cohort_dist_args* args) COHORT_NOEXCEPT;
   /* The model and its optimizers exist; again after a change of the layout. base: checks that all ranks have the same
    * model, broadcasts rank 0's weights and buffers, lays out GRAD buckets where there are several ranks or replicas.

@@ -8,8 +8,8 @@
 
 namespace cohort {
 
-/// Ends OpenMP's idle threads and says why this process must not be forked even so; empty where it may be. Waits up to a
-/// second for threads that are ending.
+/// Ends OpenMP's idle threads and says why this process must not be forked even so; empty where it may be. Waits up to
+/// a second for threads that are ending.
 std::string objection_to_fork();
 
 }  // namespace cohort

@@ -21,8 +21,8 @@ struct Harvest {
 };
 
 /// Forks the ranks of the job, in each of which `runtime` is connected and `work` runs; waits for all of them. Throws
-/// UserError or RanksNeeded where this process must not be forked, Interrupted where a signal kept a rank from coming to its end,
-/// RankFailed, which needs no report, where a rank failed.
+/// UserError or RanksNeeded where this process must not be forked, Interrupted where a signal kept a rank from coming
+/// to its end, RankFailed, which needs no report, where a rank failed.
 Harvest run_in_forked_ranks(Runtime& runtime, const std::function<Parcel()>& work);
 
 }  // namespace cohort

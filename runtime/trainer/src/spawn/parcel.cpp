@@ -1,11 +1,9 @@
 #include "spawn/parcel.hpp"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/tensor.h>
 #include <c10/core/GradMode.h>
 
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include <cohort/host/error.hpp>
@@ -108,16 +106,15 @@ Parcel pack_run(const Runtime& runtime, const RunRecord& record) {
   Parcel parcel;
   parcel.metadata[kFigures] = to_text(own_figures(record));
   if (!runtime.is_first()) return parcel;
-  parcel.metadata[kRecord] = Json{
-      {"steps", record.steps},
-      {"steps_before", record.steps_before},
-      {"epochs", record.epochs},
-      {"seconds_to_first_step", record.seconds_to_first_step},
-      {"training_seconds", record.training_seconds},
-      {"exit_reason", record.exit_reason},
-      {"collective", runtime.collective()},
-      {"layers",
-       runtime.layers()}}.dump();
+  const Json json = {{"steps", record.steps},
+                     {"steps_before", record.steps_before},
+                     {"epochs", record.epochs},
+                     {"seconds_to_first_step", record.seconds_to_first_step},
+                     {"training_seconds", record.training_seconds},
+                     {"exit_reason", record.exit_reason},
+                     {"collective", runtime.collective()},
+                     {"layers", runtime.layers()}};
+  parcel.metadata[kRecord] = json.dump();
   parcel.tensors.emplace_back(kStepTimes, tensor_of(record.step_ms));
   parcel.tensors.emplace_back(kGeneratorName, generator_state());
   pack_metrics(parcel, kMetrics, record.metrics);
@@ -145,11 +142,10 @@ void unpack_run(const std::vector<Parcel>& parcels, RunRecord& record) {
 }
 
 void pack_training(Parcel& parcel, const Module& module, const Optimizers& optimizers, const StopReason& stop) {
-  parcel.metadata[kTraining] = Json{
-      {"stop", {static_cast<int>(stop.kind), stop.detail, stop.rank}},
-      {"modes", detail::training_modes(module)},
-      {"requires_grad",
-       trained(module)}}.dump();
+  const Json json = {{"stop", {static_cast<int>(stop.kind), stop.detail, stop.rank}},
+                     {"modes", detail::training_modes(module)},
+                     {"requires_grad", trained(module)}};
+  parcel.metadata[kTraining] = json.dump();
   for (auto& [name, tensor] : model_tensors(module)) parcel.tensors.emplace_back(kModelPrefix + name, tensor);
   parcel.metadata[kOptimizers] = to_json(settings_of(module, optimizers));
   const auto names = parameter_names(module);

@@ -1,5 +1,5 @@
-/* What a fork asks of CUDA's driver. `state`: 0 not initialised, 1 initialised, 2 device 1 has a primary context, 3 this
- * thread has a context. */
+/* What a fork asks of CUDA's driver. `state`: 0 not initialised, 1 initialised, 2 device 1 has a primary context,
+ * 3 this thread has a context. */
 enum { kNotInitialised = 3 };
 
 extern int state;
