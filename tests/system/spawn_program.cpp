@@ -7,11 +7,12 @@
 //   thread   another thread runs while fit is called
 //   session  the program trains in a loop of its own
 //   optimizer  the optimizer is one that cannot be saved
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <future>
 #include <iostream>
+#include <stop_token>
 #include <thread>
 
 #include <cohort/cohort.hpp>
@@ -193,16 +194,13 @@ void run_as(cohort::App& app, const std::string& how) {
     return;
   }
   if (how == "catch") return run_caught(app, net, app.trainer());
-  std::promise<void> over;
-  std::thread other;
-  if (how == "thread") other = std::thread([&] { over.get_future().wait(); });
-  try {
-    app.trainer().fit(net, data);
-  } catch (...) {
-    over.set_value();
-    if (other.joinable()) other.join();
-    throw;
+  std::jthread other;
+  if (how == "thread") {
+    other = std::jthread([](const std::stop_token& over) {
+      while (!over.stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
   }
+  app.trainer().fit(net, data);
   std::puts("trained");
 }
 
