@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
       .option("save-final", "", "safetensors file for the trained weights")
       .option("step-times", "", "JSON file for the milliseconds of rank 0's steps")
       .option("steps", "0", "rows of x to train on; 0: all")
-      .option("optimizer", "", "sgd, sgd_momentum, adam or adamw; empty: the model's own")
+      .option("optimizer", "", "sgd, sgd_momentum, adam, adamw or lbfgs; empty: the model's own")
       .option("lr", "0", "learning rate; 0: the model's own")
       .option("dtype", "float32", "float32 or float64")
       .defaults([](cohort::Options& options) { options.max_epochs = 1; })

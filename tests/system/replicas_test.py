@@ -209,6 +209,7 @@ class Replicas(SystemTest):
         self.fail_with(USER, [COHORT, "run", "-n", "2", *run, "--strategy=dp"], "dp", "--strategy=ddp")
         self.fail_with(USER, [NUMERICS, f"--data-from={self.data(1)}", "--model=adversarial_by_hand", "--strategy=dp", "--devices=2"],
                        "steps by hand", "--strategy=ddp")
+        self.fail_with(USER, [*run, "--optimizer=lbfgs"], "strategy 'single' cannot train with LBFGS", "choose another optimizer")
         for value in ("0", "-1", "nan", "x"):
             self.fail_with(USER, [*run, f"--gradient-clip-val={value}"], "gradient-clip-val", "above 0")
 

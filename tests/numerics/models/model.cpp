@@ -4,6 +4,7 @@
 
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
+#include <torch/optim/lbfgs.h>
 #include <torch/optim/sgd.h>
 
 namespace numerics {
@@ -27,7 +28,8 @@ cohort::Optimizers make_optimizer(const OptimizerChoice& choice, const std::vect
   if (choice.kind == "sgd_momentum") return SGD(trained, SGDOptions(choice.lr).momentum(0.9));
   if (choice.kind == "adam") return Adam(trained, AdamOptions(choice.lr));
   if (choice.kind == "adamw") return AdamW(trained, AdamWOptions(choice.lr).weight_decay(0.01));
-  throw cohort::UserError("--optimizer=" + choice.kind + " is unknown; choose sgd, sgd_momentum, adam or adamw");
+  if (choice.kind == "lbfgs") return LBFGS(trained, LBFGSOptions(choice.lr));
+  throw cohort::UserError("--optimizer=" + choice.kind + " is unknown; choose sgd, sgd_momentum, adam, adamw or lbfgs");
 }
 
 std::shared_ptr<cohort::Module> make_model(const std::string& name, OptimizerChoice choice) {

@@ -6,7 +6,9 @@
 #include <ATen/ops/full_like.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/optim/lbfgs.h>
 
+#include <cohort/host/combinations.hpp>
 #include <cohort/host/error.hpp>
 #include <cohort/host/rank_runtime.hpp>
 
@@ -40,9 +42,16 @@ struct Session::State {
 
 namespace {
 
-void check_optimizers(const Optimizers& optimizers) {
-  if (optimizers.size() > 0) return;
-  throw UserError("configure_optimizers returned no optimizer; return one, e.g. torch::optim::SGD(parameters(), 0.1)");
+void check_optimizers(const Optimizers& optimizers, const std::string& strategy) {
+  if (optimizers.size() == 0) {
+    throw UserError(
+        "configure_optimizers returned no optimizer; return one, e.g. torch::optim::SGD(parameters(), 0.1)");
+  }
+  for (const auto& optimizer : optimizers) {
+    if (!dynamic_cast<const torch::optim::LBFGS*>(optimizer.get())) continue;
+    throw UserError("strategy '" + strategy +
+                    "' cannot train with LBFGS: " + std::string(host::refusal_of(strategy, host::Use::kLbfgs)));
+  }
 }
 
 void check_loss(const at::Tensor& loss) {
@@ -125,7 +134,7 @@ Session::Session(Runtime& runtime, torch::nn::Module& model, Optimizers optimize
     : Session(runtime, std::array{&model}, std::move(optimizers)) {}
 
 Session::Session(Runtime& runtime, std::span<torch::nn::Module* const> replicas, Optimizers optimizers) {
-  check_optimizers(optimizers);
+  check_optimizers(optimizers, runtime.selection().strategy.name);
   state_ = std::make_unique<State>(runtime, replicas, std::move(optimizers));
   State& state = *state_;
   for (uint32_t phase = 0; phase < state.model.num_phases(); ++phase) state.model.forget_gradients(phase);
