@@ -1,7 +1,7 @@
 """The example as a user runs it: ten epochs with validation, one test run, equal ranks, a summary to read."""
 import unittest
 
-from harness import MNIST, SystemTest
+from harness import COHORT, MNIST, SystemTest
 
 SUMMARY_KEYS = {"strategy", "variant", "layers", "collective", "accelerator", "world_size", "num_nodes", "replicas", "threads",
                 "steps", "epochs", "wall_seconds", "seconds_to_first_step", "step_ms_median", "step_ms_min",
@@ -23,6 +23,16 @@ class Mnist(SystemTest):
         self.assertTrue((self.folder / "logs/metrics.csv").read_text().count("\n") >= 10)
         self.assertTrue((self.folder / "logs/rank-1.log").exists())
         self.assertIn("test_acc", result.stdout)
+
+    def test_replicas_and_forked_ranks_reach_the_same_accuracy(self):
+        spread = [COHORT, "run", "--nnodes=2", "--nproc-per-node=1"]
+        for start, strategy, processes in (([], "dp", 1), (spread, "ddp2", 2), ([], "ddp_spawn", 2)):
+            with self.subTest(strategy=strategy):
+                self.succeed([*start, MNIST, f"--strategy={strategy}", "--devices=2", "--epochs=4", "--summary-json=summary.json"],
+                             timeout=600)
+                summary = self.summary()
+                self.assertEqual((summary["strategy"], len(summary["weights_sha256"])), (strategy, processes))
+                self.assertGreaterEqual(summary["metrics"]["test_acc"], 0.97)
 
     def test_the_same_seed_gives_the_same_bits_and_another_seed_others(self):
         digests = []
