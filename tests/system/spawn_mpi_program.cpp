@@ -1,4 +1,5 @@
 // Calls MPI_Init before fit. Started by spawn_test.py.
+#define OMPI_SKIP_MPICXX 1  // the C++ of MPI has a library of its own
 #include <mpi.h>
 
 #include <cohort/cohort.hpp>
