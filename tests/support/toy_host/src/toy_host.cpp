@@ -49,44 +49,80 @@ host::Selection selection_of(const ToyJob& job) {
   selection.accelerator = job.accelerator;
   selection.processes_per_node = job.world_size / job.num_nodes;
   selection.num_nodes = job.num_nodes;
+  selection.replicas = job.replicas;
   return selection;
 }
 
+// What ranks of one process share.
+class Site {
+ public:
+  using OpenStore = std::function<std::unique_ptr<host::Store>(const cohort_dist_args&)>;
+
+  explicit Site(const ToyJob& job)
+      : job_(job), log_(quiet()), own_plugins_(search_of(job), log_), selection_(selection_of(job)) {}
+
+  std::unique_ptr<host::RankRuntime> make_rank(int rank, OpenStore open_store) {
+    return std::make_unique<host::RankRuntime>(
+        host::RankSetup{.plugins = job_.plugin_host ? *job_.plugin_host : own_plugins_,
+                        .selection = selection_,
+                        .topology = topology_of(job_, rank),
+                        .log = log_,
+                        .timeout = job_.timeout,
+                        .connect_timeout = job_.timeout,
+                        .bucket_size = job_.bucket_size,
+                        .open_store = std::move(open_store)});
+  }
+
+  // From connect to shutdown.
+  void live(host::RankRuntime& runtime, const std::function<void(ToyRank&)>& body) const {
+    try {
+      runtime.connect();
+      ToyRank toy{runtime, runtime.topology().rank, job_.world_size};
+      body(toy);
+      runtime.shutdown();
+    } catch (...) {
+      runtime.abort();  // as if its process had ended
+      throw;
+    }
+  }
+
+ private:
+  static host::LogSettings quiet() {
+    host::LogSettings settings;
+    settings.level = host::LogLevel::kOff;
+    return settings;
+  }
+
+  static host::PluginSearch search_of(const ToyJob& job) {
+    host::PluginSearch search;
+    search.files = job.plugins;
+    search.directories = host::default_directories(job.plugin_dirs, "", "");
+    return search;
+  }
+
+  const ToyJob& job_;
+  host::Log log_;
+  host::PluginHost own_plugins_;
+  host::Selection selection_;
+};
+
 std::vector<std::exception_ptr> run(const ToyJob& job, const std::function<void(ToyRank&)>& body) {
-  host::LogSettings quiet;
-  quiet.level = host::LogLevel::kOff;
-  host::Log log(quiet);
-  host::PluginSearch search;
-  search.files = job.plugins;
-  search.directories = host::default_directories(job.plugin_dirs, "", "");
-  host::PluginHost plugins(search, log);
-  const host::Selection selection = selection_of(job);
+  Site site(job);
   MemoryStore store;
   // Made one after the other: opening plugins belongs to one thread.
   std::vector<std::unique_ptr<host::RankRuntime>> runtimes;
   for (int rank = 0; rank < job.world_size; ++rank) {
-    runtimes.push_back(std::make_unique<host::RankRuntime>(
-        host::RankSetup{.plugins = plugins,
-                        .selection = selection,
-                        .topology = topology_of(job, rank),
-                        .log = log,
-                        .timeout = job.timeout,
-                        .connect_timeout = job.timeout,
-                        .bucket_size = job.bucket_size,
-                        .open_store = [&](const cohort_dist_args&) { return std::make_unique<SharedStore>(store); }}));
+    runtimes.push_back(
+        site.make_rank(rank, [&](const cohort_dist_args&) { return std::make_unique<SharedStore>(store); }));
   }
   std::vector<std::exception_ptr> failures(runtimes.size());
   std::vector<std::thread> threads;
   for (size_t rank = 0; rank < runtimes.size(); ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        runtimes[rank]->connect();
-        ToyRank toy{*runtimes[rank], static_cast<int>(rank), job.world_size};
-        body(toy);
-        runtimes[rank]->shutdown();
+        site.live(*runtimes[rank], body);
       } catch (...) {
         failures[rank] = std::current_exception();
-        runtimes[rank]->abort();  // as if its process had ended
       }
     });
   }
@@ -94,24 +130,62 @@ std::vector<std::exception_ptr> run(const ToyJob& job, const std::function<void(
   return failures;
 }
 
-}  // namespace
-
-Votes ToyRank::step(host::StepEngine& engine, ToyModel& model, std::span<const std::vector<double>> gradients) {
-  engine.begin(true);
-  // Backward reaches the last parameters first.
+// Backward reaches the last parameters first.
+void backward_of(uint32_t replica, host::StepEngine& engine, ToyModel& model, ToyRank::Gradients gradients) {
   for (size_t i = gradients.size(); i-- > 0;) {
     if (gradients[i].empty()) continue;
-    model.add_gradient(static_cast<uint32_t>(i), gradients[i]);
-    engine.gradient_ready(static_cast<uint32_t>(i));
+    const auto parameter = static_cast<uint32_t>(i);
+    model.add_gradient(parameter, gradients[i], replica);
+    engine.gradient_ready(parameter, replica);
+  }
+}
+
+}  // namespace
+
+void ToyRank::backward(host::StepEngine& engine, ToyModel& model, Gradients gradients, bool last, uint32_t phase) {
+  const size_t parameters = model.parameters().size();
+  std::vector<std::exception_ptr> failures(model.num_replicas());
+  const auto run_replica = [&](uint32_t replica) {
+    try {
+      backward_of(replica, engine, model, gradients.subspan(replica * parameters, parameters));
+    } catch (...) {
+      failures[replica] = std::current_exception();
+    }
+  };
+  engine.begin(last, phase);
+  std::vector<std::thread> threads;
+  for (uint32_t replica = 1; replica < model.num_replicas(); ++replica) threads.emplace_back(run_replica, replica);
+  run_replica(0);
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
   }
   engine.end_backward();
-  for (uint32_t i = 0; i < gradients.size(); ++i) {
-    if (engine.is_used(i)) model.show_gradient(i);
+}
+
+void ToyRank::update(host::StepEngine& engine, ToyModel& model, uint32_t phase) {
+  const auto parameters = static_cast<uint32_t>(model.parameters().size());
+  for (uint32_t i = 0; i < parameters; ++i) {
+    if (model.phase_of(i) == phase && engine.is_used(i)) model.show_gradient(i);
   }
-  engine.optimizer_step();
-  for (uint32_t i = 0; i < gradients.size(); ++i) model.forget_gradient(i);
+  engine.optimizer_step(phase);
+  for (uint32_t i = 0; i < parameters; ++i) {
+    if (model.phase_of(i) == phase) model.forget_gradient(i);
+  }
   runtime.between_steps();
+}
+
+Votes ToyRank::step(host::StepEngine& engine, ToyModel& model, Gradients gradients) {
+  backward(engine, model, gradients);
+  update(engine, model);
   return engine.votes();
+}
+
+void run_rank(const ToyJob& job, int rank, cohort_store* store, const std::function<void(ToyRank&)>& body) {
+  Site site(job);
+  const auto runtime =
+      site.make_rank(rank, [&](const cohort_dist_args&) { return std::make_unique<host::PrefixedStore>(store, ""); });
+  site.live(*runtime, body);
 }
 
 void run_ranks(const ToyJob& job, const std::function<void(ToyRank&)>& body) {
