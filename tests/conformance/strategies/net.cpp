@@ -19,9 +19,13 @@ uint64_t mixed(std::initializer_list<uint64_t> numbers) {
   return bits;
 }
 
+// The first value is above 0, so that gradients never cancel out in every element of a parameter.
 Values values_of(uint64_t seed, uint64_t numel) {
   Values values(numel);
-  for (uint64_t i = 0; i < numel; ++i) values[i] = (static_cast<double>(mixed({seed, i}) % 33) - 16.0) / 8.0;
+  for (uint64_t i = 0; i < numel; ++i) {
+    const uint64_t bits = mixed({seed, i});
+    values[i] = i == 0 ? static_cast<double>(bits % 16 + 1) / 8.0 : (static_cast<double>(bits % 33) - 16.0) / 8.0;
+  }
   return values;
 }
 

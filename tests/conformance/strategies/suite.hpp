@@ -102,6 +102,7 @@ std::vector<Shape> largest_shape();
 
 #define COHORT_NEEDS_EQUAL_RESULTS() \
   if (subject().given().results_vary) GTEST_SKIP() << "two runs may end differently (--results-vary)"
-#define COHORT_NEEDS_EXACTNESS()                                                                                 \
-  if (!subject().given().is_exact) GTEST_SKIP() << "it may step with something else than the mean gradient (no " \
-                                                   "--exact)"
+#define COHORT_NEEDS_EXACTNESS()                                                \
+  if (!subject().given().is_exact)                                              \
+  GTEST_SKIP() << "it may step with something else than the mean gradient (no " \
+                  "--exact)"

@@ -6,9 +6,9 @@ namespace {
 using namespace cohort;
 using namespace cohort::conformance;
 
-COHORT_ON_SHAPES(Votes_, all_shapes());
+COHORT_ON_SHAPES(TheVotes, all_shapes());
 
-TEST_P(Votes_, OfOneRankAreHeardByAllInTheSameStep) {
+TEST_P(TheVotes, OfOneRankAreHeardByAllInTheSameStep) {
   const Net net = small_net();
   const auto backward = backward_of(net, shape());
   on_ranks(shape(), net, [&](Trainee& trainee) {
@@ -26,7 +26,7 @@ TEST_P(Votes_, OfOneRankAreHeardByAllInTheSameStep) {
   });
 }
 
-TEST_P(Votes_, EndAnEpochOfUnevenDataAfterTheSameStepOnAllRanks) {
+TEST_P(TheVotes, EndAnEpochOfUnevenDataAfterTheSameStepOnAllRanks) {
   const Net net = small_net();
   const auto backward = backward_of(net, shape());
   const auto by_rank = weights_of(shape(), net, [&](Trainee& trainee) {

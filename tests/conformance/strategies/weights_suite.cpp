@@ -28,14 +28,14 @@ TEST_P(RankZerosWeights, AreGivenToASecondModelToo) {
   });
 }
 
-COHORT_ON_SHAPES(Weights_, all_shapes());
+COHORT_ON_SHAPES(TheWeights, all_shapes());
 
-TEST_P(Weights_, HaveTheSameBitsOnAllRanksAfterTheEnd) {
+TEST_P(TheWeights, HaveTheSameBitsOnAllRanksAfterTheEnd) {
   const Net net = small_net();
   expect_equal(net, trained(shape(), net, backward_of(net, shape()), 5));
 }
 
-TEST_P(Weights_, HaveTheSameBitsOnAllRanksAfterEveryStep) {
+TEST_P(TheWeights, HaveTheSameBitsOnAllRanksAfterEveryStep) {
   if (subject().given().ranks_may_differ) GTEST_SKIP() << "ranks may differ between pauses";
   const Net net = small_net();
   for (const int steps : {1, 2, 3}) {
@@ -46,7 +46,7 @@ TEST_P(Weights_, HaveTheSameBitsOnAllRanksAfterEveryStep) {
   }
 }
 
-TEST_P(Weights_, ChangeInAStepButForFrozenOnes) {
+TEST_P(TheWeights, ChangeInAStepButForFrozenOnes) {
   const Net net = small_net();
   for (const Weights& weights : trained(shape(), net, backward_of(net, shape()), 3)) {
     const Weights first = first_weights(net, 0);
@@ -56,7 +56,7 @@ TEST_P(Weights_, ChangeInAStepButForFrozenOnes) {
   }
 }
 
-TEST_P(Weights_, StayWhatTheyAreWhereNoRankReachesThem) {
+TEST_P(TheWeights, StayWhatTheyAreWhereNoRankReachesThem) {
   const Net net = small_net();
   const auto backward = backward_of(
       net, shape(), [](const Turn&, uint32_t, uint32_t parameter) { return parameter != kWide && parameter != kOne; });
@@ -66,7 +66,7 @@ TEST_P(Weights_, StayWhatTheyAreWhereNoRankReachesThem) {
   }
 }
 
-TEST_P(Weights_, StayWhatTheyAreInStepsThatReachNothing) {
+TEST_P(TheWeights, StayWhatTheyAreInStepsThatReachNothing) {
   const Net net = small_net();
   const auto backward = backward_of(net, shape(), [](const Turn&, uint32_t, uint32_t) { return false; });
   for (const Weights& weights : trained(shape(), net, backward, 2)) {
@@ -74,7 +74,7 @@ TEST_P(Weights_, StayWhatTheyAreInStepsThatReachNothing) {
   }
 }
 
-TEST_P(Weights_, ThatOneRankReachesNowAndThenAreTheSameOnAll) {
+TEST_P(TheWeights, ThatOneRankReachesNowAndThenAreTheSameOnAll) {
   Net net = small_net();
   net.momentum = 0.5;
   const auto backward = backward_of(net, shape(), [&](const Turn& turn, uint32_t, uint32_t parameter) {
