@@ -1,6 +1,4 @@
 // collective_suite: checks that a collective does what cohort/api/collective.h promises.
-#include <unistd.h>
-
 #include <csignal>
 #include <cstdio>
 #include <optional>
@@ -9,6 +7,7 @@
 #include <cohort/host/error.hpp>
 
 #include "suite.hpp"
+#include "watchdog.hpp"
 
 namespace cohort::conformance {
 namespace {
@@ -28,20 +27,6 @@ constexpr const char* kUsage =
     "  --patience=N        deadlines are N times as long, for a slow build or machine\n";
 
 constexpr unsigned kSecondsOfATest = 240;
-
-// A test that hangs ends the program: no test of a collective may.
-class Watchdog : public testing::EmptyTestEventListener {
-  void OnTestStart(const testing::TestInfo&) override {
-    ::alarm(kSecondsOfATest * static_cast<unsigned>(subject().patience));
-  }
-  void OnTestEnd(const testing::TestInfo&) override { ::alarm(0); }
-};
-
-void on_alarm(int) {
-  constexpr std::string_view kText = "the test did not end: a wait of the collective has no deadline\n";
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText.data(), kText.size());
-  ::_exit(1);
-}
 
 struct Arguments {
   std::optional<Spec> collective;
@@ -111,8 +96,8 @@ int run(int argc, char** argv) {
   chosen() = &subject;
   native_table();                 // opened here, so that a file that cannot be used is refused before the first test
   std::signal(SIGPIPE, SIG_IGN);  // as in every rank of a program
-  std::signal(SIGALRM, on_alarm);
-  testing::UnitTest::GetInstance()->listeners().Append(new Watchdog);
+  watch_tests(kSecondsOfATest * static_cast<unsigned>(subject.patience),
+              "the test did not end: a wait of the collective has no deadline");
   return RUN_ALL_TESTS();
 }
 

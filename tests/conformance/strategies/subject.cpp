@@ -125,6 +125,7 @@ Subject::Subject(Arguments arguments)
     : given_(std::move(arguments)),
       log_(std::make_unique<host::Log>(quiet())),
       plugins_(std::make_unique<host::PluginHost>(given_.search, *log_)) {
+  plugins_->open(host::Kind::kStrategy, given_.strategy.name);
   std::string refusal = "these numbers do not go together";
   for (const int replicas : given_.replicas) {
     for (const int ranks : given_.ranks) {
