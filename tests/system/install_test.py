@@ -88,7 +88,7 @@ class Install(SystemTest):
         source = (SOURCE / "tests/system/tiny_program.cpp").read_text()
         build = self.project("tiny", CMakeLists_dot_txt=PROGRAM_PROJECT, tiny_dot_cpp=source)
         self.succeed([build / "tiny", "--devices=2", "--summary-json=summary.json"])
-        self.assertEqual(self.summary()["strategy"], "ddp")
+        self.assertEqual(self.summary()["strategy"], "ddp_spawn")
         self.assertEqual(len(set(self.summary()["weights_sha256"])), 1)
 
     def test_the_loop_in_the_user_guide_trains(self):
