@@ -1,5 +1,6 @@
 #include "replicas/replicas.hpp"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/full_like.h>
 #include <c10/util/Exception.h>
 
@@ -75,12 +76,16 @@ Replicas::Replicas(Runtime& runtime, Module& module) : runtime_(runtime) {
   while (modules_.size() < count) clone(module);
   boards_.resize(count);
   // Operators draw random numbers from one generator of the process: only in turn are they the same in every run.
-  if (!runtime.options().deterministic) {
-    threads_ = std::make_unique<ReplicaThreads>(count, std::max(1, runtime.threads() / static_cast<int>(count)));
-  }
+  if (runtime.options().deterministic) return;
+  const int threads_each = std::max(1, runtime.threads() / static_cast<int>(count));
+  threads_ = std::make_unique<ReplicaThreads>(count, threads_each);
+  // Idle threads of OpenMP spin for milliseconds: more of them here would take the replicas' cores.
+  at::set_num_threads(threads_each);
 }
 
-Replicas::~Replicas() = default;
+Replicas::~Replicas() {
+  if (threads_) at::set_num_threads(runtime_.threads());
+}
 
 void Replicas::clone(Module& module) {
   const std::string& strategy = runtime_.selection().strategy.name;
