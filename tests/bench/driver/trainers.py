@@ -25,7 +25,7 @@ class Outcome:
     peak_rss_mib: list            # of each rank
 
 
-def _numerics(setting, task, name, data, *own):
+def numerics(setting, task, name, data, *own):
     times, summary = (setting.folder / f"{name}-{what}.json" for what in ("times", "summary"))
     command = [setting.program("bin/cohort_numerics"), f"--model={task.model}", f"--steps={task.steps}",
                f"--data-from={data}", f"--step-times={times}", f"--summary-json={summary}", "--accelerator=cpu",
@@ -33,7 +33,7 @@ def _numerics(setting, task, name, data, *own):
     return Process(command), times, summary
 
 
-def _outcome(runs):
+def outcome(runs):
     """Of one program, or of several that ran side by side."""
     summaries = [json.loads(summary.read_text()) for _, _, summary in runs]
     return Outcome([ms for _, times, _ in runs for ms in json.loads(times.read_text())],
@@ -48,9 +48,9 @@ class CohortDdp:
         self.setting = setting
 
     def train(self, task):
-        run = _numerics(self.setting, task, "ddp", task.pair_data, "--strategy=ddp", f"--devices={RANKS}", "--collective=shm")
+        run = numerics(self.setting, task, "ddp", task.pair_data, "--strategy=ddp", f"--devices={RANKS}", "--collective=shm")
         run_together([run[0]])
-        return _outcome([run])
+        return outcome([run])
 
 
 class SideBySide:
@@ -61,9 +61,9 @@ class SideBySide:
         self.setting = setting
 
     def train(self, task):
-        runs = [_numerics(self.setting, task, f"single{i}", task.single_data, "--strategy=single") for i in range(RANKS)]
+        runs = [numerics(self.setting, task, f"single{i}", task.single_data, "--strategy=single") for i in range(RANKS)]
         run_together([process for process, _, _ in runs])
-        return _outcome(runs)
+        return outcome(runs)
 
 
 class Peer:

@@ -55,6 +55,15 @@ class PieceRecordings {
   std::deque<Module::Recording> recordings_;
 };
 
+/// At once, so that a clone's own weights are gone before the next one is made.
+void share_weights(const Module& module, Module& clone) {
+  const auto weights = module.parameters();
+  auto shared = clone.parameters();
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i].is_cpu()) shared[i].set_data(weights[i].detach());
+  }
+}
+
 at::Tensor sum_of(const std::vector<at::Tensor>& losses) {
   at::Tensor sum = losses[0];
   for (size_t i = 1; i < losses.size(); ++i) sum = sum + losses[i].to(sum.device());
@@ -102,6 +111,7 @@ void Replicas::clone(Module& module) {
     throw UserError("strategy '" + strategy + "' needs clones that are cohort modules, but clone() of module '" +
                     module.name() + "' gives another kind; derive it from cohort::ModuleFor, or choose --strategy=ddp");
   }
+  share_weights(module, *clone);
   clones_.push_back(std::move(copy));
   modules_.push_back(clone);
   bare_.push_back(clone);
