@@ -1,4 +1,5 @@
 """A rank that dies or stops ends the others with its name, in time, and leaves nothing behind."""
+import math
 import os
 import pathlib
 import random
@@ -42,6 +43,8 @@ def is_listening(port):
 
 
 class RankDeath(SystemTest):
+    slowness = 1  # of the last start, compared with USUAL_START
+
     def wait_for_ranks(self, count, timeout=60):
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
@@ -53,28 +56,29 @@ class RankDeath(SystemTest):
 
     def hit_one(self, wire, world, signal_number, delay):
         """Returns the victim, the exit code, the seconds until all had left, the seconds that may take, and stderr."""
+        timeout = math.ceil(TIMEOUT * self.slowness) if signal_number == signal.SIGSTOP else 60
         started = time.monotonic()
-        process = self.start([MNIST, "--strategy=ddp", f"--devices={world}", f"--collective={wire}",
-                              f"--timeout={TIMEOUT if signal_number == signal.SIGSTOP else 60}s",
+        process = self.start([MNIST, "--strategy=ddp", f"--devices={world}", f"--collective={wire}", f"--timeout={timeout}s",
                               f"--log-dir={self.folder / 'logs'}", *ENDLESS])
         ranks = self.wait_for_ranks(world)
         # Others may use the cores: who takes longer to start takes longer to train, and to leave.
-        slowness = max(1, (time.monotonic() - started) / USUAL_START)
-        patience = PATIENCE * slowness
+        start_before, self.slowness = self.slowness, max(1, (time.monotonic() - started) / USUAL_START)
+        slowness = max(start_before, self.slowness)
+        limit = PATIENCE * slowness + (timeout if signal_number == signal.SIGSTOP else 0)
         port = int(variables_of(ranks[0])["MASTER_PORT"])
         time.sleep(delay * slowness)
         victim = random.choice(sorted(ranks))
         os.kill(ranks[victim], signal_number)
         begin = time.monotonic()
         try:
-            _, stderr = process.communicate(timeout=TIMEOUT + 8 * patience)
+            _, stderr = process.communicate(timeout=8 * limit)
         finally:
             seconds = time.monotonic() - begin
             if process.poll() is None:
                 process.kill()
                 process.communicate()
         self.assertFalse(is_listening(port), f"port {port} is still open")
-        return victim, process.returncode, seconds, patience, stderr
+        return victim, process.returncode, seconds, limit, stderr
 
     def check_names(self, victim, stderr):
         """Whoever complains complains about the victim."""
@@ -89,14 +93,14 @@ class RankDeath(SystemTest):
             delay = random.choice([random.uniform(0, 0.6), random.uniform(0.6, 3.0)])
             with self.subTest(round=number, wire=wire, stops=stops, delay=delay):
                 if stops:
-                    victim, code, seconds, patience, stderr = self.hit_one(wire, 2 + number % 3, signal.SIGSTOP, delay)
+                    victim, code, seconds, limit, stderr = self.hit_one(wire, 2 + number % 3, signal.SIGSTOP, delay)
                     self.assertEqual(code, 4, stderr)
-                    self.assertLess(seconds, TIMEOUT + patience, stderr)
+                    self.assertLess(seconds, limit, stderr)
                     self.assertRegex(stderr, rf"rank {victim} \(pid \d+\) on \S+ is stopped by signal 19")
                 else:
-                    victim, code, seconds, patience, stderr = self.hit_one(wire, 2 + number % 3, signal.SIGKILL, delay)
+                    victim, code, seconds, limit, stderr = self.hit_one(wire, 2 + number % 3, signal.SIGKILL, delay)
                     self.assertEqual(code, 128 + signal.SIGKILL, stderr)
-                    self.assertLess(seconds, patience, stderr)
+                    self.assertLess(seconds, limit, stderr)
                     self.assertRegex(stderr, rf"rank {victim} \(pid \d+\) on \S+ was ended by signal 9")
                 self.check_names(victim, stderr)
             self.nothing_is_left_behind()
