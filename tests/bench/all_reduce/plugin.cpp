@@ -88,8 +88,8 @@ int main(int argc, char** argv) try {
   const Contest contest = cohort::bench::parse_contest(argc, argv);
   if (!contest.option("launcher").empty()) return compete_under_mpirun(contest);
   ForkStore store;
-  return cohort::bench::compete_in_processes(
-      argc, argv, [&](const Contest& given) { return prepare(given, store, given.ranks); });
+  return cohort::bench::compete_in_processes(argc, argv,
+                                             [&](const Contest& given) { return prepare(given, store, given.ranks); });
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
   return 2;
