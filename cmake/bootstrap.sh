@@ -13,8 +13,8 @@ cudart_version=13.0.96
 cupti_version=13.0.85
 build_packages=(g++ make cmake ninja-build ccache git python3 python3-pip python3-venv ca-certificates
   libboost-dev libboost-filesystem-dev libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev zlib1g-dev
-  libgloo-dev)
-test_packages=(libgtest-dev libgmock-dev libbenchmark-dev clang clang-format openmpi-bin libopenmpi-dev procps)
+  libgloo-dev libopenmpi-dev)
+test_packages=(libgtest-dev libgmock-dev libbenchmark-dev clang clang-format openmpi-bin procps)
 bench_packages=(libgloo-dev)
 
 dry_run=false

@@ -22,7 +22,7 @@ COHORT_ON_RANKS(Split, 1, 2, 3, 4, 8);
 
 TEST_P(Split, OrdersRanksByKeyThenByRank) {
   COHORT_NEEDS_SLOT(split);
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     const Comm reversed = comm.split(0, -comm.rank());
     require(reversed.size() == comm.size() && reversed.rank() == comm.size() - 1 - comm.rank(), "reversed");
     const Comm same = comm.split(7, 3);
@@ -32,7 +32,7 @@ TEST_P(Split, OrdersRanksByKeyThenByRank) {
 
 TEST_P(Split, NumbersThePartsRanksAnew) {
   COHORT_NEEDS_SLOT(split);
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     Comm reversed = comm.split(0, -comm.rank());
     std::vector<int32_t> ranks(static_cast<std::size_t>(comm.size()));
     const int32_t own = comm.rank();
@@ -48,7 +48,7 @@ TEST_P(Split, NumbersThePartsRanksAnew) {
 
 TEST_P(Split, KeepsPartsApartAndTheWholeUsable) {
   COHORT_NEEDS_SLOT(split);
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     Comm part = comm.split(comm.rank() % 2, comm.rank());
     int wanted = 0;
     int whole = 0;
@@ -69,7 +69,7 @@ TEST_P(Split, KeepsPartsApartAndTheWholeUsable) {
 
 TEST_P(Split, GivesNothingToARankWithANegativeColor) {
   COHORT_NEEDS_SLOT(split);
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     Comm part = comm.split(comm.rank() == 0 ? -1 : 5, 0);
     if (comm.rank() == 0) return require(!part, "rank 0 got a part");
     require(part.size() == comm.size() - 1 && part.rank() == comm.rank() - 1, "the others' ranks");
@@ -82,7 +82,7 @@ COHORT_ON_RANKS(Memory, 1, 2, 3, 4, 8);
 TEST_P(Memory, IsZeroAlignedAndUsableOnSplits) {
   COHORT_NEEDS_SLOT(alloc);
   COHORT_NEEDS_SLOT(split);
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     constexpr uint64_t kCount = 30000;
     auto* memory = static_cast<float*>(comm.alloc(kCount * sizeof(float)));
     require(reinterpret_cast<uintptr_t>(memory) % 64 == 0, "alignment");
@@ -99,7 +99,7 @@ TEST_P(Memory, IsZeroAlignedAndUsableOnSplits) {
 
 TEST_P(Memory, CanBeFreedAndAllocatedAgain) {
   COHORT_NEEDS_SLOT(alloc);
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     for (int round = 0; round < 20; ++round) {
       auto* one = static_cast<int32_t*>(comm.alloc(20000));
       auto* two = static_cast<int32_t*>(comm.alloc(40000));
@@ -126,7 +126,7 @@ void reduce_repeatedly(Comm& comm, int step) {
 
 TEST_P(Concurrency, RunsOperationsOnDifferentCommunicatorsAtTheSameTime) {
   COHORT_NEEDS_SLOT(split);
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     std::vector<Comm> parts;
     for (int i = 0; i < 4; ++i) parts.push_back(comm.split(0, comm.rank()));
     std::vector<std::future<void>> work;
@@ -139,7 +139,7 @@ TEST_P(Concurrency, RunsOperationsOnDifferentCommunicatorsAtTheSameTime) {
 
 TEST_P(Concurrency, MovesFromThreadToThread) {
   COHORT_NEEDS_SLOT(split);
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     for (int round = 0; round < 5; ++round) {
       std::async(std::launch::async, [&] {
         require(sum_of_ranks(comm, 1) == comm.size(), "the sum in another thread");
@@ -152,7 +152,7 @@ COHORT_ON_RANKS(Close, 2, 4);
 
 TEST_P(Close, LeavesOtherCommunicatorsAtWork) {
   COHORT_NEEDS_SLOT(split);
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     std::optional<Comm> closing(comm.split(0, comm.rank()));
     Comm busy = comm.split(0, comm.rank());
     auto work = std::async(std::launch::async, [&] { reduce_repeatedly(busy, 3); });
@@ -165,7 +165,7 @@ TEST_P(Close, LeavesOtherCommunicatorsAtWork) {
 
 TEST_P(Close, OfOneRankDoesNotTakeAwayWhatOthersAreStillReceiving) {
   COHORT_NEEDS_SLOT(split);
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     for (const uint64_t nbytes : {uint64_t{100}, uint64_t{500000}}) {
       Comm part = comm.split(0, comm.rank());
       std::vector<uint8_t> bytes = comm.rank() == 0 ? pattern(nbytes, 7) : std::vector<uint8_t>(nbytes);
@@ -179,7 +179,7 @@ TEST_P(Close, OfOneRankDoesNotTakeAwayWhatOthersAreStillReceiving) {
 
 TEST_P(Close, AndOpenAgainManyTimes) {
   COHORT_NEEDS_SLOT(split);
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     for (int round = 0; round < 10; ++round) {
       Comm part = comm.split(0, -comm.rank());
       require(sum_of_ranks(part, 1) == comm.size(), "the sum of round " + std::to_string(round));

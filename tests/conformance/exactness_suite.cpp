@@ -24,12 +24,16 @@ COHORT_ON_RANKS(Exactness, 2, 3, 4, 8);
 TEST_P(Exactness, AllRanksHoldTheSameBits) {
   constexpr uint64_t kCount = 20011;
   for (const int32_t dtype : {COHORT_FLOAT32, COHORT_FLOAT64, COHORT_FLOAT16, COHORT_BFLOAT16}) {
-    std::vector<Bytes> values = random_inputs(dtype, kCount, size());
-    on_threads(size(), [&](Comm& comm) {
-      std::byte* own = values[static_cast<std::size_t>(comm.rank())].data();
-      comm.all_reduce({.input = own, .output = own, .dtype = dtype, .count = kCount, .reduce = COHORT_REDUCE_MEAN});
+    on_ranks(size(), [&](Comm& comm) {
+      Bytes own = random_elements(dtype, kCount, comm.rank() + 1);
+      comm.all_reduce(
+          {.input = own.data(), .output = own.data(), .dtype = dtype, .count = kCount, .reduce = COHORT_REDUCE_MEAN});
+      Bytes all(own.size() * static_cast<std::size_t>(comm.size()));
+      comm.all_gather({.input = own.data(), .output = all.data(), .count = own.size()});
+      for (std::size_t begin = 0; begin < all.size(); begin += own.size()) {
+        require_equal(all.data() + begin, own.data(), dtype, kCount, "the values of another rank");
+      }
     });
-    for (const Bytes& result : values) EXPECT_EQ(result, values[0]) << cohort::sdk::name_of(dtype);
   }
 }
 
@@ -37,7 +41,7 @@ TEST_P(Exactness, SixteenBitSumsAreRoundedOnce) {
   // Ones beside the first value whose neighbour is 2 away: rounding after each rank would lose them.
   for (const int32_t dtype : {COHORT_FLOAT16, COHORT_BFLOAT16}) {
     const double large = dtype == COHORT_FLOAT16 ? 2048.0 : 256.0;
-    on_threads(size(), [&](Comm& comm) {
+    on_ranks(size(), [&](Comm& comm) {
       std::byte value[2];
       put_element(value, dtype, 0, comm.rank() == 0 ? large : 1.0);
       comm.all_reduce({.input = value, .output = value, .dtype = dtype, .count = 1});
@@ -78,7 +82,7 @@ TEST_P(Exactness, SumsAreTakenLeftToRightInRankOrder) {
       const std::vector<Bytes> inputs = random_inputs(dtype, count, size());
       const Bytes sum = sum_in_rank_order(dtype, inputs, false);
       const Bytes mean = sum_in_rank_order(dtype, inputs, true);
-      on_threads(size(), [&](Comm& comm) {
+      on_ranks(size(), [&](Comm& comm) {
         const Bytes& own = inputs[static_cast<std::size_t>(comm.rank())];
         require_rank_order(comm, {dtype, COHORT_REDUCE_SUM, count}, own, sum);
         require_rank_order(comm, {dtype, COHORT_REDUCE_MEAN, count}, own, mean);
@@ -89,7 +93,7 @@ TEST_P(Exactness, SumsAreTakenLeftToRightInRankOrder) {
 
 TEST_P(Exactness, AnElementHasTheSameBitsWhateverIsReducedWithIt) {
   if (!is_rank_ordered()) GTEST_SKIP() << "the collective does not claim COHORT_COLLECTIVE_RANK_ORDERED";
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     constexpr uint64_t kCount = 3000;
     const std::vector<Bytes> inputs = random_inputs(COHORT_FLOAT32, kCount, comm.size());
     const Bytes wanted = sum_in_rank_order(COHORT_FLOAT32, inputs, false);

@@ -1,5 +1,4 @@
 // exchange and barrier.
-#include <atomic>
 #include <cstring>
 
 #include "patterns.hpp"
@@ -28,7 +27,7 @@ int left_of(const Comm& comm) {
 COHORT_ON_RANKS(Exchange, 1, 2, 3, 4, 8);
 
 TEST_P(Exchange, SendsBetweenAllPairsAndToOneself) {
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     const auto own = static_cast<uint64_t>(comm.rank());
     for (const uint64_t nbytes : kSizes) {
       Buffers out, in;
@@ -51,7 +50,7 @@ TEST_P(Exchange, SendsBetweenAllPairsAndToOneself) {
 }
 
 TEST_P(Exchange, MatchesTheMessagesOfAPairInListOrder) {
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     const std::vector<uint64_t> sizes{5, 0, 200000, 1, 300000, 0, 17};
     Buffers out, in;
     for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -69,7 +68,7 @@ TEST_P(Exchange, MatchesTheMessagesOfAPairInListOrder) {
 }
 
 TEST_P(Exchange, WritesNothingBesideWhatItReceives) {
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     for (const uint64_t nbytes : {uint64_t{1}, uint64_t{4097}, uint64_t{70001}}) {
       auto out = pattern(nbytes, comm.rank());
       std::vector<uint8_t> in(nbytes + 65, 0xa5);
@@ -85,7 +84,7 @@ TEST_P(Exchange, WritesNothingBesideWhatItReceives) {
 
 TEST_P(Exchange, SendsFromAllocatedMemoryThatMayChangeAfterwards) {
   COHORT_NEEDS_SLOT(alloc);
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     constexpr uint64_t kBytes = 400001;
     auto* memory = static_cast<uint8_t*>(comm.alloc(2 * kBytes));
     for (int round = 0; round < 5; ++round) {
@@ -101,7 +100,7 @@ TEST_P(Exchange, SendsFromAllocatedMemoryThatMayChangeAfterwards) {
 }
 
 TEST_P(Exchange, LetsARankWithoutMessagesGoOn) {
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     std::vector<uint8_t> bytes(100, static_cast<uint8_t>(comm.rank()));
     std::vector<cohort_message> messages;
     if (comm.size() > 1 && comm.rank() == 0) messages.push_back(send_to(1, bytes));
@@ -112,7 +111,7 @@ TEST_P(Exchange, LetsARankWithoutMessagesGoOn) {
 }
 
 TEST_P(Exchange, IsNotMixedUpWithWhatComesBeforeAndBehind) {
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     for (int round = 0; round < 20; ++round) {
       int32_t sum = comm.rank();
       comm.all_reduce({.input = &sum, .output = &sum, .dtype = COHORT_INT32, .count = 1});
@@ -128,12 +127,11 @@ TEST_P(Exchange, IsNotMixedUpWithWhatComesBeforeAndBehind) {
 COHORT_ON_RANKS(Barrier, 1, 2, 3, 4, 8);
 
 TEST_P(Barrier, ReturnsWhenEveryRankHasCalledIt) {
-  std::atomic<int> arrived{0};
-  on_threads(size(), [&](Comm& comm) {
+  on_ranks(size(), [](Comm& comm, Board& board) {
     for (int round = 1; round <= 40; ++round) {
-      arrived.fetch_add(1);
+      board.add("arrived", 1);
       comm.barrier();
-      require(arrived.load() >= round * comm.size(), "a rank left the barrier early");
+      require(board.add("arrived", 0) >= round * comm.size(), "a rank left the barrier early");
       comm.barrier();
     }
   });

@@ -2,7 +2,6 @@
 // rank may be given wrong data as if it were right.
 #include <algorithm>
 #include <array>
-#include <condition_variable>
 #include <future>
 #include <mutex>
 #include <optional>
@@ -29,19 +28,22 @@ struct Outcome {
 
 // What becomes of each rank that calls something of its own; none leaves before all have ended.
 std::vector<Outcome> outcomes(int size, const std::function<void(Comm&)>& call, std::chrono::nanoseconds timeout) {
-  std::vector<Outcome> all(static_cast<std::size_t>(size));
+  std::vector<Outcome> all;
   std::mutex mutex;
-  std::condition_variable changed;
-  int left = size;
-  on_threads(
+  on_ranks(
       size,
-      [&](Comm& comm) {
+      [&](Comm& comm, Board& board) {
         const CallFailed failed = failure_of([&] { call(comm); });
-        std::unique_lock lock(mutex);
-        all[static_cast<std::size_t>(comm.rank())] = {failed.status(), failed.what()};
-        --left;
-        changed.notify_all();
-        changed.wait(lock, [&] { return left == 0; });
+        const auto key = [](const char* what, int rank) { return what + std::to_string(rank); };
+        board.set(key("message", comm.rank()), failed.what());
+        board.set(key("status", comm.rank()), std::to_string(failed.status()));
+        std::vector<Outcome> found;
+        for (int rank = 0; rank < size; ++rank) {
+          const cohort_status status = std::stoi(await(board, key("status", rank)));
+          found.push_back({status, await(board, key("message", rank))});
+        }
+        const std::lock_guard lock(mutex);
+        all = std::move(found);
       },
       timeout);
   return all;
@@ -111,6 +113,7 @@ const Mismatch kMismatches[] = {
 class RanksDisagreeOn : public testing::TestWithParam<Mismatch> {};
 
 TEST_P(RanksDisagreeOn, AndEndWithAnErrorNotWithWrongData) {
+  COHORT_NEEDS_RANKS(2);
   const auto all = outcomes(2, GetParam().call, 1s);
   if (!GetParam().shows_in_bytes && all_went_well(all)) {
     GTEST_SKIP() << "the collective moves bytes and cannot see this difference";
@@ -124,7 +127,7 @@ INSTANTIATE_TEST_SUITE_P(Case, RanksDisagreeOn, testing::ValuesIn(kMismatches),
 COHORT_ON_RANKS(Arguments, 1, 2);
 
 TEST_P(Arguments, WithoutMeaningAreRefusedByEveryRank) {
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     const auto refused = [&](const char* what, const std::function<void()>& call) {
       require(failure_of(call).status() != COHORT_OK, std::string(what) + " was taken");
     };
@@ -146,6 +149,7 @@ TEST_P(Arguments, WithoutMeaningAreRefusedByEveryRank) {
 }
 
 TEST(Abort, EndsLaterOperationsAndThePeers) {
+  COHORT_NEEDS_RANKS(2);
   COHORT_NEEDS_SLOT(abort);
   const auto all = outcomes(
       2,
@@ -160,23 +164,23 @@ TEST(Abort, EndsLaterOperationsAndThePeers) {
 }
 
 TEST(Abort, WorksFromAnotherThreadWhileAnOperationWaits) {
+  COHORT_NEEDS_RANKS(2);
   COHORT_NEEDS_SLOT(abort);
-  std::promise<void> is_over;
-  std::shared_future<void> over = is_over.get_future().share();
-  on_threads(2, [&](Comm& comm) {
-    if (comm.rank() == 1) return over.wait();
+  on_ranks(2, [](Comm& comm, Board& board) {
+    if (comm.rank() == 1) return void(await(board, "over"));
     auto aborter = std::async(std::launch::async, [&] {
       std::this_thread::sleep_for(50ms);
       comm.abort();
     });
     const CallFailed failed = failure_of([&] { comm.barrier(); });
-    is_over.set_value();
+    board.set("over", "");
     require(failed.status() == COHORT_ABORTED,
             "the running operation ended with status " + std::to_string(failed.status()) + ": " + failed.what());
   });
 }
 
 TEST(Deadline, NamesTheRankThatDidNotCome) {
+  COHORT_NEEDS_RANKS(3);
   const auto all = outcomes(
       3,
       [](Comm& comm) {
@@ -194,6 +198,7 @@ TEST(Deadline, NamesTheRankThatDidNotCome) {
 }
 
 TEST(Deadline, EndsAnExchangeWithARankThatDoesNotAnswer) {
+  COHORT_NEEDS_RANKS(2);
   const auto all = outcomes(
       2,
       [](Comm& comm) {

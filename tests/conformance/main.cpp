@@ -4,7 +4,9 @@
 #include <optional>
 #include <string_view>
 
+#include <cohort/host/environment.hpp>
 #include <cohort/host/error.hpp>
+#include <cohort/host/options.hpp>
 
 #include "suite.hpp"
 #include "watchdog.hpp"
@@ -16,11 +18,13 @@ constexpr const char* kUsage =
     "usage: collective_suite --collective=SPEC [options] [--gtest_filter=PATTERN ...]\n"
     "\n"
     "Checks that a collective does what cohort/api/collective.h promises. Ranks are threads, and processes where they\n"
-    "are killed. Exit code 0: everything that was tried is as promised; lines of skipped tests say why they are.\n"
+    "are killed or a launcher has started them. Exit code 0: everything that was tried is as promised; lines of "
+    "skipped tests say why they are.\n"
     "\n"
     "  --collective=SPEC   as for every program: gloo | gloo,iface=lo | sim,over=shm,latency=1us\n"
     "  --plugin=FILE       a plugin file; repeatable\n"
     "  --plugin-dir=DIR    a folder with plugins; repeatable\n"
+    "  --under-launcher    this process is one rank of those that mpirun has started, each with the same arguments\n"
     "  --ranks-per-node=K  ranks live on several nodes, K on each (default: all on one)\n"
     "  --deterministic     with the sums that the host composes for --deterministic\n"
     "  --composed          with every operation but exchange composed by the host\n"
@@ -28,12 +32,28 @@ constexpr const char* kUsage =
 
 constexpr unsigned kSecondsOfATest = 240;
 
+// For all ranks but the first, which tells of every test: what failed.
+class Failures : public testing::EmptyTestEventListener {
+ public:
+  explicit Failures(int rank) : rank_(rank) {}
+
+ private:
+  int rank_;
+
+  void OnTestPartResult(const testing::TestPartResult& part) override {
+    if (!part.failed()) return;
+    const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
+    std::fprintf(stderr, "rank %d, %s.%s: %s\n", rank_, test.test_suite_name(), test.name(), part.message());
+  }
+};
+
 struct Arguments {
   std::optional<Spec> collective;
   host::PluginSearch search;
   std::vector<std::filesystem::path> folders;
   bool deterministic = false;
   bool composed = false;
+  bool under_launcher = false;
   int ranks_per_node = 0;
   int patience = 1;
 };
@@ -62,6 +82,8 @@ void read_argument(Arguments& arguments, std::string_view argument) {
     arguments.ranks_per_node = number_above_0(*ranks, "ranks-per-node");
   } else if (const auto patience = value_of(argument, "patience")) {
     arguments.patience = number_above_0(*patience, "patience");
+  } else if (argument == "--under-launcher") {
+    arguments.under_launcher = true;
   } else if (argument == "--deterministic") {
     arguments.deterministic = true;
   } else if (argument == "--composed") {
@@ -79,6 +101,22 @@ Arguments read_arguments(int argc, char** argv) {
   return arguments;
 }
 
+// Where this process is among those of the launcher; they meet in files of a folder of the job.
+std::optional<host::Topology> place_of(const Arguments& arguments) {
+  if (!arguments.under_launcher) return std::nullopt;
+  host::Topology place = host::detect_topology(host::process_environment());
+  if (place.launcher != host::Launcher::kOpenMpi || place.num_nodes != 1 || place.rendezvous_dir.empty()) {
+    throw UserError("--under-launcher: start this program with mpirun, on one machine");
+  }
+  return place;
+}
+
+void tell_failures_only(int rank) {
+  testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();
+  delete listeners.Release(listeners.default_result_printer());
+  listeners.Append(new Failures(rank));
+}
+
 const Subject*& chosen() {
   static const Subject* subject = nullptr;
   return subject;
@@ -90,14 +128,21 @@ int run(int argc, char** argv) {
   settings.level = host::LogLevel::kWarning;
   host::Log log(settings);
   host::PluginHost plugins(arguments.search, log);
-  const Subject subject{
-      plugins,           *arguments.collective, arguments.deterministic, arguments.composed, arguments.ranks_per_node,
-      arguments.patience};
+  const Subject subject{plugins,
+                        *arguments.collective,
+                        arguments.deterministic,
+                        arguments.composed,
+                        arguments.ranks_per_node,
+                        arguments.patience,
+                        place_of(arguments)};
   chosen() = &subject;
+  if (subject.place && subject.place->rank != 0) tell_failures_only(subject.place->rank);
   native_table();                 // opened here, so that a file that cannot be used is refused before the first test
   std::signal(SIGPIPE, SIG_IGN);  // as in every rank of a program
   watch_tests(kSecondsOfATest * static_cast<unsigned>(subject.patience),
               "the test did not end: a wait of the collective has no deadline");
+  // A wire may need all ranks of the launcher the first time, as MPI does; tests come after that for some of them.
+  if (subject.place) on_ranks(subject.place->world_size, [](Comm&) {});
   return RUN_ALL_TESTS();
 }
 

@@ -15,7 +15,7 @@ using namespace cohort::test;
 COHORT_ON_RANKS(Broadcast, 1, 2, 3, 4, 8);
 
 TEST_P(Broadcast, CopiesTheInputOfEveryRoot) {
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     for (const uint64_t nbytes : kSizes) {
       for (int root = 0; root < comm.size(); ++root) {
         const auto wanted = pattern(nbytes, root);
@@ -31,7 +31,7 @@ TEST_P(Broadcast, CopiesTheInputOfEveryRoot) {
 }
 
 TEST_P(Broadcast, CopiesElementsOfEveryType) {
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     const int root = comm.size() - 1;
     for (const int32_t dtype : kAllDtypes) {
       const auto wanted = pattern(33 * cohort::sdk::size_of(dtype), dtype);
@@ -44,7 +44,7 @@ TEST_P(Broadcast, CopiesElementsOfEveryType) {
 
 TEST_P(Broadcast, SendsFromAllocatedMemory) {
   COHORT_NEEDS_SLOT(alloc);
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     constexpr uint64_t kBytes = 1500007;
     auto* memory = static_cast<uint8_t*>(comm.alloc(kBytes));
     for (int root = 0; root < comm.size(); ++root) {
@@ -89,7 +89,7 @@ void gather_both_ways(Comm& comm, const std::vector<uint64_t>& counts, bool is_e
 }
 
 TEST_P(AllGather, PutsEveryRanksInputInItsPlace) {
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     for (const uint64_t nbytes : kSizes) {
       gather_both_ways(comm, std::vector<uint64_t>(static_cast<std::size_t>(comm.size()), nbytes), true);
     }
@@ -97,7 +97,7 @@ TEST_P(AllGather, PutsEveryRanksInputInItsPlace) {
 }
 
 TEST_P(AllGather, TakesPiecesOfDifferentSizes) {
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     for (const uint64_t nbytes : kSizes) {
       std::vector<uint64_t> counts;
       for (uint64_t rank = 0; rank < static_cast<uint64_t>(comm.size()); ++rank) {
@@ -110,7 +110,7 @@ TEST_P(AllGather, TakesPiecesOfDifferentSizes) {
 
 TEST_P(AllGather, ReadsFromAllocatedMemoryOfAllOrSomeRanks) {
   COHORT_NEEDS_SLOT(alloc);
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     constexpr uint64_t kBytes = 1500007;
     auto* memory = static_cast<uint8_t*>(comm.alloc(kBytes));
     auto input = pattern(kBytes, comm.rank());
@@ -141,7 +141,7 @@ std::vector<uint8_t> joined(int size, const std::function<std::vector<uint8_t>(i
 }
 
 TEST_P(AllToAll, GivesEveryRankThePieceMeantForIt) {
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     for (const uint64_t nbytes : kSizes) {
       const int own = comm.rank();
       const auto input = joined(comm.size(), [&](int to) { return pattern(nbytes, own * 16 + to); });
@@ -154,7 +154,7 @@ TEST_P(AllToAll, GivesEveryRankThePieceMeantForIt) {
 }
 
 TEST_P(AllToAll, TakesPiecesOfDifferentSizes) {
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     for (const uint64_t elements : {uint64_t{1}, uint64_t{1000}, uint64_t{40000}}) {
       const auto count = [&](int from, int to) {
         return (from + to) % 3 == 1 ? 0 : elements * static_cast<uint64_t>(1 + from + 2 * to) / 4;

@@ -68,7 +68,19 @@ void use_everything(Comm& comm, bool has_alloc) {
   require(out == std::vector<uint8_t>(out.size(), static_cast<uint8_t>(comm.size() - 1)), "broadcast");
 }
 
-class ProcessesDeathTest : public OnRanks {};
+// Ranks that a launcher has started cannot be forked and killed.
+template <class Base>
+class Forking : public Base {
+ protected:
+  void SetUp() override {
+    if (subject().place) GTEST_SKIP() << "the ranks belong to a launcher";
+  }
+};
+
+class ProcessesDeathTest : public Forking<OnRanks> {};
+class KilledRankDeathTest : public Forking<testing::Test> {};
+class DescriptorsDeathTest : public Forking<testing::Test> {};
+
 INSTANTIATE_TEST_SUITE_P(Ranks, ProcessesDeathTest, testing::Values(1, 2, 3, 4, 8));
 
 TEST_P(ProcessesDeathTest, UseEveryOperationAndSplit) {
@@ -95,7 +107,7 @@ void expect_rank_1_is_named(const std::vector<RankEnd>& ends) {
   EXPECT_THAT(all, HasSubstr("rank 1"));
 }
 
-TEST(KilledRankDeathTest, EndsTheOthersInAnAllReduce) {
+TEST_F(KilledRankDeathTest, EndsTheOthersInAnAllReduce) {
   for (const uint64_t count : {uint64_t{10}, uint64_t{500000}}) {
     expect_rank_1_is_named(on_processes(
         3,
@@ -109,7 +121,7 @@ TEST(KilledRankDeathTest, EndsTheOthersInAnAllReduce) {
   }
 }
 
-TEST(KilledRankDeathTest, EndsABarrier) {
+TEST_F(KilledRankDeathTest, EndsABarrier) {
   expect_rank_1_is_named(on_processes(
       4,
       [](Comm& comm) {
@@ -120,7 +132,7 @@ TEST(KilledRankDeathTest, EndsABarrier) {
       5s));
 }
 
-TEST(KilledRankDeathTest, EndsAnExchange) {
+TEST_F(KilledRankDeathTest, EndsAnExchange) {
   expect_rank_1_is_named(on_processes(
       2,
       [](Comm& comm) {
@@ -131,7 +143,7 @@ TEST(KilledRankDeathTest, EndsAnExchange) {
       5s));
 }
 
-TEST(KilledRankDeathTest, EndsASplit) {
+TEST_F(KilledRankDeathTest, EndsASplit) {
   COHORT_NEEDS_SLOT(split);
   expect_rank_1_is_named(on_processes(
       2,
@@ -143,7 +155,7 @@ TEST(KilledRankDeathTest, EndsASplit) {
       5s));
 }
 
-TEST(KilledRankDeathTest, LeavesNothingBehind) {
+TEST_F(KilledRankDeathTest, LeavesNothingBehind) {
   const bool has_alloc = native_table().alloc;
   const int before = entries_of("/dev/shm");
   const auto ends = on_processes(2, [&](Comm& comm) {
@@ -155,7 +167,7 @@ TEST(KilledRankDeathTest, LeavesNothingBehind) {
   EXPECT_EQ(entries_of("/dev/shm"), before);
 }
 
-TEST(DescriptorsDeathTest, AreClosedWithTheCommunicator) {
+TEST_F(DescriptorsDeathTest, AreClosedWithTheCommunicator) {
   COHORT_NEEDS_SLOT(split);
   const bool has_alloc = native_table().alloc;
   expect_all_well(on_processes(2, [&](Comm& whole) {

@@ -46,13 +46,13 @@ void all_reduce_both_ways(Comm& comm, const Reduction& c) {
 COHORT_ON_RANKS(AllReduce, 1, 2, 3, 4, 8);
 
 TEST_P(AllReduce, GivesTheReducedValuesForEveryTypeAndOperation) {
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     for (const Reduction& c : all_reductions(kCounts)) all_reduce_both_ways(comm, c);
   });
 }
 
 TEST_P(AllReduce, ReducesMoreThanFitsInAnyBuffer) {
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     for (const int32_t dtype : {COHORT_FLOAT32, COHORT_BFLOAT16, COHORT_INT64}) {
       all_reduce_both_ways(comm, {dtype, COHORT_REDUCE_SUM, 700001});
     }
@@ -84,7 +84,7 @@ void all_reduce_in_allocated_memory(Comm& comm, const Reduction& c, std::byte* m
 
 TEST_P(AllReduce, UsesAllocatedMemoryInEveryCombination) {
   COHORT_NEEDS_SLOT(alloc);
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     constexpr uint64_t kHalf = 2 << 20;
     auto* memory = static_cast<std::byte*>(comm.alloc(2 * kHalf));
     for (const Reduction& c :
@@ -99,7 +99,7 @@ TEST_P(AllReduce, UsesAllocatedMemoryInEveryCombination) {
 COHORT_ON_RANKS(Reduce, 1, 2, 3, 4, 8);
 
 TEST_P(Reduce, GivesTheRootTheResultAndTouchesNobodyElse) {
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     for (const Reduction& c : all_reductions({0, 1, 1500})) {
       const int root = static_cast<int>(c.count + static_cast<uint64_t>(c.reduce)) % comm.size();
       const bool is_root = comm.rank() == root;
@@ -119,7 +119,7 @@ TEST_P(Reduce, GivesTheRootTheResultAndTouchesNobodyElse) {
 }
 
 TEST_P(Reduce, ServesEveryRootWithMuchData) {
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     const Reduction c{COHORT_FLOAT32, COHORT_REDUCE_SUM, 300007};
     for (int root = 0; root < comm.size(); ++root) {
       Guarded memory = filled(c.dtype, input_of(c, comm.rank()));
@@ -173,7 +173,7 @@ void reduce_scatter_both_ways(Comm& comm, const Reduction& c, const Cut& cut) {
 }
 
 TEST_P(ReduceScatter, GivesEveryRankItsPieceForEveryTypeAndOperation) {
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     for (const uint64_t count : {uint64_t{1}, uint64_t{257}}) {
       for (const Cut& cut : cuts(comm.size(), count)) {
         for (const Reduction& c : all_reductions({cut.total()})) reduce_scatter_both_ways(comm, c, cut);
@@ -183,7 +183,7 @@ TEST_P(ReduceScatter, GivesEveryRankItsPieceForEveryTypeAndOperation) {
 }
 
 TEST_P(ReduceScatter, ScattersNothingAndMuchData) {
-  on_threads(size(), [](Comm& comm) {
+  on_ranks(size(), [](Comm& comm) {
     for (const uint64_t count : {uint64_t{0}, uint64_t{100003}}) {
       for (const Cut& cut : cuts(comm.size(), count)) {
         reduce_scatter_both_ways(comm, {COHORT_FLOAT32, COHORT_REDUCE_MEAN, cut.total()}, cut);

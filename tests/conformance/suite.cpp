@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
+#include <map>
+#include <thread>
 
 #include "fork_store.hpp"
 #include "memory_store.hpp"
@@ -21,12 +24,69 @@ bool is_rank_ordered() {
   return subject().deterministic || subject().composed || (native_table().flags & COHORT_COLLECTIVE_RANK_ORDERED);
 }
 
-void on_threads(int size, const std::function<void(Comm&)>& body, std::chrono::nanoseconds timeout) {
+namespace {
+
+constexpr std::chrono::seconds kLongestWait{60};
+
+void wait_for_all(Board& board, int size) {
+  const auto deadline = std::chrono::steady_clock::now() + kLongestWait * subject().patience;
+  for (int64_t ended = board.add("ended", 1); ended < size; ended = board.add("ended", 0)) {
+    require(std::chrono::steady_clock::now() < deadline, "another rank did not end this test");
+    std::this_thread::sleep_for(1ms);
+  }
+}
+
+// This process's part. Each test has a store of its own, in the folder of the job.
+void on_this_rank(int size, const std::function<void(Comm&, Board&)>& body, std::chrono::nanoseconds timeout) {
+  const host::Topology& place = *subject().place;
+  static std::map<int, int> numbers;  // of tests for so many ranks: the same on all that take part
+  const std::string name = "conformance-" + std::to_string(size) + "-" + std::to_string(numbers[size]++);
+  test::ForkStore store(std::filesystem::path(place.rendezvous_dir) / name, place.rank == 0);
+  host::PrefixedStore board(store.handle(), "board/");
+  std::exception_ptr error;
+  try {
+    Rank connected(store.handle(), place.rank, size, timeout * subject().patience);
+    body(connected.root(), board);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  wait_for_all(board, size);
+  if (error) std::rethrow_exception(error);
+}
+
+void on_threads(int size, const std::function<void(Comm&, Board&)>& body, std::chrono::nanoseconds timeout) {
   test::MemoryStore store;
   test::run_as_threads(size, [&](int rank) {
     Rank connected(store.handle(), rank, size, timeout * subject().patience);
-    body(connected.root());
+    host::PrefixedStore board(store.handle(), "board/");
+    body(connected.root(), board);
   });
+}
+
+}  // namespace
+
+void on_ranks(int size, const std::function<void(Comm&, Board&)>& body, std::chrono::nanoseconds timeout) {
+  if (subject().place) {
+    on_this_rank(size, body, timeout);
+  } else {
+    on_threads(size, body, timeout);
+  }
+}
+
+void on_ranks(int size, const std::function<void(Comm&)>& body, std::chrono::nanoseconds timeout) {
+  on_ranks(size, std::function<void(Comm&, Board&)>([&](Comm& comm, Board&) { body(comm); }), timeout);
+}
+
+std::string await(Board& board, const std::string& key) {
+  const auto value = board.get(key, kLongestWait * subject().patience);
+  require(value.has_value(), "nobody wrote '" + key + "'");
+  return *value;
+}
+
+std::string why_not_on(int size) {
+  const auto& place = subject().place;
+  if (place && place->world_size < size) return "the launcher started fewer ranks";
+  return place && place->rank >= size ? "the test is for the first ranks" : "";
 }
 
 std::vector<test::RankEnd> on_processes(int size, const std::function<void(Comm&)>& body,

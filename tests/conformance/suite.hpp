@@ -3,13 +3,16 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
 #include <gtest/gtest.h>
 
+#include <cohort/host/environment.hpp>
 #include <cohort/host/plugin_host.hpp>
 #include <cohort/host/spec.hpp>
+#include <cohort/host/store.hpp>
 
 #include "call_failed.hpp"
 #include "rank.hpp"
@@ -25,9 +28,10 @@ struct Subject {
   host::PluginHost& plugins;
   Spec collective;
   bool deterministic;
-  bool composed;       // everything from exchange
-  int ranks_per_node;  // 0: all on one
-  int patience;        // deadlines are that many times as long
+  bool composed;                        // everything from exchange
+  int ranks_per_node;                   // 0: all on one
+  int patience;                         // deadlines are that many times as long
+  std::optional<host::Topology> place;  // where a launcher has started a process for each rank
 };
 const Subject& subject();
 
@@ -36,10 +40,19 @@ cohort_collective_vt native_table();
 /// True where sums have to be left to right in rank order.
 bool is_rank_ordered();
 
-/// Runs `body` on connected ranks that are threads, with deadlines of `timeout` times the patience; rethrows the first
-/// rank's exception.
-void on_threads(int size, const std::function<void(Comm&)>& body, std::chrono::nanoseconds timeout = 60s);
-/// The same with ranks that are processes. Only in suites named ...DeathTest, which run before any other.
+/// What the ranks of a body use to speak to each other besides the wire that is under test.
+using Board = host::Store;
+
+/// Runs `body` on connected ranks, with deadlines of `timeout` times the patience. They are threads, and the first
+/// rank's exception is rethrown; or the processes of a launcher, of which this one does its part. Returns when all have
+/// ended.
+void on_ranks(int size, const std::function<void(Comm&, Board&)>& body, std::chrono::nanoseconds timeout = 60s);
+void on_ranks(int size, const std::function<void(Comm&)>& body, std::chrono::nanoseconds timeout = 60s);
+/// What this rank has to wait for; throws where it does not come in a minute.
+std::string await(Board& board, const std::string& key);
+/// Why this process does not run a test for so many ranks; "" where it does.
+std::string why_not_on(int size);
+/// The same with processes that are forked here. Only in suites named ...DeathTest, which run before any other.
 std::vector<test::RankEnd> on_processes(int size, const std::function<void(Comm&)>& body,
                                         std::chrono::nanoseconds timeout = 60s);
 
@@ -48,10 +61,13 @@ inline void require(bool condition, const std::string& what) {
   if (!condition) throw std::runtime_error(what);
 }
 
-/// Instantiated for numbers of ranks.
+/// Instantiated for numbers of ranks; under a launcher it runs for the number that there is.
 class OnRanks : public testing::TestWithParam<int> {
  protected:
   int size() const { return GetParam(); }
+  void SetUp() override {
+    if (subject().place && subject().place->world_size != size()) GTEST_SKIP() << "the launcher started another number";
+  }
 };
 
 }  // namespace cohort::conformance
@@ -59,6 +75,10 @@ class OnRanks : public testing::TestWithParam<int> {
 #define COHORT_ON_RANKS(Suite, ...) \
   class Suite : public OnRanks {};  \
   INSTANTIATE_TEST_SUITE_P(Ranks, Suite, testing::Values(__VA_ARGS__))
+
+/// Skips where this process has no part in a test for so many ranks.
+#define COHORT_NEEDS_RANKS(size) \
+  if (const std::string why = why_not_on(size); !why.empty()) GTEST_SKIP() << why
 
 /// Skips where the collective leaves out a slot for which the host has no substitute.
 #define COHORT_NEEDS_SLOT(slot) \

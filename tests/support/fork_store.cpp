@@ -1,5 +1,6 @@
 #include "fork_store.hpp"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 
 namespace cohort::test {
 
@@ -23,6 +25,18 @@ struct ForkStore::Table {
   Entry entries[2048];
 
   static Table& of(cohort_store* store) { return *static_cast<Table*>(store->data); }
+
+  // In memory of zeros.
+  static Table* make(void* memory) {
+    auto* table = new (memory) Table;
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(&table->mutex, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+    return table;
+  }
 
   class Lock {
    public:
@@ -129,21 +143,49 @@ struct ForkStore::Table {
   static constexpr cohort_store_vt kTable{sizeof(cohort_store_vt), 0, set, get, try_get, add, wait, remove, count};
 };
 
-ForkStore::ForkStore() : store_{&Table::kTable, nullptr} {
-  void* memory = ::mmap(nullptr, sizeof(Table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+namespace {
+
+void* map_shared(std::size_t nbytes, int descriptor) {
+  const int anonymous = descriptor < 0 ? MAP_ANONYMOUS : 0;
+  void* memory = ::mmap(nullptr, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED | anonymous, descriptor, 0);
   if (memory == MAP_FAILED) throw std::runtime_error("no memory for a store");
-  auto* table = new (memory) Table;
-  pthread_mutexattr_t attributes;
-  pthread_mutexattr_init(&attributes);
-  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-  pthread_mutex_init(&table->mutex, &attributes);
-  pthread_mutexattr_destroy(&attributes);
-  store_.data = table;
+  return memory;
+}
+
+// Opens what another process makes.
+int await_file(const std::filesystem::path& file) {
+  constexpr std::chrono::seconds kLongest{60};
+  const auto deadline = std::chrono::steady_clock::now() + kLongest;
+  while (std::chrono::steady_clock::now() < deadline) {
+    if (const int descriptor = ::open(file.c_str(), O_RDWR | O_CLOEXEC); descriptor >= 0) return descriptor;
+    ::usleep(500);
+  }
+  throw std::runtime_error("nobody made the store " + file.string());
+}
+
+}  // namespace
+
+ForkStore::ForkStore() : store_{&Table::kTable, Table::make(map_shared(sizeof(Table), -1))} {}
+
+ForkStore::ForkStore(const std::filesystem::path& file, bool makes_it) : store_{&Table::kTable, nullptr} {
+  const std::filesystem::path aside = file.string() + ".partial";
+  const int descriptor =
+      makes_it ? ::open(aside.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : await_file(file);
+  if (descriptor < 0 || (makes_it && ::ftruncate(descriptor, sizeof(Table)) != 0)) {
+    throw std::runtime_error("the store " + aside.string() + " cannot be made");
+  }
+  store_.data = map_shared(sizeof(Table), descriptor);
+  ::close(descriptor);
+  if (!makes_it) return;
+  Table::make(store_.data);
+  std::filesystem::rename(aside, file);
+  made_ = file;
 }
 
 ForkStore::~ForkStore() {
   ::munmap(store_.data, sizeof(Table));
+  std::error_code ignored;  // gone with its folder
+  if (!made_.empty()) std::filesystem::remove(made_, ignored);
 }
 
 }  // namespace cohort::test

@@ -1,6 +1,10 @@
 // A collective plugin, called directly through the C ABI.
 //
 //   all_reduce_plugin --plugin=FILE [--memory=alloc|ordinary] [--options=key:value,...] + contest flags
+//   mpirun -n 2 all_reduce_plugin --launcher=mpirun ...   with its ranks, not with processes that are forked
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <sstream>
 
 #include "contest.hpp"
@@ -12,6 +16,7 @@ namespace {
 
 using namespace cohort::test;
 using cohort::bench::Contest;
+using cohort::bench::MakeContestant;
 
 class PluginRank final : public cohort::bench::Contestant {
  public:
@@ -54,17 +59,38 @@ OptionValues parse_options(const std::string& text) {
   return values;
 }
 
+MakeContestant prepare(const Contest& contest, ForkStore& store, int ranks) {
+  const auto& component = component_of(open_plugin(contest.option("plugin")), COHORT_KIND_COLLECTIVE);
+  const OptionValues options = parse_options(contest.option("options"));
+  const bool from_alloc = contest.option("memory", "alloc") == "alloc";
+  return [&component, &store, options, from_alloc, ranks](int rank) {
+    RankComm comm(component, store.handle(), rank, ranks, std::chrono::seconds(60), options);
+    return std::make_unique<PluginRank>(std::move(comm), from_alloc && comm.vt().alloc);
+  };
+}
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  if (!value) throw std::invalid_argument(std::string("--launcher=mpirun: there is no ") + name);
+  return value;
+}
+
+int compete_under_mpirun(const Contest& contest) {
+  const int rank = std::stoi(variable("OMPI_COMM_WORLD_RANK")), ranks = std::stoi(variable("OMPI_COMM_WORLD_SIZE"));
+  ForkStore store(std::filesystem::path(variable("PMIX_SERVER_TMPDIR")) / "contest", rank == 0);
+  cohort::bench::compete(rank, ranks, contest, *prepare(contest, store, ranks)(rank));
+  return 0;
+}
+
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
+  const Contest contest = cohort::bench::parse_contest(argc, argv);
+  if (!contest.option("launcher").empty()) return compete_under_mpirun(contest);
   ForkStore store;
-  return cohort::bench::compete_in_processes(argc, argv, [&](const Contest& contest) {
-    const auto& component = component_of(open_plugin(contest.option("plugin")), COHORT_KIND_COLLECTIVE);
-    const OptionValues options = parse_options(contest.option("options"));
-    const bool from_alloc = contest.option("memory", "alloc") == "alloc";
-    return [&component, &store, options, from_alloc, size = contest.ranks](int rank) {
-      RankComm comm(component, store.handle(), rank, size, std::chrono::seconds(60), options);
-      return std::make_unique<PluginRank>(std::move(comm), from_alloc && comm.vt().alloc);
-    };
-  });
+  return cohort::bench::compete_in_processes(argc, argv,
+                                             [&](const Contest& given) { return prepare(given, store, given.ranks); });
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
+  return 2;
 }

@@ -13,6 +13,7 @@ SIZES = [1 << 10, 64 << 10, 1 << 20, 4 << 20, 25 << 20, 64 << 20]
 PLAN = Plan(rounds=5, seconds=240)  # for each number of ranks
 OURS, OURS_ORDINARY, FLOOR = "cohort shm", "cohort shm, ordinary memory", "floor (threads)"
 GLOO_PLUGIN, PROCESS_GROUP = "cohort gloo", "ProcessGroupGloo, C++"
+MPI_PLUGIN = "cohort mpi"
 RAW_GLOO, OPEN_MPI = "Gloo", "OpenMPI"
 NO_CMA = ["--mca", "btl_vader_single_copy_mechanism", "none"]
 LARGE_FRAGMENTS = ["--mca", "btl_vader_max_send_size", str(1 << 18)]
@@ -59,6 +60,9 @@ def mpi_contestants(setting, ranks):
                 f"{OPEN_MPI}, the same, segmented ring": NO_CMA + SEGMENTED}
     for name, options in settings.items():
         yield Contestant(name, [Process([*mpirun(ranks, *options), path], KEEP_FREED_MEMORY if options else {})])
+    program, file = setting.program("bench/all_reduce_plugin"), setting.plugin("mpi")
+    if program and file:
+        yield Contestant(MPI_PLUGIN, [Process([*mpirun(ranks), program, "--launcher=mpirun", f"--plugin={file}"])])
 
 
 def torch_contestants(setting, ranks):
@@ -85,7 +89,7 @@ def measure(contestant, sizes, seconds):
 
 
 def is_peer(name):
-    return name not in (OURS, OURS_ORDINARY, FLOOR, GLOO_PLUGIN)
+    return name not in (OURS, OURS_ORDINARY, FLOOR, GLOO_PLUGIN, MPI_PLUGIN)
 
 
 def fastest(figures, nbytes, names):
@@ -120,9 +124,20 @@ def gloo_goal(figures, ranks, sizes):
     return Goal(f"{GLOO_PLUGIN} of ProcessGroupGloo's time, {ranks} ranks", 1.05, value, detail=detail)
 
 
+def mpi_goals(figures, ranks, sizes):
+    """Beside MPI_Allreduce as installed, that is with the same settings."""
+    has_both = MPI_PLUGIN in figures and OPEN_MPI in figures
+    large = [n for n in sizes if n >= 1 << 20]
+    ratios = [figures[MPI_PLUGIN][n].least / figures[OPEN_MPI][n].least for n in large] if has_both else []
+    more = figures[MPI_PLUGIN][1 << 10].least - figures[OPEN_MPI][1 << 10].least if has_both else None
+    return [Goal(f"{MPI_PLUGIN} of {OPEN_MPI}'s time from 1 MiB, {ranks} ranks", 1.05, max(ratios, default=None),
+                 detail=", ".join(map(number, ratios))),
+            Goal(f"{MPI_PLUGIN} more than {OPEN_MPI} at 1 KiB, {ranks} ranks", 1.0, more, unit="us")]
+
+
 def goals_for(figures, ranks, sizes):
     goals = [ahead_goal(figures, OURS, ranks, sizes), ahead_goal(figures, OURS_ORDINARY, ranks, sizes),
-             gloo_goal(figures, ranks, sizes)]
+             gloo_goal(figures, ranks, sizes), *mpi_goals(figures, ranks, sizes)]
     if ranks == 2 and sizes == SIZES:
         goals += [ratio_goal(figures, "floor at 64 MiB, of cohort shm's time", 0.85, 64 << 20, FLOOR),
                   ratio_goal(figures, "floor at 1 MiB, of cohort shm's time", 0.60, 1 << 20, FLOOR),

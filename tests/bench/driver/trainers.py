@@ -53,6 +53,18 @@ class CohortDdp:
         return outcome([run])
 
 
+class CohortHorovod:
+    name = "cohort horovod, mpi"
+
+    def __init__(self, setting):
+        self.setting = setting
+
+    def train(self, task):
+        run = numerics(self.setting, task, "horovod", task.pair_data, "--strategy=horovod,scale_lr=false", "--collective=mpi")
+        run_together([Process([*mpirun(RANKS), *run[0].command])])
+        return outcome([run])
+
+
 class SideBySide:
     """Two processes of our own that never talk: what two ranks would cost without communication."""
     name = "cohort single, two side by side"

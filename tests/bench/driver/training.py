@@ -2,20 +2,25 @@
 import statistics
 from dataclasses import dataclass
 
+import all_reduce
 import training_data
 from figures import Plan, figure, interleave, number, rounds_of, table
 from goals import Goal, Section, notes
-from trainers import (DDP, DDP_TUNED, HOROVOD, HOROVOD_TUNED, RANKS, CohortDdp, SideBySide, Task, python_trainers)
+from processes import Process
+from setting import mpirun
+from trainers import (DDP, DDP_TUNED, HOROVOD, HOROVOD_TUNED, RANKS, CohortDdp, CohortHorovod, SideBySide, Task, python_trainers)
 
 PLAN = Plan(rounds=3, seconds=160)  # for each model
-OURS, ALONE = CohortDdp.name, SideBySide.name
+OURS, OUR_HOROVOD, ALONE = CohortDdp.name, CohortHorovod.name, SideBySide.name
 # Measured steps of a round, and steps before them that do not count. A model of several buckets tries in its first 31
 # steps how to communicate; where a step takes long they are measured all the same.
 STEPS = {"mlp_small": (200, 20), "mlp_25m": (40, 35), "resnet18_cifar": (10, 3), "gpt_mini": (25, 3)}
 QUICK_STEPS = {"mlp_small": (20, 2)}
-# (model, against, limit): the median step of the best round, of the other's.
-STEP_GOALS = [("mlp_25m", ALONE, 1.15), ("mlp_25m", DDP, 0.7), ("mlp_25m", HOROVOD, 0.9),
-              ("resnet18_cifar", ALONE, 1.05), ("gpt_mini", ALONE, 1.05), ("mlp_small", DDP, 0.5)]
+# (ours, model, against, limit): the median step of the best round, of the other's.
+STEP_GOALS = [(OURS, "mlp_25m", ALONE, 1.15), (OURS, "mlp_25m", DDP, 0.7), (OURS, "mlp_25m", HOROVOD, 0.9),
+              (OURS, "resnet18_cifar", ALONE, 1.05), (OURS, "gpt_mini", ALONE, 1.05), (OURS, "mlp_small", DDP, 0.5),
+              *((OUR_HOROVOD, model, HOROVOD, 1.0) for model in STEPS)]
+GRADIENT_BYTES = {"mlp_25m": 4 * 5_942_794}
 SPARED_MB = 400
 
 
@@ -33,7 +38,8 @@ def measure_model(setting, model, steps, warm_up, plan):
     total = steps + warm_up + 1  # a step's time ends where the next begins
     task = Task(model, total, training_data.write(setting.folder / "pair.safetensors", model, total, RANKS),
                 training_data.write(setting.folder / "single.safetensors", model, total, 1))
-    trainers = [SideBySide(setting), CohortDdp(setting), *python_trainers(setting)]
+    ours = [CohortDdp(setting), *([CohortHorovod(setting)] if setting.plugin("mpi") and setting.plugin("horovod") else [])]
+    trainers = [SideBySide(setting), *ours, *python_trainers(setting)]
     results, left_out = interleave(trainers, plan, lambda trainer: trainer.train(task),
                                    lambda text: setting.say(f"training {model}, {text}"))
     rows = {name: row_of(outcomes, warm_up, total) for name, outcomes in results.items()}
@@ -62,12 +68,30 @@ def rows_table(rows):
     return table(head, body)
 
 
-def step_goal(rows_of, model, other, limit):
+def step_goal(rows_of, ours, model, other, limit):
     rows = rows_of.get(model, {})
-    value = rows[OURS].step_ms.best / rows[other].step_ms.best if OURS in rows and other in rows else None
+    value = rows[ours].step_ms.best / rows[other].step_ms.best if ours in rows and other in rows else None
     tuned = {DDP: DDP_TUNED, HOROVOD: HOROVOD_TUNED}.get(other)
-    detail = f"of {tuned}: {number(rows[OURS].step_ms.best / rows[tuned].step_ms.best)}" if value and tuned in rows else ""
-    return Goal(f"{model}, step of {OURS}, of {other}", limit, value, detail=detail)
+    detail = f"of {tuned}: {number(rows[ours].step_ms.best / rows[tuned].step_ms.best)}" if value and tuned in rows else ""
+    return Goal(f"{model}, step of {ours}, of {other}", limit, value, detail=detail)
+
+
+def raw_all_reduce_ms(setting, nbytes):
+    """MPI_Allreduce of that many bytes, as installed: the median of the best of three rounds."""
+    program = setting.program("bench/all_reduce_open_mpi")
+    if not program:
+        return None
+    raw = all_reduce.Contestant(all_reduce.OPEN_MPI, [Process([*mpirun(RANKS), program])])
+    return min(all_reduce.measure(raw, [nbytes], 0.3)[nbytes][1] for _ in range(3)) / 1000
+
+
+def wire_goal(setting, rows_of, model):
+    """What the step takes more than without communication, in times of one raw all-reduce of all gradients."""
+    rows = rows_of.get(model, {})
+    raw = raw_all_reduce_ms(setting, GRADIENT_BYTES[model]) if OUR_HOROVOD in rows and ALONE in rows else None
+    value = (rows[OUR_HOROVOD].step_ms.best - rows[ALONE].step_ms.best) / raw if raw else None
+    return Goal(f"{model}, step of {OUR_HOROVOD} above {ALONE}, in times of a raw MPI_Allreduce", 1.05, value,
+                detail=f"raw: {number(raw)} ms" if raw else "")
 
 
 def memory_goal(rows_of):
@@ -82,5 +106,6 @@ def run(setting):
         rows_of[model], text = measure_model(setting, model, steps, warm_up, Plan(1, 0) if setting.quick else PLAN)
         texts.append(text)
     goals = [step_goal(rows_of, *goal) for goal in STEP_GOALS] + [memory_goal(rows_of)]
+    goals += [wire_goal(setting, rows_of, model) for model in GRADIENT_BYTES]
     data = {model: {name: row.as_json() for name, row in rows.items()} for model, rows in rows_of.items()}
     return Section(f"Training on {RANKS} ranks, one thread each", "\n\n".join(texts), goals, data)

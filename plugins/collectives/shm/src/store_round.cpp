@@ -56,18 +56,16 @@ std::string StoreRounds::get(const std::string& round, const std::string& key) {
 
 void StoreRounds::set(const std::string& key, const std::string& value) {
   const cohort_status status = store_->vt->set(store_, key.c_str(), value.data(), value.size());
-  if (status == COHORT_OK) return;
-  throw sdk::Error(status, "rank " + std::to_string(rank_) +
-                               " cannot write to the job's store while shm connects (status " + std::to_string(status) +
-                               ")");
+  if (status != COHORT_OK) fail_without_store(status);
+}
+
+void StoreRounds::fail_without_store(cohort_status status) const {
+  throw sdk::Error(status, "the job's store does not answer rank " + std::to_string(rank_) +
+                               " while shm connects: rank 0 or the launcher, which serves it, is gone or stopped");
 }
 
 void StoreRounds::fail_with_missing(const std::string& round, cohort_status status) {
-  if (status != COHORT_DEADLINE_EXCEEDED) {
-    throw sdk::Error(status, "rank " + std::to_string(rank_) +
-                                 " cannot read from the job's store while shm connects (status " +
-                                 std::to_string(status) + ")");
-  }
+  if (status != COHORT_DEADLINE_EXCEEDED) fail_without_store(status);
   std::string missing;
   for (int rank = 0; rank < size_; ++rank) {
     char value[kMaxValueBytes];

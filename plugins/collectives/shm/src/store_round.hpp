@@ -25,6 +25,7 @@ class StoreRounds {
  private:
   std::string get(const std::string& round, const std::string& key);
   void set(const std::string& key, const std::string& value);
+  [[noreturn]] void fail_without_store(cohort_status status) const;
   [[noreturn]] void fail_with_missing(const std::string& round, cohort_status status);
   std::chrono::nanoseconds time_left() const;
 

@@ -1,0 +1,155 @@
+#include "communicator.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <numeric>
+
+#include "operation.hpp"
+#include "types.hpp"
+
+namespace cohort::mpi {
+
+namespace {
+
+constexpr std::align_val_t kLine{64};
+
+/// Copies what a rank sends to itself; such messages match in list order.
+void copy_own(sdk::Span<const cohort_message> messages, int rank) {
+  std::vector<const cohort_message*> sent, received;
+  for (const cohort_message& message : messages) {
+    if (message.peer == rank) (message.is_send ? sent : received).push_back(&message);
+  }
+  if (sent.size() != received.size()) {
+    throw sdk::invalid_argument("mpi: a rank sends itself " + std::to_string(sent.size()) +
+                                " messages in an exchange and receives " + std::to_string(received.size()));
+  }
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    if (sent[i]->nbytes != received[i]->nbytes) {
+      throw sdk::invalid_argument("mpi: a rank sends itself " + std::to_string(sent[i]->nbytes) +
+                                  " bytes in an exchange and receives " + std::to_string(received[i]->nbytes));
+    }
+    if (sent[i]->nbytes > 0) std::memmove(received[i]->data, sent[i]->data, sent[i]->nbytes);
+  }
+}
+
+/// The ranks that `part` has in `whole`, in its order.
+std::vector<int> members_of(MPI_Comm part, MPI_Comm whole) {
+  MPI_Group part_group = MPI_GROUP_NULL, whole_group = MPI_GROUP_NULL;
+  ::MPI_Comm_group(part, &part_group);
+  ::MPI_Comm_group(whole, &whole_group);
+  int size = 0;
+  ::MPI_Group_size(part_group, &size);
+  std::vector<int> own(static_cast<std::size_t>(size)), members(own.size());
+  std::iota(own.begin(), own.end(), 0);
+  ::MPI_Group_translate_ranks(part_group, size, own.data(), whole_group, members.data());
+  ::MPI_Group_free(&part_group);
+  ::MPI_Group_free(&whole_group);
+  return members;
+}
+
+}  // namespace
+
+Communicator::Communicator(std::shared_ptr<Network> network, const std::string& name, Sums sums)
+    : network_(std::move(network)),
+      comm_(network_->comm()),
+      is_root_(true),
+      members_(members_of(comm_, comm_)),
+      name_(name.substr(name.rfind('/') + 1)),
+      sums_(sums) {
+  ::MPI_Comm_rank(comm_, &rank_);
+}
+
+Communicator::Communicator(const Communicator& whole, MPI_Comm comm)
+    : network_(whole.network_),
+      comm_(comm),
+      is_root_(false),
+      members_(members_of(comm, network_->comm())),
+      name_(whole.name_.substr(0, whole.name_.find(" part ")) + " part of " + std::to_string(members_.size())),
+      sums_(whole.sums_) {
+  ::MPI_Comm_rank(comm_, &rank_);
+}
+
+// The root's is the network's. After a failure messages may be under way still: it is left to MPI.
+Communicator::~Communicator() {
+  if (!is_root_ && !is_aborted_ && network_->is_alive()) network_->library().retire(comm_);
+}
+
+// MPI waits for all ranks inside of it, without a deadline: so they all are here first.
+std::unique_ptr<Communicator> Communicator::split(int32_t color, int32_t key) {
+  {
+    Operation arrival(*this, [] { return std::string("split"); });
+    arrival.begin([&](MPI_Request* request) { return ::MPI_Ibarrier(comm_, request); });
+    arrival.wait_all();
+  }
+  auto part = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
+  const auto make = [comm = comm_, color, key, part] {
+    return ::MPI_Comm_split(comm, color < 0 ? MPI_UNDEFINED : color, key, part.get());
+  };
+  const int code = network_->library().call_blocking("MPI_Comm_split", make, Clock::now() + network_->timeout());
+  if (code != MPI_SUCCESS) network_->fail_broken({"split on '" + name_ + "'", members_}, code);
+  if (color < 0) return nullptr;
+  return std::unique_ptr<Communicator>(new Communicator(*this, *part));
+}
+
+void Communicator::abort() {
+  if (!is_aborted_.exchange(true)) network_->give_up(name_);
+}
+
+void Communicator::require_usable() const {
+  if (is_aborted_) throw sdk::Error(COHORT_ABORTED, "'" + name_ + "' was aborted");
+  network_->require_alive();
+}
+
+int Communicator::tag_of(std::initializer_list<uint64_t> signature) const {
+  uint64_t hash = 14695981039346656037ull;  // FNV-1a, a word at a time
+  for (const uint64_t word : signature) hash = (hash ^ word) * 1099511628211ull;
+  hash ^= hash >> 32;
+  return 1 + static_cast<int>(hash % static_cast<uint64_t>(network_->library().tag_limit() - 1));
+}
+
+void Communicator::exchange(sdk::Span<const cohort_message> messages, const cohort_stream&) {
+  constexpr uint64_t kExchange = 1;
+  Operation operation(*this, [&] { return "exchange of " + std::to_string(messages.size()) + " messages"; });
+  for (const cohort_message& message : messages) {
+    if (message.peer >= 0 && message.peer < size()) continue;
+    throw sdk::invalid_argument("mpi: rank " + std::to_string(message.peer) + " of " + std::to_string(size()) +
+                                " ranks is asked for a message");
+  }
+  // What finds its receiver waiting needs no second copy.
+  for (const bool sends : {false, true}) {
+    for (const cohort_message& message : messages) {
+      if (message.peer == rank_ || (message.is_send != 0) != sends) continue;
+      const int tag = tag_of({kExchange, message.nbytes});
+      if (sends) {
+        operation.send(message.peer, message.data, message.nbytes, tag);
+      } else {
+        operation.receive(message.peer, message.data, message.nbytes, tag);
+      }
+    }
+  }
+  copy_own(messages, rank_);
+  operation.wait_all();
+}
+
+void Communicator::barrier() {
+  Operation operation(*this, [] { return std::string("barrier"); });
+  operation.begin([&](MPI_Request* request) { return ::MPI_Ibarrier(comm_, request); });
+  operation.wait_all();
+}
+
+std::byte* Communicator::Scratch::of(uint64_t nbytes) {
+  if (nbytes > nbytes_) {
+    nbytes_ = 0;
+    memory_.reset();
+    memory_.reset(static_cast<std::byte*>(::operator new(nbytes, kLine)));
+    nbytes_ = nbytes;
+  }
+  return memory_.get();
+}
+
+void Communicator::Scratch::Free::operator()(std::byte* memory) const {
+  ::operator delete(memory, kLine);
+}
+
+}  // namespace cohort::mpi

@@ -1,0 +1,98 @@
+// A communicator over MPI.
+//
+// Threads: as cohort/api/collective.h says.
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <cohort/api/collective.h>
+#include <cohort/sdk/span.hpp>
+
+#include "network.hpp"
+
+namespace cohort::mpi {
+
+class Operation;
+
+/// Who takes sums.
+enum class Sums {
+  kAuto,     // ordered among few ranks, MPI among many
+  kOrdered,  // this plugin, left to right in rank order, from messages
+  kMpi,      // MPI, where it can: in its own order
+};
+
+class Communicator {
+ public:
+  /// A root communicator.
+  Communicator(std::shared_ptr<Network> network, const std::string& name, Sums sums);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(members_.size()); }
+
+  /// Null for a negative color.
+  std::unique_ptr<Communicator> split(int32_t color, int32_t key);
+  void abort();
+  void check_async() const { network_->require_alive(); }
+
+  void exchange(sdk::Span<const cohort_message> messages, const cohort_stream& stream);
+  void all_reduce(const cohort_op_args& args);
+  void reduce(const cohort_op_args& args);
+  void reduce_scatter(const cohort_op_args& args);
+  void broadcast(const cohort_op_args& args);
+  void all_gather(const cohort_op_args& args);
+  void all_to_all(const cohort_op_args& args);
+  void barrier();
+
+ private:
+  friend class Operation;
+  friend class OrderedSum;
+
+  enum class Kind { kSend, kReceive, kCollective };
+
+  /// What others' pieces are received in, kept from call to call.
+  class Scratch {
+   public:
+    std::byte* of(uint64_t nbytes);
+
+   private:
+    struct Free {
+      void operator()(std::byte* memory) const;
+    };
+    std::unique_ptr<std::byte, Free> memory_;
+    uint64_t nbytes_ = 0;
+  };
+
+  Communicator(const Communicator& whole, MPI_Comm comm);
+  void require_usable() const;
+  bool takes_ordered_sum(const cohort_op_args& args) const;
+  /// A tag for messages of an operation: ranks that disagree on it do not take each other's bytes.
+  int tag_of(std::initializer_list<uint64_t> signature) const;
+  void fill_own(const cohort_op_args& args) const;
+  void reduce_by_mpi(const cohort_op_args& args);
+  void all_reduce_by_mpi(const cohort_op_args& args);
+  void reduce_scatter_by_mpi(const cohort_op_args& args);
+
+  std::shared_ptr<Network> network_;
+  MPI_Comm comm_;
+  bool is_root_;
+  int rank_ = 0;
+  std::vector<int> members_;  // ranks of the root, by rank of this communicator
+  std::string name_;
+  Sums sums_;
+  std::vector<MPI_Request> requests_;  // of the operation under way, kept from call to call
+  std::vector<Kind> kinds_;
+  std::vector<MPI_Status> statuses_;
+  Scratch scratch_;
+  std::atomic<bool> is_aborted_{false};
+};
+
+}  // namespace cohort::mpi

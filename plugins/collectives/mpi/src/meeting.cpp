@@ -1,0 +1,98 @@
+#include "meeting.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include <cohort/sdk/store_round.hpp>
+
+namespace cohort::mpi {
+
+namespace {
+
+constexpr char kFailure = '!';
+constexpr std::chrono::seconds kTimeToSayWhy{2};
+
+/// What a rank says about itself.
+struct Introduction {
+  std::string host, pid;
+  std::string machine;
+  std::string processes;  // equal for ranks that can ask for each other's process
+
+  std::string to_text() const { return host + '\n' + pid + '\n' + machine + '\n' + processes + '\n'; }
+  static Introduction from(const std::string& text) {
+    Introduction result;
+    std::istringstream lines(text);
+    for (std::string* line : {&result.host, &result.pid, &result.machine, &result.processes})
+      std::getline(lines, *line);
+    return result;
+  }
+};
+
+Introduction own_introduction() {
+  Introduction own;
+  std::array<char, 256> text{};
+  own.host = ::gethostname(text.data(), text.size() - 1) == 0 ? text.data() : "unknown host";
+  own.pid = std::to_string(::getpid());
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> own.machine;
+  text.fill(0);
+  own.processes = own.machine + (::readlink("/proc/self/ns/pid", text.data(), text.size() - 1) > 0 ? text.data() : "");
+  return own;
+}
+
+std::vector<Peer> introduce(const cohort_connect_args& args, Clock::time_point deadline) {
+  const Introduction own = own_introduction();
+  std::vector<Peer> peers;
+  for (const std::string& text : sdk::store_round(args, "mpi/who", own.to_text(), deadline)) {
+    const Introduction other = Introduction::from(text);
+    const std::size_t rank = peers.size();
+    const int number = args.job_ranks ? args.job_ranks[rank] : static_cast<int>(rank);
+    const int pid = other.processes == own.processes ? std::atoi(other.pid.c_str()) : 0;
+    peers.push_back({"rank " + std::to_string(number) + " (pid " + other.pid + " on " + other.host + ")", pid,
+                     other.machine == own.machine});
+  }
+  return peers;
+}
+
+std::string own_place(Library& library, bool one_at_a_time, Clock::time_point deadline) {
+  try {
+    library.start(one_at_a_time, deadline - Clock::now());
+    return std::to_string(library.rank());
+  } catch (const sdk::Error& error) {
+    return kFailure + std::to_string(error.status()) + " " + error.what();
+  }
+}
+
+[[noreturn]] void fail(const Peer& peer, const std::string& answer) {
+  std::istringstream text(answer.substr(1));
+  cohort_status status = COHORT_INTERNAL;
+  std::string reason;
+  text >> status >> std::ws;
+  std::getline(text, reason);
+  throw sdk::Error(status, peer.who + ": " + reason);
+}
+
+}  // namespace
+
+std::vector<Peer> meet(const cohort_connect_args& args, Library& library, bool one_at_a_time,
+                       Clock::time_point deadline) {
+  std::vector<Peer> peers = introduce(args, deadline);
+  const std::string own = own_place(library, one_at_a_time, deadline);
+  const std::vector<std::string> places = sdk::store_round(args, "mpi/where", own, deadline + kTimeToSayWhy);
+  std::map<int, const Peer*> known;
+  for (std::size_t rank = 0; rank < peers.size(); ++rank) {
+    if (!places[rank].empty() && places[rank][0] == kFailure) fail(peers[rank], places[rank]);
+    peers[rank].world_rank = std::atoi(places[rank].c_str());
+    const auto [first, is_new] = known.emplace(peers[rank].world_rank, &peers[rank]);
+    if (is_new) continue;
+    throw sdk::failed_precondition(first->second->who + " and " + peers[rank].who +
+                                   " are not two ranks of one MPI job: " + "both are number " + places[rank] +
+                                   " of theirs; start all ranks with one mpirun, each as a process of its own");
+  }
+  return peers;
+}
+
+}  // namespace cohort::mpi

@@ -1,0 +1,101 @@
+// What all communicators of one root share: who its ranks are, and what becomes known when one of them fails.
+//
+// MPI itself says nothing of a rank that is gone or late: a wait goes on for ever. So ranks that wait for long look at
+// the processes of the others on their machine, and a rank that gives up tells all others why before it leaves, by a
+// small message. So everybody names the first cause and not the one that left because of it. After a failure the
+// network is of no use any more: every later call throws the same.
+//
+// Threads: any.
+#pragma once
+
+#include <mpi.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <cohort/sdk/error.hpp>
+
+#include "library.hpp"
+#include "meeting.hpp"
+#include "processes.hpp"
+
+namespace cohort::mpi {
+
+/// An operation in which a rank waits; ranks are those of the root.
+struct Scene {
+  std::string operation;   // "all_reduce(sum, float32, 100 elements) on 'world'"
+  std::vector<int> ranks;  // that take part
+};
+
+class Network {
+ public:
+  /// Takes over `comm`, which has the ranks `peers` in their order.
+  Network(Library& library, MPI_Comm comm, int rank, std::vector<Peer> peers, std::chrono::nanoseconds timeout);
+  ~Network();
+  Network(const Network&) = delete;
+  Network& operator=(const Network&) = delete;
+
+  Library& library() const { return library_; }
+  MPI_Comm comm() const { return comm_; }
+  std::chrono::nanoseconds timeout() const { return timeout_; }
+  /// How often a wait asks before it lets others run.
+  int spins() const { return spins_; }
+
+  bool is_alive() const { return !has_failed_; }
+  /// Throws where the network has failed.
+  void require_alive() const;
+  /// From a wait that lasts: throws where a rank is gone, or has given up and said why.
+  void look_around(const Scene& scene);
+  /// The deadline passed. All ranks that wait tell where they are: names those who do not, or are in another operation.
+  [[noreturn]] void fail_late(const Scene& scene);
+  /// MPI gave this error.
+  [[noreturn]] void fail_broken(const Scene& scene, int code);
+  /// Tells the others that this rank takes no part any more.
+  void give_up(const std::string& communicator);
+
+ private:
+  /// What a rank says when it gives up. `status` is 0 while it only says where it is.
+  struct Note {
+    int32_t status;
+    std::array<char, 508> text;
+  };
+  struct SentNote {
+    Note note;
+    std::vector<MPI_Request> requests;
+  };
+
+  Library& library_;
+  const MPI_Comm comm_;
+  const int rank_;
+  const std::vector<Peer> peers_;
+  const std::chrono::nanoseconds timeout_;
+  const int spins_;
+  const Processes processes_;
+  std::mutex mutex_;  // of what follows; one thread finds out, others wait for what it found
+  std::atomic<bool> has_failed_{false};
+  std::optional<sdk::Error> verdict_;
+  Note incoming_{};
+  MPI_Request receiving_ = MPI_REQUEST_NULL;
+  std::vector<std::string> waits_in_;  // by rank: what it has said last, "" nothing
+  std::list<SentNote> sent_;
+
+  const std::string& own_name() const { return peers_[static_cast<std::size_t>(rank_)].who; }
+  std::string describe(const std::vector<int>& ranks) const;
+  void expect_note();
+  void read_notes();
+  void tell(const std::vector<int>& ranks, int32_t status, const std::string& text);
+  void settle(sdk::Error verdict);
+  void judge_gone(const Scene& scene);
+  sdk::Error judge_late(const Scene& scene);
+};
+
+/// "300 s", "250 ms".
+std::string in_words(std::chrono::nanoseconds duration);
+
+}  // namespace cohort::mpi

@@ -1,0 +1,102 @@
+// The collective `mpi`: ranks that a driver of MPI has started, over whatever network that MPI uses.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <cohort/sdk/collective.hpp>
+
+#include "communicator.hpp"
+#include "environment/driver.hpp"
+#include "meeting.hpp"
+
+namespace {
+
+namespace sdk = cohort::sdk;
+using cohort::mpi::Clock;
+using cohort::mpi::Communicator;
+using cohort::mpi::Library;
+using cohort::mpi::Network;
+using cohort::mpi::Peer;
+using cohort::mpi::Sums;
+
+Sums sums_of(std::string_view text) {
+  if (text == "ordered") return Sums::kOrdered;
+  return text == "mpi" ? Sums::kMpi : Sums::kAuto;
+}
+
+// Ranks in their order, which need not be all of MPI's world nor in its order.
+MPI_Comm communicator_of(Library& library, const std::vector<Peer>& peers, Clock::time_point deadline) {
+  auto made = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
+  std::vector<int> ranks;
+  for (const Peer& peer : peers) ranks.push_back(peer.world_rank);
+  const auto make = [ranks, made] {
+    MPI_Group world = MPI_GROUP_NULL, group = MPI_GROUP_NULL;
+    ::MPI_Comm_group(MPI_COMM_WORLD, &world);
+    int code = ::MPI_Group_incl(world, static_cast<int>(ranks.size()), ranks.data(), &group);
+    if (code == MPI_SUCCESS) code = ::MPI_Comm_create_group(MPI_COMM_WORLD, group, 0, made.get());
+    if (code == MPI_SUCCESS) code = ::MPI_Comm_set_errhandler(*made, MPI_ERRORS_RETURN);
+    if (group != MPI_GROUP_NULL) ::MPI_Group_free(&group);
+    ::MPI_Group_free(&world);
+    return code;
+  };
+  const int code = library.call_blocking("MPI_Comm_create_group", make, deadline);
+  if (code == MPI_SUCCESS) return *made;
+  throw sdk::Error(COHORT_UNAVAILABLE, "MPI cannot make a communicator (" + cohort::mpi::text_of_error(code) + ")");
+}
+
+class Mpi : public sdk::Collective<Mpi, Communicator> {
+ public:
+  void create(const sdk::Options& options) {
+    one_at_a_time_ = options.text("threads") == "serialized";
+    sums_ = sums_of(options.text("sums"));
+  }
+
+  std::unique_ptr<Communicator> connect(const cohort_connect_args& args) {
+    if (args.size < 1 || args.rank < 0 || args.rank >= args.size) {
+      throw sdk::invalid_argument("mpi was asked for rank " + std::to_string(args.rank) + " of " +
+                                  std::to_string(args.size));
+    }
+    if (args.timeout_ns <= 0) throw sdk::invalid_argument("mpi needs a timeout above 0");
+    const std::chrono::nanoseconds timeout(args.timeout_ns);
+    const auto deadline = Clock::now() + timeout;
+    Library& library = Library::of_process();
+    std::vector<Peer> peers = cohort::mpi::meet(args, library, one_at_a_time_, deadline);
+    const MPI_Comm comm = communicator_of(library, peers, deadline);
+    auto network = std::make_shared<Network>(library, comm, args.rank, std::move(peers), timeout);
+    return std::make_unique<Communicator>(std::move(network), args.name ? args.name : "", sums_);
+  }
+
+ private:
+  bool one_at_a_time_ = false;
+  Sums sums_ = Sums::kAuto;
+};
+
+const char* why_not(const cohort_query& query) {
+  if (query.device_type != COHORT_DEVICE_CPU) return "mpi moves CPU memory only";
+  if (cohort::mpi::has_driver()) return nullptr;
+  int is_initialised = 0;
+  ::MPI_Initialized(&is_initialised);
+  if (is_initialised) return nullptr;
+  return "no MPI driver started this process; start the ranks with mpirun, or choose shm or gloo";
+}
+
+void supports(const cohort_host*, cohort_query* query) noexcept {
+  query->reason = why_not(*query);
+  query->score = query->reason ? 0 : 8;
+}
+
+constexpr cohort_option kOptions[] = {
+    sdk::option(
+        "sums", "enum(auto|ordered|mpi)", "auto",
+        "ordered: left to right in rank order, from messages; mpi: by MPI's own collectives; auto: ordered up to "
+        "16 ranks"),
+    sdk::option("threads", "enum(multiple|serialized)", "multiple",
+                "what MPI is asked for; with serialized, or where it has no more, its calls are made one at a time"),
+};
+
+constexpr cohort_component kMpi =
+    sdk::collective<Mpi>("mpi", "ranks started by mpirun, over MPI").options(kOptions).supports(supports);
+
+}  // namespace
+
+COHORT_SDK_PLUGIN("org.cohort.mpi", COHORT_PLUGIN_VERSION, "cohort", "Apache-2.0", kMpi)

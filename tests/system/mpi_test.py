@@ -1,0 +1,111 @@
+"""The mpi collective under a real mpirun: the bits of the other wires, and ends that name who is to blame."""
+import os
+import pathlib
+import signal
+import time
+import unittest
+
+from harness import MNIST, MPIRUN, PLUGINS, SystemTest
+
+JOB = ["--max-steps=20", "--epochs=1", "--limit-val-batches=2", "--limit-test-batches=2", "--seed=7",
+       "--strategy=ddp", "--summary-json=summary.json"]
+ENDLESS = ["--epochs=1000", "--limit-val-batches=1", "--strategy=ddp", "--collective=mpi"]
+
+
+def descendants(pid):
+    """The processes that this one has started, and theirs."""
+    found = []
+    for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        found += [int(child), *descendants(child)]
+    return found
+
+
+@unittest.skipUnless((PLUGINS / "cohort_mpi.so").exists(), "built without MPI")
+class Mpi(SystemTest):
+    def weights(self, ranks, *arguments, mpirun=(), environment=None):
+        self.succeed([*MPIRUN, *mpirun, "-np", str(ranks), MNIST, *JOB, *arguments],
+                     {"OMP_NUM_THREADS": "1", **(environment or {})})
+        summary = self.summary()
+        self.assertEqual(len(set(summary["weights_sha256"])), 1, "ranks ended with different weights")
+        return summary["collective"], summary["weights_sha256"][0]
+
+    def test_it_trains_to_the_bits_of_shm_on_two_and_on_four_ranks(self):
+        for ranks in (2, 4):
+            with self.subTest(ranks=ranks):
+                wire, digest = self.weights(ranks, "--collective=mpi")
+                self.assertEqual(wire, "mpi")
+                self.assertEqual(digest, self.weights(ranks, "--collective=shm")[1])
+
+    def test_its_options_change_how_it_is_done_and_not_what(self):
+        plain = self.weights(2, "--collective=mpi")[1]
+        self.assertEqual(self.weights(2, "--collective=mpi,threads=serialized")[1], plain)
+        self.assertEqual(self.weights(2, "--collective=mpi", mpirun=["--bind-to", "core"])[1], plain)
+        self.assertEqual(self.weights(2, "--collective=mpi", mpirun=["--mca", "btl", "self,tcp"])[1], plain)
+        self.assertEqual(self.weights(2, "--collective=mpi", "--deterministic")[1],
+                         self.weights(2, "--collective=shm", "--deterministic")[1])
+
+    def test_without_mpirun_it_says_how_to_start(self):
+        self.fail_with(2, [MNIST, "--strategy=ddp", "--devices=2", "--collective=mpi"],
+                       "no MPI driver started this process; start the ranks with mpirun")
+
+    def test_a_machine_without_mpi_gets_the_reason(self):
+        broken = self.folder / "plugins"
+        broken.mkdir()
+        content = (PLUGINS / "cohort_mpi.so").read_bytes()
+        self.assertIn(b"libmpi.so.40", content)
+        (broken / "cohort_mpi.so").write_bytes(content.replace(b"libmpi.so.40", b"libmpi.so.99"))
+        self.fail_with(3, [*MPIRUN, "-np", "2", MNIST, *JOB, "--collective=mpi", f"--plugin={broken / 'cohort_mpi.so'}"],
+                       "libmpi.so.99")
+
+
+@unittest.skipUnless((PLUGINS / "cohort_mpi.so").exists(), "built without MPI")
+class DeadRanks(SystemTest):
+    rounds = int(os.environ.get("COHORT_SOAK_ROUNDS", "3"))
+
+    def nothing_is_left_behind(self):
+        super().nothing_is_left_behind()
+        mpi_memory = [name for name in set(os.listdir("/dev/shm")) - self.shm_before if name.startswith("vader")]
+        self.assertEqual(mpi_memory, [], "shared memory of MPI left behind")
+
+    def start_job(self, ranks, *arguments):
+        process = self.start([*MPIRUN, "-np", str(ranks), MNIST, *ENDLESS, *arguments])
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            pids = [pid for pid in descendants(process.pid)
+                    if pathlib.Path(f"/proc/{pid}/exe").resolve() == pathlib.Path(MNIST).resolve()]
+            if len(pids) == ranks:
+                return process, pids
+            time.sleep(0.01)
+        self.fail(f"{ranks} ranks did not start")
+
+    def end_of(self, process, seconds):
+        try:
+            return process.communicate(timeout=seconds)[1]
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+
+    def test_a_killed_rank_is_named_before_mpirun_ends_the_job(self):
+        for number in range(self.rounds):
+            ranks = 2 + number % 3
+            with self.subTest(round=number, ranks=ranks):
+                process, pids = self.start_job(ranks)
+                time.sleep(2)
+                os.kill(pids[number % ranks], signal.SIGKILL)
+                stderr = self.end_of(process, 60)
+                self.assertNotEqual(process.returncode, 0)
+                self.assertRegex(stderr, rf"rank \d+ \(pid {pids[number % ranks]} on \S+\) is gone")
+            self.nothing_is_left_behind()
+
+    def test_a_stopped_rank_is_named_at_the_deadline(self):
+        process, pids = self.start_job(3, "--timeout=3s")
+        time.sleep(2)
+        os.kill(pids[1], signal.SIGSTOP)
+        stderr = self.end_of(process, 60)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertRegex(stderr, rf"rank \d+ \(pid {pids[1]} on \S+\) did not do its part of")
+
+
+if __name__ == "__main__":
+    unittest.main()
