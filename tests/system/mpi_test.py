@@ -2,13 +2,15 @@
 import os
 import pathlib
 import signal
+import subprocess
 import time
 import unittest
 
-from harness import MNIST, MPIRUN, PLUGINS, SystemTest
+from harness import BUILD, MNIST, MPIRUN, PLUGINS, SystemTest
 
 JOB = ["--max-steps=20", "--epochs=1", "--limit-val-batches=2", "--limit-test-batches=2", "--seed=7",
        "--strategy=ddp", "--summary-json=summary.json"]
+MPI_PROGRAM = BUILD / "tests/mpi_program"
 ENDLESS = ["--epochs=1000", "--limit-val-batches=1", "--strategy=ddp", "--collective=mpi"]
 
 
@@ -47,6 +49,23 @@ class Mpi(SystemTest):
     def test_without_mpirun_it_says_how_to_start(self):
         self.fail_with(2, [MNIST, "--strategy=ddp", "--devices=2", "--collective=mpi"],
                        "no MPI driver started this process; start the ranks with mpirun")
+
+    def test_a_program_that_has_initialised_mpi_keeps_it(self):
+        result = self.succeed([*MPIRUN, "-np", "2", MPI_PROGRAM, "multiple", "--strategy=ddp", "--collective=mpi"])
+        self.assertIn("MPI counts 2", result.stdout)
+
+    def test_a_program_that_has_initialised_mpi_for_one_thread_is_told_what_to_call(self):
+        self.fail_with(2, [*MPIRUN, "-np", "2", MPI_PROGRAM, "--strategy=ddp", "--collective=mpi"],
+                       "call MPI_Init_thread with MPI_THREAD_MULTIPLE or MPI_THREAD_SERIALIZED instead of MPI_Init")
+
+    def test_two_mpi_libraries_in_one_process_are_named(self):
+        library = next(line.split("=> ")[1] for line in
+                       subprocess.run(["ldconfig", "-p"], capture_output=True, text=True).stdout.splitlines()
+                       if "libmpi.so.40" in line)
+        other = self.folder / "libother.so"
+        other.write_bytes(pathlib.Path(library).read_bytes().replace(b"libmpi.so.40\0", b"libmpi.so.77\0"))
+        self.fail_with(2, [*MPIRUN, "-np", "2", "-x", f"LD_PRELOAD={other}", MNIST, *JOB, "--collective=mpi"],
+                       "two MPI libraries are loaded in this process", str(other))
 
     def test_a_machine_without_mpi_gets_the_reason(self):
         broken = self.folder / "plugins"
