@@ -9,7 +9,7 @@ import unittest
 from harness import BUILD, COHORT, MNIST, SystemTest
 
 PROGRAM = str(BUILD / "tests/spawn_program")
-MPI_PROGRAM = BUILD / "tests/spawn_mpi_program"
+MPI_PROGRAM = BUILD / "tests/mpi_program"
 ROUNDS = int(os.environ.get("COHORT_SOAK_ROUNDS", "10"))
 SPAWN = ["--strategy=ddp_spawn", "--devices=2"]
 

@@ -66,6 +66,15 @@ std::string own_place(Library& library, bool one_at_a_time, Clock::time_point de
   }
 }
 
+// Rank 0 may serve the store: it stays until the others have heard as well.
+void await_hearing(const cohort_connect_args& args) {
+  try {
+    sdk::store_round(args, "mpi/heard", "", Clock::now() + kTimeToSayWhy);
+  } catch (const sdk::Error&) {
+    // Whoever did not come to hear it says what it knows.
+  }
+}
+
 [[noreturn]] void fail(const Peer& peer, const std::string& answer) {
   std::istringstream text(answer.substr(1));
   cohort_status status = COHORT_INTERNAL;
@@ -84,12 +93,16 @@ std::vector<Peer> meet(const cohort_connect_args& args, Library& library, bool o
   const std::vector<std::string> places = sdk::store_round(args, "mpi/where", own, deadline + kTimeToSayWhy);
   std::map<int, const Peer*> known;
   for (std::size_t rank = 0; rank < peers.size(); ++rank) {
-    if (!places[rank].empty() && places[rank][0] == kFailure) fail(peers[rank], places[rank]);
+    if (!places[rank].empty() && places[rank][0] == kFailure) {
+      await_hearing(args);
+      fail(peers[rank], places[rank]);
+    }
     peers[rank].world_rank = std::atoi(places[rank].c_str());
     const auto [first, is_new] = known.emplace(peers[rank].world_rank, &peers[rank]);
     if (is_new) continue;
+    await_hearing(args);
     throw sdk::failed_precondition(first->second->who + " and " + peers[rank].who +
-                                   " are not two ranks of one MPI job: " + "both are number " + places[rank] +
+                                   " are not two ranks of one MPI job: both are number " + places[rank] +
                                    " of theirs; start all ranks with one mpirun, each as a process of its own");
   }
   return peers;

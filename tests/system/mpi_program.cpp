@@ -1,6 +1,10 @@
-// Calls MPI_Init before fit. Started by spawn_test.py.
+// Initialises MPI itself, before fit, and uses it afterwards. Started by spawn_test.py and mpi_test.py; with "multiple"
+// as first argument MPI may be called by all threads, else by one.
 #define OMPI_SKIP_MPICXX 1  // the C++ of MPI has a library of its own
 #include <mpi.h>
+
+#include <cstdio>
+#include <string_view>
 
 #include <cohort/cohort.hpp>
 
@@ -22,12 +26,18 @@ struct Points : cohort::DataModule {
 }  // namespace
 
 int main(int argc, char** argv) {
-  MPI_Init(nullptr, nullptr);
-  const int code = cohort::Program("spawn_mpi_program").run(argc, argv, [](cohort::App& app) {
+  const bool multiple = argc > 1 && std::string_view(argv[1]) == "multiple";
+  int provided = 0;
+  MPI_Init_thread(nullptr, nullptr, multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
+  const int code = cohort::Program("mpi_program").run(argc - multiple, argv + multiple, [](cohort::App& app) {
     Line net;
     Points data;
     app.trainer({.max_epochs = 1}).fit(net, data);
   });
+  int rank = 0, one = 1, ranks = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (code == 0) MPI_Allreduce(&one, &ranks, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  if (rank == 0) std::printf("MPI counts %d\n", ranks);
   MPI_Finalize();
   return code;
 }
