@@ -48,8 +48,8 @@ struct Hosted {
 
 Make sgd(double momentum, double dampening = 0) {
   return [=](const Tensors& parameters) {
-    return std::make_shared<torch::optim::SGD>(
-        parameters, torch::optim::SGDOptions(0.125).momentum(momentum).dampening(dampening));
+    return std::make_shared<torch::optim::SGD>(parameters,
+                                               torch::optim::SGDOptions(0.125).momentum(momentum).dampening(dampening));
   };
 }
 template <class Optimizer>
@@ -83,9 +83,8 @@ TEST(HostedOptimizers, TellKindSettingsAndSteps) {
   EXPECT_EQ(adam.port.counted_steps(0), 9);
   EXPECT_EQ(adam.port.counted_steps(1), 1);
 
-  Hosted custom([](const Tensors& parameters) {
-    return std::make_shared<Custom>(parameters, torch::optim::SGDOptions(0.5));
-  });
+  Hosted custom(
+      [](const Tensors& parameters) { return std::make_shared<Custom>(parameters, torch::optim::SGDOptions(0.5)); });
   EXPECT_STREQ(custom.port.kind(0), "");
   EXPECT_EQ(custom.port.hyper(0, "lr"), std::nullopt);
   EXPECT_EQ(custom.port.counted_steps(0), std::nullopt);
@@ -104,9 +103,8 @@ TEST(HostedOptimizers, ScaleTheLearningRateInTheStepAlone) {
 }
 
 TEST(HostedOptimizers, ScaleAnOptimizerOfAProgramsOwnToo) {
-  Hosted custom([](const Tensors& parameters) {
-    return std::make_shared<Custom>(parameters, torch::optim::SGDOptions(0.5));
-  });
+  Hosted custom(
+      [](const Tensors& parameters) { return std::make_shared<Custom>(parameters, torch::optim::SGDOptions(0.5)); });
   const at::Tensor before = custom.parameters[1].detach().clone();
   custom.port.set_lr_factor(0, 2);
   custom.step(0);
@@ -186,9 +184,7 @@ TEST(HostedOptimizers, TakeTheShapeOfAnothersState) {
 }
 
 TEST(HostedOptimizers, RefuseStateThatIsNotKept) {
-  const auto refusal = [](Hosted& hosted, const char* state) {
-    return [&hosted, state] { hosted.move(state); };
-  };
+  const auto refusal = [](Hosted& hosted, const char* state) { return [&hosted, state] { hosted.move(state); }; };
   Hosted adam(plain<torch::optim::Adam>()), without(sgd(0)), damped(sgd(0.9, 0.5));
   EXPECT_THAT(refusal(adam, "momentum_buffer"),
               ThrowsMessage<UserError>(HasSubstr("'momentum_buffer' of the optimizer of 'fc.weight', and Adam")));
@@ -196,9 +192,7 @@ TEST(HostedOptimizers, RefuseStateThatIsNotKept) {
   EXPECT_THAT(refusal(without, "momentum_buffer"), ThrowsMessage<UserError>(HasSubstr("SGD with these settings")));
   EXPECT_THAT(refusal(damped, "momentum_buffer"), ThrowsMessage<UserError>(HasSubstr("keeps none")));
   EXPECT_THAT([&] { without.port.set_counted_steps(0, 1); }, ThrowsMessage<UserError>(HasSubstr("'step'")));
-  Hosted partly([](const Tensors& parameters) {
-    return std::make_shared<torch::optim::Adam>(Tensors{parameters[0]});
-  });
+  Hosted partly([](const Tensors& parameters) { return std::make_shared<torch::optim::Adam>(Tensors{parameters[0]}); });
   EXPECT_THAT(refusal(partly, "exp_avg"),
               ThrowsMessage<UserError>(HasSubstr("'fc.bias' requires a gradient and belongs to no optimizer")));
 }

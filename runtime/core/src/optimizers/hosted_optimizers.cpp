@@ -124,13 +124,12 @@ HostedOptimizers::State& HostedOptimizers::state_of(uint32_t parameter) {
 
 std::optional<int64_t> HostedOptimizers::counted_steps(uint32_t parameter) {
   std::optional<int64_t> steps;
-  const Owner& owner = owners_[parameter];
-  if (!owner.kind) return steps;
-  const auto look = [&](const char*, StateField field) {
-    if (const auto* const count = std::get_if<int64_t*>(&field)) steps = **count;
-  };
+  const OptimizerKind* const kind = owners_[parameter].kind;
   State* const state = find_state(parameter);
-  owner.kind->visit_state(state ? *state : *owner.kind->make_state(), look);
+  if (!kind) return steps;
+  kind->visit_state(state ? *state : *kind->make_state(), [&](const char*, StateField field) {
+    if (const auto* const count = std::get_if<int64_t*>(&field)) steps = **count;
+  });
   return steps;
 }
 
@@ -185,23 +184,13 @@ void HostedOptimizers::restored() {
   for (const auto& [name, places] : places_) move_state(name, std::vector<void*>(places));
 }
 
-// A line for each parameter with state: its number, the names of its tensors, and counts as name=value.
+// A line for each parameter with state: its number and its count of steps. What is kept follows from the settings.
 std::string HostedOptimizers::state_shape() {
-  std::ostringstream shape;
+  std::string shape;
   for (uint32_t i = 0; i < parameters_.size(); ++i) {
-    State* const state = find_state(i);
-    if (!state) continue;
-    shape << i;
-    owners_[i].kind->visit_state(*state, [&](const char* name, StateField field) {
-      if (const auto* const count = std::get_if<int64_t*>(&field)) {
-        shape << ' ' << name << '=' << **count;
-      } else if (std::get<at::Tensor*>(field)->defined()) {
-        shape << ' ' << name;
-      }
-    });
-    shape << '\n';
+    if (find_state(i)) shape += std::to_string(i) + ' ' + std::to_string(counted_steps(i).value_or(0)) + '\n';
   }
-  return shape.str();
+  return shape;
 }
 
 void HostedOptimizers::take_state_shape(const std::string& shape) {
@@ -209,21 +198,10 @@ void HostedOptimizers::take_state_shape(const std::string& shape) {
     if (owner.kind) owner.optimizer->state().clear();
   }
   std::istringstream lines(shape);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    uint32_t parameter = 0;
-    words >> parameter;
-    State& state = state_of(parameter);
-    const std::string kept = line + ' ';
-    owners_[parameter].kind->visit_state(state, [&](const char* name, StateField field) {
-      const size_t value = kept.find(std::string(" ") + name + "=");
-      if (auto* const count = std::get_if<int64_t*>(&field)) {
-        **count = std::stoll(kept.substr(kept.find('=', value) + 1));
-      } else {
-        const bool is_there = kept.find(std::string(" ") + name + " ") != std::string::npos;
-        *std::get<at::Tensor*>(field) = is_there ? at::zeros_like(parameters_[parameter].detach()) : at::Tensor();
-      }
-    });
+  int64_t steps = 0;
+  for (uint32_t parameter = 0; lines >> parameter >> steps;) {
+    state_of(parameter);
+    if (counted_steps(parameter)) set_counted_steps(parameter, steps);
   }
   restored();
 }
@@ -231,11 +209,10 @@ void HostedOptimizers::take_state_shape(const std::string& shape) {
 std::vector<cohort_tensor> HostedOptimizers::state_tensors() {
   std::vector<cohort_tensor> tensors;
   for (uint32_t i = 0; i < parameters_.size(); ++i) {
-    State* const state = find_state(i);
-    if (!state) continue;
-    owners_[i].kind->visit_state(*state, [&](const char*, StateField field) {
+    if (!find_state(i)) continue;
+    owners_[i].kind->visit_state(*find_state(i), [&](const char* name, StateField field) {
       auto* const tensor = std::get_if<at::Tensor*>(&field);
-      if (tensor && (*tensor)->defined()) tensors.push_back(abi_tensor(**tensor, names_[i], i));
+      if (tensor && keeps(i, name)) tensors.push_back(abi_tensor(state_tensor(i, name), names_[i], i));
     });
   }
   return tensors;

@@ -76,7 +76,9 @@ void visit_fields(optim::AdagradOptions& options, const FieldVisitor<SettingFiel
 
 template <class Optimizer, class State, class Options>
 OptimizerKind kind(const char* name, const char* id) {
-  return {name, id, &typeid(Optimizer),
+  return {name,
+          id,
+          &typeid(Optimizer),
           []() -> std::unique_ptr<optim::OptimizerParamState> { return std::make_unique<State>(); },
           [](optim::OptimizerParamState& state, const FieldVisitor<StateField>& visit) {
             visit_fields(static_cast<State&>(state), visit);

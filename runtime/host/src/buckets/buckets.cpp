@@ -134,7 +134,7 @@ void Buckets::set_state(StrategyState::Buckets state) {
 
 void Buckets::keep_state() {
   for (const auto& [key, memory] : memory_) {
-    if (key.kind != COHORT_BUCKET_STATE) continue;
+    if (key.kind != COHORT_BUCKET_STATE || key.name.starts_with('.')) continue;
     for (size_t index = 0; index < buckets_.size(); ++index) {
       const std::byte* const first = data(index, key.kind, key.name);
       const uint64_t element = sdk::size_of(buckets_[index]->abi.dtype);

@@ -29,10 +29,9 @@ OptimizerPort& optimizers_with(const cohort_host* host, uint32_t parameter) {
 }
 
 template <class Value>
-cohort_status give(const cohort_host* host, const std::optional<Value>& found, Value* value) {
-  if (!found) return host->fail(host, COHORT_NOT_FOUND, "optimizer/1: the parameter's optimizer has none of that name");
-  *value = *found;
-  return COHORT_OK;
+cohort_status give(const std::optional<Value>& found, Value* value) {
+  if (found) *value = *found;
+  return found ? COHORT_OK : COHORT_NOT_FOUND;
 }
 
 cohort_status step(const cohort_host* host, uint32_t phase) noexcept {
@@ -45,7 +44,7 @@ const char* kind(const cohort_host* host, uint32_t phase) noexcept {
   return phase < count(host) ? rank_of(host).model->optimizers().kind(phase) : nullptr;
 }
 cohort_status hyper(const cohort_host* host, uint32_t parameter, const char* name, double* value) noexcept {
-  return guarded(host, [&] { return give(host, optimizers_with(host, parameter).hyper(parameter, name), value); });
+  return guarded(host, [&] { return give(optimizers_with(host, parameter).hyper(parameter, name), value); });
 }
 cohort_status set_lr_factor(const cohort_host* host, uint32_t phase, double factor) noexcept {
   return guarded(host, [&] {
@@ -58,7 +57,7 @@ cohort_status set_lr_factor(const cohort_host* host, uint32_t phase, double fact
   });
 }
 cohort_status get_step(const cohort_host* host, uint32_t parameter, int64_t* steps) noexcept {
-  return guarded(host, [&] { return give(host, optimizers_with(host, parameter).counted_steps(parameter), steps); });
+  return guarded(host, [&] { return give(optimizers_with(host, parameter).counted_steps(parameter), steps); });
 }
 cohort_status set_step(const cohort_host* host, uint32_t parameter, int64_t steps) noexcept {
   return guarded(host, [&] {

@@ -59,6 +59,18 @@ TEST(Buckets, KeepStatePerParameterWhenTheLayoutChanges) {
   EXPECT_EQ(floats(buckets.data(1, COHORT_BUCKET_STATE, "own"))[0], 4.0f);
 }
 
+TEST(Buckets, NeitherKeepNorSaveScratch) {
+  Buckets buckets(zeroed);
+  buckets.want(COHORT_BUCKET_STATE, ".scratch");
+  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+  floats(buckets.data(0, COHORT_BUCKET_STATE, ".scratch"))[0] = 1.0f;
+  EXPECT_TRUE(buckets.state().empty());
+  buckets.reset();
+  buckets.want(COHORT_BUCKET_STATE, ".scratch");
+  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+  EXPECT_EQ(floats(buckets.data(0, COHORT_BUCKET_STATE, ".scratch"))[0], 0.0f);
+}
+
 TEST(Buckets, ReplaceAnEarlierLayout) {
   Buckets buckets(zeroed);
   buckets.want(COHORT_BUCKET_GRAD, "");

@@ -17,8 +17,10 @@ COHORT_EXTERN_C_BEGIN
 /* Kinds of flat buffers. */
 #define COHORT_BUCKET_GRAD 1   /* gradients; without it there are no hooks and no reduce_bucket */
 #define COHORT_BUCKET_WEIGHT 2 /* weights, re-pointed into the layout */
-#define COHORT_BUCKET_STATE 4  /* the strategy's own, zero-filled, by name; kept over a change of the layout */
-#define COHORT_BUCKET_OPTIM 8  /* the host optimizer's state of this name, re-pointed into the layout: "exp_avg" */
+#define COHORT_BUCKET_STATE                                                                                           \
+  4                           /* the strategy's own, zero-filled, by name; kept over a change of the layout and saved \
+                               */
+#define COHORT_BUCKET_OPTIM 8 /* the host optimizer's state of this name, re-pointed into the layout: "exp_avg" */
 
 /* Layout flags, for strategies whose result does not depend on which parameters share a bucket and where in it. */
 #define COHORT_LAYOUT_ANY_ORDER 1u /* the host puts parts on cache lines and, after the first step, as they arrived */
@@ -37,8 +39,8 @@ typedef struct cohort_bucket_layout {
 typedef struct cohort_buckets_1 {
   /* `name` is for STATE and OPTIM; null otherwise. OPTIM: "momentum_buffer" (sgd), "exp_avg", "exp_avg_sq" (adam,
    * adamw), "square_avg" (rmsprop), "sum" (adagrad); made with zeros and step 0 where the optimizer has not stepped
-   * yet. Where an optimizer keeps none of that name, configure_model fails when it has returned. Padding is zero.
-   * [main] */
+   * yet. Where an optimizer keeps none of that name, configure_model fails when it has returned. STATE whose name
+   * begins with '.' is scratch: neither kept nor saved. Padding is zero at first. [main] */
   cohort_status (*want)(const cohort_host* host, int32_t kind, const char* name) COHORT_NOEXCEPT;
   /* Lays out what was wanted since the last call of it. Collective: allocates from the collective's memory where it has
    * some. [main] */
