@@ -17,10 +17,8 @@ COHORT_EXTERN_C_BEGIN
 /* Kinds of flat buffers. */
 #define COHORT_BUCKET_GRAD 1   /* gradients; without it there are no hooks and no reduce_bucket */
 #define COHORT_BUCKET_WEIGHT 2 /* weights, re-pointed into the layout */
-#define COHORT_BUCKET_STATE                                                                                           \
-  4                           /* the strategy's own, zero-filled, by name; kept over a change of the layout and saved \
-                               */
-#define COHORT_BUCKET_OPTIM 8 /* the host optimizer's state of this name, re-pointed into the layout: "exp_avg" */
+#define COHORT_BUCKET_STATE 4  /* the strategy's own, zero-filled, by name; kept over new layouts and saved */
+#define COHORT_BUCKET_OPTIM 8  /* the host optimizer's state of this name, re-pointed into the layout: "exp_avg" */
 
 /* Layout flags, for strategies whose result does not depend on which parameters share a bucket and where in it. */
 #define COHORT_LAYOUT_ANY_ORDER 1u /* the host puts parts on cache lines and, after the first step, as they arrived */
