@@ -35,6 +35,7 @@ TensorModel::TensorModel(std::span<torch::nn::Module* const> replicas, Optimizer
   for (size_t i = 0; i < parameter_names_.size(); ++i) share_weights(i);
   refresh_views();
   find_phases();
+  hosted_ = std::make_unique<HostedOptimizers>(optimizers_, replicas_[0].parameters, parameter_names_);
 }
 
 TensorModel::~TensorModel() {
@@ -139,10 +140,6 @@ void TensorModel::move_weights(std::span<void* const> places) {
 
 void TensorModel::zero_gradient(uint32_t replica, uint32_t parameter) {
   replicas_[replica].gradient_places[parameter].zero_();
-}
-
-void TensorModel::optimizer_step(uint32_t phase) {
-  optimizers_[phase].step();
 }
 
 void TensorModel::refresh_replicas() {
