@@ -32,6 +32,10 @@ void Buckets::want(int32_t kind, std::string name) {
   if (std::find(wishes_.begin(), wishes_.end(), wish) == wishes_.end()) wishes_.push_back(std::move(wish));
 }
 
+void Buckets::forget_wish(int32_t kind) {
+  std::erase_if(wishes_, [&](const Wish& wish) { return wish.first == kind; });
+}
+
 bool Buckets::wanted(int32_t kind) const {
   return std::any_of(wishes_.begin(), wishes_.end(), [&](const Wish& wish) { return wish.first == kind; });
 }

@@ -97,6 +97,7 @@ cohort_status buckets_configure(const cohort_host* host, const cohort_bucket_lay
     RankState& state = rank_of(host);
     if (!state.model) throw UserError("buckets/1.configure: there is no model yet; call it in configure_model");
     state.layout.asked = *layout;
+    if (layout->flags & COHORT_LAYOUT_NO_GRADIENTS) state.buckets->forget_wish(COHORT_BUCKET_GRAD);
     state.buckets->configure(trained_parameters(state, state.layout), layout_limits(state, state.layout),
                              state.accelerator->device_type(), 0, state.model->num_replicas());
     return COHORT_OK;

@@ -119,7 +119,7 @@ void StepEngine::begin_reduction() {
 void StepEngine::gradient_ready(uint32_t parameter, uint32_t replica) {
   const std::lock_guard lock(mutex_);
   reached_[replica * num_parameters() + parameter] = 1;
-  if ((phases_[phase_].flags & COHORT_STEP_LAST) && !partial_) complete(parameter, replica);
+  if (wants_gradients_ && (phases_[phase_].flags & COHORT_STEP_LAST) && !partial_) complete(parameter, replica);
 }
 
 void StepEngine::complete(uint32_t parameter, uint32_t replica) {

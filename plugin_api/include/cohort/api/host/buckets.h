@@ -21,6 +21,8 @@ COHORT_EXTERN_C_BEGIN
 /* Layout flags, for strategies whose result does not depend on which parameters share a bucket and where in it. */
 #define COHORT_LAYOUT_ANY_ORDER 1u /* the host puts parts on cache lines and, after the first step, as they arrived */
 #define COHORT_LAYOUT_ANY_SIZE 2u  /* the sizes are a proposal; the host may find better ones by measuring steps */
+/* No GRAD, whoever asked for it: base does, in configure_model. */
+#define COHORT_LAYOUT_NO_GRADIENTS 4u
 
 typedef struct cohort_bucket_layout {
   uint32_t struct_size;

@@ -36,6 +36,8 @@ class Buckets {
   /// Puts back what state() gave, also under another layout; names not wanted yet wait for a configure that does.
   void set_state(StrategyState::Buckets state);
   void want(int32_t kind, std::string name);
+  /// From the next configure on there is none of this kind.
+  void forget_wish(int32_t kind);
   bool wanted(int32_t kind) const;
   /// Lays out and allocates, in place of an earlier layout. `order`: parameters that take part, in the order in which
   /// gradients are expected.
