@@ -1,6 +1,7 @@
 // Min-max-uint8 written from its definition, one element after the other: what tests compare kernels and strategies to.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>

@@ -98,14 +98,14 @@ TEST(MinmaxUint8, HasTheBitsOfItsDefinitionOnEveryInstructionSet) {
 
 TEST(MinmaxUint8, HasThemForRangesFarFromZeroAndForTinyAndHugeOnes) {
   for (const auto& [from, to] : std::initializer_list<std::pair<double, double>>{{1000.0, 1000.001},
-                                                                                  {-16777216.0, -16777000.0},
-                                                                                  {1e-9, 3e-9},
-                                                                                  {-1e-29, 1e-29},
-                                                                                  {1e-30, 1.0000001e-30},
-                                                                                  {-1e-38, 1e-38},
-                                                                                  {-3.4e38, 3.4e38},
-                                                                                  {5.0, 5.0},
-                                                                                  {0.0, 0.0}}) {
+                                                                                 {-16777216.0, -16777000.0},
+                                                                                 {1e-9, 3e-9},
+                                                                                 {-1e-29, 1e-29},
+                                                                                 {1e-30, 1.0000001e-30},
+                                                                                 {-1e-38, 1e-38},
+                                                                                 {-3.4e38, 3.4e38},
+                                                                                 {5.0, 5.0},
+                                                                                 {0.0, 0.0}}) {
     for (const uint64_t n : kChunkSizes) {
       check_codec(COHORT_FLOAT32, spread(n, from, to));
       check_codec(COHORT_FLOAT64, spread(n, from, to), 3.0);
@@ -188,7 +188,9 @@ TEST(MinmaxUint8, DecodesAnyPartInEveryTypeAndAddsIt) {
     cpu->kernels().encode_minmax_uint8(chunk.data(), in.data(), COHORT_FLOAT32, kNumel, 1.0, &kStream);
     for (const int32_t dtype : kFloats) {
       SCOPED_TRACE(isa + ", type " + std::to_string(dtype));
-      const auto math = [dtype](double value) { return dtype == COHORT_FLOAT64 ? value : double{static_cast<float>(value)}; };
+      const auto math = [dtype](double value) {
+        return dtype == COHORT_FLOAT64 ? value : double{static_cast<float>(value)};
+      };
       Elements out = mixed(dtype, kCount, 3), sum = finite(dtype, kCount, 5), before = finite(dtype, kCount, 5);
       auto& k = cpu->kernels();
       ASSERT_EQ(k.decode_minmax_uint8(out.data(), dtype, chunk.data(), kFirst, kCount, &kStream), COHORT_OK);

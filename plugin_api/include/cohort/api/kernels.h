@@ -62,8 +62,8 @@ typedef struct cohort_kernels_1 {
   /* *found = 1 where any in[i] is NaN or infinite, else 0; host memory */
   cohort_status (*found_inf)(const void* in, int32_t dtype, uint64_t n, uint32_t* found,
                              const cohort_stream* stream) COHORT_NOEXCEPT;
-  /* chunk = in[i] / divisor, both rounded to float32 first, as min-max-uint8; floating types. Chunks begin at a multiple
-   * of 4 bytes and do not overlap with other memory. */
+  /* chunk = in[i] / divisor, both rounded to float32 first, as min-max-uint8; floating types. Chunks begin at a
+   * multiple of 4 bytes and do not overlap with other memory. */
   cohort_status (*encode_minmax_uint8)(void* chunk, const void* in, int32_t dtype, uint64_t n, double divisor,
                                        const cohort_stream* stream) COHORT_NOEXCEPT;
   /* out[i] = element first + i of a chunk; floating types */

@@ -1,8 +1,8 @@
 // A sum or mean over ranks of which one byte for each element travels, twice: bytegrad's, and qadam's of the momentum.
 //
-// With n ranks a bucket is n chunks. Chunk r of every rank goes, encoded, to rank r, which adds them up in rank order in
-// float32, divides, and sends the result, encoded again, to all. Everybody decodes the same bytes, so all ranks have the
-// same bits. The buffers are this object's: one call at a time.
+// With n ranks a bucket is n chunks. Chunk r of every rank goes, encoded, to rank r, which adds them up in rank order
+// in float32, divides, and sends the result, encoded again, to all. Everybody decodes the same bytes, so all ranks have
+// the same bits. The buffers are this object's: one call at a time.
 #pragma once
 
 #include <cstdint>

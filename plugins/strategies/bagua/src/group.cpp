@@ -4,8 +4,8 @@ namespace cohort::bagua {
 
 Group::Group(const Place& place, Settings::Hierarchical hierarchical) : place_(place) {
   const bool is_worth_it = place.num_nodes > 1 && place.world_size > place.num_nodes;
-  hierarchical_ = hierarchical == Settings::Hierarchical::kYes ||
-                  (hierarchical == Settings::Hierarchical::kAuto && is_worth_it);
+  hierarchical_ =
+      hierarchical == Settings::Hierarchical::kYes || (hierarchical == Settings::Hierarchical::kAuto && is_worth_it);
 }
 
 sdk::Comm Group::comm(const sdk::Host& host) const {

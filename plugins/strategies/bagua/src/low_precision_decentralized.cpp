@@ -5,9 +5,9 @@
 //   z = x + L/3 + R/3 - 5W/3      C = Q(z), sent to both neighbours
 //   L += C of the left one        R += C of the right one        W += C        x = W
 //
-// A rank takes its own quantised change, so its neighbours' copies of it are bit-equal to its weights. z is written over
-// the weights; all chunks of a step go in one exchange. With two ranks the one neighbour is both: it is sent to, and
-// kept, once.
+// A rank takes its own quantised change, so its neighbours' copies of it are bit-equal to its weights. z is written
+// over the weights; all chunks of a step go in one exchange. With two ranks the one neighbour is both: it is sent to,
+// and kept, once.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -142,8 +142,7 @@ class LowPrecisionDecentralized final : public Algorithm {
     const unsigned char* const own = at(COHORT_BUCKET_STATE, kOwn);
     const auto add = [&](const unsigned char* replica, double factor, uint64_t first, uint64_t count) {
       const uint64_t offset = first * element;
-      sdk::check(
-          codec.kernels().axpby(z + offset, replica + offset, bucket.dtype, count, factor, 1.0, codec.stream()));
+      sdk::check(codec.kernels().axpby(z + offset, replica + offset, bucket.dtype, count, factor, 1.0, codec.stream()));
     };
     for (uint64_t first = 0; first < bucket.numel; first += kTile) {
       const uint64_t count = std::min(kTile, bucket.numel - first);
