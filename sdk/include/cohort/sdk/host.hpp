@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include <cohort/api/host/archive.h>
 #include <cohort/api/host/buckets.h>
 #include <cohort/api/host/model.h>
 #include <cohort/sdk/comm.hpp>
@@ -94,6 +95,18 @@ class Host {
     return {host_, lane_.get(host_), index};
   }
 
+  /// A value in a checkpoint, in save_state. Keys begin with the strategy's name.
+  void save(const char* key, const void* value, uint64_t nbytes) const {
+    check(archive_.get(host_).set(host_, key, value, nbytes));
+  }
+  /// In load_state; false where the checkpoint has no such value of that size.
+  bool load(const char* key, void* value, uint64_t nbytes) const {
+    uint64_t found = 0;
+    const cohort_status status = archive_.get(host_).get(host_, key, value, nbytes, &found);
+    if (status != COHORT_OK && status != COHORT_NOT_FOUND && status != COHORT_RESOURCE_EXHAUSTED) check(status);
+    return status == COHORT_OK && found == nbytes;
+  }
+
   const cohort_kernels_1& kernels(int32_t device_type) const {
     const cohort_kernels_1* table = kernels_.get(host_).table(host_, device_type);
     if (!table) throw failed_precondition("there are no kernels for device type " + std::to_string(device_type));
@@ -109,6 +122,7 @@ class Host {
   detail::Service<cohort_optimizer_1> optimizer_{COHORT_OPTIMIZER_ID};
   detail::Service<cohort_lane_1> lane_{COHORT_LANE_ID};
   detail::Service<cohort_kernel_service_1> kernels_{COHORT_KERNELS_ID};
+  detail::Service<cohort_archive_1> archive_{COHORT_ARCHIVE_ID};
 };
 
 }  // namespace cohort::sdk
