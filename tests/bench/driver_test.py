@@ -130,7 +130,8 @@ class QuickRun(unittest.TestCase):
 
     def test_every_section_runs_without_the_python_peers(self):
         self.assertEqual(self.run_.returncode, 0, self.run_.stderr[-3000:])
-        self.assertEqual(set(self.results), {"machine", "overhead", "all-reduce", "training", "launch", "replicas", "algorithms"})
+        self.assertEqual(set(self.results), {"machine", "overhead", "codec", "all-reduce", "training", "launch", "replicas",
+                                             "algorithms"})
 
     def test_no_contestant_that_was_built_is_left_out(self):
         self.assertNotIn("left out", self.run_.stdout)
@@ -146,7 +147,7 @@ class QuickRun(unittest.TestCase):
     def test_an_unknown_section_is_refused_with_the_known_ones(self):
         run = subprocess.run([sys.executable, BENCH / "driver", f"--build={BUILD}", "speed"], capture_output=True, text=True)
         self.assertEqual(run.returncode, 2)
-        self.assertIn("unknown section speed; choose from overhead, all-reduce, training, launch", run.stderr)
+        self.assertIn("unknown section speed; choose from overhead, codec, all-reduce, training, launch", run.stderr)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,8 @@ const char* const kUsage =
     "  --exact               it steps with the mean over ranks of the sum over replicas of gradients, nothing less\n"
     "  --weights-may-differ-between-pauses\n"
     "                        ranks have to be equal after the end of training only\n"
+    "  --unreached-weights-may-move\n"
+    "                        weights that no rank's gradient reaches may move by roundings\n"
     "  --results-vary        two runs may end differently: tests that compare runs are skipped\n"
     "  --patience=N          deadlines are N times as long, for a slow build or machine\n";
 
@@ -61,6 +63,7 @@ int number_in(const std::string& text, const std::string& name) {
 bool read_switch(Arguments& arguments, std::string_view argument) {
   if (argument == "--exact") return arguments.is_exact = true;
   if (argument == "--weights-may-differ-between-pauses") return arguments.ranks_may_differ = true;
+  if (argument == "--unreached-weights-may-move") return arguments.unreached_may_move = true;
   if (argument == "--results-vary") return arguments.results_vary = true;
   return false;
 }

@@ -33,10 +33,11 @@ struct Arguments {
   std::vector<int> replicas{1, 2, 3};
   int nodes = 1;
   host::PluginSearch search;
-  bool is_exact = false;          ///< ends where the mean gradient leads
-  bool ranks_may_differ = false;  ///< between pauses
-  bool results_vary = false;      ///< two runs may end differently
-  int patience = 1;               ///< deadlines are that many times as long
+  bool is_exact = false;            ///< ends where the mean gradient leads
+  bool ranks_may_differ = false;    ///< between pauses
+  bool results_vary = false;        ///< two runs may end differently
+  bool unreached_may_move = false;  ///< what no rank's gradient reaches moves by roundings
+  int patience = 1;                 ///< deadlines are that many times as long
 };
 /// Reads the arguments that are not GoogleTest's. Throws UserError.
 Arguments arguments_from(int argc, char** argv);

@@ -57,6 +57,7 @@ TEST_P(TheWeights, ChangeInAStepButForFrozenOnes) {
 }
 
 TEST_P(TheWeights, StayWhatTheyAreWhereNoRankReachesThem) {
+  COHORT_NEEDS_UNREACHED_WEIGHTS_AT_REST();
   const Net net = small_net();
   const auto backward = backward_of(
       net, shape(), [](const Turn&, uint32_t, uint32_t parameter) { return parameter != kWide && parameter != kOne; });
@@ -67,6 +68,7 @@ TEST_P(TheWeights, StayWhatTheyAreWhereNoRankReachesThem) {
 }
 
 TEST_P(TheWeights, StayWhatTheyAreInStepsThatReachNothing) {
+  COHORT_NEEDS_UNREACHED_WEIGHTS_AT_REST();
   const Net net = small_net();
   const auto backward = backward_of(net, shape(), [](const Turn&, uint32_t, uint32_t) { return false; });
   for (const Weights& weights : trained(shape(), net, backward, 2)) {

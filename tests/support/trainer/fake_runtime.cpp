@@ -181,6 +181,8 @@ void Session::clip_gradients(std::optional<GradientClip>) {}
 void Session::vote(Votes votes) {
   state_->votes = votes;
 }
+void Session::vote_every(uint64_t) {}
+void Session::optimizers_restored() {}
 uint64_t Session::steps() const {
   return state_->steps;
 }

@@ -7,6 +7,7 @@
 #include "host/archive.h"
 #include "host/buckets.h"
 #include "host/comm.h"
+#include "host/lane.h"
 #include "host/log.h"
 #include "host/model.h"
 #include "strategy.h"

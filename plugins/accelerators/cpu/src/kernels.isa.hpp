@@ -1,98 +1,13 @@
 // Compiled once for each instruction set, in namespace COHORT_ISA. Everything here must be internal or inlined: a
 // function of the standard library that the linker shared between these objects could end up with instructions the
 // processor lacks.
-#include <cohort/sdk/dtype.hpp>
-#include <cohort/sdk/half.hpp>
-
+#include "elements.isa.hpp"
 #include "kernels.hpp"
+#include "minmax_uint8.isa.hpp"
 
 namespace cohort::cpu::COHORT_ISA {
 
 namespace {
-
-using sdk::BFloat16;
-using sdk::Half;
-
-// Arithmetic on T is done in Math<T>::Type.
-template <class T>
-struct Math {
-  using Type = T;
-};
-template <>
-struct Math<Half> {
-  using Type = float;
-};
-template <>
-struct Math<BFloat16> {
-  using Type = float;
-};
-
-COHORT_SDK_INLINE float load(float value) {
-  return value;
-}
-COHORT_SDK_INLINE double load(double value) {
-  return value;
-}
-COHORT_SDK_INLINE float load(Half value) {
-  return sdk::to_float(value);
-}
-COHORT_SDK_INLINE float load(BFloat16 value) {
-  return sdk::to_float(value);
-}
-
-// From float or double, rounded once.
-template <class T>
-struct Store;
-template <>
-struct Store<float> {
-  static COHORT_SDK_INLINE float from(float value) { return value; }
-  static COHORT_SDK_INLINE float from(double value) { return static_cast<float>(value); }
-};
-template <>
-struct Store<double> {
-  static COHORT_SDK_INLINE double from(float value) { return static_cast<double>(value); }
-  static COHORT_SDK_INLINE double from(double value) { return value; }
-};
-template <>
-struct Store<Half> {
-  static COHORT_SDK_INLINE Half from(float value) { return sdk::to_half(value); }
-  static COHORT_SDK_INLINE Half from(double value) { return sdk::to_half(sdk::to_float_for_narrowing(value)); }
-};
-template <>
-struct Store<BFloat16> {
-  static COHORT_SDK_INLINE BFloat16 from(float value) { return sdk::to_bfloat16(value); }
-  static COHORT_SDK_INLINE BFloat16 from(double value) { return sdk::to_bfloat16(sdk::to_float_for_narrowing(value)); }
-};
-
-template <class T>
-struct Tag {
-  using Type = T;
-};
-
-// Calls `body(Tag<T>{})` for the floating type; false for any other.
-template <class Body>
-COHORT_SDK_INLINE bool for_floating(int32_t dtype, Body body) {
-  switch (dtype) {
-    case COHORT_FLOAT32:
-      body(Tag<float>{});
-      return true;
-    case COHORT_FLOAT64:
-      body(Tag<double>{});
-      return true;
-    case COHORT_FLOAT16:
-      body(Tag<Half>{});
-      return true;
-    case COHORT_BFLOAT16:
-      body(Tag<BFloat16>{});
-      return true;
-    default:
-      return false;
-  }
-}
-
-COHORT_SDK_INLINE cohort_status status_of(bool is_known) {
-  return is_known ? COHORT_OK : COHORT_INVALID_ARGUMENT;
-}
 
 template <class T>
 void fill_with(void* out, uint64_t n, T value) {
@@ -291,8 +206,46 @@ cohort_status found_inf(const void* in, int32_t dtype, uint64_t n, uint32_t* fou
   }
 }
 
-constexpr cohort_kernels_1 kTable{
-    sizeof(cohort_kernels_1), 0, fill, copy, scale, axpby, cast, sum_of_n, square_sum, dot, found_inf};
+COHORT_SDK_INLINE float square_root(float value) {
+  return __builtin_sqrtf(value);
+}
+COHORT_SDK_INLINE double square_root(double value) {
+  return __builtin_sqrt(value);
+}
+
+cohort_status adam(void* weight, const void* momentum, const void* square, int32_t dtype, uint64_t n, double keep,
+                   double rate, double correction, double eps, const cohort_stream*) noexcept {
+  return status_of(for_floating(dtype, [=](auto tag) {
+    using T = typename decltype(tag)::Type;
+    using A = typename Math<T>::Type;
+    const A kept = static_cast<A>(keep), by = static_cast<A>(rate);
+    const A corrected = static_cast<A>(correction), at_least = static_cast<A>(eps);
+    T* w = static_cast<T*>(weight);
+    const T* m = static_cast<const T*>(momentum);
+    const T* v = static_cast<const T*>(square);
+    COHORT_SDK_INDEPENDENT
+    for (uint64_t i = 0; i < n; ++i) {
+      const A change = by * load(m[i]) / (square_root(load(v[i])) / corrected + at_least);
+      w[i] = Store<T>::from(kept * load(w[i]) - change);
+    }
+  }));
+}
+
+constexpr cohort_kernels_1 kTable{.struct_size = sizeof(cohort_kernels_1),
+                                  .reserved0 = 0,
+                                  .fill = fill,
+                                  .copy = copy,
+                                  .scale = scale,
+                                  .axpby = axpby,
+                                  .cast = cast,
+                                  .sum_of_n = sum_of_n,
+                                  .square_sum = square_sum,
+                                  .dot = dot,
+                                  .found_inf = found_inf,
+                                  .encode_minmax_uint8 = encode_minmax_uint8,
+                                  .decode_minmax_uint8 = decode_minmax_uint8,
+                                  .decode_add_minmax_uint8 = decode_add_minmax_uint8,
+                                  .adam = adam};
 
 }  // namespace
 

@@ -65,6 +65,9 @@ class Session {
   void clip_gradients(std::optional<GradientClip> clip);
   /// What this rank says with the coming step. Call before its backward.
   void vote(Votes votes);
+  /// Under a strategy that averages no gradients votes are a message of their own: sent in every n-th step only
+  /// (default 1); between them step() returns none. Above 0; the same on all ranks.
+  void vote_every(uint64_t steps);
   /// Optimizer steps done.
   uint64_t steps() const;
 
@@ -111,6 +114,8 @@ class Session {
   host::StrategyState pause_for_checkpoint();
   /// What it kept comes back, before the first step; `steps` were done then.
   void resume_after(uint64_t steps, host::StrategyState state);
+  /// Whenever something else has given the optimizers other state: it goes where the strategy wants it.
+  void optimizers_restored();
 
   /// Training stops for an evaluation and goes on. pause gives every rank rank 0's buffers. Collective.
   void pause_for_evaluation();

@@ -13,6 +13,7 @@
 #include <cohort/host/error.hpp>
 
 #include "../tensor_bridge/tensor_bridge.hpp"
+#include "streaming_copy.hpp"
 
 namespace cohort {
 
@@ -35,6 +36,7 @@ TensorModel::TensorModel(std::span<torch::nn::Module* const> replicas, Optimizer
   for (size_t i = 0; i < parameter_names_.size(); ++i) share_weights(i);
   refresh_views();
   find_phases();
+  hosted_ = std::make_unique<HostedOptimizers>(optimizers_, replicas_[0].parameters, parameter_names_);
 }
 
 TensorModel::~TensorModel() {
@@ -141,10 +143,6 @@ void TensorModel::zero_gradient(uint32_t replica, uint32_t parameter) {
   replicas_[replica].gradient_places[parameter].zero_();
 }
 
-void TensorModel::optimizer_step(uint32_t phase) {
-  optimizers_[phase].step();
-}
-
 void TensorModel::refresh_replicas() {
   const at::NoGradGuard no_grad;
   const Replica& source = replicas_[0];
@@ -189,7 +187,7 @@ void TensorModel::gradient_computed(uint32_t parameter, uint32_t number) {
   const at::Tensor& place = replica.gradient_places[parameter];
   // Already there: a second micro-batch adds in place.
   if (place.defined() && gradient.data_ptr() != place.data_ptr()) {
-    place.copy_(gradient.detach());
+    streaming_copy(place, gradient.detach());
     gradient = place;
   }
   ready_(parameter, number);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@
 
 #include <cohort/host/model_port.hpp>
 #include <cohort/optimizers.hpp>
+
+#include "../optimizers/hosted_optimizers.hpp"
 
 namespace torch::nn {
 class Module;
@@ -42,7 +45,7 @@ class TensorModel final : public host::ModelPort {
   void place_gradients(uint32_t replica, std::span<void* const> places) override;
   void move_weights(std::span<void* const> places) override;
   void zero_gradient(uint32_t replica, uint32_t parameter) override;
-  void optimizer_step(uint32_t phase) override;
+  host::OptimizerPort& optimizers() override { return *hosted_; }
   void refresh_replicas() override;
 
   /// Empty: no hooks.
@@ -59,7 +62,9 @@ class TensorModel final : public host::ModelPort {
   /// Of a phase, in all replicas.
   void forget_gradients(uint32_t phase);
 
-  const Optimizers& optimizers() const { return optimizers_; }
+  const Optimizers& given_optimizers() const { return optimizers_; }
+  /// Their state was replaced from outside.
+  void optimizers_restored() { hosted_->restored(); }
 
  private:
   struct Hook;
@@ -71,6 +76,7 @@ class TensorModel final : public host::ModelPort {
   Optimizers optimizers_;
   std::vector<std::string> parameter_names_, buffer_names_;
   std::vector<Replica> replicas_;
+  std::unique_ptr<HostedOptimizers> hosted_;
   std::vector<uint32_t> phase_of_;  // by parameter
   std::vector<cohort_tensor> parameter_views_, buffer_views_;
   std::vector<uint8_t> moved_;  // by parameter: its weights lie in memory of the host

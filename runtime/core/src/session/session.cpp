@@ -33,7 +33,9 @@ struct Session::State {
   std::optional<GradientClip> clip;
   bool no_sync = false;
   bool begun = false;
+  bool has_hooks = false;
 
+  void follow_strategy();
   void settle_unused(uint32_t phase);
   void run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
                     const std::vector<at::Tensor>& inputs);
@@ -118,6 +120,14 @@ struct AllGather : torch::autograd::Function<AllGather> {
 
 }  // namespace
 
+// Hooks wherever the strategy wants gradients, which may change between steps.
+void Session::State::follow_strategy() {
+  if (engine->wants_gradients() == has_hooks) return;
+  has_hooks = engine->wants_gradients();
+  if (!has_hooks) return model.on_gradient({});
+  model.on_gradient([this](uint32_t parameter, uint32_t replica) { engine->gradient_ready(parameter, replica); });
+}
+
 // Nobody used it: no gradient, as in training on one device. Only others did: the mean is in its place.
 void Session::State::settle_unused(uint32_t phase) {
   for (const cohort_tensor& parameter : model.parameters()) {
@@ -139,10 +149,7 @@ Session::Session(Runtime& runtime, std::span<torch::nn::Module* const> replicas,
   State& state = *state_;
   for (uint32_t phase = 0; phase < state.model.num_phases(); ++phase) state.model.forget_gradients(phase);
   state.engine = &state.rank.configure(state.model);
-  if (state.engine->wants_gradients()) {
-    state.model.on_gradient(
-        [engine = state.engine](uint32_t parameter, uint32_t replica) { engine->gradient_ready(parameter, replica); });
-  }
+  state.follow_strategy();
 }
 
 Session::~Session() {
@@ -194,7 +201,7 @@ void Session::State::run_backward(const std::vector<at::Tensor>& roots, const st
 
 // With one optimizer autograd finds what the roots depend on; with several it must not reach the others' parameters.
 std::vector<at::Tensor> Session::State::inputs_of_phase(uint32_t replica) const {
-  return model.optimizers().size() == 1 ? std::vector<at::Tensor>() : model.trained(replica, engine->phase());
+  return model.given_optimizers().size() == 1 ? std::vector<at::Tensor>() : model.trained(replica, engine->phase());
 }
 
 void Session::run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
@@ -235,6 +242,7 @@ Votes Session::step(size_t number) {
   state.engine->optimizer_step(phase);
   state.model.forget_gradients(phase);
   state.rank.between_steps();
+  state.follow_strategy();
   return state.engine->votes();
 }
 
@@ -250,11 +258,14 @@ Votes Session::exchange_votes() {
 void Session::vote(Votes votes) {
   state_->engine->vote(votes);
 }
+void Session::vote_every(uint64_t steps) {
+  state_->engine->vote_every(steps);
+}
 uint64_t Session::steps() const {
   return state_->engine->steps();
 }
 const Optimizers& Session::optimizers() const {
-  return state_->model.optimizers();
+  return state_->model.given_optimizers();
 }
 
 Session::NoSync::NoSync(Session& session) : session_(session) {
@@ -278,6 +289,10 @@ host::StrategyState Session::pause_for_checkpoint() {
 }
 void Session::resume_after(uint64_t steps, host::StrategyState state) {
   state_->rank.load_state(std::move(state), steps);
+  state_->follow_strategy();
+}
+void Session::optimizers_restored() {
+  state_->model.optimizers_restored();
 }
 torch::nn::Module& Session::module() const {
   return state_->module;

@@ -19,6 +19,7 @@ uint64_t aligned(uint64_t nbytes) {
 void Buckets::reset() {
   clear_layout();
   wishes_.clear();
+  asked_.clear();
 }
 
 void Buckets::clear_layout() {
@@ -29,16 +30,25 @@ void Buckets::clear_layout() {
 
 void Buckets::want(int32_t kind, std::string name) {
   Wish wish{kind, std::move(name)};
-  if (std::find(wishes_.begin(), wishes_.end(), wish) == wishes_.end()) wishes_.push_back(std::move(wish));
+  if (std::find(asked_.begin(), asked_.end(), wish) == asked_.end()) asked_.push_back(std::move(wish));
 }
 
 bool Buckets::wanted(int32_t kind) const {
   return std::any_of(wishes_.begin(), wishes_.end(), [&](const Wish& wish) { return wish.first == kind; });
 }
 
+std::vector<std::string> Buckets::names(int32_t kind) const {
+  std::vector<std::string> names;
+  for (const Wish& wish : wishes_) {
+    if (wish.first == kind) names.push_back(wish.second);
+  }
+  return names;
+}
+
 void Buckets::configure(std::vector<LayoutParameter> order, const LayoutLimits& limits, int32_t device_type,
                         int32_t device_index, uint32_t replicas) {
   clear_layout();
+  wishes_ = std::exchange(asked_, {});
   uint64_t total = 0;
   for (BucketPlan& plan : layout_buckets(order, limits)) {
     auto bucket = std::make_unique<Bucket>();
@@ -100,10 +110,11 @@ bool Buckets::view(size_t index, int32_t kind, const std::string& name, uint32_t
   return true;
 }
 
-std::vector<void*> Buckets::places(int32_t kind, size_t num_parameters, uint32_t replica) const {
+std::vector<void*> Buckets::places(int32_t kind, size_t num_parameters, const std::string& name,
+                                   uint32_t replica) const {
   std::vector<void*> places(num_parameters, nullptr);
   for (size_t index = 0; index < buckets_.size(); ++index) {
-    std::byte* const first = data(index, kind, {}, replica);
+    std::byte* const first = data(index, kind, name, replica);
     if (!first) continue;
     const uint64_t element = sdk::size_of(buckets_[index]->abi.dtype);
     for (const auto& part : buckets_[index]->plan.parts) places[part.id] = first + part.offset * element;
@@ -123,7 +134,7 @@ void Buckets::set_state(StrategyState::Buckets state) {
 
 void Buckets::keep_state() {
   for (const auto& [key, memory] : memory_) {
-    if (key.kind != COHORT_BUCKET_STATE) continue;
+    if (key.kind != COHORT_BUCKET_STATE || key.name.starts_with('.')) continue;
     for (size_t index = 0; index < buckets_.size(); ++index) {
       const std::byte* const first = data(index, key.kind, key.name);
       const uint64_t element = sdk::size_of(buckets_[index]->abi.dtype);

@@ -53,6 +53,13 @@ void Lane::wait(std::unique_lock<std::mutex>& lock, Ticket ticket) {
   if (failure_) std::rethrow_exception(failure_);
 }
 
+bool Lane::wait_for(Ticket ticket, std::chrono::nanoseconds timeout) {
+  std::unique_lock lock(mutex_);
+  work_done_.wait_for(lock, timeout, [&] { return completed_ >= ticket || failure_; });
+  if (failure_) std::rethrow_exception(failure_);
+  return completed_ >= ticket;
+}
+
 void Lane::drain() {
   std::unique_lock lock(mutex_);
   wait(lock, submitted_);

@@ -71,6 +71,9 @@ void agree_on_model(RankState& state) {
   std::string text;
   for (const cohort_tensor& parameter : state.model->parameters()) text += describe(parameter, "parameter");
   for (const cohort_tensor& buffer : state.model->buffers()) text += describe(buffer, "buffer");
+  for (uint32_t phase = 0; phase < state.model->num_phases(); ++phase) {
+    text += std::string("optimizer ") + state.model->optimizers().kind(phase) + '\n';
+  }
   state.agree_on("model", text,
                  "ranks have different models; build the same module with the same options on every rank");
 }
@@ -86,9 +89,21 @@ void broadcast(RankState& state, std::span<const cohort_tensor> tensors) {
     const cohort_stream stream{nullptr, tensor.device_type, tensor.device_index};
     const cohort_op_args args = op_args(COHORT_UINT8, data, tensor.nbytes, stream);
     const auto purpose = std::make_shared<const std::string>("'" + std::string(tensor.name) + "'");
-    state.host.recorder().set_purpose(state.lane_comms.world, purpose);
-    state.host.check(run_broadcast(state.lane_comms.world, args, nullptr), "broadcast of " + *purpose);
+    cohort_comm* const world = state.default_lane().comms.world;
+    state.host.recorder().set_purpose(world, purpose);
+    state.host.check(run_broadcast(world, args, nullptr), "broadcast of " + *purpose);
   }
+}
+
+// Rank 0's, where it has some: a program may have loaded it there alone.
+void share_optimizer_state(RankState& state) {
+  OptimizerPort& optimizers = state.model->optimizers();
+  const std::string own = optimizers.state_shape();
+  std::string shape = own;
+  state.broadcast(shape, "state of the optimizers");
+  if (shape != own) optimizers.take_state_shape(shape);
+  const auto tensors = optimizers.state_tensors();
+  state.default_lane().thread->run([&] { broadcast(state, tensors); });
 }
 
 cohort_status configure_model(cohort_strategy* s) noexcept {
@@ -97,10 +112,11 @@ cohort_status configure_model(cohort_strategy* s) noexcept {
     if (!state.is_distributed() && !state.has_replicas()) return COHORT_OK;
     if (state.is_distributed() && !state.engine) {  // else only the layout changes: the ranks train already
       agree_on_model(state);
-      state.lane->run([&] {
+      state.default_lane().thread->run([&] {
         broadcast(state, state.model->parameters());
         broadcast(state, state.model->buffers());
       });
+      share_optimizer_state(state);
     }
     const auto* buckets = static_cast<const cohort_buckets_1*>(s->host->get_interface(s->host, COHORT_BUCKETS_ID));
     const cohort_status wanted = buckets->want(s->host, COHORT_BUCKET_GRAD, nullptr);
@@ -136,13 +152,13 @@ cohort_status reduce_bucket(cohort_strategy* s, const cohort_bucket* bucket) noe
     void* const gradients = state.buckets->data(bucket->index, COHORT_BUCKET_GRAD);
     cohort_op_args args = op_args(bucket->dtype, gradients, bucket->numel, bucket->stream);
     args.reduce = COHORT_REDUCE_MEAN;
-    return run_all_reduce(state.lane_comms.world, args, &state.traffic);
+    return run_all_reduce(state.default_lane().comms.world, args, &state.traffic);
   });
 }
 
 cohort_status optimizer_step(cohort_strategy* s, const cohort_step* step) noexcept {
   return guarded(s->host, [&] {
-    state_of(s).model->optimizer_step(step->phase);
+    state_of(s).model->optimizers().step(step->phase);
     return COHORT_OK;
   });
 }

@@ -62,26 +62,33 @@ bool would_change(const RankState& state, const LayoutChoice& choice) {
   return false;
 }
 
-void forget_places(ModelPort& model) {
+void leave_buckets(RankState& state) {
+  ModelPort& model = *state.model;
+  const Buckets& buckets = *state.buckets;
   const std::vector<void*> nowhere(model.parameters().size(), nullptr);
   for (uint32_t replica = 0; replica < model.num_replicas(); ++replica) model.place_gradients(replica, nowhere);
+  if (buckets.wanted(COHORT_BUCKET_WEIGHT)) model.move_weights(nowhere);
+  for (const std::string& name : buckets.names(COHORT_BUCKET_OPTIM)) model.optimizers().move_state(name, nowhere);
+  state.buckets->reset();
 }
 
 void lay_out(RankState& state) {
-  const size_t parameters = state.model->parameters().size();
-  if (state.engine) {  // before their memory goes
-    const std::vector<void*> nowhere(parameters, nullptr);
-    forget_places(*state.model);
-    if (state.buckets->wanted(COHORT_BUCKET_WEIGHT)) state.model->move_weights(nowhere);
-    state.buckets->reset();
+  state.layout.asked_again = false;
+  for (const auto& lane : state.lanes) {
+    if (lane->thread) lane->thread->drain();  // works know the old places
   }
+  if (state.engine) leave_buckets(state);
   cohort_strategy* const strategy = state.strategy();
   state.host.check(strategy->vt->configure_model(strategy), "configure_model");
-  for (uint32_t replica = 0; replica < state.model->num_replicas(); ++replica) {
-    state.model->place_gradients(replica, state.buckets->places(COHORT_BUCKET_GRAD, parameters, replica));
+  ModelPort& model = *state.model;
+  const Buckets& buckets = *state.buckets;
+  const size_t parameters = model.parameters().size();
+  for (uint32_t replica = 0; replica < model.num_replicas(); ++replica) {
+    model.place_gradients(replica, buckets.places(COHORT_BUCKET_GRAD, parameters, {}, replica));
   }
-  if (state.buckets->wanted(COHORT_BUCKET_WEIGHT)) {
-    state.model->move_weights(state.buckets->places(COHORT_BUCKET_WEIGHT, parameters));
+  if (buckets.wanted(COHORT_BUCKET_WEIGHT)) model.move_weights(buckets.places(COHORT_BUCKET_WEIGHT, parameters));
+  for (const std::string& name : buckets.names(COHORT_BUCKET_OPTIM)) {
+    model.optimizers().move_state(name, buckets.places(COHORT_BUCKET_OPTIM, parameters, name));
   }
   if (state.engine) state.engine->layout_changed();
 }

@@ -16,6 +16,7 @@ struct LayoutChoice {
   cohort_bucket_layout asked{};         ///< by the strategy
   std::vector<uint32_t> arrival_order;  ///< trained parameters; empty: not known yet
   uint64_t measured_size = 0;           ///< bytes; 0: the strategy's sizes
+  bool asked_again = false;             ///< the strategy wants to lay out once more
 };
 
 /// Parameters with gradients, in the order in which they are expected: as they arrived where that is known and allowed,
@@ -26,11 +27,10 @@ std::vector<BucketPlan> planned_buckets(const RankState& state, const LayoutChoi
 /// True where a bucket would hold other parameters than now; their places in it do not matter.
 bool would_change(const RankState& state, const LayoutChoice& choice);
 
-/// Gradients of all replicas leave the buckets.
-void forget_places(ModelPort& model);
-
-/// The strategy lays out the model's buckets (configure_model), and gradients and weights go there. Collective. Between
-/// steps it may be done again: STATE and weights keep their values, gradients are forgotten.
+/// The strategy lays out the model's buckets (configure_model), and gradients, weights and state of optimizers go
+/// there. Collective. Between steps it may be done again: gradients are forgotten, all others keep their values.
 void lay_out(RankState& state);
+/// The model's tensors leave the buckets, whose memory goes.
+void leave_buckets(RankState& state);
 
 }  // namespace cohort::host

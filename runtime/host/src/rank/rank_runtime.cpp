@@ -45,7 +45,7 @@ void RankRuntime::connect() {
     throw UserError(
         "the strategy's init_dist_connection bound no communicator; it has to call the inherited one or comm/1.bind");
   }
-  if (!state_->lane && state_->has_replicas()) state_->start_lane();
+  if (!state_->default_lane().thread && state_->has_replicas()) state_->start_lane();
 }
 
 StepEngine& RankRuntime::configure(ModelPort& model) {
@@ -67,8 +67,9 @@ StepEngine& RankRuntime::configure(ModelPort& model) {
     throw;
   }
   state.traffic.reset();
-  state.engine = std::make_unique<StepEngine>(StepEngine::Parts{
-      state.host, state.strategy(), *state.buckets, model, state.lane.get(), state.lane_comms.world, state.control});
+  const RankLane& lane = state.default_lane();
+  state.engine = std::make_unique<StepEngine>(StepEngine::Parts{state.host, state.strategy(), *state.buckets, model,
+                                                                lane.thread.get(), lane.comms.world, state.control});
   // With several optimizers a backward reaches a part of the parameters: there is no one order of arrival.
   const bool adapts = state.engine->wants_gradients() && state.is_distributed() && model.num_phases() == 1;
   if (adapts) state.adaptation.emplace(state);
@@ -76,24 +77,24 @@ StepEngine& RankRuntime::configure(ModelPort& model) {
 }
 
 void RankRuntime::between_steps() {
+  if (state_->layout.asked_again) lay_out(*state_);
+  if (state_->adaptation && !state_->engine->wants_gradients()) state_->adaptation.reset();
   if (state_->adaptation) state_->adaptation->after_step();
 }
 
 void RankRuntime::release_model(ModelPort& model) {
   RankState& state = *state_;
   if (state.model != &model) return;
-  if (state.lane && !state.lane->is_idle()) {
+  for (const auto& lane : state.lanes) {
+    if (!lane->thread || lane->thread->is_idle()) continue;
     state.comms->abort();
-    state.lane->settle();
+    lane->thread->settle();
   }
   state.adaptation.reset();
   state.engine.reset();
   state.layout = {};
-  forget_places(model);
-  const std::vector<void*> nowhere(model.parameters().size(), nullptr);
-  if (state.buckets->wanted(COHORT_BUCKET_WEIGHT)) model.move_weights(nowhere);
+  leave_buckets(state);
   state.model = nullptr;
-  state.buckets->reset();
 }
 
 void RankRuntime::pause(int32_t reason) {
@@ -124,13 +125,16 @@ void RankRuntime::load_state(StrategyState saved, uint64_t steps) {
   state_->engine->resume_after(steps);
   state_->model->refresh_replicas();
   state_->with_archive(saved.values, &cohort_strategy_vt::load_state, "load_state");
+  if (state_->layout.asked_again) lay_out(*state_);
 }
 
 void RankRuntime::shutdown() {
   RankState& state = *state_;
   cohort_strategy* const strategy = state.strategy();
   state.host.check(strategy->vt->shutdown(strategy), "shutdown");
-  if (state.lane) state.lane->drain();
+  for (const auto& lane : state.lanes) {
+    if (lane->thread) lane->thread->drain();
+  }
   barrier();
   state.finished = true;
 }

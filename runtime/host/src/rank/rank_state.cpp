@@ -14,6 +14,7 @@
 namespace cohort::host {
 namespace {
 
+constexpr const char* kDefaultLane = "default";
 constexpr std::chrono::seconds kLaneSlack{30};  // works end by their own deadline; this only guards the guard
 
 BucketMemory ordinary_memory(uint64_t nbytes) {
@@ -34,13 +35,14 @@ RankState::RankState(RankSetup given) : setup(std::move(given)), host(setup.log,
   comms = std::make_unique<CommunicatorSet>(setup.plugins, host, selection.collective, setup.deterministic,
                                             accelerator->get());
   buckets = std::make_unique<Buckets>([this](uint64_t nbytes) { return allocate(nbytes); });
+  lanes.push_back(std::make_unique<RankLane>(RankLane{kDefaultLane, {}, nullptr}));
   layers = std::make_unique<StrategyLayers>(resolve_layers(setup.plugins, selection.strategy, selection.layers),
                                             base_strategy(), this, host.get());
 }
 
 RankState::~RankState() {
   if (!finished) comms->abort();  // so that the lane does not wait for ranks that are gone
-  lane.reset();                   // before what its work refers to
+  lanes.clear();                  // before what their works refer to
   engine.reset();
   buckets.reset();
   layers.reset();
@@ -90,31 +92,63 @@ cohort_comm* RankState::connect_world(const cohort_dist_args& args) {
 }
 
 void RankState::bind_world(cohort_comm* comm) {
-  const Topology& topology = setup.topology;
-  const auto part = [&](const std::string& name, int color) {
-    cohort_comm* const made = comms->split(comm, color, rank());
-    if (made) host.recorder().name(made, name);
-    return made;
-  };
   root = comm;
-  control = part("control", 0);
-  lane_comms.world = part("default/world", 0);
-  // On one node "all ranks of this node" are all ranks: no second communicator is needed.
-  lane_comms.node = topology.num_nodes == 1
-                        ? lane_comms.world
-                        : part("default/node " + std::to_string(topology.node_rank), topology.node_rank);
-  lane_comms.leaders = part("default/leaders", topology.local_rank == 0 ? 0 : -1);
+  control = named_part("control", 0);
+  default_lane().comms = split_roles(default_lane().name);
   start_lane();
 }
 
+cohort_comm* RankState::named_part(const std::string& name, int color) {
+  cohort_comm* const made = comms->split(root, color, rank());
+  if (made) host.recorder().name(made, name);
+  return made;
+}
+
+RoleComms RankState::split_roles(const std::string& lane) {
+  const Topology& topology = setup.topology;
+  RoleComms made;
+  made.world = named_part(lane + "/world", 0);
+  // On one node "all ranks of this node" are all ranks: no second communicator is needed.
+  made.node = topology.num_nodes == 1
+                  ? made.world
+                  : named_part(lane + "/node " + std::to_string(topology.node_rank), topology.node_rank);
+  made.leaders = named_part(lane + "/leaders", topology.local_rank == 0 ? 0 : -1);
+  return made;
+}
+
 void RankState::start_lane() {
-  lane = std::make_unique<Lane>("default", setup.timeout + kLaneSlack);
+  default_lane().thread = std::make_unique<Lane>(default_lane().name, setup.timeout + kLaneSlack);
+}
+
+RankLane* RankState::current_lane() const {
+  const auto found =
+      std::ranges::find_if(lanes, [](const auto& lane) { return lane->thread && lane->thread->is_current_thread(); });
+  return found == lanes.end() ? nullptr : found->get();
+}
+
+uint32_t RankState::lane_named(const std::string& name) {
+  const auto found = std::ranges::find(lanes, name, &RankLane::name);
+  const auto index = static_cast<uint32_t>(found - lanes.begin());
+  if (found != lanes.end()) return index;
+  auto made = std::make_unique<RankLane>();
+  made->name = name;
+  if (root) made->comms = split_roles(name);
+  made->thread = std::make_unique<Lane>(name, setup.timeout + kLaneSlack);
+  lanes.push_back(std::move(made));
+  return index;
 }
 
 void RankState::broadcast(void* data, uint64_t nbytes, int root_rank, const char* purpose) {
   cohort_op_args args = op_args(COHORT_UINT8, data, nbytes);
   args.root = root_rank;
   on_control(purpose, [&](cohort_comm* comm) { return run_broadcast(comm, args, nullptr); });
+}
+
+void RankState::broadcast(std::string& text, const char* purpose) {
+  uint64_t size = text.size();
+  broadcast(&size, sizeof size, 0, purpose);
+  text.resize(size);
+  if (size > 0) broadcast(text.data(), size, 0, purpose);
 }
 
 BucketMemory RankState::allocate(uint64_t nbytes) {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <cohort/api/host/lane.h>
+#include <cohort/api/host/model.h>
 #include <cohort/host/buckets.hpp>
 #include <cohort/host/communicator.hpp>
 #include <cohort/host/host_object.hpp>
@@ -26,6 +28,13 @@ struct RoleComms {
   cohort_comm* leaders = nullptr;
 };
 
+/// A thread that communicates, with what belongs to it alone.
+struct RankLane {
+  std::string name;
+  RoleComms comms;
+  std::unique_ptr<Lane> thread;  // the first one, which reduces buckets: null where there is nothing to reduce
+};
+
 struct RankState {
   explicit RankState(RankSetup given);
   ~RankState();
@@ -39,11 +48,10 @@ struct RankState {
   cohort_store* store = nullptr;
   std::unique_ptr<PrefixedStore> job_store;  // of this run
   std::unique_ptr<CommunicatorSet> comms;
-  cohort_comm* root = nullptr;     // bound as world
-  cohort_comm* control = nullptr;  // metrics, barriers, votes: nothing else touches it
-  cohort_comm* user = nullptr;     // made at its first use
-  RoleComms lane_comms;
-  std::unique_ptr<Lane> lane;
+  cohort_comm* root = nullptr;                   // bound as world
+  cohort_comm* control = nullptr;                // metrics, barriers, votes: nothing else touches it
+  cohort_comm* user = nullptr;                   // made at its first use
+  std::vector<std::unique_ptr<RankLane>> lanes;  // the default one first
   std::unique_ptr<Buckets> buckets;
   ModelPort* model = nullptr;
   LayoutChoice layout;
@@ -69,9 +77,19 @@ struct RankState {
   /// The communicator of all ranks, with the chosen collective.
   cohort_comm* connect_world(const cohort_dist_args& args);
   void bind_world(cohort_comm* comm);
+  /// A part of the root communicator, for the flight recorder under this name. Collective.
+  cohort_comm* named_part(const std::string& name, int color);
+  RoleComms split_roles(const std::string& lane);
   void start_lane();
+  RankLane& default_lane() const { return *lanes.front(); }
+  /// The lane whose thread is calling, or null.
+  RankLane* current_lane() const;
+  /// By name; made where it is not there. Collective.
+  uint32_t lane_named(const std::string& name);
   /// Rank `root`'s bytes for all, over `control`.
   void broadcast(void* data, uint64_t nbytes, int root, const char* purpose = "broadcast");
+  /// Rank 0's text for all.
+  void broadcast(std::string& text, const char* purpose);
   /// Runs an operation on `control`.
   template <class Operation>
   void on_control(const char* purpose, Operation&& operation) {
@@ -86,6 +104,8 @@ struct RankState {
 
 /// Service tables of a rank by id; null for an unknown one.
 const void* find_service(std::string_view id);
+const cohort_optimizer_1& optimizer_service();
+const cohort_lane_1& lane_service();
 /// The rank behind a host object.
 inline RankState& rank_of(const cohort_host* host) {
   return *static_cast<RankState*>(HostObject::of(host).services());

@@ -34,7 +34,9 @@ cohort_status comm_bind(const cohort_host* host, int32_t role, cohort_comm* comm
 }
 
 cohort_comm* comm_get(const cohort_host* host, int32_t role) noexcept {
-  const RoleComms& comms = rank_of(host).lane_comms;
+  const RankState& state = rank_of(host);
+  const RankLane* const current = state.current_lane();
+  const RoleComms& comms = (current ? *current : state.default_lane()).comms;
   switch (role) {
     case COHORT_ROLE_WORLD:
       return comms.world;
@@ -47,14 +49,26 @@ cohort_comm* comm_get(const cohort_host* host, int32_t role) noexcept {
   }
 }
 
-// In the lane at once; elsewhere on the lane, waited for.
+// Where an operation of this communicator belongs; null: on the calling thread.
+Lane* lane_for(const RankState& state, const cohort_comm* comm) {
+  const RankLane* const current = state.current_lane();
+  for (const auto& lane : state.lanes) {
+    const RoleComms& own = lane->comms;
+    if (comm != own.world && comm != own.node && comm != own.leaders) continue;
+    return lane.get() == current ? nullptr : lane->thread.get();
+  }
+  return current ? nullptr : state.default_lane().thread.get();
+}
+
+// In the communicator's lane at once; elsewhere on the lane, waited for.
 template <auto Run, class Args>
 cohort_status comm_run(const cohort_host* host, cohort_comm* comm, const Args* args) noexcept {
   return guarded(host, [&] {
     RankState& state = rank_of(host);
     if (!comm) throw UserError("the communicator is null: this rank has none for that role");
-    if (!state.lane || state.lane->is_current_thread()) return Run(comm, *args, &state.traffic);
-    state.lane->run([&] { state.host.check(Run(comm, *args, &state.traffic), "operation outside a lane"); });
+    Lane* const lane = lane_for(state, comm);
+    if (!lane) return Run(comm, *args, &state.traffic);
+    lane->run([&] { state.host.check(Run(comm, *args, &state.traffic), "operation outside a lane"); });
     return COHORT_OK;
   });
 }
@@ -81,13 +95,17 @@ constexpr cohort_comm_1 kComm{.open = comm_open,
 
 // ---- buckets/1
 
+bool has_name(int32_t kind) {
+  return kind == COHORT_BUCKET_STATE || kind == COHORT_BUCKET_OPTIM;
+}
+
 cohort_status buckets_want(const cohort_host* host, int32_t kind, const char* name) noexcept {
   return guarded(host, [&] {
-    if (kind != COHORT_BUCKET_GRAD && kind != COHORT_BUCKET_WEIGHT && kind != COHORT_BUCKET_STATE) {
+    if (kind != COHORT_BUCKET_GRAD && kind != COHORT_BUCKET_WEIGHT && !has_name(kind)) {
       throw UserError("buckets/1.want: unknown kind " + std::to_string(kind));
     }
-    if (kind == COHORT_BUCKET_STATE && (!name || !*name)) throw UserError("buckets/1.want: STATE needs a name");
-    rank_of(host).buckets->want(kind, kind == COHORT_BUCKET_STATE ? name : "");
+    if (has_name(kind) && (!name || !*name)) throw UserError("buckets/1.want: STATE and OPTIM need a name");
+    rank_of(host).buckets->want(kind, has_name(kind) ? name : "");
     return COHORT_OK;
   });
 }
@@ -112,8 +130,8 @@ const cohort_bucket* buckets_get(const cohort_host* host, uint64_t index) noexce
 cohort_status buckets_view(const cohort_host* host, uint64_t index, uint32_t replica, int32_t kind, const char* name,
                            cohort_tensor* view) noexcept {
   return guarded(host, [&] {
-    const std::string state_name = kind == COHORT_BUCKET_STATE && name ? name : "";
-    if (!rank_of(host).buckets->view(index, kind, state_name, replica, *view)) {
+    const std::string own_name = has_name(kind) && name ? name : "";
+    if (!rank_of(host).buckets->view(index, kind, own_name, replica, *view)) {
       throw UserError("buckets/1.view: bucket " + std::to_string(index) + " of replica " + std::to_string(replica) +
                       " has no such buffer; ask for it with want (gradients of every replica, the rest of number 0)");
     }
@@ -125,10 +143,22 @@ uint32_t buckets_num_replicas(const cohort_host* host) noexcept {
   return static_cast<uint32_t>(rank_of(host).setup.selection.replicas);
 }
 
-constexpr cohort_buckets_1 kBuckets{buckets_want, buckets_configure, buckets_count,
-                                    buckets_get,  buckets_view,      buckets_num_replicas};
+cohort_status buckets_lay_out_again(const cohort_host* host) noexcept {
+  return guarded(host, [&] {
+    rank_of(host).layout.asked_again = true;
+    return COHORT_OK;
+  });
+}
 
-// ---- params/1, optimizer/1, kernels/1
+constexpr cohort_buckets_1 kBuckets{.want = buckets_want,
+                                    .configure = buckets_configure,
+                                    .count = buckets_count,
+                                    .get = buckets_get,
+                                    .view = buckets_view,
+                                    .num_replicas = buckets_num_replicas,
+                                    .lay_out_again = buckets_lay_out_again};
+
+// ---- params/1, kernels/1
 
 cohort_status tensor_at(const cohort_host* host, std::span<const cohort_tensor> tensors, uint64_t index,
                         cohort_tensor* tensor) {
@@ -159,17 +189,6 @@ cohort_status params_get_buffer(const cohort_host* host, uint64_t index, cohort_
   return guarded(host, [&] { return tensor_at(host, buffers_of(host), index, buffer); });
 }
 constexpr cohort_params_1 kParams{params_count, params_get, params_count_buffers, params_get_buffer};
-
-cohort_status optimizer_step(const cohort_host* host, uint32_t phase) noexcept {
-  return guarded(host, [&] {
-    ModelPort* const model = rank_of(host).model;
-    if (!model || phase >= model->num_phases())
-      throw UserError("optimizer/1.step: no optimizer " + std::to_string(phase));
-    model->optimizer_step(phase);
-    return COHORT_OK;
-  });
-}
-constexpr cohort_optimizer_1 kOptimizer{optimizer_step};
 
 const cohort_kernels_1* kernel_table(const cohort_host* host, int32_t device_type) noexcept {
   Accelerator& accelerator = *rank_of(host).accelerator;
@@ -217,9 +236,10 @@ const void* find_service(std::string_view id) {
   if (id == COHORT_COMM_ID) return &kComm;
   if (id == COHORT_BUCKETS_ID) return &kBuckets;
   if (id == COHORT_PARAMS_ID) return &kParams;
-  if (id == COHORT_OPTIMIZER_ID) return &kOptimizer;
   if (id == COHORT_KERNELS_ID) return &kKernels;
   if (id == COHORT_ARCHIVE_ID) return &kArchive;
+  if (id == COHORT_OPTIMIZER_ID) return &optimizer_service();
+  if (id == COHORT_LANE_ID) return &lane_service();
   return nullptr;
 }
 

@@ -31,14 +31,11 @@ std::string describe(const cohort_bucket& bucket) {
 
 }  // namespace
 
-StepEngine::StepEngine(const Parts& parts)
-    : parts_(parts),
-      wants_gradients_(parts.lane && parts.buckets.wanted(COHORT_BUCKET_GRAD) && parts.buckets.count() > 0) {
+StepEngine::StepEngine(const Parts& parts) : parts_(parts) {
   const size_t parameters = parts_.model.parameters().size();
   for (uint32_t parameter = 0; parameter < parameters; ++parameter) {
     phase_of_.push_back(parts_.model.phase_of(parameter));
   }
-  bucket_of_.assign(parameters, kNoBucket);
   complete_.assign(parameters * num_replicas(), 0);
   reached_.assign(parameters * num_replicas(), 0);
   used_.assign(parameters, 0);
@@ -49,6 +46,8 @@ StepEngine::StepEngine(const Parts& parts)
 }
 
 void StepEngine::layout_changed() {
+  wants_gradients_ = parts_.lane && parts_.buckets.wanted(COHORT_BUCKET_GRAD) && parts_.buckets.count() > 0;
+  bucket_of_.assign(num_parameters(), kNoBucket);
   pending_.assign(parts_.buckets.count(), 0);
   purposes_.clear();
   for (uint32_t index = 0; index < parts_.buckets.count(); ++index) {
@@ -119,7 +118,7 @@ void StepEngine::begin_reduction() {
 void StepEngine::gradient_ready(uint32_t parameter, uint32_t replica) {
   const std::lock_guard lock(mutex_);
   reached_[replica * num_parameters() + parameter] = 1;
-  if ((phases_[phase_].flags & COHORT_STEP_LAST) && !partial_) complete(parameter, replica);
+  if (wants_gradients_ && (phases_[phase_].flags & COHORT_STEP_LAST) && !partial_) complete(parameter, replica);
 }
 
 void StepEngine::complete(uint32_t parameter, uint32_t replica) {
@@ -153,7 +152,8 @@ void StepEngine::end_backward() {
     complete_rest();
     finish_reduction();
   } else if (phases_[phase_].flags & COHORT_STEP_LAST) {
-    exchange_votes();
+    agreed_votes_ = {};
+    if ((phases_[phase_].steps + 1) % vote_interval_ == 0) exchange_votes();
   }
   const cohort_step step = step_of(phase_);
   check(parts_.strategy->vt->end_backward(parts_.strategy, &step), "end_backward");

@@ -13,7 +13,7 @@
 #include <torch/serialize/input-archive.h>
 #include <torch/serialize/output-archive.h>
 
-#include "checkpoint/optimizer_kinds.hpp"
+#include <cohort/optimizer_kinds.hpp>
 
 namespace cohort {
 namespace {

@@ -217,6 +217,7 @@ void apply_checkpoint(const LoadedCheckpoint& checkpoint, Session& session) {
     restore_optimizer(optimizers[phase], names, optimizer_prefix(phase, optimizers.size()),
                       checkpoint.manifest.optimizers[phase], checkpoint.tensors);
   }
+  session.optimizers_restored();
   set_generator_state(*find_tensor(checkpoint.tensors, kGeneratorName), checkpoint.path.string());
 }
 

@@ -118,13 +118,15 @@ void FitLoop::open_epoch() {
   if (resumed_ && resumed_->loop->generator_before_ahead.defined()) {  // what was read ahead is read again
     set_generator_state(resumed_->loop->generator_before_ahead, resumed_->path.string());
   }
+  // Only a vote in every step ends an epoch with the first rank that runs out of batches; where all have equally many
+  // the end needs no vote, and the rest can wait for the step that is logged.
+  session_.vote_every(has_equal_ranks() ? static_cast<uint64_t>(limits_.log_every_n_steps) : 1);
   const int64_t left = source_->available(train_.stream ? 1 : std::numeric_limits<int64_t>::max());
   source_->settle();
   epoch_length_ = train_.stream ? std::nullopt : std::optional(batches_ + left);
   validation_interval_ = validates_ ? validation_interval(limits_.val_check_interval, epoch_length_) : std::nullopt;
   std::array<double, 2> ranks_without{batches_ + left > 0 ? 0.0 : 1.0, left > 0 ? 0.0 : 1.0};  // any batch; another one
-  // The runtime's own samplers give every rank the same number of batches; streams and samplers of the user may not.
-  if (train_.stream || train_.sampler) runtime_.all_reduce_sum(ranks_without);
+  if (!has_equal_ranks()) runtime_.all_reduce_sum(ranks_without);
   out_of_data_ = ranks_without[1] > 0;
   if (ranks_without[0] > 0 && limits_.train.count != 0) {
     throw UserError("the training data gave no batch in epoch " + std::to_string(epoch_) +

@@ -57,6 +57,8 @@ class FitLoop {
   void save_unfinished(const LoopState& before);
   void begin_next_epoch();
   bool limit_reached() const;
+  /// The runtime's own samplers give every rank the same number of batches; streams and samplers of the user may not.
+  bool has_equal_ranks() const { return !train_.stream && !train_.sampler; }
 
   Runtime& runtime_;
   RunRecord& record_;

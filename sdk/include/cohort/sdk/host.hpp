@@ -4,45 +4,19 @@
 // FAILED_PRECONDITION with its id; only the log is optional. Borrows the cohort_host. Threads: as each service says.
 #pragma once
 
-#include <atomic>
 #include <string>
 
+#include <cohort/api/host/archive.h>
 #include <cohort/api/host/buckets.h>
 #include <cohort/api/host/model.h>
 #include <cohort/sdk/comm.hpp>
+#include <cohort/sdk/detail/service.hpp>
+#include <cohort/sdk/lane.hpp>
 #include <cohort/sdk/log.hpp>
+#include <cohort/sdk/optimizer.hpp>
 #include <cohort/sdk/tensor.hpp>
 
 namespace cohort::sdk {
-
-namespace detail {
-
-/// A service table, asked for until the host has it.
-template <class Table>
-class Service {
- public:
-  explicit Service(const char* id) : id_(id) {}
-
-  const Table* find(const cohort_host* host) const {
-    const Table* table = table_.load(std::memory_order_acquire);
-    if (!table) {
-      table = static_cast<const Table*>(host->get_interface(host, id_));
-      table_.store(table, std::memory_order_release);
-    }
-    return table;
-  }
-  const Table& get(const cohort_host* host) const {
-    const Table* table = find(host);
-    if (!table) throw failed_precondition(std::string("the host does not offer ") + id_ + " at this point");
-    return *table;
-  }
-
- private:
-  const char* id_;
-  mutable std::atomic<const Table*> table_{nullptr};
-};
-
-}  // namespace detail
 
 /// Flat buffers with the layout of the parameters, see cohort/api/host/buckets.h.
 class Buckets {
@@ -69,6 +43,8 @@ class Buckets {
     return TensorView(tensor);
   }
   uint32_t num_replicas() const { return table_->num_replicas(host_); }
+  /// configure_model is called once more before the next step.
+  void lay_out_again() const { check(table_->lay_out_again(host_)); }
 
  private:
   const cohort_host* host_;
@@ -107,7 +83,29 @@ class Host {
   }
 
   /// The host optimizer's step over the parameters of a phase.
-  void optimizer_step(uint32_t phase) const { check(optimizer_.get(host_).step(host_, phase)); }
+  void optimizer_step(uint32_t phase) const { optimizers().step(phase); }
+  Optimizers optimizers() const { return {host_, optimizer_.get(host_)}; }
+
+  /// The lane that reduces buckets, where there are several ranks or replicas.
+  Lane default_lane() const { return {host_, lane_.get(host_), 0}; }
+  /// A lane of this name, with communicators of its own; made at the first call. Collective, in configure_model.
+  Lane lane(const char* name) const {
+    uint32_t index = 0;
+    check(lane_.get(host_).create(host_, name, &index));
+    return {host_, lane_.get(host_), index};
+  }
+
+  /// A value in a checkpoint, in save_state. Keys begin with the strategy's name.
+  void save(const char* key, const void* value, uint64_t nbytes) const {
+    check(archive_.get(host_).set(host_, key, value, nbytes));
+  }
+  /// In load_state; false where the checkpoint has no such value of that size.
+  bool load(const char* key, void* value, uint64_t nbytes) const {
+    uint64_t found = 0;
+    const cohort_status status = archive_.get(host_).get(host_, key, value, nbytes, &found);
+    if (status != COHORT_OK && status != COHORT_NOT_FOUND && status != COHORT_RESOURCE_EXHAUSTED) check(status);
+    return status == COHORT_OK && found == nbytes;
+  }
 
   const cohort_kernels_1& kernels(int32_t device_type) const {
     const cohort_kernels_1* table = kernels_.get(host_).table(host_, device_type);
@@ -122,7 +120,9 @@ class Host {
   detail::Service<cohort_buckets_1> buckets_{COHORT_BUCKETS_ID};
   detail::Service<cohort_params_1> params_{COHORT_PARAMS_ID};
   detail::Service<cohort_optimizer_1> optimizer_{COHORT_OPTIMIZER_ID};
+  detail::Service<cohort_lane_1> lane_{COHORT_LANE_ID};
   detail::Service<cohort_kernel_service_1> kernels_{COHORT_KERNELS_ID};
+  detail::Service<cohort_archive_1> archive_{COHORT_ARCHIVE_ID};
 };
 
 }  // namespace cohort::sdk

@@ -59,12 +59,38 @@ TEST(Buckets, KeepStatePerParameterWhenTheLayoutChanges) {
   EXPECT_EQ(floats(buckets.data(1, COHORT_BUCKET_STATE, "own"))[0], 4.0f);
 }
 
+TEST(Buckets, NeitherKeepNorSaveScratch) {
+  Buckets buckets(zeroed);
+  buckets.want(COHORT_BUCKET_STATE, ".scratch");
+  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+  floats(buckets.data(0, COHORT_BUCKET_STATE, ".scratch"))[0] = 1.0f;
+  EXPECT_TRUE(buckets.state().empty());
+  buckets.reset();
+  buckets.want(COHORT_BUCKET_STATE, ".scratch");
+  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+  EXPECT_EQ(floats(buckets.data(0, COHORT_BUCKET_STATE, ".scratch"))[0], 0.0f);
+}
+
 TEST(Buckets, ReplaceAnEarlierLayout) {
   Buckets buckets(zeroed);
   buckets.want(COHORT_BUCKET_GRAD, "");
   buckets.configure(two_parameters(), {.size = 1}, COHORT_DEVICE_CPU, 0);
   buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
   EXPECT_EQ(buckets.count(), 1u);
+}
+
+TEST(Buckets, HaveWhatWasWantedSinceTheLastLayout) {
+  Buckets buckets(zeroed);
+  buckets.want(COHORT_BUCKET_GRAD, "");
+  buckets.configure(two_parameters(), {.size = 1}, COHORT_DEVICE_CPU, 0);
+  buckets.want(COHORT_BUCKET_OPTIM, "exp_avg");
+  buckets.want(COHORT_BUCKET_OPTIM, "exp_avg_sq");
+  buckets.configure(two_parameters(), {.size = 1}, COHORT_DEVICE_CPU, 0);
+  EXPECT_FALSE(buckets.wanted(COHORT_BUCKET_GRAD));
+  EXPECT_EQ(buckets.data(0, COHORT_BUCKET_GRAD), nullptr);
+  EXPECT_EQ(buckets.names(COHORT_BUCKET_OPTIM), (std::vector<std::string>{"exp_avg", "exp_avg_sq"}));
+  const auto places = buckets.places(COHORT_BUCKET_OPTIM, 2, "exp_avg_sq");
+  EXPECT_EQ(places[0], buckets.data(1, COHORT_BUCKET_OPTIM, "exp_avg_sq"));
 }
 
 }  // namespace

@@ -43,6 +43,19 @@ TEST(Lane, ThrowsWhatAWorkThrewAndDropsWhatComesAfter) {
   EXPECT_FALSE(ran);
 }
 
+TEST(Lane, IsWaitedForNoLongerThanAsked) {
+  Lane lane("test", kLong);
+  std::atomic<bool> may_end{false};
+  const Lane::Ticket ticket = lane.submit([&] {
+    while (!may_end) std::this_thread::yield();
+  });
+  EXPECT_FALSE(lane.wait_for(ticket, std::chrono::nanoseconds(0)));
+  may_end = true;
+  EXPECT_TRUE(lane.wait_for(ticket, kLong));
+  const Lane::Ticket failing = lane.submit([] { throw UserError("no"); });
+  EXPECT_THROW(lane.wait_for(failing, kLong), UserError);
+}
+
 TEST(Lane, IsTheCallingThreadWhileItRunsWorkHere) {
   Lane lane("test", kLong);
   std::vector<int> order;  // unguarded: the lane itself keeps its works apart

@@ -39,6 +39,7 @@ static cohort_status configure_model(cohort_strategy* s) {
       .struct_size = sizeof layout, .size = 12, .first_size = 4, .align = 1, .flags = own->flags};
   const cohort_status status = s->super->vt->configure_model(s->super);
   if (status != COHORT_OK) return status;
+  buckets->want(s->host, COHORT_BUCKET_GRAD, 0);
   buckets->want(s->host, COHORT_BUCKET_WEIGHT, 0);
   buckets->want(s->host, COHORT_BUCKET_STATE, "sum");
   return buckets->configure(s->host, &layout);

@@ -1,9 +1,13 @@
-#include <algorithm>
-#include <cstring>
+#include <cohort/toy_host/toy_model.hpp>
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <sstream>
+
+#include <cohort/host/error.hpp>
 #include <cohort/sdk/dtype.hpp>
 #include <cohort/sdk/half.hpp>
-#include <cohort/toy_host/toy_host.hpp>
 
 namespace cohort::toy {
 namespace {
@@ -37,6 +41,20 @@ std::vector<double> load_all(const void* data, int32_t dtype, uint64_t numel) {
 }  // namespace
 
 struct ToyModel::Slot {
+  // State of the optimizer: double, or where a strategy wants it in the parameter's type.
+  struct State {
+    std::vector<double> own;
+    void* place = nullptr;
+    double load_at(uint64_t i, int32_t dtype) const { return place ? load(place, dtype, i) : own[i]; }
+    void store_at(uint64_t i, int32_t dtype, double value) {
+      if (place) return store(place, dtype, i, value);
+      own[i] = value;
+    }
+    std::vector<double> all(int32_t dtype) const { return place ? load_all(place, dtype, own.size()) : own; }
+    void set_all(const std::vector<double>& values, int32_t dtype) {
+      for (uint64_t i = 0; i < own.size(); ++i) store_at(i, dtype, values[i]);
+    }
+  };
   struct Gradient {
     std::vector<double> own;  // memory of the right alignment, used as bytes
     void* place = nullptr;
@@ -47,7 +65,8 @@ struct ToyModel::Slot {
   int64_t stride = 1;
   std::vector<double> own_weights;  // as Gradient::own
   void* weights = nullptr;
-  std::vector<double> momenta;
+  State momenta, squares;
+  int64_t steps = 0;                // done by its optimizer
   std::vector<Gradient> gradients;  // by replica
 
   uint64_t nbytes() const { return parameter.numel * sdk::size_of(parameter.dtype); }
@@ -55,13 +74,17 @@ struct ToyModel::Slot {
 
 ToyModel::ToyModel(std::vector<ToyParameter> parameters, double first_weight, double learning_rate, double momentum,
                    uint32_t replicas)
-    : learning_rate_(learning_rate), momentum_(momentum), replicas_(replicas) {
+    : ToyModel(std::move(parameters), first_weight, {.learning_rate = learning_rate, .momentum = momentum}, replicas) {}
+
+ToyModel::ToyModel(std::vector<ToyParameter> parameters, double first_weight, ToyOptimizer optimizer, uint32_t replicas)
+    : optimizer_(std::move(optimizer)), replicas_(replicas) {
   for (ToyParameter& parameter : parameters) {
     Slot slot;
     slot.shape = static_cast<int64_t>(parameter.numel);
     slot.own_weights.resize(parameter.numel);
     slot.weights = slot.own_weights.data();
-    slot.momenta.resize(parameter.numel);
+    slot.momenta.own.resize(parameter.numel);
+    slot.squares.own.resize(parameter.numel);
     for (uint64_t i = 0; i < parameter.numel; ++i) store(slot.weights, parameter.dtype, i, first_weight);
     for (uint32_t replica = 0; replica < replicas; ++replica) {
       Slot::Gradient& gradient = slot.gradients.emplace_back();
@@ -71,6 +94,7 @@ ToyModel::ToyModel(std::vector<ToyParameter> parameters, double first_weight, do
     slot.parameter = std::move(parameter);
     slots_.push_back(std::move(slot));
   }
+  lr_factors_.assign(num_phases(), 1.0);
   refresh_views();
 }
 
@@ -112,8 +136,11 @@ std::vector<double> ToyModel::weights(uint32_t parameter) const {
 ToyState ToyModel::state() const {
   ToyState state;
   for (uint32_t parameter = 0; parameter < slots_.size(); ++parameter) {
+    const Slot& slot = slots_[parameter];
     state.weights.push_back(weights(parameter));
-    state.momenta.push_back(slots_[parameter].momenta);
+    state.momenta.push_back(slot.momenta.all(slot.parameter.dtype));
+    state.squares.push_back(slot.squares.all(slot.parameter.dtype));
+    state.steps.push_back(slot.steps);
   }
   return state;
 }
@@ -121,10 +148,11 @@ ToyState ToyModel::state() const {
 void ToyModel::set_state(const ToyState& state) {
   for (size_t parameter = 0; parameter < slots_.size(); ++parameter) {
     Slot& slot = slots_[parameter];
-    for (uint64_t i = 0; i < slot.parameter.numel; ++i) {
-      store(slot.weights, slot.parameter.dtype, i, state.weights[parameter][i]);
-    }
-    slot.momenta = state.momenta[parameter];
+    const int32_t dtype = slot.parameter.dtype;
+    for (uint64_t i = 0; i < slot.parameter.numel; ++i) store(slot.weights, dtype, i, state.weights[parameter][i]);
+    slot.momenta.set_all(state.momenta[parameter], dtype);
+    slot.squares.set_all(state.squares[parameter], dtype);
+    slot.steps = state.steps[parameter];
   }
 }
 
@@ -173,15 +201,108 @@ void ToyModel::zero_gradient(uint32_t replica, uint32_t parameter) {
   std::memset(slots_[parameter].gradients[replica].place, 0, slots_[parameter].nbytes());
 }
 
-void ToyModel::optimizer_step(uint32_t phase) {
+void ToyModel::step(uint32_t phase) {
   for (Slot& slot : slots_) {
     if (slot.parameter.phase != phase || !slot.gradients[0].is_there) continue;
-    const int32_t dtype = slot.parameter.dtype;
-    for (uint64_t i = 0; i < slot.parameter.numel; ++i) {
-      slot.momenta[i] = momentum_ * slot.momenta[i] + load(slot.gradients[0].place, dtype, i);
-      store(slot.weights, dtype, i, load(slot.weights, dtype, i) - learning_rate_ * slot.momenta[i]);
+    ++slot.steps;
+    const double rate = optimizer_.learning_rate * lr_factors_[phase];
+    for (uint64_t i = 0; i < slot.parameter.numel; ++i) step_element(slot, i, rate);
+  }
+}
+
+void ToyModel::step_element(Slot& slot, uint64_t i, double rate) const {
+  const ToyOptimizer& o = optimizer_;
+  const int32_t dtype = slot.parameter.dtype;
+  double weight = load(slot.weights, dtype, i), gradient = load(slot.gradients[0].place, dtype, i);
+  if (o.kind == "adamw") {
+    weight -= rate * o.weight_decay * weight;
+  } else {
+    gradient += o.weight_decay * weight;
+  }
+  const double fresh = is_adam() ? 1 - o.beta1 : 1.0;
+  slot.momenta.store_at(i, dtype,
+                        (is_adam() ? o.beta1 : o.momentum) * slot.momenta.load_at(i, dtype) + fresh * gradient);
+  double change = slot.momenta.load_at(i, dtype);
+  if (is_adam()) {
+    const auto t = static_cast<double>(slot.steps);
+    slot.squares.store_at(i, dtype, o.beta2 * slot.squares.load_at(i, dtype) + (1 - o.beta2) * gradient * gradient);
+    const double square = slot.squares.load_at(i, dtype) / (1 - std::pow(o.beta2, t));
+    change = change / (1 - std::pow(o.beta1, t)) / (std::sqrt(square) + o.eps);
+  }
+  store(slot.weights, dtype, i, weight - rate * change);
+}
+
+std::optional<double> ToyModel::hyper(uint32_t, std::string_view name) {
+  const ToyOptimizer& o = optimizer_;
+  if (name == "lr") return o.learning_rate;
+  if (name == "weight_decay") return o.weight_decay;
+  if (name == "momentum" && !is_adam()) return o.momentum;
+  if (name == "beta1" && is_adam()) return o.beta1;
+  if (name == "beta2" && is_adam()) return o.beta2;
+  if (name == "eps" && is_adam()) return o.eps;
+  return std::nullopt;
+}
+
+std::optional<int64_t> ToyModel::counted_steps(uint32_t parameter) {
+  return is_adam() ? std::optional(slots_[parameter].steps) : std::nullopt;
+}
+
+void ToyModel::set_counted_steps(uint32_t parameter, int64_t steps) {
+  if (!is_adam()) throw UserError("sgd counts no steps");
+  slots_[parameter].steps = steps;
+}
+
+void ToyModel::move_state(const std::string& name, std::span<void* const> places) {
+  const bool is_momentum =
+      name == (is_adam() ? "exp_avg" : "momentum_buffer") && (is_adam() || optimizer_.momentum != 0);
+  if (!is_momentum && !(is_adam() && name == "exp_avg_sq")) {
+    throw UserError("the optimizer " + optimizer_.kind + " with these settings keeps no '" + name + "'");
+  }
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    Slot::State& state = is_momentum ? slots_[i].momenta : slots_[i].squares;
+    const int32_t dtype = slots_[i].parameter.dtype;
+    const std::vector<double> values = state.all(dtype);
+    state.place = places[i];
+    state.set_all(values, dtype);
+  }
+}
+
+// State is in doubles of its own: what it is on rank 0 travels in the text.
+std::string ToyModel::state_shape() {
+  std::ostringstream shape;
+  shape.precision(17);
+  for (const Slot& slot : slots_) {
+    if (slot.steps == 0) continue;
+    shape << &slot - slots_.data() << ' ' << slot.steps;
+    for (const auto* state : {&slot.momenta, &slot.squares}) {
+      for (const double value : state->all(slot.parameter.dtype)) shape << ' ' << value;
+    }
+    shape << '\n';
+  }
+  return shape.str();
+}
+
+void ToyModel::take_state_shape(const std::string& shape) {
+  for (Slot& slot : slots_) {
+    slot.steps = 0;
+    for (auto* state : {&slot.momenta, &slot.squares}) {
+      state->set_all(std::vector<double>(slot.parameter.numel), slot.parameter.dtype);
     }
   }
+  std::istringstream numbers(shape);
+  for (size_t index = 0; numbers >> index;) {
+    Slot& slot = slots_[index];
+    numbers >> slot.steps;
+    for (auto* state : {&slot.momenta, &slot.squares}) {
+      std::vector<double> values(slot.parameter.numel);
+      for (double& value : values) numbers >> value;
+      state->set_all(values, slot.parameter.dtype);
+    }
+  }
+}
+
+std::vector<cohort_tensor> ToyModel::state_tensors() {
+  return {};
 }
 
 }  // namespace cohort::toy

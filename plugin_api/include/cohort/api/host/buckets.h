@@ -1,6 +1,7 @@
 /* Service cohort.buckets/1: one layout of the parameters, and flat tensors with that layout. Frozen.
  *
- * In configure_model a strategy says what it wants, then configures; views live until the next configure_model.
+ * In configure_model a strategy says what it wants, then configures; views live until the next configure_model. A layer
+ * that wants something else than the inherited configure_model says all that it wants and configures once more.
  * Order: reverse registration order per dtype; a bucket closes when its size is reached or passed. With flags the host
  * may lay out again between two steps: it calls configure_model once more, STATE and weights keep their values.
  */
@@ -16,7 +17,8 @@ COHORT_EXTERN_C_BEGIN
 /* Kinds of flat buffers. */
 #define COHORT_BUCKET_GRAD 1   /* gradients; without it there are no hooks and no reduce_bucket */
 #define COHORT_BUCKET_WEIGHT 2 /* weights, re-pointed into the layout */
-#define COHORT_BUCKET_STATE 4  /* the strategy's own, zero-filled, by name; kept over a change of the layout */
+#define COHORT_BUCKET_STATE 4  /* the strategy's own, zero-filled, by name; kept over new layouts and saved */
+#define COHORT_BUCKET_OPTIM 8  /* the host optimizer's state of this name, re-pointed into the layout: "exp_avg" */
 
 /* Layout flags, for strategies whose result does not depend on which parameters share a bucket and where in it. */
 #define COHORT_LAYOUT_ANY_ORDER 1u /* the host puts parts on cache lines and, after the first step, as they arrived */
@@ -33,9 +35,13 @@ typedef struct cohort_bucket_layout {
 } cohort_bucket_layout;
 
 typedef struct cohort_buckets_1 {
-  /* `name` matters for STATE only; null otherwise. [main] */
+  /* `name` is for STATE and OPTIM; null otherwise. OPTIM: "momentum_buffer" (sgd), "exp_avg", "exp_avg_sq" (adam,
+   * adamw), "square_avg" (rmsprop), "sum" (adagrad); made with zeros and step 0 where the optimizer has not stepped
+   * yet. Where an optimizer keeps none of that name, configure_model fails when it has returned. STATE whose name
+   * begins with '.' is scratch: neither kept nor saved. Padding is zero at first. [main] */
   cohort_status (*want)(const cohort_host* host, int32_t kind, const char* name) COHORT_NOEXCEPT;
-  /* Collective: allocates from the collective's memory where it has some. [main] */
+  /* Lays out what was wanted since the last call of it. Collective: allocates from the collective's memory where it has
+   * some. [main] */
   cohort_status (*configure)(const cohort_host* host, const cohort_bucket_layout* layout) COHORT_NOEXCEPT;
   uint64_t (*count)(const cohort_host* host) COHORT_NOEXCEPT;
   /* Null where there is no such bucket. [any-thread] */
@@ -45,6 +51,9 @@ typedef struct cohort_buckets_1 {
                         cohort_tensor* view) COHORT_NOEXCEPT;
   /* Replicas of the model in this process. [any-thread] */
   uint32_t (*num_replicas)(const cohort_host* host) COHORT_NOEXCEPT;
+  /* configure_model is called once more before the next step; what it wants then may be something else. On all ranks in
+   * the same step, or in load_state. [step] [main] */
+  cohort_status (*lay_out_again)(const cohort_host* host) COHORT_NOEXCEPT;
 } cohort_buckets_1;
 
 COHORT_EXTERN_C_END

@@ -21,9 +21,25 @@ typedef struct cohort_params_1 {
   cohort_status (*get_buffer)(const cohort_host* host, uint64_t index, cohort_tensor* buffer) COHORT_NOEXCEPT;
 } cohort_params_1;
 
+/* Optimizers are numbered: each is a phase of the step. `parameter` is the index in params/1. [main] [step] */
 typedef struct cohort_optimizer_1 {
-  /* The host optimizer's step over all parameters of the phase. [step] */
+  /* The host optimizer's step over all parameters of the phase, with its learning rate times the factor. [step] */
   cohort_status (*step)(const cohort_host* host, uint32_t phase) COHORT_NOEXCEPT;
+  uint32_t (*count)(const cohort_host* host) COHORT_NOEXCEPT;
+  /* "sgd", "adam", "adamw", "rmsprop", "adagrad"; "" for every other one. Static. */
+  const char* (*kind)(const cohort_host* host, uint32_t phase)COHORT_NOEXCEPT;
+  /* A setting of the optimizer for this parameter as the user or a schedule has set it last, without the factor: "lr",
+   * "weight_decay", "momentum", "dampening", "nesterov", "beta1", "beta2", "eps", "amsgrad", "alpha", "centered",
+   * "lr_decay", "initial_accumulator_value"; switches are 0 or 1. COHORT_NOT_FOUND: the optimizer has no such setting,
+   * or the parameter belongs to none. */
+  cohort_status (*hyper)(const cohort_host* host, uint32_t parameter, const char* name, double* value) COHORT_NOEXCEPT;
+  /* From now on the phase steps with its learning rates times `factor` (1 at first; finite, above 0). Neither a
+   * schedule, the user nor a checkpoint ever sees it. Fails for an optimizer that has no learning rate. */
+  cohort_status (*set_lr_factor)(const cohort_host* host, uint32_t phase, double factor) COHORT_NOEXCEPT;
+  /* Steps that the optimizer has counted for this parameter, 0 before its first one; to be set where a strategy makes
+   * the step. COHORT_NOT_FOUND: it counts none (sgd). */
+  cohort_status (*get_step)(const cohort_host* host, uint32_t parameter, int64_t* step) COHORT_NOEXCEPT;
+  cohort_status (*set_step)(const cohort_host* host, uint32_t parameter, int64_t step) COHORT_NOEXCEPT;
 } cohort_optimizer_1;
 
 typedef struct cohort_kernel_service_1 {

@@ -1,4 +1,4 @@
-// Flat buffers with the layout of the buckets: GRAD, WEIGHT and STATE(name).
+// Flat buffers with the layout of the buckets: GRAD, WEIGHT, STATE(name) and OPTIM(name).
 //
 // Owns their memory, which comes from the collective where it has some. Views live until the next configure. configure
 // is collective and [main]; views may be asked for from any thread.
@@ -35,8 +35,11 @@ class Buckets {
   StrategyState::Buckets state();
   /// Puts back what state() gave, also under another layout; names not wanted yet wait for a configure that does.
   void set_state(StrategyState::Buckets state);
+  /// For the next configure.
   void want(int32_t kind, std::string name);
+  /// What the layout has.
   bool wanted(int32_t kind) const;
+  std::vector<std::string> names(int32_t kind) const;
   /// Lays out and allocates, in place of an earlier layout. `order`: parameters that take part, in the order in which
   /// gradients are expected.
   /// `replicas`: each has GRAD of its own, the rest there is once.
@@ -51,7 +54,8 @@ class Buckets {
   /// First byte of a bucket's buffer, or null.
   std::byte* data(size_t index, int32_t kind, const std::string& name = {}, uint32_t replica = 0) const;
   /// For each parameter id below `num_parameters` its place in a kind's buffers, or null.
-  std::vector<void*> places(int32_t kind, size_t num_parameters, uint32_t replica = 0) const;
+  std::vector<void*> places(int32_t kind, size_t num_parameters, const std::string& name = {},
+                            uint32_t replica = 0) const;
 
  private:
   using Wish = std::pair<int32_t, std::string>;  // kind and name
@@ -70,7 +74,7 @@ class Buckets {
     uint64_t byte_offset = 0;  // of this bucket in every kind's buffer
   };
   BucketAllocator allocator_;
-  std::vector<Wish> wishes_;
+  std::vector<Wish> wishes_, asked_;
   std::vector<std::unique_ptr<Bucket>> buckets_;  // stable addresses: plugins hold pointers
   std::map<Key, BucketMemory> memory_;
   StrategyState::Buckets kept_state_;

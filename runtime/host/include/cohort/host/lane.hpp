@@ -33,6 +33,8 @@ class Lane {
   Ticket submit(Work work);
   /// Returns when the work and all before it are done. Throws what a work threw, or PeerFailed after the stall timeout.
   void wait(Ticket ticket);
+  /// The same for a bounded time: true where they are done.
+  bool wait_for(Ticket ticket, std::chrono::nanoseconds timeout);
   /// Everything submitted so far.
   void drain();
   /// True where nothing is running or queued.

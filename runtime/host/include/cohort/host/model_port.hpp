@@ -7,11 +7,39 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <cohort/api/tensor.h>
 
 namespace cohort::host {
+
+/// The optimizers, by phase. Functions throw UserError for what an optimizer cannot do.
+class OptimizerPort {
+ public:
+  virtual ~OptimizerPort() = default;
+
+  /// The step over the parameters of the phase, with learning rates times the factor.
+  virtual void step(uint32_t phase) = 0;
+  virtual void set_lr_factor(uint32_t phase, double factor) = 0;
+  /// As in optimizer/1: "" for a kind that is not known; nothing where there is no such setting or count.
+  virtual const char* kind(uint32_t phase) = 0;
+  virtual std::optional<double> hyper(uint32_t parameter, std::string_view name) = 0;
+  virtual std::optional<int64_t> counted_steps(uint32_t parameter) = 0;
+  virtual void set_counted_steps(uint32_t parameter, int64_t steps) = 0;
+
+  /// Moves state of this name to these places, by parameter, values kept; null: stays where it is.
+  virtual void move_state(const std::string& name, std::span<void* const> places) = 0;
+  /// What is kept, in words: the same text, the same tensors and counts. Mostly "" before the first step.
+  virtual std::string state_shape() = 0;
+  /// Makes the state what state_shape told of on another rank, with zeros.
+  virtual void take_state_shape(const std::string& shape) = 0;
+  /// The tensors that state_shape tells of, in its order. Valid until the state changes.
+  virtual std::vector<cohort_tensor> state_tensors() = 0;
+};
 
 class ModelPort {
  public:
@@ -21,7 +49,7 @@ class ModelPort {
   virtual std::span<const cohort_tensor> parameters() = 0;
   virtual std::span<const cohort_tensor> buffers() = 0;
   virtual uint32_t num_replicas() { return 1; }
-  virtual uint32_t num_phases() = 0;
+  virtual uint32_t num_phases() = 0;  ///< optimizers
   /// The optimizer that owns a parameter.
   virtual uint32_t phase_of(uint32_t parameter) = 0;
 
@@ -31,8 +59,7 @@ class ModelPort {
   virtual void move_weights(std::span<void* const> places) = 0;
   /// Zeros a replica's gradient in its place.
   virtual void zero_gradient(uint32_t replica, uint32_t parameter) = 0;
-  /// The optimizer's step over the parameters of the phase.
-  virtual void optimizer_step(uint32_t phase) = 0;
+  virtual OptimizerPort& optimizers() = 0;
   /// After a step: what replica 0 holds goes to the others.
   virtual void refresh_replicas() {}
 };

@@ -46,7 +46,7 @@ class StepEngine {
   /// each of them.
   bool wants_gradients() const { return wants_gradients_; }
 
-  /// Between steps: buckets were laid out anew.
+  /// Between steps: buckets were laid out anew, maybe without gradients, or with them again.
   void layout_changed();
   /// Between steps. On at first.
   void set_overlap(bool overlap) { overlap_ = overlap; }
@@ -71,11 +71,14 @@ class StepEngine {
   /// Forgets a step that failed half-way.
   void abandon();
 
-  /// What this rank says with the next end_backward.
+  /// What this rank says with the next end_backward that asks.
   void vote(Votes votes) { own_votes_ = votes; }
+  /// Where no gradients are communicated votes have a message of their own: only in every n-th step of a phase (1 at
+  /// first; above 0; the same on all ranks).
+  void vote_every(uint64_t steps) { vote_interval_ = steps; }
   /// Asks the other ranks now, without a backward. Collective.
   void exchange_votes();
-  /// What any rank said with the last one.
+  /// What any rank said with the last step; nothing where it was not asked.
   Votes votes() const { return agreed_votes_; }
   /// True where any rank's backward reached the parameter in the last step of its phase.
   bool is_used(uint32_t parameter) const { return used_[parameter] != 0; }
@@ -100,7 +103,7 @@ class StepEngine {
   };
 
   Parts parts_;
-  bool wants_gradients_;
+  bool wants_gradients_ = false;
   std::vector<uint32_t> phase_of_;   // by parameter
   std::vector<uint32_t> bucket_of_;  // by parameter; kNoBucket: in none
   std::mutex mutex_;                 // guards what gradient_ready of several replicas changes: the next five
@@ -119,6 +122,7 @@ class StepEngine {
   std::chrono::nanoseconds step_time_{0};
   std::vector<Phase> phases_;
   uint32_t phase_ = 0;  // current
+  uint64_t vote_interval_ = 1;
   Votes own_votes_, agreed_votes_;
 
   size_t num_parameters() const { return phase_of_.size(); }

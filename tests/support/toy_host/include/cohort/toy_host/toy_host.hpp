@@ -13,66 +13,9 @@
 #include <vector>
 
 #include <cohort/host/rank_runtime.hpp>
+#include <cohort/toy_host/toy_model.hpp>
 
 namespace cohort::toy {
-
-struct ToyParameter {
-  std::string name;
-  uint64_t numel = 1;
-  int32_t dtype = COHORT_FLOAT32;  ///< a floating-point type
-  bool requires_grad = true;
-  uint32_t phase = 0;  ///< the optimizer that owns it
-};
-
-/// What training changes, by parameter; every value is exact.
-struct ToyState {
-  std::vector<std::vector<double>> weights, momenta;
-};
-
-/// Parameters as flat arrays, trained by SGD: m = momentum m + g, w = w - learning_rate m. Every weight begins as
-/// `first_weight`. Replicas share the weights and have gradients of their own.
-class ToyModel final : public host::ModelPort {
- public:
-  ToyModel(std::vector<ToyParameter> parameters, double first_weight, double learning_rate, double momentum = 0,
-           uint32_t replicas = 1);
-  ~ToyModel() override;
-  ToyModel(const ToyModel&) = delete;
-  ToyModel& operator=(const ToyModel&) = delete;
-
-  std::vector<double> weights(uint32_t parameter) const;
-  ToyState state() const;
-  /// Rounds to the types of the parameters.
-  void set_state(const ToyState& state);
-  /// The gradient as the optimizer would see it; empty where there is none.
-  std::vector<double> gradient(uint32_t parameter) const;
-  /// What a backward computes: written to its place, or added where this step has one already. On the thread of the
-  /// replica.
-  void add_gradient(uint32_t parameter, std::span<const double> values, uint32_t replica = 0);
-  /// The gradient is what lies in its place: other ranks' mean, where this rank's backward did not reach the parameter.
-  void show_gradient(uint32_t parameter);
-  /// Of all replicas.
-  void forget_gradient(uint32_t parameter);
-
-  std::span<const cohort_tensor> parameters() override { return views_; }
-  std::span<const cohort_tensor> buffers() override { return {}; }
-  uint32_t num_replicas() override { return replicas_; }
-  uint32_t num_phases() override;
-  uint32_t phase_of(uint32_t parameter) override;
-  void place_gradients(uint32_t replica, std::span<void* const> places) override;
-  void move_weights(std::span<void* const> places) override;
-  void zero_gradient(uint32_t replica, uint32_t parameter) override;
-  void optimizer_step(uint32_t phase) override;
-
- private:
-  struct Slot;
-  std::vector<Slot> slots_;
-  std::vector<cohort_tensor> views_;
-  double learning_rate_;
-  double momentum_;
-  uint32_t replicas_;
-
-  void refresh_views();
-};
 
 /// A job of `num_nodes` nodes with equally many ranks.
 struct ToyJob {

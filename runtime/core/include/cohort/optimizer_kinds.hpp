@@ -1,4 +1,6 @@
 // What the optimizers of LibTorch keep for each parameter, and their settings, by name.
+//
+// Constant data; visitors are given the optimizer's own fields. Threads: as the optimizer.
 #pragma once
 
 #include <functional>
@@ -17,7 +19,8 @@ template <class Field>
 using FieldVisitor = std::function<void(const char* name, Field field)>;
 
 struct OptimizerKind {
-  const char* name;
+  const char* name;  ///< "AdamW"
+  const char* id;    ///< "adamw"
   const std::type_info* type;
   std::unique_ptr<torch::optim::OptimizerParamState> (*make_state)();
   void (*visit_state)(torch::optim::OptimizerParamState& state, const FieldVisitor<StateField>& visit);

@@ -1,4 +1,4 @@
-#include "checkpoint/optimizer_kinds.hpp"
+#include <cohort/optimizer_kinds.hpp>
 
 #include <array>
 
@@ -75,8 +75,10 @@ void visit_fields(optim::AdagradOptions& options, const FieldVisitor<SettingFiel
 }
 
 template <class Optimizer, class State, class Options>
-OptimizerKind kind(const char* name) {
-  return {name, &typeid(Optimizer),
+OptimizerKind kind(const char* name, const char* id) {
+  return {name,
+          id,
+          &typeid(Optimizer),
           []() -> std::unique_ptr<optim::OptimizerParamState> { return std::make_unique<State>(); },
           [](optim::OptimizerParamState& state, const FieldVisitor<StateField>& visit) {
             visit_fields(static_cast<State&>(state), visit);
@@ -90,11 +92,11 @@ OptimizerKind kind(const char* name) {
 
 const OptimizerKind* optimizer_kind(const optim::Optimizer& optimizer) {
   static const std::array<OptimizerKind, 5> kKinds{
-      kind<optim::SGD, optim::SGDParamState, optim::SGDOptions>("SGD"),
-      kind<optim::Adam, optim::AdamParamState, optim::AdamOptions>("Adam"),
-      kind<optim::AdamW, optim::AdamWParamState, optim::AdamWOptions>("AdamW"),
-      kind<optim::RMSprop, optim::RMSpropParamState, optim::RMSpropOptions>("RMSprop"),
-      kind<optim::Adagrad, optim::AdagradParamState, optim::AdagradOptions>("Adagrad")};
+      kind<optim::SGD, optim::SGDParamState, optim::SGDOptions>("SGD", "sgd"),
+      kind<optim::Adam, optim::AdamParamState, optim::AdamOptions>("Adam", "adam"),
+      kind<optim::AdamW, optim::AdamWParamState, optim::AdamWOptions>("AdamW", "adamw"),
+      kind<optim::RMSprop, optim::RMSpropParamState, optim::RMSpropOptions>("RMSprop", "rmsprop"),
+      kind<optim::Adagrad, optim::AdagradParamState, optim::AdagradOptions>("Adagrad", "adagrad")};
   for (const auto& known : kKinds) {
     if (*known.type == typeid(optimizer)) return &known;
   }

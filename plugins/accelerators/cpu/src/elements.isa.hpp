@@ -1,0 +1,98 @@
+// How kernels read, compute with and write elements of floating types. Included once for each instruction set, in
+// namespace COHORT_ISA; everything is inlined.
+#pragma once
+
+#include <cohort/sdk/dtype.hpp>
+#include <cohort/sdk/half.hpp>
+
+namespace cohort::cpu::COHORT_ISA {
+
+namespace {
+
+using sdk::BFloat16;
+using sdk::Half;
+
+// Arithmetic on T is done in Math<T>::Type.
+template <class T>
+struct Math {
+  using Type = T;
+};
+template <>
+struct Math<Half> {
+  using Type = float;
+};
+template <>
+struct Math<BFloat16> {
+  using Type = float;
+};
+
+COHORT_SDK_INLINE float load(float value) {
+  return value;
+}
+COHORT_SDK_INLINE double load(double value) {
+  return value;
+}
+COHORT_SDK_INLINE float load(Half value) {
+  return sdk::to_float(value);
+}
+COHORT_SDK_INLINE float load(BFloat16 value) {
+  return sdk::to_float(value);
+}
+
+// From float or double, rounded once.
+template <class T>
+struct Store;
+template <>
+struct Store<float> {
+  static COHORT_SDK_INLINE float from(float value) { return value; }
+  static COHORT_SDK_INLINE float from(double value) { return static_cast<float>(value); }
+};
+template <>
+struct Store<double> {
+  static COHORT_SDK_INLINE double from(float value) { return static_cast<double>(value); }
+  static COHORT_SDK_INLINE double from(double value) { return value; }
+};
+template <>
+struct Store<Half> {
+  static COHORT_SDK_INLINE Half from(float value) { return sdk::to_half(value); }
+  static COHORT_SDK_INLINE Half from(double value) { return sdk::to_half(sdk::to_float_for_narrowing(value)); }
+};
+template <>
+struct Store<BFloat16> {
+  static COHORT_SDK_INLINE BFloat16 from(float value) { return sdk::to_bfloat16(value); }
+  static COHORT_SDK_INLINE BFloat16 from(double value) { return sdk::to_bfloat16(sdk::to_float_for_narrowing(value)); }
+};
+
+template <class T>
+struct Tag {
+  using Type = T;
+};
+
+// Calls `body(Tag<T>{})` for the floating type; false for any other.
+template <class Body>
+COHORT_SDK_INLINE bool for_floating(int32_t dtype, Body body) {
+  switch (dtype) {
+    case COHORT_FLOAT32:
+      body(Tag<float>{});
+      return true;
+    case COHORT_FLOAT64:
+      body(Tag<double>{});
+      return true;
+    case COHORT_FLOAT16:
+      body(Tag<Half>{});
+      return true;
+    case COHORT_BFLOAT16:
+      body(Tag<BFloat16>{});
+      return true;
+    default:
+      return false;
+  }
+}
+
+COHORT_SDK_INLINE cohort_status status_of(bool is_known) {
+  return is_known ? COHORT_OK : COHORT_INVALID_ARGUMENT;
+}
+
+}  // namespace
+
+}  // namespace cohort::cpu::COHORT_ISA

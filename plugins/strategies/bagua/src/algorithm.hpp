@@ -1,0 +1,80 @@
+// One algorithm: the slots of a strategy that it uses. Only made for several ranks.
+//
+// configure is called in configure_model, after the ranks have agreed on the model and have rank 0's weights; again
+// after a change of the layout. Threads: as cohort/api/strategy.h says for each slot.
+#pragma once
+
+#include <memory>
+
+#include <cohort/sdk/strategy.hpp>
+
+#include "group.hpp"
+#include "settings.hpp"
+
+namespace cohort::bagua {
+
+struct Context {
+  const sdk::Host& host;
+  Settings settings;
+  Group group;
+};
+
+class Algorithm {
+ public:
+  explicit Algorithm(Context context) : context_(std::move(context)) {}
+  virtual ~Algorithm() = default;
+  Algorithm(const Algorithm&) = delete;
+  Algorithm& operator=(const Algorithm&) = delete;
+
+  virtual void configure() = 0;
+  virtual void begin_step(const cohort_step&) {}
+  virtual void reduce_bucket(const cohort_bucket&) {}
+  virtual void end_backward(const cohort_step&) {}
+  /// False: the host's optimizer makes the step.
+  virtual bool optimizer_step(const cohort_step&) { return false; }
+  virtual void end_step(const cohort_step&) {}
+  virtual void pause(int32_t) {}
+  virtual void save_state() {}
+  virtual void load_state() {}
+  virtual void shutdown() {}
+
+ protected:
+  const sdk::Host& host() const { return context_.host; }
+  const Settings& settings() const { return context_.settings; }
+  const Group& group() const { return context_.group; }
+
+ private:
+  Context context_;
+};
+
+/// What lies at a bucket's place in one of its buffers.
+inline sdk::Elements elements_of(const sdk::Host& host, const cohort_bucket& bucket, int32_t kind,
+                                 const char* name = nullptr) {
+  return {host.buckets().view(bucket.index, kind, name).data(), bucket.numel, bucket.dtype, bucket.stream};
+}
+
+/// Calls `work(bucket)` for the buckets of a phase.
+template <class Work>
+void for_buckets(const sdk::Host& host, uint32_t phase, Work work) {
+  const sdk::Buckets buckets = host.buckets();
+  for (uint64_t index = 0; index < buckets.count(); ++index) {
+    const cohort_bucket& bucket = buckets.at(index);
+    if (bucket.phase == phase) work(bucket);
+  }
+}
+template <class Work>
+void for_all_buckets(const sdk::Host& host, Work work) {
+  const sdk::Buckets buckets = host.buckets();
+  for (uint64_t index = 0; index < buckets.count(); ++index) work(buckets.at(index));
+}
+
+/// Every rank's weights become the mean over the ranks.
+inline void average_weights(const sdk::Host& host, const cohort_bucket& bucket) {
+  host.world().all_reduce(elements_of(host, bucket, COHORT_BUCKET_WEIGHT), COHORT_REDUCE_MEAN);
+}
+
+std::unique_ptr<Algorithm> make_gradient_allreduce(Context context);
+std::unique_ptr<Algorithm> make_bytegrad(Context context);
+std::unique_ptr<Algorithm> make_low_precision_decentralized(Context context);
+
+}  // namespace cohort::bagua

@@ -1,0 +1,49 @@
+// gradient_allreduce: what ddp does, with Bagua's buckets and its choice of ranks that exchange.
+#include "algorithm.hpp"
+
+namespace cohort::bagua {
+namespace {
+
+class GradientAllreduce final : public Algorithm {
+ public:
+  using Algorithm::Algorithm;
+
+  void configure() override {
+    host().buckets().want(COHORT_BUCKET_GRAD);
+    host().buckets().configure(settings().bucket_size, 0, 1, false, COHORT_LAYOUT_ANY_ORDER);
+  }
+
+  void reduce_bucket(const cohort_bucket& bucket) override {
+    const sdk::Elements gradients = elements_of(host(), bucket, COHORT_BUCKET_GRAD);
+    if (!group().is_hierarchical()) {
+      return host().world().all_reduce(gradients, settings().average ? COHORT_REDUCE_MEAN : COHORT_REDUCE_SUM);
+    }
+    group().collect(host(), gradients);
+    if (group().takes_part()) sum_over_nodes(gradients);
+    group().spread(host(), gradients);
+  }
+
+ private:
+  // Divided by the number of ranks, not of nodes: nodes with more ranks count more.
+  void sum_over_nodes(const sdk::Elements& gradients) const {
+    const sdk::Comm leaders = group().comm(host());
+    if (leaders.size() > 1) leaders.all_reduce(gradients, COHORT_REDUCE_SUM);
+    if (!settings().average) return;
+    const cohort_kernels_1& kernels = host().kernels(gradients.stream.device_type);
+    if (!kernels.scale) {
+      throw sdk::Error(COHORT_UNIMPLEMENTED,
+                       "bagua averages over nodes with a kernel 'scale' that this accelerator lacks; give "
+                       "hierarchical=false");
+    }
+    sdk::check(kernels.scale(gradients.data, gradients.data, gradients.dtype, gradients.count,
+                             1.0 / group().world_size(), &gradients.stream));
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Algorithm> make_gradient_allreduce(Context context) {
+  return std::make_unique<GradientAllreduce>(std::move(context));
+}
+
+}  // namespace cohort::bagua

@@ -1,0 +1,23 @@
+#include "group.hpp"
+
+namespace cohort::bagua {
+
+Group::Group(const Place& place, Settings::Hierarchical hierarchical) : place_(place) {
+  const bool is_worth_it = place.num_nodes > 1 && place.world_size > place.num_nodes;
+  hierarchical_ =
+      hierarchical == Settings::Hierarchical::kYes || (hierarchical == Settings::Hierarchical::kAuto && is_worth_it);
+}
+
+sdk::Comm Group::comm(const sdk::Host& host) const {
+  return hierarchical_ ? host.leaders() : host.world();
+}
+
+void Group::collect(const sdk::Host& host, const sdk::Elements& elements) const {
+  if (has_node()) host.node().reduce(elements, COHORT_REDUCE_SUM, 0);
+}
+
+void Group::spread(const sdk::Host& host, const sdk::Elements& elements) const {
+  if (has_node()) host.node().broadcast(elements, 0);
+}
+
+}  // namespace cohort::bagua

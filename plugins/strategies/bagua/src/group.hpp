@@ -1,0 +1,48 @@
+// The ranks that exchange with each other: all, or one of each node for the others of its node.
+//
+// Made when the ranks are connected. Calls that communicate are made by all ranks, on one lane at a time.
+#pragma once
+
+#include <cohort/sdk/host.hpp>
+
+#include "settings.hpp"
+
+namespace cohort::bagua {
+
+/// Where this rank is.
+struct Place {
+  int rank = 0;
+  int world_size = 1;
+  int local_rank = 0;
+  int local_world_size = 1;
+  int num_nodes = 1;
+};
+
+class Group {
+ public:
+  Group() = default;
+  Group(const Place& place, Settings::Hierarchical hierarchical);
+
+  bool is_hierarchical() const { return hierarchical_; }
+  /// How many exchange.
+  int size() const { return hierarchical_ ? place_.num_nodes : place_.world_size; }
+  int world_size() const { return place_.world_size; }
+  /// Ranks that this one stands for, on a node whose leader it is.
+  int represented() const { return hierarchical_ ? place_.local_world_size : 1; }
+  bool takes_part() const { return !hierarchical_ || place_.local_rank == 0; }
+  /// Of those that exchange; on ranks that take part. On the calling lane.
+  sdk::Comm comm(const sdk::Host& host) const;
+
+  /// The sum of a node's elements to the rank that takes part.
+  void collect(const sdk::Host& host, const sdk::Elements& elements) const;
+  /// What the rank that takes part has to its node.
+  void spread(const sdk::Host& host, const sdk::Elements& elements) const;
+
+ private:
+  Place place_;
+  bool hierarchical_ = false;
+
+  bool has_node() const { return hierarchical_ && place_.local_world_size > 1; }
+};
+
+}  // namespace cohort::bagua

@@ -1,0 +1,223 @@
+// low_precision_decentralized: ranks in a ring send their neighbours what has changed in their weights, one byte for
+// each element. Each keeps W, what others know of its own weights, and L and R, the same of its neighbours. After the
+// optimizer's step to x:
+//
+//   z = x + L/3 + R/3 - 5W/3      C = Q(z), sent to both neighbours
+//   L += C of the left one        R += C of the right one        W += C        x = W
+//
+// A rank takes its own quantised change, so its neighbours' copies of it are bit-equal to its weights. z is written
+// over the weights; all chunks of a step go in one exchange. With two ranks the one neighbour is both: it is sent to,
+// and kept, once.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "algorithm.hpp"
+#include "codec.hpp"
+
+namespace cohort::bagua {
+namespace {
+
+constexpr const char* kOwn = "bagua/own";
+constexpr const char* kLeft = "bagua/left";
+constexpr const char* kRight = "bagua/right";
+constexpr const char* kArchived = "bagua/replicas_are_set";
+
+class LowPrecisionDecentralized final : public Algorithm {
+ public:
+  using Algorithm::Algorithm;
+
+  void configure() override {
+    const sdk::Buckets buckets = host().buckets();
+    buckets.want(COHORT_BUCKET_WEIGHT);
+    for (const char* name : {kOwn, kLeft}) buckets.want(COHORT_BUCKET_STATE, name);
+    if (!is_pair()) buckets.want(COHORT_BUCKET_STATE, kRight);
+    buckets.configure(settings().bucket_size, 0, 1, false);
+    make_chunks();
+  }
+
+  // All ranks have the same weights when training begins and after its end.
+  void begin_step(const cohort_step&) override {
+    if (replicas_are_set_) return;
+    for_all_buckets(host(), [&](const cohort_bucket& bucket) {
+      const Codec codec(host(), bucket);
+      const void* const weights = elements_of(host(), bucket, COHORT_BUCKET_WEIGHT).data;
+      for (const char* name : {kOwn, kLeft, kRight}) {
+        if (is_pair() && name == kRight) continue;
+        void* const replica = elements_of(host(), bucket, COHORT_BUCKET_STATE, name).data;
+        sdk::check(codec.kernels().copy(replica, weights, bucket.nbytes, codec.stream()));
+      }
+    });
+    replicas_are_set_ = true;
+  }
+
+  void end_step(const cohort_step& step) override {
+    if (step.step % settings().communication_interval == 0) {
+      if (group().size() > 1) {
+        communicate(step.phase);
+      } else {
+        // One node: what does not leave it is not compressed.
+        for_buckets(host(), step.phase, [&](const cohort_bucket& bucket) { average_weights(host(), bucket); });
+      }
+    }
+    const uint64_t every = settings().check_replicas_every;
+    if (every != 0 && (step.step + 1) % every == 0 && group().size() > 1 && group().takes_part()) check_replicas();
+  }
+
+  void pause(int32_t reason) override {
+    if (reason != COHORT_PAUSE_END) return;
+    for_all_buckets(host(), [&](const cohort_bucket& bucket) { average_weights(host(), bucket); });
+    replicas_are_set_ = false;
+  }
+
+  void save_state() override {
+    const uint8_t value = replicas_are_set_ ? 1 : 0;
+    host().save(kArchived, &value, sizeof value);
+  }
+  void load_state() override {
+    uint8_t value = 0;
+    replicas_are_set_ = host().load(kArchived, &value, sizeof value) && value == 1;
+  }
+
+ private:
+  struct Chunks {
+    std::vector<unsigned char> own, left, right;
+  };
+  std::vector<Chunks> chunks_;  // by bucket
+  std::vector<cohort_message> messages_;
+  bool replicas_are_set_ = false;
+
+  bool is_pair() const { return group().size() == 2; }
+  int left_of(int rank) const { return (rank + group().size() - 1) % group().size(); }
+  int right_of(int rank) const { return (rank + 1) % group().size(); }
+
+  void make_chunks() {
+    chunks_.clear();
+    messages_.clear();
+    for_all_buckets(host(), [&](const cohort_bucket& bucket) {
+      Codec(host(), bucket);  // throws where it cannot be
+      const std::vector<unsigned char> none(chunk_nbytes(bucket.numel));
+      chunks_.push_back({none, none, is_pair() ? std::vector<unsigned char>() : none});
+    });
+    messages_.reserve(4 * chunks_.size());
+  }
+
+  void communicate(uint32_t phase) {
+    messages_.clear();
+    for_buckets(host(), phase, [&](const cohort_bucket& bucket) { hand_in(bucket); });
+    if (group().takes_part()) {
+      const sdk::Comm ring = group().comm(host());
+      for_buckets(host(), phase, [&](const cohort_bucket& bucket) {
+        encode_change(bucket);
+        add_messages(ring.rank(), bucket);
+      });
+      ring.exchange({messages_.data(), messages_.size()});
+      for_buckets(host(), phase, [&](const cohort_bucket& bucket) { take_changes(bucket); });
+    }
+    for_buckets(host(), phase, [&](const cohort_bucket& bucket) {
+      group().spread(host(), elements_of(host(), bucket, COHORT_BUCKET_WEIGHT));
+    });
+  }
+
+  // A node's leader goes on with the mean over its node.
+  void hand_in(const cohort_bucket& bucket) const {
+    if (!group().is_hierarchical()) return;
+    const sdk::Elements weights = elements_of(host(), bucket, COHORT_BUCKET_WEIGHT);
+    group().collect(host(), weights);
+    if (!group().takes_part() || group().represented() == 1) return;
+    const Codec codec(host(), bucket);
+    sdk::check(codec.kernels().scale(weights.data, weights.data, weights.dtype, weights.count,
+                                     1.0 / group().represented(), codec.stream()));
+  }
+
+  void encode_change(const cohort_bucket& bucket) {
+    const Codec codec(host(), bucket);
+    const uint64_t element = sdk::size_of(bucket.dtype);
+    const auto at = [&](int32_t kind, const char* name) {
+      return static_cast<unsigned char*>(elements_of(host(), bucket, kind, name).data);
+    };
+    unsigned char* const z = at(COHORT_BUCKET_WEIGHT, nullptr);
+    const unsigned char* const left = at(COHORT_BUCKET_STATE, kLeft);
+    const unsigned char* const right = is_pair() ? left : at(COHORT_BUCKET_STATE, kRight);
+    const unsigned char* const own = at(COHORT_BUCKET_STATE, kOwn);
+    const auto add = [&](const unsigned char* replica, double factor, uint64_t first, uint64_t count) {
+      const uint64_t offset = first * element;
+      sdk::check(codec.kernels().axpby(z + offset, replica + offset, bucket.dtype, count, factor, 1.0, codec.stream()));
+    };
+    for (uint64_t first = 0; first < bucket.numel; first += kTile) {
+      const uint64_t count = std::min(kTile, bucket.numel - first);
+      add(left, 1.0 / 3.0, first, count);
+      add(right, 1.0 / 3.0, first, count);
+      add(own, -5.0 / 3.0, first, count);
+    }
+    codec.encode(chunks_[bucket.index].own.data(), z, bucket.dtype, bucket.numel);
+  }
+
+  void add_messages(int rank, const cohort_bucket& bucket) {
+    Chunks& chunks = chunks_[bucket.index];
+    const uint64_t nbytes = chunks.own.size();
+    messages_.push_back({chunks.own.data(), nbytes, right_of(rank), 1});
+    messages_.push_back({chunks.left.data(), nbytes, left_of(rank), 0});
+    if (is_pair()) return;
+    messages_.push_back({chunks.own.data(), nbytes, left_of(rank), 1});
+    messages_.push_back({chunks.right.data(), nbytes, right_of(rank), 0});
+  }
+
+  void take_changes(const cohort_bucket& bucket) {
+    const Codec codec(host(), bucket);
+    const Chunks& chunks = chunks_[bucket.index];
+    const auto add = [&](const char* name, const std::vector<unsigned char>& chunk) {
+      void* const replica = elements_of(host(), bucket, COHORT_BUCKET_STATE, name).data;
+      codec.decode_add(replica, bucket.dtype, chunk.data(), 0, bucket.numel);
+      return replica;
+    };
+    add(kLeft, chunks.left);
+    if (!is_pair()) add(kRight, chunks.right);
+    const void* const own = add(kOwn, chunks.own);
+    void* const weights = elements_of(host(), bucket, COHORT_BUCKET_WEIGHT).data;
+    sdk::check(codec.kernels().copy(weights, own, bucket.nbytes, codec.stream()));
+  }
+
+  uint64_t checksum_of(const char* name) const {
+    uint64_t sum = 0xcbf29ce484222325u;  // FNV-1a over words, 64 bits
+    for_all_buckets(host(), [&](const cohort_bucket& bucket) {
+      const auto* bytes =
+          static_cast<const unsigned char*>(elements_of(host(), bucket, COHORT_BUCKET_STATE, name).data);
+      for (uint64_t offset = 0; offset < bucket.nbytes; offset += sizeof sum) {
+        uint64_t word = 0;
+        std::memcpy(&word, bytes + offset, std::min<uint64_t>(sizeof word, bucket.nbytes - offset));
+        sum = (sum ^ word) * 0x100000001b3u;
+      }
+    });
+    return sum;
+  }
+
+  void check_replicas() const {
+    const sdk::Comm ring = group().comm(host());
+    uint64_t own = checksum_of(kOwn), of_left = 0, of_right = 0;
+    const int left = left_of(ring.rank()), right = right_of(ring.rank());
+    const cohort_message messages[] = {{&own, sizeof own, right, 1},
+                                       {&of_left, sizeof of_left, left, 0},
+                                       {&own, sizeof own, left, 1},
+                                       {&of_right, sizeof of_right, right, 0}};
+    ring.exchange({messages, 4});
+    if (of_left != checksum_of(kLeft)) throw drifted(left);
+    if (of_right != checksum_of(is_pair() ? kLeft : kRight)) throw drifted(right);
+  }
+
+  sdk::Error drifted(int neighbour) const {
+    return {COHORT_DATA_LOSS, "bagua:low_precision_decentralized: the copy of " +
+                                  std::string(group().is_hierarchical() ? "node " : "rank ") +
+                                  std::to_string(neighbour) +
+                                  "'s weights that this rank keeps has drifted from them; something else changes "
+                                  "weights between steps, or a rank computes differently"};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Algorithm> make_low_precision_decentralized(Context context) {
+  return std::make_unique<LowPrecisionDecentralized>(std::move(context));
+}
+
+}  // namespace cohort::bagua

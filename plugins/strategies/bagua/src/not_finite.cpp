@@ -1,0 +1,46 @@
+#include "not_finite.hpp"
+
+#include <string>
+
+namespace cohort::bagua {
+namespace {
+
+constexpr const char* kConsequence = "; it is carried: every rank goes on with NaN in its place";
+
+bool is_finite(const cohort_kernels_1& kernels, const sdk::Elements& elements, const cohort_bucket_part& part) {
+  uint32_t found = 0;
+  const auto* const first = static_cast<const unsigned char*>(elements.data);
+  const void* const begin = first + part.offset * sdk::size_of(elements.dtype);
+  sdk::check(kernels.found_inf(begin, elements.dtype, part.numel, &found, &elements.stream));
+  return found == 0;
+}
+
+std::string names_in(const sdk::Host& host, const cohort_bucket& bucket, const sdk::Elements& elements) {
+  const cohort_kernels_1& kernels = host.kernels(bucket.stream.device_type);
+  std::string names;
+  for (uint64_t i = 0; i < bucket.num_parts && kernels.found_inf; ++i) {
+    const cohort_bucket_part& part = bucket.parts[i];
+    if (!is_finite(kernels, elements, part)) names += (names.empty() ? "'" : ", '") + std::string(part.name) + "'";
+  }
+  // A double may be finite and too large for the codec.
+  return names.empty() ? "a parameter of bucket " + std::to_string(bucket.index) : names;
+}
+
+}  // namespace
+
+void NotFinite::report_own(const sdk::Host& host, const cohort_bucket& bucket, const sdk::Elements& elements,
+                           const char* what) {
+  if (is_said_) return;
+  is_said_ = true;
+  host.log().warning("rank ", host.world().rank(), ": the ", what, " of ", names_in(host, bucket, elements),
+                     " is NaN or infinite", kConsequence);
+}
+
+void NotFinite::report_other(const sdk::Host& host, const cohort_bucket& bucket, const char* what) {
+  if (is_said_) return;
+  is_said_ = true;
+  host.log().warning("another rank sent a ", what, " in bucket ", bucket.index, " (", bucket.parts[0].name,
+                     " ...) that is NaN or infinite", kConsequence);
+}
+
+}  // namespace cohort::bagua

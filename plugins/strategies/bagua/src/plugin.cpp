@@ -1,0 +1,110 @@
+// The strategy `bagua`: one algorithm of several, chosen as variant. With one rank it is the optimizer alone.
+#include "algorithm.hpp"
+
+namespace {
+
+namespace sdk = cohort::sdk;
+using namespace cohort::bagua;
+
+struct Entry {
+  const char* name;
+  std::unique_ptr<Algorithm> (*make)(Context context);
+};
+
+constexpr Entry kAlgorithms[] = {
+    {"gradient_allreduce", make_gradient_allreduce},
+    {"bytegrad", make_bytegrad},
+    {"low_precision_decentralized", make_low_precision_decentralized},
+};
+
+class Bagua : public sdk::Strategy<Bagua> {
+ public:
+  void create(const sdk::Options& options) { settings_ = read_settings(options); }
+
+  void plan(const cohort_job& job, cohort_plan& plan) {
+    super().plan(job, plan);
+    plan.collectives = "shm,hier,gloo";
+  }
+
+  void init_dist_connection(cohort_dist_args& args) {
+    super().init_dist_connection(args);
+    if (args.world_size == 1) return;
+    const Place place{args.rank, args.world_size, args.local_rank, args.local_world_size, args.num_nodes};
+    for (const Entry& entry : kAlgorithms) {
+      if (settings_.algorithm != entry.name) continue;
+      algorithm_ = entry.make({host(), settings_, Group(place, settings_.hierarchical)});
+    }
+  }
+
+  void configure_model() {
+    super().configure_model();
+    if (algorithm_) algorithm_->configure();
+  }
+
+  void begin_step(const cohort_step& step) {
+    super().begin_step(step);
+    if (algorithm_) algorithm_->begin_step(step);
+  }
+  void reduce_bucket(const cohort_bucket& bucket) {
+    if (!algorithm_) return super().reduce_bucket(bucket);
+    algorithm_->reduce_bucket(bucket);
+  }
+  void end_backward(const cohort_step& step) {
+    super().end_backward(step);
+    if (algorithm_) algorithm_->end_backward(step);
+  }
+  void optimizer_step(const cohort_step& step) {
+    if (!algorithm_ || !algorithm_->optimizer_step(step)) super().optimizer_step(step);
+  }
+  void end_step(const cohort_step& step) {
+    super().end_step(step);
+    if (algorithm_) algorithm_->end_step(step);
+  }
+  void pause(int32_t reason) {
+    super().pause(reason);
+    if (algorithm_) algorithm_->pause(reason);
+  }
+  void save_state() {
+    super().save_state();
+    if (algorithm_) algorithm_->save_state();
+  }
+  void load_state() {
+    super().load_state();
+    if (algorithm_) algorithm_->load_state();
+  }
+  void shutdown() {
+    if (algorithm_) algorithm_->shutdown();
+    super().shutdown();
+  }
+
+ private:
+  Settings settings_;
+  std::unique_ptr<Algorithm> algorithm_;  // null with one rank
+};
+
+constexpr const char* kVariants[] = {"gradient_allreduce", "bytegrad", "low_precision_decentralized", nullptr};
+
+constexpr cohort_option kOptions[] = {
+    sdk::option("hierarchical", "enum(auto|true|false)", "auto",
+                "one rank of each node exchanges for its node; auto: on several nodes of several ranks"),
+    sdk::option("average", "bool", "true", "gradient_allreduce, bytegrad: mean of gradients; false: their sum"),
+    sdk::option("bucket_size", "size", "10MiB", "size at which a bucket closes"),
+    sdk::option("peer_selection_mode", "enum(all|shift_one)", "all",
+                "decentralized: average over all, or with one other rank, another one each time"),
+    sdk::option("communication_interval", "int[1..1000000000]", "1",
+                "decentralized, low_precision_decentralized: steps from one communication to the next"),
+    sdk::option("warmup_steps", "string", "auto",
+                "qadam: steps of Adam at first (auto: 100); async: steps with averaged gradients at first (auto: 0)"),
+    sdk::option("sync_interval_ms", "int[1..86400000]", "500", "async: milliseconds from one average to the next"),
+    sdk::option("check_replicas_every", "int[0..1000000000]", "0",
+                "low_precision_decentralized: steps from one comparison of copies to the next; 0: none"),
+};
+
+constexpr cohort_component kBagua =
+    sdk::strategy<Bagua>("bagua", "algorithms that send less or wait less, chosen as variant")
+        .variants(kVariants)
+        .options(kOptions);
+
+}  // namespace
+
+COHORT_SDK_PLUGIN("org.cohort.bagua", COHORT_PLUGIN_VERSION, "cohort", "Apache-2.0", kBagua)

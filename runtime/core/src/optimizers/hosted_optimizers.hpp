@@ -1,0 +1,61 @@
+// LibTorch's optimizers as the host's OptimizerPort: a learning-rate factor that nobody else sees, and state that lies
+// where the strategy wants it.
+//
+// Borrows optimizers, parameters and names; they outlive it. Step thread, or main thread while no step runs.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include <cohort/host/model_port.hpp>
+#include <cohort/optimizer_kinds.hpp>
+#include <cohort/optimizers.hpp>
+
+namespace cohort {
+
+class HostedOptimizers final : public host::OptimizerPort {
+ public:
+  HostedOptimizers(const Optimizers& optimizers, const std::vector<at::Tensor>& parameters,
+                   const std::vector<std::string>& names);
+
+  void step(uint32_t phase) override;
+  void set_lr_factor(uint32_t phase, double factor) override;
+  const char* kind(uint32_t phase) override;
+  std::optional<double> hyper(uint32_t parameter, std::string_view name) override;
+  std::optional<int64_t> counted_steps(uint32_t parameter) override;
+  void set_counted_steps(uint32_t parameter, int64_t steps) override;
+  void move_state(const std::string& name, std::span<void* const> places) override;
+  std::string state_shape() override;
+  void take_state_shape(const std::string& shape) override;
+  std::vector<cohort_tensor> state_tensors() override;
+
+  /// State was replaced from outside: what was moved is moved again.
+  void restored();
+
+ private:
+  using State = torch::optim::OptimizerParamState;
+  struct Owner {
+    torch::optim::Optimizer* optimizer = nullptr;  // null: the parameter belongs to none
+    const OptimizerKind* kind = nullptr;           // null: not known
+    size_t group = 0;
+  };
+
+  const Optimizers& optimizers_;
+  const std::vector<at::Tensor>& parameters_;
+  const std::vector<std::string>& names_;
+  std::vector<Owner> owners_;       // by parameter
+  std::vector<double> lr_factors_;  // by phase
+  std::map<std::string, std::vector<void*>> places_;
+
+  State* find_state(uint32_t parameter);
+  State& state_of(uint32_t parameter);
+  at::Tensor& state_tensor(uint32_t parameter, const std::string& name);
+  bool keeps(uint32_t parameter, std::string_view name);
+  [[noreturn]] void refuse(uint32_t parameter, const std::string& name) const;
+};
+
+}  // namespace cohort

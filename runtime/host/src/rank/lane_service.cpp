@@ -1,0 +1,79 @@
+// Service lane/1.
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include <cohort/host/error.hpp>
+#include <cohort/host/spec.hpp>
+
+#include "guarded.hpp"
+#include "rank_state.hpp"
+
+namespace cohort::host {
+namespace {
+
+constexpr std::array<std::string_view, 4> kOwnNames{"default", "control", "user", "world"};
+
+RankLane& lane_at(const cohort_host* host, uint32_t index) {
+  const auto& lanes = rank_of(host).lanes;
+  if (index >= lanes.size()) throw UserError("lane/1: there is no lane " + std::to_string(index));
+  if (!lanes[index]->thread) {
+    throw UserError("lane/1: lane 0 is there with several ranks or replicas only; with one compute on the spot");
+  }
+  return *lanes[index];
+}
+
+cohort_status create(const cohort_host* host, const char* name, uint32_t* lane) noexcept {
+  return guarded(host, [&] {
+    const std::string_view given = name ? name : "";
+    if (!is_plugin_name(given) || std::ranges::count(kOwnNames, given) > 0) {
+      throw UserError("lane/1.create: a lane cannot be called '" + std::string(given) + "'");
+    }
+    if (!rank_of(host).model) throw UserError("lane/1.create: call it in configure_model, which all ranks enter");
+    *lane = rank_of(host).lane_named(std::string(given));
+    return COHORT_OK;
+  });
+}
+
+cohort_status submit(const cohort_host* host, uint32_t index, cohort_lane_work work, void* arg,
+                     uint64_t* ticket) noexcept {
+  return guarded(host, [&] {
+    RankState& state = rank_of(host);
+    RankLane& lane = lane_at(host, index);
+    const auto purpose = std::make_shared<const std::string>("work of the strategy");
+    *ticket = lane.thread->submit([&state, &lane, work, arg, purpose] {
+      if (lane.comms.world) state.host.recorder().set_purpose(lane.comms.world, purpose);
+      state.host.check(work(arg), "lane '" + lane.name + "'");
+    });
+    return COHORT_OK;
+  });
+}
+
+cohort_status poll(const cohort_host* host, uint32_t index, uint64_t ticket, uint32_t* done) noexcept {
+  return guarded(host, [&] {
+    *done = lane_at(host, index).thread->wait_for(ticket, std::chrono::nanoseconds(0)) ? 1 : 0;
+    return COHORT_OK;
+  });
+}
+
+cohort_status wait(const cohort_host* host, uint32_t index, uint64_t ticket, int64_t timeout_ns) noexcept {
+  return guarded(host, [&] {
+    RankLane& lane = lane_at(host, index);
+    if (timeout_ns == 0) {
+      lane.thread->wait(ticket);
+    } else if (!lane.thread->wait_for(ticket, std::chrono::nanoseconds(timeout_ns))) {
+      return host->fail(host, COHORT_DEADLINE_EXCEEDED, ("lane '" + lane.name + "' is not done yet").c_str());
+    }
+    return COHORT_OK;
+  });
+}
+
+constexpr cohort_lane_1 kLane{.create = create, .submit = submit, .poll = poll, .wait = wait};
+
+}  // namespace
+
+const cohort_lane_1& lane_service() {
+  return kLane;
+}
+
+}  // namespace cohort::host

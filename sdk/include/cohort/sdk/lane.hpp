@@ -1,0 +1,73 @@
+// Lanes: work that communicates while the step thread computes.
+//
+//   sdk::LaneTask average_{[this] { host().world().all_reduce(...); }};     // a member: lives as long as it may run
+//   const auto ticket = lane.submit(average_);                              // [step]
+//   ...
+//   lane.wait(ticket);
+//
+// A Lane is a borrowed handle, valid until the end of the run; copy it freely. Threads: [main] and [step].
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include <cohort/api/host/lane.h>
+#include <cohort/sdk/error.hpp>
+
+namespace cohort::sdk {
+
+/// A piece of work that may be submitted any number of times. Outlives what was submitted. An exception ends the lane.
+class LaneTask {
+ public:
+  explicit LaneTask(std::function<void()> work) : work_(std::move(work)) {}
+  LaneTask(const LaneTask&) = delete;
+  LaneTask& operator=(const LaneTask&) = delete;
+
+ private:
+  friend class Lane;
+  static cohort_status run(void* self) noexcept {
+    auto& task = *static_cast<LaneTask*>(self);
+    return detail::guard(task.host_, task.work_);
+  }
+
+  std::function<void()> work_;
+  const cohort_host* host_ = nullptr;
+};
+
+class Lane {
+ public:
+  using Ticket = uint64_t;
+
+  Lane(const cohort_host* host, const cohort_lane_1& table, uint32_t index)
+      : host_(host), table_(&table), index_(index) {}
+
+  Ticket submit(LaneTask& task) const {
+    task.host_ = host_;
+    Ticket ticket = 0;
+    check(table_->submit(host_, index_, &LaneTask::run, &task, &ticket));
+    return ticket;
+  }
+  /// True where it and all before it are done. Throws what a work of the lane threw.
+  bool poll(Ticket ticket) const {
+    uint32_t done = 0;
+    check(table_->poll(host_, index_, ticket, &done));
+    return done != 0;
+  }
+  /// Returns when it and all before it are done.
+  void wait(Ticket ticket) const { check(table_->wait(host_, index_, ticket, 0)); }
+  /// The same for a bounded time: true where they are done.
+  bool wait_for(Ticket ticket, int64_t timeout_ns) const {
+    const cohort_status status = table_->wait(host_, index_, ticket, timeout_ns);
+    if (status == COHORT_DEADLINE_EXCEEDED && !poll(ticket)) return false;
+    if (status != COHORT_DEADLINE_EXCEEDED) check(status);
+    return true;
+  }
+
+ private:
+  const cohort_host* host_;
+  const cohort_lane_1* table_;
+  uint32_t index_;
+};
+
+}  // namespace cohort::sdk

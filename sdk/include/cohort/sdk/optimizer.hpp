@@ -1,0 +1,50 @@
+// The host's optimizers: their kind, settings and steps, as calls that throw.
+//
+// A borrowed handle; copy it freely. Threads: [main] and [step], as cohort/api/host/model.h says.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include <cohort/api/host/model.h>
+#include <cohort/sdk/error.hpp>
+
+namespace cohort::sdk {
+
+class Optimizers {
+ public:
+  Optimizers(const cohort_host* host, const cohort_optimizer_1& table) : host_(host), table_(&table) {}
+
+  uint32_t count() const { return table_->count(host_); }
+  /// "sgd", "adam", ...; "" for a kind that is not known.
+  std::string_view kind(uint32_t phase) const {
+    const char* kind = table_->kind(host_, phase);
+    if (!kind) throw invalid_argument("there is no optimizer " + std::to_string(phase));
+    return kind;
+  }
+  /// The step over the parameters of a phase, with its learning rate times the factor.
+  void step(uint32_t phase) const { check(table_->step(host_, phase)); }
+  void set_lr_factor(uint32_t phase, double factor) const { check(table_->set_lr_factor(host_, phase, factor)); }
+  /// A setting for this parameter, "lr" without the factor; nothing where its optimizer has none of that name.
+  std::optional<double> hyper(uint32_t parameter, const char* name) const {
+    double value = 0;
+    return found(table_->hyper(host_, parameter, name, &value)) ? std::optional<double>(value) : std::nullopt;
+  }
+  /// Steps counted for this parameter; nothing where its optimizer counts none.
+  std::optional<int64_t> steps(uint32_t parameter) const {
+    int64_t steps = 0;
+    return found(table_->get_step(host_, parameter, &steps)) ? std::optional<int64_t>(steps) : std::nullopt;
+  }
+  void set_steps(uint32_t parameter, int64_t steps) const { check(table_->set_step(host_, parameter, steps)); }
+
+ private:
+  static bool found(cohort_status status) {
+    if (status != COHORT_NOT_FOUND) check(status);
+    return status == COHORT_OK;
+  }
+
+  const cohort_host* host_;
+  const cohort_optimizer_1* table_;
+};
+
+}  // namespace cohort::sdk

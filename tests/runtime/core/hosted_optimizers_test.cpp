@@ -1,0 +1,201 @@
+// What strategies see and change of LibTorch's optimizers, beside the same optimizer left alone.
+#include "optimizers/hosted_optimizers.hpp"
+
+#include <functional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <torch/optim.h>
+#include <torch/types.h>
+
+#include <cohort/host/error.hpp>
+
+namespace cohort {
+namespace {
+
+using testing::HasSubstr;
+using testing::Property;
+using testing::ThrowsMessage;
+
+using Tensors = std::vector<at::Tensor>;
+using Make = std::function<std::shared_ptr<torch::optim::Optimizer>(const Tensors&)>;
+
+Tensors weights() {
+  torch::manual_seed(3);
+  return {torch::randn({3, 2}).set_requires_grad(true), torch::randn({4}).set_requires_grad(true)};
+}
+
+// Parameters with an optimizer, seen through the host.
+struct Hosted {
+  explicit Hosted(const Make& make) : parameters(weights()), optimizers(make(parameters)) {}
+  Tensors parameters;
+  std::vector<std::string> names{"fc.weight", "fc.bias"};
+  Optimizers optimizers;
+  HostedOptimizers port{optimizers, parameters, names};
+  std::vector<std::vector<float>> memory{std::vector<float>(6), std::vector<float>(4)};
+
+  void step(int number) {
+    for (at::Tensor& parameter : parameters) parameter.mutable_grad() = torch::sin(parameter.detach() + number);
+    port.step(0);
+  }
+  void move(const std::string& name) {
+    const std::vector<void*> places{memory[0].data(), memory[1].data()};
+    port.move_state(name, places);
+  }
+  void move_back(const std::string& name) { port.move_state(name, std::vector<void*>(2, nullptr)); }
+};
+
+Make sgd(double momentum, double dampening = 0) {
+  return [=](const Tensors& parameters) {
+    return std::make_shared<torch::optim::SGD>(parameters,
+                                               torch::optim::SGDOptions(0.125).momentum(momentum).dampening(dampening));
+  };
+}
+template <class Optimizer>
+Make plain() {
+  return [](const Tensors& parameters) { return std::make_shared<Optimizer>(parameters); };
+}
+
+void expect_equal(const Tensors& one, const Tensors& other) {
+  for (size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(torch::equal(one[i], other[i])) << one[i] << other[i];
+}
+
+// An optimizer of a program's own.
+class Custom : public torch::optim::SGD {
+ public:
+  using SGD::SGD;
+};
+
+TEST(HostedOptimizers, TellKindSettingsAndSteps) {
+  Hosted adam([](const Tensors& parameters) {
+    return std::make_shared<torch::optim::Adam>(parameters, torch::optim::AdamOptions(0.25).betas({0.5, 0.75}));
+  });
+  EXPECT_STREQ(adam.port.kind(0), "adam");
+  EXPECT_EQ(adam.port.hyper(1, "lr"), 0.25);
+  EXPECT_EQ(adam.port.hyper(1, "beta2"), 0.75);
+  EXPECT_EQ(adam.port.hyper(1, "amsgrad"), 0.0);
+  EXPECT_EQ(adam.port.hyper(1, "momentum"), std::nullopt);
+  EXPECT_EQ(adam.port.counted_steps(0), 0);
+  adam.step(0);
+  EXPECT_EQ(adam.port.counted_steps(0), 1);
+  adam.port.set_counted_steps(0, 9);
+  EXPECT_EQ(adam.port.counted_steps(0), 9);
+  EXPECT_EQ(adam.port.counted_steps(1), 1);
+
+  Hosted custom(
+      [](const Tensors& parameters) { return std::make_shared<Custom>(parameters, torch::optim::SGDOptions(0.5)); });
+  EXPECT_STREQ(custom.port.kind(0), "");
+  EXPECT_EQ(custom.port.hyper(0, "lr"), std::nullopt);
+  EXPECT_EQ(custom.port.counted_steps(0), std::nullopt);
+}
+
+TEST(HostedOptimizers, ScaleTheLearningRateInTheStepAlone) {
+  for (const double factor : {1.0, 3.0}) {
+    Hosted scaled(sgd(0));
+    scaled.port.set_lr_factor(0, factor);
+    const at::Tensor before = scaled.parameters[0].detach().clone();
+    scaled.step(0);
+    const at::Tensor gradient = torch::sin(before);
+    EXPECT_TRUE(torch::allclose(scaled.parameters[0], before - factor * 0.125 * gradient));
+    EXPECT_EQ(scaled.optimizers[0].param_groups()[0].options().get_lr(), 0.125);
+  }
+}
+
+TEST(HostedOptimizers, ScaleAnOptimizerOfAProgramsOwnToo) {
+  Hosted custom(
+      [](const Tensors& parameters) { return std::make_shared<Custom>(parameters, torch::optim::SGDOptions(0.5)); });
+  const at::Tensor before = custom.parameters[1].detach().clone();
+  custom.port.set_lr_factor(0, 2);
+  custom.step(0);
+  EXPECT_TRUE(torch::allclose(custom.parameters[1], before - torch::sin(before)));
+}
+
+struct Case {
+  const char* state;
+  Make make;
+};
+
+TEST(HostedOptimizers, StepWithStateInOtherMemoryAsIfItHadNotMoved) {
+  const Case cases[] = {{"momentum_buffer", sgd(0.9)},
+                        {"exp_avg", plain<torch::optim::Adam>()},
+                        {"exp_avg_sq", plain<torch::optim::AdamW>()},
+                        {"square_avg", plain<torch::optim::RMSprop>()},
+                        {"sum", plain<torch::optim::Adagrad>()}};
+  for (const auto& [state, make] : cases) {
+    for (const int moved_at : {0, 2}) {
+      SCOPED_TRACE(state);
+      Hosted moved(make), alone(make);
+      for (int step = 0; step < 6; ++step) {
+        if (step == moved_at) moved.move(state);
+        if (step == 4) moved.move_back(state);
+        const float before = moved.memory[1][0];
+        moved.step(step);
+        alone.step(step);
+        EXPECT_EQ(moved.memory[1][0] != before, step >= moved_at && step < 4) << "step " << step;
+      }
+      expect_equal(moved.parameters, alone.parameters);
+    }
+  }
+}
+
+TEST(HostedOptimizers, PutRestoredStateBackWhereItWas) {
+  Hosted hosted(plain<torch::optim::Adam>());
+  hosted.move("exp_avg");
+  hosted.step(0);
+  hosted.optimizers[0].state().clear();  // a checkpoint from before the first step
+  hosted.port.restored();
+  EXPECT_EQ(hosted.memory[0], std::vector<float>(6, 0.0f));
+  EXPECT_EQ(hosted.port.counted_steps(0), 0);
+  auto fresh = std::make_unique<torch::optim::AdamParamState>();
+  fresh->step(7).exp_avg(torch::full({3, 2}, 5.0)).exp_avg_sq(torch::ones({3, 2}));
+  hosted.optimizers[0].state()[hosted.parameters[0].unsafeGetTensorImpl()] = std::move(fresh);
+  hosted.port.restored();
+  EXPECT_EQ(hosted.memory[0], std::vector<float>(6, 5.0f));
+  hosted.step(1);
+  EXPECT_NE(hosted.memory[0][0], 5.0f);
+  EXPECT_EQ(hosted.port.counted_steps(0), 8);
+}
+
+TEST(HostedOptimizers, TakeTheShapeOfAnothersState) {
+  for (const auto& make : {sgd(0.9), sgd(0), plain<torch::optim::AdamW>(), plain<torch::optim::Adagrad>()}) {
+    Hosted one(make), other(make);
+    one.step(0);
+    one.step(1);
+    other.port.take_state_shape(one.port.state_shape());
+    EXPECT_EQ(other.port.state_shape(), one.port.state_shape());
+    const auto from = one.port.state_tensors(), to = other.port.state_tensors();
+    ASSERT_EQ(from.size(), to.size());
+    for (size_t i = 0; i < from.size(); ++i) {
+      ASSERT_EQ(from[i].nbytes, to[i].nbytes);
+      std::memcpy(to[i].data, from[i].data, from[i].nbytes);
+      other.parameters[to[i].id].set_data(one.parameters[to[i].id].detach().clone());
+    }
+    if (from.empty()) continue;
+    one.step(2);
+    other.step(2);
+    expect_equal(one.parameters, other.parameters);
+  }
+  Hosted fresh(sgd(0.9)), used(sgd(0.9));
+  EXPECT_EQ(fresh.port.state_shape(), "");
+  used.step(0);
+  used.port.take_state_shape("");
+  EXPECT_EQ(used.port.state_shape(), "");
+}
+
+TEST(HostedOptimizers, RefuseStateThatIsNotKept) {
+  const auto refusal = [](Hosted& hosted, const char* state) { return [&hosted, state] { hosted.move(state); }; };
+  Hosted adam(plain<torch::optim::Adam>()), without(sgd(0)), damped(sgd(0.9, 0.5));
+  EXPECT_THAT(refusal(adam, "momentum_buffer"),
+              ThrowsMessage<UserError>(HasSubstr("'momentum_buffer' of the optimizer of 'fc.weight', and Adam")));
+  EXPECT_THAT(refusal(adam, "max_exp_avg_sq"), ThrowsMessage<UserError>(HasSubstr("keeps none")));
+  EXPECT_THAT(refusal(without, "momentum_buffer"), ThrowsMessage<UserError>(HasSubstr("SGD with these settings")));
+  EXPECT_THAT(refusal(damped, "momentum_buffer"), ThrowsMessage<UserError>(HasSubstr("keeps none")));
+  EXPECT_THAT([&] { without.port.set_counted_steps(0, 1); }, ThrowsMessage<UserError>(HasSubstr("'step'")));
+  Hosted partly([](const Tensors& parameters) { return std::make_shared<torch::optim::Adam>(Tensors{parameters[0]}); });
+  EXPECT_THAT(refusal(partly, "exp_avg"),
+              ThrowsMessage<UserError>(HasSubstr("'fc.bias' requires a gradient and belongs to no optimizer")));
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,145 @@
+// A free layer that uses one of the host's services, as `does` says, and checks what it is given.
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include <cohort/sdk/strategy.hpp>
+
+namespace {
+
+namespace sdk = cohort::sdk;
+
+void require(bool condition, const std::string& what) {
+  if (!condition) throw sdk::invalid_argument(what);
+}
+
+class Services : public sdk::Strategy<Services> {
+ public:
+  void create(const sdk::Options& options) {
+    does_ = options.text("does");
+    at_ = options.integer("at");
+    state_ = options.text("state");
+  }
+
+  void configure_model() {
+    if (stopped_) return want_weights_only();
+    super().configure_model();
+    if (does_ == "lane") ready_lane();
+    if (does_ == "halve") ready_halving();
+    if (does_ == "scale") host().optimizers().set_lr_factor(0, static_cast<double>(host().world().size()));
+    if (does_ == "bad_lane") host().lane("user");
+    if (does_ == "bad_factor") host().optimizers().set_lr_factor(0, 0.0);
+  }
+
+  void begin_step(const cohort_step& step) {
+    super().begin_step(step);
+    if (does_ != "lane") return;
+    step_ = static_cast<int64_t>(step.step);
+    require(lanes_.size() == 2, "both lanes are there");
+    for (const sdk::Lane& lane : lanes_) tickets_.push_back(lane.submit(sum_));
+  }
+
+  void reduce_bucket(const cohort_bucket& bucket) {
+    super().reduce_bucket(bucket);
+    ++reduced_;
+  }
+
+  void end_backward(const cohort_step& step) {
+    super().end_backward(step);
+    if (does_ != "lane") return;
+    for (size_t i = 0; i < lanes_.size(); ++i) {
+      while (!lanes_[i].wait_for(tickets_[i], 1'000'000)) {
+      }
+      lanes_[i].wait(tickets_[i]);
+      require(lanes_[i].poll(tickets_[i]), "what was waited for is done");
+    }
+    tickets_.clear();
+    require(sums_ == 2 * (step.step + 1), "each lane has summed once in this step");
+  }
+
+  void optimizer_step(const cohort_step& step) {
+    super().optimizer_step(step);
+    if (does_ == "halve") halve();
+    if (does_ == "scale") require(host().optimizers().hyper(0, "lr") == 0.5, "the factor is not part of the rate");
+    if (does_ == "stop_averaging" && static_cast<int64_t>(step.step) == at_) {
+      stopped_ = true;
+      host().buckets().lay_out_again();
+    }
+  }
+
+  void load_state() {
+    super().load_state();
+    if (does_ != "stop_averaging") return;
+    stopped_ = true;
+    host().buckets().lay_out_again();
+  }
+
+ private:
+  void ready_lane() {
+    sdk::Lane first = host().lane("aside");
+    host().lane("aside");  // the same one
+    lanes_.clear();
+    lanes_.push_back(first);
+    lanes_.push_back(host().default_lane());
+  }
+
+  // Runs on a lane: over that lane's own communicators.
+  void add_up() {
+    if (step_ == at_) throw sdk::invalid_argument("the lane broke");
+    for (const int32_t role : {COHORT_ROLE_WORLD, COHORT_ROLE_NODE, COHORT_ROLE_LEADERS}) {
+      const sdk::Comm comm = host().comm(role);
+      if (!comm) continue;
+      std::vector<double> ones(1000, 1.0);
+      comm.all_reduce({ones.data(), ones.size(), COHORT_FLOAT64}, COHORT_REDUCE_SUM);
+      for (const double sum : ones) require(sum == comm.size(), "every rank has added one");
+    }
+    ++sums_;
+  }
+
+  void ready_halving() {
+    host().buckets().want(COHORT_BUCKET_GRAD);
+    host().buckets().want(COHORT_BUCKET_OPTIM, state_.c_str());
+    host().buckets().configure(8, 0);
+    require(host().buckets().count() > 1, "there are several buckets");
+  }
+
+  // The state of the optimizer, where it lies, and its count of steps, which it has moved on.
+  void halve() {
+    const sdk::Buckets buckets = host().buckets();
+    for (uint64_t i = 0; i < buckets.count(); ++i) {
+      for (float& value : buckets.view(i, COHORT_BUCKET_OPTIM, state_.c_str()).span<float>()) value /= 2;
+    }
+    if (host().optimizers().kind(0) == "sgd") {
+      require(!host().optimizers().steps(0), "sgd counts no steps");
+    } else {
+      host().optimizers().set_steps(0, *host().optimizers().steps(0) + 1);
+    }
+  }
+
+  void want_weights_only() {
+    const sdk::Buckets buckets = host().buckets();
+    buckets.want(COHORT_BUCKET_WEIGHT);
+    buckets.configure(1 << 20, 0);
+  }
+
+  std::string does_, state_;
+  int64_t at_ = 0, step_ = 0;
+  bool stopped_ = false;
+  std::vector<sdk::Lane> lanes_;
+  std::vector<sdk::Lane::Ticket> tickets_;
+  sdk::LaneTask sum_{[this] { add_up(); }};
+  std::atomic<uint64_t> sums_{0};
+  uint64_t reduced_ = 0;
+};
+
+constexpr cohort_option kOptions[] = {
+    sdk::option("does", "string", "nothing", "what it does"),
+    sdk::option("at", "int", "-1", "a step"),
+    sdk::option("state", "string", "momentum_buffer", "state of the optimizer"),
+};
+constexpr cohort_component kServices =
+    sdk::strategy<Services>("services", "uses the host's services").inherits("*").options(kOptions);
+
+}  // namespace
+
+COHORT_SDK_PLUGIN("org.example.services", "1.0.0", "Example", "MIT", kServices)
