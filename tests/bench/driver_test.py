@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 import unittest
+import xml.etree.ElementTree
 
 BENCH = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("COHORT_BUILD", BENCH.parents[1] / "build/dev"))
@@ -17,6 +18,7 @@ from figures import Figure, Plan, figure, interleave, number  # noqa: E402
 from goals import Goal  # noqa: E402
 from processes import Failed, Process, run_together  # noqa: E402
 import all_reduce  # noqa: E402
+import plot  # noqa: E402
 import training  # noqa: E402
 from trainers import Outcome  # noqa: E402
 
@@ -72,6 +74,16 @@ class Goals(unittest.TestCase):
         self.assertEqual(training.measured_steps(outcome, warm_up=1, total=4), [1, 2, 3, 4])
 
 
+class Plots(unittest.TestCase):
+    def test_every_series_has_a_line_and_its_name_and_larger_is_higher(self):
+        root = xml.etree.ElementTree.fromstring(plot.lines(["a", "b"], {"slow & sure": [10, 1000], "fast": [10, 20]}, "steps"))
+        tags = {tag: list(root.iter("{http://www.w3.org/2000/svg}" + tag)) for tag in ("polyline", "text")}
+        ends = [float(line.get("points").split()[-1].split(",")[1]) for line in tags["polyline"]]
+        self.assertEqual(len(ends), 2)
+        self.assertLess(ends[0], ends[1])
+        self.assertLessEqual({"steps", "a", "b", "slow & sure", "fast"}, {text.text for text in tags["text"]})
+
+
 class Processes(unittest.TestCase):
     def test_a_failure_names_the_program_its_code_and_its_last_words(self):
         with self.assertRaisesRegex(Failed, "sh ended with code 3: no such core"):
@@ -118,7 +130,8 @@ class QuickRun(unittest.TestCase):
 
     def test_every_section_runs_without_the_python_peers(self):
         self.assertEqual(self.run_.returncode, 0, self.run_.stderr[-3000:])
-        self.assertEqual(set(self.results), {"machine", "overhead", "codec", "all-reduce", "training", "launch", "replicas"})
+        self.assertEqual(set(self.results), {"machine", "overhead", "codec", "all-reduce", "training", "launch", "replicas",
+                                             "algorithms"})
 
     def test_no_contestant_that_was_built_is_left_out(self):
         self.assertNotIn("left out", self.run_.stdout)

@@ -11,5 +11,6 @@
 #include "host/log.h"
 #include "host/model.h"
 #include "strategy.h"
+#include "tunable.h"
 
 #endif

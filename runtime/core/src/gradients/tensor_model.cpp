@@ -13,6 +13,7 @@
 #include <cohort/host/error.hpp>
 
 #include "../tensor_bridge/tensor_bridge.hpp"
+#include "streaming_copy.hpp"
 
 namespace cohort {
 
@@ -186,7 +187,7 @@ void TensorModel::gradient_computed(uint32_t parameter, uint32_t number) {
   const at::Tensor& place = replica.gradient_places[parameter];
   // Already there: a second micro-batch adds in place.
   if (place.defined() && gradient.data_ptr() != place.data_ptr()) {
-    place.copy_(gradient.detach());
+    streaming_copy(place, gradient.detach());
     gradient = place;
   }
   ready_(parameter, number);

@@ -23,6 +23,7 @@ host::RankSetup rank_setup(const Runtime::Setup& setup, const host::Topology& to
           .timeout = setup.options.timeout,
           .connect_timeout = connect_timeout,
           .bucket_size = setup.options.bucket_size,
+          .autotune_file = setup.options.autotune,
           .deterministic = setup.options.deterministic,
           .open_store = [topology, connect_timeout](const cohort_dist_args& args) {
             host::Topology place = topology;  // with what layers have changed

@@ -150,7 +150,17 @@ std::string time_text(std::chrono::nanoseconds time) {
 }
 
 std::vector<Flag> where_flags() {
+  Flag autotune = flag(
+      kWhere, "autotune", "FILE",
+      "try sizes of buckets and more in the first steps; the best goes to FILE (autotune.toml), for --config",
+      [](Options& o, Given given) { o.autotune = parse_path(given); },
+      [](const Options& o) -> Printed {
+        return o.autotune ? Printed(literal(string_view(o.autotune->string()))) : std::nullopt;
+      });
+  autotune.arity = Arity::kOptional;
+  autotune.implied = "autotune.toml";
   return {
+      autotune,
       spec("strategy", "how the job is spread over processes: name[:variant]{,key=value}", &Options::strategy),
       layer(),
       flag(

@@ -4,32 +4,51 @@
 #include <sstream>
 
 #include "rank_state.hpp"
+#include "tuning_report.hpp"
 
 namespace cohort::host {
 namespace {
 
-constexpr uint64_t kSmallBucketBytes = 5ull << 20;
+constexpr uint64_t kMiB = 1 << 20;
+constexpr uint64_t kSmallBucketBytes = 5 * kMiB;
+constexpr uint64_t kSizesToTry[] = {1 * kMiB, 2 * kMiB, 5 * kMiB, 10 * kMiB, 25 * kMiB, 50 * kMiB, 100 * kMiB};
 constexpr double kClearlyBetter = 0.97;
+constexpr size_t kTrialsOfAutotune = 3;  // sizes, overlap, settings
+
+std::vector<uint64_t> parts_per_bucket(const std::vector<BucketPlan>& plans) {
+  std::vector<uint64_t> parts;
+  for (const BucketPlan& plan : plans) parts.push_back(plan.parts.size());
+  return parts;
+}
 
 }  // namespace
 
 Adaptation::Adaptation(RankState& state) : state_(state) {
-  // One bucket is complete when backward is over: nothing is left to overlap with.
-  if (state_.buckets->count() == 1 && state_.accelerator->device_type() == COHORT_DEVICE_CPU) use({false, 0});
+  if (has_nothing_to_overlap()) use({.overlap = false});
+  if (!autotunes()) return;
+  cohort_strategy* const strategy = state_.strategy();
+  tunable_ = static_cast<const cohort_tunable_1*>(strategy->vt->get_extension(strategy, COHORT_TUNABLE_ID));
+}
+
+// One bucket is complete when backward is over. Devices communicate beside computing.
+bool Adaptation::has_nothing_to_overlap() const {
+  return state_.buckets->count() == 1 && state_.accelerator->device_type() == COHORT_DEVICE_CPU;
+}
+
+bool Adaptation::autotunes() const {
+  return state_.setup.autotune_file.has_value();
 }
 
 void Adaptation::after_step() {
   if (!arrival_known_) {
     arrival_known_ = true;
     follow_arrival();
+    if (has_nothing_to_overlap()) use({.overlap = false});
     begin_trial();
   } else if (trial_) {
     trial_->add(state_.engine->step_time());
     if (!trial_->is_over()) return use(modes_[trial_->current()]);
-    const size_t best = best_mode();
-    use(modes_[best]);
-    state_.setup.log.debug(describe(best));
-    trial_.reset();
+    end_trial();
   }
 }
 
@@ -45,12 +64,68 @@ void Adaptation::follow_arrival() {
 }
 
 void Adaptation::begin_trial() {
-  if (state_.accelerator->device_type() != COHORT_DEVICE_CPU) return;  // devices communicate beside computing
-  if (state_.buckets->count() == 1) return use({false, 0});
-  modes_ = {{true, 0}, {false, 0}};
-  if (may_resize()) modes_.push_back({true, kSmallBucketBytes});
-  trial_.emplace(modes_.size());
-  use(modes_.front());
+  const size_t last = autotunes() ? kTrialsOfAutotune : 1;
+  while (trials_ < last) {
+    modes_ = candidates();
+    ++trials_;
+    if (modes_.size() < 2) continue;
+    trial_.emplace(modes_.size());
+    return use(modes_.front());
+  }
+  if (autotunes() && time_at_first_.count() == 0) report({});
+}
+
+void Adaptation::end_trial() {
+  const size_t best = best_mode();
+  const auto time = trial_->time_of(best);
+  if (time_at_first_.count() == 0) time_at_first_ = trial_->time_of(0);
+  use(modes_[best]);
+  state_.setup.log.debug(describe(best));
+  trial_.reset();
+  begin_trial();
+  if (autotunes() && !trial_) report(time);
+}
+
+std::vector<StepMode> Adaptation::candidates() const {
+  if (!autotunes()) return usual_candidates();
+  switch (trials_) {
+    case 0:
+      return sizes_to_try();
+    case 1:
+      if (state_.accelerator->device_type() != COHORT_DEVICE_CPU || state_.buckets->count() == 1) return {};
+      return {mode_, {false, mode_.bucket_size, mode_.setting}};
+    default:
+      return settings_to_try();
+  }
+}
+
+std::vector<StepMode> Adaptation::usual_candidates() const {
+  if (state_.accelerator->device_type() != COHORT_DEVICE_CPU || state_.buckets->count() == 1) return {};
+  std::vector<StepMode> modes{mode_, {.overlap = false}};
+  if (may_resize()) modes.push_back({.bucket_size = kSmallBucketBytes});
+  return modes;
+}
+
+// Those that make a difference for this model; a size of the user's stays.
+std::vector<StepMode> Adaptation::sizes_to_try() const {
+  std::vector<StepMode> modes{mode_};
+  if (state_.setup.bucket_size) return modes;
+  std::vector<std::vector<uint64_t>> seen{parts_per_bucket(planned_buckets(state_, state_.layout))};
+  for (const uint64_t size : kSizesToTry) {
+    LayoutChoice choice = state_.layout;
+    choice.measured_size = size;
+    const auto parts = parts_per_bucket(planned_buckets(state_, choice));
+    if (std::ranges::find(seen, parts) != seen.end()) continue;
+    seen.push_back(parts);
+    modes.push_back({parts.size() > 1, size, mode_.setting});
+  }
+  return modes;
+}
+
+std::vector<StepMode> Adaptation::settings_to_try() const {
+  std::vector<StepMode> modes;
+  for (uint32_t i = 0; tunable_ && i < tunable_->count; ++i) modes.push_back({mode_.overlap, mode_.bucket_size, i});
+  return modes;
 }
 
 bool Adaptation::may_resize() const {
@@ -73,9 +148,12 @@ size_t Adaptation::best_mode() const {
   return best;
 }
 
-void Adaptation::use(const Mode& mode) {
+void Adaptation::use(const StepMode& mode) {
   state_.engine->set_overlap(mode.overlap);
-  if (state_.layout.measured_size == mode.bucket_size) return;
+  const bool changes = mode.setting != mode_.setting;
+  if (changes) state_.host.check(tunable_->use(tunable_->data, mode.setting), COHORT_TUNABLE_ID);
+  mode_ = mode;
+  if (!changes && state_.layout.measured_size == mode.bucket_size) return;
   state_.layout.measured_size = mode.bucket_size;
   lay_out(state_);
 }
@@ -84,11 +162,23 @@ std::string Adaptation::describe(size_t best) const {
   std::ostringstream text;
   text << "gradients are averaged " << (modes_[best].overlap ? "during" : "after") << " backward in "
        << state_.buckets->count() << " buckets; microseconds of a step";
-  for (size_t mode = 0; mode < modes_.size(); ++mode) {
-    text << (modes_[mode].overlap ? ", during" : ", after")
-         << (modes_[mode].bucket_size ? " in buckets of 5 MiB: " : ": ") << trial_->time_of(mode).count() / 1000;
+  for (size_t i = 0; i < modes_.size(); ++i) {
+    const StepMode& mode = modes_[i];
+    text << (mode.overlap ? ", during" : ", after");
+    if (mode.bucket_size) text << " in buckets of " << mode.bucket_size / kMiB << " MiB";
+    if (tunable_ && mode.setting) text << " with " << tunable_->settings[mode.setting];
+    text << ": " << trial_->time_of(i).count() / 1000;
   }
   return text.str();
+}
+
+void Adaptation::report(std::chrono::nanoseconds time) const {
+  if (state_.rank() != 0) return;
+  const bool changes_setting = tunable_ && mode_.setting != 0;
+  const TuningResult result{state_.setup.selection.strategy, mode_.bucket_size,
+                            changes_setting ? tunable_->settings[mode_.setting] : "", time_at_first_, time};
+  state_.setup.log.info(text_of(result));
+  if (time.count() > 0) write_config(result, *state_.setup.autotune_file);
 }
 
 }  // namespace cohort::host

@@ -71,14 +71,19 @@ StepEngine& RankRuntime::configure(ModelPort& model) {
   state.engine = std::make_unique<StepEngine>(StepEngine::Parts{state.host, state.strategy(), *state.buckets, model,
                                                                 lane.thread.get(), lane.comms.world, state.control});
   // With several optimizers a backward reaches a part of the parameters: there is no one order of arrival.
-  const bool adapts = state.engine->wants_gradients() && state.is_distributed() && model.num_phases() == 1;
-  if (adapts) state.adaptation.emplace(state);
+  const bool may_adapt = state.is_distributed() && model.num_phases() == 1;
+  if (may_adapt && (state.engine->wants_gradients() || state.setup.autotune_file)) state.adaptation.emplace(state);
+  if (state.setup.autotune_file && !may_adapt) {
+    state.setup.log.info("Autotune: nothing is tried with one rank or with several optimizers");
+  }
   return *state.engine;
 }
 
 void RankRuntime::between_steps() {
   if (state_->layout.asked_again) lay_out(*state_);
-  if (state_->adaptation && !state_->engine->wants_gradients()) state_->adaptation.reset();
+  if (state_->adaptation && !state_->engine->wants_gradients() && !state_->setup.autotune_file) {
+    state_->adaptation.reset();
+  }
   if (state_->adaptation) state_->adaptation->after_step();
 }
 

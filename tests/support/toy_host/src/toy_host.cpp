@@ -70,6 +70,7 @@ class Site {
                         .timeout = job_.timeout,
                         .connect_timeout = job_.timeout,
                         .bucket_size = job_.bucket_size,
+                        .autotune_file = job_.autotune_file,
                         .open_store = std::move(open_store)});
   }
 

@@ -48,8 +48,9 @@ struct Options {
   std::string accelerator = "auto";
   Devices devices;
   int num_nodes = 1;
-  std::optional<CollectiveSpec> collective;  ///< absent: auto
-  std::optional<uint64_t> bucket_size;       ///< bytes; absent: the strategy's, or by measurement
+  std::optional<CollectiveSpec> collective;       ///< absent: auto
+  std::optional<uint64_t> bucket_size;            ///< bytes; absent: the strategy's, or by measurement
+  std::optional<std::filesystem::path> autotune;  ///< file for what is found; absent: off
   // Loops.
   std::optional<int64_t> max_epochs;
   std::optional<int64_t> max_steps;  ///< optimizer steps

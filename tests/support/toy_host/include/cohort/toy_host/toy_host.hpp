@@ -31,6 +31,7 @@ struct ToyJob {
   int replicas = 1;  ///< of the model in each rank
   std::chrono::milliseconds timeout{20'000};
   std::optional<uint64_t> bucket_size;
+  std::optional<std::filesystem::path> autotune_file;
 };
 
 /// What a rank's body works with.

@@ -1,0 +1,51 @@
+#include "tuning_report.hpp"
+
+#include <cstdio>
+#include <fstream>
+
+#include <cohort/host/error.hpp>
+
+namespace cohort::host {
+namespace {
+
+std::string milliseconds(std::chrono::nanoseconds time) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g ms", static_cast<double>(time.count()) / 1e6);
+  return text;
+}
+
+std::string size_text(const TuningResult& result) {
+  return std::to_string(result.bucket_size >> 20) + "MiB";
+}
+
+std::string strategy_text(const TuningResult& result) {
+  return to_string(result.strategy) + "," + result.setting;
+}
+
+std::string found(const TuningResult& result) {
+  return "a step takes " + milliseconds(result.now) + ", at first " + milliseconds(result.at_first);
+}
+
+}  // namespace
+
+std::string text_of(const TuningResult& result) {
+  if (result.now.count() == 0) return "Autotune: for this model and strategy there is nothing to try";
+  if (result.bucket_size == 0 && result.setting.empty()) return "Autotune: the present settings stay; " + found(result);
+  return "Autotune: " + found(result) +
+         "; next time:" + (result.bucket_size ? " --bucket-size=" + size_text(result) : "") +
+         (result.setting.empty() ? "" : " --strategy=" + strategy_text(result));
+}
+
+void write_config(const TuningResult& result, const std::filesystem::path& file) {
+  const std::filesystem::path aside = file.string() + ".partial";
+  std::ofstream out(aside);
+  out << "# Found by --autotune: " << found(result) << ".\n";
+  if (result.bucket_size) out << "bucket-size = \"" << size_text(result) << "\"\n";
+  if (!result.setting.empty()) out << "strategy = \"" << strategy_text(result) << "\"\n";
+  out.close();
+  std::error_code error;
+  if (out) std::filesystem::rename(aside, file, error);
+  if (!out || error) throw UserError("--autotune: cannot write " + file.string() + "; give another file");
+}
+
+}  // namespace cohort::host

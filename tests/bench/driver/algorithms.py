@@ -1,0 +1,141 @@
+"""bagua's algorithms beside ddp over simulated networks: bytes, step time, memory, and time to an accuracy on MNIST."""
+import json
+import re
+from dataclasses import dataclass
+
+import plot
+import training_data
+from figures import number, table
+from goals import Goal, Section, notes
+from processes import Failed, Process, run_together
+from trainers import RANKS, SideBySide, Task, numerics
+
+MODEL = "mlp_25m"
+DDP, ALLREDUCE, BYTEGRAD = "ddp", "bagua:gradient_allreduce", "bagua:bytegrad"
+LOW_PRECISION, ASYNC = "bagua:low_precision_decentralized", "bagua:async"
+# qadam is measured after its warm-up, with the optimizer that it takes over.
+STRATEGIES = {DDP: [], ALLREDUCE: [], BYTEGRAD: [], "bagua:decentralized": [], LOW_PRECISION: [],
+              "bagua:qadam,warmup_steps=2": ["--optimizer=adam"], ASYNC: []}
+ALONE = "no communication"
+ACCURACY = 0.97
+
+
+@dataclass(frozen=True)
+class Network:
+    name: str
+    wire: str   # --collective
+    steps: int  # of which two thirds are measured
+
+
+NETWORKS = [Network("shared memory", "shm", 60), Network("1 Gbit/s", "sim,over=shm,bandwidth=1Gbit,latency=100us", 30),
+            Network("100 Mbit/s", "sim,over=shm,bandwidth=100Mbit,latency=100us", 9),
+            Network("10 Gbit/s, 1 ms", "sim,over=shm,bandwidth=10Gbit,latency=1ms", 30),
+            Network("10 Gbit/s, 5 ms", "sim,over=shm,bandwidth=10Gbit,latency=5ms", 30)]
+
+
+@dataclass(frozen=True)
+class Cell:
+    step_ms: float  # median of the measured steps
+    bytes: float    # that a rank sends in a step
+    rss_mib: float
+
+
+def median_of_last(times, fraction=2 / 3):
+    last = sorted(times[len(times) - max(1, round(len(times) * fraction)):])
+    return last[len(last) // 2]
+
+
+def measure(setting, strategy, flags, network, steps):
+    task = Task(MODEL, steps, training_data.write(setting.folder / "pair.safetensors", MODEL, steps, RANKS), "")
+    process, times, summary = numerics(setting, task, "algorithm", task.pair_data, f"--strategy={strategy}",
+                                       f"--devices={RANKS}", f"--collective={network.wire}", *flags)
+    run_together([process])
+    told = json.loads(summary.read_text())
+    return Cell(median_of_last(json.loads(times.read_text())), told["bytes_sent_per_step"], max(told["peak_rss_mib"]))
+
+
+def alone_ms(setting, steps):
+    single = training_data.write(setting.folder / "single.safetensors", MODEL, steps, 1)
+    times = SideBySide(setting).train(Task(MODEL, steps, "", single)).step_ms
+    return median_of_last(times)
+
+
+def seconds_to_accuracy(setting, strategy):
+    """Of training, evaluation included; None where the default epochs do not reach it."""
+    command = [setting.program("bin/mnist"), f"--strategy={strategy}", f"--devices={RANKS}", "--collective=shm", "--threads=1",
+               "--accelerator=cpu", f"--log-dir={setting.folder / 'mnist'}"]
+    run_together([Process(command)])
+    seconds = 0.0
+    for line in (setting.folder / "mnist/rank-0.log").read_text().splitlines():
+        if not re.search(r"epoch \d+:", line):
+            continue
+        seconds += float(re.search(r"\(([0-9.]+) s\)", line).group(1))
+        if float(re.search(r"val_acc ([0-9.]+)", line).group(1)) >= ACCURACY:
+            return seconds
+    return None
+
+
+def grid_of(setting, networks, strategies):
+    """{network: {strategy: Cell}}, and what was left out."""
+    grid, left_out = {}, {}
+    for network in networks:
+        steps = 3 if setting.quick else network.steps
+        for strategy, flags in strategies.items():
+            if strategy in left_out:
+                continue
+            setting.say(f"algorithms, {network.name}: {strategy}")
+            try:
+                grid.setdefault(network.name, {})[strategy] = measure(setting, strategy, flags, network, steps)
+            except Failed as failure:
+                left_out[strategy] = str(failure)
+    return grid, left_out
+
+
+def ratio(grid, network, strategy, other):
+    cells = grid.get(network, {})
+    return cells[other].step_ms / cells[strategy].step_ms if strategy in cells and other in cells else None
+
+
+def goals_for(grid, alone):
+    shm = grid.get(NETWORKS[0].name, {})
+    sent = shm[BYTEGRAD].bytes / shm[ALLREDUCE].bytes if BYTEGRAD in shm and ALLREDUCE in shm else None
+    goals = [Goal("bytes that bytegrad sends, of gradient_allreduce's", 0.26, sent)]
+    for network, limit in (("1 Gbit/s", 2.2), ("100 Mbit/s", 3.3)):
+        goals.append(Goal(f"{MODEL} at {network}: step of ddp, times bytegrad's", limit,
+                          ratio(grid, network, BYTEGRAD, DDP), at_least=True))
+    worst = max((cells[ASYNC].step_ms / alone for cells in grid.values() if ASYNC in cells), default=None)
+    goals.append(Goal(f"{MODEL}: step of async, of the step without communication, on the worst network", 1.05, worst))
+    goals.append(Goal(f"{MODEL} at 10 Gbit/s and 5 ms: step of ddp, times low_precision_decentralized's", 1.0,
+                      ratio(grid, "10 Gbit/s, 5 ms", LOW_PRECISION, DDP), at_least=True))
+    return goals
+
+
+def step_table(grid, strategies, alone):
+    names = list(grid)
+    rows = [[strategy, *(number(grid[name][strategy].step_ms) if strategy in grid[name] else "-" for name in names)]
+            for strategy in strategies]
+    return table(["ms of a step", *names], [*rows, [ALONE, *[number(alone)] * len(names)]])
+
+
+def cost_table(cells, seconds):
+    rows = [[strategy, number(cell.bytes / 2**20), number(cell.rss_mib), number(seconds.get(strategy))]
+            for strategy, cell in cells.items()]
+    return table(["", "MiB sent / step", "peak MiB / rank", f"MNIST to {ACCURACY:.0%}, s"], rows)
+
+
+def run(setting):
+    networks = NETWORKS[:2] if setting.quick else NETWORKS
+    strategies = {name: STRATEGIES[name] for name in (DDP, BYTEGRAD)} if setting.quick else STRATEGIES
+    alone = alone_ms(setting, 3 if setting.quick else NETWORKS[0].steps)
+    grid, left_out = grid_of(setting, networks, strategies)
+    present = [strategy for strategy in strategies if strategy not in left_out]
+    seconds = {} if setting.quick else {name: seconds_to_accuracy(setting, name) for name in present}
+    series = {strategy: [grid[name][strategy].step_ms for name in grid] for strategy in present}
+    picture = setting.folder.parent / "algorithms.svg" if setting.quick else setting.build / "bench/algorithms.svg"
+    picture.write_text(plot.lines(list(grid), {**series, ALONE: [alone] * len(grid)}, f"{MODEL}: milliseconds of a step"))
+    text = "\n\n".join(filter(None, [
+        f"{MODEL}, {RANKS} ranks, one thread each; networks are simulated (`--collective=sim`):",
+        step_table(grid, present, alone), cost_table(grid[NETWORKS[0].name], seconds), notes(left_out)]))
+    data = {name: {strategy: vars(cell) for strategy, cell in cells.items()} for name, cells in grid.items()}
+    return Section("Algorithms over networks", text, goals_for(grid, alone),
+                   {"steps": data, "alone_ms": alone, "seconds_to_accuracy": seconds})
