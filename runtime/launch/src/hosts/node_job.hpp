@@ -1,0 +1,21 @@
+// What a node agent is told to run.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <cohort/launch/launch.hpp>
+
+namespace cohort::host {
+
+struct NodeJob {
+  LaunchJob launch;
+  std::string folder;  ///< where the ranks run
+  bool logs_as_json = false;
+};
+
+std::string to_text(const NodeJob& job);
+/// Throws PeerFailed where the text is none of to_text.
+NodeJob node_job_from(std::string_view text);
+
+}  // namespace cohort::host

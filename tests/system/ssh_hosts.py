@@ -1,0 +1,81 @@
+"""Hosts for tests: an ssh server of the test's own on two loopback addresses, with keys, port and configuration in a folder."""
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import time
+
+SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:" + os.environ.get("PATH", ""))
+HOSTS = ("127.0.0.2", "127.0.0.3")
+
+
+def free_port(addresses=HOSTS):
+    with socket.socket() as probe:
+        probe.bind((addresses[0], 0))
+        return probe.getsockname()[1]
+
+
+def make_key(path):
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
+    return path
+
+
+class SshHosts:
+    """The server runs as this user. `ssh` in `bin` knows the hosts' key and this user's, and nothing of his own files."""
+
+    def __init__(self, folder, addresses=HOSTS):
+        self.folder, self.addresses = pathlib.Path(folder), addresses
+        self.port = free_port(addresses)
+        self.bin = self.folder / "bin"
+        self.bin.mkdir(parents=True)
+        host_key, self.key = make_key(self.folder / "host_key"), make_key(self.folder / "key")
+        self.authorized = self.folder / "authorized_keys"
+        self.authorized.write_text((self.folder / "key.pub").read_text())
+        self.known_hosts = self.folder / "known_hosts"
+        public = " ".join((self.folder / "host_key.pub").read_text().split()[:2])
+        self.known_hosts.write_text("".join(f"[{address}]:{self.port} {public}\n" for address in addresses))
+        (self.folder / "sshd_config").write_text("\n".join([
+            *(f"ListenAddress {address}:{self.port}" for address in addresses), f"HostKey {host_key}",
+            f"AuthorizedKeysFile {self.authorized}", "PidFile none", "UsePAM no", "StrictModes no", "PermitRootLogin yes",
+            "PasswordAuthentication no", "KbdInteractiveAuthentication no", "MaxStartups 100", ""]))
+        self.configuration = self.folder / "ssh_config"
+        self.configuration.write_text("\n".join([
+            f"UserKnownHostsFile {self.known_hosts}", "GlobalKnownHostsFile /dev/null", "IdentityAgent none",
+            "IdentitiesOnly yes", f"IdentityFile {self.key}", ""]))
+        self.command = self.bin / "ssh"
+        self.command.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {self.configuration} "$@"\n')
+        self.command.chmod(0o755)
+        self.start()
+
+    def start(self):
+        if os.geteuid() == 0:
+            os.makedirs("/run/sshd", mode=0o755, exist_ok=True)  # sshd of root insists on it
+        self.log = open(self.folder / "sshd.log", "ab")
+        self.server = subprocess.Popen([SSHD, "-D", "-e", "-f", self.folder / "sshd_config"], stdin=subprocess.DEVNULL,
+                                       stderr=self.log, start_new_session=True)
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                socket.create_connection((self.addresses[-1], self.port), timeout=1).close()
+                return
+            except OSError:
+                if self.server.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError((self.folder / "sshd.log").read_text()) from None
+                time.sleep(0.02)
+
+    def connections(self):
+        """Processes that serve a connection each: children of the server."""
+        listing = subprocess.run(["pgrep", "-P", str(self.server.pid)], capture_output=True, text=True).stdout
+        return [int(pid) for pid in listing.split()]
+
+    def stop(self):
+        self.server.kill()
+        self.server.wait()
+        self.log.close()
+
+    def environment(self, **more):
+        return {"PATH": f"{self.bin}:{os.environ['PATH']}", **more}
+
+    def options(self, slots=2):
+        return ["-H", ",".join(f"{address}:{slots}" for address in self.addresses), "-p", str(self.port)]
