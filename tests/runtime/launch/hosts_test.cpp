@@ -245,7 +245,7 @@ TEST_F(HostsTest, NothingOutlivesALauncherThatIsKilled) {
 TEST_F(HostsTest, ALostConnectionIsNamedAndEndsEverything) {
   // Of the second host the connection ends while ranks run; what it said last is the reason.
   const std::string ssh = "if [ $host = 127.0.0.3 ]; then (while [ ! -e '" + file_of(3).string() +
-                          "' ]; do sleep 0.01; done; echo 'Timeout, server not responding.' >&2; kill $$) & fi";
+                          "' ]; do sleep 0.01; done; echo 'Timeout, server not responding.' >&2; kill -9 $$) & fi";
   const Outcome outcome = run(job({"wait"}, ssh));
   EXPECT_EQ(outcome.code, 4);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("host 127.0.0.3"), HasSubstr("Timeout, server not responding.")));
