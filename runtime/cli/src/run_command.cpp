@@ -115,7 +115,7 @@ int RunCommand::processes_per_node() const {
 }
 
 void RunCommand::check_hosts() const {
-  if (!hosts_.empty() && !hostfile_.empty()) {
+  if (hosts_ && hostfile_) {
     throw UserError("cohort run: -H and --hostfile both name the hosts; leave one of them out");
   }
   if (names_hosts() && (nproc_per_node_ != 0 || nnodes_ != 0 || node_rank_ >= 0)) {
@@ -128,7 +128,10 @@ void RunCommand::check_hosts() const {
         "cohort run: --ssh-port, --ssh-identity-file and --start-timeout are for other hosts, and none is named; give "
         "-H host1:4,host2:4, or leave them out");
   }
-  if (!names_hosts() && !output_folder_.empty() && (nnodes_ > 1 || node_rank_ >= 0)) {
+  if (output_folder_ && output_folder_->empty()) {
+    throw UserError("cohort run: --output-filename is empty; give a folder, or leave it out");
+  }
+  if (!names_hosts() && output_folder_ && (nnodes_ > 1 || node_rank_ >= 0)) {
     throw UserError("cohort run: --output-filename does not go with --nnodes and --node-rank; name the hosts with -H");
   }
 }
@@ -163,7 +166,7 @@ host::LaunchJob RunCommand::local_job() const {
 host::HostsJob RunCommand::hosts_job() const {
   host::HostsJob job;
   if (names_hosts()) {
-    job.hosts = hosts_.empty() ? host::read_hostfile(hostfile_) : host::parse_hosts(hosts_);
+    job.hosts = hosts_ ? host::parse_hosts(*hosts_) : host::read_hostfile(*hostfile_);
     job.processes = processes_;
   } else {
     job.hosts = {{"localhost", processes_per_node()}};
@@ -177,7 +180,7 @@ host::HostsJob RunCommand::hosts_job() const {
   job.node_command = host::own_command(2, words);
   job.ssh_port = ssh_port_;
   job.ssh_identity = ssh_identity_;
-  job.output_folder = output_folder_;
+  job.output_folder = output_folder_.value_or("");
   if (!start_timeout_.empty()) {
     job.start_timeout = std::chrono::duration_cast<std::chrono::milliseconds>(
         host::parse_duration(start_timeout_, "cohort run: --start-timeout"));
@@ -199,7 +202,7 @@ int RunCommand::run() const {
   host::LogSettings settings;
   if (json_) settings.format = host::LogFormat::kJson;
   host::Log log(settings);
-  if (names_hosts() || !output_folder_.empty()) {
+  if (names_hosts() || output_folder_) {
     host::HostsJob job = hosts_job();
     job.environment = std::move(added);
     job.environment.merge(host::forwarded_variables(variables));

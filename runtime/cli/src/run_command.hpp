@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,7 @@ class RunCommand {
   int run() const;
   /// Ranks of each node, from the numbers given.
   int processes_per_node() const;
-  bool names_hosts() const { return !hosts_.empty() || !hostfile_.empty(); }
+  bool names_hosts() const { return hosts_ || hostfile_; }
   void check_hosts() const;
   host::LaunchJob local_job() const;
   host::HostsJob hosts_job() const;
@@ -46,7 +47,9 @@ class RunCommand {
   int processes_ = 0, nproc_per_node_ = 0, nnodes_ = 0, node_rank_ = -1, master_port_ = 0;
   std::string master_addr_;
   int ssh_port_ = 0;
-  std::string hosts_, hostfile_, ssh_identity_, output_folder_, start_timeout_;
+  // Given but empty is a mistake, as in -H "$HOSTS" without that variable.
+  std::optional<std::string> hosts_, hostfile_, output_folder_;
+  std::string ssh_identity_, start_timeout_;
   std::vector<std::string> exports_;
   bool json_ = false;
 };

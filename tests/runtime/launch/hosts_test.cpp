@@ -242,6 +242,20 @@ TEST_F(HostsTest, NothingOutlivesALauncherThatIsKilled) {
   expect_nothing_left();
 }
 
+TEST_F(HostsTest, NothingOutlivesALauncherThatFallsSilent) {
+  HostsJob silent = job({"wait"});
+  silent.longest_silence = 1s;
+  EXPECT_EQ(run_apart(silent,
+                      [&](pid_t launcher) {
+                        std::this_thread::sleep_for(1500ms);
+                        EXPECT_EQ(::kill(static_cast<pid_t>(std::stol(written(0).at("PID"))), 0), 0) << "it was heard";
+                        ::kill(launcher, SIGSTOP);
+                        expect_nothing_left();
+                        ::kill(launcher, SIGCONT);
+                      }),
+            128 + SIGTERM);
+}
+
 TEST_F(HostsTest, ALostConnectionIsNamedAndEndsEverything) {
   // Of the second host the connection ends while ranks run; what it said last is the reason.
   const std::string ssh = "if [ $host = 127.0.0.3 ]; then (while [ ! -e '" + file_of(3).string() +

@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 constexpr int kPeerFailed = static_cast<int>(ExitCode::kPeerFailed);
 constexpr std::chrono::milliseconds kLongestWait = 1s;
 constexpr std::chrono::milliseconds kOneSignal = 1s;
-constexpr std::chrono::milliseconds kHeartbeat = 10s;  // an agent gives up after a minute of silence
+constexpr int kHeartbeatsInASilence = 6;
 constexpr std::chrono::milliseconds kTravel = 5s;
 
 }  // namespace
@@ -57,6 +57,7 @@ std::string HostsRun::job_text(const NodeLink& link) const {
   job.launch.stop_grace = job_.stop_grace;
   job.launch.failure_grace = job_.failure_grace;
   job.folder = std::filesystem::current_path();
+  job.longest_silence = job_.longest_silence;
   job.logs_as_json = job_.logs_as_json;
   return to_text(job);
 }
@@ -236,7 +237,7 @@ std::string HostsRun::unanswered() const {
 void HostsRun::keep_alive(std::stop_token stop) {
   std::unique_lock lock(alive_);
   while (!stop.stop_requested()) {
-    alive_wait_.wait_for(lock, stop, kHeartbeat, [] { return false; });
+    alive_wait_.wait_for(lock, stop, job_.longest_silence / kHeartbeatsInASilence, [] { return false; });
     for (const auto& node : nodes_) {
       if (node->is_told) node->send({MessageKind::kAlive});
     }

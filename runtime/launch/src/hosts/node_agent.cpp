@@ -29,7 +29,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::chrono::milliseconds kLongestSilence = 60s;
 constexpr std::chrono::milliseconds kOrphansLeave = 2s;  // between SIGTERM and SIGKILL
 constexpr std::chrono::milliseconds kLastResort = 5s;
 
@@ -44,6 +43,8 @@ class Launcher {
     const std::lock_guard lock(sending_);
     write_all(STDOUT_FILENO, encode(message));
   }
+  /// Before the job says it, a minute.
+  void set_longest_silence(std::chrono::milliseconds time) { longest_silence_ = time; }
   /// The next message; nothing where the launcher is gone or silent, or after stop().
   std::optional<Message> receive();
   /// Ends the wait of another thread in receive or pause.
@@ -58,6 +59,7 @@ class Launcher {
  private:
   std::mutex sending_;
   MessageReader reader_{true};
+  std::chrono::milliseconds longest_silence_ = 60s;
   Descriptor stop_;
 };
 
@@ -65,7 +67,7 @@ std::optional<Message> Launcher::receive() {
   while (true) {
     if (auto message = reader_.next()) return message;
     std::array<pollfd, 2> waits{{{STDIN_FILENO, POLLIN, 0}, {stop_.number(), POLLIN, 0}}};
-    const int ready = ::poll(waits.data(), waits.size(), static_cast<int>(kLongestSilence.count()));
+    const int ready = ::poll(waits.data(), waits.size(), static_cast<int>(longest_silence_.count()));
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0 || waits[1].revents != 0) return std::nullopt;
     std::array<char, 65536> bytes;
@@ -160,6 +162,7 @@ int serve(Launcher& launcher) {
   const auto told = await(launcher, MessageKind::kJob);
   if (!told) return static_cast<int>(ExitCode::kPeerFailed);
   NodeJob job = node_job_from(told->text);
+  launcher.set_longest_silence(job.longest_silence);
   enter_folder(job.folder);
   if (job.launch.command.empty()) throw UserError("no program is given");
   find_program(job.launch.command[0]);

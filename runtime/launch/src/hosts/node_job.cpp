@@ -13,6 +13,7 @@ std::string to_text(const NodeJob& job) {
   for (const int number : {launch.processes_per_node, launch.num_nodes, launch.node_rank}) put_number(number);
   put_number(launch.stop_grace.count());
   put_number(launch.failure_grace.count());
+  put_number(job.longest_silence.count());
   put_number(job.logs_as_json ? 1 : 0);
   text.put(launch.master_addr).put(launch.run_id).put(job.folder);
   put_number(launch.command.size());
@@ -29,6 +30,7 @@ NodeJob node_job_from(std::string_view text) {
   for (int* number : {&launch.processes_per_node, &launch.num_nodes, &launch.node_rank}) *number = reader.take_number();
   launch.stop_grace = std::chrono::milliseconds(reader.take_number());
   launch.failure_grace = std::chrono::milliseconds(reader.take_number());
+  job.longest_silence = std::chrono::milliseconds(reader.take_number());
   job.logs_as_json = reader.take_number() != 0;
   for (std::string* one : {&launch.master_addr, &launch.run_id, &job.folder}) *one = reader.take();
   for (int words = reader.take_number(); words > 0; --words) launch.command.push_back(reader.take());

@@ -1,6 +1,7 @@
 // What a node agent is told to run.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -10,7 +11,8 @@ namespace cohort::host {
 
 struct NodeJob {
   LaunchJob launch;
-  std::string folder;  ///< where the ranks run
+  std::string folder;                                 ///< where the ranks run
+  std::chrono::milliseconds longest_silence{60'000};  ///< of the launcher
   bool logs_as_json = false;
 };
 

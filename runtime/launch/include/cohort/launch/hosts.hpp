@@ -2,7 +2,7 @@
 //
 // On every host one node agent runs: this program again, told by ssh's standard input what to start and when to stop,
 // with the ranks as its children. Standard input and output of the agent are its only channel: when that ends, or when
-// nothing is heard for a minute, the agent ends its ranks, so that nothing outlives a launcher that is gone. What the
+// nothing is heard for too long, the agent ends its ranks, so that nothing outlives a launcher that is gone. What the
 // ranks write comes to this process. The host that this process runs on has an agent too, without ssh.
 // Threads: as launch.hpp says.
 #pragma once
@@ -45,6 +45,8 @@ struct HostsJob {
   std::filesystem::path output_folder;  ///< not empty: also writes FOLDER/rank.N/stdout and stderr, on this machine
   std::chrono::milliseconds start_timeout{60'000};                     ///< until all hosts have answered
   std::chrono::milliseconds stop_grace{30'000}, failure_grace{2'000};  ///< as in LaunchJob
+  /// A launcher from which an agent hears nothing for so long is gone.
+  std::chrono::milliseconds longest_silence{60'000};
   bool logs_as_json = false;
 };
 
