@@ -1,6 +1,7 @@
 """Hosts for tests: an ssh server of the test's own on two loopback addresses, with keys, port and configuration in a folder."""
 import os
 import pathlib
+import re
 import shutil
 import socket
 import subprocess
@@ -77,5 +78,18 @@ class SshHosts:
     def environment(self, **more):
         return {"PATH": f"{self.bin}:{os.environ['PATH']}", **more}
 
-    def options(self, slots=2):
-        return ["-H", ",".join(f"{address}:{slots}" for address in self.addresses), "-p", str(self.port)]
+    def options(self, slots=2, hosts=None, port=None):
+        hosts = hosts or ",".join(f"{address}:{slots}" for address in self.addresses)
+        return ["-H", hosts, "-p", str(port or self.port)]
+
+    def agents(self):
+        """Processes that run a connection's command, wherever they are: what ssh told them about it stays in their environment."""
+        ours = re.compile(rb"(^|\0)SSH_CONNECTION=[^\0]* %d\0" % self.port)
+        found = []
+        for entry in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if ours.search((entry / "environ").read_bytes()):
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+        return found

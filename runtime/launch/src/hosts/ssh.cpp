@@ -54,7 +54,7 @@ std::vector<std::string> ssh_command(const HostsJob& job, const std::string& hos
   for (const std::string& option :
        {std::string("BatchMode=yes"), "ConnectTimeout=" + std::to_string(connect_s),
         std::string("ServerAliveInterval=10"), std::string("ServerAliveCountMax=4"), std::string("ControlPath=none"),
-        std::string("ClearAllForwardings=yes"), std::string("RemoteCommand=none"), std::string("LogLevel=ERROR")}) {
+        std::string("ClearAllForwardings=yes"), std::string("RemoteCommand=none"), std::string("LogLevel=INFO")}) {
     command.insert(command.end(), {"-o", option});
   }
   if (job.ssh_port != 0) command.insert(command.end(), {"-p", std::to_string(job.ssh_port)});
