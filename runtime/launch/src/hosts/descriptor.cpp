@@ -1,6 +1,7 @@
 #include "hosts/descriptor.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -49,7 +50,12 @@ Channel socket_to_there() {
 bool write_all(int descriptor, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno != EINTR) return false;
+    if (written < 0 && errno == EAGAIN) {  // somebody who has the same terminal made it so
+      pollfd wait{descriptor, POLLOUT, 0};
+      ::poll(&wait, 1, -1);
+    } else if (written < 0 && errno != EINTR) {
+      return false;
+    }
     if (written > 0) bytes.remove_prefix(static_cast<std::size_t>(written));
   }
   return true;
