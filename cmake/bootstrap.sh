@@ -15,7 +15,7 @@ build_packages=(g++ make cmake ninja-build ccache git python3 python3-pip python
   libboost-dev libboost-filesystem-dev libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev zlib1g-dev
   libgloo-dev libopenmpi-dev)
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev clang clang-format openmpi-bin procps
-  openssh-client openssh-server)
+  openssh-client openssh-server iproute2)
 bench_packages=(libgloo-dev)
 
 dry_run=false

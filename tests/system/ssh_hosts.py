@@ -11,9 +11,9 @@ SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:" + os.environ.get("
 HOSTS = ("127.0.0.2", "127.0.0.3")
 
 
-def free_port(addresses=HOSTS):
+def free_port():
     with socket.socket() as probe:
-        probe.bind((addresses[0], 0))
+        probe.bind((HOSTS[0], 0))
         return probe.getsockname()[1]
 
 
@@ -22,12 +22,45 @@ def make_key(path):
     return path
 
 
+class TwoNetworks:
+    """Two network namespaces with a wire between them: machines as far as the network can tell. Needs root."""
+    addresses = ("10.213.77.1", "10.213.77.2")
+
+    def __init__(self):
+        self.holders = [subprocess.Popen(["unshare", "--net", "sleep", "infinity"]) for _ in self.addresses]
+        for holder in self.holders:
+            while os.readlink(f"/proc/{holder.pid}/ns/net") == os.readlink("/proc/self/ns/net"):
+                if holder.poll() is not None:
+                    raise OSError("no network namespaces here")
+                time.sleep(0.01)
+        self.ip(0, "link", "add", "wire", "type", "veth", "peer", "name", "wire", "netns", str(self.holders[1].pid))
+        for side, address in enumerate(self.addresses):
+            self.ip(side, "address", "add", f"{address}/24", "dev", "wire")
+            for name in ("lo", "wire"):
+                self.ip(side, "link", "set", name, "up")
+
+    def inside(self, side):
+        return ["nsenter", "--net", "--target", str(self.holders[side].pid)]
+
+    def ip(self, side, *arguments):
+        subprocess.run([*self.inside(side), "ip", *arguments], check=True)
+
+    def cut(self):
+        self.ip(0, "link", "set", "wire", "down")
+
+    def stop(self):
+        for holder in self.holders:
+            holder.kill()
+            holder.wait()
+
+
 class SshHosts:
     """The server runs as this user. `ssh` in `bin` knows the hosts' key and this user's, and nothing of his own files."""
 
-    def __init__(self, folder, addresses=HOSTS):
-        self.folder, self.addresses = pathlib.Path(folder), addresses
-        self.port = free_port(addresses)
+    def __init__(self, folder, addresses=HOSTS, inside=()):
+        """`inside` is a command that runs another one where the addresses are."""
+        self.folder, self.addresses, self.inside = pathlib.Path(folder), addresses, inside
+        self.port = free_port()
         self.bin = self.folder / "bin"
         self.bin.mkdir(parents=True)
         host_key, self.key = make_key(self.folder / "host_key"), make_key(self.folder / "key")
@@ -53,17 +86,13 @@ class SshHosts:
         if os.geteuid() == 0:
             os.makedirs("/run/sshd", mode=0o755, exist_ok=True)  # sshd of root insists on it
         self.log = open(self.folder / "sshd.log", "ab")
-        self.server = subprocess.Popen([SSHD, "-D", "-e", "-f", self.folder / "sshd_config"], stdin=subprocess.DEVNULL,
+        self.server = subprocess.Popen([*self.inside, SSHD, "-D", "-e", "-f", self.folder / "sshd_config"], stdin=subprocess.DEVNULL,
                                        stderr=self.log, start_new_session=True)
         deadline = time.monotonic() + 10
-        while True:
-            try:
-                socket.create_connection((self.addresses[-1], self.port), timeout=1).close()
-                return
-            except OSError:
-                if self.server.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError((self.folder / "sshd.log").read_text()) from None
-                time.sleep(0.02)
+        while (self.folder / "sshd.log").read_text().count("Server listening on") < len(self.addresses):
+            if self.server.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError((self.folder / "sshd.log").read_text())
+            time.sleep(0.02)
 
     def connections(self):
         """Processes that serve a connection each: children of the server."""

@@ -13,7 +13,7 @@ import harness
 from harness import BUILD, COHORT, MNIST, Result
 from nodes_test import NODES, ONE_THREAD, PEER, RANKS, USER, NodesTest
 from rank_death_test import ENDLESS, ranks_of
-from ssh_hosts import HOSTS, SSHD, SshHosts, free_port, make_key
+from ssh_hosts import HOSTS, SSHD, SshHosts, TwoNetworks, free_port, make_key
 
 RANK = str(BUILD / "tests/launch_test_rank")
 KILLED = 128 + signal.SIGKILL
@@ -268,5 +268,52 @@ class Ends(SshTest):
         self.assertEqual(self.hosts.agents(), [])
 
 
+def have_networks():
+    """Whether this user may make them."""
+    tools = all(shutil.which(tool) for tool in ("ip", "unshare", "nsenter"))
+    return tools and subprocess.run(["unshare", "--net", "true"], stderr=subprocess.DEVNULL).returncode == 0
+
+
+@unittest.skipUnless(have_networks(), "no network namespaces here")
+class OverANetwork(SshTest):
+    """The launcher on one side of a wire, a host on the other: no address of one is loopback for the other."""
+
+    def setUp(self):
+        NodesTest.setUp(self)
+        self.networks = TwoNetworks()
+        self.addCleanup(self.networks.stop)
+        self.hosts = SshHosts(self.folder / "ssh", self.networks.addresses[1:], self.networks.inside(1))
+        self.addCleanup(self.hosts.stop)
+
+    def run_on_hosts(self, *arguments, **more):
+        hosts = f"localhost:2,{self.networks.addresses[1]}:2"
+        return [*self.networks.inside(0), *super().run_on_hosts(*arguments, hosts=hosts, **more)]
+
+    def test_a_launcher_and_another_machine_train_together(self):
+        self.make_data()
+        wanted = self.single()
+        for collective, name in (("", "hier(shm,gloo)"), ("gloo", "gloo")):
+            with self.subTest(collective=name):
+                got, summary = self.train(self.run_on_hosts(), f"net-{name[:4]}", collective, self.hosts.environment())
+                self.assertEqual(summary["collective"], name)
+                self.compare(got, wanted)
+
+    def test_localhost_is_known_to_others_by_the_address_that_leads_to_them(self):
+        result = self.succeed(self.run_on_hosts("sh", "-c", "echo $MASTER_ADDR"), self.hosts.environment())
+        self.assertEqual(result.stdout.splitlines(), [self.networks.addresses[0]] * RANKS)
+
+    def test_when_the_wire_is_cut_both_sides_end_within_a_minute(self):
+        process = self.start_on_hosts(RANK, "wait")
+        self.when_ranks_run(process)
+        self.networks.cut()
+        begin = time.monotonic()
+        result = self.end_of(process, 70)
+        self.assertEqual(result.code, PEER, str(result))
+        self.assertRegex(result.stderr, rf"the connection to host {self.networks.addresses[1]} ended \(.*not responding")
+        while ranks_of(self.marker) and time.monotonic() < begin + 80:
+            time.sleep(0.1)
+        self.nothing_is_left_behind()
+
+
 if __name__ == "__main__":
-    harness.main(at_once=2)
+    harness.main(at_once=3)
