@@ -3,6 +3,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -72,7 +73,9 @@ class SshHosts:
         (self.folder / "sshd_config").write_text("\n".join([
             *(f"ListenAddress {address}:{self.port}" for address in addresses), f"HostKey {host_key}",
             f"AuthorizedKeysFile {self.authorized}", "PidFile none", "UsePAM no", "StrictModes no", "PermitRootLogin yes",
-            "PasswordAuthentication no", "KbdInteractiveAuthentication no", "MaxStartups 100", ""]))
+            "PasswordAuthentication no", "KbdInteractiveAuthentication no", "MaxStartups 100",
+            "SetEnv SHLVL=5",  # or bash reads the user's .bashrc, which may do anything
+            ""]))
         self.configuration = self.folder / "ssh_config"
         self.configuration.write_text("\n".join([
             f"UserKnownHostsFile {self.known_hosts}", "GlobalKnownHostsFile /dev/null", "IdentityAgent none",
@@ -87,7 +90,7 @@ class SshHosts:
             os.makedirs("/run/sshd", mode=0o755, exist_ok=True)  # sshd of root insists on it
         self.log = open(self.folder / "sshd.log", "ab")
         self.server = subprocess.Popen([*self.inside, SSHD, "-D", "-e", "-f", self.folder / "sshd_config"], stdin=subprocess.DEVNULL,
-                                       stderr=self.log, start_new_session=True)
+                                       stdout=self.log, stderr=self.log, start_new_session=True)
         deadline = time.monotonic() + 10
         while (self.folder / "sshd.log").read_text().count("Server listening on") < len(self.addresses):
             if self.server.poll() is not None or time.monotonic() > deadline:
@@ -100,6 +103,8 @@ class SshHosts:
         return [int(pid) for pid in listing.split()]
 
     def stop(self):
+        for connection in self.connections():
+            os.kill(connection, signal.SIGKILL)
         self.server.kill()
         self.server.wait()
         self.log.close()

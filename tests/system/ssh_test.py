@@ -1,6 +1,7 @@
 """`cohort run -H` over a real ssh server: training on two hosts, everything that can be wrong with a host, and what is left behind."""
 import os
 import pathlib
+import random
 import shutil
 import signal
 import subprocess
@@ -266,6 +267,40 @@ class Ends(SshTest):
         while self.hosts.agents() and time.monotonic() < deadline:
             time.sleep(0.05)
         self.assertEqual(self.hosts.agents(), [])
+
+
+def descendants(pid):
+    """The process and those that it has started, and theirs."""
+    try:
+        children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return []
+    return [pid, *(found for child in children for found in descendants(int(child)))]
+
+
+class Soak(SshTest):
+    rounds = int(os.environ.get("COHORT_SOAK_ROUNDS", "12"))
+
+    def test_whoever_is_killed_at_any_moment_all_is_over_soon_and_nothing_is_left(self):
+        """The launcher, its ssh, the server's process, an agent, a rank: by chance, while hosts are asked or ranks run."""
+        chance = random.Random(11)
+        for number in range(self.rounds):
+            process = self.start_on_hosts(RANK, *chance.choice(([], ["ignore=15"])), "wait")
+            time.sleep(chance.uniform(0.05, 1.2))
+            involved = [*descendants(process.pid), *(child for own in self.hosts.connections() for child in descendants(own))]
+            victim = chance.choice(involved)
+            name = subprocess.run(["ps", "-o", "args=", "-p", str(victim)], capture_output=True, text=True).stdout.strip()
+            with self.subTest(round=number, victim=name):
+                try:
+                    os.kill(victim, signal.SIGKILL)
+                except ProcessLookupError:
+                    process.kill()
+                self.assertNotEqual(self.end_of(process, 30).code, 0)
+                deadline = time.monotonic() + 10
+                while (ranks_of(self.marker) or self.hosts.agents()) and time.monotonic() < deadline:
+                    time.sleep(0.05)
+                self.assertEqual(self.hosts.agents(), [])
+                self.nothing_is_left_behind()
 
 
 def have_networks():

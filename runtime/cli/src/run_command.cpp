@@ -178,6 +178,9 @@ host::HostsJob RunCommand::hosts_job() const {
   if (program_[0].find('/') == std::string::npos) job.command[0] = host::find_program(program_[0]);
   const char* const words[] = {"cohort", kServeNode};
   job.node_command = host::own_command(2, words);
+  if (job.node_command.empty()) {
+    throw UserError("cohort run: the file of this program is gone, so no host can execute it; install cohort again");
+  }
   job.ssh_port = ssh_port_;
   job.ssh_identity = ssh_identity_;
   job.output_folder = output_folder_.value_or("");
