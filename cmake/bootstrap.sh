@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what cohort needs to build: Debian packages and LibTorch. Safe to run again: what is there is only checked.
 #   cmake/bootstrap.sh              packages and LibTorch for building
-#   cmake/bootstrap.sh --tests      also what the test suite needs (OpenMPI, clang, a venv with torchrun)
+#   cmake/bootstrap.sh --tests      also what the test suite needs (OpenMPI, OpenSSH, clang, a venv with torchrun)
 #   cmake/bootstrap.sh --bench      also what tests/bench compares with (Gloo)
 #   cmake/bootstrap.sh --dry-run    says what would be done and changes nothing
 # The last line of its output is the LibTorch folder; CMake finds it by itself.
@@ -14,7 +14,8 @@ cupti_version=13.0.85
 build_packages=(g++ make cmake ninja-build ccache git python3 python3-pip python3-venv ca-certificates
   libboost-dev libboost-filesystem-dev libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev zlib1g-dev
   libgloo-dev libopenmpi-dev)
-test_packages=(libgtest-dev libgmock-dev libbenchmark-dev clang clang-format openmpi-bin procps)
+test_packages=(libgtest-dev libgmock-dev libbenchmark-dev clang clang-format openmpi-bin procps
+  openssh-client openssh-server iproute2)
 bench_packages=(libgloo-dev)
 
 dry_run=false

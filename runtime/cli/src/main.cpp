@@ -12,6 +12,7 @@
 #include <cohort/api/version.h>
 #include <cohort/host/error.hpp>
 #include <cohort/host/log.hpp>
+#include <cohort/launch/hosts.hpp>
 
 #include "env_command.hpp"
 #include "plugins_command.hpp"
@@ -42,6 +43,8 @@ int parse_and_run(std::vector<std::string> arguments) {
   PluginsCommand plugins(app, chosen, show);
   StrategiesCommand strategies(app, chosen, show);
   EnvCommand env(app, chosen, show);
+  CLI::App* const node = app.add_subcommand(kServeNode)->group("");  // what cohort run starts on other hosts
+  node->callback([&chosen] { chosen = [] { return host::serve_node(); }; });
 
   run.take_program(arguments);
   try {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <string_view>
+#include <utility>
 
 #include <CLI/App.hpp>
 
@@ -22,7 +23,8 @@ std::string now_ns() {
 }
 
 bool takes_no_value(std::string_view option) {
-  return option == "--json" || option == "--help" || option == "-h" || option.find('=') != std::string_view::npos;
+  const bool has_it = option.starts_with("--") ? option.find('=') != std::string_view::npos : option.size() > 2;  // -n4
+  return has_it || option == "--json" || option == "--help" || option == "-h";
 }
 
 /// A whole number from `lowest`; CLI11's own check, without its words in --help.
@@ -30,9 +32,10 @@ CLI::Validator number(int lowest, int highest = 1'000'000) {
   return CLI::Range(lowest, highest).description("");
 }
 
-/// "-np" and "--nproc_per_node", as other launchers spell them.
+/// "-np", "-hostfile" and "--nproc_per_node", as other launchers spell them.
 std::string canonical(std::string option) {
   if (option == "-np") return "-n";
+  if (option == "-hostfile" || option == "--host-file") return "--hostfile";
   if (!option.starts_with("--")) return option;
   std::replace(option.begin(), option.begin() + static_cast<std::ptrdiff_t>(std::min(option.find('='), option.size())),
                '_', '-');
@@ -44,18 +47,40 @@ std::string canonical(std::string option) {
 RunCommand::RunCommand(CLI::App& app, std::function<int()>& chosen) {
   CLI::App* run = app.add_subcommand("run", "start PROGRAM once for each rank and watch over them");
   run->footer("PROGRAM and its arguments stand behind the options: cohort run -n 2 ./program --an-option-of-it");
-  run->add_option("-n", processes_, "processes in all (also -np)")->check(number(1))->type_name("N");
-  run->add_option("--nproc-per-node", nproc_per_node_, "processes on each node")->check(number(1))->type_name("N");
-  run->add_option("--nnodes", nnodes_, "nodes; without --node-rank all are simulated on this machine")
-      ->check(number(1))
-      ->type_name("N");
-  run->add_option("--node-rank", node_rank_, "start this node only, counted from 0")->check(number(0))->type_name("N");
-  run->add_option("--master-addr", master_addr_, "address of node 0")->type_name("ADDRESS");
-  run->add_option("--master-port", master_port_, "port for the rendezvous; default: a free one")
-      ->check(number(1, 65535))
-      ->type_name("PORT");
+  add_places(*run);
+  add_hosts(*run);
+  run->add_option("-x", exports_, "a variable for the ranks: NAME as it is here, or NAME=VALUE; repeatable")
+      ->type_name("NAME[=VALUE]")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   run->add_flag("--json", json_, "write the launcher's own lines as JSON");
   run->callback([this, &chosen] { chosen = [this] { return this->run(); }; });
+}
+
+void RunCommand::add_places(CLI::App& run) {
+  run.add_option("-n,--num-proc", processes_, "processes in all (also -np)")->check(number(1))->type_name("N");
+  run.add_option("--nproc-per-node", nproc_per_node_, "processes on each node")->check(number(1))->type_name("N");
+  run.add_option("--nnodes", nnodes_, "nodes; without --node-rank all are simulated on this machine")
+      ->check(number(1))
+      ->type_name("N");
+  run.add_option("--node-rank", node_rank_, "start this node only, counted from 0")->check(number(0))->type_name("N");
+  run.add_option("--master-addr", master_addr_, "address of node 0")->type_name("ADDRESS");
+  run.add_option("--master-port", master_port_, "port for the rendezvous; default: a free one")
+      ->check(number(1, 65535))
+      ->type_name("PORT");
+}
+
+void RunCommand::add_hosts(CLI::App& run) {
+  const std::string group = "Several hosts, over ssh";
+  const auto add = [&](const char* names, auto& value, const char* help, const char* type) {
+    return run.add_option(names, value, help)->type_name(type)->group(group);
+  };
+  add("-H,--hosts", hosts_, "hosts and the processes that each may run: host1:4,host2:4", "HOST:SLOTS,...");
+  add("--hostfile", hostfile_, "the same from lines 'host1 slots=4'", "FILE");
+  add("-p,--ssh-port", ssh_port_, "port of the ssh servers; default: ssh's own", "PORT")->check(number(1, 65535));
+  add("-i,--ssh-identity-file", ssh_identity_, "private key; default: ssh's own", "FILE");
+  add("--start-timeout", start_timeout_, "time until all hosts have answered; default: 60s", "TIME");
+  add("--output-filename", output_folder_, "also write what ranks write to DIR/rank.N/stdout and stderr, here", "DIR");
 }
 
 void RunCommand::take_program(std::vector<std::string>& arguments) {
@@ -89,10 +114,45 @@ int RunCommand::processes_per_node() const {
   return processes_ / nodes;
 }
 
-int RunCommand::run() const {
-  if (program_.empty()) {
-    throw UserError("cohort run: the program is missing; write it behind the options, as in cohort run -n 2 ./program");
+void RunCommand::check_hosts() const {
+  if (hosts_ && hostfile_) {
+    throw UserError("cohort run: -H and --hostfile both name the hosts; leave one of them out");
   }
+  if (names_hosts() && (nproc_per_node_ != 0 || nnodes_ != 0 || node_rank_ >= 0)) {
+    throw UserError(
+        "cohort run: hosts and their slots say how many nodes and processes there are; leave out --nproc-per-node, "
+        "--nnodes and --node-rank");
+  }
+  if (!names_hosts() && (ssh_port_ != 0 || !ssh_identity_.empty() || !start_timeout_.empty())) {
+    throw UserError(
+        "cohort run: --ssh-port, --ssh-identity-file and --start-timeout are for other hosts, and none is named; give "
+        "-H host1:4,host2:4, or leave them out");
+  }
+  if (output_folder_ && output_folder_->empty()) {
+    throw UserError("cohort run: --output-filename is empty; give a folder, or leave it out");
+  }
+  if (!names_hosts() && output_folder_ && (nnodes_ > 1 || node_rank_ >= 0)) {
+    throw UserError("cohort run: --output-filename does not go with --nnodes and --node-rank; name the hosts with -H");
+  }
+}
+
+std::map<std::string, std::string> RunCommand::exported(const host::Variables& variables) const {
+  std::map<std::string, std::string> result;
+  for (const std::string& text : exports_) {
+    const std::string name = text.substr(0, text.find('='));
+    if (name.empty()) throw UserError("cohort run: -x '" + text + "' has no name; write NAME or NAME=VALUE");
+    if (name.size() < text.size()) {
+      result[name] = text.substr(name.size() + 1);
+    } else if (const auto here = variables.find(name); here != variables.end()) {
+      result[name] = here->second;
+    } else {
+      throw UserError("cohort run: -x " + name + " is not set here; write " + name + "=VALUE, or leave it out");
+    }
+  }
+  return result;
+}
+
+host::LaunchJob RunCommand::local_job() const {
   host::LaunchJob job;
   job.processes_per_node = processes_per_node();
   job.num_nodes = std::max(1, nnodes_);
@@ -100,16 +160,63 @@ int RunCommand::run() const {
   job.master_addr = master_addr_;
   job.master_port = master_port_;
   job.command = program_;
+  return job;
+}
+
+host::HostsJob RunCommand::hosts_job() const {
+  host::HostsJob job;
+  if (names_hosts()) {
+    job.hosts = hosts_ ? host::parse_hosts(*hosts_) : host::read_hostfile(*hostfile_);
+    job.processes = processes_;
+  } else {
+    job.hosts = {{"localhost", processes_per_node()}};
+  }
+  job.master_addr = master_addr_;
+  job.master_port = master_port_;
+  job.command = program_;
+  // A name is looked up here, a path on every host.
+  if (program_[0].find('/') == std::string::npos) job.command[0] = host::find_program(program_[0]);
+  const char* const words[] = {"cohort", kServeNode};
+  job.node_command = host::own_command(2, words);
+  if (job.node_command.empty()) {
+    throw UserError("cohort run: the file of this program is gone, so no host can execute it; install cohort again");
+  }
+  job.ssh_port = ssh_port_;
+  job.ssh_identity = ssh_identity_;
+  job.output_folder = output_folder_.value_or("");
+  if (!start_timeout_.empty()) {
+    job.start_timeout = std::chrono::duration_cast<std::chrono::milliseconds>(
+        host::parse_duration(start_timeout_, "cohort run: --start-timeout"));
+  }
+  job.logs_as_json = json_;
+  return job;
+}
+
+int RunCommand::run() const {
+  if (program_.empty()) {
+    throw UserError("cohort run: the program is missing; write it behind the options, as in cohort run -n 2 ./program");
+  }
+  check_hosts();
   const auto variables = host::process_environment();
   const auto topology = host::detect_topology(variables);
-  if (topology.launcher == host::Launcher::kNone) {
-    if (job.master_port == 0) job.master_port = topology.master_port;
-    if (job.master_addr.empty() && node_rank_ >= 0) job.master_addr = topology.master_addr;
-  }
-  if (!variables.contains(kStartTime)) job.environment[std::string(kStartTime)] = now_ns();
+  const bool is_placed = topology.launcher != host::Launcher::kNone;
+  std::map<std::string, std::string> added = exported(variables);
+  if (!variables.contains(kStartTime)) added.emplace(kStartTime, now_ns());
   host::LogSettings settings;
   if (json_) settings.format = host::LogFormat::kJson;
   host::Log log(settings);
+  if (names_hosts() || output_folder_) {
+    host::HostsJob job = hosts_job();
+    job.environment = std::move(added);
+    job.environment.merge(host::forwarded_variables(variables));
+    if (job.master_port == 0 && !is_placed) job.master_port = topology.master_port;
+    if (job.master_addr.empty() && !is_placed) job.master_addr = topology.master_addr;
+    return host::launch_on_hosts(job, log);
+  }
+  host::LaunchJob job = local_job();
+  job.environment = std::move(added);
+  if (job.master_port == 0 && !is_placed) job.master_port = topology.master_port;
+  if (job.master_addr.empty() && !is_placed && node_rank_ >= 0) job.master_addr = topology.master_addr;
   return host::launch(job, log);
 }
 

@@ -2,14 +2,23 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include <cohort/host/environment.hpp>
+#include <cohort/launch/hosts.hpp>
+#include <cohort/launch/launch.hpp>
 
 namespace CLI {
 class App;
 }
 
 namespace cohort::cli {
+
+/// The hidden subcommand that runs the ranks of one host.
+constexpr const char* kServeNode = "serve-node";
 
 class RunCommand {
  public:
@@ -22,13 +31,26 @@ class RunCommand {
   void take_program(std::vector<std::string>& arguments);
 
  private:
+  void add_places(CLI::App& run);
+  void add_hosts(CLI::App& run);
   int run() const;
   /// Ranks of each node, from the numbers given.
   int processes_per_node() const;
+  bool names_hosts() const { return hosts_ || hostfile_; }
+  void check_hosts() const;
+  host::LaunchJob local_job() const;
+  host::HostsJob hosts_job() const;
+  /// What -x adds to the ranks' environment.
+  std::map<std::string, std::string> exported(const host::Variables& variables) const;
 
   std::vector<std::string> program_;
   int processes_ = 0, nproc_per_node_ = 0, nnodes_ = 0, node_rank_ = -1, master_port_ = 0;
   std::string master_addr_;
+  int ssh_port_ = 0;
+  // Given but empty is a mistake, as in -H "$HOSTS" without that variable.
+  std::optional<std::string> hosts_, hostfile_, output_folder_;
+  std::string ssh_identity_, start_timeout_;
+  std::vector<std::string> exports_;
   bool json_ = false;
 };
 

@@ -1,5 +1,7 @@
 #include "caught_signals.hpp"
 
+#include <sys/signalfd.h>
+
 #include <ctime>
 
 namespace cohort::host {
@@ -29,6 +31,10 @@ CaughtSignals::~CaughtSignals() {
 void CaughtSignals::give_back() const {
   ::sigaction(SIGCHLD, &child_action_before_, nullptr);
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+int CaughtSignals::open_descriptor() const {
+  return ::signalfd(-1, &caught_, SFD_CLOEXEC);
 }
 
 std::optional<CaughtSignal> CaughtSignals::wait(std::chrono::milliseconds timeout) const {

@@ -11,8 +11,6 @@
 #include <cohort/host/options.hpp>
 #include <cohort/launch/listening_socket.hpp>
 
-#include "supervisor.hpp"
-
 namespace cohort::host {
 namespace {
 
@@ -31,9 +29,6 @@ void check(const LaunchJob& job) {
     throw UserError("launch: node rank " + std::to_string(job.node_rank) + " does not exist with " +
                     std::to_string(job.num_nodes) + " node(s), which count from 0; correct one of the two");
   }
-  if (is_one_of_several_machines(job) && (job.master_addr.empty() || job.master_port == 0)) {
-    throw UserError("launch: the nodes of this job find each other by rank 0's address; give master address and port");
-  }
 }
 
 /// Rank 0's listening socket; none where rank 0 is on another machine.
@@ -42,14 +37,6 @@ std::unique_ptr<ListeningSocket> listen_for(const LaunchJob& job) {
   // Only a job of several machines may be reached from outside.
   const std::string here = job.master_addr.empty() ? kLoopback : job.master_addr;
   return std::make_unique<ListeningSocket>(is_one_of_several_machines(job) ? "" : here, job.master_port);
-}
-
-std::string random_run_id() {
-  std::random_device device;
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (int i = 0; i < 16; ++i) text += kDigits[device() % kDigits.size()];
-  return text;
 }
 
 /// What all ranks of the job are started with.
@@ -63,9 +50,7 @@ class RankStarts {
     environment_["LOCAL_WORLD_SIZE"] = std::to_string(job.processes_per_node);
     environment_["MASTER_ADDR"] = job.master_addr.empty() ? kLoopback : job.master_addr;
     environment_["MASTER_PORT"] = std::to_string(port);
-    environment_["COHORT_RUN_ID"] = is_one_of_several_machines(job)
-                                        ? job.master_addr + "-" + std::to_string(port)  // nobody to agree with
-                                        : random_run_id();
+    environment_["COHORT_RUN_ID"] = run_id(port);
   }
 
   RankStart make(int node, int local_rank) const {
@@ -81,6 +66,12 @@ class RankStarts {
   }
 
  private:
+  std::string run_id(int port) const {
+    if (!job_.run_id.empty()) return job_.run_id;
+    // Nodes that are started one by one have nobody to agree with.
+    return is_one_of_several_machines(job_) ? job_.master_addr + "-" + std::to_string(port) : random_run_id();
+  }
+
   const LaunchJob& job_;
   Variables environment_;
   std::string host_;
@@ -88,12 +79,21 @@ class RankStarts {
 
 }  // namespace
 
-RanksEnd run_job(const LaunchJob& job, Log& log, const StartRank& start_rank) {
+std::string random_run_id() {
+  std::random_device device;
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (int i = 0; i < 16; ++i) text += kDigits[device() % kDigits.size()];
+  return text;
+}
+
+RanksEnd run_job(const LaunchJob& job, Log& log, const StartRank& start_rank, const JobEvents& events) {
   check(job);
   std::unique_ptr<ListeningSocket> socket = listen_for(job);
+  if (socket && events.on_listening) events.on_listening(socket->port());
   const RankStarts starts(job, socket ? socket->port() : job.master_port);
   const CaughtSignals signals;
-  Supervisor supervisor(signals, {job.stop_grace, job.failure_grace}, log);
+  Supervisor supervisor(signals, {job.stop_grace, job.failure_grace}, log, events.on_failure);
   const int first_node = job.node_rank < 0 ? 0 : job.node_rank;
   const int end_node = job.node_rank < 0 ? job.num_nodes : job.node_rank + 1;
   for (int node = first_node; node < end_node; ++node) {

@@ -2,18 +2,30 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include <cohort/launch/fork_ranks.hpp>
 #include <cohort/launch/launch.hpp>
 
 #include "caught_signals.hpp"
 #include "rank_process.hpp"
+#include "supervisor.hpp"
 
 namespace cohort::host {
 
 using StartRank = std::function<RankProcess(const RankStart&, const CaughtSignals&)>;
 
-/// Starts the job's ranks on this machine, rank 0 with the listening socket, and watches over them to their end.
-RanksEnd run_job(const LaunchJob& job, Log& log, const StartRank& start_rank);
+/// 16 random hexadecimal digits.
+std::string random_run_id();
+
+/// What somebody else than the log is told while the job runs; empty functions are not called.
+struct JobEvents {
+  std::function<void(int port)> on_listening;  ///< before any rank starts, on the node of rank 0
+  OnFailure on_failure;
+};
+
+/// Starts the job's ranks on this machine, rank 0 with the listening socket, and watches over them to their end. A node
+/// 0 without a port takes a free one.
+RanksEnd run_job(const LaunchJob& job, Log& log, const StartRank& start_rank, const JobEvents& events = {});
 
 }  // namespace cohort::host

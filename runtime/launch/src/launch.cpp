@@ -8,6 +8,10 @@ namespace cohort::host {
 
 int launch(const LaunchJob& job, Log& log) {
   if (job.command.empty()) throw UserError("launch: no program is given; name the one that the ranks execute");
+  const bool is_one_of_several_machines = job.node_rank >= 0 && job.num_nodes > 1;
+  if (is_one_of_several_machines && (job.master_addr.empty() || job.master_port == 0)) {
+    throw UserError("launch: the nodes of this job find each other by rank 0's address; give master address and port");
+  }
   const RankCommand command{find_program(job.command[0]), job.command};
   const auto execute = [&](const RankStart& start, const CaughtSignals&) { return execute_rank(start, command); };
   return run_job(job, log, execute).exit_code;

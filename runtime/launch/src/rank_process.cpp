@@ -33,6 +33,8 @@ struct ChildImage {
     argv = pointers_to(arguments);
     envp = pointers_to(environment);
     if (start.inherited) inherited = *start.inherited;
+    streams = start.streams;
+    has_own_session = start.has_own_session;
     ::sigemptyset(&no_signals);
   }
   ChildImage(const ChildImage&) = delete;
@@ -42,6 +44,8 @@ struct ChildImage {
   std::vector<std::string> arguments, environment;
   std::vector<char*> argv, envp;
   int inherited = -1;
+  std::optional<StandardStreams> streams;
+  bool has_own_session = false;
   pid_t parent = ::getpid();
   sigset_t no_signals;
 };
@@ -51,10 +55,18 @@ void die_with(pid_t parent) {
   if (::getppid() != parent) ::_exit(128 + SIGKILL);  // it died before the signal was set
 }
 
+void take_streams(const StandardStreams& streams) {
+  ::dup2(streams.in, STDIN_FILENO);
+  ::dup2(streams.out, STDOUT_FILENO);
+  ::dup2(streams.err, STDERR_FILENO);
+}
+
 /// Runs in the child. Only returns by ending the process; `report` gets errno and closes on success.
 [[noreturn]] void become_rank(const ChildImage& image, int report) {
   die_with(image.parent);
   ::sigprocmask(SIG_SETMASK, &image.no_signals, nullptr);
+  if (image.has_own_session) ::setsid();
+  if (image.streams) take_streams(*image.streams);
   if (image.inherited >= 0) ::fcntl(image.inherited, F_SETFD, 0);
   ::execve(image.program.c_str(), image.argv.data(), image.envp.data());
   const int reason = errno;

@@ -13,12 +13,19 @@
 
 namespace cohort::host {
 
+/// Descriptors that become a child's standard streams.
+struct StandardStreams {
+  int in, out, err;
+};
+
 /// The place of a rank.
 struct RankStart {
   std::map<std::string, std::string, std::less<>> environment;
   int rank = 0;
-  std::string node;              ///< for messages
-  std::optional<int> inherited;  ///< a descriptor that stays open in the child, under its number
+  std::string node;                             ///< for messages
+  std::optional<int> inherited;                 ///< a descriptor that stays open in the child, under its number
+  std::optional<StandardStreams> streams = {};  ///< absent: those of this process
+  bool has_own_session = false;                 ///< what the terminal sends does not reach it
 };
 
 /// What a rank executes.

@@ -67,8 +67,13 @@ void Supervisor::report_cause() {
   cause_reported_ = true;
   const auto stopped = std::ranges::find_if(ranks_, [](const RankProcess& rank) { return rank.stopped_by != 0; });
   const bool is_echo = cause_->end->exit_code == kPeerFailed && stopped != ranks_.end();
-  log_.error(is_echo ? stopped->shown() + " was stopped for too long; " + cause_->shown_state()
-                     : cause_->shown_state());
+  const std::string what =
+      is_echo ? stopped->shown() + " was stopped for too long; " + cause_->shown_state() : cause_->shown_state();
+  if (on_failure_) {
+    on_failure_(*cause_, what);
+  } else {
+    log_.error(what);
+  }
 }
 
 void Supervisor::on_signal(const CaughtSignal& signal) {

@@ -5,7 +5,10 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <cohort/host/log.hpp>
@@ -22,9 +25,14 @@ struct Grace {
   std::chrono::milliseconds failure;
 };
 
+/// The rank that made the others end, with its exit code.
+using OnFailure = std::function<void(const RankProcess& rank, const std::string& what)>;
+
 class Supervisor {
  public:
-  Supervisor(const CaughtSignals& signals, Grace grace, Log& log) : signals_(signals), grace_(grace), log_(log) {}
+  /// `on_failure` is told instead of the log.
+  Supervisor(const CaughtSignals& signals, Grace grace, Log& log, OnFailure on_failure = {})
+      : signals_(signals), grace_(grace), log_(log), on_failure_(std::move(on_failure)) {}
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
@@ -51,6 +59,7 @@ class Supervisor {
   const CaughtSignals& signals_;
   Grace grace_;
   Log& log_;
+  OnFailure on_failure_;
   std::vector<RankProcess> ranks_;
   Stage stage_ = Stage::kRunning;
   Clock::time_point deadline_{};

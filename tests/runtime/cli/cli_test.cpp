@@ -39,6 +39,21 @@ TEST_F(CliTest, TellsItsVersionAndHelp) {
   EXPECT_EQ(cohort({"run", "--help"}).code, 0);
 }
 
+TEST_F(CliTest, RunStartsTheRanksOfNamedHostsThroughAnAgent) {
+  const Outcome outcome = cohort({"run", "-np", "2", "-H", "localhost:4", "-x", "ADDED=a b", "--output-filename=files",
+                                  "/bin/sh", "-c", "echo $RANK of $WORLD_SIZE $ADDED"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("0 of 2 a b\n"), HasSubstr("1 of 2 a b\n")));
+  EXPECT_EQ(read("files/rank.1/stdout"), "1 of 2 a b\n");
+  EXPECT_THAT(cohort({"--help"}).out, Not(HasSubstr("serve-node"))) << "nothing for a user";
+}
+
+TEST_F(CliTest, HostsThatAreGivenButEmptyAreNotThisMachine) {
+  for (const char* option : {"-H", "--hostfile", "--output-filename"}) {
+    EXPECT_EQ(cohort({"run", "-n", "1", option, "", "true"}).code, 2) << option;
+  }
+}
+
 TEST_F(CliTest, MistakesGiveExitCodeTwoAndASentence) {
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{},
                                                     {"walk"},
@@ -64,6 +79,7 @@ TEST_F(CliTest, RunStartsTheRanks) {
 
 TEST_F(CliTest, RunKnowsTheSpellingsOfOtherLaunchers) {
   EXPECT_EQ(cohort(run({"-np", "2"})).code, 0);
+  EXPECT_EQ(cohort(run({"-n2"})).code, 0);
   EXPECT_TRUE(fs::exists(folder_ / "rank-1"));
   EXPECT_EQ(cohort(run({"--nproc_per_node=3"})).code, 0);
   EXPECT_TRUE(fs::exists(folder_ / "rank-2"));

@@ -121,7 +121,8 @@ std::unique_ptr<host::Store> open_store(const host::Topology& topology, std::chr
   if (topology.master_addr.empty() || topology.master_port == 0) {
     if (!topology.rendezvous_dir.empty() && topology.num_nodes == 1) return meet_through_folder(topology, timeout);
     throw UserError("the ranks cannot find each other: " + std::string(to_string(topology.launcher)) +
-                    " gave no address; set MASTER_ADDR and MASTER_PORT to a host and free port of rank 0");
+                    " gave no address; set MASTER_ADDR and MASTER_PORT to a host and free port of rank 0, for all "
+                    "ranks (mpirun -x)");
   }
   const std::string name = reachable_name(topology.master_addr);
   if (serves && topology.num_nodes == 1) {

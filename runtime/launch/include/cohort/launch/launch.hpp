@@ -22,6 +22,7 @@ struct LaunchJob {
   int node_rank = -1;       ///< >= 0: start this node only
   std::string master_addr;  ///< empty: loopback; needed where the nodes are several machines
   int master_port = 0;  ///< 0: a free one, bound before the ranks start; needed where the nodes are several machines
+  std::string run_id;   ///< empty: one is made up
   std::map<std::string, std::string> environment;  ///< added to the ranks' environment
   /// How long ranks may leave by themselves when the run is to stop (they finish their step), and again between SIGTERM
   /// and SIGKILL.

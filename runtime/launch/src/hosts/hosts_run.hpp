@@ -1,0 +1,80 @@
+// A job on several hosts, from the first connection to the end of the last rank.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <cohort/host/log.hpp>
+#include <cohort/launch/hosts.hpp>
+
+#include "caught_signals.hpp"
+#include "hosts/descriptor.hpp"
+#include "hosts/node_link.hpp"
+#include "hosts/placement.hpp"
+#include "hosts/rank_output.hpp"
+
+namespace cohort::host {
+
+/// Nothing starts before every host has said that it can. Afterwards the rules are those of a Supervisor, with nodes in
+/// place of ranks: the first failure that is no echo of another is the cause, and the others get time to leave.
+class HostsRun {
+ public:
+  HostsRun(const HostsJob& job, Placement placement, Log& log);
+  HostsRun(const HostsRun&) = delete;
+  HostsRun& operator=(const HostsRun&) = delete;
+
+  /// The exit code. Throws as launch_on_hosts.
+  int run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  enum class Stage { kStarting, kRunning, kLeaving, kTerminating, kKilling };
+  struct Cause {
+    int exit_code;
+    std::string what;
+  };
+
+  void connect(int node);
+  std::string job_text(const NodeLink& link) const;
+  void wait();
+  void read(NodeLink& node);
+  void handle(NodeLink& node, const Message& message);
+  void on_ready();
+  void start_others(int port);
+  void on_end_of_output(NodeLink& node);
+  void on_signal(const CaughtSignal& signal);
+  void note_failure(int exit_code, const std::string& what);
+  void report_cause();
+  void enter(Stage stage);
+  void escalate();
+  void send_signal(int number);
+  void keep_alive(std::stop_token stop);
+  bool all_over() const;
+  std::string unanswered() const;
+
+  const HostsJob& job_;
+  Placement placement_;
+  Log& log_;
+  std::string run_id_;
+  CaughtSignals signals_;
+  Descriptor signal_descriptor_;
+  RankOutput output_;
+  std::vector<std::unique_ptr<NodeLink>> nodes_;
+  Stage stage_ = Stage::kStarting;
+  Clock::time_point deadline_, stopped_at_{};
+  std::optional<Cause> cause_;
+  bool cause_reported_ = false;
+  int stop_signal_ = 0;  // what this process was told
+  int last_sent_ = 0;
+  std::mutex alive_;
+  std::condition_variable_any alive_wait_;
+  std::jthread heartbeat_;  // ends before the nodes do
+};
+
+}  // namespace cohort::host

@@ -1,0 +1,312 @@
+// Jobs on hosts that a script stands in for: it is called as ssh is and does what its case needs.
+#include <cohort/launch/hosts.hpp>
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include <cohort/host/error.hpp>
+
+#include "temporary_folder.hpp"
+
+namespace cohort::host {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// The host stands before the command, which is the last word.
+constexpr const char* kFakeSsh = R"(#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+host=$2; command=$3
+)";
+
+class HostsTest : public ::testing::Test {
+ protected:
+  /// Two hosts with two ranks each; `ssh` are lines of a script that may look at $host.
+  HostsJob job(std::vector<std::string> steps, const std::string& ssh = "") const {
+    HostsJob job;
+    job.ssh = folder_.write("ssh", kFakeSsh + ssh + "\nexec sh -c \"$command\"\n");
+    fs::permissions(job.ssh, fs::perms::owner_all);
+    job.hosts = {{"127.0.0.2", 2}, {"127.0.0.3", 2}};
+    job.node_command = {NODE_AGENT};
+    job.command = {LAUNCH_TEST_RANK, "write=" + folder_.path().string()};
+    job.command.insert(job.command.end(), steps.begin(), steps.end());
+    job.start_timeout = 20s;
+    job.stop_grace = job.failure_grace = 500ms;
+    return job;
+  }
+
+  struct Outcome {
+    int code;
+    std::string out, err;
+  };
+  Outcome run(const HostsJob& job) const {
+    ::testing::internal::CaptureStdout();
+    ::testing::internal::CaptureStderr();
+    int code = -1;
+    {
+      Log log({});
+      try {
+        code = launch_on_hosts(job, log);
+      } catch (const Error& error) {
+        code = static_cast<int>(error.code());
+        log.error(error.what());
+      }
+    }
+    return {code, ::testing::internal::GetCapturedStdout(), ::testing::internal::GetCapturedStderr()};
+  }
+
+  /// Launches in a child process, calls `then` with its pid once all ranks have written; the code.
+  template <class Then>
+  int run_apart(const HostsJob& job, Then then) const {
+    const pid_t launcher = ::fork();
+    if (launcher == 0) {
+      Log log({});
+      ::_exit(launch_on_hosts(job, log));
+    }
+    for (int rank = 0; rank < 4; ++rank) EXPECT_TRUE(wait_for([&] { return fs::exists(file_of(rank)); }));
+    then(launcher);
+    int status = 0;
+    ::waitpid(launcher, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+  template <class Condition>
+  static bool wait_for(Condition condition) {
+    const auto deadline = std::chrono::steady_clock::now() + 30s;
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::sleep_for(5ms);
+    }
+    return true;
+  }
+
+  fs::path file_of(int rank) const { return folder_.path() / ("rank-" + std::to_string(rank)); }
+
+  std::map<std::string, std::string> written(int rank) const {
+    std::ifstream file(file_of(rank));
+    std::map<std::string, std::string> values;
+    for (std::string line; std::getline(file, line);) {
+      const std::size_t equals = line.find('=');
+      values[line.substr(0, equals)] += line.substr(equals + 1) + (line.starts_with("argument") ? "|" : "");
+    }
+    return values;
+  }
+
+  bool is_gone(int rank) const {
+    const pid_t pid = static_cast<pid_t>(std::stol(written(rank).at("PID")));
+    return wait_for([&] { return ::kill(pid, 0) != 0; });
+  }
+
+  void expect_nothing_left() const {
+    for (int rank = 0; rank < 4; ++rank) EXPECT_TRUE(is_gone(rank)) << rank;
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(HostsTest, RanksAreNumberedHostByHost) {
+  EXPECT_EQ(run(job({})).code, 0);
+  for (int rank = 0; rank < 4; ++rank) {
+    auto values = written(rank);
+    EXPECT_EQ(values["RANK"], std::to_string(rank));
+    EXPECT_EQ(values["LOCAL_RANK"], std::to_string(rank % 2));
+    EXPECT_EQ(values["NODE_RANK"], std::to_string(rank / 2));
+    EXPECT_EQ(values["WORLD_SIZE"], "4");
+    EXPECT_EQ(values["LOCAL_WORLD_SIZE"], "2");
+    EXPECT_EQ(values["MASTER_ADDR"], "127.0.0.2");
+    EXPECT_EQ(values["MASTER_PORT"], written(0)["MASTER_PORT"]);
+    EXPECT_EQ(values["COHORT_RUN_ID"], written(0)["COHORT_RUN_ID"]);
+    EXPECT_THAT(values["COHORT_RUN_ID"], ::testing::ContainsRegex("^[0-9a-f]{16}$"));
+    EXPECT_EQ(values["COHORT_STORE_FD"] != "unset", rank == 0);
+  }
+}
+
+TEST_F(HostsTest, ThisMachineNeedsNoSsh) {
+  HostsJob here = job({}, "exit 9");
+  here.hosts = {{"localhost", 4}};
+  EXPECT_EQ(run(here).code, 0);
+  EXPECT_EQ(written(3)["LOCAL_RANK"], "3");
+  EXPECT_EQ(written(3)["MASTER_ADDR"], "127.0.0.1");
+}
+
+TEST_F(HostsTest, ArgumentsAndVariablesArriveAsTheyAre) {
+  const std::string nasty = "it's \"two\" $HOME `id` $(id) \\ ; * #\twords";
+  HostsJob one = job({nasty, "", "a\nargument=b"});
+  one.environment["ADDED"] = nasty;
+  EXPECT_EQ(run(one).code, 0);
+  EXPECT_EQ(written(3)["ADDED"], nasty);
+  EXPECT_THAT(written(3)["argument"], HasSubstr("|" + nasty + "||a|b|"));
+}
+
+TEST_F(HostsTest, ValuesStandOnNoCommandLine) {
+  HostsJob one = job({}, "echo \"$command\" >> '" + (folder_.path() / "commands").string() + "'");
+  one.environment["ADDED"] = "secret-of-the-user";
+  EXPECT_EQ(run(one).code, 0);
+  EXPECT_EQ(written(3)["ADDED"], "secret-of-the-user");
+  EXPECT_THAT(folder_.read("commands"), AllOf(HasSubstr(NODE_AGENT), Not(HasSubstr("secret"))));
+}
+
+TEST_F(HostsTest, ALargeEnvironmentArrives) {
+  HostsJob one = job({});
+  for (int i = 0; i < 20; ++i) one.environment["LARGE_" + std::to_string(i)] = std::string(100'000, 'x');
+  EXPECT_EQ(run(one).code, 0);
+  EXPECT_TRUE(fs::exists(file_of(3)));
+}
+
+TEST_F(HostsTest, OutputComesHereByStreamAndToFilesByRank) {
+  HostsJob one = job({});
+  one.command = {"/bin/sh", "-c", "echo out-$RANK; echo err-$RANK >&2; printf half-$RANK"};
+  one.output_folder = folder_.path() / "output" / "of it";
+  const Outcome outcome = run(one);
+  EXPECT_EQ(outcome.code, 0);
+  for (const std::string rank : {"0", "1", "2", "3"}) {
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr("out-" + rank + "\n"), HasSubstr("half-" + rank)));
+    EXPECT_THAT(outcome.err, HasSubstr("err-" + rank + "\n"));
+    EXPECT_EQ(folder_.read("output/of it/rank." + rank + "/stdout"), "out-" + rank + "\nhalf-" + rank);
+    EXPECT_EQ(folder_.read("output/of it/rank." + rank + "/stderr"), "err-" + rank + "\n");
+  }
+  EXPECT_THAT(outcome.out, Not(HasSubstr("err-")));
+}
+
+TEST_F(HostsTest, RanksReadNothingOfTheChannel) {
+  HostsJob one = job({});
+  one.command = {"/bin/sh", "-c", "cat; exit 0"};
+  EXPECT_EQ(run(one).code, 0);
+}
+
+TEST_F(HostsTest, AProfileThatWritesDoesNoHarm) {
+  EXPECT_EQ(run(job({}, "echo Welcome to $host; echo cohort node; echo profile >&2")).code, 0);
+}
+
+TEST_F(HostsTest, TheFirstFailureGivesTheCodeAndEndsAllHosts) {
+  const Outcome outcome = run(job({"3:after=" + file_of(0).string(), "3:exit=7", "wait"}));
+  EXPECT_EQ(outcome.code, 7);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("rank 3 (pid "), HasSubstr("ended with exit code 7")));
+  expect_nothing_left();
+}
+
+TEST_F(HostsTest, TheCauseIsReportedNotItsEcho) {
+  // Rank 0, on another host than rank 3, has noticed and leaves first.
+  const Outcome outcome = run(job({"0:exit=4", "3:after=" + file_of(0).string(), "3:after=" + file_of(2).string(),
+                                   "3:signal=9", "1:exit=4", "2:exit=4"}));
+  EXPECT_EQ(outcome.code, 128 + SIGKILL);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("rank 3 "), HasSubstr("signal 9"), Not(HasSubstr("rank 0"))));
+}
+
+TEST_F(HostsTest, RanksThatDoNotLeaveAreKilledOnEveryHost) {
+  const Outcome outcome =
+      run(job({"ignore=15", "ignore=2", "3:after=" + file_of(0).string(), "3:after=" + file_of(1).string(),
+               "3:after=" + file_of(2).string(), "3:exit=1", "wait"}));
+  EXPECT_EQ(outcome.code, 1);
+  expect_nothing_left();
+}
+
+TEST_F(HostsTest, SignalsReachTheRanksOfEveryHost) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    for (int rank = 0; rank < 4; ++rank) fs::remove(file_of(rank));
+    EXPECT_EQ(run_apart(job({"wait"}), [&](pid_t launcher) { ::kill(launcher, number); }), 128 + number);
+    expect_nothing_left();
+  }
+}
+
+TEST_F(HostsTest, ASecondSignalKills) {
+  HostsJob stubborn = job({"ignore=15", "wait"});
+  stubborn.stop_grace = 60s;
+  EXPECT_EQ(run_apart(stubborn,
+                      [&](pid_t launcher) {
+                        ::kill(launcher, SIGTERM);
+                        std::this_thread::sleep_for(1100ms);
+                        ::kill(launcher, SIGTERM);
+                      }),
+            128 + SIGTERM);
+  expect_nothing_left();
+}
+
+TEST_F(HostsTest, NothingOutlivesALauncherThatIsKilled) {
+  EXPECT_EQ(run_apart(job({"wait"}), [](pid_t launcher) { ::kill(launcher, SIGKILL); }), 128 + SIGKILL);
+  expect_nothing_left();
+}
+
+TEST_F(HostsTest, NothingOutlivesALauncherThatFallsSilent) {
+  HostsJob silent = job({"wait"});
+  silent.longest_silence = 1s;
+  EXPECT_EQ(run_apart(silent,
+                      [&](pid_t launcher) {
+                        std::this_thread::sleep_for(1500ms);
+                        EXPECT_EQ(::kill(static_cast<pid_t>(std::stol(written(0).at("PID"))), 0), 0) << "it was heard";
+                        ::kill(launcher, SIGSTOP);
+                        expect_nothing_left();
+                        ::kill(launcher, SIGCONT);
+                      }),
+            128 + SIGTERM);
+}
+
+TEST_F(HostsTest, ALostConnectionIsNamedAndEndsEverything) {
+  // Of the second host the connection ends while ranks run; what it said last is the reason.
+  const std::string ssh = "if [ $host = 127.0.0.3 ]; then (while [ ! -e '" + file_of(3).string() +
+                          "' ]; do sleep 0.01; done; echo 'Timeout, server not responding.' >&2; kill -9 $$) & fi";
+  const Outcome outcome = run(job({"wait"}, ssh));
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("host 127.0.0.3"), HasSubstr("Timeout, server not responding.")));
+  expect_nothing_left();
+}
+
+TEST_F(HostsTest, NoRankStartsWhereOneHostCannot) {
+  struct Case {
+    const char* ssh;
+    int code;
+    const char* text;
+  };
+  for (const Case& one : std::initializer_list<Case>{
+           {"[ $host = 127.0.0.2 ] || { echo 'ssh: connect to host x port 22: Connection refused' >&2; exit 255; }", 2,
+            "--ssh-port"},
+           {"[ $host = 127.0.0.2 ] || command=exec\\ /no/such/cohort", 2, "install cohort under the same path"},
+           {"[ $host = 127.0.0.2 ] || exit 1", 2, "ended with exit code 1"},
+           {"[ $host = 127.0.0.2 ] || { yes nonsense; }", 4, "install the same cohort"}}) {
+    const Outcome outcome = run(job({}, one.ssh));
+    EXPECT_EQ(outcome.code, one.code) << one.ssh;
+    EXPECT_THAT(outcome.err, HasSubstr(one.text));
+    EXPECT_FALSE(fs::exists(file_of(0))) << one.ssh;
+  }
+}
+
+TEST_F(HostsTest, AProgramThatAHostLacksIsNamedWithTheHost) {
+  HostsJob one = job({});
+  one.command[0] = "./missing";
+  const Outcome outcome = run(one);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("host 127.0.0."), HasSubstr("'./missing'"), HasSubstr("no such file")));
+}
+
+TEST_F(HostsTest, AHostThatSaysNothingIsNamedAtTheDeadline) {
+  HostsJob one = job({}, "[ $host = 127.0.0.2 ] || exec sleep 60");
+  one.start_timeout = 1s;
+  const Outcome outcome = run(one);
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("127.0.0.3"), HasSubstr("--start-timeout"), Not(HasSubstr("127.0.0.2"))));
+  EXPECT_FALSE(fs::exists(file_of(0)));
+}
+
+TEST_F(HostsTest, AFolderForOutputThatCannotBeWrittenIsRefused) {
+  HostsJob one = job({});
+  one.output_folder = folder_.write("file", "") / "below";
+  EXPECT_THAT(run(one).err, HasSubstr("--output-filename"));
+}
+
+}  // namespace
+}  // namespace cohort::host

@@ -1,0 +1,125 @@
+"""Open MPI's own placing of ranks on hosts, over a real ssh server: what it tells the ranks, and what they need besides."""
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+from harness import COHORT, MNIST, MPIRUN, PLUGINS, Result, SystemTest
+from rank_death_test import ENDLESS
+from ssh_hosts import HOSTS, SSHD, SshHosts, free_port
+
+USER = 2
+JOB = ["--max-steps=20", "--epochs=1", "--limit-val-batches=2", "--limit-test-batches=2", "--seed=7", "--strategy=ddp",
+       "--summary-json=summary.json"]
+# Both hosts are this machine, and its shared memory cannot tell them apart: MPI_Allreduce itself crashes.
+OVER_TCP = ["--mca", "btl", "self,tcp"]
+
+
+@unittest.skipUnless(SSHD, "no ssh server: cmake/bootstrap.sh --tests installs one")
+class MpiHosts(SystemTest):
+    def setUp(self):
+        super().setUp()
+        self.hosts = SshHosts(self.folder / "ssh")
+        self.addCleanup(self.hosts.stop)
+
+    def mpirun(self, slots, *options, address=True):
+        place = ["-x", f"MASTER_ADDR={HOSTS[0]}", "-x", f"MASTER_PORT={free_port()}"] if address else []
+        return [*MPIRUN, "--mca", "plm_rsh_args", f"-p {self.hosts.port}", "-np", str(slots * len(HOSTS)),
+                "--host", ",".join(f"{host}:{slots}" for host in HOSTS), "-x", "OMP_NUM_THREADS=1",
+                "-x", self.marker.split("=")[0], *OVER_TCP, *place, *options]
+
+    def digest(self, launcher, *arguments):
+        self.succeed([*launcher, MNIST, *JOB, *arguments], self.hosts.environment(OMP_NUM_THREADS="1"))
+        digests = set(self.summary()["weights_sha256"])
+        self.assertEqual(len(digests), 1, "ranks ended with different weights")
+        return digests.pop()
+
+    def test_ranks_on_two_hosts_need_an_address_and_say_how_to_give_it(self):
+        result = self.run_program([*self.mpirun(1, address=False), MNIST, *JOB], self.hosts.environment())
+        self.assertEqual(result.code, USER, str(result))
+        self.assertIn("mpirun gave no address; set MASTER_ADDR and MASTER_PORT to a host and free port of rank 0, for all ranks "
+                      "(mpirun -x)", result.stderr)
+
+    def test_every_wire_between_hosts_gives_the_bits_of_one_machine(self):
+        wires = {"": "hier(shm,gloo)", "--collective=gloo": "gloo"}
+        if (PLUGINS / "cohort_mpi.so").exists():
+            wires["--collective=mpi"] = "mpi"
+        for slots in (1, 2):
+            wanted = self.digest([COHORT, "run", "-n", str(2 * slots)], "--collective=shm")
+            for flag, name in wires.items():
+                with self.subTest(slots=slots, wire=name):
+                    got = self.digest(self.mpirun(slots), *([flag] if flag else []))
+                    summary = self.summary()
+                    self.assertEqual((summary["collective"], summary["num_nodes"]), (name, 2))
+                    if "hier" not in name or slots == 1:  # a sum of sums is another order
+                        self.assertEqual(got, wanted)
+
+    def test_a_hostfile_places_ranks_alike(self):
+        hostfile = self.folder / "hosts"
+        hostfile.write_text("".join(f"{host} slots=2\n" for host in HOSTS))
+        launcher = self.mpirun(2)
+        at = launcher.index("--host")
+        launcher[at:at + 2] = ["--hostfile", hostfile]
+        self.digest(launcher, "--collective=gloo")
+        self.assertEqual(self.summary()["num_nodes"], 2)
+
+    def test_what_decided_a_rank_s_place_is_shown(self):
+        for by, node_ranks in (("slot", [0, 0, 1, 1]), ("node", [0, 1, 0, 1])):
+            with self.subTest(by=by):
+                shown = self.succeed([*self.mpirun(2, "--map-by", by), "sh", "-c",
+                                      f"echo $OMPI_COMM_WORLD_RANK `{COHORT} env | grep node_rank`"], self.hosts.environment())
+                places = sorted(line.split()[:3] for line in shown.stdout.splitlines())
+                self.assertEqual(places, [[str(rank), "node_rank", str(node)] for rank, node in enumerate(node_ranks)], str(shown))
+
+    def test_hosts_with_unequal_ranks_are_refused(self):
+        launcher = self.mpirun(2)
+        launcher[launcher.index("-np") + 1] = "3"
+        result = self.run_program([*launcher, MNIST, *JOB], self.hosts.environment())
+        self.assertEqual(result.code, USER, str(result))
+        self.assertIn("fewer ranks", result.stderr)
+
+    def test_a_killed_rank_ends_the_ranks_of_both_hosts(self):
+        process = self.start([*self.mpirun(1), MNIST, "--strategy=ddp", "--timeout=30s", *ENDLESS],
+                             self.hosts.environment())
+        pids = []
+        deadline = time.monotonic() + 60
+        while len(pids) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+            pids = [pid for pid in map(int, subprocess.run(["pgrep", "-x", "mnist"], capture_output=True, text=True).stdout.split())
+                    if self.is_ours(pid)]
+        self.assertEqual(len(pids), 2)
+        time.sleep(3)
+        os.kill(pids[1], signal.SIGKILL)
+        try:
+            stdout, stderr = process.communicate(timeout=30)
+        finally:
+            process.kill()
+        self.assertNotEqual(process.returncode, 0)
+        self.assertIn(f"pid {pids[1]}", stderr, str(Result(process.returncode, stdout, stderr)))
+
+    def is_ours(self, pid):
+        try:
+            with open(f"/proc/{pid}/environ") as variables:
+                return self.marker in variables.read()
+        except OSError:
+            return False
+
+
+class Binding(SystemTest):
+    def test_threads_follow_the_cores_that_mpirun_binds_to(self):
+        cores = len(os.sched_getaffinity(0))
+        for binding, usable in (("core", 1), ("none", cores)):
+            with self.subTest(binding=binding):
+                shown = self.succeed([*MPIRUN, "--bind-to", binding, "-np", "1", COHORT, "env"]).stdout
+                self.assertRegex(shown, rf"usable_cores +{usable}\n")
+
+    def test_more_ranks_than_cores_get_one_thread_each(self):
+        ranks = 2 * len(os.sched_getaffinity(0))
+        shown = self.succeed([*MPIRUN, "-np", str(ranks), COHORT, "env"]).stdout
+        threads = [line.split()[1] for line in shown.splitlines() if line.startswith("threads_per_rank")]
+        self.assertEqual(threads, ["1"] * ranks)
+
+
+if __name__ == "__main__":
+    unittest.main()

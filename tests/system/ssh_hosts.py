@@ -1,0 +1,129 @@
+"""Hosts for tests: an ssh server of the test's own on two loopback addresses, with keys, port and configuration in a folder."""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:" + os.environ.get("PATH", ""))
+HOSTS = ("127.0.0.2", "127.0.0.3")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind((HOSTS[0], 0))
+        return probe.getsockname()[1]
+
+
+def make_key(path):
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
+    return path
+
+
+class TwoNetworks:
+    """Two network namespaces with a wire between them: machines as far as the network can tell. Needs root."""
+    addresses = ("10.213.77.1", "10.213.77.2")
+
+    def __init__(self):
+        self.holders = [subprocess.Popen(["unshare", "--net", "sleep", "infinity"]) for _ in self.addresses]
+        for holder in self.holders:
+            while os.readlink(f"/proc/{holder.pid}/ns/net") == os.readlink("/proc/self/ns/net"):
+                if holder.poll() is not None:
+                    raise OSError("no network namespaces here")
+                time.sleep(0.01)
+        self.ip(0, "link", "add", "wire", "type", "veth", "peer", "name", "wire", "netns", str(self.holders[1].pid))
+        for side, address in enumerate(self.addresses):
+            self.ip(side, "address", "add", f"{address}/24", "dev", "wire")
+            for name in ("lo", "wire"):
+                self.ip(side, "link", "set", name, "up")
+
+    def inside(self, side):
+        return ["nsenter", "--net", "--target", str(self.holders[side].pid)]
+
+    def ip(self, side, *arguments):
+        subprocess.run([*self.inside(side), "ip", *arguments], check=True)
+
+    def cut(self):
+        self.ip(0, "link", "set", "wire", "down")
+
+    def stop(self):
+        for holder in self.holders:
+            holder.kill()
+            holder.wait()
+
+
+class SshHosts:
+    """The server runs as this user. `ssh` in `bin` knows the hosts' key and this user's, and nothing of his own files."""
+
+    def __init__(self, folder, addresses=HOSTS, inside=()):
+        """`inside` is a command that runs another one where the addresses are."""
+        self.folder, self.addresses, self.inside = pathlib.Path(folder), addresses, inside
+        self.port = free_port()
+        self.bin = self.folder / "bin"
+        self.bin.mkdir(parents=True)
+        host_key, self.key = make_key(self.folder / "host_key"), make_key(self.folder / "key")
+        self.authorized = self.folder / "authorized_keys"
+        self.authorized.write_text((self.folder / "key.pub").read_text())
+        self.known_hosts = self.folder / "known_hosts"
+        public = " ".join((self.folder / "host_key.pub").read_text().split()[:2])
+        self.known_hosts.write_text("".join(f"[{address}]:{self.port} {public}\n" for address in addresses))
+        (self.folder / "sshd_config").write_text("\n".join([
+            *(f"ListenAddress {address}:{self.port}" for address in addresses), f"HostKey {host_key}",
+            f"AuthorizedKeysFile {self.authorized}", "PidFile none", "UsePAM no", "StrictModes no", "PermitRootLogin yes",
+            "PasswordAuthentication no", "KbdInteractiveAuthentication no", "MaxStartups 100",
+            "SetEnv SHLVL=5",  # or bash reads the user's .bashrc, which may do anything
+            ""]))
+        self.configuration = self.folder / "ssh_config"
+        self.configuration.write_text("\n".join([
+            f"UserKnownHostsFile {self.known_hosts}", "GlobalKnownHostsFile /dev/null", "IdentityAgent none",
+            "IdentitiesOnly yes", f"IdentityFile {self.key}", ""]))
+        self.command = self.bin / "ssh"
+        self.command.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {self.configuration} "$@"\n')
+        self.command.chmod(0o755)
+        self.start()
+
+    def start(self):
+        if os.geteuid() == 0:
+            os.makedirs("/run/sshd", mode=0o755, exist_ok=True)  # sshd of root insists on it
+        self.log = open(self.folder / "sshd.log", "ab")
+        self.server = subprocess.Popen([*self.inside, SSHD, "-D", "-e", "-f", self.folder / "sshd_config"], stdin=subprocess.DEVNULL,
+                                       stdout=self.log, stderr=self.log, start_new_session=True)
+        deadline = time.monotonic() + 10
+        while (self.folder / "sshd.log").read_text().count("Server listening on") < len(self.addresses):
+            if self.server.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError((self.folder / "sshd.log").read_text())
+            time.sleep(0.02)
+
+    def connections(self):
+        """Processes that serve a connection each: children of the server."""
+        listing = subprocess.run(["pgrep", "-P", str(self.server.pid)], capture_output=True, text=True).stdout
+        return [int(pid) for pid in listing.split()]
+
+    def stop(self):
+        for connection in self.connections():
+            os.kill(connection, signal.SIGKILL)
+        self.server.kill()
+        self.server.wait()
+        self.log.close()
+
+    def environment(self, **more):
+        return {"PATH": f"{self.bin}:{os.environ['PATH']}", **more}
+
+    def options(self, slots=2, hosts=None, port=None):
+        hosts = hosts or ",".join(f"{address}:{slots}" for address in self.addresses)
+        return ["-H", hosts, "-p", str(port or self.port)]
+
+    def agents(self):
+        """Processes that run a connection's command, wherever they are: what ssh told them about it stays in their environment."""
+        ours = re.compile(rb"(^|\0)SSH_CONNECTION=[^\0]* %d\0" % self.port)
+        found = []
+        for entry in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if ours.search((entry / "environ").read_bytes()):
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+        return found
