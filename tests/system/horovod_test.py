@@ -171,12 +171,22 @@ class Horovod(SystemTest):
                     self.assertEqual(self.summary()["weights_sha256"][0], wanted)
 
     def test_the_example_learns_with_the_scaled_rate_in_the_log(self):
-        result = self.succeed([*MPIRUN, "-np", "2", MNIST, "--strategy=horovod", "--epochs=4", "--summary-json=summary.json"],
-                              ONE_THREAD, timeout=600)
-        self.assertGreaterEqual(self.summary()["metrics"]["test_acc"], 0.97)
-        self.assertIn("Learning rate 0.001 x 2 = 0.002", result.stderr)
-        if "mpi" in WIRES:
-            self.assertEqual(self.summary()["collective"], "mpi")
+        for ranks in (2, 4):
+            result = self.succeed([*MPIRUN, "-np", str(ranks), MNIST, "--strategy=horovod", "--epochs=4", "--summary-json=summary.json"],
+                                  ONE_THREAD, timeout=600)
+            self.assertGreaterEqual(self.summary()["metrics"]["test_acc"], 0.97)
+            self.assertIn(f"Learning rate 0.001 x {ranks} = {0.001 * ranks:g}", result.stderr)
+            if "mpi" in WIRES:
+                self.assertEqual(self.summary()["collective"], "mpi")
+
+    @unittest.skipUnless("mpi" in WIRES, "built without MPI")
+    def test_where_mpi_cannot_be_loaded_another_wire_serves(self):
+        broken = self.folder / "cohort_mpi.so"
+        broken.write_bytes((PLUGINS / "cohort_mpi.so").read_bytes().replace(b"libmpi.so.40", b"libmpi.so.99"))
+        self.prepare("linear32", 2)
+        self.train(2, "linear32", "horovod", "--optimizer=sgd", f"--plugin={broken}")
+        self.assertEqual(self.summary()["collective"], "shm")
+        self.assertIn("libmpi.so.99", self.log)
 
     def test_cohort_run_and_horovodruns_variables_are_drivers_too(self):
         self.prepare("linear32", 2)
