@@ -98,6 +98,74 @@ TEST(SdkHost, PassesOperationsToTheCommunicatorAndThrowsWhereTheyFail) {
   EXPECT_EQ(status_of([&] { host.world().barrier(); }), COHORT_UNAVAILABLE);
 }
 
+TEST(SdkOptimizers, GiveNothingWhereTheHostKnowsNone) {
+  FakeHost fake;
+  cohort_optimizer_1 table{};
+  table.count = [](const cohort_host*) noexcept { return 1u; };
+  table.kind = [](const cohort_host*, uint32_t phase) noexcept { return phase == 0 ? "adam" : nullptr; };
+  table.hyper = [](const cohort_host*, uint32_t parameter, const char* name, double* value) noexcept {
+    *value = 0.5;
+    if (parameter > 1) return COHORT_INVALID_ARGUMENT;
+    return name == std::string("lr") ? COHORT_OK : COHORT_NOT_FOUND;
+  };
+  fake.offer(COHORT_OPTIMIZER_ID, &table);
+  const Host host(fake.raw());
+  EXPECT_EQ(host.optimizers().count(), 1u);
+  EXPECT_EQ(host.optimizers().kind(0), "adam");
+  EXPECT_EQ(host.optimizers().hyper(0, "lr"), 0.5);
+  EXPECT_EQ(host.optimizers().hyper(0, "momentum"), std::nullopt);
+  EXPECT_EQ(status_of([&] { host.optimizers().hyper(2, "lr"); }), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(status_of([&] { (void)host.optimizers().kind(1); }), COHORT_INVALID_ARGUMENT);
+}
+
+// A lane that runs its works at once.
+cohort_lane_1 lane_table() {
+  cohort_lane_1 table{};
+  table.create = [](const cohort_host*, const char* name, uint32_t* lane) noexcept {
+    *lane = 3;
+    return name == std::string("aside") ? COHORT_OK : COHORT_INVALID_ARGUMENT;
+  };
+  table.submit = [](const cohort_host*, uint32_t lane, cohort_lane_work work, void* arg, uint64_t* ticket) noexcept {
+    *ticket = 10 + lane;
+    return work(arg);
+  };
+  table.poll = [](const cohort_host*, uint32_t, uint64_t ticket, uint32_t* done) noexcept {
+    *done = ticket == 13 ? 1 : 0;
+    return COHORT_OK;
+  };
+  table.wait = [](const cohort_host*, uint32_t, uint64_t ticket, int64_t timeout_ns) noexcept {
+    return ticket == 13 || timeout_ns == 0 ? COHORT_OK : COHORT_DEADLINE_EXCEEDED;
+  };
+  return table;
+}
+
+TEST(SdkLane, RunsTasksAndCatchesWhatTheyThrow) {
+  FakeHost fake;
+  const cohort_lane_1 table = lane_table();
+  fake.offer(COHORT_LANE_ID, &table);
+  const Host host(fake.raw());
+  int runs = 0;
+  cohort::sdk::LaneTask counting([&] { ++runs; }), failing([] { throw cohort::sdk::invalid_argument("no"); });
+  const cohort::sdk::Lane lane = host.lane("aside");
+  EXPECT_EQ(lane.submit(counting), 13u);
+  EXPECT_EQ(lane.submit(counting), 13u);
+  EXPECT_EQ(runs, 2);
+  EXPECT_EQ(status_of([&] { lane.submit(failing); }), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(fake.take_failure(), "no");
+  EXPECT_EQ(status_of([&] { host.lane("other"); }), COHORT_INVALID_ARGUMENT);
+}
+
+TEST(SdkLane, IsWaitedForForABoundedTime) {
+  FakeHost fake;
+  const cohort_lane_1 table = lane_table();
+  fake.offer(COHORT_LANE_ID, &table);
+  const cohort::sdk::Lane lane = Host(fake.raw()).default_lane();
+  lane.wait(1);
+  EXPECT_TRUE(lane.wait_for(13, 1));
+  EXPECT_FALSE(lane.wait_for(1, 1));
+  EXPECT_FALSE(lane.poll(1));
+}
+
 TEST(SdkTensorView, GivesTypedElements) {
   std::vector<float> values{1, 2, 3};
   cohort_tensor tensor = float_tensor(values);

@@ -24,7 +24,7 @@ COHORT, MNIST, NUMERICS = (str(BIN / name) for name in ("cohort", "mnist", "coho
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
 LAUNCHER_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_", "NODE_RANK", "MASTER_", "OMPI_", "PMIX_", "TORCHELASTIC_", "GROUP_",
-                      "ROLE_", "COHORT_", "SLURM_", "OMP_NUM_THREADS")
+                      "ROLE_", "COHORT_", "SLURM_", "HOROVOD_", "OMP_NUM_THREADS")
 
 # A shell ignores it for what it runs in the background, and programs started from there would ignore it too.
 signal.signal(signal.SIGINT, signal.default_int_handler)

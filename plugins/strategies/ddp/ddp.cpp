@@ -1,8 +1,6 @@
 // Data parallel: one process per device, gradients averaged during backward. The runtime's base does the work; this
 // layer adds a 16-bit wire and the sizes of buckets.
-#include <cstdint>
-#include <vector>
-
+#include <cohort/sdk/cast_wire.hpp>
 #include <cohort/sdk/strategy.hpp>
 
 namespace {
@@ -12,15 +10,10 @@ namespace sdk = cohort::sdk;
 constexpr uint64_t kBaseBucketSize = 25u << 20;
 constexpr uint64_t kBaseFirstBucketSize = 1u << 20;
 
-int32_t wire_dtype(std::string_view compression) {
-  if (compression == "fp16") return COHORT_FLOAT16;
-  return compression == "bf16" ? COHORT_BFLOAT16 : 0;
-}
-
 class Ddp : public sdk::Strategy<Ddp> {
  public:
   void create(const sdk::Options& options) {
-    wire_dtype_ = wire_dtype(options.text("compression"));
+    wire_ = sdk::CastWire(options.text("compression"), "ddp");
     bucket_size_ = options.bytes("bucket_size");
     first_bucket_size_ = options.bytes("first_bucket_size");
   }
@@ -37,17 +30,12 @@ class Ddp : public sdk::Strategy<Ddp> {
       host().buckets().want(COHORT_BUCKET_GRAD);
       host().buckets().configure(bucket_size_, first_bucket_size_, 1, false, COHORT_LAYOUT_ANY_ORDER);
     }
-    make_wires();
+    wire_.prepare(host());
   }
 
   void reduce_bucket(const cohort_bucket& bucket) {
-    if (bucket.index >= wires_.size() || wires_[bucket.index].empty()) return super().reduce_bucket(bucket);
-    const sdk::TensorView gradients = host().buckets().view(bucket.index, COHORT_BUCKET_GRAD);
-    const auto& kernels = host().kernels(bucket.stream.device_type);
-    void* wire = wires_[bucket.index].data();
-    sdk::check(kernels.cast(wire, wire_dtype_, gradients.data(), bucket.dtype, bucket.numel, &bucket.stream));
-    host().world().all_reduce({wire, bucket.numel, wire_dtype_, bucket.stream}, COHORT_REDUCE_MEAN);
-    sdk::check(kernels.cast(gradients.data(), bucket.dtype, wire, wire_dtype_, bucket.numel, &bucket.stream));
+    if (!communicates() || !wire_.casts(bucket)) return super().reduce_bucket(bucket);
+    wire_.all_reduce(host(), bucket, COHORT_REDUCE_MEAN);
   }
 
  private:
@@ -56,35 +44,9 @@ class Ddp : public sdk::Strategy<Ddp> {
     return world && world.size() > 1;
   }
 
-  /// One 16-bit buffer for each bucket of wider elements; made here so that steps allocate nothing.
-  void make_wires() {
-    wires_.clear();
-    if (wire_dtype_ == 0) return;
-    const sdk::Buckets buckets = host().buckets();
-    wires_.resize(buckets.count());
-    for (uint64_t i = 0; i < wires_.size(); ++i) {
-      const cohort_bucket& bucket = buckets.at(i);
-      if (sdk::size_of(bucket.dtype) <= sdk::size_of(wire_dtype_)) continue;
-      if (bucket.stream.device_type != COHORT_DEVICE_CPU) {
-        throw sdk::Error(COHORT_UNIMPLEMENTED,
-                         "ddp compresses gradients on CPU devices only; leave compression out on this accelerator");
-      }
-      require_cast_kernel(bucket.stream.device_type);
-      wires_[i].resize(bucket.numel);
-    }
-  }
-
-  void require_cast_kernel(int32_t device_type) const {
-    if (host().kernels(device_type).cast) return;
-    throw sdk::Error(
-        COHORT_UNIMPLEMENTED,
-        "ddp compresses gradients with a cast kernel, which this accelerator lacks; leave compression out");
-  }
-
-  int32_t wire_dtype_ = 0;  // 0: gradients travel as they are
+  sdk::CastWire wire_;
   uint64_t bucket_size_ = kBaseBucketSize;
   uint64_t first_bucket_size_ = kBaseFirstBucketSize;
-  std::vector<std::vector<uint16_t>> wires_;
 };
 
 constexpr cohort_option kOptions[] = {

@@ -22,7 +22,8 @@ cohort_job job_of(int devices, int nodes, int external_world_size, int32_t devic
   return job;
 }
 
-/// Jobs that ask for one thing each. Ranks that were started may be one for each device or one for each node.
+/// Jobs that ask for one thing each, in two ways: a strategy that can do it plans one of them. Ranks may have been
+/// started for it, one for each device or one for each node.
 struct Question {
   host::Use use;
   std::array<cohort_job, 2> jobs;
@@ -32,8 +33,8 @@ std::array<Question, 4> questions() {
   using host::Use;
   const auto twice = [](const cohort_job& job) { return std::array{job, job}; };
   return {Question{Use::kAlone, twice(job_of(2, 1, 0))}, Question{Use::kLaunched, {job_of(2, 1, 2), job_of(2, 2, 2)}},
-          Question{Use::kNodes, twice(job_of(2, 2, 0))},
-          Question{Use::kGpu, twice(job_of(1, 1, 0, COHORT_DEVICE_CUDA))}};
+          Question{Use::kNodes, {job_of(2, 2, 0), job_of(2, 2, 4)}},
+          Question{Use::kGpu, {job_of(1, 1, 0, COHORT_DEVICE_CUDA), job_of(1, 1, 1, COHORT_DEVICE_CUDA)}}};
 }
 
 class Planner {
@@ -49,7 +50,9 @@ class Planner {
   }
 
   std::string spread() const {
-    if (refusal(job_of(2, 1, 0)).empty()) return spread_of(plan(job_of(2, 1, 0)));
+    for (const cohort_job& job : {job_of(2, 1, 0), job_of(2, 1, 2)}) {
+      if (refusal(job).empty()) return spread_of(plan(job));
+    }
     return refusal(job_of(1, 1, 0)).empty() ? "1 x 1" : "-";
   }
 

@@ -129,6 +129,7 @@ Subject::Subject(Arguments arguments)
       log_(std::make_unique<host::Log>(quiet())),
       plugins_(std::make_unique<host::PluginHost>(given_.search, *log_)) {
   plugins_->open(host::Kind::kStrategy, given_.strategy.name);
+  is_driven_ = !plans_one_rank();
   std::string refusal = "these numbers do not go together";
   for (const int replicas : given_.replicas) {
     for (const int ranks : given_.ranks) {
@@ -138,12 +139,22 @@ Subject::Subject(Arguments arguments)
   if (shapes_.empty()) throw UserError("the strategy plans nothing for these --ranks and --replicas: " + refusal);
 }
 
+bool Subject::plans_one_rank() const {
+  try {
+    plan_of(1, 1);
+    return true;
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
 cohort_plan Subject::plan_of(int devices, int nodes) const {
   cohort_job job{};
   job.struct_size = sizeof job;
   job.device_type = COHORT_DEVICE_CPU;
   job.num_devices = devices;
   job.num_nodes = nodes;
+  if (is_driven_) job.external_world_size = devices * nodes;
   return host::plan_of(*plugins_, given_.strategy, given_.layers, job, *log_);
 }
 

@@ -54,6 +54,8 @@ class Subject {
   const std::vector<Shape>& shapes() const { return shapes_; }
   /// For all jobs, so that files are opened once. The main thread's.
   host::PluginHost& plugins() const { return *plugins_; }
+  /// It plans nothing for a process that no launcher has started.
+  bool is_driven() const { return is_driven_; }
   /// Throws what planning throws.
   cohort_plan plan_of(int devices, int nodes) const;
 
@@ -62,7 +64,9 @@ class Subject {
   std::unique_ptr<host::Log> log_;
   std::unique_ptr<host::PluginHost> plugins_;
   std::vector<Shape> shapes_;
+  bool is_driven_ = false;
 
+  bool plans_one_rank() const;
   std::optional<Shape> shape_of(int ranks, int replicas, std::string& refusal) const;
   CollectiveSpec wire_of(const cohort_plan& plan, int ranks, int nodes) const;
 };

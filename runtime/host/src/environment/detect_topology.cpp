@@ -16,10 +16,11 @@ struct Marker {
   Launcher launcher;
 };
 // The most specific first: a launcher that was started by another one sets its own variables over the other's.
-constexpr std::array<Marker, 7> kMarkers{{{"COHORT_RUN_ID", Launcher::kCohort},
+constexpr std::array<Marker, 8> kMarkers{{{"COHORT_RUN_ID", Launcher::kCohort},
                                           {"TORCHELASTIC_RUN_ID", Launcher::kTorchrun},
                                           {"OMPI_COMM_WORLD_SIZE", Launcher::kOpenMpi},
                                           {"OMPI_COMM_WORLD_RANK", Launcher::kOpenMpi},
+                                          {"HOROVOD_RANK", Launcher::kHorovod},
                                           {"RANK", Launcher::kManual},
                                           {"WORLD_SIZE", Launcher::kManual},
                                           {"LOCAL_RANK", Launcher::kManual}}};
@@ -58,6 +59,8 @@ std::string_view to_string(Launcher launcher) {
       return "torchrun";
     case Launcher::kOpenMpi:
       return "mpirun";
+    case Launcher::kHorovod:
+      return "horovodrun";
     case Launcher::kManual:
       return "environment variables";
     case Launcher::kNone:
@@ -83,6 +86,9 @@ Topology detect_topology(const Variables& variables) {
       break;
     case Launcher::kOpenMpi:
       read_open_mpi(reader, topology);
+      break;
+    case Launcher::kHorovod:
+      read_horovod(reader, topology);
       break;
     case Launcher::kManual:
       read_manual(reader, topology);

@@ -17,6 +17,7 @@ constexpr NumberRange kPort{1, 65535};
 void read_cohort(VariableReader& reader, Topology& topology);
 void read_torchrun(VariableReader& reader, Topology& topology);
 void read_open_mpi(VariableReader& reader, Topology& topology);
+void read_horovod(VariableReader& reader, Topology& topology);
 void read_manual(VariableReader& reader, Topology& topology);
 
 /// MASTER_ADDR and MASTER_PORT, which every launcher may set.

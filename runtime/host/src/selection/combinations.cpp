@@ -57,7 +57,7 @@ constexpr std::array kRefusals{
     Refusal{"ddp2", Use::kOwnLoop, kForward},
     Refusal{"ddp2", Use::kByHand, kTogether},
     Refusal{"horovod", Use::kAlone,
-            "a driver starts its ranks; start the program with mpirun -np N or cohort run -n N"},
+            "a driver starts its ranks; start the program with mpirun -np N or cohort run -np N"},
     Refusal{"", Use::kLbfgs,
             "it evaluates its loss several times in a step, which no strategy of this version repeats; "
             "choose another optimizer"},

@@ -28,4 +28,9 @@ std::vector<int> choose_devices(const AcceleratorChoice& accelerator, const Opti
 /// The first `count` devices. `why` names who asked for so many.
 std::vector<int> first_devices(const AcceleratorChoice& accelerator, int count, const std::string& why);
 
+/// The devices of a strategy whose processes have one each, as many as a driver has started on this node. Throws
+/// UserError where the user asks for others.
+std::vector<int> one_device_each(const AcceleratorChoice& accelerator, const Options& options,
+                                 const Topology& topology);
+
 }  // namespace cohort::host

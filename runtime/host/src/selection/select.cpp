@@ -7,6 +7,7 @@
 
 #include "selection/collective_choice.hpp"
 #include "selection/devices.hpp"
+#include "selection/names.hpp"
 #include "selection/strategy_choice.hpp"
 #include "selection/wording.hpp"
 
@@ -133,6 +134,9 @@ Selection select(PluginHost& plugins, const Options& options, const Topology& to
   selection.device_ids = choose_devices(accelerator, options, topology);
   choose_strategy(selection, plugins, options, accelerator, topology, starting);
   selection.strategy = with_table(options, "strategy", selection.strategy);
+  if (selection.strategy.name == kDrivenStrategy && is_launched(topology)) {
+    selection.device_ids = one_device_each(accelerator, options, topology);
+  }
   for (const Spec& layer : options.layers) selection.layers.push_back(with_table(options, "strategy", layer));
   const Plan plan = make_plan(selection, accelerator, options, topology, planner);
   plan.apply_to(selection);

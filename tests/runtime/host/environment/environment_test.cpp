@@ -41,6 +41,18 @@ Variables mpi_rank(int rank, int size, int local_rank, int local_size) {
           {"PMIX_SERVER_TMPDIR", "/tmp/ompi.host.0/pid.1"}};
 }
 
+Variables horovod_rank() {
+  return {{"HOROVOD_RANK", "3"},
+          {"HOROVOD_SIZE", "4"},
+          {"HOROVOD_LOCAL_RANK", "1"},
+          {"HOROVOD_LOCAL_SIZE", "2"},
+          {"HOROVOD_CROSS_RANK", "1"},
+          {"HOROVOD_CROSS_SIZE", "2"},
+          {"HOROVOD_HOSTNAME", "node1"},
+          {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "node0"},
+          {"HOROVOD_GLOO_RENDEZVOUS_PORT", "4000"}};
+}
+
 Variables with(Variables variables, const std::string& name, const std::string& value) {
   variables[name] = value;
   return variables;
@@ -147,6 +159,31 @@ TEST(Environment, MpirunInTurn) {
 TEST(Environment, MpirunWithUnevenNodesIsRefused) {
   EXPECT_THAT(refusal(mpi_rank(0, 5, 0, 3)),
               AllOf(HasSubstr("OMPI_COMM_WORLD_SIZE=5"), HasSubstr("OMPI_COMM_WORLD_LOCAL_SIZE=3")));
+}
+
+TEST(Environment, HorovodrunNamesNodesAndAnAddress) {
+  const Topology topology = detect_topology(horovod_rank());
+  EXPECT_EQ(topology.launcher, Launcher::kHorovod);
+  EXPECT_EQ(topology.rank, 3);
+  EXPECT_EQ(topology.world_size, 4);
+  EXPECT_EQ(topology.local_rank, 1);
+  EXPECT_EQ(topology.local_world_size, 2);
+  EXPECT_EQ(topology.node_rank, 1);
+  EXPECT_EQ(topology.num_nodes, 2);
+  EXPECT_EQ(topology.master_addr, "node0");
+  EXPECT_EQ(topology.master_port, 4001) << "the driver itself listens at 4000";
+  EXPECT_EQ(topology.decided_by.at("world_size"), "HOROVOD_SIZE=4");
+}
+
+TEST(Environment, AnAddressThatIsGivenWinsOverHorovodruns) {
+  const auto variables = with(with(horovod_rank(), "MASTER_ADDR", "here"), "MASTER_PORT", "5000");
+  EXPECT_EQ(detect_topology(variables).master_addr, "here");
+  EXPECT_EQ(detect_topology(variables).master_port, 5000);
+}
+
+TEST(Environment, HorovodrunsVariablesAreChecked) {
+  EXPECT_THAT(refusal(without(horovod_rank(), "HOROVOD_SIZE")), HasSubstr("HOROVOD_SIZE is not set"));
+  EXPECT_THAT(refusal(with(horovod_rank(), "HOROVOD_LOCAL_RANK", "2")), HasSubstr("HOROVOD_LOCAL_SIZE=2"));
 }
 
 TEST(Environment, RankAndWorldSizeByHandAreOneNodeAtALocalAddress) {

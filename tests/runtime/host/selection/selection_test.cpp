@@ -158,6 +158,25 @@ TEST(Selection, FlagsThatContradictTheLauncherNameFlagAndVariable) {
   EXPECT_THAT(refusal(Case{{}, by_variable, {"common"}, {}}), HasSubstr("COHORT_DEVICES"));
 }
 
+TEST(Selection, AProcessOfADriverHasOneDeviceWhateverTheirNumber) {
+  for (const char* devices : {"--devices=1", "--log-level=info"}) {
+    const Selection rank = selected(Case{{"--strategy=horovod", devices}, ranks(4, 2), {"common", "strategies"}, {}});
+    EXPECT_EQ(rank.processes_per_node, 2);
+    EXPECT_EQ(rank.world_size(), 4);
+  }
+}
+
+TEST(Selection, DevicesAndNodesBesideADriverAreRefused) {
+  for (const char* devices : {"--devices=2", "--devices=[0]", "--devices=4"}) {
+    EXPECT_THAT(refusal(Case{{"--strategy=horovod", devices}, ranks(2, 2), {"common", "strategies"}, {}}),
+                AllOf(HasSubstr("--devices contradicts LOCAL_WORLD_SIZE=2"), HasSubstr("leave the flag out")));
+  }
+  EXPECT_THAT(refusal(Case{{"--strategy=horovod", "--num-nodes=2"}, ranks(2, 2), {"common", "strategies"}, {}}),
+              HasSubstr("--num-nodes=2 contradicts"));
+  EXPECT_THAT(refusal(Case{{"--strategy=horovod", "--devices=2"}, {}, {"common", "strategies"}, {}}),
+              HasSubstr("mpirun -np N"));
+}
+
 TEST(Selection, ADefaultOfTheProgramGivesWayToTheLauncher) {
   Case one{{}, ranks(2, 2), {"common"}, {}};
   one.code.devices.kind = Devices::Kind::kCount;

@@ -1,0 +1,163 @@
+#include "adasum.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace cohort::horovod {
+namespace {
+
+constexpr cohort_stream kHostMemory{nullptr, COHORT_DEVICE_CPU, 0};
+constexpr const char* kStart = ".start";
+constexpr const char* kReceived = ".received";
+
+char* at(void* data, uint64_t element, const cohort_bucket& bucket) {
+  return static_cast<char*>(data) + element * sdk::size_of(bucket.dtype);
+}
+
+}  // namespace
+
+/// A bucket while it is combined.
+struct Adasum::Work {
+  const cohort_kernels_1& kernels;
+  const cohort_bucket& bucket;
+  sdk::Comm world;
+  void *weights, *start, *received;
+
+  Work(const sdk::Host& host, const cohort_bucket& bucket_)
+      : kernels(host.kernels(bucket_.stream.device_type)),
+        bucket(bucket_),
+        world(host.world()),
+        weights(view(host, COHORT_BUCKET_WEIGHT, nullptr)),
+        start(view(host, COHORT_BUCKET_STATE, kStart)),
+        received(view(host, COHORT_BUCKET_STATE, kReceived)) {}
+
+  void* view(const sdk::Host& host, int32_t kind, const char* name) const {
+    return host.buckets().view(bucket.index, kind, name).data();
+  }
+  char* weight(uint64_t element) const { return at(weights, element, bucket); }
+  char* other(uint64_t element) const { return at(received, element, bucket); }
+  uint64_t nbytes(Range range) const { return range.size() * sdk::size_of(bucket.dtype); }
+
+  void swap(int peer, void* sent, uint64_t sent_bytes, void* got, uint64_t got_bytes,
+            const cohort_stream& stream) const {
+    const cohort_message messages[] = {{sent, sent_bytes, peer, 1}, {got, got_bytes, peer, 0}};
+    world.exchange({messages, 2}, stream);
+  }
+
+  /// Visits what lies in `range` of each tensor: visit(number, first element, elements).
+  template <class Visit>
+  void each_part(Range range, Visit&& visit) const {
+    for (uint64_t i = 0; i < bucket.num_parts; ++i) {
+      const cohort_bucket_part& part = bucket.parts[i];
+      const uint64_t begin = std::max(range.begin, part.offset);
+      const uint64_t end = std::min(range.end, part.offset + part.numel);
+      if (begin < end) visit(i, begin, end - begin);
+    }
+  }
+};
+
+void Adasum::prepare(const sdk::Host& host) {
+  const sdk::Buckets buckets = host.buckets();
+  buckets.want(COHORT_BUCKET_WEIGHT);
+  buckets.want(COHORT_BUCKET_STATE, kStart);
+  buckets.want(COHORT_BUCKET_STATE, kReceived);
+  buckets.configure(0, 0, 1, /*one_bucket=*/true);
+  for (uint64_t i = 0; i < buckets.count(); ++i) {
+    const auto& kernels = host.kernels(buckets.at(i).stream.device_type);
+    if (kernels.copy && kernels.axpby && kernels.dot && kernels.square_sum) continue;
+    throw sdk::Error(
+        COHORT_UNIMPLEMENTED,
+        "op=adasum needs the kernels copy, axpby, dot and square_sum, which this accelerator lacks; choose "
+        "op=average");
+  }
+}
+
+void Adasum::remember(const sdk::Host& host, uint32_t phase) {
+  for (uint64_t i = 0; i < host.buckets().count(); ++i) {
+    const Work work(host, host.buckets().at(i));
+    if (work.bucket.phase != phase) continue;
+    sdk::check(work.kernels.copy(work.start, work.weights, work.bucket.nbytes, &work.bucket.stream));
+  }
+}
+
+void Adasum::combine(const sdk::Host& host, uint32_t phase) {
+  for (uint64_t i = 0; i < host.buckets().count(); ++i) {
+    const Work work(host, host.buckets().at(i));
+    const cohort_bucket& bucket = work.bucket;
+    if (bucket.phase != phase) continue;
+    const auto add_start = [&](double factor) {
+      sdk::check(work.kernels.axpby(work.weights, work.start, bucket.dtype, bucket.numel, factor, 1.0, &bucket.stream));
+    };
+    add_start(-1.0);  // weights hold the change from here on
+    Range own{0, bucket.numel};
+    ranges_.clear();
+    for (int distance = 1; distance < work.world.size(); distance *= 2) {
+      ranges_.push_back(own);
+      own = climb(work, own, distance);
+    }
+    for (int distance = work.world.size() / 2; distance > 0; distance /= 2) {
+      const Range whole = ranges_.back();
+      ranges_.pop_back();
+      const Range rest = own.begin == whole.begin ? Range{own.end, whole.end} : Range{whole.begin, own.begin};
+      const int peer = work.world.rank() ^ distance;
+      work.swap(peer, work.weight(own.begin), work.nbytes(own), work.weight(rest.begin), work.nbytes(rest),
+                bucket.stream);
+      own = whole;
+    }
+    add_start(1.0);
+  }
+}
+
+/// One level of the tree: of `range`, which the peer at `distance` has too, each of the two combines a half.
+Adasum::Range Adasum::climb(const Work& work, Range range, int distance) {
+  const int peer = work.world.rank() ^ distance;
+  const bool is_first = work.world.rank() < peer;
+  const uint64_t middle = range.begin + range.size() / 2;
+  Range own{range.begin, middle}, rest{middle, range.end};
+  if (!is_first) std::swap(own, rest);
+  work.swap(peer, work.weight(rest.begin), work.nbytes(rest), work.other(own.begin), work.nbytes(own),
+            work.bucket.stream);
+  multiply(work, own, is_first);
+  add_up_products(work, distance);
+  merge(work, own, is_first);
+  return own;
+}
+
+void Adasum::multiply(const Work& work, Range range, bool is_first) {
+  products_.assign(work.bucket.num_parts, {});
+  work.each_part(range, [&](uint64_t part, uint64_t begin, uint64_t count) {
+    Products& p = products_[part];
+    const void *own = work.weight(begin), *other = work.other(begin);
+    const cohort_bucket& bucket = work.bucket;
+    sdk::check(work.kernels.dot(own, other, bucket.dtype, count, &p.both, &bucket.stream));
+    sdk::check(work.kernels.square_sum(own, bucket.dtype, count, is_first ? &p.first : &p.second, &bucket.stream));
+    sdk::check(work.kernels.square_sum(other, bucket.dtype, count, is_first ? &p.second : &p.first, &bucket.stream));
+  });
+}
+
+/// Over the ranks below this level, whose ranges make up the whole; each pair adds the same two numbers.
+void Adasum::add_up_products(const Work& work, int distance) {
+  others_.resize(products_.size());
+  const uint64_t nbytes = products_.size() * sizeof(Products);
+  for (int step = 1; step <= distance; step *= 2) {
+    work.swap(work.world.rank() ^ step, products_.data(), nbytes, others_.data(), nbytes, kHostMemory);
+    for (size_t i = 0; i < products_.size(); ++i) {
+      products_[i].both += others_[i].both;
+      products_[i].first += others_[i].first;
+      products_[i].second += others_[i].second;
+    }
+  }
+}
+
+void Adasum::merge(const Work& work, Range range, bool is_first) const {
+  work.each_part(range, [&](uint64_t part, uint64_t begin, uint64_t count) {
+    const Products& p = products_[part];
+    const bool has_zero = p.first == 0 || p.second == 0;
+    const double first = has_zero ? 1.0 : 1.0 - p.both / (2 * p.first);
+    const double second = has_zero ? 1.0 : 1.0 - p.both / (2 * p.second);
+    sdk::check(work.kernels.axpby(work.weight(begin), work.other(begin), work.bucket.dtype, count,
+                                  is_first ? second : first, is_first ? first : second, &work.bucket.stream));
+  });
+}
+
+}  // namespace cohort::horovod

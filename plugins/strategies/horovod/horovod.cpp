@@ -1,0 +1,140 @@
+// Ranks are started by a driver, gradients averaged during backward, learning rates multiplied by the number of ranks.
+// The runtime's base does most of the work: weights and optimizer state of rank 0 for all, buckets, overlap.
+#include <algorithm>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include <cohort/sdk/cast_wire.hpp>
+#include <cohort/sdk/strategy.hpp>
+
+#include "adasum.hpp"
+
+namespace {
+
+namespace sdk = cohort::sdk;
+
+enum class Op { kAverage, kSum, kAdasum };
+
+Op op_of(std::string_view name) {
+  if (name == "sum") return Op::kSum;
+  return name == "adasum" ? Op::kAdasum : Op::kAverage;
+}
+
+class Horovod : public sdk::Strategy<Horovod> {
+ public:
+  void create(const sdk::Options& options) {
+    op_ = op_of(options.text("op"));
+    scale_lr_ = options.flag("scale_lr");
+    fusion_threshold_ = options.bytes("fusion_threshold");
+    wire_ = sdk::CastWire(options.text("compression"), "horovod");
+    if (options.integer("backward_passes_per_step") != 1) {
+      throw sdk::invalid_argument(
+          "horovod accumulates gradients as every strategy does: instead of "
+          "backward_passes_per_step=" +
+          std::string(options.text("backward_passes_per_step")) + " give the flag --accumulate-grad-batches");
+    }
+    if (op_ == Op::kAdasum && options.text("compression") != "none") {
+      throw sdk::invalid_argument(
+          "op=adasum sends changes of weights, which compression does not reach; leave one of the two out");
+    }
+  }
+
+  void plan(const cohort_job& job, cohort_plan& plan) {
+    const int32_t ranks = job.external_world_size;
+    if (ranks == 0) {
+      throw sdk::invalid_argument(
+          "strategy horovod: a driver starts its ranks, and none has started this process; start the program with "
+          "mpirun -np 2 PROGRAM --strategy=horovod, or with cohort run -np 2 PROGRAM --strategy=horovod");
+    }
+    if (op_ == Op::kAdasum && (ranks & (ranks - 1)) != 0) {
+      throw sdk::invalid_argument("op=adasum combines ranks by pairs, so their number is a power of two, not " +
+                                  std::to_string(ranks) + "; start 2, 4 or 8, or choose op=average");
+    }
+    super().plan(job, plan);
+    plan.collectives = "mpi,shm,hier,gloo";
+  }
+
+  void configure_model() {
+    super().configure_model();
+    if (!communicates()) return;
+    if (scale_lr_ && op_ == Op::kAverage) scale_rates(host().world());
+    if (op_ == Op::kAdasum) return adasum_.prepare(host());
+    if (fusion_threshold_ > 0) {
+      host().buckets().want(COHORT_BUCKET_GRAD);
+      host().buckets().configure(fusion_threshold_, 0, 1, false, COHORT_LAYOUT_ANY_ORDER);
+    }
+    wire_.prepare(host());
+  }
+
+  void reduce_bucket(const cohort_bucket& bucket) {
+    const int32_t reduce = op_ == Op::kSum ? COHORT_REDUCE_SUM : COHORT_REDUCE_MEAN;
+    if (communicates() && wire_.casts(bucket)) return wire_.all_reduce(host(), bucket, reduce);
+    if (!communicates() || op_ != Op::kSum) return super().reduce_bucket(bucket);
+    const sdk::TensorView gradients = host().buckets().view(bucket.index, COHORT_BUCKET_GRAD);
+    host().world().all_reduce({gradients.data(), bucket.numel, bucket.dtype, bucket.stream}, reduce);
+  }
+
+  void optimizer_step(const cohort_step& step) {
+    if (op_ != Op::kAdasum || !communicates()) return super().optimizer_step(step);
+    phase_ = step.phase;
+    adasum_.remember(host(), phase_);
+    super().optimizer_step(step);
+    const sdk::Lane lane = host().default_lane();
+    lane.wait(lane.submit(combine_));
+  }
+
+ private:
+  bool communicates() const {
+    const sdk::Comm world = host().world();
+    return world && world.size() > 1;
+  }
+
+  /// Set anew whenever a model is configured, so it follows the number of ranks of a run that is resumed.
+  void scale_rates(const sdk::Comm& world) {
+    const sdk::Optimizers optimizers = host().optimizers();
+    for (uint32_t phase = 0; phase < optimizers.count(); ++phase) optimizers.set_lr_factor(phase, world.size());
+    if (world.rank() == 0 && !std::exchange(has_said_rates_, true)) say_rates(optimizers, world.size());
+  }
+
+  void say_rates(const sdk::Optimizers& optimizers, int ranks) const {
+    std::vector<double> rates;  // of all groups, each once
+    for (uint32_t i = 0; i < host().num_params(); ++i) {
+      const auto rate = optimizers.hyper(i, "lr");
+      if (rate && std::find(rates.begin(), rates.end(), *rate) == rates.end()) rates.push_back(*rate);
+    }
+    std::string text;
+    for (const double rate : rates) {
+      std::ostringstream change;
+      change << rate << " x " << ranks << " = " << rate * ranks;
+      text += (text.empty() ? " " : ", ") + change.str();
+    }
+    host().log().info("Learning rate", rates.empty() ? " x " + std::to_string(ranks) : text,
+                      ": horovod multiplies it by the number of ranks (scale_lr=false turns it off)");
+  }
+
+  Op op_ = Op::kAverage;
+  bool scale_lr_ = true;
+  bool has_said_rates_ = false;
+  uint64_t fusion_threshold_ = 0;
+  uint32_t phase_ = 0;
+  sdk::CastWire wire_;
+  cohort::horovod::Adasum adasum_;
+  sdk::LaneTask combine_{[this] { adasum_.combine(host(), phase_); }};
+};
+
+constexpr cohort_option kOptions[] = {
+    sdk::option("op", "enum(average|sum|adasum)", "average", "how ranks are put together"),
+    sdk::option("scale_lr", "bool", "true", "op=average: learning rates are multiplied by the number of ranks"),
+    sdk::option("compression", "enum(none|fp16)", "none", "what gradients are cast to while they travel"),
+    sdk::option("fusion_threshold", "size", "0", "size at which a bucket of gradients closes; 0: the runtime's sizes"),
+    sdk::option("backward_passes_per_step", "int[1..1000000]", "1", "not here: give --accumulate-grad-batches"),
+};
+
+constexpr cohort_component kHorovod =
+    sdk::strategy<Horovod>("horovod", "one process per device, started by a driver; learning rate x ranks")
+        .options(kOptions);
+
+}  // namespace
+
+COHORT_SDK_PLUGIN("org.cohort.horovod", COHORT_PLUGIN_VERSION, "cohort", "Apache-2.0", kHorovod)

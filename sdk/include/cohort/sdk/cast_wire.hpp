@@ -1,0 +1,71 @@
+// Gradients that travel as 16-bit numbers: cast into a buffer, reduced there, cast back.
+//
+// One buffer serves all buckets, which are reduced one after the other. Made in create; prepare in configure_model,
+// after the layout; all_reduce in reduce_bucket. The sum is the collective's: taken in fp32 and rounded once.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <cohort/sdk/host.hpp>
+
+namespace cohort::sdk {
+
+class CastWire {
+ public:
+  CastWire() = default;
+  /// `compression`: "none", "fp16", "bf16"; `strategy` is for messages.
+  CastWire(std::string_view compression, std::string strategy)
+      : dtype_(dtype_of(compression)), strategy_(std::move(strategy)) {}
+
+  /// False for buckets that are sent as they are.
+  bool casts(const cohort_bucket& bucket) const { return dtype_ != 0 && size_of(bucket.dtype) > size_of(dtype_); }
+
+  /// Memory for the largest bucket, so that steps allocate nothing. Throws where the device cannot.
+  void prepare(const Host& host) {
+    const Buckets buckets = host.buckets();
+    uint64_t largest = 0;
+    for (uint64_t i = 0; i < buckets.count(); ++i) {
+      const cohort_bucket& bucket = buckets.at(i);
+      if (!casts(bucket)) continue;
+      check(host, bucket.stream.device_type);
+      largest = std::max(largest, bucket.numel);
+    }
+    wire_.resize(largest);
+  }
+
+  void all_reduce(const Host& host, const cohort_bucket& bucket, int32_t reduce) {
+    const TensorView gradients = host.buckets().view(bucket.index, COHORT_BUCKET_GRAD);
+    const auto& kernels = host.kernels(bucket.stream.device_type);
+    sdk::check(kernels.cast(wire_.data(), dtype_, gradients.data(), bucket.dtype, bucket.numel, &bucket.stream));
+    host.world().all_reduce({wire_.data(), bucket.numel, dtype_, bucket.stream}, reduce);
+    sdk::check(kernels.cast(gradients.data(), bucket.dtype, wire_.data(), dtype_, bucket.numel, &bucket.stream));
+  }
+
+ private:
+  static int32_t dtype_of(std::string_view compression) {
+    if (compression == "fp16") return COHORT_FLOAT16;
+    return compression == "bf16" ? COHORT_BFLOAT16 : 0;
+  }
+
+  void check(const Host& host, int32_t device_type) const {
+    if (device_type != COHORT_DEVICE_CPU) {
+      throw Error(COHORT_UNIMPLEMENTED, strategy_ +
+                                            " compresses gradients on CPU devices only; leave compression out on "
+                                            "this accelerator");
+    }
+    if (host.kernels(device_type).cast) return;
+    throw Error(COHORT_UNIMPLEMENTED, strategy_ +
+                                          " compresses gradients with a cast kernel, which this accelerator "
+                                          "lacks; leave compression out");
+  }
+
+  int32_t dtype_ = 0;  // 0: gradients travel as they are
+  std::string strategy_;
+  std::vector<uint16_t> wire_;
+};
+
+}  // namespace cohort::sdk
