@@ -18,6 +18,7 @@ void expect_reference(const Shape& shape, const Net& net, int steps) {
 COHORT_ON_SHAPES(OneRank, shapes_of_one_rank());
 
 TEST_P(OneRank, MakesThePlainStep) {
+  COHORT_NEEDS_SGD();
   Net net = small_net();
   net.momentum = 0.5;
   expect_reference(shape(), net, 5);

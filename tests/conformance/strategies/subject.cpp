@@ -29,6 +29,7 @@ const char* const kUsage =
     "                        ranks have to be equal after the end of training only\n"
     "  --unreached-weights-may-move\n"
     "                        weights that no rank's gradient reaches may move by roundings\n"
+    "  --optimizer=KIND      what models are trained with: sgd (default), adam, adamw\n"
     "  --results-vary        two runs may end differently: tests that compare runs are skipped\n"
     "  --patience=N          deadlines are N times as long, for a slow build or machine\n";
 
@@ -82,6 +83,8 @@ void read_argument(Arguments& arguments, std::vector<std::filesystem::path>& fol
     arguments.replicas = numbers_in(*replicas, "replicas");
   } else if (const auto nodes = value_of(argument, "nodes")) {
     arguments.nodes = number_in(*nodes, "nodes");
+  } else if (const auto optimizer = value_of(argument, "optimizer")) {
+    arguments.optimizer = *optimizer;
   } else if (const auto patience = value_of(argument, "patience")) {
     arguments.patience = number_in(*patience, "patience");
   } else if (const auto file = value_of(argument, "plugin")) {

@@ -6,11 +6,22 @@
 #include "fork_store.hpp"
 
 namespace cohort::conformance {
+namespace {
+
+toy::ToyOptimizer optimizer_of(const Net& net) {
+  toy::ToyOptimizer optimizer;
+  optimizer.kind = subject().given().optimizer;
+  optimizer.learning_rate = Net::kLearningRate;
+  optimizer.momentum = net.momentum;
+  return optimizer;
+}
+
+}  // namespace
 
 Trainee::Trainee(toy::ToyRank& rank, const Net& net, const Shape& shape)
     : net_(net),
       rank_(rank),
-      model_(net.parameters, 0, Net::kLearningRate, net.momentum, static_cast<uint32_t>(shape.replicas)),
+      model_(net.parameters, 0, optimizer_of(net), static_cast<uint32_t>(shape.replicas)),
       engine_([&]() -> host::StepEngine& {
         toy::ToyState state = model_.state();
         state.weights = first_weights(net, rank.rank);

@@ -104,6 +104,8 @@ std::vector<Shape> largest_shape();
   if (subject().given().results_vary) GTEST_SKIP() << "two runs may end differently (--results-vary)"
 #define COHORT_NEEDS_UNREACHED_WEIGHTS_AT_REST() \
   if (subject().given().unreached_may_move) GTEST_SKIP() << "roundings may move them (--unreached-weights-may-move)"
+#define COHORT_NEEDS_SGD() \
+  if (subject().given().optimizer != "sgd") GTEST_SKIP() << "the reference is for SGD (--optimizer)"
 #define COHORT_NEEDS_EXACTNESS()                                                \
   if (!subject().given().is_exact)                                              \
   GTEST_SKIP() << "it may step with something else than the mean gradient (no " \

@@ -68,6 +68,22 @@ void for_all_buckets(const sdk::Host& host, Work work) {
   for (uint64_t index = 0; index < buckets.count(); ++index) work(buckets.at(index));
 }
 
+/// `to` = a x `x` + b x `to`, elements of a bucket.
+inline void axpby(const sdk::Host& host, const sdk::Elements& to, const sdk::Elements& x, double a, double b) {
+  const cohort_kernels_1& kernels = host.kernels(to.stream.device_type);
+  sdk::check(kernels.axpby(to.data, x.data, to.dtype, to.count, a, b, &to.stream));
+}
+inline void copy(const sdk::Host& host, const sdk::Elements& to, const sdk::Elements& from) {
+  const cohort_kernels_1& kernels = host.kernels(to.stream.device_type);
+  sdk::check(kernels.copy(to.data, from.data, to.count * sdk::size_of(to.dtype), &to.stream));
+}
+inline void scale(const sdk::Host& host, const sdk::Elements& elements, double factor) {
+  const cohort_kernels_1& kernels = host.kernels(elements.stream.device_type);
+  sdk::check(kernels.scale(elements.data, elements.data, elements.dtype, elements.count, factor, &elements.stream));
+}
+/// Throws where the accelerator lacks one of those.
+void require_kernels(const sdk::Host& host);
+
 /// Every rank's weights become the mean over the ranks.
 inline void average_weights(const sdk::Host& host, const cohort_bucket& bucket) {
   host.world().all_reduce(elements_of(host, bucket, COHORT_BUCKET_WEIGHT), COHORT_REDUCE_MEAN);
@@ -75,6 +91,9 @@ inline void average_weights(const sdk::Host& host, const cohort_bucket& bucket) 
 
 std::unique_ptr<Algorithm> make_gradient_allreduce(Context context);
 std::unique_ptr<Algorithm> make_bytegrad(Context context);
+std::unique_ptr<Algorithm> make_decentralized(Context context);
 std::unique_ptr<Algorithm> make_low_precision_decentralized(Context context);
+std::unique_ptr<Algorithm> make_qadam(Context context);
+std::unique_ptr<Algorithm> make_async(Context context);
 
 }  // namespace cohort::bagua

@@ -9,7 +9,7 @@ Codec::Codec(const sdk::Host& host, const cohort_bucket& bucket)
     : kernels_(host.kernels(bucket.stream.device_type)), stream_(bucket.stream) {
   const bool has_kernels =
       kernels_.encode_minmax_uint8 && kernels_.decode_minmax_uint8 && kernels_.decode_add_minmax_uint8;
-  if (bucket.stream.device_type == COHORT_DEVICE_CPU && has_kernels && kernels_.axpby) return;
+  if (bucket.stream.device_type == COHORT_DEVICE_CPU && has_kernels) return;
   throw sdk::Error(COHORT_UNIMPLEMENTED,
                    "bagua compresses what it sends on CPU devices only, with kernels for min-max-uint8 that this "
                    "accelerator lacks; choose --strategy=bagua:gradient_allreduce");

@@ -11,6 +11,7 @@ class GradientAllreduce final : public Algorithm {
   void configure() override {
     host().buckets().want(COHORT_BUCKET_GRAD);
     host().buckets().configure(settings().bucket_size, 0, 1, false, COHORT_LAYOUT_ANY_ORDER);
+    require_kernels(host());
   }
 
   void reduce_bucket(const cohort_bucket& bucket) override {
@@ -28,15 +29,7 @@ class GradientAllreduce final : public Algorithm {
   void sum_over_nodes(const sdk::Elements& gradients) const {
     const sdk::Comm leaders = group().comm(host());
     if (leaders.size() > 1) leaders.all_reduce(gradients, COHORT_REDUCE_SUM);
-    if (!settings().average) return;
-    const cohort_kernels_1& kernels = host().kernels(gradients.stream.device_type);
-    if (!kernels.scale) {
-      throw sdk::Error(COHORT_UNIMPLEMENTED,
-                       "bagua averages over nodes with a kernel 'scale' that this accelerator lacks; give "
-                       "hierarchical=false");
-    }
-    sdk::check(kernels.scale(gradients.data, gradients.data, gradients.dtype, gradients.count,
-                             1.0 / group().world_size(), &gradients.stream));
+    if (settings().average) scale(host(), gradients, 1.0 / group().world_size());
   }
 };
 

@@ -32,7 +32,8 @@ class LowPrecisionDecentralized final : public Algorithm {
     buckets.want(COHORT_BUCKET_WEIGHT);
     for (const char* name : {kOwn, kLeft}) buckets.want(COHORT_BUCKET_STATE, name);
     if (!is_pair()) buckets.want(COHORT_BUCKET_STATE, kRight);
-    buckets.configure(settings().bucket_size, 0, 1, false);
+    buckets.configure(settings().bucket_size, 0);
+    require_kernels(host());
     make_chunks();
   }
 
@@ -40,12 +41,10 @@ class LowPrecisionDecentralized final : public Algorithm {
   void begin_step(const cohort_step&) override {
     if (replicas_are_set_) return;
     for_all_buckets(host(), [&](const cohort_bucket& bucket) {
-      const Codec codec(host(), bucket);
-      const void* const weights = elements_of(host(), bucket, COHORT_BUCKET_WEIGHT).data;
       for (const char* name : {kOwn, kLeft, kRight}) {
         if (is_pair() && name == kRight) continue;
-        void* const replica = elements_of(host(), bucket, COHORT_BUCKET_STATE, name).data;
-        sdk::check(codec.kernels().copy(replica, weights, bucket.nbytes, codec.stream()));
+        copy(host(), elements_of(host(), bucket, COHORT_BUCKET_STATE, name),
+             elements_of(host(), bucket, COHORT_BUCKET_WEIGHT));
       }
     });
     replicas_are_set_ = true;
@@ -125,9 +124,7 @@ class LowPrecisionDecentralized final : public Algorithm {
     const sdk::Elements weights = elements_of(host(), bucket, COHORT_BUCKET_WEIGHT);
     group().collect(host(), weights);
     if (!group().takes_part() || group().represented() == 1) return;
-    const Codec codec(host(), bucket);
-    sdk::check(codec.kernels().scale(weights.data, weights.data, weights.dtype, weights.count,
-                                     1.0 / group().represented(), codec.stream()));
+    scale(host(), weights, 1.0 / group().represented());
   }
 
   void encode_change(const cohort_bucket& bucket) {
@@ -167,15 +164,14 @@ class LowPrecisionDecentralized final : public Algorithm {
     const Codec codec(host(), bucket);
     const Chunks& chunks = chunks_[bucket.index];
     const auto add = [&](const char* name, const std::vector<unsigned char>& chunk) {
-      void* const replica = elements_of(host(), bucket, COHORT_BUCKET_STATE, name).data;
-      codec.decode_add(replica, bucket.dtype, chunk.data(), 0, bucket.numel);
+      const sdk::Elements replica = elements_of(host(), bucket, COHORT_BUCKET_STATE, name);
+      codec.decode_add(replica.data, bucket.dtype, chunk.data(), 0, bucket.numel);
       return replica;
     };
     add(kLeft, chunks.left);
     if (!is_pair()) add(kRight, chunks.right);
-    const void* const own = add(kOwn, chunks.own);
-    void* const weights = elements_of(host(), bucket, COHORT_BUCKET_WEIGHT).data;
-    sdk::check(codec.kernels().copy(weights, own, bucket.nbytes, codec.stream()));
+    const sdk::Elements own = add(kOwn, chunks.own);
+    copy(host(), elements_of(host(), bucket, COHORT_BUCKET_WEIGHT), own);
   }
 
   uint64_t checksum_of(const char* name) const {

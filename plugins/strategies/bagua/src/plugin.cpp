@@ -1,5 +1,6 @@
 // The strategy `bagua`: one algorithm of several, chosen as variant. With one rank it is the optimizer alone.
 #include "algorithm.hpp"
+#include "shift_one.hpp"
 
 namespace {
 
@@ -14,7 +15,10 @@ struct Entry {
 constexpr Entry kAlgorithms[] = {
     {"gradient_allreduce", make_gradient_allreduce},
     {"bytegrad", make_bytegrad},
+    {"decentralized", make_decentralized},
     {"low_precision_decentralized", make_low_precision_decentralized},
+    {"qadam", make_qadam},
+    {"async", make_async},
 };
 
 class Bagua : public sdk::Strategy<Bagua> {
@@ -24,12 +28,15 @@ class Bagua : public sdk::Strategy<Bagua> {
   void plan(const cohort_job& job, cohort_plan& plan) {
     super().plan(job, plan);
     plan.collectives = "shm,hier,gloo";
+    const int world = job.external_world_size > 0 ? job.external_world_size : job.num_devices * job.num_nodes;
+    check_peers({0, world, 0, job.num_devices, job.num_nodes});
   }
 
   void init_dist_connection(cohort_dist_args& args) {
     super().init_dist_connection(args);
     if (args.world_size == 1) return;
     const Place place{args.rank, args.world_size, args.local_rank, args.local_world_size, args.num_nodes};
+    check_peers(place);
     for (const Entry& entry : kAlgorithms) {
       if (settings_.algorithm != entry.name) continue;
       algorithm_ = entry.make({host(), settings_, Group(place, settings_.hierarchical)});
@@ -78,11 +85,17 @@ class Bagua : public sdk::Strategy<Bagua> {
   }
 
  private:
+  void check_peers(const Place& place) const {
+    const Group group(place, settings_.hierarchical);
+    if (settings_.shift_one && place.world_size > 1) require_pairs(group.size(), group.is_hierarchical());
+  }
+
   Settings settings_;
   std::unique_ptr<Algorithm> algorithm_;  // null with one rank
 };
 
-constexpr const char* kVariants[] = {"gradient_allreduce", "bytegrad", "low_precision_decentralized", nullptr};
+constexpr const char* kVariants[] = {
+    "gradient_allreduce", "bytegrad", "decentralized", "low_precision_decentralized", "qadam", "async", nullptr};
 
 constexpr cohort_option kOptions[] = {
     sdk::option("hierarchical", "enum(auto|true|false)", "auto",

@@ -33,6 +33,11 @@ class Comm {
     const auto args = operation(in_place.data, in_place, reduce, 0);
     check(table_->all_reduce(host_, comm_, &args));
   }
+  /// `input` stays as it is; `output` does not overlap with it.
+  void all_reduce(const Elements& input, void* output, int32_t reduce) const {
+    const auto args = operation(output, input, reduce, 0);
+    check(table_->all_reduce(host_, comm_, &args));
+  }
   /// The result is in `in_place` on rank `root` alone.
   void reduce(const Elements& in_place, int32_t reduce, int32_t root) const {
     const auto args = operation(in_place.data, in_place, reduce, root);

@@ -11,6 +11,13 @@ std::vector<toy::ToyParameter> parameters_of(const Training& training) {
   return parameters;
 }
 
+toy::ToyOptimizer optimizer_of(const Training& training) {
+  toy::ToyOptimizer optimizer = training.optimizer;
+  optimizer.learning_rate = training.learning_rate;
+  optimizer.momentum = training.momentum;
+  return optimizer;
+}
+
 }  // namespace
 
 std::vector<std::vector<double>> by_parameter(const Training& training, const std::function<float(uint64_t)>& value) {
@@ -33,7 +40,7 @@ Flat flattened(const std::vector<std::vector<double>>& by_parameter) {
 Trainee::Trainee(toy::ToyRank& rank, const Training& training)
     : training_(training),
       rank_(rank),
-      model_(parameters_of(training), 0.0, training.learning_rate, training.momentum),
+      model_(parameters_of(training), 0.0, optimizer_of(training)),
       engine_([&]() -> host::StepEngine& {
         toy::ToyState state = model_.state();
         // Only rank 0's weights count.

@@ -28,6 +28,7 @@ struct Training {
   int steps = 5;
   double learning_rate = 0.125;
   double momentum = 0;
+  toy::ToyOptimizer optimizer{};  ///< with the two above
   uint64_t bucket_size = 1 << 20;
   int micro_batches = 1;
   int begin = 0;            ///< the first step's index

@@ -1,0 +1,177 @@
+// qadam: steps of Adam on the mean gradient first; then the second moment v stays as it is, and each rank's new
+// momentum is averaged with one byte for each element:
+//
+//   m_r = beta1 m + (1 - beta1) g_r      m = mean of m_r through the codec      w -= lr m_hat / (sqrt(v_hat) + eps)
+//
+// with m_hat = m / (1 - beta1^t) as t goes on and v_hat = v / (1 - beta2^W), W the steps until then. Weight decay is
+// that of the optimizer: added to g_r (Adam) or taken off the weights (AdamW).
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "algorithm.hpp"
+#include "compressed_mean.hpp"
+#include "not_finite.hpp"
+
+namespace cohort::bagua {
+namespace {
+
+constexpr const char* kMomentum = "exp_avg";
+constexpr const char* kSquare = "exp_avg_sq";
+
+/// Of one parameter, in this step.
+struct Hyper {
+  double lr = 0, beta1 = 0, beta2 = 0, eps = 0;
+  double l2 = 0;         // added to the gradient
+  double decoupled = 0;  // taken off the weight
+};
+
+class Qadam final : public Algorithm {
+ public:
+  using Algorithm::Algorithm;
+
+  void configure() override {
+    require_adam();
+    const sdk::Buckets buckets = host().buckets();
+    buckets.want(COHORT_BUCKET_GRAD);
+    buckets.want(COHORT_BUCKET_WEIGHT);
+    for (const char* name : {kMomentum, kSquare}) buckets.want(COHORT_BUCKET_OPTIM, name);
+    buckets.configure(settings().bucket_size, 0, static_cast<uint64_t>(group().size()));
+    require_kernels(host());
+    uint64_t largest = 0;
+    for_all_buckets(host(), [&](const cohort_bucket& bucket) {
+      Codec(host(), bucket);  // throws where it cannot be
+      if (!host().kernels(bucket.stream.device_type).adam) throw no_kernel();
+      largest = std::max(largest, bucket.numel);
+    });
+    mean_.reserve(largest, group().size());
+    hypers_.assign(host().num_params(), {});
+    is_warm_up_.assign(host().optimizers().count(), true);
+  }
+
+  // Schedules change settings between steps.
+  void begin_step(const cohort_step& step) override {
+    if (!(step.flags & COHORT_STEP_FIRST)) return;
+    is_warm_up_[step.phase] = step.step < settings().warmup_steps;
+    if (!is_warm_up_[step.phase]) read_hypers(step.phase);
+  }
+
+  void reduce_bucket(const cohort_bucket& bucket) override {
+    const sdk::Elements gradients = elements_of(host(), bucket, COHORT_BUCKET_GRAD);
+    if (is_warm_up_[bucket.phase]) return host().world().all_reduce(gradients, COHORT_REDUCE_MEAN);
+    const sdk::Elements momentum = elements_of(host(), bucket, COHORT_BUCKET_OPTIM, kMomentum);
+    for (uint64_t i = 0; i < bucket.num_parts; ++i) update_momentum(bucket, bucket.parts[i], gradients, momentum);
+    group().collect(host(), momentum);
+    if (group().takes_part()) average(bucket, momentum);
+    group().spread(host(), momentum);
+  }
+
+  bool optimizer_step(const cohort_step& step) override {
+    if (is_warm_up_[step.phase]) return false;
+    for_buckets(host(), step.phase, [&](const cohort_bucket& bucket) {
+      for (uint64_t i = 0; i < bucket.num_parts; ++i) step_part(step, bucket, bucket.parts[i]);
+    });
+    return true;
+  }
+
+ private:
+  CompressedMean mean_;
+  NotFinite not_finite_;
+  std::vector<Hyper> hypers_;     // by parameter
+  std::vector<bool> is_warm_up_;  // by phase
+  bool is_unknown_said_ = false;
+
+  static sdk::Error no_kernel() {
+    return {COHORT_UNIMPLEMENTED,
+            "bagua:qadam steps with the kernel adam, which this accelerator lacks; choose --strategy=bagua:bytegrad"};
+  }
+
+  void require_adam() const {
+    const sdk::Optimizers optimizers = host().optimizers();
+    for (uint32_t phase = 0; phase < optimizers.count(); ++phase) {
+      const std::string_view kind = optimizers.kind(phase);
+      if (kind == "adam" || kind == "adamw") continue;
+      throw sdk::invalid_argument("bagua:qadam takes over Adam or AdamW, and optimizer " + std::to_string(phase) +
+                                  " is " + (kind.empty() ? "another one" : "'" + std::string(kind) + "'") +
+                                  "; return Adam or AdamW from configure_optimizers, or choose bagua:bytegrad");
+    }
+    for (uint32_t parameter = 0; parameter < host().num_params(); ++parameter) {
+      if (optimizers.hyper(parameter, "amsgrad").value_or(0) == 0) continue;
+      throw sdk::invalid_argument("bagua:qadam keeps no maximum of second moments; turn amsgrad off");
+    }
+  }
+
+  void read_hypers(uint32_t phase) {
+    const sdk::Optimizers optimizers = host().optimizers();
+    const bool is_decoupled = optimizers.kind(phase) == "adamw";
+    for_buckets(host(), phase, [&](const cohort_bucket& bucket) {
+      for (uint64_t i = 0; i < bucket.num_parts; ++i) {
+        const uint32_t id = bucket.parts[i].id;
+        const auto value = [&](const char* name) { return optimizers.hyper(id, name).value_or(0); };
+        const double decay = value("weight_decay");
+        hypers_[id] = {value("lr"),  value("beta1"),           value("beta2"),
+                       value("eps"), is_decoupled ? 0 : decay, is_decoupled ? decay : 0};
+      }
+    });
+  }
+
+  static sdk::Elements part_of(const sdk::Elements& bucket, const cohort_bucket_part& part) {
+    auto* const first = static_cast<unsigned char*>(bucket.data) + part.offset * sdk::size_of(bucket.dtype);
+    return {first, part.numel, bucket.dtype, bucket.stream};
+  }
+
+  void update_momentum(const cohort_bucket& bucket, const cohort_bucket_part& part, const sdk::Elements& gradients,
+                       const sdk::Elements& momentum) const {
+    const Hyper& hyper = hypers_[part.id];
+    const sdk::Elements gradient = part_of(gradients, part);
+    if (hyper.l2 != 0) {
+      axpby(host(), gradient, part_of(elements_of(host(), bucket, COHORT_BUCKET_WEIGHT), part), hyper.l2, 1.0);
+    }
+    axpby(host(), part_of(momentum, part), gradient, 1.0 - hyper.beta1, hyper.beta1);
+  }
+
+  void average(const cohort_bucket& bucket, const sdk::Elements& momentum) {
+    const sdk::Comm ranks = group().comm(host());
+    const double divisor = group().world_size();
+    if (ranks.size() == 1) return scale(host(), momentum, 1.0 / divisor);  // one node: nothing leaves it
+    const Codec codec(host(), bucket);
+    if (!mean_.encode(codec, ranks, momentum)) not_finite_.report_own(host(), bucket, momentum, "momentum");
+    if (!mean_.average(codec, ranks, momentum, divisor)) not_finite_.report_other(host(), bucket, "momentum");
+  }
+
+  void step_part(const cohort_step& step, const cohort_bucket& bucket, const cohort_bucket_part& part) {
+    const sdk::Optimizers optimizers = host().optimizers();
+    const Hyper& hyper = hypers_[part.id];
+    const int64_t counted = optimizers.steps(part.id).value_or(0) + 1;
+    optimizers.set_steps(part.id, counted);
+    const int64_t kept_since = counted - static_cast<int64_t>(step.step + 1 - settings().warmup_steps);
+    if (kept_since < 1) return say_unknown(part);
+    const auto at = [&](int32_t kind, const char* name) {
+      return part_of(elements_of(host(), bucket, kind, name), part);
+    };
+    const sdk::Elements weight = at(COHORT_BUCKET_WEIGHT, nullptr);
+    const double rate = hyper.lr / (1.0 - std::pow(hyper.beta1, static_cast<double>(counted)));
+    const double correction = std::sqrt(1.0 - std::pow(hyper.beta2, static_cast<double>(kept_since)));
+    const cohort_kernels_1& kernels = host().kernels(bucket.stream.device_type);
+    sdk::check(kernels.adam(weight.data, at(COHORT_BUCKET_OPTIM, kMomentum).data, at(COHORT_BUCKET_OPTIM, kSquare).data,
+                            bucket.dtype, part.numel, 1.0 - hyper.lr * hyper.decoupled, rate, correction, hyper.eps,
+                            &bucket.stream));
+  }
+
+  // A step by momentum / eps would be huge.
+  void say_unknown(const cohort_bucket_part& part) {
+    if (is_unknown_said_) return;
+    is_unknown_said_ = true;
+    host().log().warning("bagua:qadam leaves '", part.name,
+                         "' as it is: no step of the warm-up has reached it, so its second moment is not known; give "
+                         "more warmup_steps");
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Algorithm> make_qadam(Context context) {
+  return std::make_unique<Qadam>(std::move(context));
+}
+
+}  // namespace cohort::bagua

@@ -1,0 +1,181 @@
+// qadam: Adam at first, then the compressed momentum, against a simulator of both.
+#include <cmath>
+
+#include "job.hpp"
+
+namespace {
+
+using namespace cohort::test;
+using namespace cohort;
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr double kLearningRate = 0.01;
+
+Training qadam(const std::string& options, int ranks, const std::string& kind = "adam", double weight_decay = 0) {
+  Training training{.algorithm = "qadam" + options, .ranks = ranks, .steps = 9, .learning_rate = kLearningRate};
+  training.optimizer.kind = kind;
+  training.optimizer.weight_decay = weight_decay;
+  return training;
+}
+
+/// All of it equal on all ranks.
+struct Adam {
+  Flat weights, momentum, square;
+  int step = 0;
+};
+
+/// As the toy model does it: in double, what is kept is float.
+void warm_up_step(Adam& adam, const Flat& gradient, const Training& training) {
+  const toy::ToyOptimizer& o = training.optimizer;
+  const double t = ++adam.step;
+  for (size_t i = 0; i < gradient.size(); ++i) {
+    double w = double{adam.weights[i]}, g = double{gradient[i]};
+    if (o.kind == "adamw") {
+      w -= kLearningRate * o.weight_decay * w;
+    } else {
+      g += o.weight_decay * w;
+    }
+    adam.momentum[i] = static_cast<float>(o.beta1 * double{adam.momentum[i]} + (1 - o.beta1) * g);
+    adam.square[i] = static_cast<float>(o.beta2 * double{adam.square[i]} + (1 - o.beta2) * g * g);
+    const double square = double{adam.square[i]} / (1 - std::pow(o.beta2, t));
+    const double change = double{adam.momentum[i]} / (1 - std::pow(o.beta1, t)) / (std::sqrt(square) + o.eps);
+    adam.weights[i] = static_cast<float>(w - kLearningRate * change);
+  }
+}
+
+Flat compressed_mean(ByRank ranks, float divisor) {
+  const size_t n = ranks.size(), numel = ranks[0].size(), chunk = (numel + n - 1) / n;
+  Flat result;
+  for (Flat& own : ranks) own.resize(n * chunk, 0.0f);
+  for (size_t owner = 0; owner < n; ++owner) {
+    ByRank received;
+    for (const Flat& own : ranks) {
+      const auto begin = own.begin() + static_cast<std::ptrdiff_t>(owner * chunk);
+      received.push_back(through_codec(Flat(begin, begin + static_cast<std::ptrdiff_t>(chunk))));
+    }
+    const Flat mean = through_codec(divided(sum_of(received), divisor));
+    result.insert(result.end(), mean.begin(), mean.end());
+  }
+  result.resize(numel);
+  return result;
+}
+
+Flat rank_momentum(const Adam& adam, const Flat& gradient, const toy::ToyOptimizer& o) {
+  Flat momentum = adam.momentum;
+  const auto fresh = static_cast<float>(1.0 - o.beta1), kept = static_cast<float>(o.beta1);
+  const auto l2 = static_cast<float>(o.kind == "adamw" ? 0.0 : o.weight_decay);
+  for (size_t i = 0; i < momentum.size(); ++i) {
+    const float decay = l2 * adam.weights[i];
+    const float g = l2 == 0 ? gradient[i] : decay + gradient[i];
+    const float part = fresh * g;
+    momentum[i] = part + kept * momentum[i];
+  }
+  return momentum;
+}
+
+/// The second moment and its correction are those of step `warmup`.
+void compressed_step(Adam& adam, const Training& training, int warmup) {
+  const toy::ToyOptimizer& o = training.optimizer;
+  ++adam.step;
+  const auto rate = static_cast<float>(kLearningRate / (1 - std::pow(o.beta1, adam.step)));
+  const auto correction = static_cast<float>(std::sqrt(1 - std::pow(o.beta2, warmup)));
+  const auto keep = static_cast<float>(1 - (o.kind == "adamw" ? kLearningRate * o.weight_decay : 0.0));
+  const auto eps = static_cast<float>(o.eps);
+  for (size_t i = 0; i < adam.weights.size(); ++i) {
+    const float root = std::sqrt(adam.square[i]);
+    const float denominator = root / correction + eps;
+    const float change = rate * adam.momentum[i] / denominator;
+    adam.weights[i] = keep * adam.weights[i] - change;
+  }
+}
+
+using Combine = std::function<Flat(const ByRank& momenta)>;
+
+void expect_simulated(const Training& training, int warmup, const Combine& combine) {
+  const auto got = trained(training);
+  Adam adam{first_weights(training), Flat(numel_of(training)), Flat(numel_of(training))};
+  for (int step = 0; step < training.steps; ++step) {
+    ByRank all;
+    for (int rank = 0; rank < training.ranks; ++rank) all.push_back(gradients(training, rank, step));
+    if (step < warmup) {
+      warm_up_step(adam, mean_of(all), training);
+    } else {
+      for (Flat& own : all) own = rank_momentum(adam, own, training.optimizer);
+      adam.momentum = combine(all);
+      compressed_step(adam, training, warmup);
+    }
+    for (const Flat& own : got[static_cast<size_t>(step)]) {
+      ASSERT_EQ(difference(own, adam.weights), "") << "step " << step;
+    }
+  }
+  for (const Flat& own : got.back()) EXPECT_EQ(difference(own, adam.weights), "") << "after the end";
+}
+
+class Qadam : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, Qadam, testing::Values(2, 3, 4));
+
+TEST_P(Qadam, IsAdamAndThenCompressesTheMomentum) {
+  const auto combine = [&](const ByRank& momenta) { return compressed_mean(momenta, static_cast<float>(GetParam())); };
+  expect_simulated(qadam(",warmup_steps=4", GetParam()), 4, combine);
+  expect_simulated(qadam(",warmup_steps=1", GetParam()), 1, combine);
+  expect_simulated(qadam("", GetParam()), 100, combine);
+}
+
+TEST_P(Qadam, KeepsTheWeightDecayOfItsOptimizer) {
+  const auto combine = [&](const ByRank& momenta) { return compressed_mean(momenta, static_cast<float>(GetParam())); };
+  expect_simulated(qadam(",warmup_steps=3", GetParam(), "adam", 0.1), 3, combine);
+  expect_simulated(qadam(",warmup_steps=3", GetParam(), "adamw", 0.1), 3, combine);
+}
+
+TEST(QadamOnTwoNodes, CompressesBetweenNodesOnly) {
+  Training training = qadam(",warmup_steps=2", 4);
+  training.nodes = 2;
+  expect_simulated(training, 2, [](const ByRank& momenta) {
+    return compressed_mean({sum_of({momenta[0], momenta[1]}), sum_of({momenta[2], momenta[3]})}, 4.0f);
+  });
+}
+
+TEST_P(Qadam, GoesOnFromACheckpointBitByBit) {
+  for (const int saved_at : {2, 4, 6}) {  // before, at and after the end of the warm-up
+    const Training training = qadam(",warmup_steps=4", GetParam(), "adamw", 0.1);
+    const auto whole = trained(training);
+    std::vector<std::pair<toy::ToyState, host::StrategyState>> saved(static_cast<size_t>(GetParam()));
+    on_ranks(training, [&](Trainee& trainee) {
+      trainee.steps(0, saved_at);
+      trainee.runtime().pause(COHORT_PAUSE_CHECKPOINT);
+      saved[static_cast<size_t>(trainee.rank())] = {trainee.model().state(), trainee.runtime().save_state()};
+      trainee.runtime().resume();
+    });
+    ByRank ends(static_cast<size_t>(GetParam()));
+    on_ranks(training, [&](Trainee& trainee) {
+      const auto& [model, strategy] = saved[static_cast<size_t>(trainee.rank())];
+      trainee.model().set_state(model);
+      trainee.runtime().load_state(strategy, static_cast<uint64_t>(saved_at));
+      trainee.steps(saved_at, training.steps);
+      ends[static_cast<size_t>(trainee.rank())] = trainee.finish();
+    });
+    for (const Flat& own : ends) EXPECT_EQ(difference(own, whole.back()[0]), "") << "saved after step " << saved_at;
+  }
+}
+
+TEST_P(Qadam, SendsAQuarterAfterTheWarmUp) {
+  Training training = qadam(",warmup_steps=1", GetParam());
+  training.sizes = {50'000, 20'001};
+  on_ranks(training, [&](Trainee& trainee) {
+    trainee.step(0);
+    const uint64_t full = trainee.runtime().bytes_sent();
+    trainee.step(1);
+    const uint64_t compressed = trainee.runtime().bytes_sent() - full;
+    if (100 * compressed > 26 * full) throw std::runtime_error("more than 0.26 times the bytes");
+  });
+}
+
+TEST(QadamRefuses, OtherOptimizersAndNoWarmUp) {
+  EXPECT_THAT(failure_of({.algorithm = "qadam"}), AllOf(HasSubstr("Adam or AdamW"), HasSubstr("'sgd'")));
+  EXPECT_THAT(failure_of(qadam(",warmup_steps=0", 2)), HasSubstr("warmup_steps=1 or more"));
+  EXPECT_THAT(failure_of(qadam(",warmup_steps=-3", 2)), HasSubstr("'-3'"));
+  EXPECT_THAT(failure_of(qadam(",warmup_steps=many", 2)), HasSubstr("'many'"));
+}
+
+}  // namespace
