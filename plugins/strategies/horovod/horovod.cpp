@@ -58,7 +58,7 @@ class Horovod : public sdk::Strategy<Horovod> {
   void configure_model() {
     super().configure_model();
     if (!communicates()) return;
-    if (scale_lr_ && op_ == Op::kAverage) scale_rates(host().world());
+    if (scales_rates()) scale_rates(host().world().size());
     if (op_ == Op::kAdasum) return adasum_.prepare(host());
     if (fusion_threshold_ > 0) {
       host().buckets().want(COHORT_BUCKET_GRAD);
@@ -76,6 +76,8 @@ class Horovod : public sdk::Strategy<Horovod> {
   }
 
   void optimizer_step(const cohort_step& step) {
+    // Not before: a run that goes on has its rates from the checkpoint.
+    if (!std::exchange(has_said_rates_, true) && communicates() && scales_rates()) say_rates(host().world());
     if (op_ != Op::kAdasum || !communicates()) return super().optimizer_step(step);
     phase_ = step.phase;
     adasum_.remember(host(), phase_);
@@ -90,17 +92,20 @@ class Horovod : public sdk::Strategy<Horovod> {
     return world && world.size() > 1;
   }
 
+  bool scales_rates() const { return scale_lr_ && op_ == Op::kAverage; }
+
   /// Set anew whenever a model is configured, so it follows the number of ranks of a run that is resumed.
-  void scale_rates(const sdk::Comm& world) {
+  void scale_rates(int ranks) const {
     const sdk::Optimizers optimizers = host().optimizers();
-    for (uint32_t phase = 0; phase < optimizers.count(); ++phase) optimizers.set_lr_factor(phase, world.size());
-    if (world.rank() == 0 && !std::exchange(has_said_rates_, true)) say_rates(optimizers, world.size());
+    for (uint32_t phase = 0; phase < optimizers.count(); ++phase) optimizers.set_lr_factor(phase, ranks);
   }
 
-  void say_rates(const sdk::Optimizers& optimizers, int ranks) const {
+  void say_rates(const sdk::Comm& world) const {
+    if (world.rank() != 0) return;
+    const int ranks = world.size();
     std::vector<double> rates;  // of all groups, each once
     for (uint32_t i = 0; i < host().num_params(); ++i) {
-      const auto rate = optimizers.hyper(i, "lr");
+      const auto rate = host().optimizers().hyper(i, "lr");
       if (rate && std::find(rates.begin(), rates.end(), *rate) == rates.end()) rates.push_back(*rate);
     }
     std::string text;

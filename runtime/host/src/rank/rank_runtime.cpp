@@ -90,10 +90,10 @@ void RankRuntime::between_steps() {
 void RankRuntime::release_model(ModelPort& model) {
   RankState& state = *state_;
   if (state.model != &model) return;
+  const auto is_busy = [](const auto& lane) { return lane->thread && !lane->thread->is_idle(); };
+  if (std::ranges::any_of(state.lanes, is_busy)) state.comms->abort();
   for (const auto& lane : state.lanes) {
-    if (!lane->thread || lane->thread->is_idle()) continue;
-    state.comms->abort();
-    lane->thread->settle();
+    if (lane->thread) lane->thread->settle();
   }
   state.adaptation.reset();
   state.engine.reset();
