@@ -21,7 +21,8 @@ constexpr const char* kArchived = "bagua/is_warm_up";
 
 class Async final : public Algorithm {
  public:
-  explicit Async(Context context) : Algorithm(std::move(context)), is_warm_up_(settings().warmup_steps > 0) {}
+  explicit Async(Context context)
+      : Algorithm(std::move(context)), is_warm_up_(settings().warmup_steps.value_or(0) > 0) {}
 
   void configure() override {
     const sdk::Buckets buckets = host().buckets();
@@ -53,7 +54,7 @@ class Async final : public Algorithm {
   }
 
   void end_step(const cohort_step& step) override {
-    if (!is_warm_up_ || step.step + 1 < settings().warmup_steps) return;
+    if (!is_warm_up_ || step.step + 1 < settings().warmup_steps.value_or(0)) return;
     is_warm_up_ = false;
     host().buckets().lay_out_again();
   }

@@ -1,4 +1,9 @@
 // The strategy `bagua`: one algorithm of several, chosen as variant. With one rank it is the optimizer alone.
+#include <cstring>
+#include <new>
+
+#include <cohort/api/tunable.h>
+
 #include "algorithm.hpp"
 #include "shift_one.hpp"
 
@@ -35,12 +40,15 @@ class Bagua : public sdk::Strategy<Bagua> {
   void init_dist_connection(cohort_dist_args& args) {
     super().init_dist_connection(args);
     if (args.world_size == 1) return;
-    const Place place{args.rank, args.world_size, args.local_rank, args.local_world_size, args.num_nodes};
-    check_peers(place);
-    for (const Entry& entry : kAlgorithms) {
-      if (settings_.algorithm != entry.name) continue;
-      algorithm_ = entry.make({host(), settings_, Group(place, settings_.hierarchical)});
-    }
+    place_ = {args.rank, args.world_size, args.local_rank, args.local_world_size, args.num_nodes};
+    check_peers(place_);
+    make_algorithm(settings_.hierarchical);
+  }
+
+  const void* get_extension(const char* id) {
+    const bool is_open = settings_.hierarchical == Settings::Hierarchical::kAuto && keeps_nothing() &&
+                         Group(place_, settings_.hierarchical).is_hierarchical();
+    return is_open && std::strcmp(id, COHORT_TUNABLE_ID) == 0 ? &tunable_ : super().get_extension(id);
   }
 
   void configure_model() {
@@ -90,8 +98,33 @@ class Bagua : public sdk::Strategy<Bagua> {
     if (settings_.shift_one && place.world_size > 1) require_pairs(group.size(), group.is_hierarchical());
   }
 
+  // Others would have to begin anew with another group.
+  bool keeps_nothing() const {
+    return settings_.algorithm == "gradient_allreduce" || settings_.algorithm == "bytegrad";
+  }
+
+  void make_algorithm(Settings::Hierarchical hierarchical) {
+    for (const Entry& entry : kAlgorithms) {
+      if (settings_.algorithm != entry.name) continue;
+      algorithm_ = entry.make({host(), settings_, Group(place_, hierarchical)});
+    }
+  }
+
+  static cohort_status use(void* self, uint32_t way) noexcept {
+    try {
+      static_cast<Bagua*>(self)->make_algorithm(way == 0 ? Settings::Hierarchical::kYes : Settings::Hierarchical::kNo);
+      return COHORT_OK;
+    } catch (const std::bad_alloc&) {
+      return COHORT_RESOURCE_EXHAUSTED;
+    }
+  }
+
+  static constexpr const char* kWays[] = {"hierarchical=true", "hierarchical=false"};  // that of auto first
+
   Settings settings_;
+  Place place_;
   std::unique_ptr<Algorithm> algorithm_;  // null with one rank
+  cohort_tunable_1 tunable_{sizeof tunable_, 2, kWays, this, use};
 };
 
 constexpr const char* kVariants[] = {
@@ -107,7 +140,8 @@ constexpr cohort_option kOptions[] = {
     sdk::option("communication_interval", "int[1..1000000000]", "1",
                 "decentralized, low_precision_decentralized: steps from one communication to the next"),
     sdk::option("warmup_steps", "string", "auto",
-                "qadam: steps of Adam at first (auto: 100); async: steps with averaged gradients at first (auto: 0)"),
+                "qadam: steps of Adam at first (auto: the optimizer's, 100); async: steps with averaged gradients at "
+                "first (auto: 0)"),
     sdk::option("sync_interval_ms", "int[1..86400000]", "500", "async: milliseconds from one average to the next"),
     sdk::option("check_replicas_every", "int[0..1000000000]", "0",
                 "low_precision_decentralized: steps from one comparison of copies to the next; 0: none"),

@@ -47,12 +47,13 @@ class Qadam final : public Algorithm {
     mean_.reserve(largest, group().size());
     hypers_.assign(host().num_params(), {});
     is_warm_up_.assign(host().optimizers().count(), true);
+    find_warmup_steps();
   }
 
   // Schedules change settings between steps.
   void begin_step(const cohort_step& step) override {
     if (!(step.flags & COHORT_STEP_FIRST)) return;
-    is_warm_up_[step.phase] = step.step < settings().warmup_steps;
+    is_warm_up_[step.phase] = step.step < warmup_steps_[step.phase];
     if (!is_warm_up_[step.phase]) read_hypers(step.phase);
   }
 
@@ -77,8 +78,9 @@ class Qadam final : public Algorithm {
  private:
   CompressedMean mean_;
   NotFinite not_finite_;
-  std::vector<Hyper> hypers_;     // by parameter
-  std::vector<bool> is_warm_up_;  // by phase
+  std::vector<Hyper> hypers_;           // by parameter
+  std::vector<bool> is_warm_up_;        // by phase
+  std::vector<uint64_t> warmup_steps_;  // by phase
   bool is_unknown_said_ = false;
 
   static sdk::Error no_kernel() {
@@ -99,6 +101,16 @@ class Qadam final : public Algorithm {
       if (optimizers.hyper(parameter, "amsgrad").value_or(0) == 0) continue;
       throw sdk::invalid_argument("bagua:qadam keeps no maximum of second moments; turn amsgrad off");
     }
+  }
+
+  // The user's option, else what the optimizer was made with.
+  void find_warmup_steps() {
+    warmup_steps_.assign(is_warm_up_.size(), settings().warmup_steps.value_or(kQadamWarmupSteps));
+    if (settings().warmup_steps) return;
+    for_all_buckets(host(), [&](const cohort_bucket& bucket) {
+      const auto own = host().optimizers().hyper(bucket.parts[0].id, "warmup_steps");
+      if (own) warmup_steps_[bucket.phase] = static_cast<uint64_t>(*own);
+    });
   }
 
   void read_hypers(uint32_t phase) {
@@ -144,7 +156,7 @@ class Qadam final : public Algorithm {
     const Hyper& hyper = hypers_[part.id];
     const int64_t counted = optimizers.steps(part.id).value_or(0) + 1;
     optimizers.set_steps(part.id, counted);
-    const int64_t kept_since = counted - static_cast<int64_t>(step.step + 1 - settings().warmup_steps);
+    const int64_t kept_since = counted - static_cast<int64_t>(step.step + 1 - warmup_steps_[step.phase]);
     if (kept_since < 1) return say_unknown(part);
     const auto at = [&](int32_t kind, const char* name) {
       return part_of(elements_of(host(), bucket, kind, name), part);

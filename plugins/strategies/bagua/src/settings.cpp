@@ -47,10 +47,10 @@ Settings::Hierarchical hierarchical_of(string_view text) {
   return text == "true" ? Settings::Hierarchical::kYes : Settings::Hierarchical::kNo;
 }
 
-uint64_t warmup_steps_of(const sdk::Options& options) {
+std::optional<uint64_t> warmup_steps_of(const sdk::Options& options) {
   const string_view text = options.text("warmup_steps");
   const bool is_qadam = options.variant() == "qadam";
-  if (text == "auto") return is_qadam ? kQadamWarmupSteps : 0;
+  if (text == "auto") return std::nullopt;
   uint64_t steps = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), steps);
   if (error != std::errc() || end != text.data() + text.size()) {

@@ -3,13 +3,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include <cohort/sdk/options.hpp>
 
 namespace cohort::bagua {
 
-inline constexpr uint64_t kQadamWarmupSteps = 100;  ///< where warmup_steps is auto
+inline constexpr uint64_t kQadamWarmupSteps = 100;  ///< where neither the option nor the optimizer tells
 
 struct Settings {
   enum class Hierarchical { kAuto, kYes, kNo };
@@ -20,7 +21,7 @@ struct Settings {
   uint64_t bucket_size = 0;  ///< bytes
   bool shift_one = false;    ///< peer_selection_mode
   uint64_t communication_interval = 1;
-  uint64_t warmup_steps = 0;
+  std::optional<uint64_t> warmup_steps;  ///< absent: the algorithm's own
   std::chrono::milliseconds sync_interval{0};
   uint64_t check_replicas_every = 0;  ///< steps; 0 never
 };

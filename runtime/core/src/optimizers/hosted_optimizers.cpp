@@ -9,6 +9,7 @@
 #include <c10/util/Exception.h>
 
 #include <cohort/host/error.hpp>
+#include <cohort/qadam.hpp>
 
 #include "../tensor_bridge/tensor_bridge.hpp"
 
@@ -89,6 +90,9 @@ std::optional<double> HostedOptimizers::hyper(uint32_t parameter, std::string_vi
   const Owner& owner = owners_[parameter];
   std::optional<double> value;
   if (!owner.kind) return value;
+  if (const auto* const qadam = dynamic_cast<const QAdam*>(owner.optimizer); qadam && name == "warmup_steps") {
+    return static_cast<double>(qadam->warmup_steps());
+  }
   owner.kind->visit_settings(owner.optimizer->param_groups()[owner.group].options(),
                              [&](const char* setting, SettingField field) {
                                if (setting != name) return;

@@ -1,4 +1,5 @@
 #include <cohort/optimizer_kinds.hpp>
+#include <cohort/qadam.hpp>
 
 #include <array>
 
@@ -91,9 +92,10 @@ OptimizerKind kind(const char* name, const char* id) {
 }  // namespace
 
 const OptimizerKind* optimizer_kind(const optim::Optimizer& optimizer) {
-  static const std::array<OptimizerKind, 5> kKinds{
+  static const std::array<OptimizerKind, 6> kKinds{
       kind<optim::SGD, optim::SGDParamState, optim::SGDOptions>("SGD", "sgd"),
       kind<optim::Adam, optim::AdamParamState, optim::AdamOptions>("Adam", "adam"),
+      kind<QAdam, optim::AdamParamState, optim::AdamOptions>("QAdam", "adam"),
       kind<optim::AdamW, optim::AdamWParamState, optim::AdamWOptions>("AdamW", "adamw"),
       kind<optim::RMSprop, optim::RMSpropParamState, optim::RMSpropOptions>("RMSprop", "rmsprop"),
       kind<optim::Adagrad, optim::AdagradParamState, optim::AdagradOptions>("Adagrad", "adagrad")};

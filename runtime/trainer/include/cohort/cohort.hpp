@@ -8,6 +8,7 @@
 #include <cohort/module.hpp>
 #include <cohort/optimizers.hpp>
 #include <cohort/program.hpp>
+#include <cohort/qadam.hpp>
 #include <cohort/safetensors.hpp>
 #include <cohort/sampler.hpp>
 #include <cohort/session.hpp>

@@ -122,6 +122,15 @@ TEST_P(Qadam, IsAdamAndThenCompressesTheMomentum) {
   expect_simulated(qadam("", GetParam()), 100, combine);
 }
 
+TEST_P(Qadam, TakesTheOptimizersStepsOfWarmUpUnlessTheOptionSaysOtherwise) {
+  const auto combine = [&](const ByRank& momenta) { return compressed_mean(momenta, static_cast<float>(GetParam())); };
+  Training training = qadam("", GetParam());
+  training.optimizer.warmup_steps = 5;
+  expect_simulated(training, 5, combine);
+  training.algorithm += ",warmup_steps=2";
+  expect_simulated(training, 2, combine);
+}
+
 TEST_P(Qadam, KeepsTheWeightDecayOfItsOptimizer) {
   const auto combine = [&](const ByRank& momenta) { return compressed_mean(momenta, static_cast<float>(GetParam())); };
   expect_simulated(qadam(",warmup_steps=3", GetParam(), "adam", 0.1), 3, combine);

@@ -240,6 +240,7 @@ std::optional<double> ToyModel::hyper(uint32_t, std::string_view name) {
   if (name == "beta1" && is_adam()) return o.beta1;
   if (name == "beta2" && is_adam()) return o.beta2;
   if (name == "eps" && is_adam()) return o.eps;
+  if (name == "warmup_steps") return o.warmup_steps;
   return std::nullopt;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,6 +34,7 @@ struct ToyOptimizer {
   double momentum = 0;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   double weight_decay = 0;
+  std::optional<double> warmup_steps{};  ///< as cohort::QAdam has them
 };
 
 /// What training changes, by parameter; every value is exact. `momenta` is sgd's momentum_buffer or adam's exp_avg.
