@@ -14,6 +14,7 @@
 
 #include "algorithm.hpp"
 #include "codec.hpp"
+#include "ring_change.hpp"
 
 namespace cohort::bagua {
 namespace {
@@ -129,24 +130,9 @@ class LowPrecisionDecentralized final : public Algorithm {
 
   void encode_change(const cohort_bucket& bucket) {
     const Codec codec(host(), bucket);
-    const uint64_t element = sdk::size_of(bucket.dtype);
-    const auto at = [&](int32_t kind, const char* name) {
-      return static_cast<unsigned char*>(elements_of(host(), bucket, kind, name).data);
-    };
-    unsigned char* const z = at(COHORT_BUCKET_WEIGHT, nullptr);
-    const unsigned char* const left = at(COHORT_BUCKET_STATE, kLeft);
-    const unsigned char* const right = is_pair() ? left : at(COHORT_BUCKET_STATE, kRight);
-    const unsigned char* const own = at(COHORT_BUCKET_STATE, kOwn);
-    const auto add = [&](const unsigned char* replica, double factor, uint64_t first, uint64_t count) {
-      const uint64_t offset = first * element;
-      sdk::check(codec.kernels().axpby(z + offset, replica + offset, bucket.dtype, count, factor, 1.0, codec.stream()));
-    };
-    for (uint64_t first = 0; first < bucket.numel; first += kTile) {
-      const uint64_t count = std::min(kTile, bucket.numel - first);
-      add(left, 1.0 / 3.0, first, count);
-      add(right, 1.0 / 3.0, first, count);
-      add(own, -5.0 / 3.0, first, count);
-    }
+    const auto at = [&](const char* name) { return elements_of(host(), bucket, COHORT_BUCKET_STATE, name).data; };
+    void* const z = elements_of(host(), bucket, COHORT_BUCKET_WEIGHT).data;
+    write_ring_change({bucket.dtype, bucket.numel, z, at(kLeft), at(is_pair() ? kLeft : kRight), at(kOwn)});
     codec.encode(chunks_[bucket.index].own.data(), z, bucket.dtype, bucket.numel);
   }
 

@@ -247,6 +247,11 @@ Votes Session::step(size_t number) {
 }
 
 void Session::clip_gradients(std::optional<GradientClip> clip) {
+  const StrategySpec& strategy = state_->runtime.selection().strategy;
+  const auto refusal = host::refusal_of(strategy, host::Use::kClipping);
+  if (clip && !refusal.empty()) {
+    throw UserError("strategy '" + host::to_string(strategy) + "' cannot clip gradients: " + std::string(refusal));
+  }
   state_->clip = clip;
 }
 

@@ -58,6 +58,9 @@ constexpr std::array kRefusals{
     Refusal{"ddp2", Use::kByHand, kTogether},
     Refusal{"horovod", Use::kAlone,
             "a driver starts its ranks; start the program with mpirun -np N or cohort run -np N"},
+    Refusal{"bagua:qadam", Use::kClipping,
+            "after its warm-up it averages momenta, not gradients; leave clipping out, or choose "
+            "--strategy=bagua:bytegrad"},
     Refusal{"", Use::kLbfgs,
             "it evaluates its loss several times in a step, which no strategy of this version repeats; "
             "choose another optimizer"},
@@ -78,6 +81,11 @@ std::string_view refusal_of(std::string_view strategy, Use use) {
     return refusal.use == use && (refusal.strategy.empty() || refusal.strategy == strategy);
   });
   return found == kRefusals.end() ? string_view() : found->text;
+}
+
+std::string_view refusal_of(const StrategySpec& strategy, Use use) {
+  const string_view of_variant = refusal_of(strategy.name + ":" + strategy.variant, use);
+  return of_variant.empty() ? refusal_of(strategy.name, use) : of_variant;
 }
 
 }  // namespace cohort::host

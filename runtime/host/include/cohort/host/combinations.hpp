@@ -7,6 +7,8 @@
 #include <span>
 #include <string_view>
 
+#include <cohort/host/spec.hpp>
+
 namespace cohort::host {
 
 /// What a job may ask of its strategy.
@@ -40,5 +42,7 @@ std::span<const Combination> combinations();
 /// Why the strategy cannot do this, and what to do instead: "WHY; FIX". Empty where it can, and for a strategy that is
 /// not in the table.
 std::string_view refusal_of(std::string_view strategy, Use use);
+/// The same, also of its variant alone.
+std::string_view refusal_of(const StrategySpec& strategy, Use use);
 
 }  // namespace cohort::host

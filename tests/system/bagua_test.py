@@ -1,0 +1,298 @@
+"""bagua's algorithms in real ranks: against simulators written from their definitions, on MNIST, from checkpoints, and what
+they refuse."""
+import math
+import os
+import pathlib
+import signal
+import time
+
+import numpy
+import torch
+from safetensors.torch import load_file, save_file
+
+import harness
+from harness import COHORT, MNIST, NUMERICS, SystemTest
+
+ALGORITHMS = ("gradient_allreduce", "bytegrad", "decentralized", "low_precision_decentralized", "qadam", "async")
+SHAPES = ((2, 1), (3, 1), (4, 1), (4, 2))  # ranks, nodes
+STEPS, BATCH, FEATURES = 12, 4, 784
+F32 = numpy.float32
+
+
+def codec(x):
+    """What arrives of a chunk."""
+    low, high = x.min(), x.max()
+    largest = max(abs(float(low)), abs(float(high)))
+    if largest < 1e-30:
+        return numpy.zeros_like(x)
+    scale = F32(255.0 / (float(high) - float(low) + 1e-7 * largest))
+    lower = numpy.rint(high * scale) - F32(255)
+    codes = numpy.clip(numpy.rint(x * scale) - lower, F32(0), F32(255)).astype(numpy.uint8)
+    return (codes.astype(F32) + lower) / scale
+
+
+def total(arrays):
+    result = arrays[0].copy()
+    for array in arrays[1:]:
+        result = result + array
+    return result
+
+
+def mean(arrays):
+    return total(arrays) / F32(len(arrays))
+
+
+def compressed_sum(arrays, divisor):
+    n, numel = len(arrays), len(arrays[0])
+    chunks = [numpy.split(numpy.pad(array, (0, -numel % n)), n) for array in arrays]
+    owners = [codec(total([codec(own[r]) for own in chunks]) / F32(divisor)) for r in range(n)]
+    return numpy.concatenate(owners)[:numel]
+
+
+class Net(torch.nn.Module):
+    """mlp_small; weights and gradients in one array, in the order of buckets: parameters from the last to the first."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.fc2 = torch.nn.Linear(FEATURES, 32), torch.nn.Linear(32, 10)
+
+    def named(self):
+        return list(self.named_parameters())[::-1]
+
+    def flat(self):
+        return numpy.concatenate([p.detach().numpy().reshape(-1) for _, p in self.named()])
+
+    def load(self, flat):
+        offset = 0
+        for _, parameter in self.named():
+            part = flat[offset:offset + parameter.numel()].reshape(parameter.shape)
+            parameter.data = torch.from_numpy(part.copy())
+            offset += parameter.numel()
+
+    def gradient(self, flat, x, y):
+        self.load(flat)
+        self.zero_grad()
+        torch.nn.functional.cross_entropy(self.fc2(torch.relu(self.fc1(x))), y).backward()
+        return numpy.concatenate([p.grad.numpy().reshape(-1) for _, p in self.named()])
+
+
+class Job:
+    """The weights of all ranks; an algorithm is a function that makes one step."""
+
+    def __init__(self, net, x, y, ranks, nodes, lr):
+        self.net, self.x, self.y, self.ranks, self.nodes, self.lr = net, x, y, ranks, nodes, F32(lr)
+        self.weights = [net.flat() for _ in range(ranks)]
+        self.ring = [[net.flat() for _ in range(3)] for _ in range(self.members)]  # own, left, right
+        self.momentum, self.square = numpy.zeros_like(net.flat()), numpy.zeros_like(net.flat())
+
+    @property
+    def members(self):
+        return self.nodes if self.nodes > 1 else self.ranks
+
+    def of_members(self, arrays):
+        """One array for each rank that exchanges: its own, or the sum of its node."""
+        size = self.ranks // self.members
+        return [total(arrays[i * size:(i + 1) * size]) for i in range(self.members)]
+
+    def gradients(self, step):
+        return [self.net.gradient(w, self.x[step, r], self.y[step, r]) for r, w in enumerate(self.weights)]
+
+    def step_all(self, gradient):
+        self.weights = [w - self.lr * gradient for w in self.weights]
+
+    def gradient_allreduce(self, step):
+        self.step_all(total(self.of_members(self.gradients(step))) / F32(self.ranks))
+
+    def bytegrad(self, step):
+        self.step_all(compressed_sum(self.of_members(self.gradients(step)), self.ranks))
+
+    def decentralized(self, step):
+        gradients = self.gradients(step)
+        average = total(self.of_members(self.weights)) / F32(self.ranks)
+        self.weights = [average - self.lr * g for g in gradients]
+
+    def shift_one(self, step):
+        gradients, n = self.gradients(step), self.members
+        members = self.of_members(self.weights)
+        size = F32(self.ranks // n)
+
+        def peer(r):
+            return (step + r) % ((n + 1) // 2) + n // 2 if r < n // 2 else (r - n // 2 - step) % (n // 2)
+        averages = [(members[r] + members[peer(r)]) / (2 * size) for r in range(n)]
+        self.weights = [averages[r // int(size)] - self.lr * g for r, g in enumerate(gradients)]
+
+    def low_precision_decentralized(self, step):
+        stepped = [w - self.lr * g for w, g in zip(self.weights, self.gradients(step))]
+        n = self.members
+        x = [s / F32(self.ranks // n) for s in self.of_members(stepped)]
+        z = [x[i] + left / F32(3) + right / F32(3) - F32(5) * own / F32(3) for i, (own, left, right) in enumerate(self.ring)]
+        change = [codec(one) for one in z]
+        self.ring = [[own + change[i], left + change[(i - 1) % n], right + change[(i + 1) % n]]
+                     for i, (own, left, right) in enumerate(self.ring)]
+        self.weights = [self.ring[r // (self.ranks // n)][0] for r in range(self.ranks)]
+
+    def qadam(self, step, warmup=5, beta1=0.9, beta2=0.999, eps=1e-8):
+        gradients, t = self.gradients(step), step + 1
+        if step < warmup:
+            g = mean(gradients)
+            self.momentum = F32(beta1) * self.momentum + F32(1 - beta1) * g
+            self.square = F32(beta2) * self.square + F32(1 - beta2) * g * g
+        else:
+            momenta = [F32(beta1) * self.momentum + F32(1 - beta1) * g for g in gradients]
+            self.momentum = compressed_sum(self.of_members(momenta), self.ranks)
+        denominator = numpy.sqrt(self.square) / F32(math.sqrt(1 - beta2 ** min(t, warmup))) + F32(eps)
+        self.weights = [w - F32(self.lr / (1 - beta1 ** t)) * self.momentum / denominator for w in self.weights]
+
+
+class Numerics(SystemTest):
+    def simulate_and_train(self, algorithm, spec, optimizer="sgd", lr=0.05, shapes=SHAPES):
+        torch.set_num_threads(1)
+        for ranks, nodes in shapes:
+            with self.subTest(spec=spec, ranks=ranks, nodes=nodes):
+                torch.manual_seed(0)
+                net = Net()
+                x = torch.randn(STEPS, ranks, BATCH, FEATURES)
+                y = torch.randint(0, 10, (STEPS, ranks, BATCH))
+                save_file({name: p.detach().clone() for name, p in net.named_parameters()}, self.folder / "init.safetensors")
+                save_file({"x": x, "y": y}, self.folder / "data.safetensors")
+                job = Job(net, x, y, ranks, nodes, lr)
+                for step in range(STEPS):
+                    getattr(job, algorithm)(step)
+                got = self.train(spec, ranks, nodes, optimizer, lr)
+                start = net.load(mean(job.weights)) or dict(net.named_parameters())
+                init = load_file(self.folder / "init.safetensors")
+                for name, wanted in start.items():
+                    # Beside what was learned: roundings, and a code that they turn into its neighbour now and then.
+                    error = (got[name] - wanted).norm() / (wanted - init[name]).norm()
+                    self.assertLess(error.item(), 2e-3, name)
+
+    def train(self, spec, ranks, nodes, optimizer, lr):
+        start = [COHORT, "run", f"--nnodes={nodes}", f"--nproc-per-node={ranks // nodes}"] if nodes > 1 else []
+        devices = [] if nodes > 1 else [f"--devices={ranks}"]
+        self.succeed([*start, NUMERICS, "--model=mlp_small", f"--strategy={spec}", *devices, "--threads=1",
+                      f"--init-from={self.folder / 'init.safetensors'}", f"--data-from={self.folder / 'data.safetensors'}",
+                      f"--optimizer={optimizer}", f"--lr={lr}", f"--save-final={self.folder / 'final.safetensors'}",
+                      "--summary-json=summary.json"])
+        self.assertEqual(len(set(self.summary()["weights_sha256"])), 1, "ranks ended with different weights")
+        return load_file(self.folder / "final.safetensors")
+
+    def test_gradients(self):
+        self.simulate_and_train("gradient_allreduce", "bagua")
+        self.simulate_and_train("bytegrad", "bagua:bytegrad")
+
+    def test_weights(self):
+        self.simulate_and_train("decentralized", "bagua:decentralized")
+        self.simulate_and_train("shift_one", "bagua:decentralized,peer_selection_mode=shift_one",
+                                shapes=((2, 1), (4, 1), (4, 2)))
+        self.simulate_and_train("low_precision_decentralized", "bagua:low_precision_decentralized")
+
+    def test_momentum(self):
+        self.simulate_and_train("qadam", "bagua:qadam,warmup_steps=5", optimizer="adam", lr=0.001)
+
+
+class Mnist(SystemTest):
+    def test_every_algorithm_learns_and_ranks_end_equal(self):
+        sent = {}
+        for algorithm in ALGORITHMS:
+            with self.subTest(algorithm=algorithm):
+                self.succeed([MNIST, f"--strategy=bagua:{algorithm}", "--devices=2", "--epochs=3", "--summary-json=summary.json"],
+                             timeout=600)
+                summary = self.summary()
+                self.assertGreaterEqual(summary["metrics"]["test_acc"], 0.965)
+                self.assertEqual(summary["weights_sha256"][0], summary["weights_sha256"][1])
+                self.assertEqual((summary["strategy"], summary["variant"]), ("bagua", algorithm))
+                sent[algorithm] = summary["bytes_sent_per_step"]
+        self.assertEqual(sent["gradient_allreduce"], 215370 * 4)
+        for algorithm in ("bytegrad", "low_precision_decentralized"):
+            self.assertLessEqual(sent[algorithm], 0.26 * sent["gradient_allreduce"])
+
+    def command(self, strategy, *more, steps=20):
+        return [MNIST, f"--strategy={strategy}", "--devices=2", "--epochs=3", f"--max-steps={steps}", "--limit-val-batches=2",
+                "--limit-test-batches=1", "--limit-train-batches=8", "--threads=1", "--summary-json=summary.json", *more]
+
+    def test_a_run_in_pieces_equals_one_in_one_piece(self):
+        for strategy in ("bagua", "bagua:bytegrad", "bagua:decentralized,communication_interval=2",
+                         "bagua:decentralized,peer_selection_mode=shift_one",
+                         "bagua:low_precision_decentralized,communication_interval=3", "bagua:qadam,warmup_steps=9"):
+            with self.subTest(strategy=strategy):
+                self.succeed(self.command(strategy))
+                whole = self.summary()
+                folder = self.folder / f"ckpt-{time.monotonic_ns()}"
+                for stop, more in ((5, []), (9, ["--accumulate-grad-batches=1"]), (13, []), (20, [])):
+                    self.succeed(self.command(strategy, f"--checkpoint-dir={folder}", "--resume=auto", *more, steps=stop))
+                for key in ("weights_sha256", "steps", "metrics"):
+                    self.assertEqual(self.summary()[key], whole[key], key)
+
+    def test_async_goes_on_from_a_checkpoint_in_either_phase(self):
+        strategy = "bagua:async,warmup_steps=6,sync_interval_ms=20"
+        for stop in (4, 12, 20):
+            self.succeed(self.command(strategy, f"--checkpoint-dir={self.folder / 'ckpt'}", "--resume=auto", steps=stop))
+            self.assertEqual(len(set(self.summary()["weights_sha256"])), 1)
+
+    def test_copies_of_neighbours_survive_other_buckets(self):
+        strategy = "bagua:low_precision_decentralized,check_replicas_every=1"
+        for stop, size in ((5, "64KiB"), (9, "1"), (20, "10MiB")):
+            self.succeed(self.command(strategy, f"--checkpoint-dir={self.folder / 'ckpt'}", "--resume=auto", f"--bucket-size={size}",
+                                      steps=stop))
+
+    def test_another_number_of_ranks_is_refused_where_ranks_differ(self):
+        self.succeed(self.command("bagua:low_precision_decentralized", f"--checkpoint-dir={self.folder / 'ckpt'}", steps=8))
+        command = self.command("bagua:low_precision_decentralized", f"--resume={self.folder / 'ckpt'}")
+        command[command.index("--devices=2")] = "--devices=3"
+        self.fail_with(2, command, "of each of 2 ranks")
+
+    def test_async_ends_with_the_name_of_a_rank_that_dies(self):
+        process = self.start([COHORT, "run", "-n", "3", MNIST, "--strategy=bagua:async,sync_interval_ms=20", "--epochs=1000",
+                              "--threads=1", "--log-every-n-steps=1000000"])
+        victim = self.wait_for_rank(1)
+        time.sleep(3)
+        os.kill(victim, signal.SIGKILL)
+        _, stderr = process.communicate(timeout=30)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertIn("rank 1", stderr)
+
+    def wait_for_rank(self, rank, timeout=60):
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            for pid in harness.processes_marked(self.marker):
+                try:
+                    environment = pathlib.Path(f"/proc/{pid}/environ").read_text(encoding="utf-8").split("\0")
+                except OSError:
+                    continue
+                if f"RANK={rank}" in environment:
+                    return pid
+            time.sleep(0.05)
+        self.fail(f"rank {rank} did not start")
+
+
+class BadInput(SystemTest):
+    def refused(self, strategy, *texts, devices=2, more=()):
+        data = self.folder / "data.safetensors"
+        save_file({"x": torch.randn(2, devices, 4, 784), "y": torch.zeros(2, devices, 4, dtype=torch.int64)}, data)
+        self.fail_with(2, [NUMERICS, "--model=mlp_small", f"--strategy={strategy}", f"--devices={devices}", f"--data-from={data}",
+                           *more], *texts)
+
+    def test_each_is_one_sentence(self):
+        self.refused("bagua:decentralized,peer_selection_mode=shift_one", "pairs ranks, and 3 is odd", devices=3)
+        self.refused("bagua:qadam", "takes over Adam or AdamW", more=["--optimizer=sgd"])
+        self.refused("bagua:qadam,warmup_steps=0", "warmup_steps=1 or more", more=["--optimizer=adam"])
+        self.refused("bagua:qadam", "cannot clip gradients", more=["--optimizer=adam", "--gradient-clip-val=1"])
+        self.refused("bagua:bytegrad,warmup_steps=3", "belongs to qadam and async")
+        for interval in ("0", "-1"):
+            self.refused(f"bagua:decentralized,communication_interval={interval}", "communication_interval", interval)
+            self.refused(f"bagua:async,sync_interval_ms={interval}", "sync_interval_ms", interval)
+
+    def test_what_is_not_finite_is_named_and_carried_to_all_ranks_alike(self):
+        x = torch.randn(3, 2, 4, 784)
+        x[1, 1] = math.inf
+        save_file({"x": x, "y": torch.zeros(3, 2, 4, dtype=torch.int64)}, self.folder / "data.safetensors")
+        for strategy in ("bagua:bytegrad", "bagua:qadam,warmup_steps=1"):
+            result = self.run_program([NUMERICS, "--model=mlp_small", f"--strategy={strategy}", "--devices=2", "--optimizer=adam",
+                                       "--lr=0.01", f"--data-from={self.folder / 'data.safetensors'}", "--summary-json=summary.json"])
+            self.assertIn("is NaN or infinite", result.stderr, str(result))
+            self.assertIn("fc1.weight", result.stderr)
+            self.assertEqual(len(set(self.summary()["weights_sha256"])), 1)
+
+
+if __name__ == "__main__":
+    harness.unittest.main()
