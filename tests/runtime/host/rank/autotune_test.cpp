@@ -43,7 +43,6 @@ std::vector<double> train(ToyRank& rank, const std::vector<ToyParameter>& parame
     std::vector<std::vector<double>> gradients(parameters.size());
     gradients.front().assign(parameters.front().numel, 1.0 / (3.0 + rank.rank) + 0.1 * i);
     rank.step(engine, model, gradients);
-    rank.runtime.between_steps();
   }
   auto weights = model.weights(0);
   rank.runtime.release_model(model);

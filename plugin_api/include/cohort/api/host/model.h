@@ -30,8 +30,8 @@ typedef struct cohort_optimizer_1 {
   const char* (*kind)(const cohort_host* host, uint32_t phase)COHORT_NOEXCEPT;
   /* A setting of the optimizer for this parameter as the user or a schedule has set it last, without the factor: "lr",
    * "weight_decay", "momentum", "dampening", "nesterov", "beta1", "beta2", "eps", "amsgrad", "alpha", "centered",
-   * "lr_decay", "initial_accumulator_value", "warmup_steps" (cohort::QAdam); switches are 0 or 1. COHORT_NOT_FOUND: the optimizer has no such setting,
-   * or the parameter belongs to none. */
+   * "lr_decay", "initial_accumulator_value", "warmup_steps" (cohort::QAdam); switches are 0 or 1. COHORT_NOT_FOUND:
+   * the optimizer has no such setting, or the parameter belongs to none. */
   cohort_status (*hyper)(const cohort_host* host, uint32_t parameter, const char* name, double* value) COHORT_NOEXCEPT;
   /* From now on the phase steps with its learning rates times `factor` (1 at first; finite, above 0). Neither a
    * schedule, the user nor a checkpoint ever sees it. Fails for an optimizer that has no learning rate. */
