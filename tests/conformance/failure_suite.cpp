@@ -186,7 +186,7 @@ TEST(Deadline, NamesTheRankThatDidNotCome) {
       [](Comm& comm) {
         if (comm.rank() != 2) comm.barrier();
       },
-      600ms);
+      1500ms);
   std::vector<std::string> messages;
   for (const Outcome& one : all) {
     if (one.status == COHORT_OK) continue;
@@ -205,7 +205,7 @@ TEST(Deadline, EndsAnExchangeWithARankThatDoesNotAnswer) {
         float value = 0;
         if (comm.rank() == 0) comm.exchange({{&value, sizeof value, 1, 0}});
       },
-      600ms);
+      1500ms);
   EXPECT_EQ(all[0].status, COHORT_DEADLINE_EXCEEDED) << all[0].message;
   EXPECT_THAT(all[0].message, HasSubstr("rank 1"));
 }

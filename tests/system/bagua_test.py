@@ -202,6 +202,7 @@ class Mnist(SystemTest):
                 self.assertEqual(summary["weights_sha256"][0], summary["weights_sha256"][1])
                 self.assertEqual((summary["strategy"], summary["variant"]), ("bagua", algorithm))
                 sent[algorithm] = summary["bytes_sent_per_step"]
+                self.assertEqual("rounds" in summary, algorithm == "async")
         self.assertEqual(sent["gradient_allreduce"], 215370 * 4)
         for algorithm in ("bytegrad", "low_precision_decentralized"):
             self.assertLessEqual(sent[algorithm], 0.26 * sent["gradient_allreduce"])

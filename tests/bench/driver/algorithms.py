@@ -1,6 +1,5 @@
-"""bagua's algorithms beside ddp over simulated networks: bytes, step time, memory, and time to an accuracy on MNIST."""
+"""bagua's algorithms beside ddp over simulated networks: bytes, step time, memory."""
 import json
-import re
 from dataclasses import dataclass
 
 import plot
@@ -17,7 +16,6 @@ LOW_PRECISION, ASYNC = "bagua:low_precision_decentralized", "bagua:async"
 STRATEGIES = {DDP: [], ALLREDUCE: [], BYTEGRAD: [], "bagua:decentralized": [], LOW_PRECISION: [],
               "bagua:qadam,warmup_steps=2": ["--optimizer=adam"], ASYNC: []}
 ALONE = "no communication"
-ACCURACY = 0.97
 
 
 @dataclass(frozen=True)
@@ -58,21 +56,6 @@ def alone_ms(setting, steps):
     single = training_data.write(setting.folder / "single.safetensors", MODEL, steps, 1)
     times = SideBySide(setting).train(Task(MODEL, steps, "", single)).step_ms
     return median_of_last(times)
-
-
-def seconds_to_accuracy(setting, strategy):
-    """Of training, evaluation included; None where the default epochs do not reach it."""
-    command = [setting.program("bin/mnist"), f"--strategy={strategy}", f"--devices={RANKS}", "--collective=shm", "--threads=1",
-               "--accelerator=cpu", f"--log-dir={setting.folder / 'mnist'}"]
-    run_together([Process(command)])
-    seconds = 0.0
-    for line in (setting.folder / "mnist/rank-0.log").read_text().splitlines():
-        if not re.search(r"epoch \d+:", line):
-            continue
-        seconds += float(re.search(r"\(([0-9.]+) s\)", line).group(1))
-        if float(re.search(r"val_acc ([0-9.]+)", line).group(1)) >= ACCURACY:
-            return seconds
-    return None
 
 
 def grid_of(setting, networks, strategies):
@@ -117,10 +100,9 @@ def step_table(grid, strategies, alone):
     return table(["ms of a step", *names], [*rows, [ALONE, *[number(alone)] * len(names)]])
 
 
-def cost_table(cells, seconds):
-    rows = [[strategy, number(cell.bytes / 2**20), number(cell.rss_mib), number(seconds.get(strategy))]
-            for strategy, cell in cells.items()]
-    return table(["", "MiB sent / step", "peak MiB / rank", f"MNIST to {ACCURACY:.0%}, s"], rows)
+def cost_table(cells):
+    rows = [[strategy, number(cell.bytes / 2**20), number(cell.rss_mib)] for strategy, cell in cells.items()]
+    return table(["", "MiB sent / step", "peak MiB / rank"], rows)
 
 
 def run(setting):
@@ -129,13 +111,12 @@ def run(setting):
     alone = alone_ms(setting, 3 if setting.quick else NETWORKS[0].steps)
     grid, left_out = grid_of(setting, networks, strategies)
     present = [strategy for strategy in strategies if strategy not in left_out]
-    seconds = {} if setting.quick else {name: seconds_to_accuracy(setting, name) for name in present}
     series = {strategy: [grid[name][strategy].step_ms for name in grid] for strategy in present}
     picture = setting.folder.parent / "algorithms.svg" if setting.quick else setting.build / "bench/algorithms.svg"
     picture.write_text(plot.lines(list(grid), {**series, ALONE: [alone] * len(grid)}, f"{MODEL}: milliseconds of a step"))
     text = "\n\n".join(filter(None, [
         f"{MODEL}, {RANKS} ranks, one thread each; networks are simulated (`--collective=sim`):",
-        step_table(grid, present, alone), cost_table(grid[NETWORKS[0].name], seconds), notes(left_out)]))
+        step_table(grid, present, alone), cost_table(grid[NETWORKS[0].name]), notes(left_out)]))
     data = {name: {strategy: vars(cell) for strategy, cell in cells.items()} for name, cells in grid.items()}
     return Section("Algorithms over networks", text, goals_for(grid, alone),
-                   {"steps": data, "alone_ms": alone, "seconds_to_accuracy": seconds})
+                   {"steps": data, "alone_ms": alone})

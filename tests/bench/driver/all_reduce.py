@@ -10,7 +10,7 @@ from processes import Process, run_together
 from setting import BENCH, KEEP_FREED_MEMORY, mpirun
 
 SIZES = [1 << 10, 64 << 10, 1 << 20, 4 << 20, 25 << 20, 64 << 20]
-PLAN = Plan(rounds=5, seconds=240)  # for each number of ranks
+PLAN = Plan(rounds=5, seconds=150)  # for each number of ranks
 OURS, OURS_ORDINARY, FLOOR = "cohort shm", "cohort shm, ordinary memory", "floor (threads)"
 GLOO_PLUGIN, PROCESS_GROUP = "cohort gloo", "ProcessGroupGloo, C++"
 MPI_PLUGIN = "cohort mpi"

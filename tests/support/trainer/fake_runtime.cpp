@@ -221,5 +221,8 @@ void Session::resume() {
 void Session::finish() {
   script().calls.emplace_back("finish");
 }
+std::map<std::string, double> Session::figures() const {
+  return {};
+}
 
 }  // namespace cohort

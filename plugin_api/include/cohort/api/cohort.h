@@ -4,6 +4,7 @@
 
 #include "accelerator.h"
 #include "collective.h"
+#include "figures.h"
 #include "host/archive.h"
 #include "host/buckets.h"
 #include "host/comm.h"

@@ -68,6 +68,8 @@ class Async final : public Algorithm {
     host().log().info("bagua:async averaged the weights in ", rounds_, " rounds");
   }
 
+  uint64_t rounds() const override { return rounds_; }
+
   // A correction that waits is left out, on all ranks.
   void save_state() override {
     const uint8_t value = is_warm_up_ ? 1 : 0;

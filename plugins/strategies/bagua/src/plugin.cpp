@@ -2,6 +2,7 @@
 #include <cstring>
 #include <new>
 
+#include <cohort/api/figures.h>
 #include <cohort/api/tunable.h>
 
 #include "algorithm.hpp"
@@ -48,6 +49,7 @@ class Bagua : public sdk::Strategy<Bagua> {
   const void* get_extension(const char* id) {
     const bool is_open = settings_.hierarchical == Settings::Hierarchical::kAuto && keeps_nothing() &&
                          Group(place_, settings_.hierarchical).is_hierarchical();
+    if (settings_.algorithm == "async" && std::strcmp(id, COHORT_FIGURES_ID) == 0) return &figures_;
     return is_open && std::strcmp(id, COHORT_TUNABLE_ID) == 0 ? &tunable_ : super().get_extension(id);
   }
 
@@ -119,11 +121,18 @@ class Bagua : public sdk::Strategy<Bagua> {
     }
   }
 
+  static double rounds(void* self, uint32_t) noexcept {
+    const auto& algorithm = static_cast<const Bagua*>(self)->algorithm_;
+    return algorithm ? static_cast<double>(algorithm->rounds()) : 0.0;
+  }
+
+  static constexpr const char* kFigures[] = {"rounds"};
   static constexpr const char* kWays[] = {"hierarchical=true", "hierarchical=false"};  // that of auto first
 
   Settings settings_;
   Place place_;
-  std::unique_ptr<Algorithm> algorithm_;  // null with one rank
+  std::unique_ptr<Algorithm> algorithm_;                                  // null with one rank
+  cohort_figures_1 figures_{sizeof figures_, 1, kFigures, this, rounds};  // of async
   cohort_tunable_1 tunable_{sizeof tunable_, 2, kWays, this, use};
 };
 

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -122,6 +123,8 @@ class Session {
   void resume();
   /// The end of training, on all ranks, before results are read.
   void finish();
+  /// Numbers of the strategy's own, by name, after the end: of bagua:async "rounds".
+  std::map<std::string, double> figures() const;
 
   const Optimizers& optimizers() const;
   torch::nn::Module& module() const;

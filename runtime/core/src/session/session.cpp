@@ -315,5 +315,8 @@ void Session::resume() {
 void Session::finish() {
   state_->rank.pause(COHORT_PAUSE_END);
 }
+std::map<std::string, double> Session::figures() const {
+  return state_->rank.figures();
+}
 
 }  // namespace cohort

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include <cohort/api/figures.h>
 #include <cohort/host/error.hpp>
 
 #include "communicator/op_args.hpp"
@@ -131,6 +132,14 @@ void RankRuntime::load_state(StrategyState saved, uint64_t steps) {
   state_->model->refresh_replicas();
   state_->with_archive(saved.values, &cohort_strategy_vt::load_state, "load_state");
   if (state_->layout.asked_again) lay_out(*state_);
+}
+
+std::map<std::string, double> RankRuntime::figures() const {
+  cohort_strategy* const strategy = state_->strategy();
+  const auto* table = static_cast<const cohort_figures_1*>(strategy->vt->get_extension(strategy, COHORT_FIGURES_ID));
+  std::map<std::string, double> figures;
+  for (uint32_t i = 0; table && i < table->count; ++i) figures[table->names[i]] = table->get(table->data, i);
+  return figures;
 }
 
 void RankRuntime::shutdown() {

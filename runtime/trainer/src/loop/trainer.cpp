@@ -105,6 +105,7 @@ StopReason train(Runtime& runtime, RunRecord& record, const LoopLimits& limits, 
   const StopReason stop =
       FitLoop(runtime, record, limits, replicas, data, session, checkpoints, std::move(resumed)).run();
   session.finish();
+  record.figures = session.figures();
   log_stop(runtime, stop, session.steps(), checkpoints.last());
   record.exit_reason = exit_reason(stop, limits, session.steps());
   return stop;

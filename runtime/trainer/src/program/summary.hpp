@@ -24,6 +24,7 @@ struct Summary {
   double bytes_sent_per_step = 0;
   std::vector<double> peak_rss_mib;
   Metrics metrics;
+  Metrics figures;  ///< of the strategy's own, beside the others
   std::vector<std::string> weights_sha256;
   std::string exit_reason;
 };

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -72,6 +73,8 @@ class RankRuntime {
   StrategyState save_state();
   /// Gives it back, before the first step; `steps` were done when it was saved.
   void load_state(StrategyState saved, uint64_t steps);
+  /// Numbers of the strategy's own for the summary, by name. After the end of training.
+  std::map<std::string, double> figures() const;
   void shutdown();
 
   // Control collectives: outside the steps, on a communicator of their own. With one rank they return at once.
