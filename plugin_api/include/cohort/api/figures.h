@@ -1,4 +1,4 @@
-/* Extension cohort.figures/1 of a strategy: numbers for the summary of a run, beside those that the runtime takes itself.
+/* Extension cohort.figures/1 of a strategy: numbers for the summary of a run, beside those that the runtime takes.
  *
  * get_extension(s, COHORT_FIGURES_ID) gives the table or null. It lives as long as the strategy's layer; read after the
  * end of training, on every rank; rank 0's values are shown.
