@@ -141,7 +141,8 @@ class Job:
             momenta = [F32(beta1) * self.momentum + F32(1 - beta1) * g for g in gradients]
             self.momentum = compressed_sum(self.of_members(momenta), self.ranks)
         denominator = numpy.sqrt(self.square) / F32(math.sqrt(1 - beta2 ** min(t, warmup))) + F32(eps)
-        self.weights = [w - F32(self.lr / (1 - beta1 ** t)) * self.momentum / denominator for w in self.weights]
+        change = numpy.where(self.square == 0, F32(0), F32(self.lr / (1 - beta1 ** t)) * self.momentum / denominator)
+        self.weights = [w - change for w in self.weights]
 
 
 class Numerics(SystemTest):

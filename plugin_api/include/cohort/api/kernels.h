@@ -74,7 +74,8 @@ typedef struct cohort_kernels_1 {
                                            const cohort_stream* stream) COHORT_NOEXCEPT;
   /* weight[i] = keep x weight[i] - rate x momentum[i] / (sqrt(square[i]) / correction + eps), the product before the
    * division; floating types, all three the same, computed in the type (16-bit types: in float32). Adam and AdamW with
-   * keep = 1 - lr x decoupled decay, rate = lr / (1 - beta1^t), correction = sqrt(1 - beta2^t). */
+   * keep = 1 - lr x decoupled decay, rate = lr / (1 - beta1^t), correction = sqrt(1 - beta2^t). Where square[i] is 0
+   * the element only keeps: nothing is known of its scale, and momentum[i] / eps would be huge. */
   cohort_status (*adam)(void* weight, const void* momentum, const void* square, int32_t dtype, uint64_t n, double keep,
                         double rate, double correction, double eps, const cohort_stream* stream) COHORT_NOEXCEPT;
 } cohort_kernels_1;

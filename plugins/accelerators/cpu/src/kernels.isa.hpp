@@ -225,8 +225,9 @@ cohort_status adam(void* weight, const void* momentum, const void* square, int32
     const T* v = static_cast<const T*>(square);
     COHORT_SDK_INDEPENDENT
     for (uint64_t i = 0; i < n; ++i) {
-      const A change = by * load(m[i]) / (square_root(load(v[i])) / corrected + at_least);
-      w[i] = Store<T>::from(kept * load(w[i]) - change);
+      const A second = load(v[i]);
+      const A change = by * load(m[i]) / (square_root(second) / corrected + at_least);
+      w[i] = Store<T>::from(kept * load(w[i]) - (second == 0 ? A{0} : change));
     }
   }));
 }

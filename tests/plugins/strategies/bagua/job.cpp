@@ -56,8 +56,10 @@ Trainee::~Trainee() {
 void Trainee::step(int index) {
   for (int micro = 0; micro < training_.micro_batches; ++micro) {
     const int drawn_for = index * training_.micro_batches + micro;
-    const auto values = by_parameter(
-        training_, [&](uint64_t i) { return index < training_.zero_from ? gradient(rank(), drawn_for, i) : 0.0f; });
+    const auto values = by_parameter(training_, [&](uint64_t i) {
+      const bool is_zero = index >= training_.zero_from || (i == 0 && index < training_.dead_until);
+      return is_zero ? 0.0f : gradient(rank(), drawn_for, i);
+    });
     rank_.backward(engine_, model_, values, micro + 1 == training_.micro_batches);
   }
   rank_.update(engine_, model_);

@@ -33,6 +33,7 @@ struct Training {
   int micro_batches = 1;
   int begin = 0;            ///< the first step's index
   int zero_from = 1 << 30;  ///< from this step on gradients are 0
+  int dead_until = 0;       ///< before this step the gradient of element 0 is 0
 };
 
 inline double drawn(uint64_t seed) {

@@ -85,7 +85,7 @@ void compressed_step(Adam& adam, const Training& training, int warmup) {
   for (size_t i = 0; i < adam.weights.size(); ++i) {
     const float root = std::sqrt(adam.square[i]);
     const float denominator = root / correction + eps;
-    const float change = rate * adam.momentum[i] / denominator;
+    const float change = adam.square[i] == 0 ? 0 : rate * adam.momentum[i] / denominator;
     adam.weights[i] = keep * adam.weights[i] - change;
   }
 }
@@ -143,6 +143,18 @@ TEST(QadamOnTwoNodes, CompressesBetweenNodesOnly) {
   expect_simulated(training, 2, [](const ByRank& momenta) {
     return compressed_mean({sum_of({momenta[0], momenta[1]}), sum_of({momenta[2], momenta[3]})}, 4.0f);
   });
+}
+
+// Of a unit that was dead in the warm-up: its momentum divided by eps would be a step of any size.
+TEST(QadamElements, OfWhichTheWarmUpHasLearnedNothingStayAsTheyAre) {
+  Training training = qadam(",warmup_steps=2", 2);
+  training.dead_until = 2;
+  const Flat end = trained(training).back()[0];
+  EXPECT_EQ(end[0], first_weight(0));
+  for (size_t i = 1; i < end.size(); ++i) {
+    ASSERT_NE(end[i], first_weight(i)) << i;
+    ASSERT_LT(std::abs(end[i] - first_weight(i)), 1.0f) << i;
+  }
 }
 
 TEST_P(Qadam, GoesOnFromACheckpointBitByBit) {
