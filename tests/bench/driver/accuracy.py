@@ -35,12 +35,12 @@ def seconds_to(accuracy, lines):
 
 
 def train(setting, strategy, seed):
-    folder = setting.folder / "mnist"
+    folder = setting.folder / f"mnist-{strategy.replace(':', '-')}-{seed}"
     epochs = ["--epochs=1", "--limit-train-batches=20"] if setting.quick else []
     run_together([Process([setting.program("bin/mnist"), f"--strategy={strategy}", f"--devices={RANKS}", "--collective=shm",
                            "--threads=1", "--accelerator=cpu", f"--seed={seed}", f"--log-dir={folder}",
                            f"--summary-json={folder}.json", *epochs])])
-    told = json.loads((setting.folder / "mnist.json").read_text())
+    told = json.loads(folder.with_suffix(".json").read_text())
     return Run(told["metrics"]["test_acc"], seconds_to(ACCURACY, (folder / "rank-0.log").read_text().splitlines()))
 
 
