@@ -62,7 +62,7 @@ class Async final : public Algorithm {
   void pause(int32_t reason) override {
     finish_round();
     if (reason != COHORT_PAUSE_END) return;
-    has_correction_ = false;  // of no consequence for the mean
+    if (has_correction_) apply();  // other ranks may have added theirs: together they are 0
     if (is_warm_up_) return;
     for_all_buckets(host(), [&](const cohort_bucket& bucket) { average_weights(host(), bucket); });
     host().log().info("bagua:async averaged the weights in ", rounds_, " rounds");
