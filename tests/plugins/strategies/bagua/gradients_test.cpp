@@ -52,23 +52,6 @@ void expect_simulated(const Training& training, const Reduce& reduce) {
   for (const Flat& own : got.back()) EXPECT_EQ(difference(own, weights), "") << "after the end";
 }
 
-/// The compressed mean, rank by rank and chunk by chunk.
-Flat compressed(ByRank ranks, float divisor) {
-  const size_t n = ranks.size(), chunk = (ranks[0].size() + n - 1) / n;
-  Flat result;
-  for (Flat& own : ranks) own.resize(n * chunk, 0.0f);
-  for (size_t owner = 0; owner < n; ++owner) {
-    ByRank received;
-    for (const Flat& own : ranks) {
-      const auto begin = own.begin() + static_cast<std::ptrdiff_t>(owner * chunk);
-      received.push_back(through_codec(Flat(begin, begin + static_cast<std::ptrdiff_t>(chunk))));
-    }
-    const Flat mean = through_codec(divided(sum_of(received), divisor));
-    result.insert(result.end(), mean.begin(), mean.end());
-  }
-  return result;
-}
-
 ByRank sums_of_nodes(const ByRank& ranks, int nodes) {
   const size_t per_node = ranks.size() / static_cast<size_t>(nodes);
   ByRank sums;
@@ -94,7 +77,7 @@ TEST_P(OnRanks, GradientAllreduceCanAddUp) {
 }
 
 TEST_P(OnRanks, BytegradStepsWithTheMeanThatIsEncodedTwice) {
-  const auto mean = [](const ByRank& bucket) { return compressed(bucket, static_cast<float>(bucket.size())); };
+  const auto mean = [](const ByRank& bucket) { return compressed_mean(bucket, static_cast<float>(bucket.size())); };
   for (const uint64_t bucket_size : {1u << 20, 100u, 1u}) {
     expect_simulated({.algorithm = "bytegrad", .ranks = GetParam(), .momentum = 0.5, .bucket_size = bucket_size}, mean);
   }
@@ -103,7 +86,7 @@ TEST_P(OnRanks, BytegradStepsWithTheMeanThatIsEncodedTwice) {
 
 TEST_P(OnRanks, BytegradCanAddUp) {
   expect_simulated({.algorithm = "bytegrad,average=false", .ranks = GetParam()},
-                   [](const ByRank& bucket) { return compressed(bucket, 1.0f); });
+                   [](const ByRank& bucket) { return compressed_mean(bucket, 1.0f); });
 }
 
 TEST(GradientsOnTwoNodes, AreAddedInANodeAndThenOverNodes) {
@@ -113,12 +96,12 @@ TEST(GradientsOnTwoNodes, AreAddedInANodeAndThenOverNodes) {
 
 TEST(GradientsOnTwoNodes, AreEncodedBetweenNodesOnly) {
   const Training training{.algorithm = "bytegrad", .ranks = 4, .nodes = 2};
-  expect_simulated(training, [](const ByRank& bucket) { return compressed(sums_of_nodes(bucket, 2), 4.0f); });
+  expect_simulated(training, [](const ByRank& bucket) { return compressed_mean(sums_of_nodes(bucket, 2), 4.0f); });
 }
 
 TEST(GradientsOnTwoNodes, ExchangeAmongAllRanksWhereHierarchicalIsOff) {
   const Training training{.algorithm = "bytegrad,hierarchical=false", .ranks = 4, .nodes = 2};
-  expect_simulated(training, [](const ByRank& bucket) { return compressed(bucket, 4.0f); });
+  expect_simulated(training, [](const ByRank& bucket) { return compressed_mean(bucket, 4.0f); });
 }
 
 TEST(GradientsOnOneNode, AreNotEncodedWhereOnlyNodesExchange) {

@@ -120,4 +120,21 @@ std::string failure_of(const Training& training) {
   }
 }
 
+Flat compressed_mean(ByRank ranks, float divisor) {
+  const size_t n = ranks.size(), numel = ranks[0].size(), chunk = (numel + n - 1) / n;
+  Flat result;
+  for (Flat& own : ranks) own.resize(n * chunk, 0.0f);
+  for (size_t owner = 0; owner < n; ++owner) {
+    ByRank received;
+    for (const Flat& own : ranks) {
+      const auto begin = own.begin() + static_cast<std::ptrdiff_t>(owner * chunk);
+      received.push_back(through_codec(Flat(begin, begin + static_cast<std::ptrdiff_t>(chunk))));
+    }
+    const Flat mean = through_codec(divided(sum_of(received), divisor));
+    result.insert(result.end(), mean.begin(), mean.end());
+  }
+  result.resize(numel);
+  return result;
+}
+
 }  // namespace cohort::test

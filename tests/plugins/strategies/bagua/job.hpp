@@ -137,6 +137,9 @@ inline Flat mean_of(const ByRank& ranks) {
   return divided(sum_of(ranks), static_cast<float>(ranks.size()));
 }
 
+/// The mean through the codec twice, rank by rank and chunk by chunk.
+Flat compressed_mean(ByRank ranks, float divisor);
+
 /// Bit by bit; says the first difference.
 inline std::string difference(const Flat& a, const Flat& b) {
   if (a.size() != b.size()) return "sizes differ";

@@ -44,23 +44,6 @@ void warm_up_step(Adam& adam, const Flat& gradient, const Training& training) {
   }
 }
 
-Flat compressed_mean(ByRank ranks, float divisor) {
-  const size_t n = ranks.size(), numel = ranks[0].size(), chunk = (numel + n - 1) / n;
-  Flat result;
-  for (Flat& own : ranks) own.resize(n * chunk, 0.0f);
-  for (size_t owner = 0; owner < n; ++owner) {
-    ByRank received;
-    for (const Flat& own : ranks) {
-      const auto begin = own.begin() + static_cast<std::ptrdiff_t>(owner * chunk);
-      received.push_back(through_codec(Flat(begin, begin + static_cast<std::ptrdiff_t>(chunk))));
-    }
-    const Flat mean = through_codec(divided(sum_of(received), divisor));
-    result.insert(result.end(), mean.begin(), mean.end());
-  }
-  result.resize(numel);
-  return result;
-}
-
 Flat rank_momentum(const Adam& adam, const Flat& gradient, const toy::ToyOptimizer& o) {
   Flat momentum = adam.momentum;
   const auto fresh = static_cast<float>(1.0 - o.beta1), kept = static_cast<float>(o.beta1);
