@@ -23,6 +23,8 @@ PLUGINS = BUILD / "lib/cohort/plugins"
 COHORT, MNIST, NUMERICS = (str(BIN / name) for name in ("cohort", "mnist", "cohort_numerics"))
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
+# Open MPI 4.1 now and then takes the room below the stack for its table of the machine, and crashes as it starts.
+MPI_START = {"OMPI_MCA_rtc_hwloc_vmhole": "none"}
 LAUNCHER_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_", "NODE_RANK", "MASTER_", "OMPI_", "PMIX_", "TORCHELASTIC_", "GROUP_",
                       "ROLE_", "COHORT_", "SLURM_", "HOROVOD_", "OMP_NUM_THREADS")
 
@@ -41,6 +43,7 @@ class Result:
 def clean_environment(extra=None):
     environment = {key: value for key, value in os.environ.items()
                    if key == "COHORT_DEPS_DIR" or not key.startswith(LAUNCHER_VARIABLES)}
+    environment.update(MPI_START)
     environment.update(extra or {})
     return environment
 

@@ -35,7 +35,7 @@ class Setting:
 def mpirun(ranks, *options):
     cores = len(os.sched_getaffinity(0))
     waiting = ["--mca", "mpi_yield_when_idle", "1"] if ranks > cores else []
-    return [shutil.which("mpirun") or "mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", ranks,
+    return [shutil.which("mpirun") or "mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "rtc_hwloc_vmhole", "none", "--bind-to", "none", "-n", ranks,
             *waiting, *options]
 
 
