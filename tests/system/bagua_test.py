@@ -283,6 +283,9 @@ class BadInput(SystemTest):
         for interval in ("0", "-1"):
             self.refused(f"bagua:decentralized,communication_interval={interval}", "communication_interval", interval)
             self.refused(f"bagua:async,sync_interval_ms={interval}", "sync_interval_ms", interval)
+        for algorithm in ("decentralized", "async"):
+            self.refused(f"bagua:{algorithm}", "the whole model in one bucket", "--bucket-size=65536 cannot hold it",
+                         more=["--bucket-size=64KiB"])
 
     def test_what_is_not_finite_is_named_and_carried_to_all_ranks_alike(self):
         x = torch.randn(3, 2, 4, 784)

@@ -29,6 +29,7 @@ const char* const kUsage =
     "                        ranks have to be equal after the end of training only\n"
     "  --unreached-weights-may-move\n"
     "                        weights that no rank's gradient reaches may move by roundings\n"
+    "  --one-bucket          it keeps the model in one bucket, and refuses sizes that cannot hold it\n"
     "  --optimizer=KIND      what models are trained with: sgd (default), adam, adamw\n"
     "  --results-vary        two runs may end differently: tests that compare runs are skipped\n"
     "  --patience=N          deadlines are N times as long, for a slow build or machine\n";
@@ -65,6 +66,7 @@ bool read_switch(Arguments& arguments, std::string_view argument) {
   if (argument == "--exact") return arguments.is_exact = true;
   if (argument == "--weights-may-differ-between-pauses") return arguments.ranks_may_differ = true;
   if (argument == "--unreached-weights-may-move") return arguments.unreached_may_move = true;
+  if (argument == "--one-bucket") return arguments.one_bucket = true;
   if (argument == "--results-vary") return arguments.results_vary = true;
   return false;
 }

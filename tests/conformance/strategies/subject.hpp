@@ -36,6 +36,7 @@ struct Arguments {
   bool is_exact = false;            ///< ends where the mean gradient leads
   bool ranks_may_differ = false;    ///< between pauses
   std::string optimizer = "sgd";    ///< of the toy model: sgd, adam, adamw
+  bool one_bucket = false;          ///< of any size: none is asked for
   bool results_vary = false;        ///< two runs may end differently
   bool unreached_may_move = false;  ///< what no rank's gradient reaches moves by roundings
   int patience = 1;                 ///< deadlines are that many times as long

@@ -71,7 +71,7 @@ toy::ToyJob job_of(const Shape& shape, std::optional<uint64_t> bucket_size, std:
   job.num_nodes = shape.nodes;
   job.replicas = shape.replicas;
   job.timeout = timeout * subject().given().patience;
-  job.bucket_size = bucket_size;
+  if (!subject().given().one_bucket) job.bucket_size = bucket_size;
   return job;
 }
 

@@ -41,8 +41,7 @@ struct FakeJob {
     bucket_table.get = [](const cohort_host*, uint64_t index) noexcept -> const cohort_bucket* {
       return index < 2 ? &current->buckets[index] : nullptr;
     };
-    bucket_table.view = [](const cohort_host*, uint64_t index, uint32_t, int32_t, const char*,
-                           cohort_tensor* view) noexcept {
+    bucket_table.view = [](const cohort_host*, uint64_t index, int32_t, const char*, cohort_tensor* view) noexcept {
       *view = cohort_tensor{};
       view->data = current->gradients;
       view->name = "";

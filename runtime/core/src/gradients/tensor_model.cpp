@@ -5,6 +5,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
@@ -16,6 +17,24 @@
 #include "streaming_copy.hpp"
 
 namespace cohort {
+namespace {
+
+void move_gradient(at::Tensor& gradient, const at::Tensor& place) {
+  if (gradient.data_ptr() == place.data_ptr()) return;  // a second micro-batch adds in place
+  streaming_copy(place, gradient.detach());
+  gradient = place;
+}
+
+// Element by element at the same place of memory, so that gradients of replicas can be added as plain arrays.
+bool is_laid_out_as(const at::Tensor& gradient, const at::Tensor& parameter) {
+  if (!gradient.is_non_overlapping_and_dense() || gradient.is_neg()) return false;
+  for (int64_t i = 0; i < parameter.dim(); ++i) {
+    if (parameter.size(i) > 1 && gradient.stride(i) != parameter.stride(i)) return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 // Runs when AccumulateGrad has written a parameter's gradient: once per backward, after the last use of the parameter.
 struct TensorModel::Hook final : torch::autograd::PostAccumulateGradHook {
@@ -57,7 +76,7 @@ void TensorModel::collect(torch::nn::Module& module) {
     if (first) buffer_names_.push_back(item.key());
     replica.buffers.push_back(item.value());
   }
-  replica.gradient_places.resize(replica.parameters.size());
+  if (first) gradient_places_.resize(replica.parameters.size());
 }
 
 void TensorModel::check_clones() const {
@@ -116,13 +135,18 @@ void TensorModel::refresh_views() {
   }
 }
 
-void TensorModel::place_gradients(uint32_t number, std::span<void* const> places) {
-  Replica& replica = replicas_[number];
+void TensorModel::place_gradients(std::span<void* const> places) {
+  const auto& parameters = replicas_[0].parameters;
   for (size_t i = 0; i < places.size(); ++i) {
     // A gradient that lies in the old place must not outlive it.
-    if (replica.gradient_places[i].defined()) replica.parameters[i].mutable_grad().reset();
-    replica.gradient_places[i] = places[i] ? tensor_over(places[i], replica.parameters[i]) : at::Tensor();
+    if (gradient_places_[i].defined()) parameters[i].mutable_grad().reset();
+    gradient_places_[i] = places[i] ? tensor_over(places[i], parameters[i]) : at::Tensor();
   }
+}
+
+void* TensorModel::gradient_data(uint32_t replica, uint32_t parameter) {
+  const at::Tensor& gradient = replicas_[replica].parameters[parameter].grad();
+  return gradient.defined() ? gradient.data_ptr() : nullptr;
 }
 
 void TensorModel::move_weights(std::span<void* const> places) {
@@ -140,7 +164,13 @@ void TensorModel::move_weights(std::span<void* const> places) {
 }
 
 void TensorModel::zero_gradient(uint32_t replica, uint32_t parameter) {
-  replicas_[replica].gradient_places[parameter].zero_();
+  at::Tensor& gradient = replicas_[replica].parameters[parameter].mutable_grad();
+  if (replica > 0) return gradient.reset();
+  if (gradient_places_[parameter].defined()) {
+    gradient_places_[parameter].zero_();
+  } else {
+    gradient = at::zeros_like(replicas_[0].parameters[parameter]);
+  }
 }
 
 void TensorModel::refresh_replicas() {
@@ -184,11 +214,10 @@ void TensorModel::gradient_computed(uint32_t parameter, uint32_t number) {
     throw UserError("the gradient of '" + parameter_names_[parameter] +
                     "' is sparse, which cannot be averaged over ranks; use a dense one (Embedding with sparse(false))");
   }
-  const at::Tensor& place = replica.gradient_places[parameter];
-  // Already there: a second micro-batch adds in place.
-  if (place.defined() && gradient.data_ptr() != place.data_ptr()) {
-    streaming_copy(place, gradient.detach());
-    gradient = place;
+  if (number == 0 && gradient_places_[parameter].defined()) {
+    move_gradient(gradient, gradient_places_[parameter]);
+  } else if (!is_laid_out_as(gradient, replica.parameters[parameter])) {
+    gradient = at::empty_like(replica.parameters[parameter]).copy_(gradient.detach());
   }
   ready_(parameter, number);
 }
@@ -212,7 +241,8 @@ std::vector<at::Tensor> TensorModel::gradients(uint32_t phase) const {
 }
 
 void TensorModel::show_gradient(uint32_t parameter) {
-  replicas_[0].parameters[parameter].mutable_grad() = replicas_[0].gradient_places[parameter];
+  at::Tensor& gradient = replicas_[0].parameters[parameter].mutable_grad();
+  if (gradient_places_[parameter].defined()) gradient = gradient_places_[parameter];
 }
 
 void TensorModel::forget_gradients(uint32_t phase) {

@@ -2,7 +2,8 @@
 // gradient is complete.
 //
 // Borrows the modules. While it lives, gradients that have a place are moved there as soon as backward has computed
-// them. On the CPU all replicas use the weights of replica 0, in one memory; gradients and buffers are each one's own.
+// them: replica 0's, in a bucket. The others' stay where they are. On the CPU all replicas use the weights of replica
+// 0, in one memory; gradients and buffers are each one's own.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +43,8 @@ class TensorModel final : public host::ModelPort {
   uint32_t num_replicas() override { return static_cast<uint32_t>(replicas_.size()); }
   uint32_t num_phases() override { return static_cast<uint32_t>(optimizers_.size()); }
   uint32_t phase_of(uint32_t parameter) override { return phase_of_[parameter]; }
-  void place_gradients(uint32_t replica, std::span<void* const> places) override;
+  void place_gradients(std::span<void* const> places) override;
+  void* gradient_data(uint32_t replica, uint32_t parameter) override;
   void move_weights(std::span<void* const> places) override;
   void zero_gradient(uint32_t replica, uint32_t parameter) override;
   host::OptimizerPort& optimizers() override { return *hosted_; }
@@ -56,7 +58,7 @@ class TensorModel final : public host::ModelPort {
   std::vector<at::Tensor> trained(uint32_t replica, uint32_t phase) const;
   /// Gradients of replica 0 that are there, of a phase.
   std::vector<at::Tensor> gradients(uint32_t phase) const;
-  /// The parameter's gradient is what lies in its place; for ranks whose own backward did not reach it.
+  /// Replica 0's gradient is what lies in its place; for ranks whose own backward did not reach it.
   void show_gradient(uint32_t parameter);
   void forget_gradient(uint32_t parameter) { replicas_[0].parameters[parameter].mutable_grad().reset(); }
   /// Of a phase, in all replicas.
@@ -70,12 +72,12 @@ class TensorModel final : public host::ModelPort {
   struct Hook;
   struct Replica {
     std::vector<at::Tensor> parameters, buffers;
-    std::vector<at::Tensor> gradient_places;  // by parameter; undefined where it has none
   };
 
   Optimizers optimizers_;
   std::vector<std::string> parameter_names_, buffer_names_;
   std::vector<Replica> replicas_;
+  std::vector<at::Tensor> gradient_places_;  // of replica 0, by parameter; undefined where it has none
   std::unique_ptr<HostedOptimizers> hosted_;
   std::vector<uint32_t> phase_of_;  // by parameter
   std::vector<cohort_tensor> parameter_views_, buffer_views_;

@@ -46,7 +46,7 @@ std::vector<std::string> Buckets::names(int32_t kind) const {
 }
 
 void Buckets::configure(std::vector<LayoutParameter> order, const LayoutLimits& limits, int32_t device_type,
-                        int32_t device_index, uint32_t replicas) {
+                        int32_t device_index, bool flat_gradients) {
   clear_layout();
   wishes_ = std::exchange(asked_, {});
   uint64_t total = 0;
@@ -72,11 +72,10 @@ void Buckets::configure(std::vector<LayoutParameter> order, const LayoutLimits& 
     buckets_.push_back(std::move(bucket));
   }
   if (total == 0) return;
-  for (const auto& [kind, name] : wishes_) {
-    const uint32_t copies = kind == COHORT_BUCKET_GRAD ? replicas : 1;
-    for (uint32_t replica = 0; replica < copies; ++replica) {
-      memory_.insert_or_assign(Key{kind, name, replica}, allocator_(total));
-    }
+  for (const Wish& wish : wishes_) {
+    const auto& [kind, name] = wish;
+    if (kind == COHORT_BUCKET_GRAD && !flat_gradients) continue;
+    memory_.insert_or_assign(wish, allocator_(total));
     if (kind == COHORT_BUCKET_STATE) restore_state(name);
   }
 }
@@ -85,14 +84,14 @@ const cohort_bucket* Buckets::get(size_t index) const {
   return index < buckets_.size() ? &buckets_[index]->abi : nullptr;
 }
 
-std::byte* Buckets::data(size_t index, int32_t kind, const std::string& name, uint32_t replica) const {
-  const auto memory = memory_.find({kind, name, replica});
+std::byte* Buckets::data(size_t index, int32_t kind, const std::string& name) const {
+  const auto memory = memory_.find({kind, name});
   if (memory == memory_.end() || index >= buckets_.size()) return nullptr;
   return static_cast<std::byte*>(memory->second.get()) + buckets_[index]->byte_offset;
 }
 
-bool Buckets::view(size_t index, int32_t kind, const std::string& name, uint32_t replica, cohort_tensor& view) const {
-  std::byte* const first = data(index, kind, name, replica);
+bool Buckets::view(size_t index, int32_t kind, const std::string& name, cohort_tensor& view) const {
+  std::byte* const first = data(index, kind, name);
   if (!first) return false;
   const Bucket& bucket = *buckets_[index];
   view = cohort_tensor{};
@@ -110,11 +109,10 @@ bool Buckets::view(size_t index, int32_t kind, const std::string& name, uint32_t
   return true;
 }
 
-std::vector<void*> Buckets::places(int32_t kind, size_t num_parameters, const std::string& name,
-                                   uint32_t replica) const {
+std::vector<void*> Buckets::places(int32_t kind, size_t num_parameters, const std::string& name) const {
   std::vector<void*> places(num_parameters, nullptr);
   for (size_t index = 0; index < buckets_.size(); ++index) {
-    std::byte* const first = data(index, kind, name, replica);
+    std::byte* const first = data(index, kind, name);
     if (!first) continue;
     const uint64_t element = sdk::size_of(buckets_[index]->abi.dtype);
     for (const auto& part : buckets_[index]->plan.parts) places[part.id] = first + part.offset * element;
@@ -129,18 +127,19 @@ StrategyState::Buckets Buckets::state() {
 
 void Buckets::set_state(StrategyState::Buckets state) {
   kept_state_ = std::move(state);
-  for (const auto& [key, memory] : memory_) restore_state(key.name);
+  for (const auto& [wish, memory] : memory_) restore_state(wish.second);
 }
 
 void Buckets::keep_state() {
-  for (const auto& [key, memory] : memory_) {
-    if (key.kind != COHORT_BUCKET_STATE || key.name.starts_with('.')) continue;
+  for (const auto& [wish, memory] : memory_) {
+    const auto& [kind, name] = wish;
+    if (kind != COHORT_BUCKET_STATE || name.starts_with('.')) continue;
     for (size_t index = 0; index < buckets_.size(); ++index) {
-      const std::byte* const first = data(index, key.kind, key.name);
+      const std::byte* const first = data(index, kind, name);
       const uint64_t element = sdk::size_of(buckets_[index]->abi.dtype);
       for (const auto& part : buckets_[index]->plan.parts) {
         const std::byte* const begin = first + part.offset * element;
-        kept_state_[key.name][part.id].assign(begin, begin + part.numel * element);
+        kept_state_[name][part.id].assign(begin, begin + part.numel * element);
       }
     }
   }

@@ -1,5 +1,6 @@
 #include <cohort/host/strategy_layers.hpp>
 
+#include <algorithm>
 #include <utility>
 
 #include <cohort/host/host_object.hpp>
@@ -18,8 +19,19 @@ struct StrategyLayers::Layer {
   bool created = false;
 };
 
+namespace {
+
+bool fills_the_step(const LayerBlueprint& blueprint) {
+  const cohort_strategy_vt table = full_size(*blueprint.vtable);
+  return table.configure_model || table.begin_step || table.reduce_bucket || table.end_backward ||
+         table.optimizer_step || table.end_step;
+}
+
+}  // namespace
+
 StrategyLayers::StrategyLayers(std::vector<LayerBlueprint> blueprints, const cohort_strategy_vt& base, void* base_data,
-                               const cohort_host* host) {
+                               const cohort_host* host)
+    : inherit_the_step_(std::ranges::none_of(blueprints, fills_the_step)) {
   const std::string variant = blueprints.empty() ? "" : blueprints.front().variant;
   layers_.push_back(std::make_unique<Layer>(Layer{"base", variant, {}, base}));
   layers_.front()->object.data = base_data;

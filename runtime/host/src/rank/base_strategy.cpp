@@ -127,21 +127,27 @@ cohort_status configure_model(cohort_strategy* s) noexcept {
   });
 }
 
+const cohort_kernels_1& kernels_with_sum(const RankState& state) {
+  const cohort_kernels_1* const kernels = state.accelerator->kernels();
+  if (kernels && kernels->sum_of_n) return *kernels;
+  throw UserError("accelerator '" + state.setup.selection.accelerator +
+                  "' has no kernel sum_of_n, with which gradients of replicas are added; choose --strategy=ddp");
+}
+
 // Onto replica 0, left to right.
 void sum_replicas(RankState& state, const cohort_bucket& bucket) {
-  const cohort_kernels_1* const kernels = state.accelerator->kernels();
-  if (!kernels || !kernels->sum_of_n) {
-    throw UserError("accelerator '" + state.setup.selection.accelerator +
-                    "' has no kernel sum_of_n, with which gradients of replicas are added; choose --strategy=ddp");
-  }
+  const cohort_kernels_1& kernels = kernels_with_sum(state);
   std::vector<const void*> gradients;
-  for (uint32_t replica = 0; replica < state.model->num_replicas(); ++replica) {
-    gradients.push_back(state.buckets->data(bucket.index, COHORT_BUCKET_GRAD, {}, replica));
+  for (const auto& part : std::span(bucket.parts, bucket.num_parts)) {
+    gradients.clear();
+    for (uint32_t replica = 0; replica < state.model->num_replicas(); ++replica) {
+      if (const void* const gradient = state.model->gradient_data(replica, part.id)) gradients.push_back(gradient);
+    }
+    if (gradients.size() < 2) continue;  // only replica 0's, which always has one
+    state.host.check(kernels.sum_of_n(state.model->gradient_data(0, part.id), gradients.data(), gradients.size(),
+                                      bucket.dtype, part.numel, 1.0, &bucket.stream),
+                     "sum over replicas");
   }
-  void* const sum = state.buckets->data(bucket.index, COHORT_BUCKET_GRAD);
-  state.host.check(
-      kernels->sum_of_n(sum, gradients.data(), gradients.size(), bucket.dtype, bucket.numel, 1.0, &bucket.stream),
-      "sum over replicas");
 }
 
 cohort_status reduce_bucket(cohort_strategy* s, const cohort_bucket* bucket) noexcept {

@@ -49,6 +49,24 @@ LayoutLimits layout_limits(const RankState& state, const LayoutChoice& choice) {
   return limits;
 }
 
+void check_one_bucket(const RankState& state) {
+  const auto limit = state.setup.bucket_size;
+  if (!limit || !state.layout.asked.one_bucket) return;
+  for (const BucketPlan& bucket : planned_buckets(state, state.layout)) {
+    if (bucket.nbytes <= *limit) continue;
+    const std::string text = "strategy '" + to_string(state.setup.selection.strategy) +
+                             "' keeps the whole model in one bucket, of " + std::to_string(bucket.nbytes) +
+                             " bytes, and --bucket-size=" + std::to_string(*limit) +
+                             " cannot hold it; leave the flag out";
+    if (!state.engine) throw UserError(text);
+    state.setup.log.warning(text);
+  }
+}
+
+bool needs_flat_gradients(const RankState& state) {
+  return state.is_distributed() || !state.layers->inherit_the_step();
+}
+
 bool would_change(const RankState& state, const LayoutChoice& choice) {
   const auto plans = planned_buckets(state, choice);
   if (plans.size() != state.buckets->count()) return true;
@@ -66,7 +84,7 @@ void leave_buckets(RankState& state) {
   ModelPort& model = *state.model;
   const Buckets& buckets = *state.buckets;
   const std::vector<void*> nowhere(model.parameters().size(), nullptr);
-  for (uint32_t replica = 0; replica < model.num_replicas(); ++replica) model.place_gradients(replica, nowhere);
+  model.place_gradients(nowhere);
   if (buckets.wanted(COHORT_BUCKET_WEIGHT)) model.move_weights(nowhere);
   for (const std::string& name : buckets.names(COHORT_BUCKET_OPTIM)) model.optimizers().move_state(name, nowhere);
   state.buckets->reset();
@@ -83,9 +101,7 @@ void lay_out(RankState& state) {
   ModelPort& model = *state.model;
   const Buckets& buckets = *state.buckets;
   const size_t parameters = model.parameters().size();
-  for (uint32_t replica = 0; replica < model.num_replicas(); ++replica) {
-    model.place_gradients(replica, buckets.places(COHORT_BUCKET_GRAD, parameters, {}, replica));
-  }
+  model.place_gradients(buckets.places(COHORT_BUCKET_GRAD, parameters));
   if (buckets.wanted(COHORT_BUCKET_WEIGHT)) model.move_weights(buckets.places(COHORT_BUCKET_WEIGHT, parameters));
   for (const std::string& name : buckets.names(COHORT_BUCKET_OPTIM)) {
     model.optimizers().move_state(name, buckets.places(COHORT_BUCKET_OPTIM, parameters, name));

@@ -22,6 +22,11 @@ struct LayoutChoice {
 /// Parameters with gradients, in the order in which they are expected: as they arrived where that is known and allowed,
 /// else in reverse registration order, which is close to it. Throws UserError for a type that cannot be averaged.
 std::vector<LayoutParameter> trained_parameters(const RankState& state, const LayoutChoice& choice);
+/// Throws UserError where the strategy wants the whole model in one bucket and --bucket-size allows less; later than at
+/// the first layout that is a warning.
+void check_one_bucket(const RankState& state);
+/// False where nobody but the base looks at gradients, and no wire does: then they stay where backward made them.
+bool needs_flat_gradients(const RankState& state);
 LayoutLimits layout_limits(const RankState& state, const LayoutChoice& choice);
 std::vector<BucketPlan> planned_buckets(const RankState& state, const LayoutChoice& choice);
 /// True where a bucket would hold other parameters than now; their places in it do not matter.

@@ -115,8 +115,9 @@ cohort_status buckets_configure(const cohort_host* host, const cohort_bucket_lay
     RankState& state = rank_of(host);
     if (!state.model) throw UserError("buckets/1.configure: there is no model yet; call it in configure_model");
     state.layout.asked = *layout;
+    check_one_bucket(state);
     state.buckets->configure(trained_parameters(state, state.layout), layout_limits(state, state.layout),
-                             state.accelerator->device_type(), 0, state.model->num_replicas());
+                             state.accelerator->device_type(), 0, needs_flat_gradients(state));
     return COHORT_OK;
   });
 }
@@ -127,13 +128,13 @@ uint64_t buckets_count(const cohort_host* host) noexcept {
 const cohort_bucket* buckets_get(const cohort_host* host, uint64_t index) noexcept {
   return rank_of(host).buckets->get(index);
 }
-cohort_status buckets_view(const cohort_host* host, uint64_t index, uint32_t replica, int32_t kind, const char* name,
+cohort_status buckets_view(const cohort_host* host, uint64_t index, int32_t kind, const char* name,
                            cohort_tensor* view) noexcept {
   return guarded(host, [&] {
     const std::string own_name = has_name(kind) && name ? name : "";
-    if (!rank_of(host).buckets->view(index, kind, own_name, replica, *view)) {
-      throw UserError("buckets/1.view: bucket " + std::to_string(index) + " of replica " + std::to_string(replica) +
-                      " has no such buffer; ask for it with want (gradients of every replica, the rest of number 0)");
+    if (!rank_of(host).buckets->view(index, kind, own_name, *view)) {
+      throw UserError("buckets/1.view: bucket " + std::to_string(index) +
+                      " has no such buffer; ask for it with want, then configure");
     }
     return COHORT_OK;
   });

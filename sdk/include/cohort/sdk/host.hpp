@@ -37,9 +37,9 @@ class Buckets {
     if (!bucket) throw invalid_argument("there is no bucket " + std::to_string(index));
     return *bucket;
   }
-  TensorView view(uint64_t index, int32_t kind, const char* name = nullptr, uint32_t replica = 0) const {
+  TensorView view(uint64_t index, int32_t kind, const char* name = nullptr) const {
     cohort_tensor tensor{};
-    check(table_->view(host_, index, replica, kind, name, &tensor));
+    check(table_->view(host_, index, kind, name, &tensor));
     return TensorView(tensor);
   }
   uint32_t num_replicas() const { return table_->num_replicas(host_); }

@@ -27,13 +27,25 @@ TEST(Buckets, ShowAllWantedBuffersWithTheSameLayout) {
   buckets.configure(two_parameters(), {.size = 1}, COHORT_DEVICE_CPU, 0);
   ASSERT_EQ(buckets.count(), 2u);
   cohort_tensor gradient{}, peer{};
-  ASSERT_TRUE(buckets.view(1, COHORT_BUCKET_GRAD, "", 0, gradient));
-  ASSERT_TRUE(buckets.view(1, COHORT_BUCKET_STATE, "peer", 0, peer));
+  ASSERT_TRUE(buckets.view(1, COHORT_BUCKET_GRAD, "", gradient));
+  ASSERT_TRUE(buckets.view(1, COHORT_BUCKET_STATE, "peer", peer));
   EXPECT_EQ(gradient.shape[0], 2);
   EXPECT_EQ(gradient.nbytes, peer.nbytes);
   EXPECT_NE(gradient.data, peer.data);
-  EXPECT_FALSE(buckets.view(1, COHORT_BUCKET_STATE, "other", 0, peer));
-  EXPECT_FALSE(buckets.view(2, COHORT_BUCKET_GRAD, "", 0, peer));
+  EXPECT_FALSE(buckets.view(1, COHORT_BUCKET_STATE, "other", peer));
+  EXPECT_FALSE(buckets.view(2, COHORT_BUCKET_GRAD, "", peer));
+}
+
+TEST(Buckets, HaveNoMemoryForGradientsThatStayWhereBackwardMadeThem) {
+  Buckets buckets(zeroed);
+  buckets.want(COHORT_BUCKET_GRAD, "");
+  buckets.want(COHORT_BUCKET_WEIGHT, "");
+  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0, /*flat_gradients=*/false);
+  cohort_tensor gradient{};
+  EXPECT_TRUE(buckets.wanted(COHORT_BUCKET_GRAD));
+  EXPECT_FALSE(buckets.view(0, COHORT_BUCKET_GRAD, "", gradient));
+  EXPECT_EQ(buckets.places(COHORT_BUCKET_GRAD, 2), (std::vector<void*>{nullptr, nullptr}));
+  EXPECT_NE(buckets.data(0, COHORT_BUCKET_WEIGHT), nullptr);
 }
 
 TEST(Buckets, PlaceEveryParameterWhereItsPartIs) {

@@ -6,7 +6,7 @@ static cohort_status reduce_bucket(cohort_strategy* s, const cohort_bucket* buck
   cohort_tensor view;
   const cohort_status status = s->super->vt->reduce_bucket(s->super, bucket);
   if (status != COHORT_OK) return status;
-  if (buckets->view(s->host, bucket->index, 0, COHORT_BUCKET_GRAD, 0, &view) != COHORT_OK) return COHORT_INTERNAL;
+  if (buckets->view(s->host, bucket->index, COHORT_BUCKET_GRAD, 0, &view) != COHORT_OK) return COHORT_INTERNAL;
   float* values = view.data;
   for (uint64_t i = 0; i < bucket->numel; ++i) values[i] *= 10.0f;
   return COHORT_OK;

@@ -13,7 +13,9 @@ static cohort_status create(cohort_strategy* s, const char* variant, const cohor
   return s->data ? COHORT_OK : COHORT_RESOURCE_EXHAUSTED;
 }
 
-static void destroy(cohort_strategy* s) { free(s->data); }
+static void destroy(cohort_strategy* s) {
+  free(s->data);
+}
 
 static cohort_status configure_model(cohort_strategy* s) {
   const cohort_buckets_1* buckets = s->host->get_interface(s->host, COHORT_BUCKETS_ID);
@@ -25,8 +27,8 @@ static cohort_status reduce_bucket(cohort_strategy* s, const cohort_bucket* buck
   const drifting* self = s->data;
   const cohort_buckets_1* buckets = s->host->get_interface(s->host, COHORT_BUCKETS_ID);
   cohort_tensor gradient, memory;
-  if (buckets->view(s->host, bucket->index, 0, COHORT_BUCKET_GRAD, 0, &gradient) != COHORT_OK) return COHORT_INTERNAL;
-  if (buckets->view(s->host, bucket->index, 0, COHORT_BUCKET_STATE, "drifting/memory", &memory) != COHORT_OK) {
+  if (buckets->view(s->host, bucket->index, COHORT_BUCKET_GRAD, 0, &gradient) != COHORT_OK) return COHORT_INTERNAL;
+  if (buckets->view(s->host, bucket->index, COHORT_BUCKET_STATE, "drifting/memory", &memory) != COHORT_OK) {
     return COHORT_INTERNAL;
   }
   float *g = gradient.data, *m = memory.data;

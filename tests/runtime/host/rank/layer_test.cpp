@@ -29,6 +29,23 @@ TEST(AFreeLayer, InCRunsAboveTheStrategyAndReachesTheServices) {
   });
 }
 
+TEST(AFreeLayer, SeesTheSumOfReplicasInOnePieceAlsoWhereNoWireNeedsItSo) {
+  ToyJob job = counting_job();
+  job.strategy = StrategySpec("dp");
+  job.collective = {};
+  job.world_size = 1;
+  job.replicas = 2;
+  run_ranks(job, [](ToyRank& rank) {
+    ToyModel model({{"a", 2}, {"b", 1}}, 0.0, 1.0, 0.0, 2);
+    host::StepEngine& engine = rank.runtime.configure(model);
+    const std::vector<std::vector<double>> gradients{{1.0, 0.0}, {2.0}, {2.0, 0.0}, {}};
+    rank.step(engine, model, gradients);
+    EXPECT_EQ(model.weights(0), (std::vector<double>{-30.0, 0.0}));
+    EXPECT_EQ(model.weights(1), std::vector<double>{-20.0});
+    rank.runtime.release_model(model);
+  });
+}
+
 TEST(AFreeLayer, ThatFailsEndsTheStepWithItsMessageAndTheSlot) {
   const auto texts = run_ranks_to_failure(counting_job(), [](ToyRank& rank) {
     ToyModel model({{"a", 1}, {"b", 1}}, 0.0, 1.0);

@@ -47,7 +47,7 @@ static cohort_status configure_model(cohort_strategy* s) {
 
 static float* values_of(const cohort_strategy* s, uint64_t bucket, int32_t kind, const char* name) {
   cohort_tensor view;
-  return buckets_of(s)->view(s->host, bucket, 0, kind, name, &view) == COHORT_OK ? view.data : 0;
+  return buckets_of(s)->view(s->host, bucket, kind, name, &view) == COHORT_OK ? view.data : 0;
 }
 
 static cohort_status reduce_bucket(cohort_strategy* s, const cohort_bucket* bucket) {

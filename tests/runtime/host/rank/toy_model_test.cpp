@@ -46,14 +46,15 @@ TEST(ToyModel, AddsMicroBatchesUntilTheGradientIsForgotten) {
 
 TEST(ToyModel, KeepsGradientsOfReplicasApart) {
   ToyModel model({{"w", 1}}, 0, 1.0, 0, 2);
-  float places[2] = {0, 0};
-  void* first[] = {&places[0]};
-  void* second[] = {&places[1]};
-  model.place_gradients(0, first);
-  model.place_gradients(1, second);
+  float place = 0;
+  void* places[] = {&place};
+  model.place_gradients(places);
+  EXPECT_EQ(model.gradient_data(1, 0), nullptr);
   model.add_gradient(0, Values{2});
   model.add_gradient(0, Values{4}, 1);
-  EXPECT_THAT(places, ElementsAre(2, 4));
+  EXPECT_EQ(model.gradient_data(0, 0), &place);
+  EXPECT_EQ(place, 2);
+  EXPECT_EQ(*static_cast<float*>(model.gradient_data(1, 0)), 4);
   model.optimizer_step(0);
   EXPECT_THAT(model.weights(0), ElementsAre(-2));
 }

@@ -180,12 +180,17 @@ void ToyModel::forget_gradient(uint32_t parameter) {
   for (Slot::Gradient& gradient : slots_[parameter].gradients) gradient.is_there = false;
 }
 
-void ToyModel::place_gradients(uint32_t replica, std::span<void* const> places) {
+void ToyModel::place_gradients(std::span<void* const> places) {
   for (size_t i = 0; i < slots_.size(); ++i) {
-    Slot::Gradient& gradient = slots_[i].gradients[replica];
+    Slot::Gradient& gradient = slots_[i].gradients[0];
     gradient.place = places[i] ? places[i] : gradient.own.data();
     gradient.is_there = false;
   }
+}
+
+void* ToyModel::gradient_data(uint32_t replica, uint32_t parameter) {
+  const Slot::Gradient& gradient = slots_[parameter].gradients[replica];
+  return replica == 0 || gradient.is_there ? gradient.place : nullptr;
 }
 
 void ToyModel::move_weights(std::span<void* const> places) {
@@ -198,7 +203,9 @@ void ToyModel::move_weights(std::span<void* const> places) {
 }
 
 void ToyModel::zero_gradient(uint32_t replica, uint32_t parameter) {
-  std::memset(slots_[parameter].gradients[replica].place, 0, slots_[parameter].nbytes());
+  Slot::Gradient& gradient = slots_[parameter].gradients[replica];
+  if (replica == 0) std::memset(gradient.place, 0, slots_[parameter].nbytes());
+  if (replica > 0) gradient.is_there = false;
 }
 
 void ToyModel::step(uint32_t phase) {

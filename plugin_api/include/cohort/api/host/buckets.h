@@ -15,7 +15,7 @@ COHORT_EXTERN_C_BEGIN
 #define COHORT_BUCKETS_ID "cohort.buckets/1"
 
 /* Kinds of flat buffers. */
-#define COHORT_BUCKET_GRAD 1   /* gradients; without it there are no hooks and no reduce_bucket */
+#define COHORT_BUCKET_GRAD 1   /* gradients of replica 0; without it there are no hooks and no reduce_bucket */
 #define COHORT_BUCKET_WEIGHT 2 /* weights, re-pointed into the layout */
 #define COHORT_BUCKET_STATE 4  /* the strategy's own, zero-filled, by name; kept over new layouts and saved */
 #define COHORT_BUCKET_OPTIM 8  /* the host optimizer's state of this name, re-pointed into the layout: "exp_avg" */
@@ -46,10 +46,11 @@ typedef struct cohort_buckets_1 {
   uint64_t (*count)(const cohort_host* host) COHORT_NOEXCEPT;
   /* Null where there is no such bucket. [any-thread] */
   const cohort_bucket* (*get)(const cohort_host* host, uint64_t index)COHORT_NOEXCEPT;
-  /* The flat tensor [numel] of a bucket. GRAD: one for each replica; the others: of replica 0. [any-thread] */
-  cohort_status (*view)(const cohort_host* host, uint64_t index, uint32_t replica, int32_t kind, const char* name,
+  /* The flat tensor [numel] of a bucket. [any-thread] */
+  cohort_status (*view)(const cohort_host* host, uint64_t index, int32_t kind, const char* name,
                         cohort_tensor* view) COHORT_NOEXCEPT;
-  /* Replicas of the model in this process. [any-thread] */
+  /* Replicas of the model in this process. Gradients of those after the first stay where backward made them; the
+   * inherited reduce_bucket adds them to GRAD. [any-thread] */
   uint32_t (*num_replicas)(const cohort_host* host) COHORT_NOEXCEPT;
   /* configure_model is called once more before the next step; what it wants then may be something else. On all ranks in
    * the same step, or in load_state. [step] [main] */

@@ -4,7 +4,6 @@
 // is collective and [main]; views may be asked for from any thread.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -41,30 +40,22 @@ class Buckets {
   bool wanted(int32_t kind) const;
   std::vector<std::string> names(int32_t kind) const;
   /// Lays out and allocates, in place of an earlier layout. `order`: parameters that take part, in the order in which
-  /// gradients are expected.
-  /// `replicas`: each has GRAD of its own, the rest there is once.
+  /// gradients are expected. Without `flat_gradients` GRAD has no memory: they stay where backward made them.
   void configure(std::vector<LayoutParameter> order, const LayoutLimits& limits, int32_t device_type,
-                 int32_t device_index, uint32_t replicas = 1);
+                 int32_t device_index, bool flat_gradients = true);
 
   size_t count() const { return buckets_.size(); }
   /// Null beyond the last.
   const cohort_bucket* get(size_t index) const;
-  /// False where that kind was not wanted, or the replica has none of it.
-  bool view(size_t index, int32_t kind, const std::string& name, uint32_t replica, cohort_tensor& view) const;
+  /// False where that kind was not wanted or has no memory.
+  bool view(size_t index, int32_t kind, const std::string& name, cohort_tensor& view) const;
   /// First byte of a bucket's buffer, or null.
-  std::byte* data(size_t index, int32_t kind, const std::string& name = {}, uint32_t replica = 0) const;
+  std::byte* data(size_t index, int32_t kind, const std::string& name = {}) const;
   /// For each parameter id below `num_parameters` its place in a kind's buffers, or null.
-  std::vector<void*> places(int32_t kind, size_t num_parameters, const std::string& name = {},
-                            uint32_t replica = 0) const;
+  std::vector<void*> places(int32_t kind, size_t num_parameters, const std::string& name = {}) const;
 
  private:
   using Wish = std::pair<int32_t, std::string>;  // kind and name
-  struct Key {
-    int32_t kind;
-    std::string name;
-    uint32_t replica;
-    auto operator<=>(const Key&) const = default;
-  };
   struct Bucket {
     BucketPlan plan;
     std::vector<cohort_bucket_part> parts;  // names point into plan
@@ -76,7 +67,7 @@ class Buckets {
   BucketAllocator allocator_;
   std::vector<Wish> wishes_, asked_;
   std::vector<std::unique_ptr<Bucket>> buckets_;  // stable addresses: plugins hold pointers
-  std::map<Key, BucketMemory> memory_;
+  std::map<Wish, BucketMemory> memory_;
   StrategyState::Buckets kept_state_;
 
   void clear_layout();

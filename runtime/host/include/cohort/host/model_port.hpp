@@ -53,11 +53,14 @@ class ModelPort {
   /// The optimizer that owns a parameter.
   virtual uint32_t phase_of(uint32_t parameter) = 0;
 
-  /// Where a replica's gradients of parameters belong, by id; null: not in a bucket. Valid until the next call.
-  virtual void place_gradients(uint32_t replica, std::span<void* const> places) = 0;
+  /// Where replica 0's gradients of parameters belong, by id; null: not in a bucket. Valid until the next call.
+  virtual void place_gradients(std::span<void* const> places) = 0;
+  /// First byte of a replica's gradient, in the parameter's layout and type; null: it has none. [any-thread], once the
+  /// gradient is complete.
+  virtual void* gradient_data(uint32_t replica, uint32_t parameter) = 0;
   /// Moves the weights to these places, values kept; null: stays where it is.
   virtual void move_weights(std::span<void* const> places) = 0;
-  /// Zeros a replica's gradient in its place.
+  /// Nothing came of a replica's backward: zeros for replica 0, no gradient for the others.
   virtual void zero_gradient(uint32_t replica, uint32_t parameter) = 0;
   virtual OptimizerPort& optimizers() = 0;
   /// After a step: what replica 0 holds goes to the others.

@@ -49,10 +49,13 @@ class StrategyLayers {
   cohort_strategy* top() const;
   /// Names of the layers, lowest first, "base" included.
   std::vector<std::string> names() const;
+  /// True where no plugin fills a slot that runs between configure_model and end_step: none looks at gradients.
+  bool inherit_the_step() const { return inherit_the_step_; }
 
  private:
   struct Layer;
   std::vector<std::unique_ptr<Layer>> layers_;
+  bool inherit_the_step_;
 
   void create();
   void destroy() noexcept;

@@ -78,7 +78,8 @@ class ToyModel final : public host::ModelPort, private host::OptimizerPort {
   uint32_t num_replicas() override { return replicas_; }
   uint32_t num_phases() override;
   uint32_t phase_of(uint32_t parameter) override;
-  void place_gradients(uint32_t replica, std::span<void* const> places) override;
+  void place_gradients(std::span<void* const> places) override;
+  void* gradient_data(uint32_t replica, uint32_t parameter) override;
   void move_weights(std::span<void* const> places) override;
   void zero_gradient(uint32_t replica, uint32_t parameter) override;
   host::OptimizerPort& optimizers() override { return *this; }
