@@ -50,7 +50,7 @@ std::vector<int> members_of(MPI_Comm part, MPI_Comm whole) {
 
 }  // namespace
 
-Communicator::Communicator(std::shared_ptr<Network> network, const std::string& name, Sums sums)
+Communicator::Communicator(std::shared_ptr<Network> network, const std::string& name, Sums sums, bool is_one_machine)
     : network_(std::move(network)),
       comm_(network_->comm()),
       is_root_(true),
@@ -58,10 +58,12 @@ Communicator::Communicator(std::shared_ptr<Network> network, const std::string& 
       name_(name.substr(name.rfind('/') + 1)),
       sums_(sums) {
   ::MPI_Comm_rank(comm_, &rank_);
+  memory_ = std::make_shared<SharedMemory>(rank_, is_one_machine);
 }
 
 Communicator::Communicator(const Communicator& whole, MPI_Comm comm)
     : network_(whole.network_),
+      memory_(whole.memory_),
       comm_(comm),
       is_root_(false),
       members_(members_of(comm, network_->comm())),
@@ -86,8 +88,7 @@ std::unique_ptr<Communicator> Communicator::split(int32_t color, int32_t key) {
   const auto make = [comm = comm_, color, key, part] {
     return ::MPI_Comm_split(comm, color < 0 ? MPI_UNDEFINED : color, key, part.get());
   };
-  const int code = network_->library().call_blocking("MPI_Comm_split", make, Clock::now() + network_->timeout());
-  if (code != MPI_SUCCESS) network_->fail_broken({"split on '" + name_ + "'", members_}, code);
+  call_together("MPI_Comm_split", "split", make);
   if (color < 0) return nullptr;
   return std::unique_ptr<Communicator>(new Communicator(*this, *part));
 }

@@ -15,6 +15,7 @@
 #include <cohort/sdk/span.hpp>
 
 #include "network.hpp"
+#include "shared_memory.hpp"
 
 namespace cohort::mpi {
 
@@ -30,7 +31,7 @@ enum class Sums {
 class Communicator {
  public:
   /// A root communicator.
-  Communicator(std::shared_ptr<Network> network, const std::string& name, Sums sums);
+  Communicator(std::shared_ptr<Network> network, const std::string& name, Sums sums, bool is_one_machine);
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -42,6 +43,11 @@ class Communicator {
   std::unique_ptr<Communicator> split(int32_t color, int32_t key);
   void abort();
   void check_async() const { network_->require_alive(); }
+
+  /// Collective, on a root communicator. Memory that all ranks map where they are on one machine that has room for it,
+  /// else ordinary memory: the same kind on all.
+  void* alloc(uint64_t nbytes);
+  void free(void* memory);
 
   void exchange(sdk::Span<const cohort_message> messages, const cohort_stream& stream);
   void all_reduce(const cohort_op_args& args);
@@ -55,6 +61,7 @@ class Communicator {
  private:
   friend class Operation;
   friend class OrderedSum;
+  friend class SharedSum;
 
   enum class Kind { kSend, kReceive, kCollective };
 
@@ -73,6 +80,13 @@ class Communicator {
 
   Communicator(const Communicator& whole, MPI_Comm comm);
   void require_usable() const;
+  /// The least of each value over the ranks.
+  std::vector<int64_t> least(const std::string& text, std::vector<int64_t> values);
+  /// A call of MPI that waits for all ranks, which have come; `text` puts in words what for.
+  void call_together(const char* name, const std::string& text, std::function<int()> function);
+  void free_windows_with_others(uint64_t nbytes);
+  void free_window(MPI_Win handle);
+  void* alloc_shared(uint64_t nbytes);
   bool takes_ordered_sum(const cohort_op_args& args) const;
   /// A tag for messages of an operation: ranks that disagree on it do not take each other's bytes.
   int tag_of(std::initializer_list<uint64_t> signature) const;
@@ -82,6 +96,7 @@ class Communicator {
   void reduce_scatter_by_mpi(const cohort_op_args& args);
 
   std::shared_ptr<Network> network_;
+  std::shared_ptr<SharedMemory> memory_;
   MPI_Comm comm_;
   bool is_root_;
   int rank_ = 0;

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
 
 #include <cohort/sdk/dtype.hpp>
 
+#include "shared_memory.hpp"
+#include "shared_sum.hpp"
 #include "sum.hpp"
 #include "types.hpp"
 
@@ -14,13 +17,19 @@ namespace cohort::mpi {
 namespace {
 
 constexpr uint64_t kAtOnceBytes = 16 << 10;    // received by a rank; below, one round trip less is worth the bytes
+constexpr uint64_t kSmallBytes = 2 << 10;      // a message of them costs no more than one that tells where they lie
 constexpr uint64_t kSegmentBytes = 256 << 10;  // of a piece
+constexpr uint64_t kLineBytes = 64;            // of the cache: pieces begin on them, as far as the whole does
 constexpr uint64_t kWindow = 3;                // segments that are received at the same time
 
-enum Kind : uint64_t { kAtOnce = 16, kToOwner = 17, kFromOwner = 18 };
+enum Kind : uint64_t { kAtOnce = 16, kToOwner = 17, kFromOwner = 18, kAnnounce = 19, kWritten = 20 };
 
 uint64_t segments_of(uint64_t nbytes) {
   return (nbytes + kSegmentBytes - 1) / kSegmentBytes;
+}
+uint64_t nbytes_of(const std::vector<OrderedSum::Piece>& pieces) {
+  const auto add = [](uint64_t sum, const OrderedSum::Piece& piece) { return sum + piece.nbytes; };
+  return std::accumulate(pieces.begin(), pieces.end(), uint64_t{0}, add);
 }
 uint64_t length_of(uint64_t segment, uint64_t nbytes) {
   return std::min(kSegmentBytes, nbytes - segment * kSegmentBytes);
@@ -36,11 +45,13 @@ int OrderedSum::tag(uint64_t kind) const {
 
 std::vector<OrderedSum::Piece> OrderedSum::even_pieces(std::byte* output) const {
   const auto ranks = static_cast<uint64_t>(size());
-  const uint64_t element = sdk::size_of(args_.dtype);
+  const uint64_t whole = args_.count * sdk::size_of(args_.dtype);
+  const uint64_t lines = (whole + kLineBytes - 1) / kLineBytes;
   std::vector<Piece> pieces;
   uint64_t offset = 0;
   for (uint64_t owner = 0; owner < ranks; ++owner) {
-    const uint64_t nbytes = (args_.count / ranks + (owner < args_.count % ranks ? 1 : 0)) * element;
+    const uint64_t own_lines = lines / ranks + (owner < lines % ranks ? 1 : 0);
+    const uint64_t nbytes = std::min(own_lines * kLineBytes, whole - offset);
     pieces.push_back({static_cast<const std::byte*>(args_.input) + offset, output ? output + offset : nullptr, nbytes});
     offset += nbytes;
   }
@@ -54,15 +65,18 @@ void OrderedSum::copy_alone() const {
   }
 }
 
+bool OrderedSum::is_for_at_once(uint64_t nbytes) const {
+  return nbytes * static_cast<uint64_t>(size() - 1) <= kAtOnceBytes;
+}
+
 void OrderedSum::all_reduce() {
   const uint64_t nbytes = args_.count * sdk::size_of(args_.dtype);
-  if (size() == 1) {
-    copy_alone();
-  } else if (nbytes * static_cast<uint64_t>(size() - 1) <= kAtOnceBytes) {
-    at_once();
-  } else {
-    in_pieces("all_reduce", even_pieces(static_cast<std::byte*>(args_.output)), Results::kToAll);
+  if (size() == 1) return copy_alone();
+  if (nbytes > kSmallBytes || !is_for_at_once(nbytes)) {
+    return in_pieces("all_reduce", even_pieces(static_cast<std::byte*>(args_.output)), Results::kToAll);
   }
+  Operation operation(communicator_, [this] { return text_of("all_reduce", args_, true); });
+  at_once(operation);
 }
 
 void OrderedSum::reduce() {
@@ -84,13 +98,12 @@ void OrderedSum::reduce_scatter() {
   in_pieces("reduce_scatter", pieces, Results::kStay);
 }
 
-void OrderedSum::at_once() {
+void OrderedSum::at_once(Operation& operation) {
   const uint64_t nbytes = args_.count * sdk::size_of(args_.dtype);
   const auto n = static_cast<std::size_t>(size());
   std::array<const std::byte*, 64> few{};
   std::vector<const std::byte*> many(n > few.size() ? n : 0);
   const sdk::Span<const std::byte*> sources(many.empty() ? few.data() : many.data(), n);
-  Operation operation(communicator_, [this] { return text_of("all_reduce", args_, true); });
   const int mark = tag(kAtOnce);
   std::byte* next = communicator_.scratch_.of(nbytes * (n - 1));
   for (int peer = 0; peer < size(); ++peer) {
@@ -109,7 +122,20 @@ void OrderedSum::at_once() {
 }
 
 void OrderedSum::in_pieces(const char* name, const std::vector<Piece>& pieces, Results results) {
+  SharedSum shared(communicator_, args_, results);
   Operation operation(communicator_, [this, name] { return text_of(name, args_, true); });
+  const uint64_t nbytes = nbytes_of(pieces);
+  if (nbytes > kSmallBytes && communicator_.memory_->is_possible()) {
+    shared.announce(operation, tag(kAnnounce), nbytes);
+    if (shared.is_possible(operation)) {
+      return shared.run(operation, tag(kWritten), pieces[static_cast<std::size_t>(rank())]);
+    }
+  }
+  if (results == Results::kToAll && is_for_at_once(nbytes)) return at_once(operation);
+  from_messages(operation, pieces, results);
+}
+
+void OrderedSum::from_messages(Operation& operation, const std::vector<Piece>& pieces, Results results) {
   const std::size_t inputs = operation.mark();
   for (int step = 1; step < size(); ++step) {
     const int owner = (rank() + step) % size();

@@ -44,6 +44,14 @@ MPI_Comm communicator_of(Library& library, const std::vector<Peer>& peers, Clock
   throw sdk::Error(COHORT_UNAVAILABLE, "MPI cannot make a communicator (" + cohort::mpi::text_of_error(code) + ")");
 }
 
+bool is_one_machine(Library& library, MPI_Comm comm, Clock::time_point deadline) {
+  auto is_one = std::make_shared<bool>(false);
+  const auto find = [comm, is_one] { return cohort::mpi::find_one_machine(comm, *is_one); };
+  const int code = library.call_blocking("MPI_Comm_split_type", find, deadline);
+  if (code == MPI_SUCCESS) return *is_one;
+  throw sdk::Error(COHORT_UNAVAILABLE, "MPI cannot make a communicator (" + cohort::mpi::text_of_error(code) + ")");
+}
+
 class Mpi : public sdk::Collective<Mpi, Communicator> {
  public:
   void create(const sdk::Options& options) {
@@ -62,8 +70,9 @@ class Mpi : public sdk::Collective<Mpi, Communicator> {
     Library& library = Library::of_process();
     std::vector<Peer> peers = cohort::mpi::meet(args, library, one_at_a_time_, deadline);
     const MPI_Comm comm = communicator_of(library, peers, deadline);
+    const bool can_share = args.size > 1 && is_one_machine(library, comm, deadline);
     auto network = std::make_shared<Network>(library, comm, args.rank, std::move(peers), timeout);
-    return std::make_unique<Communicator>(std::move(network), args.name ? args.name : "", sums_);
+    return std::make_unique<Communicator>(std::move(network), args.name ? args.name : "", sums_, can_share);
   }
 
  private:

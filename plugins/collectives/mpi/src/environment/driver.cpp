@@ -12,4 +12,9 @@ bool has_driver() {
   return false;
 }
 
+std::string folder_of_windows() {
+  const char* const folder = std::getenv("OMPI_MCA_osc_sm_backing_directory");
+  return folder && *folder ? folder : "/dev/shm";
+}
+
 }  // namespace cohort::mpi
