@@ -69,6 +69,16 @@ Op op_of(const Comm& comm) {
   return {.input = data, .output = data, .dtype = COHORT_FLOAT32, .count = 100};
 }
 
+// More than goes at once, in memory that the wire may share.
+Op op_on_memory_of(Comm& comm) {
+  constexpr uint64_t kCount = 100000;
+  static std::array<std::vector<float>, 8> ordinary;
+  std::vector<float>& own = ordinary[static_cast<std::size_t>(comm.rank())];
+  own.resize(2 * kCount);
+  void* const data = native_table().alloc ? comm.alloc(2 * kCount * sizeof(float)) : own.data();
+  return {.input = data, .output = data, .dtype = COHORT_FLOAT32, .count = kCount};
+}
+
 const Mismatch kMismatches[] = {
     {"Operation", [](Comm& comm) { comm.rank() == 0 ? comm.all_reduce(op_of(comm)) : comm.broadcast(op_of(comm)); },
      true},
@@ -99,6 +109,31 @@ const Mismatch kMismatches[] = {
        Op op = op_of(comm);
        op.reduce = comm.rank() == 0 ? COHORT_REDUCE_SUM : COHORT_REDUCE_MAX;
        comm.all_reduce(op);
+     },
+     false},
+    {"ReduceOperationOnMuchMemory",
+     [](Comm& comm) {
+       Op op = op_on_memory_of(comm);
+       op.reduce = comm.rank() == 0 ? COHORT_REDUCE_SUM : COHORT_REDUCE_MAX;
+       comm.all_reduce(op);
+     },
+     false},
+    {"OperationOnMuchMemory",
+     [](Comm& comm) {
+       const Op op = op_on_memory_of(comm);
+       comm.rank() == 0 ? comm.all_reduce(op) : comm.reduce(op);
+     },
+     false},
+    {"NumberOfElementsOfMuchMemory",
+     [](Comm& comm) {
+       Op op = op_on_memory_of(comm);
+       op.count += static_cast<uint64_t>(comm.rank());
+       comm.all_reduce(op);
+     },
+     false},
+    {"SizeOfMemory",
+     [](Comm& comm) {
+       if (native_table().alloc) comm.alloc(4096 + static_cast<uint64_t>(comm.rank()));
      },
      false},
     {"Root",
@@ -195,6 +230,33 @@ TEST(Deadline, NamesTheRankThatDidNotCome) {
   }
   EXPECT_EQ(messages.size(), 2u);
   EXPECT_THAT(messages, Contains(HasSubstr("rank 2")));
+}
+
+TEST(Deadline, EndsASumOfAllocatedMemoryWithARankThatDoesNotCome) {
+  COHORT_NEEDS_RANKS(2);
+  COHORT_NEEDS_SLOT(alloc);
+  const auto all = outcomes(
+      2,
+      [](Comm& comm) {
+        const Op op = op_on_memory_of(comm);
+        if (comm.rank() == 0) comm.all_reduce(op);
+      },
+      1500ms);
+  EXPECT_EQ(all[0].status, COHORT_DEADLINE_EXCEEDED) << all[0].message;
+  EXPECT_THAT(all[0].message, HasSubstr("rank 1"));
+}
+
+TEST(Deadline, EndsAnAllocWithARankThatDoesNotCome) {
+  COHORT_NEEDS_RANKS(2);
+  COHORT_NEEDS_SLOT(alloc);
+  const auto all = outcomes(
+      2,
+      [](Comm& comm) {
+        if (comm.rank() == 0) comm.alloc(4096);
+      },
+      1500ms);
+  EXPECT_EQ(all[0].status, COHORT_DEADLINE_EXCEEDED) << all[0].message;
+  EXPECT_THAT(all[0].message, HasSubstr("rank 1"));
 }
 
 TEST(Deadline, EndsAnExchangeWithARankThatDoesNotAnswer) {

@@ -121,6 +121,20 @@ TEST_F(KilledRankDeathTest, EndsTheOthersInAnAllReduce) {
   }
 }
 
+TEST_F(KilledRankDeathTest, EndsTheOthersInAnAllReduceOfAllocatedMemory) {
+  COHORT_NEEDS_SLOT(alloc);
+  constexpr uint64_t kCount = 500000;
+  expect_rank_1_is_named(on_processes(
+      3,
+      [](Comm& comm) {
+        auto* memory = static_cast<std::byte*>(comm.alloc(kCount * sizeof(float)));
+        reduce_and_verify(comm, memory, kCount);
+        if (comm.rank() == 1) ::raise(SIGKILL);
+        reduce_and_verify(comm, memory, kCount);
+      },
+      5s));
+}
+
 TEST_F(KilledRankDeathTest, EndsABarrier) {
   expect_rank_1_is_named(on_processes(
       4,

@@ -22,6 +22,8 @@ constexpr uint64_t kSegmentBytes = 256 << 10;  // of a piece
 constexpr uint64_t kLineBytes = 64;            // of the cache: pieces begin on them, as far as the whole does
 constexpr uint64_t kWindow = 3;                // segments that are received at the same time
 
+constexpr uint64_t kPrime = 0x9e3779b97f4a7c15;  // makes one number of many counts
+
 enum Kind : uint64_t { kAtOnce = 16, kToOwner = 17, kFromOwner = 18, kAnnounce = 19, kWritten = 20 };
 
 uint64_t segments_of(uint64_t nbytes) {
@@ -38,9 +40,12 @@ uint64_t length_of(uint64_t segment, uint64_t nbytes) {
 }  // namespace
 
 // What all ranks know of the operation.
-int OrderedSum::tag(uint64_t kind) const {
-  return communicator_.tag_of(
-      {kind, static_cast<uint64_t>(args_.dtype), static_cast<uint64_t>(args_.reduce), args_.counts ? 0 : args_.count});
+int OrderedSum::tag(uint64_t kind, Results results) const {
+  uint64_t elements = args_.counts ? 0 : args_.count;
+  for (int rank = 0; args_.counts && rank < size(); ++rank) elements = elements * kPrime + args_.counts[rank];
+  const int root = results == Results::kToRoot ? args_.root : 0;
+  return communicator_.tag_of({kind, static_cast<uint64_t>(results), static_cast<uint64_t>(root),
+                               static_cast<uint64_t>(args_.dtype), static_cast<uint64_t>(args_.reduce), elements});
 }
 
 std::vector<OrderedSum::Piece> OrderedSum::even_pieces(std::byte* output) const {
@@ -104,7 +109,7 @@ void OrderedSum::at_once(Operation& operation) {
   std::array<const std::byte*, 64> few{};
   std::vector<const std::byte*> many(n > few.size() ? n : 0);
   const sdk::Span<const std::byte*> sources(many.empty() ? few.data() : many.data(), n);
-  const int mark = tag(kAtOnce);
+  const int mark = tag(kAtOnce, Results::kToAll);
   std::byte* next = communicator_.scratch_.of(nbytes * (n - 1));
   for (int peer = 0; peer < size(); ++peer) {
     const std::byte*& source = sources[static_cast<std::size_t>(peer)];
@@ -126,9 +131,9 @@ void OrderedSum::in_pieces(const char* name, const std::vector<Piece>& pieces, R
   Operation operation(communicator_, [this, name] { return text_of(name, args_, true); });
   const uint64_t nbytes = nbytes_of(pieces);
   if (nbytes > kSmallBytes && communicator_.memory_->is_possible()) {
-    shared.announce(operation, tag(kAnnounce), nbytes);
+    shared.announce(operation, tag(kAnnounce, results), nbytes);
     if (shared.is_possible(operation)) {
-      return shared.run(operation, tag(kWritten), pieces[static_cast<std::size_t>(rank())]);
+      return shared.run(operation, tag(kWritten, results), pieces[static_cast<std::size_t>(rank())]);
     }
   }
   if (results == Results::kToAll && is_for_at_once(nbytes)) return at_once(operation);
@@ -139,7 +144,7 @@ void OrderedSum::from_messages(Operation& operation, const std::vector<Piece>& p
   const std::size_t inputs = operation.mark();
   for (int step = 1; step < size(); ++step) {
     const int owner = (rank() + step) % size();
-    send(operation, owner, pieces[static_cast<std::size_t>(owner)], tag(kToOwner));
+    send(operation, owner, pieces[static_cast<std::size_t>(owner)], tag(kToOwner, results));
   }
   const std::size_t inputs_end = operation.mark();
   reduce_own(operation, pieces[static_cast<std::size_t>(rank())], results);
@@ -150,7 +155,7 @@ void OrderedSum::from_messages(Operation& operation, const std::vector<Piece>& p
     if (owner == rank() || !piece.output) continue;
     for (uint64_t segment = 0; segment < segments_of(piece.nbytes); ++segment) {
       operation.receive(owner, piece.output + segment * kSegmentBytes, length_of(segment, piece.nbytes),
-                        tag(kFromOwner));
+                        tag(kFromOwner, results));
     }
   }
   operation.wait_all();
@@ -178,7 +183,7 @@ void OrderedSum::reduce_own(Operation& operation, const Piece& own, Results resu
     first[segment % kWindow] = operation.mark();
     for (int peer = 0; peer < size() && segment < count; ++peer) {
       if (peer == rank()) continue;
-      operation.receive(peer, arrival(segment, peer), length_of(segment, own.nbytes), tag(kToOwner));
+      operation.receive(peer, arrival(segment, peer), length_of(segment, own.nbytes), tag(kToOwner, results));
     }
     last[segment % kWindow] = operation.mark();
   };
@@ -193,7 +198,7 @@ void OrderedSum::reduce_own(Operation& operation, const Piece& own, Results resu
     reduce_in_order(args_.dtype, args_.reduce, {sources.data(), n, output + begin, length / sdk::size_of(args_.dtype)});
     for (int peer = 0; peer < size(); ++peer) {
       const bool wants_it = results == Results::kToAll || (results == Results::kToRoot && peer == args_.root);
-      if (peer != rank() && wants_it) operation.send(peer, output + begin, length, tag(kFromOwner));
+      if (peer != rank() && wants_it) operation.send(peer, output + begin, length, tag(kFromOwner, results));
     }
     receive(segment + kWindow);
   }

@@ -35,7 +35,7 @@ class OrderedSum {
 
   int size() const { return communicator_.size(); }
   int rank() const { return communicator_.rank(); }
-  int tag(uint64_t kind) const;
+  int tag(uint64_t kind, Results results) const;
   std::vector<Piece> even_pieces(std::byte* output) const;
   void copy_alone() const;
   bool is_for_at_once(uint64_t nbytes) const;
