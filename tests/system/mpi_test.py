@@ -79,20 +79,18 @@ class Mpi(SystemTest):
                        "libmpi.so.99")
 
 
-@unittest.skipUnless((PLUGINS / "cohort_mpi.so").exists(), "built without MPI")
-class DeadRanks(SystemTest):
-    rounds = int(os.environ.get("COHORT_SOAK_ROUNDS", "3"))
-
-    def nothing_is_left_behind(self):
-        super().nothing_is_left_behind()
-        mpi_memory = [name for name in set(os.listdir("/dev/shm")) - self.shm_before if name.startswith("vader")]
-        self.assertEqual(mpi_memory, [], "shared memory of MPI left behind")
-
+class Job(SystemTest):
     def start_job(self, ranks, *arguments):
         """The process, and its ranks' processes. mpirun kills ranks a second after it has told them to end, which is too
         little for one in the middle of a step on a busy machine."""
-        process = self.start([*MPIRUN, "--mca", "odls_base_sigkill_timeout", "20", "-np", str(ranks), MNIST, *ENDLESS,
-                              f"--log-dir={self.folder / 'logs'}", *arguments])
+        return self.start_ranks(ranks, [*MPIRUN, "--mca", "odls_base_sigkill_timeout", "20", "-np", str(ranks),
+                                        *self.endless(*arguments)])
+
+    def endless(self, *arguments):
+        return [MNIST, *ENDLESS, f"--log-dir={self.folder / 'logs'}", *arguments]
+
+    def start_ranks(self, ranks, command):
+        process = self.start(command)
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             pids = [pid for pid in descendants(process.pid)
@@ -119,6 +117,51 @@ class DeadRanks(SystemTest):
             if process.poll() is None:
                 process.kill()
                 process.communicate()
+
+
+@unittest.skipUnless((PLUGINS / "cohort_mpi.so").exists(), "built without MPI")
+class SharedMemory(Job):
+    NOWHERE = "OMPI_MCA_osc_sm_backing_directory=/nowhere"
+
+    def shares_memory(self, ranks, command):
+        """By rank, while the job trains."""
+        process, pids = self.start_ranks(ranks, command)
+        try:
+            self.await_registered()
+            time.sleep(2)
+            return ["/osc_sm." in pathlib.Path(f"/proc/{pid}/maps").read_text() for pid in pids]
+        finally:
+            process.terminate()
+            self.end_of(process, 60)
+
+    def test_ranks_of_one_machine_share_the_memory_of_gradients(self):
+        self.assertEqual(self.shares_memory(2, [*MPIRUN, "-np", "2", *self.endless()]), [True, True])
+
+    def test_where_one_rank_has_no_room_none_shares_memory_and_the_job_goes_on(self):
+        apart = ["-np", "1", *self.endless(), ":", "-np", "1", "-x", self.NOWHERE, *self.endless()]
+        self.assertEqual(self.shares_memory(2, [*MPIRUN, *apart]), [False, False])
+
+    def test_a_machine_with_little_shared_memory_trains_to_the_same_bits(self):
+        mount = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=1m tmpfs /dev/shm && exec "$@"', "sh"]
+        if subprocess.run([*mount, "true"], stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("a small /dev/shm needs the right to mount one")
+        mpirun = [*MPIRUN, "--mca", "btl", "self,tcp", "-np", "2"]  # MPI's own messages need some of it too
+        self.assertEqual(self.shares_memory(2, [*mount, *mpirun, *self.endless()]), [False, False])
+        digests = []
+        for place in ([], mount):
+            self.succeed([*place, *mpirun, MNIST, *JOB, "--collective=mpi"], {"OMP_NUM_THREADS": "1"})
+            digests += self.summary()["weights_sha256"]
+        self.assertEqual(len(set(digests)), 1)
+
+
+@unittest.skipUnless((PLUGINS / "cohort_mpi.so").exists(), "built without MPI")
+class DeadRanks(Job):
+    rounds = int(os.environ.get("COHORT_SOAK_ROUNDS", "3"))
+
+    def nothing_is_left_behind(self):
+        super().nothing_is_left_behind()
+        mpi_memory = [name for name in set(os.listdir("/dev/shm")) - self.shm_before if name.startswith(("vader", "osc_sm"))]
+        self.assertEqual(mpi_memory, [], "shared memory of MPI left behind")
 
     def kill_one(self, number, delay, from_the_start):
         ranks = 2 + number % 3
