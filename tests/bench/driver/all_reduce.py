@@ -13,7 +13,7 @@ SIZES = [1 << 10, 64 << 10, 1 << 20, 4 << 20, 25 << 20, 64 << 20]
 PLAN = Plan(rounds=5, seconds=150)  # for each number of ranks
 OURS, OURS_ORDINARY, FLOOR = "cohort shm", "cohort shm, ordinary memory", "floor (threads)"
 GLOO_PLUGIN, PROCESS_GROUP = "cohort gloo", "ProcessGroupGloo, C++"
-MPI_PLUGIN = "cohort mpi"
+MPI_PLUGIN, MPI_ORDINARY = "cohort mpi", "cohort mpi, ordinary memory"
 RAW_GLOO, OPEN_MPI = "Gloo", "OpenMPI"
 NO_CMA = ["--mca", "btl_vader_single_copy_mechanism", "none"]
 LARGE_FRAGMENTS = ["--mca", "btl_vader_max_send_size", str(1 << 18)]
@@ -61,8 +61,10 @@ def mpi_contestants(setting, ranks):
     for name, options in settings.items():
         yield Contestant(name, [Process([*mpirun(ranks, *options), path], KEEP_FREED_MEMORY if options else {})])
     program, file = setting.program("bench/all_reduce_plugin"), setting.plugin("mpi")
-    if program and file:
-        yield Contestant(MPI_PLUGIN, [Process([*mpirun(ranks), program, "--launcher=mpirun", f"--plugin={file}"])])
+    if not (program and file):
+        return
+    for name, memory in ((MPI_PLUGIN, "alloc"), (MPI_ORDINARY, "ordinary")):
+        yield Contestant(name, [Process([*mpirun(ranks), program, "--launcher=mpirun", f"--plugin={file}", f"--memory={memory}"])])
 
 
 def torch_contestants(setting, ranks):
@@ -89,7 +91,7 @@ def measure(contestant, sizes, seconds):
 
 
 def is_peer(name):
-    return name not in (OURS, OURS_ORDINARY, FLOOR, GLOO_PLUGIN, MPI_PLUGIN)
+    return name not in (OURS, OURS_ORDINARY, FLOOR, GLOO_PLUGIN, MPI_PLUGIN, MPI_ORDINARY)
 
 
 def fastest(figures, nbytes, names):

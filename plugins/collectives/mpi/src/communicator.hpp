@@ -24,7 +24,7 @@ class Operation;
 /// Who takes sums.
 enum class Sums {
   kAuto,     // ordered among few ranks, MPI among many
-  kOrdered,  // this plugin, left to right in rank order, from messages
+  kOrdered,  // this plugin, left to right in rank order
   kMpi,      // MPI, where it can: in its own order
 };
 

@@ -95,10 +95,9 @@ void supports(const cohort_host*, cohort_query* query) noexcept {
 }
 
 constexpr cohort_option kOptions[] = {
-    sdk::option(
-        "sums", "enum(auto|ordered|mpi)", "auto",
-        "ordered: left to right in rank order, from messages; mpi: by MPI's own collectives; auto: ordered up to "
-        "16 ranks"),
+    sdk::option("sums", "enum(auto|ordered|mpi)", "auto",
+                "ordered: left to right in rank order; mpi: by MPI's own collectives; auto: ordered up to "
+                "16 ranks"),
     sdk::option("threads", "enum(multiple|serialized)", "multiple",
                 "what MPI is asked for; with serialized, or where it has no more, its calls are made one at a time"),
 };

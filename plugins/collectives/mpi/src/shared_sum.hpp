@@ -1,7 +1,7 @@
 // Sums in memory that all ranks map: each rank reduces its piece from where it lies in every rank's memory, and writes
-// the result to where it is wanted. Two small messages to each rank: here my data lie, and I have written.
+// the result to where it is wanted. Two small messages to each rank: "here my data lie", and "I have written".
 //
-// Used by the thread that runs the operation, which outlives nothing of this.
+// Of one operation, which ends before this does; used by its thread.
 #pragma once
 
 #include <vector>
@@ -15,8 +15,8 @@ class SharedSum {
  public:
   SharedSum(Communicator& communicator, const cohort_op_args& args, OrderedSum::Results results);
 
-  /// Starts to tell the others, with messages of tag `mark`, where this rank's data lie; of this lives as long as
-  /// `operation`. `input_nbytes`: of the whole that is reduced.
+  /// Starts to tell the others, in messages with the tag `mark`, where this rank's data lie: `input_nbytes` are
+  /// reduced.
   void announce(Operation& operation, int mark, uint64_t input_nbytes);
   /// True where the data of all ranks are shared: the same on all ranks. Waits only where the own are.
   bool is_possible(Operation& operation);

@@ -25,7 +25,7 @@ uint64_t round_up_to_page(uint64_t nbytes) {
   return (nbytes + page_size() - 1) / page_size() * page_size();
 }
 
-/// Of a part, of which MPI says neither where it begins nor, with its own words in front, that it is on a page.
+/// Of MPI, for a part that begins on a page: Open MPI 4.1 puts its own words before the first.
 uint64_t asked_for(uint64_t nbytes) {
   return round_up_to_page(nbytes) + page_size();
 }
@@ -81,7 +81,7 @@ int make_window(MPI_Comm comm, uint64_t nbytes, Window& window) {
 }
 
 bool fill_with_zeros(std::byte* part, uint64_t nbytes) {
-  // A kernel that does not know this finds out later.
+  // A kernel before 5.14 does not know this and would fault in the next line.
   if (::madvise(part, nbytes, kPopulateForWriting) != 0 && errno != EINVAL) return false;
   std::memset(part, 0, nbytes);
   return true;

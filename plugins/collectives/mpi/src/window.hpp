@@ -31,7 +31,7 @@ int make_window(MPI_Comm comm, uint64_t nbytes, Window& window);
 /// fault. False where it does not have it.
 bool fill_with_zeros(std::byte* part, uint64_t nbytes);
 
-/// Gives a part's memory back to the machine, not its place; only this rank's view of it matters to nobody any more.
+/// Gives a part's memory back to the machine while its addresses stay mapped.
 void give_back(std::byte* part, uint64_t nbytes);
 
 }  // namespace cohort::mpi
