@@ -98,6 +98,11 @@ class StoreView final : public c10d::Store {
   }
 };
 
+// A process group takes the tag modulo its devices as the number of the connection.
+int wire_tag(int32_t tag, bool upwards) {
+  return tag * 2 + (upwards ? 1 : 0);
+}
+
 std::vector<at::Tensor> tensors_over(void* data, uint64_t nbytes) {
   return {at::from_blob(data, {static_cast<int64_t>(nbytes)}, at::TensorOptions(at::kByte))};
 }
@@ -117,12 +122,13 @@ void Transfer::stop() {
   work_->abort();
 }
 
-Mesh::Mesh(cohort_store* store, int rank, int size, const std::string& address, milliseconds timeout) {
+Mesh::Mesh(cohort_store* store, int rank, int size, const std::string& address, milliseconds timeout) : rank_(rank) {
   guarded([&] {
     auto options =
         c10d::ProcessGroupGloo::Options::create(std::max<milliseconds>(timeout / kAttempts, milliseconds(500)));
     options->threads = 1;  // they serve Gloo's own collectives, which are not used
-    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
+    const auto device = c10d::ProcessGroupGloo::createDeviceForHostname(address);
+    options->devices = {device, device};  // a connection for each direction
     const auto view = c10::make_intrusive<StoreView>(store, timeout);
     group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(view, rank, size, options);
   });
@@ -134,7 +140,7 @@ Transfer Mesh::send(int peer, const void* data, uint64_t nbytes, int32_t tag) {
   return guarded([&] {
     auto tensors = tensors_over(const_cast<void*>(data), nbytes);
     const std::lock_guard lock(mutex_);
-    return Transfer(group_->send(tensors, peer, tag));
+    return Transfer(group_->send(tensors, peer, wire_tag(tag, rank_ < peer)));
   });
 }
 
@@ -142,7 +148,7 @@ Transfer Mesh::receive(int peer, void* data, uint64_t nbytes, int32_t tag) {
   return guarded([&] {
     auto tensors = tensors_over(data, nbytes);
     const std::lock_guard lock(mutex_);
-    return Transfer(group_->recv(tensors, peer, tag));
+    return Transfer(group_->recv(tensors, peer, wire_tag(tag, peer < rank_)));
   });
 }
 

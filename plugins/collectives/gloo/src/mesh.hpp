@@ -1,7 +1,10 @@
 // Messages between all pairs of a group of processes: LibTorch's Gloo, as this plugin uses it.
 //
-// One connection to every other rank and one thread that serves them all. The only part of the plugin that includes
-// LibTorch. Threads: any; messages of a pair with equal tags match in the order in which they were posted.
+// Two connections to every other rank and one thread that serves them all. Each carries one direction: while a thread
+// sends it holds the lock of its connection, and Gloo's thread, which cannot take in what arrives on the same one,
+// spins until then; with as many ranks as cores that takes the core of somebody who works. The only part of the plugin
+// that includes LibTorch. Threads: any; messages of a pair with equal tags match in the order in which they were
+// posted.
 #pragma once
 
 #include <chrono>
@@ -47,8 +50,6 @@ class Transfer {
 
 class Mesh {
  public:
-  static constexpr int32_t kMaxTag = 0x7fffffff;
-
   /// Connects all ranks through the store. Collective. Throws LinkBroken where a rank is not reached in time.
   Mesh(cohort_store* store, int rank, int size, const std::string& address, std::chrono::milliseconds timeout);
   ~Mesh();
@@ -57,6 +58,7 @@ class Mesh {
   Transfer receive(int peer, void* data, uint64_t nbytes, int32_t tag);
 
  private:
+  int rank_;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
   std::mutex mutex_;  // a process group is for one thread at a time
 };

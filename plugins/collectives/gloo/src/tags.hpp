@@ -7,8 +7,9 @@
 
 namespace cohort::gloo {
 
-constexpr int kSignatureBits = 20;
-constexpr int kMaxNumber = (1 << (31 - kSignatureBits)) - 2;
+constexpr int kTagBits = 30;  // that Mesh takes
+constexpr int kSignatureBits = 19;
+constexpr int kMaxNumber = (1 << (kTagBits - kSignatureBits)) - 2;
 constexpr int32_t kNoteTag = (kMaxNumber + 1) << kSignatureBits;
 
 /// `number` is the communicator's; `signature` is what all ranks know of the operation.
