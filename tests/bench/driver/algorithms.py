@@ -65,11 +65,11 @@ def better(one, other):
 
 
 def grid_of(setting, networks, strategies):
-    """{network: {strategy: Cell}}, the step without communication, and what was left out."""
-    grid, alone, left_out = {network.name: {} for network in networks}, None, {}
+    """{network: {strategy: Cell}}, {network: the step without communication beside them}, and what was left out."""
+    grid, alone, left_out = {network.name: {} for network in networks}, {}, {}
     for network in networks * (1 if setting.quick else ROUNDS):
         steps, cells = 3 if setting.quick else network.steps, grid[network.name]
-        alone = min(alone_ms(setting, steps), alone or math.inf)
+        alone[network.name] = min(alone_ms(setting, steps), alone.get(network.name, math.inf))
         for strategy, flags in strategies.items():
             if strategy in left_out:
                 continue
@@ -94,7 +94,7 @@ def goals_for(grid, alone):
     for network, limit in (("1 Gbit/s", 2.2), ("100 Mbit/s", 3.3)):
         goals.append(Goal(f"{MODEL} at {network}: step of ddp, times bytegrad's", limit,
                           ratio(grid, network, BYTEGRAD, DDP), at_least=True))
-    worst = max((cells[ASYNC].step_ms / alone for cells in grid.values() if ASYNC in cells), default=None)
+    worst = max((cells[ASYNC].step_ms / alone[name] for name, cells in grid.items() if ASYNC in cells), default=None)
     goals.append(Goal(f"{MODEL}: step of async, of the step without communication, on the worst network", 1.05, worst))
     goals.append(Goal(f"{MODEL} at 10 Gbit/s and 5 ms: step of ddp, times low_precision_decentralized's", 1.0,
                       ratio(grid, "10 Gbit/s, 5 ms", LOW_PRECISION, DDP), at_least=True))
@@ -105,7 +105,7 @@ def step_table(grid, strategies, alone):
     names = list(grid)
     rows = [[strategy, *(number(grid[name][strategy].step_ms) if strategy in grid[name] else "-" for name in names)]
             for strategy in strategies]
-    return table(["ms of a step", *names], [*rows, [ALONE, *[number(alone)] * len(names)]])
+    return table(["ms of a step", *names], [*rows, [ALONE, *(number(alone[name]) for name in names)]])
 
 
 def cost_table(cells):
@@ -120,7 +120,7 @@ def run(setting):
     present = [strategy for strategy in strategies if strategy not in left_out]
     series = {strategy: [grid[name][strategy].step_ms for name in grid] for strategy in present}
     picture = setting.folder.parent / "algorithms.svg" if setting.quick else setting.build / "bench/algorithms.svg"
-    picture.write_text(plot.lines(list(grid), {**series, ALONE: [alone] * len(grid)}, f"{MODEL}: milliseconds of a step"))
+    picture.write_text(plot.lines(list(grid), {**series, ALONE: [alone[name] for name in grid]}, f"{MODEL}: milliseconds of a step"))
     text = "\n\n".join(filter(None, [
         f"{MODEL}, {RANKS} ranks, one thread each; networks are simulated (`--collective=sim`):",
         step_table(grid, present, alone), cost_table(grid[NETWORKS[0].name]), notes(left_out)]))
