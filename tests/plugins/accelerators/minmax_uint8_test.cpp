@@ -113,24 +113,6 @@ TEST(MinmaxUint8, HasThemForRangesFarFromZeroAndForTinyAndHugeOnes) {
   }
 }
 
-TEST(MinmaxUint8, HasThemWhereSoMuchIsDecodedThatItBypassesTheCache) {
-  const uint64_t n = 300'007;
-  Elements in = elements_of(COHORT_FLOAT32, spread(n, -2.0, 1.0));
-  const std::vector<float> decoded = decode(encode(singles_of(in)));
-  for (auto& [isa, cpu] : all_isas()) {
-    Chunk chunk(n);
-    ASSERT_EQ(cpu->kernels().encode_minmax_uint8(chunk.data(), in.data(), COHORT_FLOAT32, n, 1.0, &kStream), COHORT_OK);
-    for (const uint64_t shift : {0u, 1u, 3u}) {
-      SCOPED_TRACE(isa + ", shifted by " + std::to_string(shift));
-      std::vector<float> out(n + 8, 7.0f), wanted(n + 8, 7.0f);
-      std::copy(decoded.begin(), decoded.end(), wanted.begin() + static_cast<ptrdiff_t>(shift));
-      ASSERT_EQ(cpu->kernels().decode_minmax_uint8(&out[shift], COHORT_FLOAT32, chunk.data(), 0, n, &kStream),
-                COHORT_OK);
-      ASSERT_TRUE(is_same_bits(out, wanted));
-    }
-  }
-}
-
 TEST(MinmaxUint8, RoundsHalvesToEven) {
   std::vector<double> values;
   for (int i = 0; i <= 510; ++i) values.push_back(i / 2.0);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cohort/api/kernels.h>
-#include <cohort/sdk/streaming.hpp>
 
 #include "elements.isa.hpp"
 
@@ -12,7 +11,6 @@ namespace {
 
 constexpr uint64_t kChunkHeader = COHORT_MINMAX_UINT8_HEADER_NBYTES;
 constexpr uint32_t kQuietNan = 0x7fc00000u;
-constexpr uint64_t kStreamedBytes = 1 << 20;  // written at once, from here on past the cache
 
 /// Finite floats in the order of these integers; those that are not lie beyond kLowestKey and kHighestKey.
 COHORT_SDK_INLINE int32_t key_of(float value) {
@@ -131,29 +129,12 @@ COHORT_SDK_INLINE void for_elements(const void* chunk, uint64_t first, uint64_t 
   }
 }
 
-template <class T>
-COHORT_SDK_INLINE void decode(T* to, const void* chunk, uint64_t first, uint64_t n) {
-  for_elements(chunk, first, n, [to](uint64_t i, float value) { to[i] = Store<T>::from(value); });
-}
-
-template <class T>
-void decode_past_cache(T* to, const void* chunk, uint64_t first, uint64_t n) {
-  constexpr uint64_t kTile = 1024;
-  alignas(64) T tile[kTile];
-  for (uint64_t done = 0; done < n; done += kTile) {
-    const uint64_t count = n - done < kTile ? n - done : kTile;
-    decode(tile, chunk, first + done, count);
-    sdk::streaming_copy(to + done, tile, count * sizeof(T));
-  }
-  sdk::streaming_fence();
-}
-
 cohort_status decode_minmax_uint8(void* out, int32_t dtype, const void* chunk, uint64_t first, uint64_t n,
                                   const cohort_stream*) noexcept {
   return status_of(for_floating(dtype, [=](auto tag) {
     using T = typename decltype(tag)::Type;
-    if (n * sizeof(T) < kStreamedBytes) return decode(static_cast<T*>(out), chunk, first, n);
-    decode_past_cache(static_cast<T*>(out), chunk, first, n);
+    T* to = static_cast<T*>(out);
+    for_elements(chunk, first, n, [to](uint64_t i, float value) { to[i] = Store<T>::from(value); });
   }));
 }
 
