@@ -62,6 +62,9 @@ class Run {
     ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
   }
 
+  // Threads of replicas would each have a pool of their own, and none could use what another has freed.
+  static void share_malloc_pool() { ::mallopt(M_ARENA_MAX, 1); }
+
   std::string variable(std::string_view name) const {
     const auto found = variables_.find(name);
     return found == variables_.end() ? "" : found->second;
@@ -162,6 +165,7 @@ class Run {
 
   int be_a_rank(const Runtime::Setup& setup, const std::function<void(App&)>& body) {
     ignore_broken_pipes();
+    if (setup.options.tune_malloc && setup.selection.replicas > 1) share_malloc_pool();
     Runtime runtime(setup);
     return run_rank(runtime, error_file(), [&] { return run_program(runtime, body); });
   }
