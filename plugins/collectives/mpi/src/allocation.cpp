@@ -28,9 +28,7 @@ std::vector<int64_t> Communicator::least(const std::string& text, std::vector<in
 }
 
 void Communicator::call_together(const char* name, const std::string& text, std::function<int()> function) {
-  const auto deadline = Clock::now() + network_->timeout();
-  const int code = network_->library().call_blocking(name, std::move(function), deadline);
-  if (code != MPI_SUCCESS) network_->fail_broken({text + " on '" + name_ + "'", members_}, code);
+  network_->call_together(name, {text + " on '" + name_ + "'", members_}, std::move(function));
 }
 
 void* Communicator::alloc(uint64_t nbytes) {

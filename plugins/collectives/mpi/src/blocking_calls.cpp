@@ -1,5 +1,6 @@
 #include "blocking_calls.hpp"
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <string>
@@ -9,6 +10,12 @@
 #include <cohort/sdk/error.hpp>
 
 namespace cohort::mpi {
+
+namespace {
+
+constexpr std::chrono::milliseconds kLookInterval{10};
+
+}  // namespace
 
 struct BlockingCalls::State {
   std::mutex mutex;
@@ -54,15 +61,26 @@ BlockingCalls::~BlockingCalls() {
   }
 }
 
-int BlockingCalls::run(const char* name, std::function<int()> call, Clock::time_point deadline) {
+int BlockingCalls::run(const char* name, std::function<int()> call, Clock::time_point deadline,
+                       const std::function<void()>& look) {
   const std::lock_guard turn(state_->callers);
   std::unique_lock lock(state_->mutex);
   if (state_->stuck_in.empty()) {
     state_->is_done = false;
     state_->call = std::move(call);
     state_->changed.notify_all();
-    if (state_->changed.wait_until(lock, deadline, [this] { return state_->is_done; })) return state_->result;
     state_->stuck_in = name;
+    const auto is_done = [this] { return state_->is_done; };
+    while (!state_->changed.wait_until(lock, std::min(Clock::now() + kLookInterval, deadline), is_done)) {
+      if (Clock::now() >= deadline) break;
+      lock.unlock();
+      look();
+      lock.lock();
+    }
+    if (state_->is_done) {
+      state_->stuck_in.clear();
+      return state_->result;
+    }
   }
   throw sdk::Error(COHORT_DEADLINE_EXCEEDED,
                    "MPI does not return from " + state_->stuck_in +

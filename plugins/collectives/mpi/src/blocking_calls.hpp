@@ -21,9 +21,9 @@ class BlockingCalls {
   BlockingCalls(const BlockingCalls&) = delete;
   BlockingCalls& operator=(const BlockingCalls&) = delete;
 
-  /// Runs `call` and gives what it returns. Throws DEADLINE_EXCEEDED with its name. What it refers to must live as long
-  /// as the thread.
-  int run(const char* name, std::function<int()> call, Clock::time_point deadline);
+  /// Runs `call` and gives what it returns. Throws DEADLINE_EXCEEDED with its name, or what `look` throws, which is
+  /// called again and again meanwhile. What `call` refers to must live as long as the thread.
+  int run(const char* name, std::function<int()> call, Clock::time_point deadline, const std::function<void()>& look);
 
  private:
   struct State;

@@ -65,7 +65,7 @@ void Library::start(bool one_at_a_time, std::chrono::nanoseconds timeout) {
   }
   if (!blocking_) blocking_.emplace();
   const int code = blocking_->run(
-      "MPI_Init_thread", [=, this] { return initialise(one_at_a_time); }, Clock::now() + timeout);
+      "MPI_Init_thread", [=, this] { return initialise(one_at_a_time); }, Clock::now() + timeout, [] {});
   if (code != MPI_SUCCESS) {
     throw sdk::Error(COHORT_UNAVAILABLE, "MPI cannot be initialised (" + text_of_error(code) + ")");
   }
@@ -97,9 +97,10 @@ void Library::look_around() {
   tag_limit_ = has_limit ? std::min(*static_cast<int*>(limit), kMostTags) : 32767;
 }
 
-int Library::call_blocking(const char* name, std::function<int()> function, Clock::time_point deadline) {
+int Library::call_blocking(const char* name, std::function<int()> function, Clock::time_point deadline,
+                           const std::function<void()>& look) {
   return blocking_->run(
-      name, [this, function = std::move(function)] { return call(function); }, deadline);
+      name, [this, function = std::move(function)] { return call(function); }, deadline, look);
 }
 
 void Library::retire(MPI_Comm comm) {
@@ -121,7 +122,7 @@ Library::~Library() {
   if (is_finalised || !all_ranks_leave()) return;
   try {
     blocking_->run(
-        "MPI_Finalize", [] { return ::MPI_Finalize(); }, Clock::now() + kDisorderlyEnd);
+        "MPI_Finalize", [] { return ::MPI_Finalize(); }, Clock::now() + kDisorderlyEnd, [] {});
   } catch (const std::exception&) {
     // The process ends all the same.
   }

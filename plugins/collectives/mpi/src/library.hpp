@@ -40,8 +40,11 @@ class Library {
     const std::lock_guard lock(mutex_);
     return call();
   }
-  /// Calls one that waits for other ranks, all of which are known to have come.
-  int call_blocking(const char* name, std::function<int()> function, Clock::time_point deadline);
+  bool is_one_at_a_time() const { return is_one_at_a_time_; }
+  /// Calls one that waits for other ranks, all of which are known to have come; `look` is called meanwhile and may
+  /// throw.
+  int call_blocking(const char* name, std::function<int()> function, Clock::time_point deadline,
+                    const std::function<void()>& look);
 
   /// Frees a communicator when all of its ranks have retired theirs: not before, as MPI would use its number again
   /// while messages of others for the old one are under way.

@@ -48,8 +48,10 @@ Network::Network(Library& library, MPI_Comm comm, int rank, std::vector<Peer> pe
   expect_note();
 }
 
-// After a failure messages may be under way still: the communicator is left to MPI.
+// After a failure messages may be under way still: the communicator is left to MPI, and everything where its only
+// thread may be inside of MPI for good.
 Network::~Network() {
+  if (has_failed_ && library_.is_one_at_a_time()) return;
   library_.call([&] {
     if (receiving_ == MPI_REQUEST_NULL) return MPI_SUCCESS;
     ::MPI_Cancel(&receiving_);
@@ -68,6 +70,23 @@ void Network::look_around(const Scene& scene) {
   if (!has_failed_) read_notes();
   if (!has_failed_) judge_gone(scene);
   require_alive();
+}
+
+void Network::call_together(const char* name, const Scene& scene, std::function<int()> function) {
+  const auto look = [&] { library_.is_one_at_a_time() ? look_around_in_silence(scene) : look_around(scene); };
+  const int code = library_.call_blocking(name, std::move(function), Clock::now() + timeout_, look);
+  if (code != MPI_SUCCESS) fail_broken(scene, code);
+}
+
+// While MPI's only thread is inside of MPI: nobody can be told or heard.
+void Network::look_around_in_silence(const Scene& scene) {
+  const std::lock_guard lock(mutex_);
+  const std::vector<int> gone = processes_.gone();
+  if (gone.empty()) return;
+  library_.expect_no_end();
+  verdict_ = verdict_of_gone(gone, scene);
+  has_failed_ = true;
+  throw *verdict_;
 }
 
 void Network::fail_late(const Scene& scene) {
@@ -121,8 +140,12 @@ void Network::judge_gone(const Scene& scene) {
     std::this_thread::sleep_for(kPause);
   }
   if (has_failed_) return;
-  settle({COHORT_UNAVAILABLE,
-          describe(gone) + " is gone: its process has ended, found in " + scene.operation + " by " + own_name()});
+  settle(verdict_of_gone(gone, scene));
+}
+
+sdk::Error Network::verdict_of_gone(const std::vector<int>& gone, const Scene& scene) const {
+  return {COHORT_UNAVAILABLE,
+          describe(gone) + " is gone: its process has ended, found in " + scene.operation + " by " + own_name()};
 }
 
 sdk::Error Network::judge_late(const Scene& scene) {

@@ -13,6 +13,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <list>
 #include <mutex>
 #include <optional>
@@ -52,6 +53,9 @@ class Network {
   void require_alive() const;
   /// From a wait that lasts: throws where a rank is gone, or has given up and said why.
   void look_around(const Scene& scene);
+  /// Calls one of MPI's that waits for all ranks of the scene, which are known to have come. Throws as look_around,
+  /// fail_broken, and at the deadline.
+  void call_together(const char* name, const Scene& scene, std::function<int()> function);
   /// The deadline passed. All ranks that wait tell where they are: names those who do not, or are in another operation.
   [[noreturn]] void fail_late(const Scene& scene);
   /// MPI gave this error.
@@ -92,6 +96,8 @@ class Network {
   void tell(const std::vector<int>& ranks, int32_t status, const std::string& text);
   void settle(sdk::Error verdict);
   void judge_gone(const Scene& scene);
+  void look_around_in_silence(const Scene& scene);
+  sdk::Error verdict_of_gone(const std::vector<int>& gone, const Scene& scene) const;
   sdk::Error judge_late(const Scene& scene);
 };
 

@@ -1,4 +1,5 @@
 // The collective `mpi`: ranks that a driver of MPI has started, over whatever network that MPI uses.
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +25,19 @@ Sums sums_of(std::string_view text) {
   return text == "mpi" ? Sums::kMpi : Sums::kAuto;
 }
 
+// While ranks connect, which nobody can be told of yet.
+std::function<void()> look_for_the_gone(Library& library, const std::vector<Peer>& peers) {
+  std::vector<int> pids;
+  for (const Peer& peer : peers) pids.push_back(peer.pid);
+  return [&library, &peers, processes = std::make_shared<const cohort::mpi::Processes>(pids)] {
+    const std::vector<int> gone = processes->gone();
+    if (gone.empty()) return;
+    library.expect_no_end();
+    throw sdk::Error(COHORT_UNAVAILABLE, peers[static_cast<std::size_t>(gone.front())].who +
+                                             " is gone: its process has ended while ranks connected");
+  };
+}
+
 // Ranks in their order, which need not be all of MPI's world nor in its order.
 MPI_Comm communicator_of(Library& library, const std::vector<Peer>& peers, Clock::time_point deadline) {
   auto made = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
@@ -39,15 +53,15 @@ MPI_Comm communicator_of(Library& library, const std::vector<Peer>& peers, Clock
     ::MPI_Group_free(&world);
     return code;
   };
-  const int code = library.call_blocking("MPI_Comm_create_group", make, deadline);
+  const int code = library.call_blocking("MPI_Comm_create_group", make, deadline, look_for_the_gone(library, peers));
   if (code == MPI_SUCCESS) return *made;
   throw sdk::Error(COHORT_UNAVAILABLE, "MPI cannot make a communicator (" + cohort::mpi::text_of_error(code) + ")");
 }
 
-bool is_one_machine(Library& library, MPI_Comm comm, Clock::time_point deadline) {
+bool is_one_machine(Library& library, MPI_Comm comm, const std::vector<Peer>& peers, Clock::time_point deadline) {
   auto is_one = std::make_shared<bool>(false);
   const auto find = [comm, is_one] { return cohort::mpi::find_one_machine(comm, *is_one); };
-  const int code = library.call_blocking("MPI_Comm_split_type", find, deadline);
+  const int code = library.call_blocking("MPI_Comm_split_type", find, deadline, look_for_the_gone(library, peers));
   if (code == MPI_SUCCESS) return *is_one;
   throw sdk::Error(COHORT_UNAVAILABLE, "MPI cannot make a communicator (" + cohort::mpi::text_of_error(code) + ")");
 }
@@ -70,7 +84,7 @@ class Mpi : public sdk::Collective<Mpi, Communicator> {
     Library& library = Library::of_process();
     std::vector<Peer> peers = cohort::mpi::meet(args, library, one_at_a_time_, deadline);
     const MPI_Comm comm = communicator_of(library, peers, deadline);
-    const bool can_share = args.size > 1 && is_one_machine(library, comm, deadline);
+    const bool can_share = args.size > 1 && is_one_machine(library, comm, peers, deadline);
     auto network = std::make_shared<Network>(library, comm, args.rank, std::move(peers), timeout);
     return std::make_unique<Communicator>(std::move(network), args.name ? args.name : "", sums_, can_share);
   }
