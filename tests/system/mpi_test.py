@@ -165,6 +165,7 @@ class DeadRanks(Job):
 
     def kill_one(self, number, delay, from_the_start):
         ranks = 2 + number % 3
+        shutil.rmtree(self.folder / "logs", ignore_errors=True)  # of the round before, which says that it has registered
         process, pids = self.start_job(ranks)
         if not from_the_start:
             self.await_registered()
@@ -175,7 +176,6 @@ class DeadRanks(Job):
         self.assertNotEqual(process.returncode, 0)
         if had_registered:
             self.assertRegex(stderr, rf"rank \d+ \(pid {pids[number % ranks]} on \S+\) is gone")
-        shutil.rmtree(self.folder / "logs", ignore_errors=True)
 
     def test_a_killed_rank_is_named_before_mpirun_ends_the_job(self):
         random.seed(int(os.environ.get("COHORT_SOAK_SEED", "5")))
