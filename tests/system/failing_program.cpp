@@ -3,7 +3,9 @@
 //   --how=order       it calls a barrier where the others reduce
 //   --how=type        it reduces float64 where the others reduce float32
 //   --how=busy        it computes for longer than the others wait
+//   --how=die         it is killed before the ranks compare their models
 #include <chrono>
+#include <csignal>
 #include <thread>
 
 #include <cohort/cohort.hpp>
@@ -18,9 +20,12 @@ struct Line : cohort::ModuleFor<Line> {
     if (sleeps && index == 5) std::this_thread::sleep_for(std::chrono::seconds(9));
     return torch::mse_loss(fc(batch[0]), batch[1]);
   }
-  cohort::Optimizers configure_optimizers() override { return torch::optim::SGD(parameters(), 0.1); }
+  cohort::Optimizers configure_optimizers() override {
+    if (dies) std::raise(SIGKILL);
+    return torch::optim::SGD(parameters(), 0.1);
+  }
   torch::nn::Linear fc;
-  bool throws = false, sleeps = false;
+  bool throws = false, sleeps = false, dies = false;
 };
 
 struct Points : cohort::DataModule {
@@ -44,6 +49,7 @@ void fail(cohort::App& app, const std::string& how, bool here) {
   }
   model.throws = here && how == "throw";
   model.sleeps = here && how == "busy";
+  model.dies = here && how == "die";
   Points data;
   app.trainer().fit(model, data);
 }
@@ -52,7 +58,7 @@ void fail(cohort::App& app, const std::string& how, bool here) {
 
 int main(int argc, char** argv) {
   return cohort::Program("failing_program")
-      .option("how", "", "what goes wrong: throw, order, type, busy")
+      .option("how", "", "what goes wrong: throw, order, type, busy, die")
       .option("failing-rank", "1", "the rank in which it goes wrong")
       .defaults([](cohort::Options& options) { options.max_epochs = 2; })
       .run(argc, argv, [](cohort::App& app) {

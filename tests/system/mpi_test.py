@@ -13,7 +13,14 @@ from harness import BUILD, MNIST, MPIRUN, PLUGINS, SystemTest
 JOB = ["--max-steps=20", "--epochs=1", "--limit-val-batches=2", "--limit-test-batches=2", "--seed=7",
        "--strategy=ddp", "--summary-json=summary.json"]
 MPI_PROGRAM = BUILD / "tests/mpi_program"
+FAILING_PROGRAM = BUILD / "tests/failing_program"
 ENDLESS = ["--epochs=1000", "--limit-val-batches=1", "--strategy=ddp", "--collective=mpi"]
+
+
+def patient_mpirun(seconds):
+    """mpirun kills ranks a second after it has told them to end, which is too little for one in the middle of a step on
+    a busy machine."""
+    return [*MPIRUN, "--mca", "odls_base_sigkill_timeout", str(seconds)]
 
 
 def descendants(pid):
@@ -81,10 +88,8 @@ class Mpi(SystemTest):
 
 class Job(SystemTest):
     def start_job(self, ranks, *arguments):
-        """The process, and its ranks' processes. mpirun kills ranks a second after it has told them to end, which is too
-        little for one in the middle of a step on a busy machine."""
-        return self.start_ranks(ranks, [*MPIRUN, "--mca", "odls_base_sigkill_timeout", "20", "-np", str(ranks),
-                                        *self.endless(*arguments)])
+        """The process, and its ranks' processes."""
+        return self.start_ranks(ranks, [*patient_mpirun(20), "-np", str(ranks), *self.endless(*arguments)])
 
     def endless(self, *arguments):
         return [MNIST, *ENDLESS, f"--log-dir={self.folder / 'logs'}", *arguments]
@@ -184,6 +189,14 @@ class DeadRanks(Job):
             with self.subTest(round=number, from_the_start=from_the_start, delay=delay):
                 self.kill_one(number, delay, from_the_start)
             self.nothing_is_left_behind()
+
+    def test_a_rank_that_dies_while_the_others_compare_what_they_will_do_is_named_on_every_wire(self):
+        for wire in ("mpi", "shm", "gloo"):
+            with self.subTest(wire=wire):
+                result = self.run_program([*patient_mpirun(3), "-np", "3", FAILING_PROGRAM, "--strategy=ddp",
+                                           f"--collective={wire}", "--how=die"])
+                self.assertNotEqual(result.code, 0)
+                self.assertRegex(result.stderr, r"rank 1 \(pid \d+ on \S+\) is gone.*comparing the ranks' loop")
 
     def test_a_stopped_rank_is_named_at_the_deadline(self):
         process, pids = self.start_job(3, "--timeout=5s")

@@ -110,6 +110,11 @@ class Tidy(unittest.TestCase):
                              include.startswith(("cohort/api/", "cohort/host/", "cohort/launch/"))),
                             "the command line tool uses host and launch only")
 
+    def test_memory_knows_libtorchs_allocator_and_nothing_of_ours(self):
+        self.check_includes("runtime/memory", lambda _, include, angled: include.startswith(("c10/core/", "cohort/memory/")) or
+                            not is_torch(include) and not include.startswith("cohort/"),
+                            "memory uses c10's allocators only")
+
     def test_the_core_knows_nothing_of_the_trainer(self):
         trainer = {path.name for path in SOURCES if within(path, "runtime/trainer/include")}
         self.check_includes("runtime/core", lambda _, include, angled: pathlib.Path(include).name not in trainer or
@@ -154,7 +159,7 @@ class Tidy(unittest.TestCase):
 
     def test_libraries_never_end_the_process_or_print(self):
         self.check_words(r"(?<![\w.>:])(?<!void )(exit|abort|_Exit|quick_exit)\s*\(|std::(abort|exit|terminate|cout(?!\.flush\())\b",
-                         ["runtime/host/src", "runtime/launch", "runtime/core", "runtime/trainer", "plugins", "sdk"], [],
+                         ["runtime/host/src", "runtime/launch", "runtime/memory", "runtime/core", "runtime/trainer", "plugins", "sdk"], [],
                          "throw an Error, or return a status; results go to standard output in programs only")
 
     def test_libraries_have_no_mutable_globals(self):

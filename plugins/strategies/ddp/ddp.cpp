@@ -12,6 +12,8 @@ constexpr uint64_t kBaseFirstBucketSize = 1u << 20;
 
 class Ddp : public sdk::Strategy<Ddp> {
  public:
+  static constexpr bool kGradInPlace = true;
+
   void create(const sdk::Options& options) {
     wire_ = sdk::CastWire(options.text("compression"), "ddp");
     bucket_size_ = options.bytes("bucket_size");

@@ -23,6 +23,8 @@ Op op_of(std::string_view name) {
 
 class Horovod : public sdk::Strategy<Horovod> {
  public:
+  static constexpr bool kGradInPlace = true;
+
   void create(const sdk::Options& options) {
     op_ = op_of(options.text("op"));
     scale_lr_ = options.flag("scale_lr");

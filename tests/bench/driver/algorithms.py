@@ -18,6 +18,7 @@ STRATEGIES = {DDP: [], ALLREDUCE: [], BYTEGRAD: [], "bagua:decentralized": [], L
               "bagua:qadam,warmup_steps=2": ["--optimizer=adam", "--lr=1e-7"], ASYNC: []}
 ALONE = "no communication"
 ROUNDS = 2  # the best of which counts
+PAIRS = 3   # of each round: async and no communication are a few percent apart, less than one run and the next
 
 
 @dataclass(frozen=True)
@@ -64,24 +65,41 @@ def better(one, other):
     return one if other is None or one.step_ms < other.step_ms else other
 
 
-def grid_of(setting, networks, strategies):
+class Grid:
     """{network: {strategy: Cell}}, {network: the step without communication beside them}, and what was left out."""
-    grid, alone, left_out = {network.name: {} for network in networks}, {}, {}
+
+    def __init__(self, setting, networks):
+        self.setting, self.left_out = setting, {}
+        self.cells, self.alone = {network.name: {} for network in networks}, {}
+
+    def measure(self, network, strategy, flags, steps):
+        if strategy in self.left_out:
+            return
+        self.setting.say(f"algorithms, {network.name}: {strategy}")
+        cells = self.cells[network.name]
+        try:
+            cells[strategy] = better(measure(self.setting, strategy, flags, network, steps), cells.get(strategy))
+        except Failed as failure:
+            self.left_out[strategy] = str(failure)
+            cells.pop(strategy, None)
+
+    def measure_alone(self, network, steps):
+        self.setting.say(f"algorithms, {network.name}: {ALONE}")
+        self.alone[network.name] = min(alone_ms(self.setting, steps), self.alone.get(network.name, math.inf))
+
+
+def grid_of(setting, networks, strategies):
+    grid = Grid(setting, networks)
+    most = 3 if setting.quick else NETWORKS[0].steps
     for network in networks * (1 if setting.quick else ROUNDS):
-        cells = grid[network.name]
-        most = 3 if setting.quick else NETWORKS[0].steps
-        alone[network.name] = min(alone_ms(setting, most), alone.get(network.name, math.inf))
+        for _ in range(1 if setting.quick else PAIRS):
+            grid.measure_alone(network, most)
+            if ASYNC in strategies:
+                grid.measure(network, ASYNC, strategies[ASYNC], most)
         for strategy, flags in strategies.items():
-            if strategy in left_out:
-                continue
-            setting.say(f"algorithms, {network.name}: {strategy}")
-            steps = most if strategy == ASYNC else min(most, network.steps)
-            try:
-                cells[strategy] = better(measure(setting, strategy, flags, network, steps), cells.get(strategy))
-            except Failed as failure:
-                left_out[strategy] = str(failure)
-                cells.pop(strategy, None)
-    return grid, alone, left_out
+            if strategy != ASYNC:
+                grid.measure(network, strategy, flags, min(most, network.steps))
+    return grid
 
 
 def ratio(grid, network, strategy, other):
@@ -118,7 +136,8 @@ def cost_table(cells):
 def run(setting):
     networks = NETWORKS[:2] if setting.quick else NETWORKS
     strategies = {name: STRATEGIES[name] for name in (DDP, BYTEGRAD)} if setting.quick else STRATEGIES
-    grid, alone, left_out = grid_of(setting, networks, strategies)
+    measured = grid_of(setting, networks, strategies)
+    grid, alone, left_out = measured.cells, measured.alone, measured.left_out
     present = [strategy for strategy in strategies if strategy not in left_out]
     series = {strategy: [grid[name][strategy].step_ms for name in grid] for strategy in present}
     picture = setting.folder.parent / "algorithms.svg" if setting.quick else setting.build / "bench/algorithms.svg"

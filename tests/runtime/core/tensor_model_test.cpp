@@ -48,6 +48,70 @@ TEST(TensorModel, GivesGradientsInTheLayoutOfTheirParameterWhereverTheyLie) {
   clone.weight.mutable_grad().reset();
 }
 
+TEST(TensorModel, LeavesGradientsWithoutAPlaceWhereBackwardMadeThem) {
+  Pair model(torch::zeros({3, 2}));
+  TensorModel tensors(std::array<torch::nn::Module*, 1>{&model}, {});
+  void *made = nullptr, *complete = nullptr;
+  model.weight.register_hook([&](const torch::Tensor& gradient) { made = gradient.data_ptr(); });
+  tensors.on_gradient([&](uint32_t, uint32_t) { complete = tensors.gradient_data(0, 0); });
+  torch::linear(torch::ones({4, 2}), model.weight).sum().backward();
+  EXPECT_EQ(complete, made);
+  torch::linear(torch::ones({4, 2}), model.weight).sum().backward();
+  EXPECT_EQ(complete, tensors.gradient_data(0, 0));
+  EXPECT_NE(complete, made) << "a second micro-batch adds to the first one's gradient";
+  EXPECT_EQ(values_at(complete, 6), std::vector<float>(6, 8));
+}
+
+// Whoever is told that a gradient is complete may write the mean over ranks to it, while backward goes on.
+TEST(TensorModel, GivesAGradientThatBackwardStillReadsMemoryOfItsOwn) {
+  Pair embedding(torch::zeros({2}));
+  const auto input = torch::zeros({1, 2}).requires_grad_();
+  TensorModel tensors(std::array<torch::nn::Module*, 1>{&embedding}, {});
+  tensors.on_gradient([&](uint32_t, uint32_t) { static_cast<float*>(tensors.gradient_data(0, 0))[0] = 1000; });
+  // The input's node is older, so it runs after the parameter's, on the gradient of the sum, which both are given.
+  const auto scaled = input * 2;
+  ((scaled + embedding.weight.unsqueeze(0)) * 3).sum().backward();
+  EXPECT_EQ(values_at(tensors.gradient_data(0, 0), 2), (std::vector<float>{1000, 3}));
+  EXPECT_EQ(values_at(input.grad().data_ptr(), 2), (std::vector<float>{6, 6}));
+}
+
+TEST(TensorModel, MakesGradientsInMemoryThatItWasLent) {
+  Pair model(torch::zeros({3, 2}));
+  TensorModel tensors(std::array<torch::nn::Module*, 1>{&model}, {});
+  std::array<float, 6> memory{};
+  const std::array<std::span<std::byte>, 1> lent{std::as_writable_bytes(std::span(memory))};
+  EXPECT_TRUE(tensors.lend_memory(lent));
+  tensors.on_gradient([](uint32_t, uint32_t) {});
+  torch::Tensor kept;
+  {
+    const cohort::GradientSlots::Use use(tensors.gradient_slots());
+    torch::linear(torch::ones({4, 2}), model.weight).sum().backward();
+  }
+  EXPECT_EQ(tensors.gradient_data(0, 0), memory.data());
+  EXPECT_EQ(memory, (std::array<float, 6>{4, 4, 4, 4, 4, 4}));
+  EXPECT_TRUE(tensors.lend_memory(lent)) << "the gradient is forgotten";
+  EXPECT_EQ(tensors.gradient_data(0, 0), nullptr);
+  {
+    const cohort::GradientSlots::Use use(tensors.gradient_slots());
+    kept = torch::ones({6});
+  }
+  EXPECT_FALSE(tensors.lend_memory({})) << "a tensor of the program lies there";
+  EXPECT_EQ(tensors.gradient_slots(), nullptr);
+}
+
+// A lane may reduce a gradient while the program throws, and drops its tensors.
+TEST(TensorModel, KeepsCompleteGradientsUntilTheyAreForgotten) {
+  Pair model(torch::zeros({2}));
+  TensorModel tensors(std::array<torch::nn::Module*, 1>{&model}, {});
+  tensors.on_gradient([](uint32_t, uint32_t) {});
+  (model.weight * 3).sum().backward();
+  const c10::weak_intrusive_ptr<c10::TensorImpl> gradient(model.weight.grad().getIntrusivePtr());
+  model.weight.mutable_grad().reset();
+  EXPECT_FALSE(gradient.expired());
+  tensors.forget_gradients(0);
+  EXPECT_TRUE(gradient.expired());
+}
+
 TEST(TensorModel, HasZerosWhereTheFirstReplicaReachedNothingAndNothingInOthers) {
   Pair model(torch::zeros({2})), clone(torch::zeros({2}));
   TensorModel tensors(std::array<torch::nn::Module*, 2>{&model, &clone}, {});

@@ -30,12 +30,17 @@ typedef struct cohort_collective {
   const cohort_host* host;
 } cohort_collective;
 
+/* Flags of a communicator. */
+#define COHORT_COMM_SHARED_MEMORY                                                        \
+  1u /* all ranks reach the memory of alloc: operations there cost microseconds and need \
+      * no copy, so large gradients are made there, and reduced one by one */
+
 /* Allocated by the host, filled by connect or split. */
 typedef struct cohort_comm {
   uint32_t struct_size;
   int32_t rank; /* set by the host before connect, by the plugin in split */
   int32_t size;
-  uint32_t reserved0;
+  uint32_t flags; /* COHORT_COMM_..., by the plugin */
   cohort_collective* collective;
   void* data; /* the plugin's */
 } cohort_comm;

@@ -105,7 +105,7 @@ typedef struct cohort_bucket {
 
 typedef struct cohort_strategy_vt {
   uint32_t struct_size;
-  uint32_t reserved0;
+  uint32_t flags; /* COHORT_STRATEGY_... of cohort/api/host/buckets.h */
   /* `variant` is never null; "" where none was given and none is declared. [main] */
   cohort_status (*create)(cohort_strategy* s, const char* variant, const cohort_key_value* options,
                           uint64_t num_options) COHORT_NOEXCEPT;

@@ -79,6 +79,10 @@ void* Communicator::alloc_shared(uint64_t nbytes) {
   return nullptr;
 }
 
+bool Communicator::shares_memory() const {
+  return memory_->is_possible();
+}
+
 void Communicator::free(void* memory) {
   memory_->free(memory);
 }

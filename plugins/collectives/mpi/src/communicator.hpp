@@ -48,6 +48,8 @@ class Communicator {
   /// else ordinary memory: the same kind on all.
   void* alloc(uint64_t nbytes);
   void free(void* memory);
+  /// All ranks are on one machine: there may be no room for windows all the same.
+  bool shares_memory() const;
 
   void exchange(sdk::Span<const cohort_message> messages, const cohort_stream& stream);
   void all_reduce(const cohort_op_args& args);

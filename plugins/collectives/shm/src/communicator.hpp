@@ -29,6 +29,7 @@ class Communicator {
   void abort() { channel_->abort(); }
   void* alloc(uint64_t nbytes);
   void free(void* memory) { arena_->remove(memory); }
+  bool shares_memory() const { return true; }
 
   void exchange(sdk::Span<const cohort_message> messages, const cohort_stream& stream);
   void all_reduce(const cohort_op_args& args);

@@ -29,6 +29,8 @@ constexpr Entry kAlgorithms[] = {
 
 class Bagua : public sdk::Strategy<Bagua> {
  public:
+  static constexpr bool kGradInPlace = true;
+
   void create(const sdk::Options& options) { settings_ = read_settings(options); }
 
   void plan(const cohort_job& job, cohort_plan& plan) {

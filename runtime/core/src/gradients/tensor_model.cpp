@@ -14,16 +14,9 @@
 #include <cohort/host/error.hpp>
 
 #include "../tensor_bridge/tensor_bridge.hpp"
-#include "streaming_copy.hpp"
 
 namespace cohort {
 namespace {
-
-void move_gradient(at::Tensor& gradient, const at::Tensor& place) {
-  if (gradient.data_ptr() == place.data_ptr()) return;  // a second micro-batch adds in place
-  streaming_copy(place, gradient.detach());
-  gradient = place;
-}
 
 // Element by element at the same place of memory, so that gradients of replicas can be added as plain arrays.
 bool is_laid_out_as(const at::Tensor& gradient, const at::Tensor& parameter) {
@@ -32,6 +25,11 @@ bool is_laid_out_as(const at::Tensor& gradient, const at::Tensor& parameter) {
     if (parameter.size(i) > 1 && gradient.stride(i) != parameter.stride(i)) return false;
   }
   return true;
+}
+
+// A gradient that passes through a view is the same memory in several tensors, which backward may still read.
+bool is_of_several_tensors(const at::Tensor& gradient) {
+  return gradient.storage().use_count() > 1;
 }
 
 }  // namespace
@@ -77,6 +75,7 @@ void TensorModel::collect(torch::nn::Module& module) {
     replica.buffers.push_back(item.value());
   }
   if (first) gradient_places_.resize(replica.parameters.size());
+  replica.complete.resize(replica.parameters.size());
 }
 
 void TensorModel::check_clones() const {
@@ -144,6 +143,14 @@ void TensorModel::place_gradients(std::span<void* const> places) {
   }
 }
 
+bool TensorModel::lend_memory(std::span<const std::span<std::byte>> memory) {
+  for (uint32_t i = 0; gradient_slots_ && i < parameter_names_.size(); ++i) forget_gradient(i);
+  const bool is_over = !gradient_slots_ || gradient_slots_->in_use() == 0;
+  gradient_slots_.reset();
+  if (!memory.empty()) gradient_slots_ = std::make_unique<GradientSlots>(memory);
+  return is_over;
+}
+
 void* TensorModel::gradient_data(uint32_t replica, uint32_t parameter) {
   const at::Tensor& gradient = replicas_[replica].parameters[parameter].grad();
   return gradient.defined() ? gradient.data_ptr() : nullptr;
@@ -166,11 +173,8 @@ void TensorModel::move_weights(std::span<void* const> places) {
 void TensorModel::zero_gradient(uint32_t replica, uint32_t parameter) {
   at::Tensor& gradient = replicas_[replica].parameters[parameter].mutable_grad();
   if (replica > 0) return gradient.reset();
-  if (gradient_places_[parameter].defined()) {
-    gradient_places_[parameter].zero_();
-  } else {
-    gradient = at::zeros_like(replicas_[0].parameters[parameter]);
-  }
+  if (!gradient_places_[parameter].defined()) gradient = at::zeros_like(replicas_[0].parameters[parameter]);
+  if (gradient_places_[parameter].defined()) gradient_places_[parameter].zero_();
 }
 
 void TensorModel::refresh_replicas() {
@@ -214,11 +218,13 @@ void TensorModel::gradient_computed(uint32_t parameter, uint32_t number) {
     throw UserError("the gradient of '" + parameter_names_[parameter] +
                     "' is sparse, which cannot be averaged over ranks; use a dense one (Embedding with sparse(false))");
   }
-  if (number == 0 && gradient_places_[parameter].defined()) {
-    move_gradient(gradient, gradient_places_[parameter]);
-  } else if (!is_laid_out_as(gradient, replica.parameters[parameter])) {
+  if (const at::Tensor& place = gradient_places_[parameter]; number == 0 && place.defined()) {
+    if (gradient.data_ptr() != place.data_ptr()) place.copy_(gradient.detach());  // else a micro-batch added in place
+    gradient = place;
+  } else if (is_of_several_tensors(gradient) || !is_laid_out_as(gradient, replica.parameters[parameter])) {
     gradient = at::empty_like(replica.parameters[parameter]).copy_(gradient.detach());
   }
+  replica.complete[parameter] = gradient;
   ready_(parameter, number);
 }
 
@@ -245,11 +251,16 @@ void TensorModel::show_gradient(uint32_t parameter) {
   if (gradient_places_[parameter].defined()) gradient = gradient_places_[parameter];
 }
 
-void TensorModel::forget_gradients(uint32_t phase) {
+void TensorModel::forget_gradient(uint32_t parameter) {
   for (Replica& replica : replicas_) {
-    for (uint32_t i = 0; i < parameter_names_.size(); ++i) {
-      if (phase_of_[i] == phase) replica.parameters[i].mutable_grad().reset();
-    }
+    replica.parameters[parameter].mutable_grad().reset();
+    replica.complete[parameter].reset();
+  }
+}
+
+void TensorModel::forget_gradients(uint32_t phase) {
+  for (uint32_t i = 0; i < parameter_names_.size(); ++i) {
+    if (phase_of_[i] == phase) forget_gradient(i);
   }
 }
 

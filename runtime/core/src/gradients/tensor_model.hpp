@@ -16,6 +16,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cohort/host/model_port.hpp>
+#include <cohort/memory/gradient_slots.hpp>
 #include <cohort/optimizers.hpp>
 
 #include "../optimizers/hosted_optimizers.hpp"
@@ -44,12 +45,15 @@ class TensorModel final : public host::ModelPort {
   uint32_t num_phases() override { return static_cast<uint32_t>(optimizers_.size()); }
   uint32_t phase_of(uint32_t parameter) override { return phase_of_[parameter]; }
   void place_gradients(std::span<void* const> places) override;
+  bool lend_memory(std::span<const std::span<std::byte>> memory) override;
   void* gradient_data(uint32_t replica, uint32_t parameter) override;
   void move_weights(std::span<void* const> places) override;
   void zero_gradient(uint32_t replica, uint32_t parameter) override;
   host::OptimizerPort& optimizers() override { return *hosted_; }
   void refresh_replicas() override;
 
+  /// Where gradients of replica 0 are made; null: wherever LibTorch puts them.
+  const GradientSlots* gradient_slots() const { return gradient_slots_.get(); }
   /// Empty: no hooks.
   void on_gradient(GradientReady ready);
   /// Throws UserError where a parameter was frozen or unfrozen since this object was made: the buckets do not know it.
@@ -60,8 +64,9 @@ class TensorModel final : public host::ModelPort {
   std::vector<at::Tensor> gradients(uint32_t phase) const;
   /// Replica 0's gradient is what lies in its place; for ranks whose own backward did not reach it.
   void show_gradient(uint32_t parameter);
-  void forget_gradient(uint32_t parameter) { replicas_[0].parameters[parameter].mutable_grad().reset(); }
-  /// Of a phase, in all replicas.
+  /// In all replicas.
+  void forget_gradient(uint32_t parameter);
+  /// Those of a phase.
   void forget_gradients(uint32_t phase);
 
   const Optimizers& given_optimizers() const { return optimizers_; }
@@ -72,12 +77,14 @@ class TensorModel final : public host::ModelPort {
   struct Hook;
   struct Replica {
     std::vector<at::Tensor> parameters, buffers;
+    std::vector<at::Tensor> complete;  // by parameter: gradients that a lane may use, whatever the program does to them
   };
 
   Optimizers optimizers_;
   std::vector<std::string> parameter_names_, buffer_names_;
   std::vector<Replica> replicas_;
   std::vector<at::Tensor> gradient_places_;  // of replica 0, by parameter; undefined where it has none
+  std::unique_ptr<GradientSlots> gradient_slots_;
   std::unique_ptr<HostedOptimizers> hosted_;
   std::vector<uint32_t> phase_of_;  // by parameter
   std::vector<cohort_tensor> parameter_views_, buffer_views_;

@@ -38,7 +38,7 @@ struct Session::State {
   void follow_strategy();
   void settle_unused(uint32_t phase);
   void run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
-                    const std::vector<at::Tensor>& inputs);
+                    const std::vector<at::Tensor>& inputs, uint32_t replica);
   std::vector<at::Tensor> inputs_of_phase(uint32_t replica) const;
 };
 
@@ -189,8 +189,9 @@ void Session::backward(const at::Tensor& loss, double scale) {
 }
 
 void Session::State::run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
-                                  const std::vector<at::Tensor>& inputs) {
+                                  const std::vector<at::Tensor>& inputs, uint32_t replica) {
   if (!begun) throw UserError("backward without begin(): call session.begin() before the forward pass of every batch");
+  const GradientSlots::Use use(replica == 0 ? model.gradient_slots() : nullptr);
   try {
     torch::autograd::backward(roots, gradients, /*retain_graph=*/std::nullopt, /*create_graph=*/false, inputs);
   } catch (...) {
@@ -206,7 +207,7 @@ std::vector<at::Tensor> Session::State::inputs_of_phase(uint32_t replica) const 
 
 void Session::run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
                            uint32_t replica) {
-  state_->run_backward(roots, gradients, state_->inputs_of_phase(replica));
+  state_->run_backward(roots, gradients, state_->inputs_of_phase(replica), replica);
 }
 
 void Session::run_backward_to(const std::vector<at::Tensor>& leaves, const at::Tensor& loss,
@@ -214,7 +215,7 @@ void Session::run_backward_to(const std::vector<at::Tensor>& leaves, const at::T
   auto inputs = state_->inputs_of_phase(0);
   if (!inputs.empty()) inputs.insert(inputs.end(), leaves.begin(), leaves.end());
   state_->engine->set_partial(true);
-  state_->run_backward({loss}, {gradient}, inputs);
+  state_->run_backward({loss}, {gradient}, inputs, 0);
   state_->engine->set_partial(false);
 }
 

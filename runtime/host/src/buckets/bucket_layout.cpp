@@ -26,6 +26,11 @@ void close(BucketPlan&& bucket, const LayoutLimits& limits, std::vector<BucketPl
   closed.push_back(std::move(bucket));
 }
 
+bool stands_alone(const LayoutParameter& parameter, const LayoutLimits& limits) {
+  const bool is_large = parameter.numel * sdk::size_of(parameter.dtype) >= limits.alone_size;
+  return is_large && limits.alone_size > 0 && !limits.one_bucket;
+}
+
 }  // namespace
 
 std::vector<BucketPlan> layout_buckets(std::span<const LayoutParameter> order, const LayoutLimits& limits) {
@@ -33,16 +38,17 @@ std::vector<BucketPlan> layout_buckets(std::span<const LayoutParameter> order, c
   std::vector<BucketPlan> closed;
   std::map<std::pair<uint32_t, int32_t>, BucketPlan> open;  // by phase, then dtype
   for (const LayoutParameter& parameter : order) {
-    BucketPlan& bucket = open[{parameter.phase, parameter.dtype}];
+    const bool is_alone = stands_alone(parameter, limits);
+    BucketPlan own;
+    BucketPlan& bucket = is_alone ? own : open[{parameter.phase, parameter.dtype}];
     bucket.dtype = parameter.dtype;
     bucket.phase = parameter.phase;
     bucket.parts.push_back({parameter.id, bucket.numel, parameter.numel, parameter.name});
     bucket.numel += parameter.numel;
     const uint64_t limit = closed.empty() ? first_size : limits.size;
-    if (!limits.one_bucket && bucket.numel * sdk::size_of(bucket.dtype) >= limit) {
-      close(std::move(bucket), limits, closed);
-      open.erase({parameter.phase, parameter.dtype});
-    }
+    if (!is_alone && (limits.one_bucket || bucket.numel * sdk::size_of(bucket.dtype) < limit)) continue;
+    close(std::move(bucket), limits, closed);
+    if (!is_alone) open.erase({parameter.phase, parameter.dtype});
   }
   for (auto& [key, bucket] : open) close(std::move(bucket), limits, closed);
   return closed;

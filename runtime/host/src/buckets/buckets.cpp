@@ -14,6 +14,10 @@ uint64_t aligned(uint64_t nbytes) {
   return (nbytes + kBucketAlignmentBytes - 1) / kBucketAlignmentBytes * kBucketAlignmentBytes;
 }
 
+bool is_one_parameter(const BucketPlan& plan) {
+  return plan.parts.size() == 1 && plan.parts[0].numel == plan.numel;
+}
+
 }  // namespace
 
 void Buckets::reset() {
@@ -26,6 +30,7 @@ void Buckets::clear_layout() {
   keep_state();
   buckets_.clear();
   memory_.clear();
+  memory_to_lend_.reset();
 }
 
 void Buckets::want(int32_t kind, std::string name) {
@@ -46,10 +51,11 @@ std::vector<std::string> Buckets::names(int32_t kind) const {
 }
 
 void Buckets::configure(std::vector<LayoutParameter> order, const LayoutLimits& limits, int32_t device_type,
-                        int32_t device_index, bool flat_gradients) {
+                        int32_t device_index, InPlace in_place) {
   clear_layout();
   wishes_ = std::exchange(asked_, {});
-  uint64_t total = 0;
+  if (!wanted(COHORT_BUCKET_GRAD)) in_place = InPlace::kNone;
+  uint64_t total = 0, total_gradients = 0, total_to_lend = 0;
   for (BucketPlan& plan : layout_buckets(order, limits)) {
     auto bucket = std::make_unique<Bucket>();
     bucket->plan = std::move(plan);
@@ -57,7 +63,11 @@ void Buckets::configure(std::vector<LayoutParameter> order, const LayoutLimits& 
       bucket->parts.push_back({part.name.c_str(), part.offset, part.numel, part.id, 0});
     }
     bucket->shape = static_cast<int64_t>(bucket->plan.numel);
+    bucket->is_in_place = in_place == InPlace::kAll || (in_place == InPlace::kAlone && is_one_parameter(bucket->plan));
     bucket->byte_offset = total;
+    uint64_t& end = bucket->is_in_place ? total_to_lend : total_gradients;
+    bucket->gradient_offset = end;
+    end += aligned(bucket->plan.nbytes);
     total += aligned(bucket->plan.nbytes);
     cohort_bucket& abi = bucket->abi;
     abi.struct_size = sizeof abi;
@@ -71,11 +81,11 @@ void Buckets::configure(std::vector<LayoutParameter> order, const LayoutLimits& 
     abi.stream = {nullptr, device_type, device_index};
     buckets_.push_back(std::move(bucket));
   }
-  if (total == 0) return;
+  if (in_place == InPlace::kAlone && total_to_lend > 0) memory_to_lend_ = allocator_(total_to_lend);
   for (const Wish& wish : wishes_) {
     const auto& [kind, name] = wish;
-    if (kind == COHORT_BUCKET_GRAD && !flat_gradients) continue;
-    memory_.insert_or_assign(wish, allocator_(total));
+    const uint64_t nbytes = kind == COHORT_BUCKET_GRAD ? total_gradients : total;
+    if (nbytes > 0) memory_.insert_or_assign(wish, allocator_(nbytes));
     if (kind == COHORT_BUCKET_STATE) restore_state(name);
   }
 }
@@ -84,10 +94,18 @@ const cohort_bucket* Buckets::get(size_t index) const {
   return index < buckets_.size() ? &buckets_[index]->abi : nullptr;
 }
 
-std::byte* Buckets::data(size_t index, int32_t kind, const std::string& name) const {
+std::byte* Buckets::flat_data(const Bucket& bucket, int32_t kind, const std::string& name) const {
+  const bool is_gradient = kind == COHORT_BUCKET_GRAD;
   const auto memory = memory_.find({kind, name});
-  if (memory == memory_.end() || index >= buckets_.size()) return nullptr;
-  return static_cast<std::byte*>(memory->second.get()) + buckets_[index]->byte_offset;
+  if (memory == memory_.end() || (is_gradient && bucket.is_in_place)) return nullptr;
+  return static_cast<std::byte*>(memory->second.get()) + (is_gradient ? bucket.gradient_offset : bucket.byte_offset);
+}
+
+std::byte* Buckets::data(size_t index, int32_t kind, const std::string& name) const {
+  if (index >= buckets_.size()) return nullptr;
+  const Bucket& bucket = *buckets_[index];
+  if (kind != COHORT_BUCKET_GRAD || !bucket.is_in_place) return flat_data(bucket, kind, name);
+  return is_one_parameter(bucket.plan) ? static_cast<std::byte*>(gradient_of_(bucket.plan.parts[0].id)) : nullptr;
 }
 
 bool Buckets::view(size_t index, int32_t kind, const std::string& name, cohort_tensor& view) const {
@@ -112,12 +130,27 @@ bool Buckets::view(size_t index, int32_t kind, const std::string& name, cohort_t
 std::vector<void*> Buckets::places(int32_t kind, size_t num_parameters, const std::string& name) const {
   std::vector<void*> places(num_parameters, nullptr);
   for (size_t index = 0; index < buckets_.size(); ++index) {
-    std::byte* const first = data(index, kind, name);
+    std::byte* const first = flat_data(*buckets_[index], kind, name);
     if (!first) continue;
     const uint64_t element = sdk::size_of(buckets_[index]->abi.dtype);
     for (const auto& part : buckets_[index]->plan.parts) places[part.id] = first + part.offset * element;
   }
   return places;
+}
+
+std::vector<std::span<std::byte>> Buckets::memory_to_lend() const {
+  std::vector<std::span<std::byte>> pieces;
+  for (const auto& bucket : buckets_) {
+    if (!memory_to_lend_ || !bucket->is_in_place) continue;
+    auto* const first = static_cast<std::byte*>(memory_to_lend_.get()) + bucket->gradient_offset;
+    pieces.emplace_back(first, bucket->plan.nbytes);
+  }
+  return pieces;
+}
+
+void Buckets::keep_lent_memory() {
+  keeps_lent_memory_ = true;
+  static_cast<void>(memory_to_lend_.release());
 }
 
 StrategyState::Buckets Buckets::state() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <cohort/api/host/buckets.h>
 #include <cohort/host/host_object.hpp>
 
 #include "error/in_quotes.hpp"
@@ -27,11 +28,16 @@ bool fills_the_step(const LayerBlueprint& blueprint) {
          table.optimizer_step || table.end_step;
 }
 
+bool needs_still_gradients(const LayerBlueprint& blueprint) {
+  return fills_the_step(blueprint) && !(full_size(*blueprint.vtable).flags & COHORT_STRATEGY_GRAD_IN_PLACE);
+}
+
 }  // namespace
 
 StrategyLayers::StrategyLayers(std::vector<LayerBlueprint> blueprints, const cohort_strategy_vt& base, void* base_data,
                                const cohort_host* host)
-    : inherit_the_step_(std::ranges::none_of(blueprints, fills_the_step)) {
+    : inherit_the_step_(std::ranges::none_of(blueprints, fills_the_step)),
+      follow_gradients_(std::ranges::none_of(blueprints, needs_still_gradients)) {
   const std::string variant = blueprints.empty() ? "" : blueprints.front().variant;
   layers_.push_back(std::make_unique<Layer>(Layer{"base", variant, {}, base}));
   layers_.front()->object.data = base_data;

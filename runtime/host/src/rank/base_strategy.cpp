@@ -195,7 +195,7 @@ const void* no_extension(cohort_strategy*, const char*) noexcept {
 
 constexpr cohort_strategy_vt kBase{
     .struct_size = sizeof(cohort_strategy_vt),
-    .reserved0 = 0,
+    .flags = COHORT_STRATEGY_GRAD_IN_PLACE,
     .create = create,
     .destroy = destroy,
     .plan = plan,

@@ -10,6 +10,8 @@
 namespace cohort::host {
 namespace {
 
+constexpr uint64_t kWorthNoCopyBytes = 1 << 20;  // smaller gradients are in the cache when they are copied
+
 LayoutParameter layout_parameter(const RankState& state, const cohort_tensor& parameter) {
   const uint64_t element = sdk::size_of(parameter.dtype);
   if (element == 0) {
@@ -45,7 +47,11 @@ LayoutLimits layout_limits(const RankState& state, const LayoutChoice& choice) {
   LayoutLimits limits{choice.asked.size, choice.asked.first_size, choice.asked.align, choice.asked.one_bucket != 0,
                       any_order};
   const uint64_t size = state.setup.bucket_size.value_or(choice.measured_size);
-  if (state.setup.bucket_size || size > 0) limits.size = limits.first_size = size;
+  const bool sized = state.setup.bucket_size || size > 0;
+  if (sized) limits.size = limits.first_size = size;
+  const bool may_stand_alone =
+      (choice.asked.flags & COHORT_LAYOUT_ANY_SIZE) && gradients_in_place(state) == InPlace::kAlone;
+  if (may_stand_alone) limits.alone_size = sized ? size : kWorthNoCopyBytes;
   return limits;
 }
 
@@ -63,8 +69,10 @@ void check_one_bucket(const RankState& state) {
   }
 }
 
-bool needs_flat_gradients(const RankState& state) {
-  return state.is_distributed() || !state.layers->inherit_the_step();
+InPlace gradients_in_place(const RankState& state) {
+  if (!state.is_distributed() && state.layers->inherit_the_step()) return InPlace::kAll;
+  const bool is_shared = state.root && (state.root->flags & COHORT_COMM_SHARED_MEMORY);
+  return is_shared && state.layers->follow_gradients() ? InPlace::kAlone : InPlace::kNone;
 }
 
 bool would_change(const RankState& state, const LayoutChoice& choice) {
@@ -85,6 +93,7 @@ void leave_buckets(RankState& state) {
   const Buckets& buckets = *state.buckets;
   const std::vector<void*> nowhere(model.parameters().size(), nullptr);
   model.place_gradients(nowhere);
+  if (!model.lend_memory({})) state.buckets->keep_lent_memory();
   if (buckets.wanted(COHORT_BUCKET_WEIGHT)) model.move_weights(nowhere);
   for (const std::string& name : buckets.names(COHORT_BUCKET_OPTIM)) model.optimizers().move_state(name, nowhere);
   state.buckets->reset();
@@ -102,6 +111,7 @@ void lay_out(RankState& state) {
   const Buckets& buckets = *state.buckets;
   const size_t parameters = model.parameters().size();
   model.place_gradients(buckets.places(COHORT_BUCKET_GRAD, parameters));
+  model.lend_memory(buckets.memory_to_lend());
   if (buckets.wanted(COHORT_BUCKET_WEIGHT)) model.move_weights(buckets.places(COHORT_BUCKET_WEIGHT, parameters));
   for (const std::string& name : buckets.names(COHORT_BUCKET_OPTIM)) {
     model.optimizers().move_state(name, buckets.places(COHORT_BUCKET_OPTIM, parameters, name));

@@ -6,6 +6,7 @@
 
 #include <cohort/api/host/buckets.h>
 #include <cohort/host/bucket_layout.hpp>
+#include <cohort/host/buckets.hpp>
 #include <cohort/host/model_port.hpp>
 
 namespace cohort::host {
@@ -25,8 +26,9 @@ std::vector<LayoutParameter> trained_parameters(const RankState& state, const La
 /// Throws UserError where the strategy wants the whole model in one bucket and --bucket-size allows less; later than at
 /// the first layout that is a warning.
 void check_one_bucket(const RankState& state);
-/// False where nobody but the base looks at gradients, and no wire does: then they stay where backward made them.
-bool needs_flat_gradients(const RankState& state);
+/// Which gradients stay where backward made them: all where nobody but the base looks at them, and no wire does; those
+/// alone in their bucket where all layers look for them in each step, and backward can make them where the wire is.
+InPlace gradients_in_place(const RankState& state);
 LayoutLimits layout_limits(const RankState& state, const LayoutChoice& choice);
 std::vector<BucketPlan> planned_buckets(const RankState& state, const LayoutChoice& choice);
 /// True where a bucket would hold other parameters than now; their places in it do not matter.

@@ -34,7 +34,8 @@ RankState::RankState(RankSetup given) : setup(std::move(given)), host(setup.log,
   if (!selection.collective.name.empty()) open_collective(setup.plugins, selection.collective);
   comms = std::make_unique<CommunicatorSet>(setup.plugins, host, selection.collective, setup.deterministic,
                                             accelerator->get());
-  buckets = std::make_unique<Buckets>([this](uint64_t nbytes) { return allocate(nbytes); });
+  buckets = std::make_unique<Buckets>([this](uint64_t nbytes) { return allocate(nbytes); },
+                                      [this](uint32_t parameter) { return model->gradient_data(0, parameter); });
   lanes.push_back(std::make_unique<RankLane>(RankLane{kDefaultLane, {}, nullptr}));
   layers = std::make_unique<StrategyLayers>(resolve_layers(setup.plugins, selection.strategy, selection.layers),
                                             base_strategy(), this, host.get());
@@ -44,6 +45,8 @@ RankState::~RankState() {
   if (!finished) comms->abort();  // so that the lane does not wait for ranks that are gone
   lanes.clear();                  // before what their works refer to
   engine.reset();
+  // Tensors of the program lie in memory of a communicator: it stays until the process ends.
+  if (buckets->keeps_lent_memory()) static_cast<void>(comms.release());
   buckets.reset();
   layers.reset();
   comms.reset();
@@ -58,7 +61,19 @@ void RankState::agree_on(const std::string& topic, std::string_view text, std::s
   // The first one waits for ranks to start, later ones for ranks that may be reading data.
   const auto timeout = agreements == 0 ? setup.connect_timeout : setup.timeout;
   const Agreement agreement{*job_store, rank(), world_size(), timeout, who(), agreements++};
-  agree(agreement, topic, text, problem);
+  if (!control) return agree(agreement, topic, text, problem);
+  if (!is_same_everywhere(fingerprint(text), "comparing the ranks' " + topic)) {
+    throw_difference(agreement, topic, text, problem);
+  }
+}
+
+// Not through the store, where a rank that has died is only missed.
+bool RankState::is_same_everywhere(uint64_t value, const std::string& purpose) {
+  uint64_t least[] = {value, ~value};  // the second one: that of all others' greatest
+  cohort_op_args args = op_args(COHORT_UINT64, least, 2);
+  args.reduce = COHORT_REDUCE_MIN;
+  on_control(purpose.c_str(), [&](cohort_comm* comm) { return run_all_reduce(comm, args, nullptr); });
+  return least[0] == ~least[1];
 }
 
 void RankState::use_store(cohort_dist_args& args) {

@@ -117,7 +117,7 @@ cohort_status buckets_configure(const cohort_host* host, const cohort_bucket_lay
     state.layout.asked = *layout;
     check_one_bucket(state);
     state.buckets->configure(trained_parameters(state, state.layout), layout_limits(state, state.layout),
-                             state.accelerator->device_type(), 0, needs_flat_gradients(state));
+                             state.accelerator->device_type(), 0, gradients_in_place(state));
     return COHORT_OK;
   });
 }

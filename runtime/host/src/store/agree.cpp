@@ -15,12 +15,6 @@ constexpr std::string_view kSame = "same";
 constexpr std::string_view kDiffer = "differ";
 constexpr std::string_view kMissing = "missing ";
 
-uint64_t fnv1a(std::string_view text) {
-  uint64_t hash = 14695981039346656037ull;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
-  return hash;
-}
-
 std::string key_of(const Agreement& agreement, std::string_view name) {
   return "agree/" + std::to_string(agreement.sequence) + "/" + std::string(name);
 }
@@ -125,8 +119,16 @@ void leave_together(const Agreement& agreement, int readers) {
                    "; missing: rank " + ranks + "; look at their logs or raise --timeout");
 }
 
-[[noreturn]] void throw_difference(const Agreement& agreement, const std::string& topic, std::string_view text,
-                                   std::string_view problem) {
+}  // namespace
+
+uint64_t fingerprint(std::string_view text) {  // FNV-1a
+  uint64_t hash = 14695981039346656037ull;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
+  return hash;
+}
+
+void throw_difference(const Agreement& agreement, const std::string& topic, std::string_view text,
+                      std::string_view problem) {
   agreement.store.set(key_of(agreement, "text", agreement.rank), text);
   if (agreement.rank == 0) {
     agreement.store.set(key_of(agreement, "table"), difference_table(collect(agreement, "text").values));
@@ -136,11 +138,9 @@ void leave_together(const Agreement& agreement, int readers) {
   throw UserError(std::string(problem) + table);
 }
 
-}  // namespace
-
 void agree(const Agreement& agreement, const std::string& topic, std::string_view text, std::string_view problem) {
   if (agreement.world_size == 1) return;
-  agreement.store.set(key_of(agreement, "hash", agreement.rank), std::to_string(fnv1a(text)));
+  agreement.store.set(key_of(agreement, "hash", agreement.rank), std::to_string(fingerprint(text)));
   if (agreement.rank == 0) agreement.store.set(key_of(agreement, "verdict"), hash_verdict(agreement));
   const std::string verdict = published(agreement, topic, "verdict");
   if (verdict == kSame) return;

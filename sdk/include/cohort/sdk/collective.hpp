@@ -17,6 +17,7 @@
 //   void abort()
 //   void check_async()                                      throws what went wrong behind an enqueued operation
 //   void* alloc(uint64_t nbytes), void free(void* memory)   both or none
+//   bool shares_memory() const                              COHORT_COMM_SHARED_MEMORY
 //   void all_reduce(const cohort_op_args&), reduce(...), broadcast(...), all_gather(...), reduce_scatter(...),
 //   all_to_all(...), barrier()
 // which may throw Error(COHORT_UNIMPLEMENTED, ...) for arguments that the host shall compose. It is deleted by `close`.

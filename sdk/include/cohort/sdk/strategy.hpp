@@ -11,8 +11,9 @@
 //
 // D may declare: create(const Options&), plan, init_dist_connection, configure_model, begin_step, reduce_bucket,
 // end_backward, optimizer_step, end_step, pause, resume, save_state, load_state, shutdown, get_extension, with the
-// arguments of StrategyRef below. It is default-constructed by the host's `create` and deleted by `destroy`; it must
-// not be final. Threads: as cohort/api/strategy.h says for each slot.
+// arguments of StrategyRef below; and `static constexpr bool kGradInPlace = true` where it asks for GRAD views in the
+// slots that use them and keeps none. It is default-constructed by the host's `create` and deleted by `destroy`; it
+// must not be final. Threads: as cohort/api/strategy.h says for each slot.
 #pragma once
 
 #include <optional>

@@ -67,6 +67,14 @@ TEST(BucketLayout, BeginsPartsOnCacheLinesWhereAnyOrderWill) {
   EXPECT_EQ(buckets[0].numel, 61u);
 }
 
+TEST(BucketLayout, GivesLargeParametersBucketsOfTheirOwnWhereAsked) {
+  const std::vector<LayoutParameter> order{parameter(4, 1), parameter(3, 10), parameter(2, 2), parameter(1, 12),
+                                           parameter(0, 1)};
+  EXPECT_EQ(ids(layout_buckets(order, {.size = 16, .alone_size = 40})), (Ids{{3}, {1}, {4, 2, 0}}));
+  EXPECT_EQ(ids(layout_buckets(order, {.size = 16, .one_bucket = true, .alone_size = 40})), (Ids{{4, 3, 2, 1, 0}}));
+  EXPECT_EQ(layout_buckets(order, {.size = 16, .align = 4, .alone_size = 40})[0].numel, 12u);
+}
+
 TEST(BucketLayout, OfNothingIsNothing) {
   EXPECT_TRUE(layout_buckets({}, {.size = 1}).empty());
 }

@@ -40,12 +40,41 @@ TEST(Buckets, HaveNoMemoryForGradientsThatStayWhereBackwardMadeThem) {
   Buckets buckets(zeroed);
   buckets.want(COHORT_BUCKET_GRAD, "");
   buckets.want(COHORT_BUCKET_WEIGHT, "");
-  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0, /*flat_gradients=*/false);
+  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0, InPlace::kAll);
   cohort_tensor gradient{};
   EXPECT_TRUE(buckets.wanted(COHORT_BUCKET_GRAD));
   EXPECT_FALSE(buckets.view(0, COHORT_BUCKET_GRAD, "", gradient));
   EXPECT_EQ(buckets.places(COHORT_BUCKET_GRAD, 2), (std::vector<void*>{nullptr, nullptr}));
   EXPECT_NE(buckets.data(0, COHORT_BUCKET_WEIGHT), nullptr);
+}
+
+TEST(Buckets, ShowAGradientThatIsAloneWhereItIsNow) {
+  float here[2], there[2];
+  float* now = nullptr;
+  Buckets buckets(zeroed, [&](uint32_t) { return now; });
+  buckets.want(COHORT_BUCKET_GRAD, "");
+  buckets.want(COHORT_BUCKET_WEIGHT, "");
+  buckets.configure({{2, "c", 1, COHORT_FLOAT32, 0}, {1, "b", 2, COHORT_FLOAT32, 0}, {0, "a", 1, COHORT_FLOAT32, 0}},
+                    {.size = 1000, .alone_size = 8}, COHORT_DEVICE_CPU, 0, InPlace::kAlone);
+  cohort_tensor gradient{};
+  EXPECT_FALSE(buckets.view(0, COHORT_BUCKET_GRAD, "", gradient));
+  for (float* const place : {here, there}) {
+    now = place;
+    ASSERT_TRUE(buckets.view(0, COHORT_BUCKET_GRAD, "", gradient));
+    EXPECT_EQ(gradient.data, place);
+  }
+  const auto places = buckets.places(COHORT_BUCKET_GRAD, 3);
+  EXPECT_EQ(places[1], nullptr);
+  EXPECT_EQ(static_cast<float*>(places[0]), static_cast<float*>(places[2]) + 1);
+  EXPECT_EQ(places[2], buckets.data(1, COHORT_BUCKET_GRAD));
+  EXPECT_NE(buckets.places(COHORT_BUCKET_WEIGHT, 3)[1], nullptr);
+}
+
+TEST(Buckets, KeepGradientsInTheirBucketWhereItIsPadded) {
+  Buckets buckets(zeroed);
+  buckets.want(COHORT_BUCKET_GRAD, "");
+  buckets.configure({{0, "a", 3, COHORT_FLOAT32, 0}}, {.size = 1, .align = 2}, COHORT_DEVICE_CPU, 0, InPlace::kAlone);
+  EXPECT_NE(buckets.places(COHORT_BUCKET_GRAD, 1)[0], nullptr);
 }
 
 TEST(Buckets, PlaceEveryParameterWhereItsPartIs) {

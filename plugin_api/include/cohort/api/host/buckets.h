@@ -1,7 +1,8 @@
 /* Service cohort.buckets/1: one layout of the parameters, and flat tensors with that layout. Frozen.
  *
- * In configure_model a strategy says what it wants, then configures; views live until the next configure_model. A layer
- * that wants something else than the inherited configure_model says all that it wants and configures once more.
+ * In configure_model a strategy says what it wants, then configures; views live until the next configure_model (unless
+ * all layers say COHORT_STRATEGY_GRAD_IN_PLACE). A layer that wants something else than the inherited configure_model
+ * says all that it wants and configures once more.
  * Order: reverse registration order per dtype; a bucket closes when its size is reached or passed. With flags the host
  * may lay out again between two steps: it calls configure_model once more, STATE and weights keep their values.
  */
@@ -20,9 +21,16 @@ COHORT_EXTERN_C_BEGIN
 #define COHORT_BUCKET_STATE 4  /* the strategy's own, zero-filled, by name; kept over new layouts and saved */
 #define COHORT_BUCKET_OPTIM 8  /* the host optimizer's state of this name, re-pointed into the layout: "exp_avg" */
 
+/* Flag of a strategy's table: this layer asks for a GRAD view in the slot that uses it, and keeps none. Where all
+ * layers that fill slots of the step say so, a gradient alone in its bucket may stay where backward made it: it has a
+ * view from reduce_bucket to the end of the step, in each step another one. */
+#define COHORT_STRATEGY_GRAD_IN_PLACE 1u
+
 /* Layout flags, for strategies whose result does not depend on which parameters share a bucket and where in it. */
 #define COHORT_LAYOUT_ANY_ORDER 1u /* the host puts parts on cache lines and, after the first step, as they arrived */
-#define COHORT_LAYOUT_ANY_SIZE 2u  /* the sizes are a proposal; the host may find better ones by measuring steps */
+#define COHORT_LAYOUT_ANY_SIZE                                                          \
+  2u /* the sizes are a proposal; the host may find better ones by measuring steps, and \
+      * give large parameters buckets of their own */
 
 typedef struct cohort_bucket_layout {
   uint32_t struct_size;

@@ -23,6 +23,7 @@ struct LayoutLimits {
   uint64_t align = 1;       ///< every bucket's numel is a multiple
   bool one_bucket = false;  ///< one bucket per dtype and phase
   bool any_order = false;   ///< within a bucket, parts may change places: as many as possible begin a cache line
+  uint64_t alone_size = 0;  ///< a parameter of at least so many bytes has a bucket of its own; 0: none has
 };
 
 /// One bucket of the layout. Offsets and numel count elements.

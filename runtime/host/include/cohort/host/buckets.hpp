@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,10 +22,17 @@ namespace cohort::host {
 /// Zero-filled memory, aligned to 64 bytes, given back by the deleter.
 using BucketMemory = std::unique_ptr<void, std::function<void(void*)>>;
 using BucketAllocator = std::function<BucketMemory(uint64_t nbytes)>;
+/// First byte of a parameter's gradient where backward made it, or null.
+using GradientOf = std::function<void*(uint32_t parameter)>;
+
+/// Gradients that stay where backward made them, and have no place in a flat buffer.
+enum class InPlace { kNone, kAlone /* those that fill a bucket */, kAll };
 
 class Buckets {
  public:
-  explicit Buckets(BucketAllocator allocator) : allocator_(std::move(allocator)) {}
+  /// `gradient_of`: for gradients in place.
+  explicit Buckets(BucketAllocator allocator, GradientOf gradient_of = nullptr)
+      : allocator_(std::move(allocator)), gradient_of_(std::move(gradient_of)) {}
   Buckets(const Buckets&) = delete;
   Buckets& operator=(const Buckets&) = delete;
 
@@ -40,17 +48,22 @@ class Buckets {
   bool wanted(int32_t kind) const;
   std::vector<std::string> names(int32_t kind) const;
   /// Lays out and allocates, in place of an earlier layout. `order`: parameters that take part, in the order in which
-  /// gradients are expected. Without `flat_gradients` GRAD has no memory: they stay where backward made them.
+  /// gradients are expected.
   void configure(std::vector<LayoutParameter> order, const LayoutLimits& limits, int32_t device_type,
-                 int32_t device_index, bool flat_gradients = true);
+                 int32_t device_index, InPlace in_place = InPlace::kNone);
 
   size_t count() const { return buckets_.size(); }
   /// Null beyond the last.
   const cohort_bucket* get(size_t index) const;
-  /// False where that kind was not wanted or has no memory.
+  /// False where that kind was not wanted or has no memory now.
   bool view(size_t index, int32_t kind, const std::string& name, cohort_tensor& view) const;
-  /// First byte of a bucket's buffer, or null.
+  /// First byte of a bucket's buffer, or null. Of a gradient in place: where it is now.
   std::byte* data(size_t index, int32_t kind, const std::string& name = {}) const;
+  /// For each gradient in place, a piece of memory that the wire reaches: to make it there.
+  std::vector<std::span<std::byte>> memory_to_lend() const;
+  /// It is not given back when the layout goes: something that will not go away lies there.
+  void keep_lent_memory();
+  bool keeps_lent_memory() const { return keeps_lent_memory_; }
   /// For each parameter id below `num_parameters` its place in a kind's buffers, or null.
   std::vector<void*> places(int32_t kind, size_t num_parameters, const std::string& name = {}) const;
 
@@ -62,15 +75,21 @@ class Buckets {
     cohort_bucket abi{};
     int64_t shape = 0;
     int64_t stride = 1;
-    uint64_t byte_offset = 0;  // of this bucket in every kind's buffer
+    bool is_in_place = false;      // its gradient
+    uint64_t byte_offset = 0;      // of this bucket in every kind's buffer,
+    uint64_t gradient_offset = 0;  // but in that of GRAD, or in memory_to_lend_, here
   };
   BucketAllocator allocator_;
+  GradientOf gradient_of_;
   std::vector<Wish> wishes_, asked_;
   std::vector<std::unique_ptr<Bucket>> buckets_;  // stable addresses: plugins hold pointers
   std::map<Wish, BucketMemory> memory_;
+  BucketMemory memory_to_lend_;
+  bool keeps_lent_memory_ = false;
   StrategyState::Buckets kept_state_;
 
   void clear_layout();
+  std::byte* flat_data(const Bucket& bucket, int32_t kind, const std::string& name) const;
   void keep_state();
   void restore_state(const std::string& name);
 };

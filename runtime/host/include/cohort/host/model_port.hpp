@@ -55,6 +55,9 @@ class ModelPort {
 
   /// Where replica 0's gradients of parameters belong, by id; null: not in a bucket. Valid until the next call.
   virtual void place_gradients(std::span<void* const> places) = 0;
+  /// Where replica 0's backward may make gradients that have no place: a piece of memory for each, until the next call,
+  /// which is false where something still lies in what was lent before.
+  virtual bool lend_memory(std::span<const std::span<std::byte>>) { return true; }
   /// First byte of a replica's gradient, in the parameter's layout and type; null: it has none. [any-thread], once the
   /// gradient is complete.
   virtual void* gradient_data(uint32_t replica, uint32_t parameter) = 0;

@@ -74,5 +74,10 @@ struct Agreement {
 /// a table of the lines that differ, by rank. Throws PeerFailed that names the missing ranks at the deadline.
 /// Collective.
 void agree(const Agreement& agreement, const std::string& topic, std::string_view text, std::string_view problem);
+/// Texts with the same one are the same.
+uint64_t fingerprint(std::string_view text);
+/// What agree throws where texts differ, for ranks that have found that out by another way. Collective.
+[[noreturn]] void throw_difference(const Agreement& agreement, const std::string& topic, std::string_view text,
+                                   std::string_view problem);
 
 }  // namespace cohort::host

@@ -51,11 +51,13 @@ class StrategyLayers {
   std::vector<std::string> names() const;
   /// True where no plugin fills a slot that runs between configure_model and end_step: none looks at gradients.
   bool inherit_the_step() const { return inherit_the_step_; }
+  /// True where no layer expects GRAD at the same place in every step.
+  bool follow_gradients() const { return follow_gradients_; }
 
  private:
   struct Layer;
   std::vector<std::unique_ptr<Layer>> layers_;
-  bool inherit_the_step_;
+  bool inherit_the_step_, follow_gradients_;
 
   void create();
   void destroy() noexcept;

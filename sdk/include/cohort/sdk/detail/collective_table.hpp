@@ -24,6 +24,7 @@ COHORT_SDK_SLOT(abort)
 COHORT_SDK_SLOT(check_async)
 COHORT_SDK_SLOT(alloc)
 COHORT_SDK_SLOT(free)
+COHORT_SDK_SLOT(shares_memory)
 COHORT_SDK_SLOT(all_reduce)
 COHORT_SDK_SLOT(broadcast)
 COHORT_SDK_SLOT(all_gather)
@@ -31,13 +32,8 @@ COHORT_SDK_SLOT(reduce)
 COHORT_SDK_SLOT(reduce_scatter)
 COHORT_SDK_SLOT(all_to_all)
 COHORT_SDK_SLOT(barrier)
+COHORT_SDK_FLAG(kRankOrdered)
 }  // namespace collective_slots
-
-/// True where D declares `static constexpr bool kRankOrdered = true`.
-template <class D, class = void>
-struct IsRankOrdered : std::false_type {};
-template <class D>
-struct IsRankOrdered<D, std::void_t<decltype(D::kRankOrdered)>> : std::bool_constant<D::kRankOrdered> {};
 
 template <class D>
 struct CollectiveTable {
@@ -49,6 +45,9 @@ struct CollectiveTable {
     comm->rank = made->rank();
     comm->size = made->size();
     comm->collective = c;
+    if constexpr (collective_slots::declares_shares_memory<C>) {
+      comm->flags = made->shares_memory() ? COHORT_COMM_SHARED_MEMORY : 0u;
+    }
     comm->data = made.release();
   }
 
@@ -121,7 +120,7 @@ struct CollectiveTable {
     using namespace collective_slots;
     cohort_collective_vt vt{};
     vt.struct_size = sizeof vt;
-    if constexpr (IsRankOrdered<D>::value) vt.flags = COHORT_COLLECTIVE_RANK_ORDERED;
+    if constexpr (Is_kRankOrdered<D>::value) vt.flags = COHORT_COLLECTIVE_RANK_ORDERED;
     vt.create = create;
     vt.destroy = destroy;
     vt.connect = connect;

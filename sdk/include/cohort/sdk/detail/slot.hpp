@@ -27,3 +27,10 @@ struct AlwaysVoid {
   struct Declares_##NAME<T, typename AlwaysVoid<decltype(&Both_##NAME<T>::NAME)>::type> : std::false_type {}; \
   template <class T>                                                                                          \
   inline constexpr bool declares_##NAME = Declares_##NAME<T>::value;
+
+/// Is_NAME<T>: T declares `static constexpr bool NAME = true`.
+#define COHORT_SDK_FLAG(NAME)            \
+  template <class T, class = void>       \
+  struct Is_##NAME : std::false_type {}; \
+  template <class T>                     \
+  struct Is_##NAME<T, typename AlwaysVoid<decltype(T::NAME)>::type> : std::bool_constant<T::NAME> {};

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include <cohort/api/strategy.h>
+#include <cohort/api/host/buckets.h>
 #include <cohort/sdk/detail/slot.hpp>
 #include <cohort/sdk/error.hpp>
 #include <cohort/sdk/options.hpp>
@@ -31,6 +31,7 @@ COHORT_SDK_SLOT(save_state)
 COHORT_SDK_SLOT(load_state)
 COHORT_SDK_SLOT(shutdown)
 COHORT_SDK_SLOT(get_extension)
+COHORT_SDK_FLAG(kGradInPlace)
 }  // namespace strategy_slots
 
 template <class D>
@@ -102,6 +103,7 @@ struct StrategyTable {
     using namespace strategy_slots;
     cohort_strategy_vt vt{};
     vt.struct_size = sizeof vt;
+    if constexpr (Is_kGradInPlace<D>::value) vt.flags = COHORT_STRATEGY_GRAD_IN_PLACE;
     vt.create = create;
     vt.destroy = destroy;
     if constexpr (declares_plan<D>) vt.plan = plan;
