@@ -97,6 +97,22 @@ void gathered_tensors_carry_gradients_to_every_rank(cohort::App& app) {
   expect_close(session.all_reduce(own.detach(), false), torch::stack(expected).sum(0), "all_reduce");
 }
 
+// It may lie in memory of the wire. What is returned outlives the runtime, too.
+Tensor a_gradient_that_the_program_keeps_outlives_the_session(cohort::App& app) {
+  const auto net = model(0), reference = model(0);
+  Tensor kept;
+  net->fc->weight.register_hook([&](const Tensor& gradient) { kept = gradient; });
+  {
+    auto session = app.session(*net, net->configure_optimizers());
+    session.begin();
+    session.backward(net->loss(inputs(app.runtime().rank(), 0)));
+    session.step();
+  }
+  reference->loss(inputs(app.runtime().rank(), 0)).backward();
+  expect_close(kept, reference->fc->weight.grad(), "gradient that the program kept");
+  return kept;
+}
+
 void a_backward_without_begin_is_refused(cohort::App& app) {
   const auto net = model(0);
   auto session = app.session(*net, net->configure_optimizers());
@@ -208,17 +224,21 @@ void deterministic_reaches_libtorch(cohort::App& app) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return cohort::Program("session_program")
-      .defaults([](cohort::Options& options) { options.max_epochs = 1; })
-      .run(argc, argv, [](cohort::App& app) {
-        an_own_loop_trains_on_the_mean_gradient(app);
-        micro_batches_under_no_sync_add_up(app);
-        gathered_tensors_carry_gradients_to_every_rank(app);
-        a_backward_without_begin_is_refused(app);
-        only_one_session_at_a_time_and_no_late_unfreezing(app);
-        uneven_data_is_padded_by_wrap_around(app);
-        equal_seeds_and_disjoint_data_hold_together(app);
-        deterministic_reaches_libtorch(app);
-        if (app.runtime().is_first()) std::puts("all checks passed");
-      });
+  Tensor kept;
+  const int code = cohort::Program("session_program")
+                       .defaults([](cohort::Options& options) { options.max_epochs = 1; })
+                       .run(argc, argv, [&](cohort::App& app) {
+                         an_own_loop_trains_on_the_mean_gradient(app);
+                         micro_batches_under_no_sync_add_up(app);
+                         gathered_tensors_carry_gradients_to_every_rank(app);
+                         kept = a_gradient_that_the_program_keeps_outlives_the_session(app);
+                         a_backward_without_begin_is_refused(app);
+                         only_one_session_at_a_time_and_no_late_unfreezing(app);
+                         uneven_data_is_padded_by_wrap_around(app);
+                         equal_seeds_and_disjoint_data_hold_together(app);
+                         deterministic_reaches_libtorch(app);
+                         if (app.runtime().is_first()) std::puts("all checks passed");
+                       });
+  if (kept.defined()) kept.add_(1);  // would end the process if its memory were gone
+  return code;
 }

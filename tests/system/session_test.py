@@ -13,6 +13,10 @@ class Session(SystemTest):
                 result = self.succeed([PROGRAM, f"--devices={devices}"])
                 self.assertIn("all checks passed", result.stdout)
 
+    def test_ranks_do_so_with_every_gradient_made_in_memory_of_the_wire(self):
+        result = self.succeed([PROGRAM, "--devices=2", "--collective=shm", "--bucket-size=1"])
+        self.assertIn("all checks passed", result.stdout)
+
     def test_deterministic_ranks_do_too(self):
         self.assertIn("all checks passed", self.succeed([PROGRAM, "--devices=3", "--deterministic"]).stdout)
 

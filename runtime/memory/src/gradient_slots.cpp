@@ -39,8 +39,10 @@ class SlotTable {
     }
     const std::lock_guard lock(mutex_);
     const auto slot = std::ranges::find(slots_, memory, &Slot::memory);
-    if (slot != slots_.end()) slot->is_free = true;
-    return slot != slots_.end();
+    if (slot == slots_.end()) return false;
+    slot->is_free = true;
+    if (!slot->owner) slots_.erase(slot);
+    return true;
   }
   size_t in_use(const GradientSlots* owner) {
     const std::lock_guard lock(mutex_);
