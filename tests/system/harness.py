@@ -2,6 +2,7 @@
 
 The build folder comes in COHORT_BUILD. Programs run in a clean environment: no launcher's variables, one temporary folder.
 """
+import contextlib
 import io
 import json
 import multiprocessing
@@ -78,7 +79,8 @@ class SystemTest(unittest.TestCase):
             time.sleep(0.05)
         left = processes_marked(self.marker)
         for pid in left:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it may end by itself just now
+                os.kill(pid, signal.SIGKILL)
         self.assertEqual(left, [], "processes left behind")
         new = {entry for entry in set(os.listdir("/dev/shm")) - self.shm_before if "cohort" in entry}
         self.assertEqual(new, set(), "shared memory left behind")

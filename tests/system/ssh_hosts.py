@@ -1,4 +1,5 @@
 """Hosts for tests: an ssh server of the test's own on two loopback addresses, with keys, port and configuration in a folder."""
+import contextlib
 import os
 import pathlib
 import re
@@ -104,7 +105,8 @@ class SshHosts:
 
     def stop(self):
         for connection in self.connections():
-            os.kill(connection, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it may end by itself just now
+                os.kill(connection, signal.SIGKILL)
         self.server.kill()
         self.server.wait()
         self.log.close()
