@@ -89,7 +89,7 @@ class Mpi(SystemTest):
 class Job(SystemTest):
     def start_job(self, ranks, *arguments):
         """The process, and its ranks' processes."""
-        return self.start_ranks(ranks, [*patient_mpirun(20), "-np", str(ranks), *self.endless(*arguments)])
+        return self.start_ranks(ranks, [*patient_mpirun(8), "-np", str(ranks), *self.endless(*arguments)])
 
     def endless(self, *arguments):
         return [MNIST, *ENDLESS, f"--log-dir={self.folder / 'logs'}", *arguments]
