@@ -37,7 +37,8 @@ function(cohort_own_flags target)
       $<$<COMPILE_LANGUAGE:CXX>:-Wold-style-cast;-Woverloaded-virtual>)
   endif()
   if(COHORT_SANITIZE)
-    target_compile_options(${target} PRIVATE -fsanitize=${COHORT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_compile_options(${target} PRIVATE -fsanitize=${COHORT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer
+      -Wno-maybe-uninitialized)  # which GCC reports without reason in code that it instruments
     target_link_options(${target} PRIVATE -fsanitize=${COHORT_SANITIZE})
   endif()
 endfunction()
