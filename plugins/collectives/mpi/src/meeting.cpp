@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <map>
@@ -21,13 +22,15 @@ struct Introduction {
   std::string host, pid;
   std::string machine;
   std::string processes;  // equal for ranks that can ask for each other's process
+  std::string cores;
 
-  std::string to_text() const { return host + '\n' + pid + '\n' + machine + '\n' + processes + '\n'; }
+  std::string to_text() const { return host + '\n' + pid + '\n' + machine + '\n' + processes + '\n' + cores + '\n'; }
   static Introduction from(const std::string& text) {
     Introduction result;
     std::istringstream lines(text);
-    for (std::string* line : {&result.host, &result.pid, &result.machine, &result.processes})
+    for (std::string* line : {&result.host, &result.pid, &result.machine, &result.processes, &result.cores}) {
       std::getline(lines, *line);
+    }
     return result;
   }
 };
@@ -40,19 +43,31 @@ Introduction own_introduction() {
   std::ifstream("/proc/sys/kernel/random/boot_id") >> own.machine;
   text.fill(0);
   own.processes = own.machine + (::readlink("/proc/self/ns/pid", text.data(), text.size() - 1) > 0 ? text.data() : "");
+  own.cores = std::to_string(::sysconf(_SC_NPROCESSORS_ONLN));
   return own;
+}
+
+std::vector<Introduction> exchange_introductions(const cohort_connect_args& args, const Introduction& own,
+                                                 Clock::time_point deadline) {
+  std::vector<Introduction> all;
+  for (const std::string& text : sdk::store_round(args, "mpi/who", own.to_text(), deadline)) {
+    all.push_back(Introduction::from(text));
+  }
+  return all;
 }
 
 std::vector<Peer> introduce(const cohort_connect_args& args, Clock::time_point deadline) {
   const Introduction own = own_introduction();
   std::vector<Peer> peers;
-  for (const std::string& text : sdk::store_round(args, "mpi/who", own.to_text(), deadline)) {
-    const Introduction other = Introduction::from(text);
+  const std::vector<Introduction> all = exchange_introductions(args, own, deadline);
+  for (const Introduction& other : all) {
     const std::size_t rank = peers.size();
     const int number = args.job_ranks ? args.job_ranks[rank] : static_cast<int>(rank);
     const int pid = other.processes == own.processes ? std::atoi(other.pid.c_str()) : 0;
+    const auto beside =
+        std::count_if(all.begin(), all.end(), [&](const auto& any) { return any.machine == other.machine; });
     peers.push_back({"rank " + std::to_string(number) + " (pid " + other.pid + " on " + other.host + ")", pid,
-                     other.machine == own.machine});
+                     other.machine == own.machine, beside > std::atoi(other.cores.c_str())});
   }
   return peers;
 }

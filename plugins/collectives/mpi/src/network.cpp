@@ -1,7 +1,5 @@
 #include "network.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -16,18 +14,11 @@ constexpr int kNoteTag = 0;
 constexpr std::chrono::milliseconds kAnswerTime{1000};
 constexpr std::chrono::milliseconds kTimeOfLastWords{100};  // of a rank that is gone by now
 constexpr std::chrono::milliseconds kPause{1};
-constexpr int kSpins = 300;  // some 30 us
 
 std::vector<int> pids_of(const std::vector<Peer>& peers) {
   std::vector<int> pids;
   for (const Peer& peer : peers) pids.push_back(peer.pid);
   return pids;
-}
-
-// Where ranks share cores, who spins keeps away the one that is waited for.
-int spins_for(const std::vector<Peer>& peers) {
-  const auto local = std::count_if(peers.begin(), peers.end(), [](const Peer& peer) { return peer.is_local; });
-  return local <= ::sysconf(_SC_NPROCESSORS_ONLN) ? kSpins : 1;
 }
 
 std::string text_of(const std::array<char, 508>& text) {
@@ -42,7 +33,7 @@ Network::Network(Library& library, MPI_Comm comm, int rank, std::vector<Peer> pe
       rank_(rank),
       peers_(std::move(peers)),
       timeout_(timeout),
-      spins_(spins_for(peers_)),
+      takes_turns_(std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.takes_turns; })),
       processes_(pids_of(peers_)),
       waits_in_(peers_.size()) {
   expect_note();

@@ -46,7 +46,9 @@ class Network {
   MPI_Comm comm() const { return comm_; }
   std::chrono::nanoseconds timeout() const { return timeout_; }
   /// How often a wait asks before it lets others run.
-  int spins() const { return spins_; }
+  int spins() const { return peers_[static_cast<std::size_t>(rank_)].takes_turns ? 1 : kSpins; }
+  /// Somewhere there are more ranks than cores. The same on all ranks.
+  bool takes_turns() const { return takes_turns_; }
 
   bool is_alive() const { return !has_failed_; }
   /// Throws where the network has failed.
@@ -64,6 +66,7 @@ class Network {
   void give_up(const std::string& communicator);
 
  private:
+  static constexpr int kSpins = 300;  // some 30 us; who spins on a core that others want keeps away whom it waits for
   /// What a rank says when it gives up. `status` is 0 while it only says where it is.
   struct Note {
     int32_t status;
@@ -79,7 +82,7 @@ class Network {
   const int rank_;
   const std::vector<Peer> peers_;
   const std::chrono::nanoseconds timeout_;
-  const int spins_;
+  const bool takes_turns_;
   const Processes processes_;
   std::mutex mutex_;  // of what follows; one thread finds out, others wait for what it found
   std::atomic<bool> has_failed_{false};

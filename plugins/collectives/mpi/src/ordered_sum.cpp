@@ -63,6 +63,14 @@ std::vector<OrderedSum::Piece> OrderedSum::even_pieces(std::byte* output) const 
   return pieces;
 }
 
+// Ranks that take turns on a core wait for as many messages as there are, and not for as many as follow each other:
+// with one owner there are the fewest.
+std::vector<OrderedSum::Piece> OrderedSum::all_of_first(std::byte* output) const {
+  std::vector<Piece> pieces(static_cast<std::size_t>(size()));
+  pieces[0] = {static_cast<const std::byte*>(args_.input), output, args_.count * sdk::size_of(args_.dtype)};
+  return pieces;
+}
+
 void OrderedSum::copy_alone() const {
   const uint64_t count = args_.counts ? args_.counts[0] : args_.count;
   if (args_.input != args_.output && count > 0) {
@@ -81,7 +89,8 @@ void OrderedSum::all_reduce() {
     return in_pieces("all_reduce", even_pieces(static_cast<std::byte*>(args_.output)), Results::kToAll);
   }
   Operation operation(communicator_, [this] { return text_of("all_reduce", args_, true); });
-  at_once(operation);
+  if (size() == 2 || !communicator_.network_->takes_turns()) return at_once(operation);
+  from_messages(operation, all_of_first(static_cast<std::byte*>(args_.output)), Results::kToAll);
 }
 
 void OrderedSum::reduce() {

@@ -37,6 +37,7 @@ class OrderedSum {
   int rank() const { return communicator_.rank(); }
   int tag(uint64_t kind, Results results) const;
   std::vector<Piece> even_pieces(std::byte* output) const;
+  std::vector<Piece> all_of_first(std::byte* output) const;
   void copy_alone() const;
   bool is_for_at_once(uint64_t nbytes) const;
   void at_once(Operation& operation);
