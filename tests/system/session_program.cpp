@@ -22,7 +22,9 @@ Tensor inputs(int rank, int64_t step) {
 }
 
 struct Regression : cohort::ModuleFor<Regression> {
-  Regression() : fc(register_module("fc", torch::nn::Linear(3, 2))) { to(torch::kFloat64); }
+  explicit Regression(int64_t width = 2) : fc(register_module("fc", torch::nn::Linear(3, width))) {
+    to(torch::kFloat64);
+  }
   Tensor loss(const Tensor& x) { return fc(x).pow(2).mean(); }
   cohort::Output training_step(const cohort::Batch& batch, int64_t) override { return loss(batch.tensor()); }
   cohort::Optimizers configure_optimizers() override { return torch::optim::SGD(parameters(), 0.1); }
@@ -95,6 +97,69 @@ void gathered_tensors_carry_gradients_to_every_rank(cohort::App& app) {
   const double weights = world * (world + 1) / 2.0;
   expect_close(own.grad(), 2 * own.detach() * weights, "gradient through all_gather");
   expect_close(session.all_reduce(own.detach(), false), torch::stack(expected).sum(0), "all_reduce");
+}
+
+void a_step_that_threw_leaves_nothing(cohort::App& app) {
+  const int world = app.runtime().world_size(), rank = app.runtime().rank();
+  const auto net = model(0), reference = model(0);
+  auto session = app.session(*net, net->configure_optimizers());
+  torch::optim::SGD optimizer(reference->parameters(), 0.1);
+  const auto hook = net->fc->bias.register_hook([](const Tensor&) { throw std::runtime_error("on every rank"); });
+  session.begin();
+  try {
+    session.backward(net->loss(inputs(rank, 0)));
+    throw cohort::TrainingFailed("an exception of a hook did not come back");
+  } catch (const std::runtime_error& error) {
+    if (std::string(error.what()) != "on every rank") throw;
+  }
+  net->fc->bias.remove_hook(hook);
+  session.begin();
+  session.backward(net->loss(inputs(rank, 1)));
+  session.step();
+  for (int r = 0; r < world; ++r) (reference->loss(inputs(r, 1)) / world).backward();
+  optimizer.step();
+  expect_close(net->fc->weight, reference->fc->weight, "weight after a step that threw");
+  expect_close(net->fc->bias, reference->fc->bias, "bias after a step that threw");
+}
+
+void gradients_that_the_program_takes_away_count_as_zeros(cohort::App& app) {
+  const int world = app.runtime().world_size(), rank = app.runtime().rank();
+  const auto net = model(0), reference = model(0);
+  auto session = app.session(*net, net->configure_optimizers());
+  torch::optim::SGD optimizer(reference->parameters(), 0.1);
+  {
+    const auto guard = session.no_sync();
+    session.begin();
+    session.backward(net->loss(inputs(rank, 0)));
+  }
+  net->zero_grad();
+  session.begin();
+  session.backward(net->fc->weight.pow(2).sum() * (rank + 1));
+  session.step();
+  for (int r = 0; r < world; ++r) (reference->fc->weight.pow(2).sum() * (r + 1) / world).backward();
+  optimizer.step();
+  expect_close(net->fc->weight, reference->fc->weight, "weight after zero_grad");
+  expect_close(net->fc->bias, reference->fc->bias, "bias after zero_grad");
+}
+
+// It may lie in memory of the wire, which the other ranks have freed.
+Tensor a_gradient_that_one_rank_keeps_can_be_gathered(cohort::App& app) {
+  const int last = app.runtime().world_size() - 1;
+  const auto net = std::make_shared<Regression>(512), other = model(0);
+  Tensor kept;
+  {
+    auto session = app.session(*net, net->configure_optimizers());
+    session.begin();
+    session.backward(net->loss(inputs(0, 0)));
+    if (app.runtime().rank() == last) kept = net->fc->weight.grad();
+    session.step();
+  }
+  auto session = app.session(*other, other->configure_optimizers());
+  const Tensor own = kept.defined() ? kept : torch::zeros_like(net->fc->weight).detach();
+  const Tensor all = session.all_gather(own);
+  expect_close(all[app.runtime().rank()], own, "own slice of what was kept");
+  expect_close(session.all_reduce(own, false), all.sum(0), "sum of what was kept");
+  return kept;
 }
 
 // It may lie in memory of the wire. What is returned outlives the runtime, too.
@@ -224,14 +289,17 @@ void deterministic_reaches_libtorch(cohort::App& app) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Tensor kept;
+  std::vector<Tensor> kept;
   const int code = cohort::Program("session_program")
                        .defaults([](cohort::Options& options) { options.max_epochs = 1; })
                        .run(argc, argv, [&](cohort::App& app) {
                          an_own_loop_trains_on_the_mean_gradient(app);
                          micro_batches_under_no_sync_add_up(app);
                          gathered_tensors_carry_gradients_to_every_rank(app);
-                         kept = a_gradient_that_the_program_keeps_outlives_the_session(app);
+                         a_step_that_threw_leaves_nothing(app);
+                         gradients_that_the_program_takes_away_count_as_zeros(app);
+                         kept = {a_gradient_that_the_program_keeps_outlives_the_session(app),
+                                 a_gradient_that_one_rank_keeps_can_be_gathered(app)};
                          a_backward_without_begin_is_refused(app);
                          only_one_session_at_a_time_and_no_late_unfreezing(app);
                          uneven_data_is_padded_by_wrap_around(app);
@@ -239,6 +307,8 @@ int main(int argc, char** argv) {
                          deterministic_reaches_libtorch(app);
                          if (app.runtime().is_first()) std::puts("all checks passed");
                        });
-  if (kept.defined()) kept.add_(1);  // would end the process if its memory were gone
+  for (Tensor& tensor : kept) {
+    if (tensor.defined()) tensor.add_(1);  // would end the process if its memory were gone
+  }
   return code;
 }

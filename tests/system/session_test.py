@@ -1,7 +1,7 @@
 """A Session and a Trainer on real ranks equal plain computations over all ranks' data (session_program.cpp)."""
 import unittest
 
-from harness import BUILD, SystemTest
+from harness import BUILD, MPIRUN, PLUGINS, SystemTest
 
 PROGRAM = str(BUILD / "tests/session_program")
 
@@ -15,6 +15,11 @@ class Session(SystemTest):
 
     def test_ranks_do_so_with_every_gradient_made_in_memory_of_the_wire(self):
         result = self.succeed([PROGRAM, "--devices=2", "--collective=shm", "--bucket-size=1"])
+        self.assertIn("all checks passed", result.stdout)
+
+    @unittest.skipUnless((PLUGINS / "cohort_mpi.so").exists(), "built without MPI")
+    def test_ranks_under_mpirun_do_so_too(self):
+        result = self.succeed([*MPIRUN, "-np", "2", PROGRAM, "--collective=mpi", "--bucket-size=1"])
         self.assertIn("all checks passed", result.stdout)
 
     def test_deterministic_ranks_do_too(self):

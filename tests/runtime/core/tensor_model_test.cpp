@@ -97,6 +97,37 @@ TEST(TensorModel, MakesGradientsInMemoryThatItWasLent) {
   }
   EXPECT_FALSE(tensors.lend_memory({})) << "a tensor of the program lies there";
   EXPECT_EQ(tensors.gradient_slots(), nullptr);
+  kept.reset();
+  EXPECT_TRUE(tensors.lend_memory({})) << "it is gone";
+}
+
+TEST(TensorModel, SaysWhetherAGradientOfTheProgramStillLiesInAPlaceItHad) {
+  Pair model(torch::zeros({3, 2}));
+  TensorModel tensors(std::array<torch::nn::Module*, 1>{&model}, {});
+  std::array<float, 6> memory{};
+  const std::array<void*, 1> place{memory.data()}, nowhere{nullptr};
+  tensors.on_gradient([](uint32_t, uint32_t) {});
+  for (const bool keeps : {false, true}) {
+    tensors.place_gradients(place);
+    torch::linear(torch::ones({4, 2}), model.weight).sum().backward();
+    torch::Tensor kept = keeps ? model.weight.grad().view(-1) : torch::Tensor();
+    tensors.place_gradients(nowhere);
+    EXPECT_EQ(tensors.lend_memory({}), !keeps);
+    kept.reset();
+    EXPECT_TRUE(tensors.lend_memory({}));
+  }
+}
+
+TEST(TensorModel, KnowsThatTheProgramHasTakenAGradientAway) {
+  Pair model(torch::zeros({2}));
+  TensorModel tensors(std::array<torch::nn::Module*, 1>{&model}, {});
+  tensors.on_gradient([](uint32_t, uint32_t) {});
+  (model.weight * 3).sum().backward();
+  EXPECT_TRUE(tensors.has_gradient(0, 0));
+  model.weight.mutable_grad().reset();
+  EXPECT_FALSE(tensors.has_gradient(0, 0));
+  tensors.zero_gradient(0, 0);
+  EXPECT_EQ(values_at(tensors.gradient_data(0, 0), 2), (std::vector<float>{0, 0}));
 }
 
 // A lane may reduce a gradient while the program throws, and drops its tensors.

@@ -30,7 +30,7 @@ typedef struct cohort_collective {
   const cohort_host* host;
 } cohort_collective;
 
-/* Flags of a communicator. */
+/* Flags of a communicator, the same on all its ranks. */
 #define COHORT_COMM_SHARED_MEMORY                                                        \
   1u /* all ranks reach the memory of alloc: operations there cost microseconds and need \
       * no copy, so large gradients are made there, and reduced one by one */

@@ -19,8 +19,6 @@ class Arena {
 
   /// Segments by rank in the root communicator. Returns this rank's memory.
   void* add(std::vector<Segment> segments);
-  /// Counts a region that could not be made, so that numbers stay equal on all ranks.
-  void skip() { ++last_region_; }
   void remove(const void* memory);
 
   /// Where `nbytes` from `memory` lie in this rank's regions; region 0 where they do not.

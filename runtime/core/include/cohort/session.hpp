@@ -56,7 +56,8 @@ class Session {
   /// Before each forward.
   void begin(size_t phase = 0);
   /// Runs backward of loss x scale; gradients are averaged over the ranks while it runs. `loss` is a scalar. With
-  /// several optimizers it reaches the parameters of the phase only.
+  /// several optimizers it reaches the parameters of the phase only. Read `grad()` before step(); to keep one, clone
+  /// it. What it throws ends the step: begin() makes a new one, without its gradients, if all ranks have thrown alike.
   void backward(const at::Tensor& loss, double scale = 1.0);
   /// The step of the phase that began last, or of another one whose backward is done; afterwards its gradients are
   /// undefined. Returns what the ranks voted.

@@ -32,6 +32,11 @@ bool is_of_several_tensors(const at::Tensor& gradient) {
   return gradient.storage().use_count() > 1;
 }
 
+// By anybody else, as it is or through a view.
+bool is_held(const at::Tensor& tensor) {
+  return tensor.use_count() > 1 || tensor.storage().use_count() > 1;
+}
+
 }  // namespace
 
 // Runs when AccumulateGrad has written a parameter's gradient: once per backward, after the last use of the parameter.
@@ -137,23 +142,29 @@ void TensorModel::refresh_views() {
 void TensorModel::place_gradients(std::span<void* const> places) {
   const auto& parameters = replicas_[0].parameters;
   for (size_t i = 0; i < places.size(); ++i) {
-    // A gradient that lies in the old place must not outlive it.
-    if (gradient_places_[i].defined()) parameters[i].mutable_grad().reset();
-    gradient_places_[i] = places[i] ? tensor_over(places[i], parameters[i]) : at::Tensor();
+    at::Tensor& place = gradient_places_[i];
+    if (place.defined()) forget_gradient(static_cast<uint32_t>(i));
+    if (place.defined() && is_held(place)) places_before_.push_back(place);
+    place = places[i] ? tensor_over(places[i], parameters[i]) : at::Tensor();
   }
 }
 
 bool TensorModel::lend_memory(std::span<const std::span<std::byte>> memory) {
   for (uint32_t i = 0; gradient_slots_ && i < parameter_names_.size(); ++i) forget_gradient(i);
-  const bool is_over = !gradient_slots_ || gradient_slots_->in_use() == 0;
-  gradient_slots_.reset();
+  if (gradient_slots_) slots_before_.push_back(std::move(gradient_slots_));
+  std::erase_if(slots_before_, [](const auto& slots) { return slots->in_use() == 0; });
   if (!memory.empty()) gradient_slots_ = std::make_unique<GradientSlots>(memory);
-  return is_over;
+  std::erase_if(places_before_, [](const at::Tensor& place) { return !is_held(place); });
+  return slots_before_.empty() && places_before_.empty();
 }
 
 void* TensorModel::gradient_data(uint32_t replica, uint32_t parameter) {
-  const at::Tensor& gradient = replicas_[replica].parameters[parameter].grad();
+  const at::Tensor& gradient = replicas_[replica].complete[parameter];
   return gradient.defined() ? gradient.data_ptr() : nullptr;
+}
+
+bool TensorModel::has_gradient(uint32_t replica, uint32_t parameter) {
+  return replicas_[replica].parameters[parameter].grad().defined();
 }
 
 void TensorModel::move_weights(std::span<void* const> places) {
@@ -172,9 +183,13 @@ void TensorModel::move_weights(std::span<void* const> places) {
 
 void TensorModel::zero_gradient(uint32_t replica, uint32_t parameter) {
   at::Tensor& gradient = replicas_[replica].parameters[parameter].mutable_grad();
-  if (replica > 0) return gradient.reset();
-  if (!gradient_places_[parameter].defined()) gradient = at::zeros_like(replicas_[0].parameters[parameter]);
-  if (gradient_places_[parameter].defined()) gradient_places_[parameter].zero_();
+  at::Tensor& complete = replicas_[replica].complete[parameter];
+  gradient.reset();
+  complete.reset();
+  if (replica > 0) return;
+  const at::Tensor& place = gradient_places_[parameter];
+  complete = place.defined() ? place.zero_() : at::zeros_like(replicas_[0].parameters[parameter]);
+  if (!place.defined()) gradient = complete;
 }
 
 void TensorModel::refresh_replicas() {

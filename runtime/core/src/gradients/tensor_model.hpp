@@ -47,6 +47,7 @@ class TensorModel final : public host::ModelPort {
   void place_gradients(std::span<void* const> places) override;
   bool lend_memory(std::span<const std::span<std::byte>> memory) override;
   void* gradient_data(uint32_t replica, uint32_t parameter) override;
+  bool has_gradient(uint32_t replica, uint32_t parameter) override;
   void move_weights(std::span<void* const> places) override;
   void zero_gradient(uint32_t replica, uint32_t parameter) override;
   host::OptimizerPort& optimizers() override { return *hosted_; }
@@ -62,7 +63,7 @@ class TensorModel final : public host::ModelPort {
   std::vector<at::Tensor> trained(uint32_t replica, uint32_t phase) const;
   /// Gradients of replica 0 that are there, of a phase.
   std::vector<at::Tensor> gradients(uint32_t phase) const;
-  /// Replica 0's gradient is what lies in its place; for ranks whose own backward did not reach it.
+  /// Replica 0's gradient is what lies in its place, also where the own backward did not reach it.
   void show_gradient(uint32_t parameter);
   /// In all replicas.
   void forget_gradient(uint32_t parameter);
@@ -85,6 +86,8 @@ class TensorModel final : public host::ModelPort {
   std::vector<Replica> replicas_;
   std::vector<at::Tensor> gradient_places_;  // of replica 0, by parameter; undefined where it has none
   std::unique_ptr<GradientSlots> gradient_slots_;
+  std::vector<std::unique_ptr<GradientSlots>> slots_before_;  // in which something still lies,
+  std::vector<at::Tensor> places_before_;                     // and places
   std::unique_ptr<HostedOptimizers> hosted_;
   std::vector<uint32_t> phase_of_;  // by parameter
   std::vector<cohort_tensor> parameter_views_, buffer_views_;

@@ -34,9 +34,11 @@ struct Session::State {
   bool no_sync = false;
   bool begun = false;
   bool has_hooks = false;
+  bool is_abandoned = false;  // gradients of a step that failed are still there
 
   void follow_strategy();
   void settle_unused(uint32_t phase);
+  void abandon();
   void run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
                     const std::vector<at::Tensor>& inputs, uint32_t replica);
   std::vector<at::Tensor> inputs_of_phase(uint32_t replica) const;
@@ -99,7 +101,7 @@ struct AllGather : torch::autograd::Function<AllGather> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& tensor, int64_t rank_address) {
     auto& rank = *reinterpret_cast<host::RankRuntime*>(rank_address);
     context->saved_data["rank"] = rank_address;
-    const at::Tensor input = tensor.contiguous();
+    const at::Tensor input = tensor.clone(at::MemoryFormat::Contiguous);
     std::vector<int64_t> shape{rank.topology().world_size};
     shape.insert(shape.end(), input.sizes().begin(), input.sizes().end());
     at::Tensor gathered = at::empty(shape, input.options());
@@ -128,16 +130,21 @@ void Session::State::follow_strategy() {
   model.on_gradient([this](uint32_t parameter, uint32_t replica) { engine->gradient_ready(parameter, replica); });
 }
 
-// Nobody used it: no gradient, as in training on one device. Only others did: the mean is in its place.
+// Nobody used it: no gradient, as in training on one device. Any rank did: the mean, on all of them.
 void Session::State::settle_unused(uint32_t phase) {
   for (const cohort_tensor& parameter : model.parameters()) {
     if (!(parameter.flags & COHORT_TENSOR_REQUIRES_GRAD) || model.phase_of(parameter.id) != phase) continue;
-    if (!engine->is_used(parameter.id)) {
-      model.forget_gradient(parameter.id);
-    } else if (!engine->is_used_here(parameter.id)) {
+    if (engine->is_used(parameter.id)) {
       model.show_gradient(parameter.id);
+    } else {
+      model.forget_gradient(parameter.id);
     }
   }
+}
+
+void Session::State::abandon() {
+  engine->abandon();
+  is_abandoned = true;
 }
 
 Session::Session(Runtime& runtime, torch::nn::Module& model, Optimizers optimizers)
@@ -164,6 +171,10 @@ void Session::begin(size_t phase) {
   }
   if (state.engine->wants_gradients()) state.model.check_frozen();
   state.engine->begin(!state.no_sync, static_cast<uint32_t>(phase));
+  for (uint32_t other = 0; state.is_abandoned && other < state.model.num_phases(); ++other) {
+    state.model.forget_gradients(other);
+  }
+  state.is_abandoned = false;
   state.begun = true;
 }
 
@@ -195,7 +206,7 @@ void Session::State::run_backward(const std::vector<at::Tensor>& roots, const st
   try {
     torch::autograd::backward(roots, gradients, /*retain_graph=*/std::nullopt, /*create_graph=*/false, inputs);
   } catch (...) {
-    engine->abandon();
+    abandon();
     throw;
   }
 }
@@ -225,7 +236,7 @@ void Session::end_backward() {
   try {
     state.engine->end_backward();
   } catch (...) {
-    state.engine->abandon();
+    state.abandon();
     throw;
   }
 }

@@ -148,9 +148,16 @@ std::vector<std::span<std::byte>> Buckets::memory_to_lend() const {
   return pieces;
 }
 
-void Buckets::keep_lent_memory() {
-  keeps_lent_memory_ = true;
-  static_cast<void>(memory_to_lend_.release());
+void Buckets::take_back_memory(bool is_free) {
+  if (is_free) return lent_before_.clear();
+  lent_before_.push_back(std::move(memory_to_lend_));
+  lent_before_.push_back(std::move(memory_[{COHORT_BUCKET_GRAD, ""}]));
+}
+
+void Buckets::leave_lent_memory() {
+  for (BucketMemory& memory : lent_before_) static_cast<void>(memory.release());
+  left_memory_ = left_memory_ || !lent_before_.empty();
+  lent_before_.clear();
 }
 
 StrategyState::Buckets Buckets::state() {

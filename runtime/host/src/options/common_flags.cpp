@@ -1,4 +1,3 @@
-#include <array>
 #include <limits>
 
 #include <cohort/host/error.hpp>
@@ -22,32 +21,11 @@ constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
 template <class Set, class Print>
 Flag flag(const char* group, const char* name, const char* value, const char* help, Set set, Print print) {
-  Flag made;
-  made.group = group;
-  made.name = name;
-  made.value = value;
-  made.help = help;
-  made.set = set;
-  made.print = print;
-  return made;
+  return {.name = name, .group = group, .value = value, .help = help, .set = set, .print = print};
 }
 
-template <class Number>
-Printed print_number(Number value) {
-  return literal(static_cast<int64_t>(value));
-}
-template <class Number>
-Printed print_number(const std::optional<Number>& value) {
-  return value ? print_number(*value) : std::nullopt;
-}
-
-template <class Number>
-void set_number(Number& member, int64_t value) {
-  member = static_cast<Number>(value);
-}
-template <class Number>
-void set_number(std::optional<Number>& member, int64_t value) {
-  member = static_cast<Number>(value);
+Printed print_number(const std::optional<int64_t>& value) {
+  return value ? Printed(literal(*value)) : std::nullopt;
 }
 
 /// A whole number; `highest` is one that the member can hold.
@@ -56,8 +34,13 @@ Flag number(const char* group, const char* name, const char* help, Member Option
             int64_t highest = kUnlimited) {
   return flag(
       group, name, "N", help,
-      [=](Options& o, Given given) { set_number(o.*member, parse_integer(given, lowest, highest)); },
+      [=](Options& o, Given given) { o.*member = static_cast<Member>(parse_integer(given, lowest, highest)); },
       [=](const Options& o) { return print_number(o.*member); });
+}
+
+template <class Value, class Text>
+auto print_if_set(std::optional<Value> Options::*member, Text text) {
+  return [=](const Options& o) -> Printed { return o.*member ? Printed(text(*(o.*member))) : std::nullopt; };
 }
 
 Flag switched(const char* group, const char* name, const char* help, bool Options::*member) {
@@ -67,6 +50,18 @@ Flag switched(const char* group, const char* name, const char* help, bool Option
   made.arity = Arity::kOptional;
   made.implied = "true";
   return made;
+}
+
+/// One of `texts`, which stand for the member's values from `first` on.
+template <class Member>
+Flag choice(const char* group, const char* name, const char* value, const char* help, std::vector<std::string> texts,
+            Member Options::*member, std::size_t first = 0) {
+  return flag(
+      group, name, value, help,
+      [=](Options& o, Given given) { o.*member = static_cast<Member>(first + parse_choice(given, texts)); },
+      [=](const Options& o) -> Printed {
+        return literal(string_view(texts.at(static_cast<std::size_t>(o.*member) - first)));
+      });
 }
 
 Flag limit(const char* name, const char* help, BatchLimit Options::*member) {
@@ -93,19 +88,6 @@ Flag path(const char* group, const char* name, const char* value, const char* he
       });
 }
 
-Flag paths(const char* name, const char* value, const char* help, std::vector<std::filesystem::path> Options::*member) {
-  Flag made = flag(
-      kPlugins, name, value, help, [=](Options& o, Given given) { (o.*member).push_back(parse_path(given)); },
-      [=](const Options& o) -> Printed {
-        std::vector<std::string> texts;
-        for (const auto& one : o.*member) texts.push_back(one.string());
-        return texts.empty() ? std::nullopt : Printed(literal(texts));
-      });
-  made.arity = Arity::kMany;
-  made.clear = [=](Options& o) { (o.*member).clear(); };
-  return made;
-}
-
 /// A component by spec, or "auto" for the runtime's choice.
 Flag spec(const char* name, const char* help, std::optional<Spec> Options::*member) {
   return flag(
@@ -116,18 +98,24 @@ Flag spec(const char* name, const char* help, std::optional<Spec> Options::*memb
       [=](const Options& o) -> Printed { return literal(string_view(o.*member ? to_string(*(o.*member)) : "auto")); });
 }
 
-Flag layer() {
+/// Repeatable. `parse` makes an element of what is given, `text` the other way round.
+template <class Element, class Parse, class Text>
+Flag many(const char* group, const char* name, const char* value, const char* help,
+          std::vector<Element> Options::*member, Parse parse, Text text) {
   Flag made = flag(
-      kWhere, "layer", "SPEC", "a free layer over the strategy; repeatable, the last on top",
-      [](Options& o, Given given) { o.layers.push_back(parse_spec(given.text, given.where)); },
-      [](const Options& o) -> Printed {
+      group, name, value, help, [=](Options& o, Given given) { (o.*member).push_back(parse(given)); },
+      [=](const Options& o) -> Printed {
         std::vector<std::string> texts;
-        for (const Spec& one : o.layers) texts.push_back(to_string(one));
+        for (const Element& one : o.*member) texts.push_back(text(one));
         return texts.empty() ? std::nullopt : Printed(literal(texts));
       });
   made.arity = Arity::kMany;
-  made.clear = [](Options& o) { o.layers.clear(); };
+  made.clear = [=](Options& o) { (o.*member).clear(); };
   return made;
+}
+
+Flag paths(const char* name, const char* value, const char* help, std::vector<std::filesystem::path> Options::*member) {
+  return many(kPlugins, name, value, help, member, parse_path, [](const auto& path) { return path.string(); });
 }
 
 std::string parse_accelerator(Given given) {
@@ -154,15 +142,16 @@ std::vector<Flag> where_flags() {
       kWhere, "autotune", "FILE",
       "try sizes of buckets and more in the first steps; the best goes to FILE (autotune.toml), for --config",
       [](Options& o, Given given) { o.autotune = parse_path(given); },
-      [](const Options& o) -> Printed {
-        return o.autotune ? Printed(literal(string_view(o.autotune->string()))) : std::nullopt;
-      });
+      print_if_set(&Options::autotune, [](const auto& file) { return literal(string_view(file.native())); }));
   autotune.arity = Arity::kOptional;
   autotune.implied = "autotune.toml";
   return {
       autotune,
       spec("strategy", "how the job is spread over processes: name[:variant]{,key=value}", &Options::strategy),
-      layer(),
+      many(
+          kWhere, "layer", "SPEC", "a free layer over the strategy; repeatable, the last on top", &Options::layers,
+          [](Given given) { return parse_spec(given.text, given.where); },
+          [](const Spec& one) { return to_string(one); }),
       flag(
           kWhere, "accelerator", "NAME", "kind of device",
           [](Options& o, Given given) { o.accelerator = parse_accelerator(given); },
@@ -198,34 +187,22 @@ std::vector<Flag> loop_flags() {
       flag(
           kLoop, "max-time", "TIME", "stop after this time, for example 2h",
           [](Options& o, Given given) { o.max_time = std::chrono::ceil<std::chrono::seconds>(parse_time(given)); },
-          [](const Options& o) -> Printed {
-            return o.max_time ? Printed(literal(string_view(time_text(*o.max_time)))) : std::nullopt;
-          }),
+          print_if_set(&Options::max_time, [](auto time) { return literal(string_view(time_text(time))); })),
       limit("limit-train-batches", "training batches of an epoch; default: all", &Options::limit_train_batches),
       limit("limit-val-batches", "validation batches; default: all", &Options::limit_val_batches),
       limit("limit-test-batches", "test batches; default: all", &Options::limit_test_batches),
       flag(
           kLoop, "val-check-interval", "N|FRACTION", "validate after N batches or a fraction of an epoch",
           [](Options& o, Given given) { o.val_check_interval = parse_batch_limit(given, 1); },
-          [](const Options& o) -> Printed {
-            return o.val_check_interval ? Printed(literal(*o.val_check_interval)) : std::nullopt;
-          }),
+          print_if_set(&Options::val_check_interval, [](const auto& limit) { return literal(limit); })),
       number(kLoop, "log-every-n-steps", "steps between two lines of metrics", &Options::log_every_n_steps, 1),
       number(kLoop, "accumulate-grad-batches", "batches of one optimizer step", &Options::accumulate_grad_batches, 1),
       flag(
           kLoop, "gradient-clip-val", "LIMIT", "gradients are limited to this before the optimizer's step",
           [](Options& o, Given given) { o.gradient_clip_val = parse_positive(given); },
-          [](const Options& o) -> Printed {
-            return o.gradient_clip_val ? Printed(decimal_text(*o.gradient_clip_val)) : std::nullopt;
-          }),
-      flag(
-          kLoop, "gradient-clip-algorithm", "norm|value", "limits the norm of all gradients, or each element",
-          [](Options& o, Given given) {
-            o.gradient_clip_by_value = parse_choice(given, {"norm", "value"}) == 1;
-          },
-          [](const Options& o) -> Printed {
-            return literal(string_view(o.gradient_clip_by_value ? "value" : "norm"));
-          }),
+          print_if_set(&Options::gradient_clip_val, decimal_text)),
+      choice(kLoop, "gradient-clip-algorithm", "norm|value", "limits the norm of all gradients, or each element",
+             {"norm", "value"}, &Options::gradient_clip_by_value),
       flag(
           kLoop, "seed", "N", "of all random numbers", [](Options& o, Given given) { o.seed = parse_unsigned(given); },
           [](const Options& o) -> Printed { return literal(o.seed); }),
@@ -252,38 +229,21 @@ std::vector<Flag> checkpoint_flags() {
 }
 
 std::vector<Flag> output_flags() {
-  static constexpr std::array kLogLevels{LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError,
-                                         LogLevel::kOff};
-  const std::vector<std::string> level_names{"debug", "info", "warning", "error", "off"};
   return {
       path(kOutput, "config", "FILE", "a TOML file with options", &Options::config),
       switched(kOutput, "print-config", "write the merged options as TOML and end", &Options::print_config),
       path(kOutput, "log-dir", "DIR", "a folder for the log of each rank and for metrics", &Options::log_dir),
-      flag(
-          kOutput, "log-level", "LEVEL", "debug, info, warning, error or off",
-          [=](Options& o, Given given) { o.log_level = kLogLevels.at(parse_choice(given, level_names)); },
-          [=](const Options& o) -> Printed {
-            return literal(string_view(level_names.at(static_cast<std::size_t>(o.log_level) - 1)));
-          }),
-      flag(
-          kOutput, "log-format", "FORMAT", "text, or json for machines",
-          [](Options& o, Given given) {
-            o.log_format = parse_choice(given, {"text", "json"}) == 0 ? LogFormat::kText : LogFormat::kJson;
-          },
-          [](const Options& o) -> Printed {
-            return literal(string_view(o.log_format == LogFormat::kText ? "text" : "json"));
-          }),
+      choice(kOutput, "log-level", "LEVEL", "debug, info, warning, error or off",
+             {"debug", "info", "warning", "error", "off"}, &Options::log_level,
+             static_cast<std::size_t>(LogLevel::kDebug)),
+      choice(kOutput, "log-format", "FORMAT", "text, or json for machines", {"text", "json"}, &Options::log_format),
       path(kOutput, "summary-json", "FILE", "rank 0 writes a summary of the run", &Options::summary_json),
       flag(
           kOutput, "timeout", "TIME", "how long a rank waits for the others",
           [](Options& o, Given given) { o.timeout = parse_time(given); },
           [](const Options& o) -> Printed { return literal(string_view(time_text(o.timeout))); }),
-      flag(
-          kOutput, "malloc", "MODE", "tuned, or default for the system's thresholds",
-          [](Options& o, Given given) {
-            o.tune_malloc = parse_choice(given, {"tuned", "default"}) == 0;
-          },
-          [](const Options& o) -> Printed { return literal(string_view(o.tune_malloc ? "tuned" : "default")); }),
+      choice(kOutput, "malloc", "MODE", "tuned, or default for the system's thresholds", {"default", "tuned"},
+             &Options::tune_malloc),
   };
 }
 

@@ -23,15 +23,15 @@ struct Flag {
   std::string value;  ///< how the value is called in --help
   std::string help;
   Arity arity = Arity::kOne;
-  std::string implied;  ///< text for a flag without a value
+  std::string implied{};  ///< text for a flag without a value
 
   /// An older spelling: the flag that it sets, and others with their values where they are not given beside it.
-  std::string stands_for;
-  std::vector<std::pair<std::string, std::string>> brings;
+  std::string stands_for{};
+  std::vector<std::pair<std::string, std::string>> brings{};
 
   /// Sets one value; with kMany called for each, after `clear`. None in an older spelling.
   std::function<void(Options&, Given)> set;
-  std::function<void(Options&)> clear;
+  std::function<void(Options&)> clear{};
   /// The value as a TOML literal; nothing where it is not set.
   std::function<std::optional<std::string>(const Options&)> print;
 };

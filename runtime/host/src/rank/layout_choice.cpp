@@ -71,7 +71,8 @@ void check_one_bucket(const RankState& state) {
 
 InPlace gradients_in_place(const RankState& state) {
   if (!state.is_distributed() && state.layers->inherit_the_step()) return InPlace::kAll;
-  const bool is_shared = state.root && (state.root->flags & COHORT_COMM_SHARED_MEMORY);
+  const bool is_shared =
+      state.root && (state.root->flags & COHORT_COMM_SHARED_MEMORY) && state.root->collective->vt->alloc;
   return is_shared && state.layers->follow_gradients() ? InPlace::kAlone : InPlace::kNone;
 }
 
@@ -93,7 +94,7 @@ void leave_buckets(RankState& state) {
   const Buckets& buckets = *state.buckets;
   const std::vector<void*> nowhere(model.parameters().size(), nullptr);
   model.place_gradients(nowhere);
-  if (!model.lend_memory({})) state.buckets->keep_lent_memory();
+  state.buckets->take_back_memory(model.lend_memory({}));
   if (buckets.wanted(COHORT_BUCKET_WEIGHT)) model.move_weights(nowhere);
   for (const std::string& name : buckets.names(COHORT_BUCKET_OPTIM)) model.optimizers().move_state(name, nowhere);
   state.buckets->reset();

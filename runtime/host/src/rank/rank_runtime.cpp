@@ -100,6 +100,7 @@ void RankRuntime::release_model(ModelPort& model) {
   state.engine.reset();
   state.layout = {};
   leave_buckets(state);
+  state.buckets->leave_lent_memory();
   state.model = nullptr;
 }
 

@@ -46,7 +46,7 @@ RankState::~RankState() {
   lanes.clear();                  // before what their works refer to
   engine.reset();
   // Tensors of the program lie in memory of a communicator: it stays until the process ends.
-  if (buckets->keeps_lent_memory()) static_cast<void>(comms.release());
+  if (buckets->left_memory()) static_cast<void>(comms.release());
   buckets.reset();
   layers.reset();
   comms.reset();

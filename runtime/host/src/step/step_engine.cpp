@@ -77,6 +77,7 @@ void StepEngine::resume_after(uint64_t steps) {
 }
 
 void StepEngine::begin(bool last, uint32_t phase) {
+  if (std::exchange(abandoned_, false) && parts_.lane) parts_.lane->drain();
   Phase& current = phases_[phase];
   if (current.open && current.micro > 0 && (current.flags & COHORT_STEP_LAST)) {
     throw UserError(
@@ -166,7 +167,8 @@ void StepEngine::complete_rest() {
     for (uint32_t parameter = 0; parameter < num_parameters(); ++parameter) {
       const size_t index = replica * num_parameters() + parameter;
       if (bucket_of_[parameter] == kNoBucket || phase_of_[parameter] != phase_ || complete_[index]) continue;
-      if (!reached_[index]) parts_.model.zero_gradient(replica, parameter);
+      const bool is_there = reached_[index] && parts_.model.has_gradient(replica, parameter);
+      if (!is_there) parts_.model.zero_gradient(replica, parameter);
       complete(parameter, replica);
     }
   }
@@ -255,6 +257,7 @@ void StepEngine::optimizer_step(uint32_t phase) {
 
 void StepEngine::abandon() {
   for (Phase& phase : phases_) phase.open = false;
+  abandoned_ = true;
 }
 
 void StepEngine::check(cohort_status status, const char* slot) {

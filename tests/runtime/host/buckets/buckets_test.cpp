@@ -70,6 +70,35 @@ TEST(Buckets, ShowAGradientThatIsAloneWhereItIsNow) {
   EXPECT_NE(buckets.places(COHORT_BUCKET_WEIGHT, 3)[1], nullptr);
 }
 
+TEST(Buckets, KeepMemoryInWhichTensorsOfTheProgramLieUntilTheyAreGone) {
+  int allocated = 0;
+  Buckets buckets(
+      [&](uint64_t nbytes) {
+        ++allocated;
+        return BucketMemory(std::malloc(nbytes), [&](void* memory) {
+          --allocated;
+          std::free(memory);
+        });
+      },
+      [](uint32_t) { return nullptr; });
+  const auto lay_out = [&] {
+    buckets.reset();
+    buckets.want(COHORT_BUCKET_GRAD, "");
+    buckets.configure({{0, "a", 4, COHORT_FLOAT32, 0}, {1, "b", 1, COHORT_FLOAT32, 0}, {2, "c", 1, COHORT_FLOAT32, 0}},
+                      {.size = 1000, .alone_size = 16}, COHORT_DEVICE_CPU, 0, InPlace::kAlone);
+  };
+  lay_out();
+  EXPECT_EQ(allocated, 2) << "what is lent, and the bucket of two";
+  buckets.take_back_memory(/*is_free=*/false);
+  lay_out();
+  EXPECT_EQ(allocated, 4);
+  buckets.take_back_memory(/*is_free=*/true);
+  EXPECT_EQ(allocated, 2);
+  buckets.reset();
+  EXPECT_EQ(allocated, 0);
+  EXPECT_FALSE(buckets.left_memory());
+}
+
 TEST(Buckets, KeepGradientsInTheirBucketWhereItIsPadded) {
   Buckets buckets(zeroed);
   buckets.want(COHORT_BUCKET_GRAD, "");

@@ -23,7 +23,8 @@ COHORT_EXTERN_C_BEGIN
 
 /* Flag of a strategy's table: this layer asks for a GRAD view in the slot that uses it, and keeps none. Where all
  * layers that fill slots of the step say so, a gradient alone in its bucket may stay where backward made it: it has a
- * view from reduce_bucket to the end of the step, in each step another one. */
+ * view from reduce_bucket to the end of the step, in each step another one; where no rank used the parameter, up to
+ * end_backward. */
 #define COHORT_STRATEGY_GRAD_IN_PLACE 1u
 
 /* Layout flags, for strategies whose result does not depend on which parameters share a bucket and where in it. */

@@ -1,7 +1,8 @@
 // Flat buffers with the layout of the buckets: GRAD, WEIGHT, STATE(name) and OPTIM(name).
 //
-// Owns their memory, which comes from the collective where it has some. Views live until the next configure. configure
-// is collective and [main]; views may be asked for from any thread.
+// Owns their memory, which comes from the collective where it has some. Views live until the next configure, those of
+// gradients in place until the end of the step. configure is collective and [main]; views may be asked for from any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -61,9 +62,11 @@ class Buckets {
   std::byte* data(size_t index, int32_t kind, const std::string& name = {}) const;
   /// For each gradient in place, a piece of memory that the wire reaches: to make it there.
   std::vector<std::span<std::byte>> memory_to_lend() const;
-  /// It is not given back when the layout goes: something that will not go away lies there.
-  void keep_lent_memory();
-  bool keeps_lent_memory() const { return keeps_lent_memory_; }
+  /// `is_free`: nothing lies in what was ever lent, or in GRAD. Else both stay until a later call that says so.
+  void take_back_memory(bool is_free);
+  /// What was not free when it was taken back stays until the process ends: the program's tensors lie there.
+  void leave_lent_memory();
+  bool left_memory() const { return left_memory_; }
   /// For each parameter id below `num_parameters` its place in a kind's buffers, or null.
   std::vector<void*> places(int32_t kind, size_t num_parameters, const std::string& name = {}) const;
 
@@ -85,7 +88,8 @@ class Buckets {
   std::vector<std::unique_ptr<Bucket>> buckets_;  // stable addresses: plugins hold pointers
   std::map<Wish, BucketMemory> memory_;
   BucketMemory memory_to_lend_;
-  bool keeps_lent_memory_ = false;
+  std::vector<BucketMemory> lent_before_;
+  bool left_memory_ = false;
   StrategyState::Buckets kept_state_;
 
   void clear_layout();

@@ -55,15 +55,17 @@ class ModelPort {
 
   /// Where replica 0's gradients of parameters belong, by id; null: not in a bucket. Valid until the next call.
   virtual void place_gradients(std::span<void* const> places) = 0;
-  /// Where replica 0's backward may make gradients that have no place: a piece of memory for each, until the next call,
-  /// which is false where something still lies in what was lent before.
+  /// Where replica 0's backward may make gradients that have no place: a piece of memory for each, until the next call.
+  /// False where something still lies in what was lent before, or in places from before the last place_gradients.
   virtual bool lend_memory(std::span<const std::span<std::byte>>) { return true; }
   /// First byte of a replica's gradient, in the parameter's layout and type; null: it has none. [any-thread], once the
   /// gradient is complete.
   virtual void* gradient_data(uint32_t replica, uint32_t parameter) = 0;
+  /// False where the program has taken away what backward made.
+  virtual bool has_gradient(uint32_t, uint32_t) { return true; }
   /// Moves the weights to these places, values kept; null: stays where it is.
   virtual void move_weights(std::span<void* const> places) = 0;
-  /// Nothing came of a replica's backward: zeros for replica 0, no gradient for the others.
+  /// There is none after a replica's backward: zeros for replica 0, no gradient for the others.
   virtual void zero_gradient(uint32_t replica, uint32_t parameter) = 0;
   virtual OptimizerPort& optimizers() = 0;
   /// After a step: what replica 0 holds goes to the others.

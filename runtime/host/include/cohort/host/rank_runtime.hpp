@@ -62,7 +62,8 @@ class RankRuntime {
   /// After each optimizer step, when gradients are forgotten: buckets may be laid out anew, in the order in which
   /// gradients arrive, and ways to communicate are tried. Collective now and then, at the same steps on all ranks.
   void between_steps();
-  /// Lets go of the model, if it is the configured one: its buckets are freed. Local. After a step that failed half-way
+  /// Lets go of the model, if it is the configured one: its buckets are freed, but for memory in which the program's
+  /// tensors lie. Local. After a step that failed half-way
   /// it aborts the communicators, so that nothing writes into freed memory.
   void release_model(ModelPort& model);
   /// For the strategy: training pauses for `reason` (COHORT_PAUSE_...), with rank 0's buffers given to all; and goes

@@ -68,7 +68,7 @@ class StepEngine {
   void check_steppable(uint32_t phase) const;
   /// The optimizer step of a phase. Gradients are the sum over the replicas, the mean over the ranks.
   void optimizer_step(uint32_t phase = 0);
-  /// Forgets a step that failed half-way.
+  /// Forgets a step that failed half-way. What it had sent is waited for when the next one begins.
   void abandon();
 
   /// What this rank says with the next end_backward that asks.
@@ -82,8 +82,6 @@ class StepEngine {
   Votes votes() const { return agreed_votes_; }
   /// True where any rank's backward reached the parameter in the last step of its phase.
   bool is_used(uint32_t parameter) const { return used_[parameter] != 0; }
-  /// True where this rank's backward reached it, in replica 0.
-  bool is_used_here(uint32_t parameter) const { return reached_[parameter] != 0; }
   /// Optimizer steps done, of the phase that has done most.
   uint64_t steps() const;
   /// Parameters in the order in which the last step's gradients were complete; those that backward did not reach last.
@@ -118,6 +116,7 @@ class StepEngine {
   const FlightRecorder::Purpose votes_ = std::make_shared<const std::string>("flags of the step");
   bool overlap_ = true;
   bool partial_ = false;
+  bool abandoned_ = false;  // what the lane was given is not over
   std::chrono::steady_clock::time_point step_begun_;
   std::chrono::nanoseconds step_time_{0};
   std::vector<Phase> phases_;
