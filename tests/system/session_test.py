@@ -17,6 +17,9 @@ class Session(SystemTest):
         result = self.succeed([PROGRAM, "--devices=2", "--collective=shm", "--bucket-size=1"])
         self.assertIn("all checks passed", result.stdout)
 
+    def test_ranks_do_so_over_a_wire_without_shared_memory(self):
+        self.assertIn("all checks passed", self.succeed([PROGRAM, "--devices=2", "--collective=gloo"]).stdout)
+
     @unittest.skipUnless((PLUGINS / "cohort_mpi.so").exists(), "built without MPI")
     def test_ranks_under_mpirun_do_so_too(self):
         result = self.succeed([*MPIRUN, "-np", "2", PROGRAM, "--collective=mpi", "--bucket-size=1"])

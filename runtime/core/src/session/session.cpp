@@ -1,6 +1,7 @@
 #include <cohort/session.hpp>
 
 #include <array>
+#include <utility>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full_like.h>
@@ -38,6 +39,7 @@ struct Session::State {
 
   void follow_strategy();
   void settle_unused(uint32_t phase);
+  void forget_gradients();
   void abandon();
   void run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
                     const std::vector<at::Tensor>& inputs, uint32_t replica);
@@ -142,6 +144,10 @@ void Session::State::settle_unused(uint32_t phase) {
   }
 }
 
+void Session::State::forget_gradients() {
+  for (uint32_t phase = 0; phase < model.num_phases(); ++phase) model.forget_gradients(phase);
+}
+
 void Session::State::abandon() {
   engine->abandon();
   is_abandoned = true;
@@ -154,7 +160,7 @@ Session::Session(Runtime& runtime, std::span<torch::nn::Module* const> replicas,
   check_optimizers(optimizers, runtime.selection().strategy.name);
   state_ = std::make_unique<State>(runtime, replicas, std::move(optimizers));
   State& state = *state_;
-  for (uint32_t phase = 0; phase < state.model.num_phases(); ++phase) state.model.forget_gradients(phase);
+  state.forget_gradients();
   state.engine = &state.rank.configure(state.model);
   state.follow_strategy();
 }
@@ -171,10 +177,7 @@ void Session::begin(size_t phase) {
   }
   if (state.engine->wants_gradients()) state.model.check_frozen();
   state.engine->begin(!state.no_sync, static_cast<uint32_t>(phase));
-  for (uint32_t other = 0; state.is_abandoned && other < state.model.num_phases(); ++other) {
-    state.model.forget_gradients(other);
-  }
-  state.is_abandoned = false;
+  if (std::exchange(state.is_abandoned, false)) state.forget_gradients();
   state.begun = true;
 }
 
