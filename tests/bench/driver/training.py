@@ -10,7 +10,7 @@ from processes import Process
 from setting import mpirun
 from trainers import (DDP, DDP_TUNED, HOROVOD, HOROVOD_TUNED, RANKS, CohortDdp, CohortHorovod, SideBySide, Task, python_trainers)
 
-PLAN = Plan(rounds=5, seconds=200)  # for each model
+PLAN = Plan(rounds=5, seconds=300)  # for each model
 OURS, OUR_HOROVOD, ALONE = CohortDdp.name, CohortHorovod.name, SideBySide.name
 # Measured steps of a round, and steps before them that do not count. A model of several buckets tries in its first 31
 # steps how to communicate; where a step takes long they are measured all the same.
