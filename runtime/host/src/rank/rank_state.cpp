@@ -1,5 +1,6 @@
 #include "rank_state.hpp"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,10 +19,13 @@ constexpr const char* kDefaultLane = "default";
 constexpr std::chrono::seconds kLaneSlack{30};  // works end by their own deadline; this only guards the guard
 
 BucketMemory ordinary_memory(uint64_t nbytes) {
-  constexpr uint64_t kAlignment = 64;
-  const uint64_t rounded = std::max(kAlignment, (nbytes + kAlignment - 1) / kAlignment * kAlignment);
-  void* const memory = std::aligned_alloc(kAlignment, rounded);
-  if (!memory) throw std::bad_alloc();
+  constexpr uint64_t kCacheLine = 64, kHugePage = 2 << 20;
+  const uint64_t alignment = nbytes < kHugePage ? kCacheLine : kHugePage;
+  const uint64_t rounded = std::max(kCacheLine, (nbytes + kCacheLine - 1) / kCacheLine * kCacheLine);
+  void* memory = nullptr;
+  if (::posix_memalign(&memory, alignment, rounded) != 0) throw std::bad_alloc();
+  // Weights and states are read and written as a whole in every step: fewer pages to fault in and to look up.
+  if (alignment == kHugePage) ::madvise(memory, rounded, MADV_HUGEPAGE);
   std::memset(memory, 0, rounded);
   return {memory, [](void* pointer) { std::free(pointer); }};
 }
