@@ -33,7 +33,7 @@ class Async final : public Algorithm {
     } else {
       buckets.want(COHORT_BUCKET_WEIGHT);
       for (const char* name : {kSnapshot, kCorrection}) buckets.want(COHORT_BUCKET_STATE, name);
-      buckets.configure(settings().bucket_size, 0, 1, /*one_bucket=*/true);
+      buckets.configure(settings().bucket_size, 0, 1, /*one_bucket=*/true, COHORT_LAYOUT_ANY_ORDER);
     }
     require_kernels(host());
     due_ = Clock::now() + settings().sync_interval;

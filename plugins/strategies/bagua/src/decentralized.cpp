@@ -20,7 +20,7 @@ class Decentralized final : public Algorithm {
     buckets.want(COHORT_BUCKET_WEIGHT);
     buckets.want(COHORT_BUCKET_STATE, kPeer);
     if (pairs_nodes()) buckets.want(COHORT_BUCKET_STATE, kOther);
-    buckets.configure(settings().bucket_size, 0, 1, /*one_bucket=*/true);
+    buckets.configure(settings().bucket_size, 0, 1, /*one_bucket=*/true, COHORT_LAYOUT_ANY_ORDER);
     require_kernels(host());
     phases_.clear();
     for (uint32_t phase = 0; phase < host().optimizers().count(); ++phase) {

@@ -53,7 +53,8 @@ void Adaptation::after_step() {
 }
 
 void Adaptation::follow_arrival() {
-  if (!(state_.layout.asked.flags & COHORT_LAYOUT_ANY_ORDER)) return;
+  const bool any_order = state_.layout.asked.flags & COHORT_LAYOUT_ANY_ORDER;
+  if (!any_order || !state_.buckets->wanted(COHORT_BUCKET_GRAD)) return;
   const auto own = state_.engine->arrival_order();
   LayoutChoice choice = state_.layout;
   choice.arrival_order.assign(own.begin(), own.end());
