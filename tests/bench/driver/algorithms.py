@@ -1,6 +1,7 @@
 """bagua's algorithms beside ddp over simulated networks: bytes, step time, memory."""
 import json
 import math
+import statistics
 from dataclasses import dataclass
 
 import plot
@@ -41,9 +42,8 @@ class Cell:
     rss_mib: float
 
 
-def median_of_last(times, fraction=2 / 3):
-    last = sorted(times[len(times) - max(1, round(len(times) * fraction)):])
-    return last[len(last) // 2]
+def last(times, fraction=2 / 3):
+    return times[len(times) - max(1, round(len(times) * fraction)):]
 
 
 def measure(setting, strategy, flags, network, steps):
@@ -52,13 +52,14 @@ def measure(setting, strategy, flags, network, steps):
                                        f"--devices={RANKS}", f"--collective={network.wire}", *flags)
     run_together([process])
     told = json.loads(summary.read_text())
-    return Cell(median_of_last(json.loads(times.read_text())), told["bytes_sent_per_step"], max(told["peak_rss_mib"]))
+    return Cell(statistics.median(last(json.loads(times.read_text()))), told["bytes_sent_per_step"], max(told["peak_rss_mib"]))
 
 
 def alone_ms(setting, steps):
     single = training_data.write(setting.folder / "single.safetensors", MODEL, steps, 1)
-    times = SideBySide(setting).train(Task(MODEL, steps, "", single)).step_ms
-    return median_of_last(times)
+    times = SideBySide(setting).train(Task(MODEL, steps, "", single)).step_ms  # one process's after the other's
+    of_each = len(times) // RANKS
+    return statistics.median(last(times[:of_each]) + last(times[of_each:]))
 
 
 def better(one, other):

@@ -21,7 +21,7 @@ class Plan:
 
 
 def rounds_of(results):
-    count = max(map(len, results.values()), default=0)
+    count = min(map(len, results.values()), default=0)
     return f"{count} round" + ("s" if count != 1 else "")
 
 

@@ -10,7 +10,7 @@ from processes import Process
 from setting import mpirun
 from trainers import (DDP, DDP_TUNED, HOROVOD, HOROVOD_TUNED, RANKS, CohortDdp, CohortHorovod, SideBySide, Task, python_trainers)
 
-PLAN = Plan(rounds=5, seconds=300)  # for each model
+PLAN = Plan(rounds=5, seconds=360)  # for each model
 OURS, OUR_HOROVOD, ALONE = CohortDdp.name, CohortHorovod.name, SideBySide.name
 # Measured steps of a round, and steps before them that do not count. A model of several buckets tries in its first 31
 # steps how to communicate; where a step takes long they are measured all the same.
@@ -39,11 +39,12 @@ def measure_model(setting, model, steps, warm_up, plan):
     task = Task(model, total, training_data.write(setting.folder / "pair.safetensors", model, total, RANKS),
                 training_data.write(setting.folder / "single.safetensors", model, total, 1))
     ours = [CohortDdp(setting), *([CohortHorovod(setting)] if setting.plugin("mpi") and setting.plugin("horovod") else [])]
-    trainers = [SideBySide(setting), *ours, *python_trainers(setting)]
+    near = [SideBySide(setting), *ours]  # a few percent apart, less than one run and the next: twice in a round
+    trainers = [*near, *python_trainers(setting), *near]
     results, left_out = interleave(trainers, plan, lambda trainer: trainer.train(task),
                                    lambda text: setting.say(f"training {model}, {text}"))
     rows = {name: row_of(outcomes, warm_up, total) for name, outcomes in results.items()}
-    title = f"### {model}: {steps} steps in each of {rounds_of(results)}, after {warm_up} that do not count"
+    title = f"### {model}: {steps} steps in each of {rounds_of(results)}, cohort's twice, after {warm_up} that do not count"
     return rows, "\n\n".join(filter(None, [title, rows_table(rows), notes(left_out)]))
 
 
