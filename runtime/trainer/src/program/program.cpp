@@ -17,6 +17,7 @@
 #include <cohort/host/rank_runtime.hpp>
 #include <cohort/host/selection.hpp>
 #include <cohort/launch/launch.hpp>
+#include <cohort/memory/malloc_blocks.hpp>
 
 #include "files/atomic_file.hpp"
 #include "program/failure.hpp"
@@ -60,6 +61,7 @@ class Run {
   static void tune_malloc() {
     ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
     ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    use_malloc_blocks();
   }
 
   // Threads of replicas would each have a pool of their own, and none could use what another has freed.
