@@ -53,8 +53,7 @@ void Adaptation::after_step() {
 }
 
 void Adaptation::follow_arrival() {
-  const bool any_order = state_.layout.asked.flags & COHORT_LAYOUT_ANY_ORDER;
-  if (!any_order || !state_.buckets->wanted(COHORT_BUCKET_GRAD)) return;
+  if (!(state_.layout.asked.flags & COHORT_LAYOUT_ANY_ORDER) || !state_.buckets->wanted(COHORT_BUCKET_GRAD)) return;
   const auto own = state_.engine->arrival_order();
   LayoutChoice choice = state_.layout;
   choice.arrival_order.assign(own.begin(), own.end());

@@ -21,12 +21,11 @@ constexpr std::chrono::seconds kLaneSlack{30};  // works end by their own deadli
 BucketMemory ordinary_memory(uint64_t nbytes) {
   constexpr uint64_t kCacheLine = 64, kHugePage = 2 << 20;
   const uint64_t alignment = nbytes < kHugePage ? kCacheLine : kHugePage;
-  const uint64_t rounded = std::max(kCacheLine, (nbytes + kCacheLine - 1) / kCacheLine * kCacheLine);
   void* memory = nullptr;
-  if (::posix_memalign(&memory, alignment, rounded) != 0) throw std::bad_alloc();
+  if (::posix_memalign(&memory, alignment, std::max(nbytes, kCacheLine)) != 0) throw std::bad_alloc();
   // Weights and states are read and written as a whole in every step: fewer pages to fault in and to look up.
-  if (alignment == kHugePage) ::madvise(memory, rounded, MADV_HUGEPAGE);
-  std::memset(memory, 0, rounded);
+  if (alignment == kHugePage) ::madvise(memory, nbytes, MADV_HUGEPAGE);
+  std::memset(memory, 0, nbytes);
   return {memory, [](void* pointer) { std::free(pointer); }};
 }
 
@@ -171,9 +170,8 @@ void RankState::broadcast(std::string& text, const char* purpose) {
 }
 
 BucketMemory RankState::allocate(uint64_t nbytes) {
-  if (!root) return ordinary_memory(nbytes);
-  cohort_collective* const owner = root->collective;
-  if (!owner->vt->alloc || !owner->vt->free) return ordinary_memory(nbytes);
+  cohort_collective* const owner = root ? root->collective : nullptr;
+  if (!owner || !owner->vt->alloc || !owner->vt->free) return ordinary_memory(nbytes);
   void* memory = nullptr;
   host.check(owner->vt->alloc(owner, root, nbytes, &memory), "allocating bucket memory");
   return {memory, [owner, comm = root](void* pointer) { owner->vt->free(owner, comm, pointer); }};
