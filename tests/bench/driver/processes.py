@@ -29,6 +29,20 @@ def _start(process, out, err):
                             stderr=err, start_new_session=True)
 
 
+@contextlib.contextmanager
+def _uninterrupted():
+    """A signal that ends this program does so afterwards: then it knows what it has started."""
+    received = []
+    handlers = {number: signal.signal(number, lambda given, _: received.append(given)) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for number in received:
+            os.kill(os.getpid(), number)
+
+
 def _end(child):
     """Launchers are asked first: killed at once, they would leave their ranks behind."""
     with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
@@ -64,7 +78,8 @@ def run_together(processes, timeout_s=300):
             for process in processes:
                 outputs.append(stack.enter_context(tempfile.TemporaryFile("w+")))
                 errors.append(stack.enter_context(tempfile.TemporaryFile("w+")))
-                children.append(_start(process, outputs[-1], errors[-1]))
+                with _uninterrupted():
+                    children.append(_start(process, outputs[-1], errors[-1]))
             _await_all(children, time.monotonic() + timeout_s)
         except Failed as failure:
             raise Failed(f"{failure}: {_last_lines(errors)}") from None
