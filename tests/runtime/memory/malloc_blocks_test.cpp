@@ -56,7 +56,7 @@ TEST_F(MallocBlocks, ThatAreTooLargeAreRefusedWithTheirSize) {
   }
 }
 
-// As in training: tensors of a few sizes come and go, and something small stays for a while after each.
+// As in training: tensors of a few sizes come and go, and small things between them stay longer.
 TEST_F(MallocBlocks, AreUsedAgainWhateverSettlesBesideThem) {
   std::vector<std::unique_ptr<char[]>> small;
   const auto step = [&](size_t s) {
@@ -65,12 +65,12 @@ TEST_F(MallocBlocks, AreUsedAgainWhateverSettlesBesideThem) {
       gradients.push_back(c10::GetCPUAllocator()->allocate(kLarge + i * 4096));
       for (size_t nbytes = 24; nbytes <= 120; nbytes += 16) small.push_back(std::make_unique<char[]>(nbytes));
     }
-    if (s % 3 == 0) small.clear();
+    for (size_t i = 0; s % 7 == 0 && i < small.size(); i += 2) small[i].reset();
   };
   for (size_t s = 0; s < 10; ++s) step(s);
   const size_t before = heap_bytes();
   for (size_t s = 0; s < 300; ++s) step(s);
-  EXPECT_LE(heap_bytes(), before + 2 * kLarge);
+  EXPECT_LE(heap_bytes(), before + 4 * kLarge) << "what a step needs";
 }
 
 }  // namespace
