@@ -198,6 +198,23 @@ TEST(Abort, EndsLaterOperationsAndThePeers) {
   EXPECT_NE(all[1].status, COHORT_OK) << "rank 1 waited for a rank that had aborted, and was told that all is well";
 }
 
+TEST(Abort, EndsTheWaitsOfPeersWhileTheRankLivesOn) {
+  COHORT_NEEDS_RANKS(2);
+  COHORT_NEEDS_SLOT(abort);
+  on_ranks(2, [](Comm& comm, Board& board) {
+    comm.barrier();
+    if (comm.rank() == 0) {
+      comm.abort();
+      return void(await(board, "the peer knows"));
+    }
+    const CallFailed failed = failure_of([&] { comm.barrier(); });
+    board.set("the peer knows", "");
+    require(failed.status() != COHORT_DEADLINE_EXCEEDED, "a rank waited for one that had aborted until the deadline");
+    require(std::string(failed.what()).find("rank 0") != std::string::npos,
+            std::string("nobody is named: ") + failed.what());
+  });
+}
+
 TEST(Abort, WorksFromAnotherThreadWhileAnOperationWaits) {
   COHORT_NEEDS_RANKS(2);
   COHORT_NEEDS_SLOT(abort);

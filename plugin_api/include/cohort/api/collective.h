@@ -114,7 +114,7 @@ typedef struct cohort_collective_vt {
                          cohort_comm* part) COHORT_NOEXCEPT;
   /* Releases a communicator. Local; no operation may be running. [main] */
   void (*close)(cohort_collective* c, cohort_comm* comm) COHORT_NOEXCEPT;
-  /* Makes running and later operations of this rank on `comm` return COHORT_ABORTED soon. [any-thread] */
+  /* This rank's operations on `comm` soon return COHORT_ABORTED, and peers that wait for them fail. [any-thread] */
   void (*abort)(cohort_collective* c, cohort_comm* comm) COHORT_NOEXCEPT;
   /* COHORT_OK, or what has gone wrong on `comm` behind an operation that was enqueued. Null: always COHORT_OK.
    * [any-thread] */

@@ -7,11 +7,10 @@ namespace cohort::gloo {
 Batch::Batch(Communicator& communicator, std::function<std::string()> operation)
     : communicator_(communicator),
       operation_(std::move(operation)),
+      use_(*communicator.network_),
       running_(communicator, *this),
       guard_(communicator.network_->watch(), Watch::Clock::now() + communicator.network_->timeout(),
-             [this] { stop(Stop::kDeadline); }) {
-  communicator_.network_->require_alive();
-}
+             [this] { stop(Stop::kDeadline); }) {}
 
 Batch::~Batch() = default;
 

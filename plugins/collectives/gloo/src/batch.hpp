@@ -42,6 +42,7 @@ class Batch {
 
   Communicator& communicator_;
   std::function<std::string()> operation_;
+  Network::Use use_;  // outlives messages_
   std::mutex mutex_;
   std::deque<Message> messages_;  // references stay valid while others are added
   Stop stopped_ = Stop::kNone;

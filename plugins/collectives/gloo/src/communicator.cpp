@@ -97,9 +97,12 @@ std::unique_ptr<Communicator> Communicator::split(int32_t color, int32_t key) {
 }
 
 void Communicator::abort() {
-  const std::lock_guard lock(mutex_);
-  is_aborted_ = true;
-  if (running_) running_->stop(Batch::Stop::kAbort);
+  {
+    const std::lock_guard lock(mutex_);
+    is_aborted_ = true;
+    if (running_) running_->stop(Batch::Stop::kAbort);
+  }
+  network_->give_up(name_);
 }
 
 void Communicator::exchange(sdk::Span<const cohort_message> messages, const cohort_stream&) {

@@ -136,6 +136,10 @@ Mesh::Mesh(cohort_store* store, int rank, int size, const std::string& address, 
 
 Mesh::~Mesh() = default;
 
+void Mesh::close() {
+  group_.reset();
+}
+
 Transfer Mesh::send(int peer, const void* data, uint64_t nbytes, int32_t tag) {
   return guarded([&] {
     auto tensors = tensors_over(const_cast<void*>(data), nbytes);

@@ -54,6 +54,9 @@ class Mesh {
   Mesh(cohort_store* store, int rank, int size, const std::string& address, std::chrono::milliseconds timeout);
   ~Mesh();
 
+  /// Ends all connections, which the others notice. No transfer may live, and none may follow.
+  void close();
+
   Transfer send(int peer, const void* data, uint64_t nbytes, int32_t tag);
   Transfer receive(int peer, void* data, uint64_t nbytes, int32_t tag);
 

@@ -60,12 +60,44 @@ void Network::fail(Judge&& judge) {
   const std::lock_guard lock(failing_);
   if (!has_failed_) {
     verdict_ = judge();
-    std::vector<int> everybody(peers_.size());
-    std::iota(everybody.begin(), everybody.end(), 0);
-    tell(everybody, verdict_->status(), verdict_->what());
+    tell_all(*verdict_);
     has_failed_ = true;
   }
   throw *verdict_;
+}
+
+void Network::give_up(const std::string& communicator) {
+  {
+    const std::lock_guard lock(failing_);
+    if (!has_failed_) {
+      const std::string what = own_name() + " has aborted '" + communicator + "'";
+      tell_all(sdk::Error(COHORT_UNAVAILABLE, what));
+      verdict_.emplace(COHORT_ABORTED, what);
+      has_failed_ = true;
+    }
+  }
+  const std::lock_guard lock(using_);
+  is_given_up_ = true;
+  disconnect_unless_used();
+}
+
+Network::Use::Use(Network& network) : network_(network) {
+  const std::lock_guard lock(network_.using_);
+  network_.require_alive();
+  ++network_.users_;
+}
+
+Network::Use::~Use() {
+  const std::lock_guard lock(network_.using_);
+  --network_.users_;
+  network_.disconnect_unless_used();
+}
+
+void Network::disconnect_unless_used() {
+  if (!is_given_up_ || users_ > 0) return;
+  mailboxes_.clear();
+  sent_.clear();
+  mesh_.close();
 }
 
 sdk::Error Network::judge_broken(const Scene& scene, int peer, const std::string& reason) {
@@ -139,6 +171,12 @@ std::optional<Network::Note> Network::next_note(int peer, Clock::time_point dead
   const Note note = mailbox.note;
   expect_note(peer);
   return note;
+}
+
+void Network::tell_all(const sdk::Error& verdict) {
+  std::vector<int> everybody(peers_.size());
+  std::iota(everybody.begin(), everybody.end(), 0);
+  tell(everybody, verdict.status(), verdict.what());
 }
 
 void Network::tell(const std::vector<int>& ranks, int32_t status, const std::string& text) {

@@ -39,8 +39,23 @@ class Network {
   Mesh& mesh() { return mesh_; }
   Watch& watch() { return watch_; }
 
-  /// Throws where the network has failed.
+  /// Throws where the network has failed or this rank has given it up.
   void require_alive() const;
+  /// Tells all others, and closes the connections as soon as nothing uses them: so that nobody waits for this rank.
+  void give_up(const std::string& communicator);
+
+  /// Keeps the connections open while it lives. The constructor throws as require_alive() does.
+  class Use {
+   public:
+    explicit Use(Network& network);
+    ~Use();
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    Network& network_;
+  };
+
   /// The connection to `peer` broke: because that rank is gone, or because it gave up and said why.
   [[noreturn]] void fail_broken(const Scene& scene, int peer, const std::string& reason);
   /// The deadline passed while waiting for `peer`. Asks all ranks where they are: names those who do not answer, or
@@ -74,6 +89,9 @@ class Network {
   std::vector<Mailbox> mailboxes_;  // by rank
   std::list<Note> sent_notes_;
   std::list<Transfer> sent_;
+  std::mutex using_;  // of what follows
+  int users_ = 0;
+  bool is_given_up_ = false;
 
   const std::string& own_name() const { return peers_[static_cast<std::size_t>(rank_)].who; }
   std::string describe(const std::vector<int>& ranks) const;
@@ -82,6 +100,8 @@ class Network {
   /// Expects another one after it.
   std::optional<Note> next_note(int peer, Watch::Clock::time_point deadline);
   void tell(const std::vector<int>& ranks, int32_t status, const std::string& text);
+  void tell_all(const sdk::Error& verdict);
+  void disconnect_unless_used();
   sdk::Error judge_broken(const Scene& scene, int peer, const std::string& reason);
   sdk::Error judge_late(const Scene& scene, int peer);
   template <class Judge>
