@@ -71,7 +71,13 @@ class Goals(unittest.TestCase):
 
     def test_processes_side_by_side_lose_the_warm_up_of_each(self):
         outcome = Outcome(step_ms=[9, 1, 2, 8, 3, 4], seconds_to_first_step=1, peak_rss_mib=[100, 100])
-        self.assertEqual(training.measured_steps(outcome, warm_up=1, total=4), [1, 2, 3, 4])
+        self.assertEqual(training.measured_steps(outcome, warm_up=1, total=4), [[1, 2], [3, 4]])
+
+    def test_the_slower_of_two_processes_is_taken_step_by_step(self):
+        outcome = Outcome(step_ms=[9, 1, 7, 2, 8, 3, 4, 5], seconds_to_first_step=1, peak_rss_mib=[100, 100])
+        rows = training.rows_of_results({training.ALONE: [outcome]}, warm_up=1, total=5)
+        self.assertEqual(rows[training.ALONE].step_ms.median, 3.5)  # of 1, 7, 2 and 3, 4, 5
+        self.assertEqual(rows[training.SLOWER].step_ms.median, 5)
 
 
 class Plots(unittest.TestCase):

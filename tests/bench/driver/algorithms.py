@@ -19,7 +19,7 @@ STRATEGIES = {DDP: [], ALLREDUCE: [], BYTEGRAD: [], "bagua:decentralized": [], L
               "bagua:qadam,warmup_steps=2": ["--optimizer=adam", "--lr=1e-7"], ASYNC: []}
 ALONE = "no communication"
 ROUNDS = 2  # the best of which counts
-PAIRS = 5   # of each round: async and no communication are a few percent apart, less than one run and the next
+PAIRS = 8   # of each round: async and no communication are a few percent apart, less than one run and the next
 
 
 @dataclass(frozen=True)

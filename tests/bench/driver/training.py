@@ -10,8 +10,9 @@ from processes import Process
 from setting import mpirun
 from trainers import (DDP, DDP_TUNED, HOROVOD, HOROVOD_TUNED, RANKS, CohortDdp, CohortHorovod, SideBySide, Task, python_trainers)
 
-PLAN = Plan(rounds=5, seconds=360)  # for each model
+PLAN = Plan(rounds=3, seconds=360)  # for each model
 OURS, OUR_HOROVOD, ALONE = CohortDdp.name, CohortHorovod.name, SideBySide.name
+SLOWER = "the slower of these two in each step"  # what ranks that wait for each other would take if communication were free
 # Measured steps of a round, and steps before them that do not count. A model of several buckets tries in its first 31
 # steps how to communicate; where a step takes long they are measured all the same.
 STEPS = {"mlp_small": (200, 20), "mlp_25m": (40, 35), "resnet18_cifar": (10, 3), "gpt_mini": (25, 3)}
@@ -39,22 +40,32 @@ def measure_model(setting, model, steps, warm_up, plan):
     task = Task(model, total, training_data.write(setting.folder / "pair.safetensors", model, total, RANKS),
                 training_data.write(setting.folder / "single.safetensors", model, total, 1))
     ours = [CohortDdp(setting), *([CohortHorovod(setting)] if setting.plugin("mpi") and setting.plugin("horovod") else [])]
-    near = [SideBySide(setting), *ours]  # a few percent apart, less than one run and the next: twice in a round
-    trainers = [*near, *python_trainers(setting), *near]
+    near = [SideBySide(setting), *ours]  # a few percent apart, less than one run and the next: four times in a round
+    trainers = [*near, *near, *python_trainers(setting), *near, *near]
     results, left_out = interleave(trainers, plan, lambda trainer: trainer.train(task),
                                    lambda text: setting.say(f"training {model}, {text}"))
-    rows = {name: row_of(outcomes, warm_up, total) for name, outcomes in results.items()}
-    title = f"### {model}: {steps} steps in each of {rounds_of(results)}, cohort's twice, after {warm_up} that do not count"
+    rows = rows_of_results(results, warm_up, total)
+    title = f"### {model}: {steps} steps in each of {rounds_of(results)}, cohort's four times, after {warm_up} that do not count"
     return rows, "\n\n".join(filter(None, [title, rows_table(rows), notes(left_out)]))
+
+
+def rows_of_results(results, warm_up, total):
+    rows = {}
+    for name, outcomes in results.items():
+        measured = [measured_steps(outcome, warm_up, total) for outcome in outcomes]
+        rows[name] = row_of(outcomes, [sum(processes, []) for processes in measured])
+        if name == ALONE:
+            rows[SLOWER] = row_of(outcomes, [[max(both) for both in zip(*processes)] for processes in measured])
+    return rows
 
 
 def measured_steps(outcome, warm_up, total):
     """Those of each process that are not warm-up: processes side by side have their lists one after the other."""
-    return [ms for i, ms in enumerate(outcome.step_ms) if i % (total - 1) >= warm_up]
+    steps, told = outcome.step_ms, total - 1
+    return [steps[begin + warm_up:begin + told] for begin in range(0, len(steps), told)]
 
 
-def row_of(outcomes, warm_up, total):
-    rounds = [measured_steps(outcome, warm_up, total) for outcome in outcomes]
+def row_of(outcomes, rounds):
     return Row(figure([(min(steps), statistics.median(steps)) for steps in rounds]),
                max(max(outcome.peak_rss_mib) for outcome in outcomes),
                min(outcome.seconds_to_first_step for outcome in outcomes))
@@ -72,8 +83,8 @@ def rows_table(rows):
 def step_goal(rows_of, ours, model, other, limit):
     rows = rows_of.get(model, {})
     value = rows[ours].step_ms.best / rows[other].step_ms.best if ours in rows and other in rows else None
-    tuned = {DDP: DDP_TUNED, HOROVOD: HOROVOD_TUNED}.get(other)
-    detail = f"of {tuned}: {number(rows[ours].step_ms.best / rows[tuned].step_ms.best)}" if value and tuned in rows else ""
+    relative = {DDP: DDP_TUNED, HOROVOD: HOROVOD_TUNED, ALONE: SLOWER}[other]
+    detail = f"of {relative}: {number(rows[ours].step_ms.best / rows[relative].step_ms.best)}" if value and relative in rows else ""
     return Goal(f"{model}, step of {ours}, of {other}", limit, value, detail=detail)
 
 
