@@ -1,7 +1,8 @@
 // bytegrad: the mean gradient with one byte for each element.
-#include <algorithm>
+#include <array>
 
 #include "algorithm.hpp"
+#include "bucket_lanes.hpp"
 #include "compressed_mean.hpp"
 #include "not_finite.hpp"
 
@@ -15,37 +16,40 @@ class Bytegrad final : public Algorithm {
   void configure() override {
     host().buckets().want(COHORT_BUCKET_GRAD);
     host().buckets().configure(settings().bucket_size, 0, static_cast<uint64_t>(group().size()));
-    uint64_t largest = 0;
+    lanes_.configure(host(), [this](const cohort_bucket& bucket, std::size_t lane) { reduce(bucket, means_[lane]); });
     for_all_buckets(host(), [&](const cohort_bucket& bucket) {
       Codec(host(), bucket);  // throws where it cannot be
-      largest = std::max(largest, bucket.numel);
+      means_[lanes_.lane_of(bucket)].reserve(bucket.numel, group().size());
     });
-    mean_.reserve(largest, group().size());
   }
 
-  void reduce_bucket(const cohort_bucket& bucket) override {
+  void begin_step(const cohort_step&) override { lanes_.finish(); }
+  void reduce_bucket(const cohort_bucket& bucket) override { lanes_.run(bucket); }
+
+ private:
+  std::array<CompressedMean, BucketLanes::kCount> means_;  // by lane
+  NotFinite not_finite_;
+  BucketLanes lanes_;
+
+  void reduce(const cohort_bucket& bucket, CompressedMean& mean) {
     const sdk::Elements gradients = elements_of(host(), bucket, COHORT_BUCKET_GRAD);
     if (group().size() == 1) return average_uncompressed(gradients);
     group().collect(host(), gradients);
-    if (group().takes_part()) average(bucket, gradients);
+    if (group().takes_part()) average(bucket, gradients, mean);
     group().spread(host(), gradients);
   }
-
- private:
-  CompressedMean mean_;
-  NotFinite not_finite_;
 
   // One node: what does not leave it is not compressed.
   void average_uncompressed(const sdk::Elements& gradients) const {
     host().world().all_reduce(gradients, settings().average ? COHORT_REDUCE_MEAN : COHORT_REDUCE_SUM);
   }
 
-  void average(const cohort_bucket& bucket, const sdk::Elements& gradients) {
+  void average(const cohort_bucket& bucket, const sdk::Elements& gradients, CompressedMean& mean) {
     const Codec codec(host(), bucket);
     const sdk::Comm ranks = group().comm(host());
-    const bool sends_finite = mean_.encode(codec, ranks, gradients);
+    const bool sends_finite = mean.encode(codec, ranks, gradients);
     if (!sends_finite) not_finite_.report_own(host(), bucket, gradients, "gradient");
-    const bool is_finite = mean_.average(codec, ranks, gradients, settings().average ? group().world_size() : 1);
+    const bool is_finite = mean.average(codec, ranks, gradients, settings().average ? group().world_size() : 1);
     if (!is_finite) not_finite_.report_other(host(), bucket, "gradient");
   }
 };

@@ -18,10 +18,8 @@ void* elements_of_chunk(const sdk::Elements& data, int rank, uint64_t numel) {
 void CompressedMean::reserve(uint64_t numel, int ranks) {
   const uint64_t chunk = chunk_numel_of(numel, ranks);
   const uint64_t nbytes = chunk_nbytes(chunk) * static_cast<uint64_t>(ranks);
-  if (sent_.size() >= nbytes) return;
-  sent_.assign(nbytes, 0);
-  received_.assign(nbytes, 0);
-  sum_.assign(chunk, 0.0f);
+  for (auto* const bytes : {&sent_, &received_}) bytes->resize(std::max<std::size_t>(bytes->size(), nbytes));
+  sum_.resize(std::max<std::size_t>(sum_.size(), chunk));
 }
 
 bool CompressedMean::encode(const Codec& codec, const sdk::Comm& ranks, const sdk::Elements& data) {

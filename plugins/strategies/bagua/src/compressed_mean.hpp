@@ -14,7 +14,7 @@ namespace cohort::bagua {
 
 class CompressedMean {
  public:
-  /// For buckets of at most `numel` elements and `ranks` ranks.
+  /// For buckets of at most `numel` elements and `ranks` ranks, and those that it was called for before.
   void reserve(uint64_t numel, int ranks);
 
   /// The first half: encodes this rank's data. False where an element is not finite. [lane]

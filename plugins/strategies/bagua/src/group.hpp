@@ -1,6 +1,6 @@
 // The ranks that exchange with each other: all, or one of each node for the others of its node.
 //
-// Made when the ranks are connected. Calls that communicate are made by all ranks, on one lane at a time.
+// Made when the ranks are connected. Calls that communicate are made by all ranks, in the same order on each lane.
 #pragma once
 
 #include <cohort/sdk/host.hpp>

@@ -30,15 +30,13 @@ std::string names_in(const sdk::Host& host, const cohort_bucket& bucket, const s
 
 void NotFinite::report_own(const sdk::Host& host, const cohort_bucket& bucket, const sdk::Elements& elements,
                            const char* what) {
-  if (is_said_) return;
-  is_said_ = true;
+  if (is_said_.exchange(true)) return;
   host.log().warning("rank ", host.world().rank(), ": the ", what, " of ", names_in(host, bucket, elements),
                      " is NaN or infinite", kConsequence);
 }
 
 void NotFinite::report_other(const sdk::Host& host, const cohort_bucket& bucket, const char* what) {
-  if (is_said_) return;
-  is_said_ = true;
+  if (is_said_.exchange(true)) return;
   host.log().warning("another rank sent a ", what, " in bucket ", bucket.index, " (", bucket.parts[0].name,
                      " ...) that is NaN or infinite", kConsequence);
 }

@@ -1,5 +1,9 @@
 // Says, once in a run, that NaN or infinity was sent, and which parameters of this rank are the reason.
+//
+// Threads: any.
 #pragma once
+
+#include <atomic>
 
 #include <cohort/sdk/host.hpp>
 
@@ -12,7 +16,7 @@ class NotFinite {
   void report_other(const sdk::Host& host, const cohort_bucket& bucket, const char* what);
 
  private:
-  bool is_said_ = false;
+  std::atomic<bool> is_said_{false};
 };
 
 }  // namespace cohort::bagua

@@ -6,10 +6,12 @@
 // with m_hat = m / (1 - beta1^t) as t goes on and v_hat = v / (1 - beta2^W), W the steps until then. Weight decay is
 // that of the optimizer: added to g_r (Adam) or taken off the weights (AdamW).
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
 
 #include "algorithm.hpp"
+#include "bucket_lanes.hpp"
 #include "compressed_mean.hpp"
 #include "not_finite.hpp"
 
@@ -38,13 +40,12 @@ class Qadam final : public Algorithm {
     for (const char* name : {kMomentum, kSquare}) buckets.want(COHORT_BUCKET_OPTIM, name);
     buckets.configure(settings().bucket_size, 0, static_cast<uint64_t>(group().size()));
     require_kernels(host());
-    uint64_t largest = 0;
+    lanes_.configure(host(), [this](const cohort_bucket& bucket, std::size_t lane) { reduce(bucket, means_[lane]); });
     for_all_buckets(host(), [&](const cohort_bucket& bucket) {
       Codec(host(), bucket);  // throws where it cannot be
       if (!host().kernels(bucket.stream.device_type).adam) throw no_kernel();
-      largest = std::max(largest, bucket.numel);
+      means_[lanes_.lane_of(bucket)].reserve(bucket.numel, group().size());
     });
-    mean_.reserve(largest, group().size());
     hypers_.assign(host().num_params(), {});
     is_warm_up_.assign(host().optimizers().count(), true);
     find_warmup_steps();
@@ -52,20 +53,13 @@ class Qadam final : public Algorithm {
 
   // Schedules change settings between steps.
   void begin_step(const cohort_step& step) override {
+    lanes_.finish();
     if (!(step.flags & COHORT_STEP_FIRST)) return;
     is_warm_up_[step.phase] = step.step < warmup_steps_[step.phase];
     if (!is_warm_up_[step.phase]) read_hypers(step.phase);
   }
 
-  void reduce_bucket(const cohort_bucket& bucket) override {
-    const sdk::Elements gradients = elements_of(host(), bucket, COHORT_BUCKET_GRAD);
-    if (is_warm_up_[bucket.phase]) return host().world().all_reduce(gradients, COHORT_REDUCE_MEAN);
-    const sdk::Elements momentum = elements_of(host(), bucket, COHORT_BUCKET_OPTIM, kMomentum);
-    for (uint64_t i = 0; i < bucket.num_parts; ++i) update_momentum(bucket, bucket.parts[i], gradients, momentum);
-    group().collect(host(), momentum);
-    if (group().takes_part()) average(bucket, momentum);
-    group().spread(host(), momentum);
-  }
+  void reduce_bucket(const cohort_bucket& bucket) override { lanes_.run(bucket); }
 
   bool optimizer_step(const cohort_step& step) override {
     if (is_warm_up_[step.phase]) return false;
@@ -76,8 +70,9 @@ class Qadam final : public Algorithm {
   }
 
  private:
-  CompressedMean mean_;
+  std::array<CompressedMean, BucketLanes::kCount> means_;  // by lane
   NotFinite not_finite_;
+  BucketLanes lanes_;
   std::vector<Hyper> hypers_;           // by parameter
   std::vector<bool> is_warm_up_;        // by phase
   std::vector<uint64_t> warmup_steps_;  // by phase
@@ -127,6 +122,16 @@ class Qadam final : public Algorithm {
     });
   }
 
+  void reduce(const cohort_bucket& bucket, CompressedMean& mean) {
+    const sdk::Elements gradients = elements_of(host(), bucket, COHORT_BUCKET_GRAD);
+    if (is_warm_up_[bucket.phase]) return host().world().all_reduce(gradients, COHORT_REDUCE_MEAN);
+    const sdk::Elements momentum = elements_of(host(), bucket, COHORT_BUCKET_OPTIM, kMomentum);
+    for (uint64_t i = 0; i < bucket.num_parts; ++i) update_momentum(bucket, bucket.parts[i], gradients, momentum);
+    group().collect(host(), momentum);
+    if (group().takes_part()) average(bucket, momentum, mean);
+    group().spread(host(), momentum);
+  }
+
   static sdk::Elements part_of(const sdk::Elements& bucket, const cohort_bucket_part& part) {
     auto* const first = static_cast<unsigned char*>(bucket.data) + part.offset * sdk::size_of(bucket.dtype);
     return {first, part.numel, bucket.dtype, bucket.stream};
@@ -142,13 +147,13 @@ class Qadam final : public Algorithm {
     axpby(host(), part_of(momentum, part), gradient, 1.0 - hyper.beta1, hyper.beta1);
   }
 
-  void average(const cohort_bucket& bucket, const sdk::Elements& momentum) {
+  void average(const cohort_bucket& bucket, const sdk::Elements& momentum, CompressedMean& mean) {
     const sdk::Comm ranks = group().comm(host());
     const double divisor = group().world_size();
     if (ranks.size() == 1) return scale(host(), momentum, 1.0 / divisor);  // one node: nothing leaves it
     const Codec codec(host(), bucket);
-    if (!mean_.encode(codec, ranks, momentum)) not_finite_.report_own(host(), bucket, momentum, "momentum");
-    if (!mean_.average(codec, ranks, momentum, divisor)) not_finite_.report_other(host(), bucket, "momentum");
+    if (!mean.encode(codec, ranks, momentum)) not_finite_.report_own(host(), bucket, momentum, "momentum");
+    if (!mean.average(codec, ranks, momentum, divisor)) not_finite_.report_other(host(), bucket, "momentum");
   }
 
   void step_part(const cohort_step& step, const cohort_bucket& bucket, const cohort_bucket_part& part) {

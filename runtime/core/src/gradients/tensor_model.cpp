@@ -123,9 +123,7 @@ void TensorModel::find_phases() {
 void TensorModel::share_weights(size_t parameter) {
   const at::Tensor weights = replicas_[0].parameters[parameter].detach();
   if (!weights.is_cpu()) return;
-  for (size_t replica = 1; replica < replicas_.size(); ++replica) {
-    replicas_[replica].parameters[parameter].set_data(weights);
-  }
+  for (auto& replica : std::span(replicas_).subspan(1)) replica.parameters[parameter].set_data(weights);
 }
 
 void TensorModel::refresh_views() {

@@ -40,10 +40,12 @@ cohort_status submit(const cohort_host* host, uint32_t index, cohort_lane_work w
   return guarded(host, [&] {
     RankState& state = rank_of(host);
     RankLane& lane = lane_at(host, index);
-    const auto purpose = std::make_shared<const std::string>("work of the strategy");
+    const RankLane* const caller = state.current_lane();  // whose bucket it is for
+    const auto purpose = caller && caller->comms.world ? state.host.recorder().purpose_of(caller->comms.world)
+                                                       : std::make_shared<const std::string>("work of the strategy");
     *ticket = lane.thread->submit([&state, &lane, work, arg, purpose] {
       if (lane.comms.world) state.host.recorder().set_purpose(lane.comms.world, purpose);
-      state.host.check(work(arg), "lane '" + lane.name + "'");
+      state.host.check(work(arg), "lane '" + lane.name + "', " + *purpose);
     });
     return COHORT_OK;
   });

@@ -33,6 +33,11 @@ void FlightRecorder::set_purpose(const cohort_comm* comm, Purpose purpose) {
   *track_of(comm).purpose = std::move(purpose);
 }
 
+FlightRecorder::Purpose FlightRecorder::purpose_of(const cohort_comm* comm) {
+  const std::lock_guard lock(mutex_);
+  return *track_of(comm).purpose;
+}
+
 uint64_t FlightRecorder::begin(const cohort_comm* comm, OperationRecord record) {
   const std::lock_guard lock(mutex_);
   Track& track = track_of(comm);

@@ -5,9 +5,7 @@
 namespace cohort::host {
 
 std::string place_of(const Options& options, const std::string& flag) {
-  if (const auto older = options.older_spellings.find(flag); older != options.older_spellings.end()) {
-    return older->second;
-  }
+  if (const auto old = options.older_spellings.find(flag); old != options.older_spellings.end()) return old->second;
   switch (options.origin(flag)) {
     case Origin::kEnvironment:
       return variable_of(flag);

@@ -33,9 +33,7 @@ std::string describe(const cohort_bucket& bucket) {
 
 StepEngine::StepEngine(const Parts& parts) : parts_(parts) {
   const size_t parameters = parts_.model.parameters().size();
-  for (uint32_t parameter = 0; parameter < parameters; ++parameter) {
-    phase_of_.push_back(parts_.model.phase_of(parameter));
-  }
+  for (uint32_t id = 0; id < parameters; ++id) phase_of_.push_back(parts_.model.phase_of(id));
   complete_.assign(parameters * num_replicas(), 0);
   reached_.assign(parameters * num_replicas(), 0);
   used_.assign(parameters, 0);
@@ -136,9 +134,7 @@ void StepEngine::complete(uint32_t parameter, uint32_t replica) {
   if (replica == 0) arrival_order_.push_back(parameter);
   // In index order, whatever the order of completion: so all ranks reduce the same bucket at the same time.
   for (; next_bucket_ < pending_.size() && pending_[next_bucket_] == 0; ++next_bucket_) {
-    if (overlap_ && is_of_phase(next_bucket_)) {
-      parts_.lane->submit([this, ready = next_bucket_] { reduce(ready); });
-    }
+    if (overlap_ && is_of_phase(next_bucket_)) parts_.lane->submit([this, ready = next_bucket_] { reduce(ready); });
   }
 }
 

@@ -5,7 +5,8 @@
 //   ...
 //   lane.wait(ticket);
 //
-// A Lane is a borrowed handle, valid until the end of the run; copy it freely. Threads: [main] and [step].
+// A Lane is a borrowed handle, valid until the end of the run; copy it freely. Threads: [main], [step] and
+// works of other lanes.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // gradient_allreduce and bytegrad: gradients, against simulators written from the definitions.
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include <cohort/api/kernels.h>
 
@@ -95,8 +96,10 @@ TEST(GradientsOnTwoNodes, AreAddedInANodeAndThenOverNodes) {
 }
 
 TEST(GradientsOnTwoNodes, AreEncodedBetweenNodesOnly) {
-  const Training training{.algorithm = "bytegrad", .ranks = 4, .nodes = 2};
-  expect_simulated(training, [](const ByRank& bucket) { return compressed_mean(sums_of_nodes(bucket, 2), 4.0f); });
+  for (const uint64_t bucket_size : {1u << 20, 1u}) {
+    const Training training{.algorithm = "bytegrad", .ranks = 4, .nodes = 2, .bucket_size = bucket_size};
+    expect_simulated(training, [](const ByRank& bucket) { return compressed_mean(sums_of_nodes(bucket, 2), 4.0f); });
+  }
 }
 
 TEST(GradientsOnTwoNodes, ExchangeAmongAllRanksWhereHierarchicalIsOff) {
@@ -128,6 +131,54 @@ TEST_P(OnRanks, BytegradSendsAQuarterOfTheBytes) {
   const auto n = static_cast<uint64_t>(GetParam());
   const uint64_t chunk = COHORT_MINMAX_UINT8_NBYTES((numel_of(training) + n - 1) / n);
   EXPECT_EQ(sent, 3 * 2 * (n - 1) * chunk);  // to every other rank a chunk, twice
+}
+
+/// What operations on the lanes of buckets were for, by communicator.
+std::map<std::string, std::vector<std::string>> purposes(Trainee& trainee) {
+  std::map<std::string, std::vector<std::string>> found;
+  for (const auto& flight : trainee.runtime().flights()) {
+    if (!flight.communicator.starts_with("buckets-") || flight.operations.empty()) continue;
+    for (const auto& operation : flight.operations) found[flight.communicator].push_back(*operation.purpose);
+  }
+  return found;
+}
+
+TEST(Bytegrad, SendsBucketsOnSeveralLanesInTurnEachUnderItsName) {
+  const Training training{.algorithm = "bytegrad", .bucket_size = 1};
+  on_ranks(training, [](Trainee& trainee) {
+    trainee.step(0);
+    const auto found = purposes(trainee);
+    ASSERT_EQ(found.size(), 3u);
+    using testing::StartsWith;
+    const auto twice = [](const char* one, const char* other) {
+      return testing::ElementsAre(StartsWith(one), StartsWith(one), StartsWith(other), StartsWith(other));
+    };
+    EXPECT_THAT(found.at("buckets-0/world"), twice("bucket 0 ", "bucket 3 "));
+    EXPECT_THAT(found.at("buckets-1/world"), twice("bucket 1 ", "bucket 4 "));
+    EXPECT_THAT(found.at("buckets-2/world"), testing::Each(StartsWith("bucket 2 ")));
+  });
+}
+
+TEST(Bytegrad, NeedsNoLanesForOneBucket) {
+  on_ranks({.algorithm = "bytegrad"}, [](Trainee& trainee) {
+    trainee.step(0);
+    EXPECT_TRUE(purposes(trainee).empty());
+  });
+}
+
+TEST(Bytegrad, WaitsForTheBucketsOfAStepThatWasGivenUp) {
+  const Training training{.algorithm = "bytegrad", .bucket_size = 1};
+  ByRank all;
+  for (int rank = 0; rank < training.ranks; ++rank) all.push_back(gradients(training, rank, 0));
+  Flat expected = first_weights(training);
+  Sgd(training).step(expected, reduced(training, all, [](const ByRank& bucket) { return compressed_mean(bucket, 2); }));
+  on_ranks(training, [&](Trainee& trainee) {
+    trainee.engine().begin(/*last=*/true);
+    for (const uint32_t parameter : {4u, 3u}) trainee.engine().gradient_ready(parameter);
+    trainee.engine().abandon();
+    trainee.step(0);
+    EXPECT_EQ(difference(trainee.weights(), expected), "");
+  });
 }
 
 TEST(Bytegrad, WithOneRankIsTheOptimizerAlone) {

@@ -24,13 +24,13 @@ typedef struct cohort_lane_1 {
   /* The lane of this name ([a-z][a-z0-9_-]{0,31}; not one of the host's own: default, control, user, world), made at
    * the first call for it: in configure_model, collective over all ranks, in the same order. [main] */
   cohort_status (*create)(const cohort_host* host, const char* name, uint32_t* lane) COHORT_NOEXCEPT;
-  /* Queues a work; `arg` is borrowed until it is done. Tickets count from 1. [main] [step] */
+  /* Queues a work; `arg` is borrowed until it is done. Tickets count from 1. [main] [step], or another lane */
   cohort_status (*submit)(const cohort_host* host, uint32_t lane, cohort_lane_work work, void* arg,
                           uint64_t* ticket) COHORT_NOEXCEPT;
   /* `*done` = 1 where the work and all before it are done, else 0. [main] [step] */
   cohort_status (*poll)(const cohort_host* host, uint32_t lane, uint64_t ticket, uint32_t* done) COHORT_NOEXCEPT;
   /* Returns when the work and all before it are done; COHORT_DEADLINE_EXCEEDED after `timeout_ns` (0: the deadline of
-   * the run's operations, whose passing is a failure of the lane). [main] [step] */
+   * the run's operations, whose passing is a failure of the lane). [main] [step], or another lane */
   cohort_status (*wait)(const cohort_host* host, uint32_t lane, uint64_t ticket, int64_t timeout_ns) COHORT_NOEXCEPT;
 } cohort_lane_1;
 

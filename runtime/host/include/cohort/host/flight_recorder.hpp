@@ -38,6 +38,7 @@ class FlightRecorder {
   /// What operations are for from now on: those of `comm` and of the communicators whose names have the same beginning,
   /// up to a '/'.
   void set_purpose(const cohort_comm* comm, Purpose purpose);
+  Purpose purpose_of(const cohort_comm* comm);
 
   /// An operation begins; the ticket is for its end. The recorder fills number, purpose and times.
   uint64_t begin(const cohort_comm* comm, OperationRecord record);
