@@ -23,17 +23,34 @@ PAIRS = 6   # of each round: async and no communication are a few percent apart,
 
 
 @dataclass(frozen=True)
+class Pace:
+    """Steps that do not count, and those that are measured."""
+    warm_up: int
+    steps: int
+
+    def all_steps(self):
+        return self.warm_up + self.steps
+
+    def median_ms(self, times):
+        return statistics.median(times[-self.steps:])
+
+
+@dataclass(frozen=True)
 class Network:
     name: str
     wire: str   # --collective
-    steps: int  # of which two thirds are measured; what does not wait for the network makes as many everywhere
+    pace: Pace
     times: int = 1  # that a round measures what is not in pairs: more where codec and network weigh about as much
 
 
-NETWORKS = [Network("shared memory", "shm", 45), Network("1 Gbit/s", "sim,over=shm,bandwidth=1Gbit,latency=100us", 24, times=4),
-            Network("100 Mbit/s", "sim,over=shm,bandwidth=100Mbit,latency=100us", 9),
-            Network("10 Gbit/s, 1 ms", "sim,over=shm,bandwidth=10Gbit,latency=1ms", 24),
-            Network("10 Gbit/s, 5 ms", "sim,over=shm,bandwidth=10Gbit,latency=5ms", 24)]
+# A run tries in its first 31 steps how to communicate. Where ddp takes two seconds for a step, the first of these ways
+# is measured, during backward in buckets of the usual size; what does not wait for the network makes as many steps everywhere.
+SETTLED, SLOW = Pace(35, 30), Pace(2, 4)
+NETWORKS = [Network("shared memory", "shm", SETTLED),
+            Network("1 Gbit/s", "sim,over=shm,bandwidth=1Gbit,latency=100us", SETTLED, times=2),
+            Network("100 Mbit/s", "sim,over=shm,bandwidth=100Mbit,latency=100us", SLOW),
+            Network("10 Gbit/s, 1 ms", "sim,over=shm,bandwidth=10Gbit,latency=1ms", SETTLED),
+            Network("10 Gbit/s, 5 ms", "sim,over=shm,bandwidth=10Gbit,latency=5ms", SETTLED)]
 
 
 @dataclass(frozen=True)
@@ -43,24 +60,22 @@ class Cell:
     rss_mib: float
 
 
-def last(times, fraction=2 / 3):
-    return times[len(times) - max(1, round(len(times) * fraction)):]
-
-
-def measure(setting, strategy, flags, network, steps):
+def measure(setting, strategy, flags, network, pace):
+    steps = pace.all_steps()
     task = Task(MODEL, steps, training_data.write(setting.folder / "pair.safetensors", MODEL, steps, RANKS), "")
     process, times, summary = numerics(setting, task, "algorithm", task.pair_data, f"--strategy={strategy}",
                                        f"--devices={RANKS}", f"--collective={network.wire}", *flags)
     run_together([process])
     told = json.loads(summary.read_text())
-    return Cell(statistics.median(last(json.loads(times.read_text()))), told["bytes_sent_per_step"], max(told["peak_rss_mib"]))
+    return Cell(pace.median_ms(json.loads(times.read_text())), told["bytes_sent_per_step"], max(told["peak_rss_mib"]))
 
 
-def alone_ms(setting, steps):
+def alone_ms(setting, pace):
+    steps = pace.all_steps()
     single = training_data.write(setting.folder / "single.safetensors", MODEL, steps, 1)
     times = SideBySide(setting).train(Task(MODEL, steps, "", single)).step_ms  # one process's after the other's
     of_each = len(times) // RANKS
-    return statistics.median(last(times[:of_each]) + last(times[of_each:]))
+    return statistics.median(times[of_each - pace.steps:of_each] + times[-pace.steps:])
 
 
 def better(one, other):
@@ -74,33 +89,33 @@ class Grid:
         self.setting, self.left_out = setting, {}
         self.cells, self.alone = {network.name: {} for network in networks}, {}
 
-    def measure(self, network, strategy, flags, steps):
+    def measure(self, network, strategy, flags, pace):
         if strategy in self.left_out:
             return
         self.setting.say(f"algorithms, {network.name}: {strategy}")
         cells = self.cells[network.name]
         try:
-            cells[strategy] = better(measure(self.setting, strategy, flags, network, steps), cells.get(strategy))
+            cells[strategy] = better(measure(self.setting, strategy, flags, network, pace), cells.get(strategy))
         except Failed as failure:
             self.left_out[strategy] = str(failure)
             cells.pop(strategy, None)
 
-    def measure_alone(self, network, steps):
+    def measure_alone(self, network, pace):
         self.setting.say(f"algorithms, {network.name}: {ALONE}")
-        self.alone[network.name] = min(alone_ms(self.setting, steps), self.alone.get(network.name, math.inf))
+        self.alone[network.name] = min(alone_ms(self.setting, pace), self.alone.get(network.name, math.inf))
 
 
 def grid_of(setting, networks, strategies):
     grid = Grid(setting, networks)
-    most = 3 if setting.quick else NETWORKS[0].steps
+    free = Pace(1, 2) if setting.quick else SETTLED
     for network in networks * (1 if setting.quick else ROUNDS):
         for _ in range(1 if setting.quick else PAIRS):
-            grid.measure_alone(network, most)
+            grid.measure_alone(network, free)
             if ASYNC in strategies:
-                grid.measure(network, ASYNC, strategies[ASYNC], most)
+                grid.measure(network, ASYNC, strategies[ASYNC], free)
         for strategy, flags in list(strategies.items()) * (1 if setting.quick else network.times):
             if strategy != ASYNC:
-                grid.measure(network, strategy, flags, min(most, network.steps))
+                grid.measure(network, strategy, flags, free if setting.quick else network.pace)
     return grid
 
 

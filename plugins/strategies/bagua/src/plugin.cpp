@@ -145,7 +145,7 @@ constexpr cohort_option kOptions[] = {
     sdk::option("hierarchical", "enum(auto|true|false)", "auto",
                 "one rank of each node exchanges for its node; auto: on several nodes of several ranks"),
     sdk::option("average", "bool", "true", "gradient_allreduce, bytegrad: mean of gradients; false: their sum"),
-    sdk::option("bucket_size", "size", "10MiB", "size at which a bucket closes"),
+    sdk::option("bucket_size", "size", "5MiB", "size at which a bucket closes"),
     sdk::option("peer_selection_mode", "enum(all|shift_one)", "all",
                 "decentralized: average over all, or with one other rank, another one each time"),
     sdk::option("communication_interval", "int[1..1000000000]", "1",
