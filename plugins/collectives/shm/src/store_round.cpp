@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <cohort/sdk/error.hpp>
+#include <cohort/sdk/store_round.hpp>
 
 #include "call_text.hpp"
 
@@ -67,13 +68,18 @@ void StoreRounds::fail_without_store(cohort_status status) const {
 void StoreRounds::fail_with_missing(const std::string& round, cohort_status status) {
   if (status != COHORT_DEADLINE_EXCEEDED) fail_without_store(status);
   std::string missing;
+  std::vector<int> came;
   for (int rank = 0; rank < size_; ++rank) {
     char value[kMaxValueBytes];
     uint64_t nbytes = 0;
-    if (store_->vt->try_get(store_, key_of(round, rank).c_str(), value, sizeof value, &nbytes) == COHORT_OK) continue;
+    if (store_->vt->try_get(store_, key_of(round, rank).c_str(), value, sizeof value, &nbytes) == COHORT_OK) {
+      came.push_back(rank);
+      continue;
+    }
     missing += (missing.empty() ? "rank " : ", rank ") + std::to_string(rank);
   }
   if (missing.empty()) missing = "rank 0";
+  sdk::give_up_together(store_, "shm/" + round, rank_, came);
   throw sdk::Error(COHORT_DEADLINE_EXCEEDED, missing + " did not reach connect within " + describe(timeout_));
 }
 
