@@ -75,7 +75,7 @@ class Exchange {
       find_message(receives_[at(peer)], peer, false, 0);
     }
     while (move_all()) {
-      channel_.wait([this] { return can_move_any(); }, [this](int peer) { return is_waiting_for(peer); });
+      channel_.wait([this] { return can_move_any(); }, [this](int peer) { return is_missing(peer); });
     }
   }
 
@@ -118,13 +118,18 @@ class Exchange {
     }
     return is_left;
   }
+  bool can_move(int peer) const {
+    return (sends_[at(peer)].message && can_push(peer)) || (receives_[at(peer)].message && can_pull(peer));
+  }
   bool can_move_any() const {
     for (int peer = 0; peer < channel_.size(); ++peer) {
-      if ((sends_[at(peer)].message && can_push(peer)) || (receives_[at(peer)].message && can_pull(peer))) return true;
+      if (can_move(peer)) return true;
     }
     return false;
   }
   bool is_waiting_for(int peer) const { return sends_[at(peer)].message || receives_[at(peer)].message; }
+  /// Not a peer that has done its part, and may be gone, while this rank has yet to do its own.
+  bool is_missing(int peer) const { return is_waiting_for(peer) && !can_move(peer); }
 
   RingView outgoing(int peer) const { return {channel_.control(), channel_.rank(), peer}; }
   RingView incoming(int peer) const { return {channel_.control(), peer, channel_.rank()}; }
