@@ -34,6 +34,7 @@ void Channel::wait_long(const IsDone& is_done, const IsMissing& is_missing) {
     if (is_done()) return;
   }
   check_others(is_missing);
+  if (is_done()) return;
   int first_missing = 0;
   while (first_missing + 1 < options_.size && !is_missing(first_missing)) ++first_missing;
   fail_because_of(
@@ -60,8 +61,8 @@ void Channel::check_gone(const IsMissing& is_missing) {
   for (int rank = 0; rank < options_.size; ++rank) {
     if (!is_missing(rank)) continue;
     const int cause = cause_of(rank);
-    // Looked at again after the finding, as a rank may do its part and then leave; so below.
-    if (!is_gone(cause) || !is_missing(rank)) continue;
+    // Looked at again after the finding, as a rank may do its part, or blame another, and then leave; so below.
+    if (!is_gone(cause) || cause_of(rank) != cause || !is_missing(rank)) continue;
     fail_because_of(cause, COHORT_UNAVAILABLE,
                     name_of(cause) + " is gone: its process ended before it finished " + operation_name());
   }
