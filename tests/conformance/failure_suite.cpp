@@ -21,6 +21,7 @@ using namespace cohort::conformance;
 using namespace cohort::test;
 using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 
 struct Outcome {
   cohort_status status = COHORT_OK;
@@ -248,6 +249,21 @@ TEST(Deadline, NamesTheRankThatDidNotCome) {
   }
   EXPECT_EQ(messages.size(), 2u);
   EXPECT_THAT(messages, Contains(HasSubstr("rank 2")));
+}
+
+TEST(Deadline, NamesNoRankThatCameLateAndWaitsAsWell) {
+  COHORT_NEEDS_RANKS(3);
+  const auto all = outcomes(
+      3,
+      [](Comm& comm) {
+        if (comm.rank() == 1) std::this_thread::sleep_for(1500ms * subject().patience);
+        if (comm.rank() != 2) comm.barrier();
+      },
+      2s);
+  EXPECT_EQ(all[0].status, COHORT_DEADLINE_EXCEEDED) << all[0].message;
+  EXPECT_NE(all[1].status, COHORT_OK);
+  EXPECT_THAT(all[0].message, HasSubstr("rank 2"));
+  EXPECT_THAT(all[0].message.substr(0, all[0].message.find("waited for by")), Not(HasSubstr("rank 1")));
 }
 
 TEST(Deadline, EndsASumOfAllocatedMemoryWithARankThatDoesNotCome) {

@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <thread>
 
 #include <gmock/gmock.h>
 
@@ -18,6 +19,7 @@ using namespace cohort::conformance;
 using namespace cohort::test;
 using testing::AnyOf;
 using testing::HasSubstr;
+using testing::Not;
 
 int entries_of(const char* folder) {
   int count = 0;
@@ -133,6 +135,33 @@ TEST_F(KilledRankDeathTest, EndsTheOthersInAnAllReduceOfAllocatedMemory) {
         reduce_and_verify(comm, memory, kCount);
       },
       5s));
+}
+
+// At any moment, so also in the middle of a message; found long before the deadline.
+TEST_F(KilledRankDeathTest, EndsTheOthersInTheMiddleOfALargeMessage) {
+  for (int round = 0; round < 8; ++round) {
+    const auto ends = on_processes(
+        2,
+        [&](Comm& comm) {
+          std::vector<uint8_t> out(32 << 20), in(32 << 20);
+          comm.barrier();
+          std::thread killer([&] {
+            std::this_thread::sleep_for(5ms + 7ms * round);
+            if (comm.rank() == 1) ::raise(SIGKILL);
+          });
+          const int peer = 1 - comm.rank();
+          const CallFailed failed = failure_of([&] {
+            while (true) comm.exchange({{out.data(), out.size(), peer, 1}, {in.data(), in.size(), peer, 0}});
+          });
+          killer.join();
+          require(failed.status() != COHORT_DEADLINE_EXCEEDED,
+                  "a rank that was gone was waited for until the deadline");
+          throw failed;
+        },
+        20s);
+    expect_rank_1_is_named(ends);
+    EXPECT_THAT(ends[0].error, Not(HasSubstr("until the deadline")));
+  }
 }
 
 TEST_F(KilledRankDeathTest, EndsABarrier) {

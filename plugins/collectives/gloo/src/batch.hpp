@@ -41,16 +41,23 @@ class Batch {
   };
 
   Communicator& communicator_;
+  const Watch::Clock::time_point deadline_;
   std::function<std::string()> operation_;
   Network::Use use_;  // outlives messages_
   std::mutex mutex_;
   std::deque<Message> messages_;  // references stay valid while others are added
+  Message* waited_for_ = nullptr;
   Stop stopped_ = Stop::kNone;
   Communicator::Running running_;
   Watch::Guard guard_;
 
   template <class Post>
   std::size_t post(int peer, uint64_t nbytes, Post&& post_it);
+  /// Waits until it has ended, the watch calls, or this is stopped; false in the latter cases.
+  bool wait_a_while(Message& message);
+  Watch::Clock::time_point on_time();
+  Stop stopped();
+  Scene scene() const { return {operation_(), communicator_.ranks_}; }
   [[noreturn]] void fail(int peer, const std::string& broken);
 };
 

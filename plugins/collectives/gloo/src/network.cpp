@@ -15,7 +15,8 @@ using Clock = Watch::Clock;
 
 constexpr std::chrono::milliseconds kAnswerTime{1000};
 
-std::string text_of(const std::array<char, 508>& text) {
+template <std::size_t kSize>
+std::string text_of(const std::array<char, kSize>& text) {
   return {text.data(), ::strnlen(text.data(), text.size())};
 }
 
@@ -28,10 +29,13 @@ Network::Network(cohort_store* store, int rank, std::vector<Peer> peers, const s
       timeout_(timeout),
       mesh_(store, rank, static_cast<int>(peers_.size()), address,
             std::chrono::ceil<std::chrono::milliseconds>(timeout)),
-      watch_(timeout),
+      watch_(std::min<std::chrono::nanoseconds>(timeout, kLookEvery)),
       mailboxes_(peers_.size()) {
   for (int peer = 0; peer < size(); ++peer) {
-    if (peer != rank_) expect_note(peer);
+    if (peer == rank_) continue;
+    expect_note(peer);
+    Mailbox& mailbox = mailboxes_[static_cast<std::size_t>(peer)];
+    mailbox.to_come_never = mesh_.receive(peer, &mailbox.nothing, sizeof mailbox.nothing, kNothingTag);
   }
 }
 
@@ -58,12 +62,39 @@ void Network::use_number(int number) {
 template <class Judge>
 void Network::fail(Judge&& judge) {
   const std::lock_guard lock(failing_);
-  if (!has_failed_) {
-    verdict_ = judge();
-    tell_all(*verdict_);
-    has_failed_ = true;
-  }
+  if (!has_failed_) settle(judge());
   throw *verdict_;
+}
+
+void Network::settle(sdk::Error verdict) {
+  verdict_ = std::move(verdict);
+  tell_all(*verdict_);
+  has_failed_ = true;
+}
+
+std::string Network::look_around(const Scene& scene, int peer) {
+  const std::lock_guard lock(failing_);
+  for (int other = 0; other < size() && !has_failed_; ++other) hear(scene, other);
+  require_alive();
+  Mailbox& mailbox = mailboxes_[static_cast<std::size_t>(peer)];
+  try {
+    mailbox.to_come_never->stop();
+    mailbox.to_come_never->wait();
+  } catch (const LinkBroken& broken) {
+    return broken.what();
+  }
+  return {};
+}
+
+void Network::hear(const Scene& scene, int peer) {
+  if (!has_note(peer)) return;
+  const auto note = next_note(peer, Clock::now() + kAnswerTime);
+  if (!note) return;
+  if (note->status != COHORT_OK) return settle({note->status, text_of(note->text)});
+  std::string& theirs = mailboxes_[static_cast<std::size_t>(peer)].waits_in;
+  if (!theirs.empty()) return;  // two that answer each other's answers would never end
+  theirs = text_of(note->text);
+  tell({peer}, COHORT_OK, scene.operation);
 }
 
 void Network::give_up(const std::string& communicator) {
@@ -118,13 +149,14 @@ sdk::Error Network::judge_late(const Scene& scene, int peer) {
   std::string elsewhere;
   for (const int other : scene.ranks) {
     if (other == rank_) continue;
-    const auto note = next_note(other, deadline);
-    if (!note) {
+    std::string& theirs = mailboxes_[static_cast<std::size_t>(other)].waits_in;
+    const auto note = theirs.empty() ? next_note(other, deadline) : std::nullopt;
+    if (note && note->status != COHORT_OK) return {note->status, text_of(note->text)};
+    if (note) theirs = text_of(note->text);
+    if (theirs.empty()) {
       missing.push_back(other);
-    } else if (note->status != COHORT_OK) {
-      return {note->status, text_of(note->text)};
-    } else if (elsewhere.empty() && text_of(note->text) != scene.operation.substr(0, note->text.size() - 1)) {
-      elsewhere = describe({other}) + " in " + text_of(note->text);
+    } else if (elsewhere.empty() && theirs != scene.operation.substr(0, Note().text.size() - 1)) {
+      elsewhere = describe({other}) + " in " + theirs;
     }
   }
   // Where a rank is silent, others may be one operation apart because of it.
@@ -150,6 +182,7 @@ std::string Network::describe(const std::vector<int>& ranks) const {
 void Network::expect_note(int peer) {
   Mailbox& mailbox = mailboxes_[static_cast<std::size_t>(peer)];
   mailbox.incoming.reset();
+  mailbox.note.is_there = 0;
   try {
     mailbox.incoming = mesh_.receive(peer, &mailbox.note, sizeof mailbox.note, kNoteTag);
   } catch (const LinkBroken&) {
@@ -157,11 +190,19 @@ void Network::expect_note(int peer) {
   }
 }
 
+bool Network::has_note(int peer) {
+  Mailbox& mailbox = mailboxes_[static_cast<std::size_t>(peer)];
+  return mailbox.incoming && std::atomic_ref(mailbox.note.is_there).load(std::memory_order_acquire) != 0;
+}
+
 std::optional<Network::Note> Network::next_note(int peer, Clock::time_point deadline) {
   Mailbox& mailbox = mailboxes_[static_cast<std::size_t>(peer)];
   if (!mailbox.incoming) return std::nullopt;
   {
-    const Watch::Guard guard(watch_, deadline, [&mailbox] { mailbox.incoming->stop(); });
+    const Watch::Guard guard(watch_, deadline, [&mailbox] {
+      mailbox.incoming->stop();
+      return Watch::kNever;
+    });
     try {
       if (!mailbox.incoming->wait()) return std::nullopt;
     } catch (const LinkBroken&) {
@@ -180,7 +221,7 @@ void Network::tell_all(const sdk::Error& verdict) {
 }
 
 void Network::tell(const std::vector<int>& ranks, int32_t status, const std::string& text) {
-  Note& note = sent_notes_.emplace_back(Note{status, {}});
+  Note& note = sent_notes_.emplace_back(Note{.status = status});
   text.copy(note.text.data(), note.text.size() - 1);
   for (const int peer : ranks) {
     if (peer == rank_) continue;

@@ -30,6 +30,9 @@ struct Scene {
 
 class Network {
  public:
+  /// How often a rank that waits looks what has become of the others.
+  static constexpr std::chrono::milliseconds kLookEvery{100};
+
   Network(cohort_store* store, int rank, std::vector<Peer> peers, const std::string& address,
           std::chrono::nanoseconds timeout);
 
@@ -43,6 +46,10 @@ class Network {
   void require_alive() const;
   /// Tells all others, and closes the connections as soon as nothing uses them: so that nobody waits for this rank.
   void give_up(const std::string& communicator);
+
+  /// From a wait that lasts: throws where a rank has given up and said why, and answers those who ask where this one
+  /// is. Why the connection to `peer` is lost; "" while it holds.
+  std::string look_around(const Scene& scene, int peer);
 
   /// Keeps the connections open while it lives. The constructor throws as require_alive() does.
   class Use {
@@ -69,12 +76,16 @@ class Network {
  private:
   /// What a rank says when it gives up. `status` is 0 while it only says where it is.
   struct Note {
-    int32_t status;
-    std::array<char, 508> text;
+    int32_t status = COHORT_OK;
+    std::array<char, 507> text{};
+    uint8_t is_there = 1;  // comes last: a note that can be read without waiting
   };
   struct Mailbox {
-    Note note{};
+    Note note;
     std::optional<Transfer> incoming;
+    std::string waits_in;  // what its first note said, unless it was a verdict
+    uint8_t nothing = 0;
+    std::optional<Transfer> to_come_never;  // ends where the connection does
   };
 
   const int rank_;
@@ -96,6 +107,8 @@ class Network {
   const std::string& own_name() const { return peers_[static_cast<std::size_t>(rank_)].who; }
   std::string describe(const std::vector<int>& ranks) const;
   void expect_note(int peer);
+  bool has_note(int peer);
+  void hear(const Scene& scene, int peer);
   /// Nothing where none comes in time or the connection is gone.
   /// Expects another one after it.
   std::optional<Note> next_note(int peer, Watch::Clock::time_point deadline);
@@ -106,6 +119,7 @@ class Network {
   sdk::Error judge_late(const Scene& scene, int peer);
   template <class Judge>
   [[noreturn]] void fail(Judge&& judge);
+  void settle(sdk::Error verdict);
 };
 
 /// "300 s", "250 ms".

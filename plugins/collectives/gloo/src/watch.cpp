@@ -22,23 +22,18 @@ void Watch::run() {
     const auto now = Clock::now();
     next_look_ = now + usual_;
     for (Guard* guard : guards_) {
-      if (guard->is_over_) continue;
-      if (guard->deadline_ > now) {
-        next_look_ = std::min(next_look_, guard->deadline_);
-        continue;
-      }
-      guard->is_over_ = true;
-      guard->on_time_();
+      if (guard->next_ <= now) guard->next_ = guard->on_time_();
+      next_look_ = std::min(next_look_, guard->next_);
     }
     changed_.wait_until(lock, next_look_);
   }
 }
 
-Watch::Guard::Guard(Watch& watch, Clock::time_point deadline, std::function<void()> on_time)
-    : watch_(watch), deadline_(deadline), on_time_(std::move(on_time)) {
+Watch::Guard::Guard(Watch& watch, Clock::time_point first, std::function<Clock::time_point()> on_time)
+    : watch_(watch), next_(first), on_time_(std::move(on_time)) {
   const std::lock_guard lock(watch_.mutex_);
   watch_.guards_.push_back(this);
-  if (deadline_ < watch_.next_look_) watch_.changed_.notify_one();
+  if (next_ < watch_.next_look_) watch_.changed_.notify_one();
 }
 
 Watch::Guard::~Guard() {

@@ -1,4 +1,4 @@
-// Calls that are made when a deadline passes, from one thread.
+// Calls that are made when their time comes, from one thread.
 //
 // Threads: any. A Guard whose destructor has returned is not called any more.
 #pragma once
@@ -16,15 +16,17 @@ class Watch {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Deadlines usually lie `usual` ahead: the thread sleeps that long while there is none, so that setting one wakes
+  static constexpr Clock::time_point kNever = Clock::time_point::max();
+
+  /// Calls usually lie `usual` ahead: the thread sleeps that long while there is none, so that setting one wakes
   /// nobody.
   explicit Watch(std::chrono::nanoseconds usual);
   ~Watch();
 
   class Guard {
    public:
-    /// `on_time` runs on the watch's thread, once, and may not use the watch.
-    Guard(Watch& watch, Clock::time_point deadline, std::function<void()> on_time);
+    /// `on_time` runs on the watch's thread, may not use the watch, and gives when to call it again.
+    Guard(Watch& watch, Clock::time_point first, std::function<Clock::time_point()> on_time);
     ~Guard();
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
@@ -32,9 +34,8 @@ class Watch {
    private:
     friend class Watch;
     Watch& watch_;
-    Clock::time_point deadline_;
-    std::function<void()> on_time_;
-    bool is_over_ = false;
+    Clock::time_point next_;
+    std::function<Clock::time_point()> on_time_;
   };
 
  private:

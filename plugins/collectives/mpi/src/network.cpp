@@ -58,7 +58,7 @@ void Network::require_alive() const {
 void Network::look_around(const Scene& scene) {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return;
-  if (!has_failed_) read_notes();
+  if (!has_failed_) read_notes(scene);
   if (!has_failed_) judge_gone(scene);
   require_alive();
 }
@@ -82,13 +82,14 @@ void Network::look_around_in_silence(const Scene& scene) {
 
 void Network::fail_late(const Scene& scene) {
   const std::lock_guard lock(mutex_);
-  if (!has_failed_) settle(judge_late(scene));
+  sdk::Error verdict = judge_late(scene);
+  if (!has_failed_) settle(std::move(verdict));
   throw *verdict_;
 }
 
 void Network::fail_broken(const Scene& scene, int code) {
   const std::lock_guard lock(mutex_);
-  if (!has_failed_) read_notes();
+  if (!has_failed_) read_notes(scene);
   if (!has_failed_) judge_gone(scene);
   if (!has_failed_) {
     int error_class = MPI_ERR_OTHER;
@@ -127,7 +128,7 @@ void Network::judge_gone(const Scene& scene) {
   library_.expect_no_end();
   const auto deadline = Clock::now() + kTimeOfLastWords;
   while (!has_failed_ && Clock::now() < deadline) {
-    read_notes();
+    read_notes(scene);
     std::this_thread::sleep_for(kPause);
   }
   if (has_failed_) return;
@@ -144,7 +145,7 @@ sdk::Error Network::judge_late(const Scene& scene) {
   const auto is_silent = [&](int rank) { return rank != rank_ && waits_in_[static_cast<std::size_t>(rank)].empty(); };
   const auto deadline = Clock::now() + kAnswerTime;
   while (std::any_of(scene.ranks.begin(), scene.ranks.end(), is_silent) && Clock::now() < deadline) {
-    read_notes();
+    read_notes(scene);
     if (has_failed_) return *verdict_;
     std::this_thread::sleep_for(kPause);
   }
@@ -179,7 +180,8 @@ void Network::expect_note() {
   if (code != MPI_SUCCESS) receiving_ = MPI_REQUEST_NULL;
 }
 
-void Network::read_notes() {
+// Who asks where this rank is gets an answer: once, or two that answer each other's answers would never end.
+void Network::read_notes(const Scene& scene) {
   while (!has_failed_ && receiving_ != MPI_REQUEST_NULL) {
     int has_come = 0;
     MPI_Status status{};
@@ -188,7 +190,9 @@ void Network::read_notes() {
     const Note note = incoming_;
     expect_note();
     if (note.status == COHORT_OK) {
-      waits_in_[static_cast<std::size_t>(status.MPI_SOURCE)] = text_of(note.text);
+      std::string& theirs = waits_in_[static_cast<std::size_t>(status.MPI_SOURCE)];
+      if (theirs.empty()) tell({status.MPI_SOURCE}, COHORT_OK, scene.operation);
+      theirs = text_of(note.text);
     } else {
       verdict_ = sdk::Error(note.status, text_of(note.text));
       library_.expect_no_orderly_end();

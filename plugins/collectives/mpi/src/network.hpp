@@ -95,7 +95,7 @@ class Network {
   const std::string& own_name() const { return peers_[static_cast<std::size_t>(rank_)].who; }
   std::string describe(const std::vector<int>& ranks) const;
   void expect_note();
-  void read_notes();
+  void read_notes(const Scene& scene);
   void tell(const std::vector<int>& ranks, int32_t status, const std::string& text);
   void settle(sdk::Error verdict);
   void judge_gone(const Scene& scene);
