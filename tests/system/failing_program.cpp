@@ -1,5 +1,5 @@
 // A program in which one rank fails. Started by failure_test.py.
-//   --how=throw       the rank's training_step throws in batch 5
+//   --how=throw       the rank's training_step throws in batch 5; --late-rank computes for a second there
 //   --how=order       it calls a barrier where the others reduce
 //   --how=type        it reduces float64 where the others reduce float32
 //   --how=busy        it computes for longer than the others wait
@@ -17,7 +17,7 @@ struct Line : cohort::ModuleFor<Line> {
   Line() : fc(register_module("fc", torch::nn::Linear(1, 1))) {}
   cohort::Output training_step(const cohort::Batch& batch, int64_t index) override {
     if (throws && index == 5) throw std::runtime_error("the disk is on fire");
-    if (sleeps && index == 5) std::this_thread::sleep_for(std::chrono::seconds(9));
+    if (index == 5) std::this_thread::sleep_for(time_of_batch_5);
     return torch::mse_loss(fc(batch[0]), batch[1]);
   }
   cohort::Optimizers configure_optimizers() override {
@@ -25,7 +25,8 @@ struct Line : cohort::ModuleFor<Line> {
     return torch::optim::SGD(parameters(), 0.1);
   }
   torch::nn::Linear fc;
-  bool throws = false, sleeps = false, dies = false;
+  bool throws = false, dies = false;
+  std::chrono::seconds time_of_batch_5{0};
 };
 
 struct Points : cohort::DataModule {
@@ -35,7 +36,7 @@ struct Points : cohort::DataModule {
   }
 };
 
-void fail(cohort::App& app, const std::string& how, bool here) {
+void fail(cohort::App& app, const std::string& how, bool here, bool late) {
   if (how == "order") {
     double value = 1;
     here ? app.runtime().barrier() : app.runtime().all_reduce_sum({&value, 1});
@@ -48,7 +49,8 @@ void fail(cohort::App& app, const std::string& how, bool here) {
     return;
   }
   model.throws = here && how == "throw";
-  model.sleeps = here && how == "busy";
+  if (here && how == "busy") model.time_of_batch_5 = std::chrono::seconds(9);
+  if (late) model.time_of_batch_5 = std::chrono::seconds(1);
   model.dies = here && how == "die";
   Points data;
   app.trainer().fit(model, data);
@@ -60,8 +62,11 @@ int main(int argc, char** argv) {
   return cohort::Program("failing_program")
       .option("how", "", "what goes wrong: throw, order, type, busy, die")
       .option("failing-rank", "1", "the rank in which it goes wrong")
+      .option("late-rank", "-1", "a rank that takes a second longer than the others to notice")
       .defaults([](cohort::Options& options) { options.max_epochs = 2; })
       .run(argc, argv, [](cohort::App& app) {
-        fail(app, app.option("how"), app.runtime().rank() == app.integer_option("failing-rank"));
+        const int64_t rank = app.runtime().rank();
+        fail(app, app.option("how"), rank == app.integer_option("failing-rank"),
+             rank == app.integer_option("late-rank"));
       });
 }

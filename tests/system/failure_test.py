@@ -24,6 +24,12 @@ class Failure(SystemTest):
             self.assertEqual(len(re.findall(rf"rank {failing_rank} \(pid \d+ on \S+\) failed: the disk is on fire", stderr)), 2, stderr)
             self.assertEqual(len(re.findall(rf"rank {failing_rank} \(pid \d+\) on \S+ ended with exit code 1", stderr)), 1, stderr)
 
+    def test_a_rank_that_notices_late_still_hears_who_threw(self):
+        for wire in WIRES:
+            result = self.run_program([PROGRAM, "--strategy=ddp", "--devices=3", f"--collective={wire}", "--how=throw", "--late-rank=2"])
+            self.assertEqual(result.code, 1, f"{wire}: {result}")
+            self.assertEqual(len(re.findall(r"rank 1 \(pid \d+ on \S+\) failed: the disk is on fire", result.stderr)), 2, str(result))
+
     def test_another_order_of_operations_is_found_and_ends_all_with_2(self):
         for failing_rank, stderr in self.fail_on_every_wire("order", 2, "--timeout=10s"):
             lines = [line for line in stderr.splitlines() if "ranks differ in operation" in line]

@@ -126,6 +126,16 @@ TEST(Verdict, BlamesNobodyForSilenceWhereTheStoreDoesNotAnswer) {
               AllOf(HasSubstr("rank 0 (pid 100 on here), or whoever serves the store"), Not(HasSubstr("rank 2"))));
 }
 
+TEST(Verdict, CallsNobodyKilledWhoMayHaveSaidWhyToAStoreThatIsGone) {
+  Evidence three = evidence(3, {});
+  three.rank = 2;
+  three.heard_all = false;
+  three.states = {ProcessState::kGone, ProcessState::kGone, ProcessState::kUnknown};
+  EXPECT_EQ(judge(three).sentence,
+            "rank 0 (pid 100 on here) is gone (it was killed, or ended without a word); rank 1 (pid 101 on here) has "
+            "ended (what it said is lost with the store); seen here as: step 3: it went wrong");
+}
+
 TEST(Verdict, KeepsTheErrorWhereNothingElseIsKnown) {
   Evidence two = evidence(2, {});
   two.words[1] = echo({});

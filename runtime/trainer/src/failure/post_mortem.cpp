@@ -26,10 +26,12 @@ constexpr std::chrono::milliseconds kPause = 5ms;
 constexpr size_t kToldOperations = 16;  // of each communicator
 constexpr size_t kLongestError = 500;
 
-const std::string kLeft = "failure/left";
-
 std::string key_of(size_t rank) {
   return "failure/" + std::to_string(rank);
+}
+
+std::string key_of_leave(size_t rank) {
+  return key_of(rank) + "/left";
 }
 
 std::string text_of(const Json& json) {
@@ -117,17 +119,15 @@ void PostMortem::leave() noexcept {
   try {
     if (peers_.size() == 1 || store_is_lost()) return;
     rank_.abort();
-    store()->add(kLeft, 1);
+    store()->set(key_of_leave(own_rank()), "");
     const auto deadline = Clock::now() + kLongestLinger;
-    const auto is_over = [&] {
-      int64_t awaited = 0;
-      for (size_t rank = 0; rank < peers_.size(); ++rank) {
-        const ProcessState state = state_of(rank);
-        if (state != ProcessState::kGone && state != ProcessState::kStopped) ++awaited;
-      }
-      return store()->add(kLeft, 0) >= awaited || Clock::now() >= deadline;
+    const auto is_awaited = [&](size_t rank) {
+      const ProcessState state = state_of(rank);
+      return state != ProcessState::kGone && state != ProcessState::kStopped && !store()->try_get(key_of_leave(rank));
     };
-    while (serves_store() && !is_over()) std::this_thread::sleep_for(kPause);
+    for (size_t rank = 0; serves_store() && rank < peers_.size(); ++rank) {
+      while (is_awaited(rank) && Clock::now() < deadline) std::this_thread::sleep_for(kPause);
+    }
   } catch (const std::exception& error) {
     rank_.log().debug(std::string("the other ranks were not waited for: ") + error.what());
   }

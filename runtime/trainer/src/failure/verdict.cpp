@@ -48,20 +48,34 @@ std::vector<std::string> failures(const Evidence& evidence, bool in_operation) {
   return found;
 }
 
-std::vector<std::string> ranks_in_state(const Evidence& evidence, ProcessState state, const std::string& what) {
+const char* condition(const Evidence& evidence, size_t rank) {
+  switch (evidence.states[rank]) {
+    case ProcessState::kGone:
+      // Rank 0 serves the store: who ends after it has nobody to tell why.
+      return evidence.heard_all || rank == 0 ? " is gone (it was killed, or ended without a word)"
+                                             : " has ended (what it said is lost with the store)";
+    case ProcessState::kStopped:
+      return " is stopped (SIGSTOP, or a debugger)";
+    case ProcessState::kRunning:
+      return " runs but has not failed: it is busy elsewhere";
+    case ProcessState::kUnknown:
+      break;
+  }
+  return " says nothing: it is gone, stopped or busy";
+}
+
+std::vector<std::string> ranks_in_state(const Evidence& evidence, ProcessState state) {
   std::vector<std::string> found;
   for (size_t rank = 0; rank < evidence.peers.size(); ++rank) {
     if (words_of(evidence, rank) || evidence.states[rank] != state) continue;
-    found.push_back(describe(evidence.peers[rank]) + what + last_common(evidence.own.operations));
+    found.push_back(describe(evidence.peers[rank]) + condition(evidence, rank) + last_common(evidence.own.operations));
   }
   return found;
 }
 
 std::vector<std::string> lost_ranks(const Evidence& evidence) {
-  auto lost = ranks_in_state(evidence, ProcessState::kGone, " is gone (it was killed, or ended without a word)");
-  for (auto& stopped : ranks_in_state(evidence, ProcessState::kStopped, " is stopped (SIGSTOP, or a debugger)")) {
-    lost.push_back(std::move(stopped));
-  }
+  auto lost = ranks_in_state(evidence, ProcessState::kGone);
+  for (auto& stopped : ranks_in_state(evidence, ProcessState::kStopped)) lost.push_back(std::move(stopped));
   return lost;
 }
 
@@ -70,10 +84,8 @@ std::vector<std::string> silent_ranks(const Evidence& evidence) {
     return {describe(evidence.peers[0]) + ", or whoever serves the store, does not answer" +
             last_common(evidence.own.operations)};
   }
-  auto silent = ranks_in_state(evidence, ProcessState::kRunning, " runs but has not failed: it is busy elsewhere");
-  for (auto& other : ranks_in_state(evidence, ProcessState::kUnknown, " says nothing: it is gone, stopped or busy")) {
-    silent.push_back(std::move(other));
-  }
+  auto silent = ranks_in_state(evidence, ProcessState::kRunning);
+  for (auto& other : ranks_in_state(evidence, ProcessState::kUnknown)) silent.push_back(std::move(other));
   return silent;
 }
 
