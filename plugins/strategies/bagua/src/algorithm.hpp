@@ -4,6 +4,7 @@
 // after a change of the layout. Threads: as cohort/api/strategy.h says for each slot.
 #pragma once
 
+#include <cstring>
 #include <memory>
 
 #include <cohort/sdk/strategy.hpp>
@@ -85,6 +86,13 @@ inline void scale(const sdk::Host& host, const sdk::Elements& elements, double f
 }
 /// Throws where the accelerator lacks one of those.
 void require_kernels(const sdk::Host& host);
+
+/// Zeros behind the last parameter: what is not finite there would stay, and spoil its chunk in every step.
+inline void clear_padding(const cohort_bucket& bucket, const sdk::Elements& elements) {
+  const cohort_bucket_part& last = bucket.parts[bucket.num_parts - 1];
+  const uint64_t used = last.offset + last.numel, size = sdk::size_of(elements.dtype);
+  std::memset(static_cast<unsigned char*>(elements.data) + used * size, 0, (elements.count - used) * size);
+}
 
 /// Every rank's weights become the mean over the ranks.
 inline void average_weights(const sdk::Host& host, const cohort_bucket& bucket) {

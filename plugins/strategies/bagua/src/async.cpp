@@ -7,6 +7,7 @@
 // joined it, and nobody waits for that. Weights change in begin_step alone.
 #include <chrono>
 #include <optional>
+#include <utility>
 
 #include "algorithm.hpp"
 
@@ -25,6 +26,7 @@ class Async final : public Algorithm {
       : Algorithm(std::move(context)), is_warm_up_(settings().warmup_steps.value_or(0) > 0) {}
 
   void configure() override {
+    if (std::exchange(has_ended_, false)) is_warm_up_ = settings().warmup_steps.value_or(0) > 0;
     const sdk::Buckets buckets = host().buckets();
     lane_ = host().lane("async");  // made by all ranks together
     if (is_warm_up_) {
@@ -40,6 +42,7 @@ class Async final : public Algorithm {
   }
 
   void begin_step(const cohort_step& step) override {
+    has_ended_ = false;
     if (is_warm_up_ || !(step.flags & COHORT_STEP_FIRST)) return;
     if (ticket_ != 0 && lane_->poll(ticket_)) {
       ticket_ = 0;
@@ -62,6 +65,7 @@ class Async final : public Algorithm {
   void pause(int32_t reason) override {
     finish_round();
     if (reason != COHORT_PAUSE_END) return;
+    has_ended_ = true;
     if (has_correction_) apply();  // other ranks may have added theirs: together they are 0
     if (is_warm_up_) return;
     for_all_buckets(host(), [&](const cohort_bucket& bucket) { average_weights(host(), bucket); });
@@ -70,12 +74,15 @@ class Async final : public Algorithm {
 
   uint64_t rounds() const override { return rounds_; }
 
-  // A correction that waits is left out, on all ranks.
+  // A correction that waits is left out.
   void save_state() override {
     const uint8_t value = is_warm_up_ ? 1 : 0;
     host().save(kArchived, &value, sizeof value);
   }
+  // What is on its way was learned by weights that are no more.
   void load_state() override {
+    finish_round();
+    has_correction_ = false;
     uint8_t value = 1;
     if (!host().load(kArchived, &value, sizeof value) || value == 1 || !is_warm_up_) return;
     is_warm_up_ = false;
@@ -84,6 +91,7 @@ class Async final : public Algorithm {
 
  private:
   bool is_warm_up_;
+  bool has_ended_ = false;  // what is configured next is another training
   std::optional<sdk::Lane> lane_;
   uint64_t rounds_ = 0;           // begun
   sdk::Lane::Ticket ticket_ = 0;  // of the round that is under way; 0: none

@@ -47,6 +47,7 @@ class Bytegrad final : public Algorithm {
   void average(const cohort_bucket& bucket, const sdk::Elements& gradients, CompressedMean& mean) {
     const Codec codec(host(), bucket);
     const sdk::Comm ranks = group().comm(host());
+    clear_padding(bucket, gradients);
     const bool sends_finite = mean.encode(codec, ranks, gradients);
     if (!sends_finite) not_finite_.report_own(host(), bucket, gradients, "gradient");
     const bool is_finite = mean.average(codec, ranks, gradients, settings().average ? group().world_size() : 1);

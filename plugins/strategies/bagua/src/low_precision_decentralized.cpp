@@ -9,6 +9,7 @@
 // over the weights; all chunks of a step go in one exchange. With two ranks the one neighbour is both: it is sent to,
 // and kept, once.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -23,6 +24,7 @@ constexpr const char* kOwn = "bagua/own";
 constexpr const char* kLeft = "bagua/left";
 constexpr const char* kRight = "bagua/right";
 constexpr const char* kArchived = "bagua/replicas_are_set";
+constexpr const char* kRing = "bagua/ring";
 
 class LowPrecisionDecentralized final : public Algorithm {
  public:
@@ -73,21 +75,35 @@ class LowPrecisionDecentralized final : public Algorithm {
   void save_state() override {
     const uint8_t value = replicas_are_set_ ? 1 : 0;
     host().save(kArchived, &value, sizeof value);
+    const Ring ring = place_in_ring();
+    host().save(kRing, ring.data(), sizeof ring);
   }
   void load_state() override {
     uint8_t value = 0;
     replicas_are_set_ = host().load(kArchived, &value, sizeof value) && value == 1;
+    Ring saved = place_in_ring();
+    if (!host().load(kRing, saved.data(), sizeof saved) || saved == place_in_ring()) return;
+    throw sdk::invalid_argument(
+        "bagua:low_precision_decentralized: the checkpoint holds copies of other neighbours' weights, as its ranks "
+        "were "
+        "spread differently over nodes; resume with as many ranks on each node and the same hierarchical=");
   }
 
  private:
   struct Chunks {
     std::vector<unsigned char> own, left, right;
   };
+  using Ring = std::array<int32_t, 4>;
+
   std::vector<Chunks> chunks_;  // by bucket
   std::vector<cohort_message> messages_;
   bool replicas_are_set_ = false;
 
   bool is_pair() const { return group().size() == 2; }
+  // Whose weights this rank keeps copies of.
+  Ring place_in_ring() const {
+    return {group().is_hierarchical(), group().size(), group().takes_part(), group().represented()};
+  }
   int left_of(int rank) const { return (rank + group().size() - 1) % group().size(); }
   int right_of(int rank) const { return (rank + 1) % group().size(); }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "algorithm.hpp"
@@ -47,6 +48,7 @@ class Qadam final : public Algorithm {
       means_[lanes_.lane_of(bucket)].reserve(bucket.numel, group().size());
     });
     hypers_.assign(host().num_params(), {});
+    is_reduced_.assign(host().buckets().count(), 0);
     is_warm_up_.assign(host().optimizers().count(), true);
     find_warmup_steps();
   }
@@ -56,6 +58,7 @@ class Qadam final : public Algorithm {
     lanes_.finish();
     if (!(step.flags & COHORT_STEP_FIRST)) return;
     is_warm_up_[step.phase] = step.step < warmup_steps_[step.phase];
+    for_buckets(host(), step.phase, [&](const cohort_bucket& bucket) { is_reduced_[bucket.index] = 0; });
     if (!is_warm_up_[step.phase]) read_hypers(step.phase);
   }
 
@@ -76,11 +79,18 @@ class Qadam final : public Algorithm {
   std::vector<Hyper> hypers_;           // by parameter
   std::vector<bool> is_warm_up_;        // by phase
   std::vector<uint64_t> warmup_steps_;  // by phase
+  std::vector<uint8_t> is_reduced_;     // by bucket: its momentum has taken in this step's gradient
   bool is_unknown_said_ = false;
 
   static sdk::Error no_kernel() {
     return {COHORT_UNIMPLEMENTED,
             "bagua:qadam steps with the kernel adam, which this accelerator lacks; choose --strategy=bagua:bytegrad"};
+  }
+
+  static sdk::Error reduced_twice() {
+    return sdk::failed_precondition(
+        "bagua:qadam: two backward passes of one step were averaged, and the momentum would count the first one twice; "
+        "add up the losses and call backward once");
   }
 
   void require_adam() const {
@@ -125,6 +135,7 @@ class Qadam final : public Algorithm {
   void reduce(const cohort_bucket& bucket, CompressedMean& mean) {
     const sdk::Elements gradients = elements_of(host(), bucket, COHORT_BUCKET_GRAD);
     if (is_warm_up_[bucket.phase]) return host().world().all_reduce(gradients, COHORT_REDUCE_MEAN);
+    if (std::exchange(is_reduced_[bucket.index], uint8_t{1})) throw reduced_twice();
     const sdk::Elements momentum = elements_of(host(), bucket, COHORT_BUCKET_OPTIM, kMomentum);
     for (uint64_t i = 0; i < bucket.num_parts; ++i) update_momentum(bucket, bucket.parts[i], gradients, momentum);
     group().collect(host(), momentum);
@@ -152,6 +163,7 @@ class Qadam final : public Algorithm {
     const double divisor = group().world_size();
     if (ranks.size() == 1) return scale(host(), momentum, 1.0 / divisor);  // one node: nothing leaves it
     const Codec codec(host(), bucket);
+    clear_padding(bucket, momentum);
     if (!mean.encode(codec, ranks, momentum)) not_finite_.report_own(host(), bucket, momentum, "momentum");
     if (!mean.average(codec, ranks, momentum, divisor)) not_finite_.report_other(host(), bucket, "momentum");
   }

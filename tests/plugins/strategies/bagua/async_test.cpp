@@ -1,6 +1,7 @@
 // async: what must hold whenever rounds begin and end. Corrections add up to 0, and gradients here do not depend on
 // weights, so the mean over ranks is that of ranks which never met.
 #include <chrono>
+#include <cmath>
 #include <thread>
 
 #include "job.hpp"
@@ -161,6 +162,42 @@ TEST_P(Async, GoesOnFromACheckpointInEitherPhase) {
     EXPECT_EQ(difference(first[0], first[1]).empty(), saved_at < 5);
     for (const Flat& own : ends) EXPECT_EQ(difference(own, ends[0]), "");
   }
+}
+
+TEST_P(Async, WarmsUpInEachTraining) {
+  const Training training{.algorithm = "async,warmup_steps=3,sync_interval_ms=1", .ranks = GetParam()};
+  for (const std::string& text : toy::run_ranks_to_failure(job_of(training), [&](toy::ToyRank& rank) {
+         for (int fit = 0; fit < 2; ++fit) {
+           Trainee trainee(rank, training);
+           trainee.steps(0, 2);
+           if (!trainee.engine().wants_gradients()) throw std::runtime_error("fit " + std::to_string(fit));
+           trainee.steps(2, 6);
+           trainee.finish();
+         }
+       })) {
+    EXPECT_EQ(text, "");
+  }
+}
+
+TEST_P(Async, ForgetsTheRoundOfWeightsThatOthersAreLoadedOver) {
+  const Training training{.algorithm = "async,sync_interval_ms=1", .ranks = GetParam()};
+  on_ranks(training, [&](Trainee& trainee) {
+    const toy::ToyState good = trainee.model().state();
+    const host::StrategyState strategy = trainee.runtime().save_state();
+    toy::ToyState bad = good;
+    for (auto& values : bad.weights) values.assign(values.size(), std::nan(""));
+    trainee.model().set_state(bad);
+    for (int step = 0; step < 3; ++step) {
+      std::this_thread::sleep_for(3ms);
+      trainee.step(step);  // begins a round
+    }
+    trainee.model().set_state(good);
+    trainee.runtime().load_state(strategy, 0);
+    trainee.step(0);
+    for (const float weight : trainee.finish()) {
+      if (!std::isfinite(weight)) throw std::runtime_error("a correction of the weights before was added");
+    }
+  });
 }
 
 TEST_P(Async, EndsWhenARankDies) {

@@ -65,6 +65,11 @@ void Trainee::step(int index) {
   rank_.update(engine_, model_);
 }
 
+void Trainee::step_on(const std::vector<std::vector<double>>& gradients) {
+  rank_.backward(engine_, model_, gradients, true);
+  rank_.update(engine_, model_);
+}
+
 void Trainee::steps(int begin, int end) {
   for (int index = begin; index < end; ++index) step(index);
 }

@@ -86,6 +86,8 @@ class Trainee {
   toy::ToyModel& model() { return model_; }
   Flat weights() const { return flattened(model_.state().weights); }
   void step(int index);
+  /// One with these gradients of its parameters.
+  void step_on(const std::vector<std::vector<double>>& gradients);
   void steps(int begin, int end);
   /// pause(END), and the weights then.
   Flat finish();

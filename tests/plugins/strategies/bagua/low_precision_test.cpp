@@ -171,6 +171,26 @@ TEST_P(LowPrecision, FindsACopyThatHasDrifted) {
   EXPECT_THAT(texts[0], HasSubstr("the copy of rank " + std::to_string(GetParam() - 1) + "'s weights"));
 }
 
+TEST(LowPrecisionRefuses, ACheckpointOfRanksThatWereSpreadDifferentlyOverNodes) {
+  const Training spread{.algorithm = kAlgorithm, .ranks = 4, .nodes = 2};
+  std::vector<host::StrategyState> saved(4);
+  on_ranks(spread, [&](Trainee& trainee) {
+    trainee.steps(0, 2);
+    saved[static_cast<size_t>(trainee.rank())] = trainee.runtime().save_state();
+  });
+  for (const int nodes : {2, 1}) {
+    const Training again{.algorithm = kAlgorithm, .ranks = 4, .nodes = nodes};
+    const auto texts = toy::run_ranks_to_failure(job_of(again), [&](toy::ToyRank& rank) {
+      Trainee trainee(rank, again);
+      trainee.runtime().load_state(saved[static_cast<size_t>(rank.rank)], 2);
+    });
+    for (const std::string& text : texts) {
+      EXPECT_EQ(text.empty(), nodes == 2) << text;
+      EXPECT_THAT(text, HasSubstr(nodes == 2 ? "" : "resume with as many ranks on each node"));
+    }
+  }
+}
+
 TEST_P(LowPrecision, SendsOneByteOfEachElementToEachNeighbour) {
   const Training training{.algorithm = kAlgorithm, .ranks = GetParam()};
   on_ranks(training, [&](Trainee& trainee) {

@@ -175,6 +175,20 @@ TEST_P(Qadam, SendsAQuarterAfterTheWarmUp) {
   });
 }
 
+TEST(QadamRefuses, TwoAveragedBackwardPassesOfOneStep) {
+  const Training training = qadam(",warmup_steps=2", 2);
+  const auto texts = toy::run_ranks_to_failure(job_of(training), [&](toy::ToyRank& rank) {
+    Trainee trainee(rank, training);
+    trainee.steps(0, 3);
+    trainee.engine().begin(true);
+    for (int backward = 0; backward < 2; ++backward) {
+      trainee.engine().select(0);
+      trainee.engine().end_backward();
+    }
+  });
+  for (const std::string& text : texts) EXPECT_THAT(text, HasSubstr("add up the losses"));
+}
+
 TEST(QadamRefuses, OtherOptimizersAndNoWarmUp) {
   EXPECT_THAT(failure_of({.algorithm = "qadam"}), AllOf(HasSubstr("Adam or AdamW"), HasSubstr("'sgd'")));
   EXPECT_THAT(failure_of(qadam(",warmup_steps=0", 2)), HasSubstr("warmup_steps=1 or more"));
