@@ -53,7 +53,7 @@ class Launchers(SystemTest):
         self.assertEqual(self.summary()["world_size"], 2)
 
     def test_ranks_meet_at_the_address_that_the_shell_names(self):
-        for address in ("127.0.0.2", "localhost"):
+        for address in ("127.0.0.2", "localhost", "::1"):
             with self.subTest(address=address):
                 for strategy in ("ddp", "ddp_spawn"):
                     self.succeed([MNIST, f"--strategy={strategy}", "--devices=2", *JOB], environment={"MASTER_ADDR": address})

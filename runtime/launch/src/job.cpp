@@ -35,7 +35,7 @@ void check(const LaunchJob& job) {
 std::unique_ptr<ListeningSocket> listen_for(const LaunchJob& job) {
   if (job.node_rank > 0) return nullptr;
   // Only a job of several machines may be reached from outside.
-  const std::string here = job.master_addr.empty() ? kLoopback : job.master_addr;
+  const std::string here = job.master_addr.empty() ? kLoopback : store_address(job.master_addr);
   return std::make_unique<ListeningSocket>(is_one_of_several_machines(job) ? "" : here, job.master_port);
 }
 

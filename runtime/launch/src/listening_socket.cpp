@@ -64,6 +64,10 @@ int port_of(int descriptor) {
 
 }  // namespace
 
+std::string store_address(const std::string& name) {
+  return name == "localhost" || name == "::1" ? "127.0.0.1" : name;
+}
+
 ListeningSocket::ListeningSocket(const std::string& address, int port) {
   const Addresses addresses = resolve(address, port);
   int reason = 0;

@@ -26,14 +26,8 @@ namespace {
 constexpr const char* kLoopback = "127.0.0.1";
 constexpr std::chrono::milliseconds kPollInterval{2};
 
-struct Listener {
-  int fd;
-  std::string host;
-  int port;
-};
-
 // Where a bound socket listens; a socket for all addresses is reached by loopback.
-Listener listener_of(int fd) {
+TcpStoreAddress address_of(int fd) {
   sockaddr_in address{};
   socklen_t length = sizeof address;
   if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0 || address.sin_family != AF_INET) {
@@ -42,17 +36,13 @@ Listener listener_of(int fd) {
   fcntl(fd, F_SETFD, FD_CLOEXEC);  // inherited from the launcher; not for the children of a training program
   char host[INET_ADDRSTRLEN] = {};
   inet_ntop(AF_INET, &address.sin_addr, host, sizeof host);
-  return {fd, address.sin_addr.s_addr == htonl(INADDR_ANY) ? kLoopback : host, ntohs(address.sin_port)};
+  return {address.sin_addr.s_addr == htonl(INADDR_ANY) ? kLoopback : host, ntohs(address.sin_port), fd, false};
 }
 
 // Only on the address of this name: the TCP store itself would listen on every interface.
-Listener listen_on(const std::string& name, int port) {
+TcpStoreAddress listen_on(const std::string& name, int port) {
   host::ListeningSocket socket(name, port);
-  return {socket.release(), name, socket.port()};
-}
-
-TcpStoreAddress address_of(const Listener& listener) {
-  return {listener.host, listener.port, listener.fd, false};
+  return {name, socket.port(), socket.release(), false};
 }
 
 // Complete when it appears: written aside with mode 0600 and renamed.
@@ -83,9 +73,9 @@ int await_port(const std::filesystem::path& file, std::chrono::nanoseconds timeo
 // Removes the published port once all ranks have read it, so that a later program of the same job does not.
 class PublishedStore final : public TcpStore {
  public:
-  PublishedStore(const Listener& listener, std::chrono::nanoseconds timeout, std::filesystem::path file)
-      : TcpStore(address_of(listener), timeout), file_(std::move(file)) {
-    publish_port(file_, listener.port);
+  PublishedStore(const TcpStoreAddress& address, std::chrono::nanoseconds timeout, std::filesystem::path file)
+      : TcpStore(address, timeout), file_(std::move(file)) {
+    publish_port(file_, address.port);
   }
   ~PublishedStore() override { all_ranks_met(); }
   void all_ranks_met() override {
@@ -106,17 +96,12 @@ std::unique_ptr<host::Store> meet_through_folder(const host::Topology& topology,
   return std::make_unique<PublishedStore>(listen_on(kLoopback, 0), timeout, file);
 }
 
-// The store speaks IPv4 on loopback, whatever it is called.
-std::string reachable_name(const std::string& address) {
-  return address == "localhost" || address == "::1" ? kLoopback : address;
-}
-
 }  // namespace
 
 std::unique_ptr<host::Store> open_store(const host::Topology& topology, std::chrono::nanoseconds timeout) {
   const bool serves = topology.rank == 0 && !topology.store_is_external;
   if (serves && topology.store_listen_fd) {
-    return std::make_unique<TcpStore>(address_of(listener_of(*topology.store_listen_fd)), timeout);
+    return std::make_unique<TcpStore>(address_of(*topology.store_listen_fd), timeout);
   }
   if (topology.master_addr.empty() || topology.master_port == 0) {
     if (!topology.rendezvous_dir.empty() && topology.num_nodes == 1) return meet_through_folder(topology, timeout);
@@ -124,9 +109,9 @@ std::unique_ptr<host::Store> open_store(const host::Topology& topology, std::chr
                     " gave no address; set MASTER_ADDR and MASTER_PORT to a host and free port of rank 0, for all "
                     "ranks (mpirun -x)");
   }
-  const std::string name = reachable_name(topology.master_addr);
+  const std::string name = host::store_address(topology.master_addr);
   if (serves && topology.num_nodes == 1) {
-    return std::make_unique<TcpStore>(address_of(listen_on(name, topology.master_port)), timeout);
+    return std::make_unique<TcpStore>(listen_on(name, topology.master_port), timeout);
   }
   return std::make_unique<TcpStore>(TcpStoreAddress{name, topology.master_port, {}, serves}, timeout);
 }
