@@ -291,8 +291,13 @@ void deterministic_reaches_libtorch(cohort::App& app) {
 int main(int argc, char** argv) {
   std::vector<Tensor> kept;
   const int code = cohort::Program("session_program")
+                       .option("only", "", "freezing: this check alone, for strategies that average no gradients")
                        .defaults([](cohort::Options& options) { options.max_epochs = 1; })
                        .run(argc, argv, [&](cohort::App& app) {
+                         if (app.option("only") == "freezing") {
+                           only_one_session_at_a_time_and_no_late_unfreezing(app);
+                           return void(std::puts("all checks passed"));
+                         }
                          an_own_loop_trains_on_the_mean_gradient(app);
                          micro_batches_under_no_sync_add_up(app);
                          gathered_tensors_carry_gradients_to_every_rank(app);

@@ -25,6 +25,13 @@ class Session(SystemTest):
         result = self.succeed([*MPIRUN, "-np", "2", PROGRAM, "--collective=mpi", "--bucket-size=1"])
         self.assertIn("all checks passed", result.stdout)
 
+    def test_parameters_unfrozen_late_are_refused_where_weights_are_averaged_too(self):
+        for command in ([PROGRAM, "--devices=2", "--strategy=bagua:decentralized"],
+                        [PROGRAM, "--devices=2", "--strategy=bagua:async"],
+                        [*MPIRUN, "-np", "2", PROGRAM, "--strategy=horovod,op=adasum"]):
+            with self.subTest(strategy=command[-1]):
+                self.assertIn("all checks passed", self.succeed([*command, "--only=freezing"]).stdout)
+
     def test_deterministic_ranks_do_too(self):
         self.assertIn("all checks passed", self.succeed([PROGRAM, "--devices=3", "--deterministic"]).stdout)
 

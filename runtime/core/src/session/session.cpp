@@ -175,7 +175,7 @@ void Session::begin(size_t phase) {
     throw UserError("begin(" + std::to_string(phase) + "): there are " + std::to_string(state.model.num_phases()) +
                     " optimizers, numbered from 0");
   }
-  if (state.engine->wants_gradients()) state.model.check_frozen();
+  if (state.rank.topology().world_size > 1 || state.engine->wants_gradients()) state.model.check_frozen();
   state.engine->begin(!state.no_sync, static_cast<uint32_t>(phase));
   if (std::exchange(state.is_abandoned, false)) state.forget_gradients();
   state.begun = true;
