@@ -42,6 +42,24 @@ TEST(Resume, IsExactWithPrefetching) {
   expect_resume_is_exact({.data = [](Numbers& data) { data.training.prefetch = true; }});
 }
 
+struct RandomRows final : Dataset {
+  int64_t size() const override { return 17; }
+  Batch get(std::span<const int64_t> indices) override {
+    return Batch(torch::rand({static_cast<int64_t>(indices.size())}));
+  }
+};
+
+TEST(Resume, IsExactWithPrefetchingOfABatchThatIsDrawn) {
+  Job job{.options = [](Options& o) { o.limit_val_batches = BatchLimit{.count = 0, .fraction = {}}; },
+          .prepare = [](Learner& net) { net.dropout = 0; },  // the step would draw while the next batch does
+          .data =
+              [](Numbers& data) {
+                data.training = {.dataset = std::make_shared<RandomRows>(), .batch_size = 3};
+                data.training.prefetch = true;
+              }};
+  expect_resume_is_exact(job);
+}
+
 TEST(Resume, IsExactWithValidationWithinTheEpoch) {
   expect_resume_is_exact(
       {.options = [](Options& o) { o.val_check_interval = BatchLimit{.count = 2, .fraction = {}}; }});

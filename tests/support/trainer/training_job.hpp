@@ -40,7 +40,7 @@ struct Learner final : ModuleFor<Learner> {
       seen.push_back(value);
     indices.push_back(index);
     if (during) during();
-    const auto hidden = torch::dropout(torch::relu(bn(fc1(x.unsqueeze(1)))), 0.5, /*train=*/true);
+    const auto hidden = torch::dropout(torch::relu(bn(fc1(x.unsqueeze(1)))), dropout, /*train=*/dropout > 0);
     auto loss = (fc2(hidden).squeeze(1) - x).square().mean();
     log("loss", loss);
     return loss;
@@ -62,6 +62,7 @@ struct Learner final : ModuleFor<Learner> {
   torch::nn::BatchNorm1d bn;
   torch::nn::Linear fc2;
   std::shared_ptr<torch::optim::Adam> adam;
+  double dropout = 0.5;
   std::function<void()> during, in_validation;
   std::vector<float> seen;
   std::vector<int64_t> indices;
