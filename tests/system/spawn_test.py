@@ -99,6 +99,15 @@ class Caller(SystemTest):
         self.assertEqual(result.stderr.count("the training loss is not finite at step 4 on rank 0"), 1, str(result))
         self.assertEqual(self.summary()["exit_reason"], "loss_not_finite")
 
+    def test_no_checkpoint_is_written_of_weights_that_are_lost(self):
+        for strategy in (["single"], ["ddp", "--devices=2"], ["bagua:decentralized", "--devices=2"]):
+            with self.subTest(strategy=strategy[0]):
+                folder = "ckpt-" + strategy[0].replace(":", "-")
+                self.fail_with(1, [PROGRAM, f"--strategy={strategy[0]}", *strategy[1:], "--how=nan", f"--checkpoint-dir={folder}",
+                                   "--checkpoint-every-n-steps=1", "--keep-checkpoints=9"], "not finite at step 4")
+                self.assertEqual(sorted(path.name for path in (self.folder / folder).iterdir()),
+                                 [f"step-0000000{step}" for step in (1, 2, 3)])
+
     def test_a_fit_in_a_hook_of_a_rank_is_refused(self):
         self.fail_with(2, [PROGRAM, *SPAWN, "--how=nested"], "fit was called in a hook of a running fit")
 

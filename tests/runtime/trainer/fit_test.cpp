@@ -37,6 +37,7 @@ struct Mean final : ModuleFor<Mean> {
   void validation_step(const Batch& batch, int64_t) override {
     EXPECT_FALSE(is_training());
     EXPECT_FALSE(at::GradMode::is_enabled());
+    if (in_validation) in_validation();
     log("val", batch.tensor().mean());
   }
   void test_step(const Batch& batch, int64_t index) override { validation_step(batch, index); }
@@ -45,6 +46,7 @@ struct Mean final : ModuleFor<Mean> {
 
   at::Tensor w;
   std::function<void(int64_t)> during;
+  std::function<void()> in_validation;
   std::function<Output(at::Tensor)> broken;
   std::vector<int64_t> indices, epochs;
 };
@@ -146,6 +148,15 @@ TEST(Fit, StopsAfterMaxTimeWithACompleteStep) {
   const auto record = fit(run, net, data, {});
   EXPECT_EQ(record.steps, 1U);
   EXPECT_EQ(record.exit_reason, "max_time");
+}
+
+TEST(Fit, ASignalAfterMaxTimeIsHeardAsWell) {
+  ScriptedRun run([](Script& s) { s.options.max_time = std::chrono::seconds(0); });
+  Mean net;
+  net.in_validation = [] { std::raise(SIGTERM); };
+  Data data(5);
+  data.evaluation = values({1, 2}, 1);
+  EXPECT_THROW(fit(run, net, data, {}), Interrupted);
 }
 
 TEST(Fit, StopsWhereAnotherRankWantsTo) {

@@ -44,6 +44,13 @@ TEST(Resume, PassesOverADamagedCheckpointForAnOlderOne) {
   }
 }
 
+TEST(Resume, GoesOnFromACheckpointThatWasBeingReplaced) {
+  const Stopped stopped;
+  fs::rename(stopped.checkpoint, stopped.checkpoint.string() + ".replaced");
+  const Outcome second = train(writing(stopped.folder.path(), [](Options& o) { o.resume = "auto"; }));
+  EXPECT_EQ(second.digest, train({}).digest);
+}
+
 TEST(Resume, FromADamagedCheckpointThatIsNamedSaysWhatIsWrong) {
   const auto message = [](const std::function<void(const fs::path&)>& damage) {
     const Stopped stopped;

@@ -79,9 +79,10 @@ std::optional<LoadedCheckpoint> FitCheckpoints::open(Session& session) {
 }
 
 void FitCheckpoints::get_folder_ready(const std::optional<LoadedCheckpoint>& resumed) {
-  open_checkpoint_folder(folder_);
   std::error_code ignored;
+  // Before the folder is put in order, in which a checkpoint may get back its name.
   const bool same = resumed && fs::equivalent(fs::canonical(resumed->path).parent_path(), folder_, ignored);
+  open_checkpoint_folder(folder_);
   if (same || find_checkpoints(folder_).empty()) return;
   throw UserError(
       "--checkpoint-dir: '" + folder_.string() +
@@ -89,7 +90,8 @@ void FitCheckpoints::get_folder_ready(const std::optional<LoadedCheckpoint>& res
 }
 
 bool FitCheckpoints::due(uint64_t steps) const {
-  return !folder_.empty() && every_n_steps_ && steps % static_cast<uint64_t>(*every_n_steps_) == 0;
+  return !folder_.empty() && every_n_steps_ && steps != saved_steps_ &&
+         steps % static_cast<uint64_t>(*every_n_steps_) == 0;
 }
 
 void FitCheckpoints::save(Session& session, const LoopState& loop) {

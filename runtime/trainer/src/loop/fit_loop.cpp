@@ -152,7 +152,9 @@ void FitLoop::run_epoch() {
     take_step(window);
     if (validation_interval_) validate_at_interval(batches_before);
     const bool ends = over_ || out_of_data_ || source_->available(1) == 0;
-    if (!ends && checkpoints_.due(session_.steps())) checkpoints_.save(session_, state());
+    if (ends || !checkpoints_.due(session_.steps())) continue;
+    over_ = session_.exchange_votes().stop;  // a loss that was not finite is no state to go on from
+    if (!over_) checkpoints_.save(session_, state());
   }
   finish_epoch(begun);
 }
@@ -210,13 +212,14 @@ void FitLoop::note_loss(const at::Tensor& loss) {
   auto value = value_at_hand(loss);
   const int64_t step = static_cast<int64_t>(session_.steps()) + 1;
   if (!value && step % limits_.log_every_n_steps == 0) value = loss.detach().to(at::kCPU, at::kDouble).item<double>();
-  if (value && !std::isfinite(*value)) wish_ = {StopReason::Kind::kNotFinite, step, runtime_.rank()};
+  const bool is_first = wish_.kind != StopReason::Kind::kNotFinite;
+  if (value && !std::isfinite(*value) && is_first) wish_ = {StopReason::Kind::kNotFinite, step, runtime_.rank()};
 }
 
 void FitLoop::check_wishes() {
-  if (wish_) return;
-  if (const int signal = signals_.pending()) wish_ = {StopReason::Kind::kSignal, signal, runtime_.rank()};
-  if (limits_.max_time && runtime_.is_first() && Clock::now() - begun_ >= *limits_.max_time) {
+  const int signal = wish_.kind < StopReason::Kind::kSignal ? signals_.pending() : 0;
+  if (signal != 0) wish_ = {StopReason::Kind::kSignal, signal, runtime_.rank()};
+  if (!wish_ && limits_.max_time && runtime_.is_first() && Clock::now() - begun_ >= *limits_.max_time) {
     wish_ = {StopReason::Kind::kMaxTime, 0, 0};
   }
 }
