@@ -81,8 +81,10 @@ StepEngine& RankRuntime::configure(ModelPort& model) {
 }
 
 void RankRuntime::between_steps() {
-  if (state_->layout.asked_again) lay_out(*state_);
-  if (state_->adaptation && !state_->engine->wants_gradients() && !state_->setup.autotune_file) {
+  const bool begins_anew = state_->layout.asked_again;
+  if (begins_anew) lay_out(*state_);
+  // Trials of the layout before would lay out again while other lanes are at work, which ranks wait for at other times.
+  if (state_->adaptation && !state_->engine->wants_gradients() && (begins_anew || !state_->setup.autotune_file)) {
     state_->adaptation.reset();
   }
   if (state_->adaptation) state_->adaptation->after_step();
@@ -122,14 +124,15 @@ void RankRuntime::resume() {
 }
 
 StrategyState RankRuntime::save_state() {
-  StrategyState saved{{}, state_->buckets->state()};
+  StrategyState saved{{}, state_->buckets->state(), state_->engine->steps_by_phase()};
   state_->with_archive(saved.values, &cohort_strategy_vt::save_state, "save_state");
   return saved;
 }
 
 void RankRuntime::load_state(StrategyState saved, uint64_t steps) {
   state_->buckets->set_state(std::move(saved.buckets));
-  state_->engine->resume_after(steps);
+  saved.steps.resize(state_->engine->steps_by_phase().size(), steps);
+  state_->engine->resume_after(saved.steps);
   state_->model->refresh_replicas();
   state_->with_archive(saved.values, &cohort_strategy_vt::load_state, "load_state");
   if (state_->layout.asked_again) lay_out(*state_);

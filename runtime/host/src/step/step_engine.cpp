@@ -65,13 +65,17 @@ cohort_step StepEngine::step_of(uint32_t phase) const {
 }
 
 uint64_t StepEngine::steps() const {
-  uint64_t most = 0;
-  for (const Phase& phase : phases_) most = std::max(most, phase.steps);
-  return most;
+  return std::ranges::max(steps_by_phase());
 }
 
-void StepEngine::resume_after(uint64_t steps) {
-  for (Phase& phase : phases_) phase.steps = steps;
+std::vector<uint64_t> StepEngine::steps_by_phase() const {
+  std::vector<uint64_t> steps;
+  for (const Phase& phase : phases_) steps.push_back(phase.steps);
+  return steps;
+}
+
+void StepEngine::resume_after(std::span<const uint64_t> steps) {
+  for (size_t phase = 0; phase < phases_.size(); ++phase) phases_[phase].steps = steps[phase];
 }
 
 void StepEngine::begin(bool last, uint32_t phase) {
@@ -150,7 +154,7 @@ void StepEngine::end_backward() {
     finish_reduction();
   } else if (phases_[phase_].flags & COHORT_STEP_LAST) {
     agreed_votes_ = {};
-    if ((phases_[phase_].steps + 1) % vote_interval_ == 0) exchange_votes();
+    if (!parts_.control_comm || (phases_[phase_].steps + 1) % vote_interval_ == 0) exchange_votes();
   }
   const cohort_step step = step_of(phase_);
   check(parts_.strategy->vt->end_backward(parts_.strategy, &step), "end_backward");

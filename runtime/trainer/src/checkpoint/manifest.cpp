@@ -67,6 +67,7 @@ Manifest manifest_of(const OrderedJson& json) {
   json.at("torch_version").get_to(manifest.torch_version);
   json.at("sequence").get_to(manifest.sequence);
   json.at("step").get_to(manifest.step);
+  if (json.contains("optimizer_steps")) json.at("optimizer_steps").get_to(manifest.optimizer_steps);
   json.at("world_size").get_to(manifest.world_size);
   json.at("strategy").get_to(manifest.strategy);
   json.at("per_rank").get_to(manifest.per_rank);
@@ -81,7 +82,9 @@ Manifest manifest_of(const OrderedJson& json) {
 void check_numbers(const Manifest& manifest, const std::string& file) {
   const bool counts = manifest.world_size >= 1 && manifest.world_size <= kMaxWorldSize;
   const bool place = !manifest.loop || (manifest.loop->epoch >= 0 && manifest.loop->batches >= 0);
-  bool files = counts && manifest.files.contains(kSharedFile);
+  const size_t steps = manifest.optimizer_steps.size();
+  const bool known = steps == 0 || steps == manifest.optimizers.size();
+  bool files = counts && known && manifest.files.contains(kSharedFile);
   for (int rank = 0; files && rank < manifest.world_size; ++rank) files = manifest.files.contains(rank_file(rank));
   if (!place || !files) throw DamagedCheckpoint(file + " has numbers that cannot be, or lacks files of ranks");
 }
@@ -108,6 +111,7 @@ std::string to_json(const Manifest& manifest) {
   json["torch_version"] = manifest.torch_version;
   json["sequence"] = manifest.sequence;
   json["step"] = manifest.step;
+  if (!manifest.optimizer_steps.empty()) json["optimizer_steps"] = manifest.optimizer_steps;
   json["loop"] = manifest.loop ? json_of(*manifest.loop) : OrderedJson();
   json["world_size"] = manifest.world_size;
   json["strategy"] = manifest.strategy;

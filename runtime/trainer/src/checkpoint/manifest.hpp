@@ -53,8 +53,9 @@ struct Manifest {
   static constexpr int64_t kFormat = 1;
 
   std::string cohort_version, torch_version;
-  uint64_t sequence = 0;  ///< counts the checkpoints of a folder: the newest has the greatest
-  uint64_t step = 0;      ///< optimizer steps done
+  uint64_t sequence = 0;                  ///< counts the checkpoints of a folder: the newest has the greatest
+  uint64_t step = 0;                      ///< optimizer steps done, of the optimizer that has done most
+  std::vector<uint64_t> optimizer_steps;  ///< of each optimizer; empty: of all the same
   int world_size = 1;
   std::string strategy;               ///< "ddp", "bagua:async"
   std::vector<std::string> per_rank;  ///< what makes it fit this number of ranks only: "weights"

@@ -222,7 +222,9 @@ void apply_checkpoint(const LoadedCheckpoint& checkpoint, Session& session) {
 }
 
 void resume_strategy(const LoadedCheckpoint& checkpoint, Session& session) {
-  session.resume_after(checkpoint.manifest.step, strategy_state(session.module(), checkpoint.tensors));
+  host::StrategyState state = strategy_state(session.module(), checkpoint.tensors);
+  state.steps = checkpoint.manifest.optimizer_steps;
+  session.resume_after(checkpoint.manifest.step, std::move(state));
 }
 
 void Session::load(const fs::path& checkpoint) {

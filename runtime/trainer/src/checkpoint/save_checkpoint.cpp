@@ -90,7 +90,7 @@ uint64_t next_sequence(const fs::path& folder) {
 }
 
 Manifest describe(Session& session, const fs::path& folder, const LoopState* loop, const TensorsByPlace& tensors,
-                  const WrittenFiles& written) {
+                  const WrittenFiles& written, const std::vector<uint64_t>& steps) {
   Runtime& runtime = session.runtime();
   const auto& strategy = runtime.selection().strategy;
   Manifest manifest;
@@ -98,6 +98,7 @@ Manifest describe(Session& session, const fs::path& folder, const LoopState* loo
   manifest.torch_version = TORCH_VERSION;
   manifest.sequence = next_sequence(folder);
   manifest.step = session.steps();
+  if (std::ranges::count(steps, session.steps()) != std::ssize(steps)) manifest.optimizer_steps = steps;
   manifest.world_size = runtime.world_size();
   manifest.strategy = strategy.name + (strategy.variant.empty() ? "" : ":" + strategy.variant);
   if (tensors.parameters_differ) manifest.per_rank.emplace_back("weights");
@@ -157,7 +158,8 @@ fs::path save_checkpoint(Session& session, const fs::path& folder, const LoopSta
   all_or_none(runtime, [&] {
     if (!runtime.is_first()) return;
     check_all_arrived(partial, written);
-    write_file_atomically(partial / kManifestFile, to_json(describe(session, folder, loop, divided, written)));
+    write_file_atomically(partial / kManifestFile,
+                          to_json(describe(session, folder, loop, divided, written, strategy.steps)));
     publish_checkpoint(checkpoint);
     prune_checkpoints(folder, runtime.options().keep_checkpoints);
   });

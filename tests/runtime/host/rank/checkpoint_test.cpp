@@ -70,6 +70,19 @@ TEST(AStrategysState, ComesBackInAnotherProcessAndAnotherLayoutBitByBit) {
   }
 }
 
+TEST(AStrategysState, HoldsTheStepsOfEachPhase) {
+  run_ranks(ddp_job(2), [](ToyRank& rank) {
+    ToyModel model({{.name = "a"}, {.name = "b", .phase = 1}}, 0.0, 1.0);
+    host::StepEngine& engine = rank.runtime.configure(model);
+    rank.runtime.load_state({{}, {}, {7, 40}}, 40);
+    EXPECT_THAT(rank.runtime.save_state().steps, ElementsAre(7, 40));
+    EXPECT_EQ(engine.steps(), 40U);
+    rank.runtime.load_state({}, 9);
+    EXPECT_THAT(rank.runtime.save_state().steps, ElementsAre(9, 9));
+    rank.runtime.release_model(model);
+  });
+}
+
 TEST(AStrategysState, IsEmptyWhereAStrategyKeepsNone) {
   run_ranks(ddp_job(2), [](ToyRank& rank) {
     ToyModel model(kParameters, 0.0, 1.0);

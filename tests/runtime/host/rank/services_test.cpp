@@ -186,6 +186,17 @@ TEST(AStrategy, MayStopAveragingGradientsBetweenTwoSteps) {
   });
 }
 
+TEST(WithoutGradients, ARankThatIsAloneHearsItselfInEveryStep) {
+  run_ranks(services_job(1, "stop_averaging", 0), [](ToyRank& rank) {
+    ToyModel model({{"a", 1}}, 0.0, 1.0);
+    host::StepEngine& engine = rank.runtime.configure(model);
+    engine.vote_every(50);
+    engine.vote({.stop = true});
+    EXPECT_TRUE(rank.step(engine, model, Gradients{{1.0}}).stop);
+    rank.runtime.release_model(model);
+  });
+}
+
 TEST(WithoutGradients, VotesAreHeardInTheStepsThatAskForThem) {
   run_ranks(services_job(2, "stop_averaging", 0), [](ToyRank& rank) {
     ToyModel model({{"a", 1}}, 0.0, 1.0);

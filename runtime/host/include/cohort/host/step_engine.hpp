@@ -84,12 +84,13 @@ class StepEngine {
   bool is_used(uint32_t parameter) const { return used_[parameter] != 0; }
   /// Optimizer steps done, of the phase that has done most.
   uint64_t steps() const;
+  std::vector<uint64_t> steps_by_phase() const;
   /// Parameters in the order in which the last step's gradients were complete; those that backward did not reach last.
   std::span<const uint32_t> arrival_order() const { return arrival_order_; }
   /// Of the last step, from its first begin.
   std::chrono::nanoseconds step_time() const { return step_time_; }
-  /// The next step of every phase follows this many of an earlier run.
-  void resume_after(uint64_t steps);
+  /// The next step of each phase follows this many of an earlier run.
+  void resume_after(std::span<const uint64_t> steps);
 
  private:
   static constexpr uint32_t kNoBucket = ~0u;
