@@ -185,6 +185,25 @@ TEST_P(Arguments, WithoutMeaningAreRefusedByEveryRank) {
   });
 }
 
+TEST(Arguments, OfAnExchangeThatAreRefusedLeaveNothingUnderWay) {
+  COHORT_NEEDS_RANKS(2);
+  on_ranks(2, [](Comm& comm) {
+    const int peer = 1 - comm.rank();
+    uint32_t bad = 13, good = 100 + static_cast<uint32_t>(comm.rank()), got = 0;
+    for (const auto& impossible :
+         {cohort_message{&bad, sizeof bad, comm.rank(), 1}, cohort_message{&bad, sizeof bad, comm.size(), 1},
+          cohort_message{&bad, uint64_t{1} << 63, peer, 1}}) {
+      const CallFailed failed = failure_of([&] {
+        comm.exchange({{&bad, sizeof bad, peer, 1}, {&got, sizeof got, peer, 0}, impossible});
+      });
+      require(failed.status() != COHORT_OK, "an exchange without meaning was taken");
+      comm.barrier();
+      comm.exchange({{&good, sizeof good, peer, 1}, {&got, sizeof got, peer, 0}});
+      require(got == 100 + static_cast<uint32_t>(peer), "a message of the refused exchange came");
+    }
+  });
+}
+
 TEST(Abort, EndsLaterOperationsAndThePeers) {
   COHORT_NEEDS_RANKS(2);
   COHORT_NEEDS_SLOT(abort);
@@ -264,6 +283,48 @@ TEST(Deadline, NamesNoRankThatCameLateAndWaitsAsWell) {
   EXPECT_NE(all[1].status, COHORT_OK);
   EXPECT_THAT(all[0].message, HasSubstr("rank 2"));
   EXPECT_THAT(all[0].message.substr(0, all[0].message.find("waited for by")), Not(HasSubstr("rank 1")));
+}
+
+TEST(Deadline, NamesTheOneThatDidNotComeOfMany) {
+  COHORT_NEEDS_RANKS(8);
+  for (int round = 0; round < 3; ++round) {
+    const auto all = outcomes(
+        8,
+        [](Comm& comm) {
+          if (comm.rank() != 1) comm.barrier();
+        },
+        500ms);
+    for (const Outcome& one : all) {
+      if (one.status == COHORT_OK) continue;
+      const std::string named = one.message.substr(0, one.message.find("waited for by"));
+      EXPECT_THAT(named, HasSubstr("rank 1")) << one.message;
+      for (const int other : {0, 2, 3, 4, 5, 6, 7}) {
+        EXPECT_THAT(named, Not(HasSubstr("rank " + std::to_string(other)))) << one.message;
+      }
+    }
+  }
+}
+
+// Rank 0 waits for rank 1, and rank 1 for rank 2, elsewhere.
+TEST(Deadline, DoesNotTakeAChainOfWaitsForDifferentOperations) {
+  COHORT_NEEDS_RANKS(3);
+  COHORT_NEEDS_SLOT(split);
+  const auto all = outcomes(
+      3,
+      [](Comm& comm) {
+        std::optional<Comm> low, high;
+        if (Comm part = comm.split(comm.rank() < 2 ? 0 : 1, 0); comm.rank() < 2) low.emplace(std::move(part));
+        if (Comm part = comm.split(comm.rank() > 0 ? 0 : 1, 0); comm.rank() > 0) high.emplace(std::move(part));
+        if (comm.rank() == 0) low->barrier();
+        if (comm.rank() == 2) std::this_thread::sleep_for(4s);  // and not gone
+        if (comm.rank() != 1) return;
+        std::this_thread::sleep_for(500ms);
+        high->barrier();
+        low->barrier();
+      },
+      2s);
+  EXPECT_EQ(all[0].status, COHORT_DEADLINE_EXCEEDED) << all[0].message;
+  EXPECT_NE(all[1].status, COHORT_OK);
 }
 
 TEST(Deadline, EndsASumOfAllocatedMemoryWithARankThatDoesNotCome) {

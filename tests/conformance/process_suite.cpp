@@ -164,6 +164,37 @@ TEST_F(KilledRankDeathTest, EndsTheOthersInTheMiddleOfALargeMessage) {
   }
 }
 
+// Who has left because of it is not taken for the cause by the others, which still wait for what it had begun to send.
+TEST_F(KilledRankDeathTest, IsNamedByAllOthersInTheMiddleOfALargeSum) {
+  for (int round = 0; round < 4; ++round) {
+    const auto ends = on_processes(
+        3,
+        [&](Comm& comm) {
+          std::vector<float> values(16 << 20);
+          comm.barrier();
+          std::thread killer([&] {
+            std::this_thread::sleep_for(20ms + 25ms * round);
+            if (comm.rank() == 1) ::raise(SIGKILL);
+          });
+          const CallFailed failed = failure_of([&] {
+            while (true) {
+              comm.all_reduce(
+                  {.input = values.data(), .output = values.data(), .dtype = COHORT_FLOAT32, .count = values.size()});
+            }
+          });
+          killer.join();
+          throw failed;
+        },
+        20s);
+    for (const int other : {0, 2}) {
+      const std::string& error = ends[static_cast<std::size_t>(other)].error;
+      const std::string named = error.substr(0, error.find("found in"));
+      EXPECT_THAT(named, HasSubstr("rank 1")) << error;
+      EXPECT_THAT(named, Not(AnyOf(HasSubstr("rank 0"), HasSubstr("rank 2")))) << error;
+    }
+  }
+}
+
 TEST_F(KilledRankDeathTest, EndsABarrier) {
   expect_rank_1_is_named(on_processes(
       4,

@@ -25,7 +25,7 @@ void RankCollective::check(cohort_status status) {
 }
 
 RankComm::RankComm(const cohort_component& component, cohort_store* store, int rank, int size,
-                   std::chrono::nanoseconds timeout, const OptionValues& options)
+                   std::chrono::nanoseconds timeout, const OptionValues& options, const std::vector<int32_t>& job_ranks)
     : collective_(std::make_shared<RankCollective>(component, options)) {
   cohort_connect_args args{};
   args.struct_size = sizeof args;
@@ -34,6 +34,7 @@ RankComm::RankComm(const cohort_component& component, cohort_store* store, int r
   args.device_type = COHORT_DEVICE_CPU;
   args.timeout_ns = timeout.count();
   args.store = store;
+  args.job_ranks = job_ranks.empty() ? nullptr : job_ranks.data();
   comm_.struct_size = sizeof comm_;
   comm_.rank = rank;
   comm_.size = size;

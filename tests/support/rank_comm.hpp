@@ -38,7 +38,8 @@ class RankCollective {
 class RankComm {
  public:
   RankComm(const cohort_component& component, cohort_store* store, int rank, int size,
-           std::chrono::nanoseconds timeout = std::chrono::seconds(60), const OptionValues& options = {});
+           std::chrono::nanoseconds timeout = std::chrono::seconds(60), const OptionValues& options = {},
+           const std::vector<int32_t>& job_ranks = {});
   ~RankComm();  // closes
   RankComm(RankComm&& other) noexcept;
   RankComm& operator=(RankComm&&) = delete;

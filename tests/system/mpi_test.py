@@ -207,6 +207,19 @@ class DeadRanks(Job):
         self.assertNotEqual(process.returncode, 0)
         self.assertRegex(stderr, rf"rank \d+ \(pid {pids[1]} on \S+\) did not do its part of")
 
+    def test_a_rank_that_stops_inside_of_mpi_ends_the_others_and_is_named_where_they_can_be_asked(self):
+        preloaded = ["-x", f"LD_PRELOAD={BUILD / 'tests/libstop_in_split.so'}"]
+        for threads, named in (("multiple", r"rank 1 \(pid \d+ on \S+\) did not do its part of split"),
+                               ("serialized", "MPI does not return from MPI_Comm_split")):
+            with self.subTest(threads=threads):
+                began = time.monotonic()
+                process = self.start([*patient_mpirun(3), *preloaded, "-np", "3", MNIST, *JOB, "--timeout=4s",
+                                      f"--collective=mpi,threads={threads}"])
+                stderr = self.end_of(process, 60)
+                self.assertNotEqual(process.returncode, 0)
+                self.assertRegex(stderr, named)
+                self.assertLess(time.monotonic() - began, 40, stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

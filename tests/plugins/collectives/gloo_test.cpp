@@ -164,6 +164,16 @@ TEST(Disagreement, OfOperationsIsNamedOnAllRanks) {
   }
 }
 
+// As a group of a node is, whose ranks have other numbers in the job.
+TEST(Deadline, WhileConnectingNamesARankAsTheJobDoes) {
+  MemoryStore store;
+  const CallFailed failed = failure_of([&] {
+    RankComm alone(component(), store.handle(), 0, 2, std::chrono::milliseconds(600), {}, {2, 3});
+  });
+  EXPECT_EQ(failed.status(), COHORT_DEADLINE_EXCEEDED);
+  EXPECT_THAT(failed.what(), AllOf(HasSubstr("rank 3"), testing::Not(HasSubstr("rank 1"))));
+}
+
 TEST(Deadline, NamesAllWhoAreMissingAndTheOperation) {
   const auto failures = failures_on(4, std::chrono::milliseconds(500), [](RankComm& comm) {
     if (comm.rank() >= 2) return;

@@ -199,4 +199,14 @@ TEST(ShmPeersDeathTest, GoOnWithAProcessThatWasStoppedForAWhile) {
   for (const RankEnd& end : ends) EXPECT_TRUE(end.is_ok) << end.error;
 }
 
+// As a group of a node is, whose ranks have other numbers in the job.
+TEST(ShmDeadline, WhileConnectingNamesARankAsTheJobDoes) {
+  MemoryStore store;
+  const CallFailed failed = failure_of([&] {
+    RankComm alone(shm(), store.handle(), 0, 2, std::chrono::milliseconds(600), {}, {2, 3});
+  });
+  EXPECT_EQ(failed.status(), COHORT_DEADLINE_EXCEEDED);
+  EXPECT_THAT(failed.what(), AllOf(HasSubstr("rank 3"), testing::Not(HasSubstr("rank 1"))));
+}
+
 }  // namespace

@@ -35,10 +35,6 @@ std::size_t Batch::receive(int peer, void* data, uint64_t nbytes, int32_t tag) {
 
 template <class Post>
 std::size_t Batch::post(int peer, uint64_t nbytes, Post&& post_it) {
-  if (peer < 0 || peer >= communicator_.size()) {
-    throw sdk::invalid_argument("gloo: rank " + std::to_string(peer) + " of " + std::to_string(communicator_.size()) +
-                                " ranks is asked for a message");
-  }
   Message message{peer, std::nullopt};
   if (nbytes > 0) {
     try {

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <numeric>
 #include <utility>
+
+#include <cohort/sdk/exchange.hpp>
 
 #include "batch.hpp"
 
@@ -25,25 +26,6 @@ std::vector<int> all_ranks(int size) {
   std::vector<int> ranks(static_cast<std::size_t>(size));
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
-}
-
-/// Copies what a rank sends to itself; such messages match in list order.
-void copy_own(sdk::Span<const cohort_message> messages, int rank) {
-  std::vector<const cohort_message*> sent, received;
-  for (const cohort_message& message : messages) {
-    if (message.peer == rank) (message.is_send ? sent : received).push_back(&message);
-  }
-  if (sent.size() != received.size()) {
-    throw sdk::invalid_argument("gloo: a rank sends itself " + std::to_string(sent.size()) +
-                                " messages in an exchange and receives " + std::to_string(received.size()));
-  }
-  for (std::size_t i = 0; i < sent.size(); ++i) {
-    if (sent[i]->nbytes != received[i]->nbytes) {
-      throw sdk::invalid_argument("gloo: a rank sends itself " + std::to_string(sent[i]->nbytes) +
-                                  " bytes in an exchange and receives " + std::to_string(received[i]->nbytes));
-    }
-    if (sent[i]->nbytes > 0) std::memmove(received[i]->data, sent[i]->data, sent[i]->nbytes);
-  }
 }
 
 }  // namespace
@@ -106,6 +88,8 @@ void Communicator::abort() {
 }
 
 void Communicator::exchange(sdk::Span<const cohort_message> messages, const cohort_stream&) {
+  sdk::check_exchange(messages, rank_, size());
+  sdk::copy_own(messages, rank_);
   Batch batch(*this, [&] { return "exchange of " + std::to_string(messages.size()) + " messages on '" + name_ + "'"; });
   for (const bool sends : {true, false}) {
     for (const cohort_message& message : messages) {
@@ -118,7 +102,6 @@ void Communicator::exchange(sdk::Span<const cohort_message> messages, const coho
       }
     }
   }
-  copy_own(messages, rank_);
   batch.wait_all();
 }
 

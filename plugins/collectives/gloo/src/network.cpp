@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <string_view>
 #include <utility>
 
 #include "tags.hpp"
@@ -14,10 +15,16 @@ namespace {
 using Clock = Watch::Clock;
 
 constexpr std::chrono::milliseconds kAnswerTime{1000};
+constexpr std::chrono::milliseconds kTimeOfLastWords{100};  // of this rank, before it leaves
 
 template <std::size_t kSize>
 std::string text_of(const std::array<char, kSize>& text) {
   return {text.data(), ::strnlen(text.data(), text.size())};
+}
+
+// The end of an operation's words.
+std::string_view communicator_in(std::string_view operation) {
+  return operation.substr(std::min(operation.rfind(" on '"), operation.size()));
 }
 
 }  // namespace
@@ -68,8 +75,25 @@ void Network::fail(Judge&& judge) {
 
 void Network::settle(sdk::Error verdict) {
   verdict_ = std::move(verdict);
-  tell_all(*verdict_);
+  tell(everybody(), verdict_->status(), verdict_->what());
+  see_off();
   has_failed_ = true;
+}
+
+// What is under way before the notes goes no further once the operation that sends it is given up.
+void Network::see_off() {
+  const auto deadline = Clock::now() + kTimeOfLastWords;
+  for (Transfer& note : sent_) {
+    const Watch::Guard guard(watch_, deadline, [&note] {
+      note.stop();
+      return Watch::kNever;
+    });
+    try {
+      note.wait();
+    } catch (const LinkBroken&) {
+      // It needs no note any more.
+    }
+  }
 }
 
 std::string Network::look_around(const Scene& scene, int peer) {
@@ -102,7 +126,7 @@ void Network::give_up(const std::string& communicator) {
     const std::lock_guard lock(failing_);
     if (!has_failed_) {
       const std::string what = own_name() + " has aborted '" + communicator + "'";
-      tell_all(sdk::Error(COHORT_UNAVAILABLE, what));
+      tell(everybody(), COHORT_UNAVAILABLE, what);
       verdict_.emplace(COHORT_ABORTED, what);
       has_failed_ = true;
     }
@@ -143,31 +167,61 @@ sdk::Error Network::judge_broken(const Scene& scene, int peer, const std::string
 }
 
 sdk::Error Network::judge_late(const Scene& scene, int peer) {
-  tell(scene.ranks, COHORT_OK, scene.operation);
+  tell(everybody(), COHORT_OK, scene.operation);
   const auto deadline = Clock::now() + kAnswerTime;
-  std::vector<int> missing;
-  std::string elsewhere;
-  for (const int other : scene.ranks) {
-    if (other == rank_) continue;
-    std::string& theirs = mailboxes_[static_cast<std::size_t>(other)].waits_in;
-    const auto note = theirs.empty() ? next_note(other, deadline) : std::nullopt;
-    if (note && note->status != COHORT_OK) return {note->status, text_of(note->text)};
-    if (note) theirs = text_of(note->text);
-    if (theirs.empty()) {
-      missing.push_back(other);
-    } else if (elsewhere.empty() && theirs != scene.operation.substr(0, Note().text.size() - 1)) {
-      elsewhere = describe({other}) + " in " + theirs;
-    }
-  }
-  // Where a rank is silent, others may be one operation apart because of it.
-  if (missing.empty() && !elsewhere.empty()) {
-    return {COHORT_FAILED_PRECONDITION, "ranks are in different operations: " + describe({rank_}) + " in " +
-                                            scene.operation + ", " + elsewhere +
-                                            "; all ranks make the same calls in the same order"};
+  if (const auto verdict = hear_from(scene.ranks, deadline)) return *verdict;
+  std::vector<int> missing = silent_of(scene.ranks);
+  for (std::size_t i = 0; i < scene.ranks.size() && missing.empty(); ++i) {
+    const int other = scene.ranks[i];
+    const std::string& theirs = mailboxes_[static_cast<std::size_t>(other)].waits_in;
+    if (other == rank_ || theirs == scene.operation.substr(0, Note().text.size() - 1)) continue;
+    return judge_elsewhere(scene, other, deadline);
   }
   if (missing.empty()) missing = {peer};
-  return {COHORT_DEADLINE_EXCEEDED, describe(missing) + " did not do its part of " + scene.operation + " within " +
+  return late(describe(missing), scene);
+}
+
+// All ranks of the scene have answered, and this one is in another operation: of this communicator by mistake, of
+// another one because somebody else has not come to that.
+sdk::Error Network::judge_elsewhere(const Scene& scene, int other, Clock::time_point deadline) {
+  const std::string& theirs = mailboxes_[static_cast<std::size_t>(other)].waits_in;
+  if (communicator_in(theirs) == communicator_in(scene.operation)) {
+    return {COHORT_FAILED_PRECONDITION, "ranks are in different operations: " + describe({rank_}) + " in " +
+                                            scene.operation + ", " + describe({other}) + " in " + theirs +
+                                            "; all ranks make the same calls in the same order"};
+  }
+  if (const auto verdict = hear_from(everybody(), deadline)) return *verdict;
+  const std::vector<int> silent = silent_of(everybody());
+  const std::string cause = silent.empty() ? "" : " (no answer from " + describe(silent) + ")";
+  return late(describe({other}) + ", which waits in " + theirs + cause + ",", scene);
+}
+
+sdk::Error Network::late(const std::string& who, const Scene& scene) const {
+  return {COHORT_DEADLINE_EXCEEDED, who + " did not do its part of " + scene.operation + " within " +
                                         in_words(timeout_) + ", waited for by " + own_name()};
+}
+
+std::optional<sdk::Error> Network::hear_from(const std::vector<int>& ranks, Clock::time_point deadline) {
+  for (const int other : silent_of(ranks)) {
+    const auto note = next_note(other, deadline);
+    if (note && note->status != COHORT_OK) return sdk::Error(note->status, text_of(note->text));
+    if (note) mailboxes_[static_cast<std::size_t>(other)].waits_in = text_of(note->text);
+  }
+  return std::nullopt;
+}
+
+std::vector<int> Network::silent_of(const std::vector<int>& ranks) const {
+  std::vector<int> silent;
+  for (const int rank : ranks) {
+    if (rank != rank_ && mailboxes_[static_cast<std::size_t>(rank)].waits_in.empty()) silent.push_back(rank);
+  }
+  return silent;
+}
+
+std::vector<int> Network::everybody() const {
+  std::vector<int> ranks(peers_.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
 }
 
 std::string Network::describe(const std::vector<int>& ranks) const {
@@ -204,7 +258,9 @@ std::optional<Network::Note> Network::next_note(int peer, Clock::time_point dead
       return Watch::kNever;
     });
     try {
-      if (!mailbox.incoming->wait()) return std::nullopt;
+      while (!mailbox.incoming->wait()) {
+        if (!has_note(peer)) return std::nullopt;  // a wait that is stopped may overlook what has come
+      }
     } catch (const LinkBroken&) {
       return std::nullopt;
     }
@@ -212,12 +268,6 @@ std::optional<Network::Note> Network::next_note(int peer, Clock::time_point dead
   const Note note = mailbox.note;
   expect_note(peer);
   return note;
-}
-
-void Network::tell_all(const sdk::Error& verdict) {
-  std::vector<int> everybody(peers_.size());
-  std::iota(everybody.begin(), everybody.end(), 0);
-  tell(everybody, verdict.status(), verdict.what());
 }
 
 void Network::tell(const std::vector<int>& ranks, int32_t status, const std::string& text) {

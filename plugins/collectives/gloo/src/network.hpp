@@ -113,13 +113,20 @@ class Network {
   /// Expects another one after it.
   std::optional<Note> next_note(int peer, Watch::Clock::time_point deadline);
   void tell(const std::vector<int>& ranks, int32_t status, const std::string& text);
-  void tell_all(const sdk::Error& verdict);
   void disconnect_unless_used();
   sdk::Error judge_broken(const Scene& scene, int peer, const std::string& reason);
   sdk::Error judge_late(const Scene& scene, int peer);
+  sdk::Error judge_elsewhere(const Scene& scene, int other, Watch::Clock::time_point deadline);
+  sdk::Error late(const std::string& who, const Scene& scene) const;
+  /// Takes the first notes of ranks; the verdict of one that has given up.
+  std::optional<sdk::Error> hear_from(const std::vector<int>& ranks, Watch::Clock::time_point deadline);
+  /// Those of which nothing has been heard.
+  std::vector<int> silent_of(const std::vector<int>& ranks) const;
+  std::vector<int> everybody() const;
   template <class Judge>
   [[noreturn]] void fail(Judge&& judge);
   void settle(sdk::Error verdict);
+  void see_off();
 };
 
 /// "300 s", "250 ms".

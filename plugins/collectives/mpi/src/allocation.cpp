@@ -17,14 +17,22 @@ std::string text_of_alloc(uint64_t nbytes) {
 }  // namespace
 
 std::vector<int64_t> Communicator::least(const std::string& text, std::vector<int64_t> values) {
-  std::vector<int64_t> result(values.size());
+  struct Numbers {
+    std::vector<int64_t> own, least;
+  };
+  auto numbers = std::make_unique<Numbers>(Numbers{values, values});
   Operation operation(*this, [&] { return text; });
   operation.begin([&](MPI_Request* request) {
-    return ::MPI_Iallreduce(values.data(), result.data(), static_cast<int>(values.size()), MPI_INT64_T, MPI_MIN, comm_,
-                            request);
+    return ::MPI_Iallreduce(numbers->own.data(), numbers->least.data(), static_cast<int>(numbers->own.size()),
+                            MPI_INT64_T, MPI_MIN, comm_, request);
   });
-  operation.wait_all();
-  return result;
+  try {
+    operation.wait_all();
+  } catch (...) {
+    static_cast<void>(numbers.release());  // MPI may write to them when the other ranks come
+    throw;
+  }
+  return std::move(numbers->least);
 }
 
 void Communicator::call_together(const char* name, const std::string& text, std::function<int()> function) {

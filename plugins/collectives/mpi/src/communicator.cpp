@@ -1,9 +1,10 @@
 #include "communicator.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 #include <numeric>
+
+#include <cohort/sdk/exchange.hpp>
 
 #include "operation.hpp"
 #include "types.hpp"
@@ -13,25 +14,6 @@ namespace cohort::mpi {
 namespace {
 
 constexpr std::align_val_t kLine{64};
-
-/// Copies what a rank sends to itself; such messages match in list order.
-void copy_own(sdk::Span<const cohort_message> messages, int rank) {
-  std::vector<const cohort_message*> sent, received;
-  for (const cohort_message& message : messages) {
-    if (message.peer == rank) (message.is_send ? sent : received).push_back(&message);
-  }
-  if (sent.size() != received.size()) {
-    throw sdk::invalid_argument("mpi: a rank sends itself " + std::to_string(sent.size()) +
-                                " messages in an exchange and receives " + std::to_string(received.size()));
-  }
-  for (std::size_t i = 0; i < sent.size(); ++i) {
-    if (sent[i]->nbytes != received[i]->nbytes) {
-      throw sdk::invalid_argument("mpi: a rank sends itself " + std::to_string(sent[i]->nbytes) +
-                                  " bytes in an exchange and receives " + std::to_string(received[i]->nbytes));
-    }
-    if (sent[i]->nbytes > 0) std::memmove(received[i]->data, sent[i]->data, sent[i]->nbytes);
-  }
-}
 
 /// The ranks that `part` has in `whole`, in its order.
 std::vector<int> members_of(MPI_Comm part, MPI_Comm whole) {
@@ -61,13 +43,13 @@ Communicator::Communicator(std::shared_ptr<Network> network, const std::string& 
   memory_ = std::make_shared<SharedMemory>(rank_, is_one_machine);
 }
 
-Communicator::Communicator(const Communicator& whole, MPI_Comm comm)
+Communicator::Communicator(const Communicator& whole, MPI_Comm comm, int number)
     : network_(whole.network_),
       memory_(whole.memory_),
       comm_(comm),
       is_root_(false),
       members_(members_of(comm, network_->comm())),
-      name_(whole.name_.substr(0, whole.name_.find(" part ")) + " part of " + std::to_string(members_.size())),
+      name_(whole.name_.substr(0, whole.name_.find(" part ")) + " part " + std::to_string(number)),
       sums_(whole.sums_) {
   ::MPI_Comm_rank(comm_, &rank_);
 }
@@ -79,18 +61,15 @@ Communicator::~Communicator() {
 
 // MPI waits for all ranks inside of it, without a deadline: so they all are here first.
 std::unique_ptr<Communicator> Communicator::split(int32_t color, int32_t key) {
-  {
-    Operation arrival(*this, [] { return std::string("split"); });
-    arrival.begin([&](MPI_Request* request) { return ::MPI_Ibarrier(comm_, request); });
-    arrival.wait_all();
-  }
+  const auto number = static_cast<int>(-least("split", {-network_->next_number()}).front());
+  network_->use_number(number);
   auto part = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
   const auto make = [comm = comm_, color, key, part] {
     return ::MPI_Comm_split(comm, color < 0 ? MPI_UNDEFINED : color, key, part.get());
   };
   call_together("MPI_Comm_split", "split", make);
   if (color < 0) return nullptr;
-  return std::unique_ptr<Communicator>(new Communicator(*this, *part));
+  return std::unique_ptr<Communicator>(new Communicator(*this, *part, number));
 }
 
 void Communicator::abort() {
@@ -112,11 +91,8 @@ int Communicator::tag_of(std::initializer_list<uint64_t> signature) const {
 void Communicator::exchange(sdk::Span<const cohort_message> messages, const cohort_stream&) {
   constexpr uint64_t kExchange = 1;
   Operation operation(*this, [&] { return "exchange of " + std::to_string(messages.size()) + " messages"; });
-  for (const cohort_message& message : messages) {
-    if (message.peer >= 0 && message.peer < size()) continue;
-    throw sdk::invalid_argument("mpi: rank " + std::to_string(message.peer) + " of " + std::to_string(size()) +
-                                " ranks is asked for a message");
-  }
+  sdk::check_exchange(messages, rank_, size());
+  sdk::copy_own(messages, rank_);
   // What finds its receiver waiting needs no second copy.
   for (const bool sends : {false, true}) {
     for (const cohort_message& message : messages) {
@@ -129,7 +105,6 @@ void Communicator::exchange(sdk::Span<const cohort_message> messages, const coho
       }
     }
   }
-  copy_own(messages, rank_);
   operation.wait_all();
 }
 

@@ -80,7 +80,7 @@ class Communicator {
     uint64_t nbytes_ = 0;
   };
 
-  Communicator(const Communicator& whole, MPI_Comm comm);
+  Communicator(const Communicator& whole, MPI_Comm comm, int number);
   void require_usable() const;
   /// The least of each value over the ranks.
   std::vector<int64_t> least(const std::string& text, std::vector<int64_t> values);

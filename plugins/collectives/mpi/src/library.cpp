@@ -99,8 +99,13 @@ void Library::look_around() {
 
 int Library::call_blocking(const char* name, std::function<int()> function, Clock::time_point deadline,
                            const std::function<void()>& look) {
-  return blocking_->run(
-      name, [this, function = std::move(function)] { return call(function); }, deadline, look);
+  try {
+    return blocking_->run(
+        name, [this, function = std::move(function)] { return call(function); }, deadline, look);
+  } catch (...) {
+    expect_no_end();  // its thread, which would finalise, is in there for good
+    throw;
+  }
 }
 
 void Library::retire(MPI_Comm comm) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -25,6 +26,11 @@ std::string text_of(const std::array<char, 508>& text) {
   return {text.data(), ::strnlen(text.data(), text.size())};
 }
 
+// The end of an operation's words.
+std::string_view communicator_in(std::string_view operation) {
+  return operation.substr(std::min(operation.rfind(" on '"), operation.size()));
+}
+
 }  // namespace
 
 Network::Network(Library& library, MPI_Comm comm, int rank, std::vector<Peer> peers, std::chrono::nanoseconds timeout)
@@ -39,16 +45,17 @@ Network::Network(Library& library, MPI_Comm comm, int rank, std::vector<Peer> pe
   expect_note();
 }
 
-// After a failure messages may be under way still: the communicator is left to MPI, and everything where its only
-// thread may be inside of MPI for good.
+// After a failure messages may be under way still: the communicator and the notes are left to MPI, and everything where
+// its only thread may be inside of MPI for good.
 Network::~Network() {
+  if (has_failed_) static_cast<void>(notes_.release());
   if (has_failed_ && library_.is_one_at_a_time()) return;
   library_.call([&] {
     if (receiving_ == MPI_REQUEST_NULL) return MPI_SUCCESS;
     ::MPI_Cancel(&receiving_);
     return ::MPI_Request_free(&receiving_);
   });
-  if (!has_failed_ && sent_.empty()) library_.retire(comm_);
+  if (!has_failed_ && notes_->sent.empty()) library_.retire(comm_);
 }
 
 void Network::require_alive() const {
@@ -65,13 +72,29 @@ void Network::look_around(const Scene& scene) {
 
 void Network::call_together(const char* name, const Scene& scene, std::function<int()> function) {
   const auto look = [&] { library_.is_one_at_a_time() ? look_around_in_silence(scene) : look_around(scene); };
-  const int code = library_.call_blocking(name, std::move(function), Clock::now() + timeout_, look);
+  int code = MPI_SUCCESS;
+  try {
+    code = library_.call_blocking(name, std::move(function), Clock::now() + timeout_, look);
+  } catch (const sdk::Error& error) {
+    if (error.status() != COHORT_DEADLINE_EXCEEDED) throw;
+    fail_stuck(scene, error);
+  }
   if (code != MPI_SUCCESS) fail_broken(scene, code);
+}
+
+// A rank has stopped inside of MPI. Others can be asked for it unless MPI's only thread is in there as well.
+void Network::fail_stuck(const Scene& scene, const sdk::Error& late) {
+  if (!library_.is_one_at_a_time()) fail_late(scene);
+  const std::lock_guard lock(mutex_);
+  if (!has_failed_) verdict_ = late;
+  has_failed_ = true;
+  throw *verdict_;
 }
 
 // While MPI's only thread is inside of MPI: nobody can be told or heard.
 void Network::look_around_in_silence(const Scene& scene) {
   const std::lock_guard lock(mutex_);
+  require_alive();
   const std::vector<int> gone = processes_.gone();
   if (gone.empty()) return;
   library_.expect_no_end();
@@ -107,17 +130,13 @@ void Network::give_up(const std::string& communicator) {
   const std::lock_guard lock(mutex_);
   library_.expect_no_orderly_end();
   if (has_failed_) return;
-  std::vector<int> everybody(peers_.size());
-  std::iota(everybody.begin(), everybody.end(), 0);
-  tell(everybody, COHORT_UNAVAILABLE, own_name() + " has aborted '" + communicator + "'");
+  tell(everybody(), COHORT_UNAVAILABLE, own_name() + " has aborted '" + communicator + "'");
 }
 
 void Network::settle(sdk::Error verdict) {
   verdict_ = std::move(verdict);
   library_.expect_no_orderly_end();
-  std::vector<int> everybody(peers_.size());
-  std::iota(everybody.begin(), everybody.end(), 0);
-  tell(everybody, verdict_->status(), verdict_->what());
+  tell(everybody(), verdict_->status(), verdict_->what());
   has_failed_ = true;
 }
 
@@ -141,30 +160,61 @@ sdk::Error Network::verdict_of_gone(const std::vector<int>& gone, const Scene& s
 }
 
 sdk::Error Network::judge_late(const Scene& scene) {
-  tell(scene.ranks, COHORT_OK, scene.operation);
-  const auto is_silent = [&](int rank) { return rank != rank_ && waits_in_[static_cast<std::size_t>(rank)].empty(); };
+  tell(everybody(), COHORT_OK, scene.operation);
   const auto deadline = Clock::now() + kAnswerTime;
-  while (std::any_of(scene.ranks.begin(), scene.ranks.end(), is_silent) && Clock::now() < deadline) {
-    read_notes(scene);
-    if (has_failed_) return *verdict_;
-    std::this_thread::sleep_for(kPause);
-  }
-  std::vector<int> missing;
-  std::string elsewhere;
+  hear_from(scene.ranks, scene, deadline);
+  if (has_failed_) return *verdict_;
+  const std::vector<int> missing = silent_of(scene.ranks);
+  if (!missing.empty()) return late(describe(missing), scene);
   for (const int other : scene.ranks) {
     const std::string& theirs = waits_in_[static_cast<std::size_t>(other)];
-    if (is_silent(other)) missing.push_back(other);
-    if (other == rank_ || theirs.empty() || !elsewhere.empty()) continue;
-    if (theirs != scene.operation.substr(0, sizeof(Note::text) - 1)) elsewhere = describe({other}) + " in " + theirs;
+    if (other == rank_ || theirs == scene.operation.substr(0, sizeof(Note::text) - 1)) continue;
+    return judge_elsewhere(scene, other, deadline);
   }
-  // Where a rank is silent, others may be one operation apart because of it.
-  if (missing.empty() && !elsewhere.empty()) {
+  return late("the network between " + describe(scene.ranks), scene);
+}
+
+// All ranks of the scene have answered, and this one is in another operation: of this communicator by mistake, of
+// another one because somebody else has not come to that.
+sdk::Error Network::judge_elsewhere(const Scene& scene, int other, Clock::time_point deadline) {
+  const std::string theirs = waits_in_[static_cast<std::size_t>(other)];
+  if (communicator_in(theirs) == communicator_in(scene.operation)) {
     return {COHORT_FAILED_PRECONDITION, "ranks are in different operations: " + own_name() + " in " + scene.operation +
-                                            ", " + elsewhere + "; all ranks make the same calls in the same order"};
+                                            ", " + describe({other}) + " in " + theirs +
+                                            "; all ranks make the same calls in the same order"};
   }
-  const std::string who = missing.empty() ? "the network between " + describe(scene.ranks) : describe(missing);
+  hear_from(everybody(), scene, deadline);
+  if (has_failed_) return *verdict_;
+  const std::vector<int> silent = silent_of(everybody());
+  const std::string cause = silent.empty() ? "" : " (no answer from " + describe(silent) + ")";
+  return late(describe({other}) + ", which waits in " + theirs + cause + ",", scene);
+}
+
+sdk::Error Network::late(const std::string& who, const Scene& scene) const {
   return {COHORT_DEADLINE_EXCEEDED, who + " did not do its part of " + scene.operation + " within " +
                                         in_words(timeout_) + ", waited for by " + own_name()};
+}
+
+void Network::hear_from(const std::vector<int>& ranks, const Scene& scene, Clock::time_point deadline) {
+  while (!silent_of(ranks).empty() && Clock::now() < deadline) {
+    read_notes(scene);
+    if (has_failed_) return;
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+std::vector<int> Network::silent_of(const std::vector<int>& ranks) const {
+  std::vector<int> silent;
+  for (const int rank : ranks) {
+    if (rank != rank_ && waits_in_[static_cast<std::size_t>(rank)].empty()) silent.push_back(rank);
+  }
+  return silent;
+}
+
+std::vector<int> Network::everybody() const {
+  std::vector<int> ranks(peers_.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
 }
 
 std::string Network::describe(const std::vector<int>& ranks) const {
@@ -175,7 +225,8 @@ std::string Network::describe(const std::vector<int>& ranks) const {
 
 void Network::expect_note() {
   const int code = library_.call([&] {
-    return ::MPI_Irecv(&incoming_, sizeof incoming_, MPI_BYTE, MPI_ANY_SOURCE, kNoteTag, comm_, &receiving_);
+    return ::MPI_Irecv(&notes_->incoming, sizeof notes_->incoming, MPI_BYTE, MPI_ANY_SOURCE, kNoteTag, comm_,
+                       &receiving_);
   });
   if (code != MPI_SUCCESS) receiving_ = MPI_REQUEST_NULL;
 }
@@ -187,7 +238,7 @@ void Network::read_notes(const Scene& scene) {
     MPI_Status status{};
     const int code = library_.call([&] { return ::MPI_Test(&receiving_, &has_come, &status); });
     if (code != MPI_SUCCESS || !has_come) return;
-    const Note note = incoming_;
+    const Note note = notes_->incoming;
     expect_note();
     if (note.status == COHORT_OK) {
       std::string& theirs = waits_in_[static_cast<std::size_t>(status.MPI_SOURCE)];
@@ -203,7 +254,8 @@ void Network::read_notes(const Scene& scene) {
 
 // Small messages leave at once, whether they are waited for or not.
 void Network::tell(const std::vector<int>& ranks, int32_t status, const std::string& text) {
-  SentNote& sent = sent_.emplace_back(SentNote{{status, {}}, std::vector<MPI_Request>(ranks.size(), MPI_REQUEST_NULL)});
+  SentNote& sent =
+      notes_->sent.emplace_back(SentNote{{status, {}}, std::vector<MPI_Request>(ranks.size(), MPI_REQUEST_NULL)});
   text.copy(sent.note.text.data(), sent.note.text.size() - 1);
   const auto deadline = Clock::now() + kTimeOfLastWords;
   library_.call([&] {

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <functional>
 #include <list>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -62,6 +63,10 @@ class Network {
   [[noreturn]] void fail_late(const Scene& scene);
   /// MPI gave this error.
   [[noreturn]] void fail_broken(const Scene& scene, int code);
+  /// A number for a new communicator, agreed by its ranks: at least the largest that they have left.
+  int next_number() const { return next_number_; }
+  void use_number(int number) { next_number_ = number + 1; }
+
   /// Tells the others that this rank takes no part any more.
   void give_up(const std::string& communicator);
 
@@ -76,6 +81,11 @@ class Network {
     Note note;
     std::vector<MPI_Request> requests;
   };
+  /// What MPI reads and writes by itself.
+  struct Notes {
+    Note incoming{};
+    std::list<SentNote> sent;
+  };
 
   Library& library_;
   const MPI_Comm comm_;
@@ -87,10 +97,10 @@ class Network {
   std::mutex mutex_;  // of what follows; one thread finds out, others wait for what it found
   std::atomic<bool> has_failed_{false};
   std::optional<sdk::Error> verdict_;
-  Note incoming_{};
+  std::unique_ptr<Notes> notes_ = std::make_unique<Notes>();
   MPI_Request receiving_ = MPI_REQUEST_NULL;
   std::vector<std::string> waits_in_;  // by rank: what it has said last, "" nothing
-  std::list<SentNote> sent_;
+  std::atomic<int> next_number_{1};
 
   const std::string& own_name() const { return peers_[static_cast<std::size_t>(rank_)].who; }
   std::string describe(const std::vector<int>& ranks) const;
@@ -100,8 +110,16 @@ class Network {
   void settle(sdk::Error verdict);
   void judge_gone(const Scene& scene);
   void look_around_in_silence(const Scene& scene);
+  [[noreturn]] void fail_stuck(const Scene& scene, const sdk::Error& late);
   sdk::Error verdict_of_gone(const std::vector<int>& gone, const Scene& scene) const;
   sdk::Error judge_late(const Scene& scene);
+  sdk::Error judge_elsewhere(const Scene& scene, int other, Clock::time_point deadline);
+  sdk::Error late(const std::string& who, const Scene& scene) const;
+  /// Until all ranks have said where they are, or one why it gave up.
+  void hear_from(const std::vector<int>& ranks, const Scene& scene, Clock::time_point deadline);
+  /// Those of which nothing has been heard.
+  std::vector<int> silent_of(const std::vector<int>& ranks) const;
+  std::vector<int> everybody() const;
 };
 
 /// "300 s", "250 ms".

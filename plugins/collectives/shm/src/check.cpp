@@ -91,20 +91,4 @@ void check_reduce_scatter(const cohort_op_args& args, int rank, int size) {
   check_memory(args.output, counts.own, OpKind::kReduceScatter);
 }
 
-void check_exchange(sdk::Span<const cohort_message> messages, int rank, int size) {
-  uint64_t sends_to_self = 0;
-  uint64_t receives_from_self = 0;
-  for (const cohort_message& message : messages) {
-    if (message.peer < 0 || message.peer >= size) {
-      refuse("exchange names rank " + std::to_string(message.peer) + " but there are " + std::to_string(size) +
-             " ranks");
-    }
-    if (message.nbytes != 0 && !message.data) refuse("exchange was given no memory");
-    if (message.peer == rank) ++(message.is_send ? sends_to_self : receives_from_self);
-  }
-  if (sends_to_self == receives_from_self) return;
-  refuse("exchange has " + std::to_string(sends_to_self) + " messages from rank " + std::to_string(rank) +
-         " to itself but receives " + std::to_string(receives_from_self));
-}
-
 }  // namespace cohort::shm

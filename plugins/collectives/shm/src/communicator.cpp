@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <cohort/sdk/dtype.hpp>
+#include <cohort/sdk/exchange.hpp>
 
 #include "agree.hpp"
 #include "copy.hpp"
@@ -157,7 +158,7 @@ void* Communicator::alloc(uint64_t nbytes) {
 }
 
 void Communicator::exchange(sdk::Span<const cohort_message> messages, const cohort_stream&) {
-  check_exchange(messages, rank(), size());
+  sdk::check_exchange(messages, rank(), size());
   channel_->run(OpKind::kExchange, [&] { shm::exchange(group(), messages); });
 }
 

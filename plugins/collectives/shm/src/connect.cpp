@@ -109,7 +109,7 @@ std::unique_ptr<Communicator> connect(const cohort_connect_args& args, ReduceFun
     ControlLayout(segment.data(), 1).make_words(0);
     return std::make_unique<Communicator>(std::move(segment), std::move(options), reduce);
   }
-  StoreRounds store(args.store, args.rank, args.size, options.timeout);
+  StoreRounds store(args.store, args.rank, options.job_ranks, options.timeout);
   auto communicator =
       std::make_unique<Communicator>(common_segment(store, args.rank, args.size), std::move(options), reduce);
   if (args.rank == 0) {

@@ -16,7 +16,6 @@ void check_reduce(const cohort_op_args& args, int rank, int size);
 void check_broadcast(const cohort_op_args& args, int rank, int size);
 void check_all_gather(const cohort_op_args& args, int rank, int size);
 void check_reduce_scatter(const cohort_op_args& args, int rank, int size);
-void check_exchange(sdk::Span<const cohort_message> messages, int rank, int size);
 
 /// What an operation works on; borrows, for one call.
 struct Group {

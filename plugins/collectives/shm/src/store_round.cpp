@@ -1,6 +1,7 @@
 #include "store_round.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <cohort/sdk/error.hpp>
 #include <cohort/sdk/store_round.hpp>
@@ -22,10 +23,10 @@ std::string reply_of(const std::string& round) {
 
 }  // namespace
 
-StoreRounds::StoreRounds(cohort_store* store, int rank, int size, std::chrono::nanoseconds timeout)
+StoreRounds::StoreRounds(cohort_store* store, int rank, std::vector<int> job_ranks, std::chrono::nanoseconds timeout)
     : store_(store),
       rank_(rank),
-      size_(size),
+      job_ranks_(std::move(job_ranks)),
       timeout_(timeout),
       deadline_(std::chrono::steady_clock::now() + timeout) {}
 
@@ -34,7 +35,7 @@ std::string StoreRounds::round(const std::string& name, const std::string& value
   set(key_of(name, rank_), value);
   if (rank_ != 0) return get(name, reply_of(name));
   std::vector<std::string> values;
-  for (int rank = 0; rank < size_; ++rank) values.push_back(get(name, key_of(name, rank)));
+  for (int rank = 0; rank < size(); ++rank) values.push_back(get(name, key_of(name, rank)));
   const std::string answer = reply(values);
   set(reply_of(name), answer);
   return answer;
@@ -42,7 +43,7 @@ std::string StoreRounds::round(const std::string& name, const std::string& value
 
 void StoreRounds::forget(const std::string& name) {
   store_->vt->remove(store_, reply_of(name).c_str());
-  for (int rank = 0; rank < size_; ++rank) store_->vt->remove(store_, key_of(name, rank).c_str());
+  for (int rank = 0; rank < size(); ++rank) store_->vt->remove(store_, key_of(name, rank).c_str());
 }
 
 std::string StoreRounds::get(const std::string& round, const std::string& key) {
@@ -61,7 +62,7 @@ void StoreRounds::set(const std::string& key, const std::string& value) {
 }
 
 void StoreRounds::fail_without_store(cohort_status status) const {
-  throw sdk::Error(status, "the job's store does not answer rank " + std::to_string(rank_) +
+  throw sdk::Error(status, "the job's store does not answer " + name_of(rank_) +
                                " while shm connects: rank 0 or the launcher, which serves it, is gone or stopped");
 }
 
@@ -69,16 +70,16 @@ void StoreRounds::fail_with_missing(const std::string& round, cohort_status stat
   if (status != COHORT_DEADLINE_EXCEEDED) fail_without_store(status);
   std::string missing;
   std::vector<int> came;
-  for (int rank = 0; rank < size_; ++rank) {
+  for (int rank = 0; rank < size(); ++rank) {
     char value[kMaxValueBytes];
     uint64_t nbytes = 0;
     if (store_->vt->try_get(store_, key_of(round, rank).c_str(), value, sizeof value, &nbytes) == COHORT_OK) {
       came.push_back(rank);
       continue;
     }
-    missing += (missing.empty() ? "rank " : ", rank ") + std::to_string(rank);
+    missing += (missing.empty() ? "" : ", ") + name_of(rank);
   }
-  if (missing.empty()) missing = "rank 0";
+  if (missing.empty()) missing = name_of(0);
   sdk::give_up_together(store_, "shm/" + round, rank_, came);
   throw sdk::Error(COHORT_DEADLINE_EXCEEDED, missing + " did not reach connect within " + describe(timeout_));
 }

@@ -14,7 +14,8 @@ namespace cohort::shm {
 
 class StoreRounds {
  public:
-  StoreRounds(cohort_store* store, int rank, int size, std::chrono::nanoseconds timeout);
+  /// `job_ranks`: what ranks are called in messages, by rank.
+  StoreRounds(cohort_store* store, int rank, std::vector<int> job_ranks, std::chrono::nanoseconds timeout);
 
   /// Names of rounds differ. Throws DEADLINE_EXCEEDED with the ranks that gave no value in time.
   std::string round(const std::string& name, const std::string& value,
@@ -28,10 +29,12 @@ class StoreRounds {
   [[noreturn]] void fail_without_store(cohort_status status) const;
   [[noreturn]] void fail_with_missing(const std::string& round, cohort_status status);
   std::chrono::nanoseconds time_left() const;
+  int size() const { return static_cast<int>(job_ranks_.size()); }
+  std::string name_of(int rank) const { return "rank " + std::to_string(job_ranks_[static_cast<std::size_t>(rank)]); }
 
   cohort_store* store_;
   int rank_;
-  int size_;
+  std::vector<int> job_ranks_;
   std::chrono::nanoseconds timeout_;
   std::chrono::steady_clock::time_point deadline_;
 };

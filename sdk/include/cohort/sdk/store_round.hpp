@@ -35,9 +35,10 @@ inline void give_up_together(cohort_store* store, const std::string& round, int 
 inline std::vector<std::string> store_round(const cohort_connect_args& args, const std::string& round,
                                             const std::string& value, std::chrono::steady_clock::time_point deadline) {
   constexpr std::size_t kMaxValueBytes = 4096;
+  const auto name = [&](int rank) { return std::to_string(args.job_ranks ? args.job_ranks[rank] : rank); };
   const auto check = [&](cohort_status status) {
     if (status == COHORT_OK) return;
-    throw Error(status, "the job's store does not answer rank " + std::to_string(args.rank) +
+    throw Error(status, "the job's store does not answer rank " + name(args.rank) +
                             ": rank 0 or the launcher, which serves it, is gone or stopped");
   };
   const auto key = [&](int rank) { return round + "/" + std::to_string(rank); };
@@ -55,7 +56,7 @@ inline std::vector<std::string> store_round(const cohort_connect_args& args, con
     const cohort_status status =
         args.store->vt->get(args.store, key(rank).c_str(), time_left().count(), found.data(), found.size(), &nbytes);
     if (status == COHORT_DEADLINE_EXCEEDED) {
-      missing += (missing.empty() ? "rank " : ", rank ") + std::to_string(rank);
+      missing += (missing.empty() ? "rank " : ", rank ") + name(rank);
       continue;
     }
     check(status);

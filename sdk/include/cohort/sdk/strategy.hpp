@@ -25,6 +25,11 @@
 
 namespace cohort::sdk {
 
+/// True after another backward of a step whose gradients have been communicated, as modules that step by hand may call.
+inline bool is_repeated(const cohort_step& step) {
+  return step.micro > 0 && (step.flags & COHORT_STEP_FIRST);
+}
+
 /// A layer of the stack: the inherited code (`super`) or the most derived one (`top`). Calls throw where they fail.
 class StrategyRef {
  public:
