@@ -77,6 +77,14 @@ class Horovod : public sdk::Strategy<Horovod> {
     host().world().all_reduce({gradients.data(), bucket.numel, bucket.dtype, bucket.stream}, reduce);
   }
 
+  void end_backward(const cohort_step& step) {
+    super().end_backward(step);
+    if (op_ != Op::kSum || !communicates() || !sdk::is_repeated(step)) return;
+    throw sdk::failed_precondition(
+        "op=sum: two backward passes of one step were summed over the ranks, and the second sum counts the first one "
+        "again; add up the losses and call backward once");
+  }
+
   void optimizer_step(const cohort_step& step) {
     // Not before: a run that goes on has its rates from the checkpoint.
     if (!std::exchange(has_said_rates_, true) && communicates() && scales_rates()) say_rates(host().world());

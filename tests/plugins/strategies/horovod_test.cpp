@@ -124,6 +124,19 @@ TEST(Horovod, AlsoTrainsAlone) {
   }
 }
 
+TEST(Horovod, RefusesToSumTwoBackwardPassesOfOneStep) {
+  for (const std::string& text : run_ranks_to_failure(horovod_job(2, "sum"), [](ToyRank& rank) {
+         ToyModel model(kParameters, 1.0, ToyOptimizer{});
+         host::StepEngine& engine = rank.runtime.configure(model);
+         engine.begin(true);
+         engine.end_backward();
+         engine.select(0);
+         engine.end_backward();
+       })) {
+    EXPECT_THAT(text, HasSubstr("op=sum: two backward passes of one step"));
+  }
+}
+
 // ---- adasum
 
 double dot(const Values& a, const Values& b) {

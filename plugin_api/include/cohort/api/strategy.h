@@ -72,7 +72,7 @@ typedef struct cohort_step {
   uint32_t struct_size;
   uint32_t flags; /* COHORT_STEP_... */
   uint64_t step;  /* optimizer steps done before this one */
-  uint32_t micro; /* micro-batch within the step, from 0 */
+  uint32_t micro; /* micro-batch within the step, from 0; with FIRST above 0: another backward of it, by hand */
   uint32_t phase; /* which optimizer, from 0 */
 } cohort_step;
 

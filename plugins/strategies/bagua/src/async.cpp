@@ -56,8 +56,10 @@ class Async final : public Algorithm {
     host().world().all_reduce(elements_of(host(), bucket, COHORT_BUCKET_GRAD), COHORT_REDUCE_MEAN);
   }
 
+  // With the last optimizer's step: a new layout forgets the gradients that others have for theirs.
   void end_step(const cohort_step& step) override {
-    if (!is_warm_up_ || step.step + 1 < settings().warmup_steps.value_or(0)) return;
+    const bool is_last = step.phase + 1 == host().optimizers().count();
+    if (!is_warm_up_ || !is_last || step.step + 1 < settings().warmup_steps.value_or(0)) return;
     is_warm_up_ = false;
     host().buckets().lay_out_again();
   }

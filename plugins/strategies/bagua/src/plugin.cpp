@@ -70,6 +70,11 @@ class Bagua : public sdk::Strategy<Bagua> {
   }
   void end_backward(const cohort_step& step) {
     super().end_backward(step);
+    if (algorithm_ && !settings_.average && sdk::is_repeated(step)) {
+      throw sdk::failed_precondition(
+          "average=false: two backward passes of one step were summed over the ranks, and the second sum counts the "
+          "first one again; add up the losses and call backward once");
+    }
     if (algorithm_) algorithm_->end_backward(step);
   }
   void optimizer_step(const cohort_step& step) {

@@ -179,6 +179,25 @@ TEST_P(Async, WarmsUpInEachTraining) {
   }
 }
 
+TEST_P(Async, LeavesTheWarmUpWithoutLosingGradientsOfAnotherOptimizer) {
+  const Training training{.algorithm = "async,warmup_steps=2,sync_interval_ms=100000", .ranks = GetParam()};
+  toy::run_ranks(job_of(training), [&](toy::ToyRank& rank) {
+    toy::ToyModel model({{.name = "a"}, {.name = "b", .phase = 1}}, 0.0, 1.0);
+    host::StepEngine& engine = rank.runtime.configure(model);
+    const std::vector<std::vector<double>> first{{rank.rank + 1.0}, {}}, second{{}, {rank.rank + 1.0}};
+    for (int step = 0; step < 2; ++step) {
+      rank.backward(engine, model, first, true, 0);
+      rank.backward(engine, model, second, true, 1);
+      rank.update(engine, model, 0);
+      rank.update(engine, model, 1);
+    }
+    EXPECT_FALSE(engine.wants_gradients());
+    EXPECT_EQ(model.weights(0), std::vector{-1.0 - rank.world_size});
+    EXPECT_EQ(model.weights(1), model.weights(0));
+    rank.runtime.release_model(model);
+  });
+}
+
 TEST_P(Async, ForgetsTheRoundOfWeightsThatOthersAreLoadedOver) {
   const Training training{.algorithm = "async,sync_interval_ms=1", .ranks = GetParam()};
   on_ranks(training, [&](Trainee& trainee) {

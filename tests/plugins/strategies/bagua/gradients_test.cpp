@@ -187,6 +187,25 @@ TEST(Bytegrad, WithOneRankIsTheOptimizerAlone) {
   EXPECT_EQ(bytes_sent(training), 0u);
 }
 
+TEST(GradientsRefuse, TwoBackwardPassesOfOneStepThatAreSummed) {
+  for (const char* algorithm : {"gradient_allreduce", "bytegrad"}) {
+    for (const bool average : {true, false}) {
+      const Training training{.algorithm = std::string(algorithm) + (average ? "" : ",average=false")};
+      const auto texts = cohort::toy::run_ranks_to_failure(job_of(training), [&](cohort::toy::ToyRank& rank) {
+        Trainee trainee(rank, training);
+        trainee.engine().begin(true);
+        trainee.engine().end_backward();
+        trainee.engine().select(0);
+        trainee.engine().end_backward();
+      });
+      for (const std::string& text : texts) {
+        EXPECT_EQ(text.empty(), average) << text;
+        EXPECT_THAT(text, testing::HasSubstr(average ? "" : "average=false: two backward passes of one step"));
+      }
+    }
+  }
+}
+
 TEST(Bytegrad, ForgetsWhatWasNotFiniteWithItsStep) {
   const Training training{.algorithm = "bytegrad", .ranks = 3, .sizes = {30, 61}};  // 2 elements of padding
   on_ranks(training, [&](Trainee& trainee) {
