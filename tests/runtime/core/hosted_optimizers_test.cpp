@@ -197,5 +197,19 @@ TEST(HostedOptimizers, RefuseStateThatIsNotKept) {
               ThrowsMessage<UserError>(HasSubstr("'fc.bias' requires a gradient and belongs to no optimizer")));
 }
 
+TEST(HostedOptimizers, RefuseToTrainWhatTheModuleDoesNotHold) {
+  const auto with = [](bool trained) {
+    return [trained] {
+      Hosted([trained](const Tensors& parameters) {
+        const at::Tensor beside = torch::zeros({2, 3}).set_requires_grad(trained);
+        return std::make_shared<torch::optim::SGD>(Tensors{parameters[0], beside}, 0.1);
+      });
+    };
+  };
+  EXPECT_THAT(with(true),
+              ThrowsMessage<UserError>(HasSubstr("a tensor of shape [2, 3] that the module does not hold")));
+  EXPECT_NO_THROW(with(false)());
+}
+
 }  // namespace
 }  // namespace cohort

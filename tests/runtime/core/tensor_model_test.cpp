@@ -101,6 +101,29 @@ TEST(TensorModel, MakesGradientsInMemoryThatItWasLent) {
   EXPECT_TRUE(tensors.lend_memory({})) << "it is gone";
 }
 
+TEST(TensorModel, FindsABufferWhereTheProgramHasPutIt) {
+  Pair model(torch::zeros({2}));
+  const torch::Tensor buffer = model.register_buffer("queue", torch::zeros({2}));
+  TensorModel tensors(std::array<torch::nn::Module*, 1>{&model}, {});
+  buffer.set_data(torch::ones({5}));
+  EXPECT_EQ(tensors.buffers()[0].data, buffer.data_ptr());
+  EXPECT_EQ(tensors.buffers()[0].nbytes, 20U);
+}
+
+TEST(TensorModel, LeavesNoHookBehindInAParameterThatWasFrozenMeanwhile) {
+  Pair model(torch::zeros({2}));
+  int calls = 0;
+  {
+    model.weight.requires_grad_(true);
+    TensorModel tensors(std::array<torch::nn::Module*, 1>{&model}, {});
+    tensors.on_gradient([&](uint32_t, uint32_t) { ++calls; });
+    model.weight.requires_grad_(false);
+  }
+  model.weight.requires_grad_(true);
+  model.weight.sum().backward();
+  EXPECT_EQ(calls, 0);
+}
+
 TEST(TensorModel, SaysWhetherAGradientOfTheProgramStillLiesInAPlaceItHad) {
   Pair model(torch::zeros({3, 2}));
   TensorModel tensors(std::array<torch::nn::Module*, 1>{&model}, {});

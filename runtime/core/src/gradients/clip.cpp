@@ -14,7 +14,7 @@ constexpr double kEpsilon = 1e-6;  // torch.nn.utils.clip_grad_norm_
 void clip_norm(const std::vector<at::Tensor>& gradients, double limit) {
   std::vector<at::Tensor> norms;
   for (const at::Tensor& gradient : gradients) {
-    norms.push_back(at::linalg_vector_norm(gradient).to(gradients[0].device(), gradients[0].scalar_type()));
+    norms.push_back(at::linalg_vector_norm(gradient).to(gradients[0].device()));
   }
   const at::Tensor factor =
       at::linalg_vector_norm(at::stack(norms)).add(kEpsilon).reciprocal().mul(limit).clamp_max(1.0);

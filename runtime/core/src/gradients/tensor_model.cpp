@@ -128,13 +128,18 @@ void TensorModel::share_weights(size_t parameter) {
 
 void TensorModel::refresh_views() {
   parameter_views_.clear();
-  buffer_views_.clear();
   for (uint32_t i = 0; i < parameter_names_.size(); ++i) {
     parameter_views_.push_back(abi_tensor(replicas_[0].parameters[i], parameter_names_[i], i));
   }
+}
+
+// Made each time: a program may give a buffer other memory, or another size.
+std::span<const cohort_tensor> TensorModel::buffers() {
+  buffer_views_.clear();
   for (uint32_t i = 0; i < buffer_names_.size(); ++i) {
     buffer_views_.push_back(abi_tensor(replicas_[0].buffers[i], buffer_names_[i], i));
   }
+  return buffer_views_;
 }
 
 void TensorModel::place_gradients(std::span<void* const> places) {
@@ -207,7 +212,7 @@ void TensorModel::on_gradient(GradientReady ready) {
   for (uint32_t number = 0; number < replicas_.size(); ++number) {
     for (uint32_t i = 0; i < parameter_names_.size(); ++i) {
       const at::Tensor& parameter = replicas_[number].parameters[i];
-      if (!parameter.requires_grad()) continue;
+      if (ready_ && !parameter.requires_grad()) continue;  // hooks of what was frozen since go as well
       auto hook = ready_ ? std::make_unique<Hook>(this, i, number) : nullptr;
       torch::autograd::impl::set_post_acc_grad_hooks(parameter, std::move(hook));
     }

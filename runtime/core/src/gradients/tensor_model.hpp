@@ -40,7 +40,7 @@ class TensorModel final : public host::ModelPort {
   TensorModel& operator=(const TensorModel&) = delete;
 
   std::span<const cohort_tensor> parameters() override { return parameter_views_; }
-  std::span<const cohort_tensor> buffers() override { return buffer_views_; }
+  std::span<const cohort_tensor> buffers() override;
   uint32_t num_replicas() override { return static_cast<uint32_t>(replicas_.size()); }
   uint32_t num_phases() override { return static_cast<uint32_t>(optimizers_.size()); }
   uint32_t phase_of(uint32_t parameter) override { return phase_of_[parameter]; }

@@ -7,6 +7,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
 
 #include <cohort/host/error.hpp>
 #include <cohort/qadam.hpp>
@@ -58,7 +59,12 @@ HostedOptimizers::HostedOptimizers(const Optimizers& optimizers, const std::vect
     for (size_t group = 0; group < groups.size(); ++group) {
       for (const at::Tensor& owned : groups[group].params()) {
         const auto found = std::ranges::find_if(parameters_, [&](const auto& one) { return one.is_same(owned); });
-        if (found == parameters_.end()) continue;
+        if (found == parameters_.end() && !owned.requires_grad()) continue;
+        if (found == parameters_.end()) {
+          throw UserError(c10::str("an optimizer trains a tensor of shape ", owned.sizes(),
+                                   " that the module does not hold; register it with register_parameter, so that "
+                                   "ranks average its gradient and checkpoints keep it"));
+        }
         owners_[static_cast<size_t>(found - parameters_.begin())] = {optimizer.get(), optimizer_kind(*optimizer),
                                                                      group};
       }

@@ -35,12 +35,10 @@ struct Session::State {
   bool no_sync = false;
   bool begun = false;
   bool has_hooks = false;
-  bool is_abandoned = false;  // gradients of a step that failed are still there
 
   void follow_strategy();
   void settle_unused(uint32_t phase);
   void forget_gradients();
-  void abandon();
   void run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
                     const std::vector<at::Tensor>& inputs, uint32_t replica);
   std::vector<at::Tensor> inputs_of_phase(uint32_t replica) const;
@@ -69,8 +67,7 @@ void check_loss(const at::Tensor& loss) {
   if (!loss.requires_grad()) {
     throw UserError(
         "the loss does not depend on any parameter that requires a gradient; was it computed under NoGradGuard, "
-        "detached, or "
-        "is every parameter frozen?");
+        "detached, or is every parameter frozen?");
   }
 }
 
@@ -148,11 +145,6 @@ void Session::State::forget_gradients() {
   for (uint32_t phase = 0; phase < model.num_phases(); ++phase) model.forget_gradients(phase);
 }
 
-void Session::State::abandon() {
-  engine->abandon();
-  is_abandoned = true;
-}
-
 Session::Session(Runtime& runtime, torch::nn::Module& model, Optimizers optimizers)
     : Session(runtime, std::array{&model}, std::move(optimizers)) {}
 
@@ -176,8 +168,11 @@ void Session::begin(size_t phase) {
                     " optimizers, numbered from 0");
   }
   if (state.rank.topology().world_size > 1 || state.engine->wants_gradients()) state.model.check_frozen();
-  state.engine->begin(!state.no_sync, static_cast<uint32_t>(phase));
-  if (std::exchange(state.is_abandoned, false)) state.forget_gradients();
+  const auto number = static_cast<uint32_t>(phase);
+  const bool is_new = !state.engine->has_begun(number);
+  state.engine->begin(!state.no_sync, number);
+  // Of a step that failed, or of a backward beside the steps. No lane reads them any more.
+  if (is_new) state.model.forget_gradients(number);
   state.begun = true;
 }
 
@@ -205,11 +200,12 @@ void Session::backward(const at::Tensor& loss, double scale) {
 void Session::State::run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
                                   const std::vector<at::Tensor>& inputs, uint32_t replica) {
   if (!begun) throw UserError("backward without begin(): call session.begin() before the forward pass of every batch");
+  if (inputs.empty() && model.num_phases() > 1) return;  // all frozen; to LibTorch no inputs are all leaves
   const GradientSlots::Use use(replica == 0 ? model.gradient_slots() : nullptr);
   try {
     torch::autograd::backward(roots, gradients, /*retain_graph=*/std::nullopt, /*create_graph=*/false, inputs);
   } catch (...) {
-    abandon();
+    engine->abandon();
     throw;
   }
 }
@@ -238,8 +234,9 @@ void Session::end_backward() {
   state.begun = false;
   try {
     state.engine->end_backward();
+    if (state.engine->wants_gradients() && state.engine->is_last()) state.settle_unused(state.engine->phase());
   } catch (...) {
-    state.abandon();
+    state.engine->abandon();
     throw;
   }
 }
@@ -252,7 +249,6 @@ Votes Session::step(size_t number) {
   State& state = *state_;
   const auto phase = static_cast<uint32_t>(number);
   state.engine->check_steppable(phase);
-  if (state.engine->wants_gradients()) state.settle_unused(phase);
   if (state.clip) cohort::clip_gradients(state.model.gradients(phase), *state.clip);
   state.engine->optimizer_step(phase);
   state.model.forget_gradients(phase);

@@ -55,17 +55,9 @@ void StepEngine::layout_changed() {
   }
 }
 
-uint32_t StepEngine::num_replicas() const {
-  return parts_.model.num_replicas();
-}
-
 cohort_step StepEngine::step_of(uint32_t phase) const {
   const Phase& p = phases_[phase];
   return {sizeof(cohort_step), p.flags, p.steps, p.micro, phase};
-}
-
-uint64_t StepEngine::steps() const {
-  return std::ranges::max(steps_by_phase());
 }
 
 std::vector<uint64_t> StepEngine::steps_by_phase() const {
@@ -97,7 +89,7 @@ void StepEngine::begin(bool last, uint32_t phase) {
 void StepEngine::select(uint32_t phase) {
   phase_ = phase;
   partial_ = false;
-  if ((phases_[phase].flags & COHORT_STEP_LAST) && wants_gradients_) begin_reduction();
+  if (is_last() && wants_gradients_) begin_reduction();
 }
 
 void StepEngine::begin_window() {
@@ -121,7 +113,7 @@ void StepEngine::begin_reduction() {
 void StepEngine::gradient_ready(uint32_t parameter, uint32_t replica) {
   const std::lock_guard lock(mutex_);
   reached_[replica * num_parameters() + parameter] = 1;
-  if (wants_gradients_ && (phases_[phase_].flags & COHORT_STEP_LAST) && !partial_) complete(parameter, replica);
+  if (wants_gradients_ && is_last() && !partial_) complete(parameter, replica);
 }
 
 void StepEngine::complete(uint32_t parameter, uint32_t replica) {
@@ -149,10 +141,10 @@ void StepEngine::reduce(size_t bucket) {
 }
 
 void StepEngine::end_backward() {
-  if ((phases_[phase_].flags & COHORT_STEP_LAST) && wants_gradients_) {
+  if (is_last() && wants_gradients_) {
     complete_rest();
     finish_reduction();
-  } else if (phases_[phase_].flags & COHORT_STEP_LAST) {
+  } else if (is_last()) {
     agreed_votes_ = {};
     if (!parts_.control_comm || (phases_[phase_].steps + 1) % vote_interval_ == 0) exchange_votes();
   }
@@ -213,6 +205,7 @@ void StepEngine::read_flags() {
     if (phase_of_[parameter] != phase_) continue;
     const uint64_t word = flag_words_[kVoteWords + parameter / kBitsPerWord];
     used_[parameter] = (word >> (parameter % kBitsPerWord)) & 1u;
+    reached_[parameter] |= used_[parameter];  // the mean is there now, for another backward of this step to add to
   }
 }
 

@@ -92,6 +92,28 @@ TEST(DdpStep, AParameterThatOnlyOneRankReachesGetsItsShareOfTheMean) {
   });
 }
 
+TEST(DdpStep, AnotherBackwardOfTheStepAddsToTheMeanOfTheOneBefore) {
+  run_ranks(ddp_job(2), [](ToyRank& rank) {
+    ToyModel model({{"always", 1}, {"once", 1}}, 1.0, 1.0);
+    host::StepEngine& engine = rank.runtime.configure(model);
+    engine.begin(true);
+    for (const bool is_first : {true, false}) {
+      engine.select(0);
+      if (is_first && rank.rank == 0) {
+        model.add_gradient(1, std::array{6.0});
+        engine.gradient_ready(1);
+      }
+      model.add_gradient(0, std::array{2.0});
+      engine.gradient_ready(0);
+      engine.end_backward();
+    }
+    rank.update(engine, model);
+    EXPECT_EQ(model.weights(0), std::vector<double>{-3.0});
+    EXPECT_EQ(model.weights(1), std::vector<double>{-2.0});
+    rank.runtime.release_model(model);
+  });
+}
+
 TEST(DdpStep, MicroBatchesAddUpBeforeTheRanksTalk) {
   run_ranks(ddp_job(2), [](ToyRank& rank) {
     ToyModel model({{"w", 1}, {"early", 1}}, 0.0, 1.0);

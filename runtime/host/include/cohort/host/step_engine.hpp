@@ -7,6 +7,7 @@
 // complete. After an exception the engine is ready for a new step, the lane is not.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -61,6 +62,8 @@ class StepEngine {
   /// Makes a phase that has begun the current one, for its backward.
   void select(uint32_t phase);
   bool has_begun(uint32_t phase) const { return phases_[phase].open; }
+  /// True where the current phase's gradients are reduced in this micro-batch.
+  bool is_last() const { return phases_[phase_].flags & COHORT_STEP_LAST; }
   /// While on, gradients only add up: another backward reaches the same parameters before end_backward.
   void set_partial(bool partial) { partial_ = partial; }
   uint32_t phase() const { return phase_; }
@@ -83,7 +86,7 @@ class StepEngine {
   /// True where any rank's backward reached the parameter in the last step of its phase.
   bool is_used(uint32_t parameter) const { return used_[parameter] != 0; }
   /// Optimizer steps done, of the phase that has done most.
-  uint64_t steps() const;
+  uint64_t steps() const { return std::ranges::max(steps_by_phase()); }
   std::vector<uint64_t> steps_by_phase() const;
   /// Parameters in the order in which the last step's gradients were complete; those that backward did not reach last.
   std::span<const uint32_t> arrival_order() const { return arrival_order_; }
@@ -126,7 +129,7 @@ class StepEngine {
   Votes own_votes_, agreed_votes_;
 
   size_t num_parameters() const { return phase_of_.size(); }
-  uint32_t num_replicas() const;
+  uint32_t num_replicas() const { return parts_.model.num_replicas(); }
   cohort_step step_of(uint32_t phase) const;
   bool is_of_phase(size_t bucket) const { return parts_.buckets.get(bucket)->phase == phase_; }
   void begin_window();
