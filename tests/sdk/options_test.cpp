@@ -1,5 +1,7 @@
 #include <cohort/sdk/options.hpp>
 
+#include <clocale>
+
 #include <gtest/gtest.h>
 
 namespace {
@@ -19,6 +21,14 @@ TEST(SdkOptions, ReadsValuesByType) {
   EXPECT_TRUE(kOptions.flag("average"));
   EXPECT_DOUBLE_EQ(kOptions.real("lr"), 0.25);
   EXPECT_EQ(kOptions.text("mode"), "fp16");
+}
+
+TEST(SdkOptions, ReadsNumbersWhateverTheLocale) {
+  const char* const there = std::setlocale(LC_NUMERIC, "de_DE.UTF-8");
+  if (!there) GTEST_SKIP() << "this machine has no locale with a decimal comma";
+  const double read = kOptions.real("lr");
+  std::setlocale(LC_NUMERIC, "C");
+  EXPECT_DOUBLE_EQ(read, 0.25);
 }
 
 TEST(SdkOptions, RefusesAKeyThatWasNotDeclared) {

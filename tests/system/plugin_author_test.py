@@ -1,5 +1,6 @@
 """A plugin author's day: a few lines of C, compiled with the headers of plugin_api alone, train as a free layer."""
 import json
+import socket
 import subprocess
 import unittest
 
@@ -24,6 +25,19 @@ class PluginAuthor(SystemTest):
         self.assertEqual(len(set(summary["weights_sha256"])), 1)
         self.assertIn("init_dist_connection", (EXAMPLE / f"{self.layer}.c").read_text())
         self.assertIn("rank", result.stderr)
+
+    def test_a_layer_that_hands_out_addresses_is_followed_by_every_rank(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        source = (EXAMPLE / f"{self.layer}.c").read_text()
+        edited = self.folder / f"{self.layer}.c"
+        edited.write_text(source.replace("  return s->super", f"  args->master_port = {port};\n  return s->super", 1))
+        subprocess.run(["cc", "-shared", "-fPIC", f"-I{SOURCE}/plugin_api/include", edited, "-o", self.plugin], check=True)
+        for command in ([MNIST, "--devices=2"], [COHORT, "run", "-n", "2", MNIST]):
+            with self.subTest(command=command[0]):
+                self.succeed([*command, f"--plugin={self.plugin}", f"--layer={self.layer}", "--max-steps=2", "--epochs=1",
+                              "--timeout=20s"])
 
     def test_info_shows_which_layer_fills_which_slot(self):
         result = self.succeed([COHORT, "plugins", "info", "ddp", f"--plugin={self.plugin}", f"--layer={self.layer}", "--json"])

@@ -2,6 +2,9 @@
 // per wrong value. Started by session_test.py.
 #include "session_checks.hpp"
 
+#include <chrono>
+#include <thread>
+
 #include <cohort/host/error.hpp>
 
 namespace {
@@ -38,6 +41,21 @@ void gathered_tensors_carry_gradients_to_every_rank(cohort::App& app) {
   const double weights = world * (world + 1) / 2.0;
   expect_close(own.grad(), 2 * own.detach() * weights, "gradient through all_gather");
   expect_close(session.all_reduce(own.detach(), false), torch::stack(expected).sum(0), "all_reduce");
+}
+
+// Ranks that take their steps at different times end together, with the same weights.
+void an_own_loop_that_is_finished_ends_on_all_ranks(cohort::App& app) {
+  const auto net = model(app.runtime().rank());
+  auto session = app.session(*net, net->configure_optimizers());
+  for (int64_t step = 0; step < 20; ++step) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(app.runtime().rank() == 0 ? 40 : 2));
+    session.begin();
+    session.backward(net->loss(inputs(app.runtime().rank(), step)));
+    session.step();
+  }
+  session.finish();
+  const Tensor all = session.all_gather(net->fc->weight.detach());
+  expect_close(all[0], all[app.runtime().world_size() - 1], "weight of the last rank after finish()");
 }
 
 // It may lie in memory of the wire, which the other ranks have freed.
@@ -189,11 +207,15 @@ void deterministic_reaches_libtorch(cohort::App& app) {
 int main(int argc, char** argv) {
   std::vector<Tensor> kept;
   const int code = cohort::Program("session_program")
-                       .option("only", "", "freezing: this check alone, for strategies that average no gradients")
+                       .option("only", "", "freezing, own_loop: this check alone, for any strategy")
                        .defaults([](cohort::Options& options) { options.max_epochs = 1; })
                        .run(argc, argv, [&](cohort::App& app) {
                          if (app.option("only") == "freezing") {
                            only_one_session_at_a_time_and_no_late_unfreezing(app);
+                           return void(std::puts("all checks passed"));
+                         }
+                         if (app.option("only") == "own_loop") {
+                           an_own_loop_that_is_finished_ends_on_all_ranks(app);
                            return void(std::puts("all checks passed"));
                          }
                          an_own_loop_trains_on_the_mean_gradient(app);

@@ -32,6 +32,12 @@ class Session(SystemTest):
             with self.subTest(strategy=command[-1]):
                 self.assertIn("all checks passed", self.succeed([*command, "--only=freezing"]).stdout)
 
+    def test_a_finished_loop_ends_with_the_same_weights_whatever_is_averaged(self):
+        for strategy in ("async,sync_interval_ms=100", "decentralized", "low_precision_decentralized", "bytegrad"):
+            with self.subTest(strategy=strategy):
+                result = self.succeed([PROGRAM, "--devices=2", f"--strategy=bagua:{strategy}", "--only=own_loop"])
+                self.assertIn("all checks passed", result.stdout)
+
     def test_deterministic_ranks_do_too(self):
         self.assertIn("all checks passed", self.succeed([PROGRAM, "--devices=3", "--deterministic"]).stdout)
 

@@ -11,7 +11,11 @@ cohort_status init(const cohort_host*) {
   throw std::runtime_error("no licence file");
 }
 
-constexpr cohort_strategy_vt kVtable{};
+constexpr cohort_strategy_vt kVtable = [] {
+  cohort_strategy_vt table{};
+  table.struct_size = sizeof table;
+  return table;
+}();
 const cohort_component kStrategy{sizeof(cohort_component),
                                  COHORT_KIND_STRATEGY,
                                  "throws_in_init",

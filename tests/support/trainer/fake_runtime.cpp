@@ -58,14 +58,8 @@ Runtime::~Runtime() = default;
 bool Runtime::is_connected() const {
   return true;
 }
-int Runtime::rank() const {
-  return state_->setup.topology.rank;
-}
-int Runtime::world_size() const {
-  return state_->setup.topology.world_size;
-}
-int Runtime::num_nodes() const {
-  return state_->setup.topology.num_nodes;
+const host::Topology& Runtime::topology() const {
+  return state_->setup.topology;
 }
 const Options& Runtime::options() const {
   return state_->setup.options;

@@ -52,13 +52,13 @@ typedef struct cohort_plan {
 
 typedef struct cohort_dist_args {
   uint32_t struct_size;
-  int32_t rank; /* edit, as all below */
+  int32_t rank; /* this and the next five: where the launcher has put this process, known to the host by then */
   int32_t world_size;
   int32_t local_rank;
   int32_t local_world_size;
   int32_t node_rank;
   int32_t num_nodes;
-  int32_t master_port;
+  int32_t master_port;     /* edit, as all below: alike on all ranks */
   const char* master_addr; /* copied by whoever keeps it */
   int64_t timeout_ns;      /* of the connection and of every later operation */
   cohort_store* store;     /* null: the host's own TCP store at master_addr:master_port */

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "algorithm.hpp"
@@ -40,17 +41,17 @@ class LowPrecisionDecentralized final : public Algorithm {
     make_chunks();
   }
 
-  // All ranks have the same weights when training begins and after its end.
-  void begin_step(const cohort_step&) override {
-    if (replicas_are_set_) return;
-    for_all_buckets(host(), [&](const cohort_bucket& bucket) {
+  // All ranks have the same weights when training begins, whether the one before was ended or not, and after its end.
+  void begin_step(const cohort_step& step) override {
+    const auto set = [&](const cohort_bucket& bucket) {
       for (const char* name : {kOwn, kLeft, kRight}) {
         if (is_pair() && name == kRight) continue;
         copy(host(), elements_of(host(), bucket, COHORT_BUCKET_STATE, name),
              elements_of(host(), bucket, COHORT_BUCKET_WEIGHT));
       }
-    });
-    replicas_are_set_ = true;
+    };
+    if (!std::exchange(replicas_are_set_, true)) return for_all_buckets(host(), set);
+    if (step.step == 0) for_buckets(host(), step.phase, set);
   }
 
   void end_step(const cohort_step& step) override {

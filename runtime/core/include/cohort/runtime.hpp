@@ -64,12 +64,12 @@ class Runtime {
   /// UserError.
   [[noreturn]] void refuse_to_fork(const std::string& reason) const;
 
-  int rank() const;
-  int world_size() const;
-  int local_rank() const;
-  int local_world_size() const;
-  int node_rank() const;
-  int num_nodes() const;
+  int rank() const { return topology().rank; }
+  int world_size() const { return topology().world_size; }
+  int local_rank() const { return topology().local_rank; }
+  int local_world_size() const { return topology().local_world_size; }
+  int node_rank() const { return topology().node_rank; }
+  int num_nodes() const { return topology().num_nodes; }
   bool is_first() const { return rank() == 0; }
   const Options& options() const;
   const host::Selection& selection() const;

@@ -122,7 +122,7 @@ class Session {
   /// Training stops for an evaluation and goes on. pause gives every rank rank 0's buffers. Collective.
   void pause_for_evaluation();
   void resume();
-  /// The end of training, on all ranks, before results are read.
+  /// The end of training, on all ranks, before results are read and this object goes.
   void finish();
   /// Numbers of the strategy's own, by name, after the end: of bagua:async "rounds".
   std::map<std::string, double> figures() const;

@@ -1,7 +1,7 @@
 #include "rendezvous.hpp"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -28,15 +28,17 @@ constexpr std::chrono::milliseconds kPollInterval{2};
 
 // Where a bound socket listens; a socket for all addresses is reached by loopback.
 TcpStoreAddress address_of(int fd) {
-  sockaddr_in address{};
+  sockaddr_in6 address{};  // or one of IPv4, with the port at the same place
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
   socklen_t length = sizeof address;
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0 || address.sin_family != AF_INET) {
+  char host[INET6_ADDRSTRLEN] = {};
+  if (getsockname(fd, any, &length) != 0 || (any->sa_family != AF_INET && any->sa_family != AF_INET6) ||
+      getnameinfo(any, length, host, sizeof host, nullptr, 0, NI_NUMERICHOST) != 0) {
     throw UserError("COHORT_STORE_FD=" + std::to_string(fd) + " is no listening socket; unset it");
   }
   fcntl(fd, F_SETFD, FD_CLOEXEC);  // inherited from the launcher; not for the children of a training program
-  char host[INET_ADDRSTRLEN] = {};
-  inet_ntop(AF_INET, &address.sin_addr, host, sizeof host);
-  return {address.sin_addr.s_addr == htonl(INADDR_ANY) ? kLoopback : host, ntohs(address.sin_port), fd, false};
+  const bool is_everywhere = std::string_view(host) == "0.0.0.0" || std::string_view(host) == "::";
+  return {is_everywhere ? kLoopback : host, ntohs(address.sin6_port), fd, false};
 }
 
 // Only on the address of this name: the TCP store itself would listen on every interface.

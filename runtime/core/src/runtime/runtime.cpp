@@ -29,6 +29,8 @@ host::RankSetup rank_setup(const Runtime::Setup& setup, const host::Topology& to
             host::Topology place = topology;  // with what layers have changed
             place.master_addr = args.master_addr ? args.master_addr : "";
             place.master_port = args.master_port;
+            const bool moved = place.master_addr != topology.master_addr || place.master_port != topology.master_port;
+            if (moved) place.store_listen_fd.reset();
             return open_store(place, connect_timeout);
           }};
 }
@@ -127,24 +129,6 @@ void Runtime::State::log_connected() {
   setup.log.info(line);
 }
 
-int Runtime::rank() const {
-  return state_->topology.rank;
-}
-int Runtime::world_size() const {
-  return state_->topology.world_size;
-}
-int Runtime::local_rank() const {
-  return state_->topology.local_rank;
-}
-int Runtime::local_world_size() const {
-  return state_->topology.local_world_size;
-}
-int Runtime::node_rank() const {
-  return state_->topology.node_rank;
-}
-int Runtime::num_nodes() const {
-  return state_->topology.num_nodes;
-}
 const Options& Runtime::options() const {
   return state_->setup.options;
 }

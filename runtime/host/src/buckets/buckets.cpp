@@ -161,13 +161,16 @@ void Buckets::leave_lent_memory() {
 }
 
 StrategyState::Buckets Buckets::state() {
+  auto for_later_layouts = kept_state_;  // those of the present one lie in its buckets
   keep_state();
-  return std::exchange(kept_state_, {});
+  return std::exchange(kept_state_, std::move(for_later_layouts));
 }
 
 void Buckets::set_state(StrategyState::Buckets state) {
   kept_state_ = std::move(state);
-  for (const auto& [wish, memory] : memory_) restore_state(wish.second);
+  for (const auto& [wish, memory] : memory_) {
+    if (wish.first == COHORT_BUCKET_STATE) restore_state(wish.second);
+  }
 }
 
 void Buckets::keep_state() {

@@ -1,7 +1,6 @@
 // One function for each launcher: what its variables say about this rank. A new launcher is a file and a marker.
 #pragma once
 
-#include <limits>
 #include <string_view>
 
 #include <cohort/host/environment.hpp>
@@ -10,8 +9,8 @@
 
 namespace cohort::host {
 
-constexpr NumberRange kIndex{0, std::numeric_limits<int>::max()};
-constexpr NumberRange kCount{1, std::numeric_limits<int>::max()};
+constexpr NumberRange kIndex{0, 999'999};
+constexpr NumberRange kCount{1, 1'000'000};
 constexpr NumberRange kPort{1, 65535};
 
 void read_cohort(VariableReader& reader, Topology& topology);

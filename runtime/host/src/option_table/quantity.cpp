@@ -100,6 +100,14 @@ std::chrono::nanoseconds parse_duration(std::string_view text, std::string_view 
       " is not a duration; write a number and ns, us, ms, s, m or h (seconds without one), for example 100ms");
 }
 
+std::chrono::nanoseconds parse_time(std::string_view text, std::string_view what) {
+  constexpr std::chrono::hours kLongest{24 * 365 * 10};  // deadlines are sums: they must not overflow
+  const auto time = parse_duration(text, what);
+  if (time.count() > 0 && time <= kLongest) return time;
+  throw UserError(std::string(what) + ": " + in_quotes(text) +
+                  " is not possible; give a time above 0 and below ten years, for example 300s");
+}
+
 uint64_t parse_size(std::string_view text, std::string_view what) {
   const auto bytes = parse_quantity(text, kSizeUnits);
   if (bytes) return *bytes;

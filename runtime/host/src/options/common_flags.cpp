@@ -124,14 +124,6 @@ std::string parse_accelerator(Given given) {
                   " is no name of an accelerator; give auto, " + "or a name like cpu");
 }
 
-std::chrono::nanoseconds parse_time(Given given) {
-  constexpr std::chrono::hours kLongest{24 * 365 * 10};  // deadlines are sums: they must not overflow
-  const auto time = parse_duration(given.text, given.where);
-  if (time.count() > 0 && time <= kLongest) return time;
-  throw UserError(std::string(given.where) + ": " + in_quotes(given.text) +
-                  " is not possible; give a time above 0 and below ten years, for example 300s");
-}
-
 std::string time_text(std::chrono::nanoseconds time) {
   const bool whole = time % std::chrono::seconds(1) == std::chrono::nanoseconds(0);
   return whole ? std::to_string(time / std::chrono::seconds(1)) + "s" : std::to_string(time.count()) + "ns";
@@ -186,7 +178,9 @@ std::vector<Flag> loop_flags() {
       number(kLoop, "max-steps", "stop after this many optimizer steps", &Options::max_steps, 0),
       flag(
           kLoop, "max-time", "TIME", "stop after this time, for example 2h",
-          [](Options& o, Given given) { o.max_time = std::chrono::ceil<std::chrono::seconds>(parse_time(given)); },
+          [](Options& o, Given given) {
+            o.max_time = std::chrono::ceil<std::chrono::seconds>(parse_time(given.text, given.where));
+          },
           print_if_set(&Options::max_time, [](auto time) { return literal(string_view(time_text(time))); })),
       limit("limit-train-batches", "training batches of an epoch; default: all", &Options::limit_train_batches),
       limit("limit-val-batches", "validation batches; default: all", &Options::limit_val_batches),
@@ -240,7 +234,7 @@ std::vector<Flag> output_flags() {
       path(kOutput, "summary-json", "FILE", "rank 0 writes a summary of the run", &Options::summary_json),
       flag(
           kOutput, "timeout", "TIME", "how long a rank waits for the others",
-          [](Options& o, Given given) { o.timeout = parse_time(given); },
+          [](Options& o, Given given) { o.timeout = parse_time(given.text, given.where); },
           [](const Options& o) -> Printed { return literal(string_view(time_text(o.timeout))); }),
       choice(kOutput, "malloc", "MODE", "tuned, or default for the system's thresholds", {"default", "tuned"},
              &Options::tune_malloc),

@@ -102,7 +102,13 @@ std::string vtable_problem(const cohort_component& component) {
     const auto* table = static_cast<const cohort_accelerator_vt*>(component.vtable);
     if (!COHORT_HAS(table, cohort_accelerator_vt, torch_device_type)) return "lacks torch_device_type";
     if (!COHORT_HAS(table, cohort_accelerator_vt, device_count)) return lacks + "device_count";
+    const bool copies = COHORT_HAS(table, cohort_accelerator_vt, wait) && table->free_pinned && table->copy_to_host;
+    if (COHORT_HAS(table, cohort_accelerator_vt, alloc_pinned) && !(copies && table->copy_to_device))
+      return "has alloc_pinned without free_pinned, copy_to_host, copy_to_device or wait; set all five or none";
   }
+  if (component.kind == COHORT_KIND_STRATEGY &&
+      static_cast<const cohort_strategy_vt*>(component.vtable)->struct_size <= COHORT_END(cohort_strategy_vt, flags))
+    return "has a vtable without functions; set its struct_size to sizeof(cohort_strategy_vt)";
   return "";
 }
 

@@ -102,6 +102,7 @@ void RankRuntime::release_model(ModelPort& model) {
   state.engine.reset();
   state.layout = {};
   leave_buckets(state);
+  state.buckets->set_state({});  // what a training has kept is its own
   state.buckets->leave_lent_memory();
   state.model = nullptr;
 }

@@ -148,6 +148,10 @@ uint32_t RankState::lane_named(const std::string& name) {
   const auto found = std::ranges::find(lanes, name, &RankLane::name);
   const auto index = static_cast<uint32_t>(found - lanes.begin());
   if (found != lanes.end()) return index;
+  if (std::ranges::any_of(lanes, [](const auto& lane) { return lane->thread && !lane->thread->is_idle(); })) {
+    throw UserError("lane/1.create of '" + name +
+                    "' while works are under way; make all lanes before the first submit");
+  }
   auto made = std::make_unique<RankLane>();
   made->name = name;
   if (root) made->comms = split_roles(name);

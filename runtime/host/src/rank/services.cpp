@@ -37,16 +37,9 @@ cohort_comm* comm_get(const cohort_host* host, int32_t role) noexcept {
   const RankState& state = rank_of(host);
   const RankLane* const current = state.current_lane();
   const RoleComms& comms = (current ? *current : state.default_lane()).comms;
-  switch (role) {
-    case COHORT_ROLE_WORLD:
-      return comms.world;
-    case COHORT_ROLE_NODE:
-      return comms.node;
-    case COHORT_ROLE_LEADERS:
-      return comms.leaders;
-    default:
-      return nullptr;
-  }
+  if (role == COHORT_ROLE_WORLD) return comms.world;
+  if (role == COHORT_ROLE_NODE) return comms.node;
+  return role == COHORT_ROLE_LEADERS ? comms.leaders : nullptr;
 }
 
 // Where an operation of this communicator belongs; null: on the calling thread.

@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <cstring>
+#include <locale>
+#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -58,7 +60,14 @@ class Options {
         key, [](const std::string& value, std::size_t* end) { return uint64_t{std::stoull(value, end)}; });
   }
   double real(const char* key) const {
-    return number<double>(key, [](const std::string& value, std::size_t* end) { return std::stod(value, end); });
+    return number<double>(key, [](const std::string& value, std::size_t* end) {
+      std::istringstream text(value);
+      text.imbue(std::locale::classic());  // whatever the program has set
+      double result = 0;
+      text >> result;
+      *end = text.eof() && !text.fail() ? value.size() : 0;
+      return result;
+    });
   }
   std::chrono::nanoseconds duration(const char* key) const { return std::chrono::nanoseconds(integer(key)); }
 

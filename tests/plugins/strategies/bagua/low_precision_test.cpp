@@ -171,6 +171,19 @@ TEST_P(LowPrecision, FindsACopyThatHasDrifted) {
   EXPECT_THAT(texts[0], HasSubstr("the copy of rank " + std::to_string(GetParam() - 1) + "'s weights"));
 }
 
+TEST_P(LowPrecision, BeginsAnewWhereTheTrainingBeforeWasNotEnded) {
+  const Training training{.algorithm = kAlgorithm, .ranks = GetParam()};
+  std::vector<Flat> first(static_cast<size_t>(GetParam())), second(first);
+  toy::run_ranks(job_of(training), [&](toy::ToyRank& rank) {
+    for (auto* const weights : {&first, &second}) {
+      Trainee trainee(rank, training);
+      trainee.steps(0, 3);
+      (*weights)[static_cast<size_t>(rank.rank)] = trainee.weights();
+    }
+  });
+  for (size_t rank = 0; rank < first.size(); ++rank) EXPECT_EQ(difference(second[rank], first[rank]), "");
+}
+
 TEST(LowPrecisionRefuses, ACheckpointOfRanksThatWereSpreadDifferentlyOverNodes) {
   const Training spread{.algorithm = kAlgorithm, .ranks = 4, .nodes = 2};
   std::vector<host::StrategyState> saved(4);

@@ -141,6 +141,35 @@ TEST(Buckets, NeitherKeepNorSaveScratch) {
   EXPECT_EQ(floats(buckets.data(0, COHORT_BUCKET_STATE, ".scratch"))[0], 0.0f);
 }
 
+TEST(Buckets, KeepStateForALaterLayoutThatWantsItAlsoWhileItIsSaved) {
+  Buckets buckets(zeroed);
+  buckets.want(COHORT_BUCKET_STATE, "m");
+  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+  floats(buckets.data(0, COHORT_BUCKET_STATE, "m"))[1] = 5.0f;
+  buckets.reset();
+  buckets.want(COHORT_BUCKET_GRAD, "");
+  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+  EXPECT_EQ(buckets.state().count("m"), 1u);
+  buckets.reset();
+  buckets.want(COHORT_BUCKET_STATE, "m");
+  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+  EXPECT_EQ(floats(buckets.data(0, COHORT_BUCKET_STATE, "m"))[1], 5.0f);
+}
+
+TEST(Buckets, KeepStateApartFromTheOptimizersOfTheSameName) {
+  const float saved[] = {1, 2, 3};
+  StrategyState::Buckets state;
+  state["m"][1].assign(reinterpret_cast<const std::byte*>(saved), reinterpret_cast<const std::byte*>(saved + 3));
+  Buckets buckets(zeroed);
+  buckets.want(COHORT_BUCKET_OPTIM, "m");
+  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+  buckets.set_state(state);
+  buckets.reset();
+  buckets.want(COHORT_BUCKET_STATE, "m");
+  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+  EXPECT_EQ(floats(buckets.data(0, COHORT_BUCKET_STATE, "m"))[2], 3.0f);
+}
+
 TEST(Buckets, ReplaceAnEarlierLayout) {
   Buckets buckets(zeroed);
   buckets.want(COHORT_BUCKET_GRAD, "");

@@ -38,6 +38,8 @@ struct DescriptorTest : ::testing::Test {
                        nullptr,
                        nullptr};
 
+  DescriptorTest() { strategy_table.struct_size = sizeof strategy_table; }
+
   std::string problem() {
     plugin.components = components.data();
     return descriptor_problem(plugin, "ring");
@@ -157,6 +159,31 @@ TEST_F(DescriptorTest, NeedsTheRequiredFunctions) {
   component.kind = COHORT_KIND_ACCELERATOR;
   component.vtable = &accelerator_table;
   EXPECT_THAT(problem(), HasSubstr("required function device_count"));
+}
+
+TEST_F(DescriptorTest, OfAStrategyHasATableWithFunctions) {
+  for (const uint32_t size : {0u, 8u}) {
+    strategy_table.struct_size = size;
+    EXPECT_THAT(problem(), HasSubstr("set its struct_size to sizeof(cohort_strategy_vt)"));
+  }
+}
+
+TEST_F(DescriptorTest, OfAnAcceleratorStagesWholeOrNotAtAll) {
+  component.kind = COHORT_KIND_ACCELERATOR;
+  component.vtable = &accelerator_table;
+  accelerator_table.struct_size = sizeof accelerator_table;
+  accelerator_table.torch_device_type = "xpu";
+  accelerator_table.device_count = [](auto...) noexcept -> int32_t { return 1; };
+  EXPECT_EQ(problem(), "");
+  accelerator_table.alloc_pinned = [](auto...) noexcept -> cohort_status { return COHORT_OK; };
+  EXPECT_THAT(problem(), HasSubstr("set all five or none"));
+  accelerator_table.free_pinned = [](auto...) noexcept {};
+  accelerator_table.copy_to_host = [](auto...) noexcept -> cohort_status { return COHORT_OK; };
+  accelerator_table.copy_to_device = [](auto...) noexcept -> cohort_status { return COHORT_OK; };
+  accelerator_table.wait = [](auto...) noexcept -> cohort_status { return COHORT_OK; };
+  EXPECT_EQ(problem(), "");
+  accelerator_table.struct_size = COHORT_END(cohort_accelerator_vt, copy_to_host);
+  EXPECT_THAT(problem(), HasSubstr("set all five or none"));
 }
 
 TEST_F(DescriptorTest, SeesNoSlotBeyondTheTablesOwnSize) {

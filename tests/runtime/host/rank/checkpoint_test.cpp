@@ -83,6 +83,21 @@ TEST(AStrategysState, HoldsTheStepsOfEachPhase) {
   });
 }
 
+TEST(AStrategysState, IsOfOneTrainingOnly) {
+  run_ranks(drifting_job(1 << 20), [](ToyRank& rank) {
+    std::vector<host::StrategyState::Buckets> at_first;
+    for (int training = 0; training < 2; ++training) {
+      ToyModel model(kParameters, 0.0, 1.0);
+      host::StepEngine& engine = rank.runtime.configure(model);
+      at_first.push_back(saved_by(rank).buckets);
+      train(rank, engine, model, 0, 2);
+      EXPECT_NE(saved_by(rank).buckets, at_first[0]);
+      rank.runtime.release_model(model);
+    }
+    EXPECT_EQ(at_first[1], at_first[0]);
+  });
+}
+
 TEST(AStrategysState, IsEmptyWhereAStrategyKeepsNone) {
   run_ranks(ddp_job(2), [](ToyRank& rank) {
     ToyModel model(kParameters, 0.0, 1.0);

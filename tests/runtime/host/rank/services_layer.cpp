@@ -1,6 +1,8 @@
 // A free layer that uses one of the host's services, as `does` says, and checks what it is given.
 #include <atomic>
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <cohort/sdk/strategy.hpp>
@@ -28,6 +30,10 @@ class Services : public sdk::Strategy<Services> {
     if (does_ == "halve") ready_halving();
     if (does_ == "scale") host().optimizers().set_lr_factor(0, static_cast<double>(host().world().size()));
     if (does_ == "bad_lane") host().lane("user");
+    if (does_ == "late_lane") {
+      host().lane("early").submit(nap_);
+      host().lane("late");
+    }
     if (does_ == "bad_factor") host().optimizers().set_lr_factor(0, 0.0);
   }
 
@@ -128,6 +134,7 @@ class Services : public sdk::Strategy<Services> {
   std::vector<sdk::Lane> lanes_;
   std::vector<sdk::Lane::Ticket> tickets_;
   sdk::LaneTask sum_{[this] { add_up(); }};
+  sdk::LaneTask nap_{[] { std::this_thread::sleep_for(std::chrono::milliseconds(200)); }};
   std::atomic<uint64_t> sums_{0};
   uint64_t reduced_ = 0;
 };

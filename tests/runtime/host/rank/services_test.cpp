@@ -79,6 +79,11 @@ TEST(ALane, CannotHaveTheNameOfOneOfTheHosts) {
   EXPECT_THAT(texts, Each(HasSubstr("a lane cannot be called 'user'")));
 }
 
+TEST(ALane, IsMadeBeforeWorksAreUnderWay) {
+  const auto texts = run_ranks_to_failure(services_job(2, "late_lane"), [](ToyRank& rank) { communicate(rank, 1); });
+  EXPECT_THAT(texts, Each(HasSubstr("make all lanes before the first submit")));
+}
+
 // ---- the learning rate's factor
 
 TEST(ALearningRateFactor, ScalesTheStepAndNothingElseEverSeesIt) {

@@ -123,6 +123,8 @@ std::string print_config(const Options& options);
 
 /// "300", "300s", "5m", "2h", "100ms"; throws UserError naming `what`.
 std::chrono::nanoseconds parse_duration(std::string_view text, std::string_view what);
+/// One that can be waited for: above 0, below ten years.
+std::chrono::nanoseconds parse_time(std::string_view text, std::string_view what);
 /// "26214400", "25MiB", "64KiB", "1GiB", "10MB"; bytes. Throws UserError naming `what`.
 uint64_t parse_size(std::string_view text, std::string_view what);
 
