@@ -7,6 +7,7 @@
 //   thread   another thread runs while fit is called
 //   session  the program trains in a loop of its own
 //   optimizer  the optimizer is one that cannot be saved
+//   late-signal  every rank is interrupted as its last epoch ends
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -68,10 +69,13 @@ struct Regression : cohort::ModuleFor<Regression> {
   cohort::Optimizers configure_optimizers() override { return {optimizer}; }
   void on_fit_start() override { ++starts; }
   void on_fit_end() override { ++ends; }
+  void on_train_epoch_end(int64_t epoch) override {
+    if (at_epoch_end) at_epoch_end(epoch);
+  }
 
   torch::nn::Linear fc;
   std::shared_ptr<torch::optim::SGD> optimizer;
-  std::function<void(int64_t)> during;
+  std::function<void(int64_t)> during, at_epoch_end;
   std::function<Tensor(int64_t, Tensor)> at_loss;
   int starts = 0, ends = 0;
 };
@@ -186,6 +190,11 @@ void run_as(cohort::App& app, const std::string& how) {
   };
   if (how == "nan") {
     net.at_loss = [](int64_t index, Tensor loss) { return index == 3 ? loss * std::nan("") : loss; };
+  }
+  if (how == "late-signal") {
+    net.at_epoch_end = [](int64_t epoch) {
+      if (epoch == 1) std::raise(SIGINT);
+    };
   }
   if (how == "optimizer") net.optimizer = std::make_shared<OwnOptimizer>(net.parameters(), kRate);
   if (how == "session") {

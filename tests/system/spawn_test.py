@@ -108,6 +108,14 @@ class Caller(SystemTest):
                 self.assertEqual(sorted(path.name for path in (self.folder / folder).iterdir()),
                                  [f"step-0000000{step}" for step in (1, 2, 3)])
 
+    def test_a_signal_that_comes_with_the_last_checkpoint_ends_the_program(self):
+        for strategy in (["single"], ["ddp", "--devices=2"], ["ddp_spawn", "--devices=2"]):
+            with self.subTest(strategy=strategy[0]):
+                result = self.fail_with(130, [PROGRAM, f"--strategy={strategy[0]}", *strategy[1:], "--how=late-signal",
+                                              "--summary-json=summary.json"])
+                self.assertNotIn("trained", result.stdout)
+                self.assertEqual(self.summary()["exit_reason"], "signal")
+
     def test_a_fit_in_a_hook_of_a_rank_is_refused(self):
         self.fail_with(2, [PROGRAM, *SPAWN, "--how=nested"], "fit was called in a hook of a running fit")
 

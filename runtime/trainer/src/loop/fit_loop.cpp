@@ -53,7 +53,16 @@ StopReason FitLoop::run() {
     run_epoch();
   }
   record_.bytes_sent += runtime_.bytes_sent() - bytes_before;
+  hear_late_signal();
   return agreed_;
+}
+
+// One that came with the last checkpoint: whatever would follow this training shall not begin.
+void FitLoop::hear_late_signal() {
+  if (agreed_.kind >= StopReason::Kind::kSignal) return;
+  StopReason late;
+  if (const int signal = signals_.pending()) late = {StopReason::Kind::kSignal, signal, runtime_.rank()};
+  if (const auto stop = merge_reports(runtime_.all_gather(to_text({late, {}}))).stop) agreed_ = stop;
 }
 
 void FitLoop::begin_where_resumed() {

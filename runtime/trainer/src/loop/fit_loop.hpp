@@ -54,6 +54,7 @@ class FitLoop {
   LoopState state(bool validation_due = false);
   LoopPlace place() const;
   void finish_epoch(Clock::time_point begun);
+  void hear_late_signal();
   void save_unfinished(const LoopState& before);
   void begin_next_epoch();
   bool limit_reached() const;

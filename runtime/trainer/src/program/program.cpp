@@ -39,6 +39,7 @@ class Run {
         code_(code) {}
 
   int operator()(const std::function<void(App&)>& body) {
+    ignore_broken_pipes();
     try {
       const Options options = host::parse_options(sources_, code_);
       if (options.print_config) return print(host::print_config(options));
@@ -166,7 +167,6 @@ class Run {
   }
 
   int be_a_rank(const Runtime::Setup& setup, const std::function<void(App&)>& body) {
-    ignore_broken_pipes();
     if (setup.options.tune_malloc && setup.selection.replicas > 1) share_malloc_pool();
     Runtime runtime(setup);
     return run_rank(runtime, error_file(), [&] { return run_program(runtime, body); });
