@@ -60,6 +60,13 @@ class BadNumbers(SystemTest):
         self.fail_with(USER, [MNIST], "RANK=2", "WORLD_SIZE=2",
                        environment={"RANK": "2", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29999"})
 
+    def test_more_ranks_than_there_can_be(self):
+        job = {"RANK": "0", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29999"}
+        for local in ("2147483647", "1"):
+            self.fail_with(USER, [MNIST], "WORLD_SIZE", environment={**job, "WORLD_SIZE": "2147483647", "LOCAL_WORLD_SIZE": local})
+        self.fail_with(USER, [COHORT, "run", "--nnodes=65536", "--nproc-per-node=65536", "--node-rank=1", "--master-addr=127.0.0.1",
+                              "--master-port=29500", MNIST], "65536")
+
     def test_a_port_in_use(self):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))

@@ -4,7 +4,7 @@ import re
 import socket
 
 import harness
-from harness import BUILD, NUMERICS, PLUGINS, SystemTest
+from harness import BUILD, COHORT, NUMERICS, PLUGINS, SystemTest
 
 PROGRAM = str(BUILD / "tests/failing_program")
 WIRES = [wire for wire in ("shm", "gloo") if (PLUGINS / f"cohort_{wire}.so").exists()]
@@ -67,6 +67,11 @@ class Deadlines(SystemTest):
             with self.subTest(value=value):
                 result = self.fail_with(2, [PROGRAM, f"--timeout={value}"], "timeout")
                 self.assertEqual(len(result.stderr.splitlines()), 1, str(result))
+
+    def test_a_time_in_which_no_host_can_answer_is_refused_as_well(self):
+        for value in ("0s", "9223372036s", "87601h"):
+            with self.subTest(value=value):
+                self.fail_with(2, [COHORT, "run", "-H", "localhost", f"--start-timeout={value}", "true"], "start-timeout")
 
     def test_the_longest_deadline_works(self):
         self.succeed([PROGRAM, "--timeout=87600h", "--devices=2", "--max-steps=3"])

@@ -1,8 +1,11 @@
 """The same program under every launcher gives the same bits, and every launcher's variables are understood."""
+import pathlib
 import unittest
 
 from harness import COHORT, MNIST, MPIRUN, TORCHRUN, SystemTest
 
+# Without IPv6 there is no such address.
+WITH_IPV6 = ["0:0:0:0:0:0:0:1"] if pathlib.Path("/proc/net/if_inet6").exists() else []
 JOB = ["--max-steps=20", "--epochs=1", "--limit-val-batches=2", "--limit-test-batches=2", "--seed=7",
        "--summary-json=summary.json"]
 
@@ -53,7 +56,7 @@ class Launchers(SystemTest):
         self.assertEqual(self.summary()["world_size"], 2)
 
     def test_ranks_meet_at_the_address_that_the_shell_names(self):
-        for address in ("127.0.0.2", "localhost", "::1"):
+        for address in ("127.0.0.2", "localhost", "::1", *WITH_IPV6):
             with self.subTest(address=address):
                 for strategy in ("ddp", "ddp_spawn"):
                     self.succeed([MNIST, f"--strategy={strategy}", "--devices=2", *JOB], environment={"MASTER_ADDR": address})

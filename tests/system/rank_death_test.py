@@ -54,6 +54,21 @@ class RankDeath(SystemTest):
             time.sleep(0.01)
         self.fail(f"{count} ranks did not start")
 
+    def test_a_program_in_a_script_ends_with_its_launcher_and_with_the_other_ranks(self):
+        script = self.folder / "train.sh"
+        script.write_text(f'#!/bin/sh\n"{MNIST}" "$@"\nexit $?\n')
+        script.chmod(0o755)
+        for place in ("-n2", "-Hlocalhost:2"):
+            with self.subTest(place=place):
+                process = self.start([COHORT, "run", place, script, *ENDLESS, f"--checkpoint-dir=checkpoints{place}"])
+                self.wait_for_ranks(2)
+                time.sleep(3)
+                process.terminate()
+                self.assertEqual(process.wait(timeout=40), 128 + signal.SIGTERM)
+                self.nothing_is_left_behind()
+                _, stderr = process.communicate()
+                self.assertTrue(list((self.folder / f"checkpoints{place}").glob("step-*")), "it did not finish its step: " + stderr)
+
     def hit_one(self, wire, world, signal_number, delay):
         """Returns the victim, the exit code, the seconds until all had left, the seconds that may take, and stderr."""
         timeout = math.ceil(TIMEOUT * self.slowness) if signal_number == signal.SIGSTOP else 60

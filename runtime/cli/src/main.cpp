@@ -1,4 +1,5 @@
 // The `cohort` command: start programs, look at plugins and at the environment.
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <functional>
@@ -61,6 +62,7 @@ int parse_and_run(std::vector<std::string> arguments) {
 }  // namespace cohort::cli
 
 int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // ranks go on where nobody reads any more, and so does what starts them
   try {
     return cohort::cli::parse_and_run({argv + 1, argv + argc});
   } catch (const cohort::Error& error) {

@@ -102,7 +102,7 @@ int RunCommand::processes_per_node() const {
     throw UserError("cohort run: the number of processes is missing; give -n N, or --nproc-per-node=K");
   }
   if (processes_ == 0) return nproc_per_node_;
-  if (nproc_per_node_ != 0 && nproc_per_node_ * nodes != processes_) {
+  if (nproc_per_node_ != 0 && int64_t{nproc_per_node_} * nodes != processes_) {
     throw UserError("cohort run: -n " + std::to_string(processes_) +
                     " contradicts --nproc-per-node=" + std::to_string(nproc_per_node_) + " on " +
                     std::to_string(nodes) + " node(s); leave one of them out");
@@ -186,7 +186,7 @@ host::HostsJob RunCommand::hosts_job() const {
   job.output_folder = output_folder_.value_or("");
   if (!start_timeout_.empty()) {
     job.start_timeout = std::chrono::duration_cast<std::chrono::milliseconds>(
-        host::parse_duration(start_timeout_, "cohort run: --start-timeout"));
+        host::parse_time(start_timeout_, "cohort run: --start-timeout"));
   }
   job.logs_as_json = json_;
   return job;
@@ -217,6 +217,7 @@ int RunCommand::run() const {
   job.environment = std::move(added);
   if (job.master_port == 0 && !is_placed) job.master_port = topology.master_port;
   if (job.master_addr.empty() && !is_placed && node_rank_ >= 0) job.master_addr = topology.master_addr;
+  job.ends_orphans = true;
   return host::launch(job, log);
 }
 

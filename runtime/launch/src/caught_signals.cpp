@@ -34,7 +34,9 @@ void CaughtSignals::give_back() const {
 }
 
 int CaughtSignals::open_descriptor() const {
-  return ::signalfd(-1, &caught_, SFD_CLOEXEC);
+  sigset_t wishes = caught_;
+  ::sigdelset(&wishes, SIGCHLD);
+  return ::signalfd(-1, &wishes, SFD_CLOEXEC);
 }
 
 std::optional<CaughtSignal> CaughtSignals::wait(std::chrono::milliseconds timeout) const {

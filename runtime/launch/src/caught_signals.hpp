@@ -23,8 +23,8 @@ class CaughtSignals {
 
   /// In a child that was forked meanwhile: signals are as they were before.
   void give_back() const;
-  /// A new descriptor, the caller's to close, that is readable while a signal waits for `wait`; -1 where there can be
-  /// no more descriptors.
+  /// A new descriptor, the caller's to close, that is readable while a signal other than SIGCHLD waits; -1 where there
+  /// can be no more descriptors.
   int open_descriptor() const;
   /// The next signal, or nothing after `timeout`.
   std::optional<CaughtSignal> wait(std::chrono::milliseconds timeout) const;

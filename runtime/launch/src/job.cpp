@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 
@@ -15,6 +16,7 @@ namespace cohort::host {
 namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
+constexpr int64_t kMostRanks = 1'000'000;
 
 bool is_one_of_several_machines(const LaunchJob& job) {
   return job.node_rank >= 0 && job.num_nodes > 1;
@@ -24,6 +26,11 @@ void check(const LaunchJob& job) {
   if (job.processes_per_node < 1 || job.num_nodes < 1) {
     throw UserError("launch: " + std::to_string(job.processes_per_node) + " processes on " +
                     std::to_string(job.num_nodes) + " nodes is no job; give at least one of each");
+  }
+  if (int64_t{job.processes_per_node} * job.num_nodes > kMostRanks) {
+    throw UserError("launch: " + std::to_string(job.processes_per_node) + " processes on each of " +
+                    std::to_string(job.num_nodes) + " nodes are more than " + std::to_string(kMostRanks) +
+                    "; start fewer");
   }
   if (job.node_rank >= job.num_nodes) {
     throw UserError("launch: node rank " + std::to_string(job.node_rank) + " does not exist with " +
@@ -93,7 +100,9 @@ RanksEnd run_job(const LaunchJob& job, Log& log, const StartRank& start_rank, co
   if (socket && events.on_listening) events.on_listening(socket->port());
   const RankStarts starts(job, socket ? socket->port() : job.master_port);
   const CaughtSignals signals;
+  std::optional<Orphans> orphans;
   Supervisor supervisor(signals, {job.stop_grace, job.failure_grace}, log, events.on_failure);
+  if (job.ends_orphans) supervisor.end_also(orphans.emplace());
   const int first_node = job.node_rank < 0 ? 0 : job.node_rank;
   const int end_node = job.node_rank < 0 ? job.num_nodes : job.node_rank + 1;
   for (int node = first_node; node < end_node; ++node) {

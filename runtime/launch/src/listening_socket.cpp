@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include <cohort/host/error.hpp>
 
@@ -19,9 +20,9 @@ constexpr int kBacklog = 1024;  // every rank of a large job may connect at once
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
-Addresses resolve(const std::string& address, int port) {
+Addresses resolve(const std::string& address, int family, int port) {
   addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
+  hints.ai_family = family;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   addrinfo* found = nullptr;
@@ -38,8 +39,9 @@ Addresses resolve(const std::string& address, int port) {
 int listen_on(const addrinfo& address) {
   const int descriptor = ::socket(address.ai_family, address.ai_socktype | SOCK_CLOEXEC, address.ai_protocol);
   if (descriptor < 0) return -1;
-  const int on = 1;
+  const int on = 1, off = 0;
   ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (address.ai_family == AF_INET6) ::setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   if (::bind(descriptor, address.ai_addr, address.ai_addrlen) == 0 && ::listen(descriptor, kBacklog) == 0) {
     return descriptor;
   }
@@ -69,11 +71,14 @@ std::string store_address(const std::string& name) {
 }
 
 ListeningSocket::ListeningSocket(const std::string& address, int port) {
-  const Addresses addresses = resolve(address, port);
   int reason = 0;
-  for (const addrinfo* one = addresses.get(); one != nullptr && descriptor_ < 0; one = one->ai_next) {
-    descriptor_ = listen_on(*one);
-    if (descriptor_ < 0) reason = errno;
+  // Every address of the machine is one of IPv6 that takes IPv4 as well, unless the machine has none.
+  for (const int family : address.empty() ? std::vector{AF_INET6, AF_INET} : std::vector{AF_UNSPEC}) {
+    const Addresses addresses = resolve(address, family, port);
+    for (const addrinfo* one = addresses.get(); one != nullptr && descriptor_ < 0; one = one->ai_next) {
+      descriptor_ = listen_on(*one);
+      if (descriptor_ < 0) reason = errno;
+    }
   }
   if (descriptor_ < 0) {
     const std::string where = address.empty() ? "this machine" : address;

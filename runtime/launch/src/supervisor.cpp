@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <set>
 
 #include <cohort/host/error.hpp>
 
@@ -16,6 +17,7 @@ constexpr int kPeerFailed = static_cast<int>(ExitCode::kPeerFailed);
 // SIGCHLD wakes the wait; this bounds it should another thread of this process have taken the signal.
 constexpr std::chrono::milliseconds kLongestWait = 1s;
 constexpr std::chrono::milliseconds kOneSignal = 1s;
+constexpr std::chrono::milliseconds kPause = 20ms;
 
 }  // namespace
 
@@ -27,12 +29,15 @@ Supervisor::~Supervisor() {
 }
 
 RanksEnd Supervisor::run() {
+  // Ranks that were started after a signal of the terminal have not had it.
+  while (const auto early = signals_.wait(0ms)) on_signal({early->number, false});
   collect();
   while (!all_ended()) {
     if (const auto signal = signals_.wait(until_deadline())) on_signal(*signal);
     collect();
     escalate();
   }
+  end_orphans();
   while (const auto late = signals_.wait(0ms)) on_signal(*late);
   report_cause();
   if (stop_signal_ != 0) return {128 + stop_signal_, stop_signal_};
@@ -122,6 +127,24 @@ void Supervisor::escalate() {
       log_.error(rank.shown() + " cannot be ended; it waits in the kernel, for example for a file system");
       rank.end = RankEnd{128 + SIGKILL, SIGKILL};
     }
+  }
+}
+
+void Supervisor::end_orphans() {
+  if (!orphans_ || (stop_signal_ == 0 && !cause_)) return;
+  const auto patience = Clock::now() + (stop_signal_ != 0 ? grace_.stop : grace_.failure);
+  std::set<pid_t> told;
+  for (auto left = orphans_->running(); !left.empty(); left = orphans_->running()) {
+    const bool is_enough = stage_ == Stage::kKilling || Clock::now() > patience;
+    if (Clock::now() > patience + kLongestWait) return;  // they wait in the kernel
+    for (const pid_t pid : left) {
+      if (is_enough) {
+        ::kill(pid, SIGKILL);
+      } else if (told.insert(pid).second) {
+        ::kill(pid, stop_signal_ != 0 ? stop_signal_ : SIGTERM);
+      }
+    }
+    if (const auto signal = signals_.wait(kPause)) on_signal(*signal);
   }
 }
 

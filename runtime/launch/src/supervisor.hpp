@@ -15,6 +15,7 @@
 #include <cohort/launch/fork_ranks.hpp>
 
 #include "caught_signals.hpp"
+#include "orphans.hpp"
 #include "rank_process.hpp"
 
 namespace cohort::host {
@@ -37,6 +38,8 @@ class Supervisor {
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
+  /// What ranks leave behind is ended as well where they were ended or one of them failed.
+  void end_also(const Orphans& orphans) { orphans_ = &orphans; }
   void add(RankProcess process) { ranks_.push_back(std::move(process)); }
   /// Waits for all ranks.
   RanksEnd run();
@@ -52,6 +55,7 @@ class Supervisor {
   void enter(Stage stage);
   void end_stopped_ranks();
   void escalate();
+  void end_orphans();
   void send(int signal) const;
   void report_cause();
   std::chrono::milliseconds until_deadline() const;
@@ -60,6 +64,7 @@ class Supervisor {
   Grace grace_;
   Log& log_;
   OnFailure on_failure_;
+  const Orphans* orphans_ = nullptr;
   std::vector<RankProcess> ranks_;
   Stage stage_ = Stage::kRunning;
   Clock::time_point deadline_{};

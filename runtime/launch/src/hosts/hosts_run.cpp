@@ -32,7 +32,8 @@ HostsRun::HostsRun(const HostsJob& job, Placement placement, Log& log)
       log_(log),
       run_id_(random_run_id()),
       signal_descriptor_(signals_.open_descriptor()),
-      output_(job.output_folder, placement_.processes_per_node * static_cast<int>(placement_.hosts.size()), log),
+      output_(job.output_folder, placement_.processes_per_node * static_cast<int>(placement_.hosts.size()),
+              signal_descriptor_.number(), log),
       deadline_(Clock::now() + job.start_timeout) {
   for (std::size_t node = 0; node < placement_.hosts.size(); ++node) connect(static_cast<int>(node));
   heartbeat_ = std::jthread([this](std::stop_token stop) { keep_alive(std::move(stop)); });

@@ -151,7 +151,9 @@ int run_ranks(Launcher& launcher, NodeJob& job) {
     launcher.send({MessageKind::kFailed, rank.end->exit_code, what});
   };
   const Watch watch(launcher);
-  const int code = run_job(job.launch, log, start_rank, events).exit_code;
+  LaunchJob launch = job.launch;
+  launch.ends_orphans = true;
+  const int code = run_job(launch, log, start_rank, events).exit_code;
   pump.finish();
   launcher.send({MessageKind::kEnded, code});
   return code;

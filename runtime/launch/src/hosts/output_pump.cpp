@@ -71,7 +71,8 @@ bool OutputPump::read_some(Stream& stream) {
   if (got < 0 && errno == EINTR) return true;
   if (got > 0) stream.held.append(bytes.data(), static_cast<std::size_t>(got));
   if (got <= 0) stream.pipe.here.close();
-  hand_on(stream, got <= 0 || stream.held.size() >= kChunkBytes);
+  const bool is_too_long = stream.held.size() >= kChunkBytes && stream.held.find('\n') == std::string::npos;
+  hand_on(stream, got <= 0 || is_too_long);
   return got > 0;
 }
 

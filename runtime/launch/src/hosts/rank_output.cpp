@@ -1,7 +1,12 @@
 #include "hosts/rank_output.hpp"
 
+#include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
 #include <fstream>
 #include <string>
 #include <system_error>
@@ -9,12 +14,15 @@
 
 #include <cohort/host/error.hpp>
 
-#include "hosts/descriptor.hpp"
-
 namespace cohort::host {
+namespace {
 
-RankOutput::RankOutput(std::filesystem::path folder, int ranks, Log& log)
-    : folder_(std::move(folder)), digits_(std::to_string(ranks - 1).size()), log_(log) {
+constexpr int kPatienceAtTheEnd_ms = 200;
+
+}  // namespace
+
+RankOutput::RankOutput(std::filesystem::path folder, int ranks, int signals, Log& log)
+    : folder_(std::move(folder)), digits_(std::to_string(ranks - 1).size()), signals_(signals), log_(log) {
   if (folder_.empty()) return;
   for (int rank = 0; rank < ranks; ++rank) {
     for (const MessageKind stream : {MessageKind::kOutput, MessageKind::kErrors}) {
@@ -34,8 +42,25 @@ std::filesystem::path RankOutput::file_of(MessageKind stream, int rank) const {
          (stream == MessageKind::kOutput ? "stdout" : "stderr");
 }
 
+// In pieces that a pipe takes whole once it takes any.
+void RankOutput::forward(int descriptor, std::string_view bytes) {
+  while (!bytes.empty()) {
+    std::array<pollfd, 2> waits{{{descriptor, POLLOUT, 0}, {patience_ms_ < 0 ? signals_ : -1, POLLIN, 0}}};
+    if (::poll(waits.data(), waits.size(), patience_ms_) < 0) continue;  // interrupted
+    if (waits[1].revents != 0) patience_ms_ = kPatienceAtTheEnd_ms;
+    if (waits[0].revents == 0 && waits[1].revents != 0) continue;
+    if (waits[0].revents == 0) {
+      patience_ms_ = 0;
+      return;
+    }
+    const ssize_t written = ::write(descriptor, bytes.data(), std::min<std::size_t>(bytes.size(), PIPE_BUF));
+    if (written < 0 && errno != EINTR && errno != EAGAIN) return;
+    if (written > 0) bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
 void RankOutput::write(MessageKind stream, int rank, std::string_view bytes) {
-  write_all(stream == MessageKind::kOutput ? STDOUT_FILENO : STDERR_FILENO, bytes);
+  forward(stream == MessageKind::kOutput ? STDOUT_FILENO : STDERR_FILENO, bytes);
   if (folder_.empty() || rank < 0) return;
   // Opened anew each time: a large job has more files than a process may hold open.
   std::ofstream file(file_of(stream, rank), std::ios::app);

@@ -13,16 +13,21 @@ namespace cohort::host {
 class RankOutput {
  public:
   /// Makes FOLDER/rank.N/stdout and stderr, empty, N filled up with zeros; no folder: no files. Throws UserError.
-  RankOutput(std::filesystem::path folder, int ranks, Log& log);
+  /// `signals` is readable while there is a wish to end.
+  RankOutput(std::filesystem::path folder, int ranks, int signals, Log& log);
 
-  /// `stream` is kOutput or kErrors; rank -1 has no files.
+  /// `stream` is kOutput or kErrors; rank -1 has no files. Waits for whoever reads this process's output, but not once
+  /// there is a wish to end: then what is not taken soon is lost there.
   void write(MessageKind stream, int rank, std::string_view bytes);
 
  private:
   std::filesystem::path file_of(MessageKind stream, int rank) const;
+  void forward(int descriptor, std::string_view bytes);
 
   std::filesystem::path folder_;
   std::size_t digits_;
+  int signals_;
+  int patience_ms_ = -1;
   Log& log_;
   bool has_warned_ = false;
 };

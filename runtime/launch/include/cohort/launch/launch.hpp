@@ -29,6 +29,8 @@ struct LaunchJob {
   std::chrono::milliseconds stop_grace{30'000};
   /// The same when a rank has failed: the others have nothing to finish, only to say what they saw.
   std::chrono::milliseconds failure_grace{2'000};
+  /// Processes that ranks leave behind when they are ended are ended too; for a process that starts nothing but ranks.
+  bool ends_orphans = false;
 };
 
 /// Runs the job to its end and returns the exit code of the first rank that failed, 128 + n if a signal n ended it,

@@ -1,0 +1,68 @@
+"""What ranks and launchers write: lines stay whole, and nothing depends on whether somebody reads them."""
+import os
+import pty
+import signal
+import sys
+import time
+import unittest
+
+from harness import BUILD, COHORT, MNIST, SystemTest
+
+JOB = ["--max-steps=20", "--epochs=1", "--limit-val-batches=2", "--limit-test-batches=2", "--summary-json=summary.json"]
+LINES = "import os, sys; sys.stdout.write((os.environ['RANK'] * 99 + '\\n') * 50000)"
+
+
+class Output(SystemTest):
+    def test_lines_of_ranks_on_hosts_stay_whole(self):
+        result = self.succeed([COHORT, "run", "-H", "localhost:2", sys.executable, "-c", LINES])
+        lines = result.stdout.splitlines()
+        self.assertEqual(len(lines), 100000)
+        self.assertEqual({(len(line), len(set(line))) for line in lines}, {(99, 1)})
+
+    def test_training_ends_well_where_nobody_reads_its_output(self):
+        for command in ([MNIST, "--strategy=single"], [MNIST, "--strategy=ddp", "--devices=2"], [MNIST, "--devices=2"],
+                        [COHORT, "run", "-n", "2", MNIST], [COHORT, "run", "-H", "localhost:2", MNIST]):
+            with self.subTest(command=command[1:]):
+                process = self.start([*command, *JOB])
+                process.stdout.close()
+                stderr = process.stderr.read()
+                self.assertEqual(process.wait(timeout=60), 0, stderr)
+                process.stderr.close()
+                (self.folder / "summary.json").unlink()  # it was written
+
+    def test_programs_of_any_kind_find_a_broken_pipe_as_they_know_it(self):
+        self.fail_with(128 + signal.SIGPIPE, [COHORT, "run", "-n", "1", "sh", "-c", "kill -PIPE $$; sleep 1"])
+
+    def test_a_launcher_whose_output_nobody_reads_hears_that_it_should_stop(self):
+        process = self.start([COHORT, "run", "-H", "localhost:2", "yes"])
+        time.sleep(2)  # the pipe is full
+        process.terminate()
+        self.assertEqual(process.wait(timeout=40), 128 + signal.SIGTERM)
+        process.stdout.close()
+        process.stderr.close()
+
+
+class Terminal(SystemTest):
+    def test_ctrl_c_while_ranks_are_started_ends_those_too_that_come_later(self):
+        ranks = self.folder / "ranks"
+        ranks.mkdir()
+        command = [COHORT, "run", "-n", "200", BUILD / "tests/launch_test_rank", f"write={ranks}", "wait"]
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execv(command[0], [str(word) for word in command])
+        while not (ranks / "rank-0").exists():
+            time.sleep(0.001)
+        os.write(terminal, b"\x03")
+        deadline = time.monotonic() + 15
+        while (ended := os.waitpid(pid, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        os.close(terminal)
+        if ended[0] == 0:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        self.assertNotEqual(ended[0], 0, "it waited for ranks that had not heard")
+        self.assertEqual(os.waitstatus_to_exitcode(ended[1]), 128 + signal.SIGINT)
+
+
+if __name__ == "__main__":
+    unittest.main()
