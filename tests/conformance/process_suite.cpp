@@ -166,6 +166,9 @@ TEST_F(KilledRankDeathTest, EndsTheOthersInTheMiddleOfALargeMessage) {
 
 // Who has left because of it is not taken for the cause by the others, which still wait for what it had begun to send.
 TEST_F(KilledRankDeathTest, IsNamedByAllOthersInTheMiddleOfALargeSum) {
+  if (subject().composed || !native_table().all_reduce)
+    GTEST_SKIP() << "ranks wait for neighbours that wait themselves";
+  if (subject().ranks_per_node > 0) GTEST_SKIP() << "other nodes see that the rank's leader has left";
   for (int round = 0; round < 4; ++round) {
     const auto ends = on_processes(
         3,

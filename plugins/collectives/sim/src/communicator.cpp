@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include <cohort/sdk/exchange.hpp>
+
 namespace cohort::sim {
 
 namespace {
@@ -74,6 +76,7 @@ void Communicator::abort() {
 }
 
 void Communicator::exchange(sdk::Span<const cohort_message> messages, const cohort_stream& stream) {
+  sdk::check_exchange(messages, rank(), size());
   const Nanoseconds deadline = Link::now() + timeout_;
   sleep_until(Link::now() + link_->begin_exchange());
   if (link_->has_vanished()) {
