@@ -284,13 +284,13 @@ TEST(Deadline, NamesNoRankThatCameLateAndWaitsAsWell) {
 
 TEST(Deadline, NamesTheOneThatDidNotComeOfMany) {
   COHORT_NEEDS_RANKS(8);
-  const bool waits_for_all = native_table().barrier && !subject().composed && subject().ranks_per_node == 0;
+  const bool waits_for_all = native_table().all_reduce && !subject().composed && subject().ranks_per_node == 0;
   if (!waits_for_all) GTEST_SKIP() << "ranks wait for neighbours or a leader that wait themselves";
   for (int round = 0; round < 3; ++round) {
     const auto all = outcomes(
         8,
         [](Comm& comm) {
-          if (comm.rank() != 1) comm.barrier();
+          if (comm.rank() != 1) comm.all_reduce(op_of(comm));
         },
         500ms);
     for (const Outcome& one : all) {
