@@ -19,6 +19,21 @@ static cohort_status alloc_pinned(cohort_accelerator* a, uint64_t nbytes, void**
   (void)memory;
   return a->host->fail(a->host, COHORT_UNIMPLEMENTED, "a fake has no memory");
 }
+static void free_pinned(cohort_accelerator* a, void* memory) {
+  (void)a;
+  (void)memory;
+}
+static cohort_status copy(cohort_accelerator* a, void* to, const void* from, uint64_t nbytes, const cohort_stream* s) {
+  (void)to;
+  (void)from;
+  (void)nbytes;
+  (void)s;
+  return a->host->fail(a->host, COHORT_UNIMPLEMENTED, "a fake has no memory");
+}
+static cohort_status wait_for(cohort_accelerator* a, const cohort_stream* stream) {
+  (void)stream;
+  return a->host->fail(a->host, COHORT_UNIMPLEMENTED, "a fake has no streams");
+}
 #endif
 static const cohort_accelerator_vt vtable = {
     .struct_size = sizeof(cohort_accelerator_vt),
@@ -27,6 +42,10 @@ static const cohort_accelerator_vt vtable = {
     .device_count = device_count,
 #ifdef FAKE_PINNED
     .alloc_pinned = alloc_pinned,
+    .free_pinned = free_pinned,
+    .copy_to_host = copy,
+    .copy_to_device = copy,
+    .wait = wait_for,
 #endif
 };
 static void supports(const cohort_host* host, cohort_query* query) {
