@@ -1,5 +1,4 @@
 // What goes wrong while ranks connect: some never come, or the store by which they find each other is gone.
-#include <atomic>
 #include <future>
 #include <thread>
 
@@ -8,6 +7,7 @@
 #include <cohort/host/error.hpp>
 
 #include "memory_store.hpp"
+#include "served_store.hpp"
 #include "suite.hpp"
 
 namespace {
@@ -49,38 +49,11 @@ TEST(Connect, NamesWhoServesAStoreThatIsGone) {
   }
 }
 
-// A store whose server takes it along when it leaves.
-struct ServedStore {
-  MemoryStore table;
-  std::atomic<bool> is_gone{false};
-};
-
-template <auto kSlot>
-constexpr auto kWhileServed = [](cohort_store* store, auto... arguments) noexcept -> cohort_status {
-  auto& served = *static_cast<ServedStore*>(store->data);
-  cohort_store* const table = served.table.handle();
-  const cohort_status status = (table->vt->*kSlot)(table, arguments...);
-  return served.is_gone ? COHORT_UNAVAILABLE : status;
-};
-
-const cohort_store_vt kServedStore{
-    .struct_size = sizeof(cohort_store_vt),
-    .reserved0 = 0,
-    .set = kWhileServed<&cohort_store_vt::set>,
-    .get = kWhileServed<&cohort_store_vt::get>,
-    .try_get = kWhileServed<&cohort_store_vt::try_get>,
-    .add = kWhileServed<&cohort_store_vt::add>,
-    .wait = kWhileServed<&cohort_store_vt::wait>,
-    .remove = kWhileServed<&cohort_store_vt::remove>,
-    .count = kWhileServed<&cohort_store_vt::count>,
-};
-
 TEST(Connect, NamesTheMissingRankToWhoeverCameLater) {
   ServedStore served;
-  cohort_store store{&kServedStore, &served};
   const auto connect = [&](int rank) -> std::string {
     try {
-      Rank one(&store, rank, 3, 600ms);
+      Rank one(served.handle(), rank, 3, 600ms);
       return "rank " + std::to_string(rank) + " of 3 connected without rank 2";
     } catch (const cohort::PeerFailed& failed) {
       return failed.what();
@@ -88,7 +61,7 @@ TEST(Connect, NamesTheMissingRankToWhoeverCameLater) {
   };
   auto first = std::async(std::launch::async, [&] {
     const std::string message = connect(0);
-    served.is_gone = true;
+    served.leave();
     return message;
   });
   std::this_thread::sleep_for(300ms);

@@ -5,15 +5,18 @@
 #include <future>
 #include <mutex>
 #include <set>
+#include <thread>
 
 #include <gmock/gmock.h>
 
 #include "addresses.hpp"
 #include "fork_store.hpp"
+#include "meeting.hpp"
 #include "memory_store.hpp"
 #include "plugin_file.hpp"
 #include "rank_comm.hpp"
 #include "ranks.hpp"
+#include "served_store.hpp"
 #include "tags.hpp"
 
 namespace {
@@ -172,6 +175,27 @@ TEST(Deadline, WhileConnectingNamesARankAsTheJobDoes) {
   });
   EXPECT_EQ(failed.status(), COHORT_DEADLINE_EXCEEDED);
   EXPECT_THAT(failed.what(), AllOf(HasSubstr("rank 3"), testing::Not(HasSubstr("rank 1"))));
+}
+
+// Rank 2 has said where it listens, and then has stopped; each of the others finds it at a moment of its own.
+TEST(Deadline, WhileConnectingNamesTheStoppedRankToWhoeverFindsItLater) {
+  ServedStore store;
+  const std::vector<Peer> peers{{"rank 0", ""}, {"rank 1", ""}, {"rank 2", ""}};
+  const auto missing = [&](int rank) {
+    cohort_connect_args args{};
+    args.rank = rank;
+    args.size = 3;
+    args.store = store.handle();
+    return who_is_missing(args, peers);
+  };
+  auto first = std::async(std::launch::async, [&] {
+    std::string who = missing(0);
+    store.leave();
+    return who;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_EQ(missing(1), "rank 2");
+  EXPECT_EQ(first.get(), "rank 2");
 }
 
 TEST(Deadline, NamesAllWhoAreMissingAndTheOperation) {

@@ -108,23 +108,28 @@ std::vector<Peer> meet(const cohort_connect_args& args, const std::string& inter
 }
 
 std::string who_is_missing(const cohort_connect_args& args, const std::vector<Peer>& peers) {
-  const auto key = [](std::size_t rank) { return "gloo/failed/" + std::to_string(rank); };
+  const std::string round = "gloo/failed";
+  const auto key = [&](int rank) { return round + "/" + std::to_string(rank); };
   const auto deadline = Clock::now() + kAnswerTime;
-  const auto own = static_cast<std::size_t>(args.rank);
-  cohort_status status = args.store->vt->set(args.store, key(own).c_str(), "", 0);
+  cohort_status status = args.store->vt->set(args.store, key(args.rank).c_str(), "", 0);
   std::string missing;
-  for (std::size_t rank = 0; rank < peers.size() && status == COHORT_OK; ++rank) {
-    if (rank == own) continue;
+  std::vector<int> came;
+  for (int rank = 0; rank < args.size && status == COHORT_OK; ++rank) {
+    if (rank == args.rank) continue;
     const auto left = std::max<std::chrono::nanoseconds>(deadline - Clock::now(), std::chrono::milliseconds(1));
     char nothing = 0;
     uint64_t nbytes = 0;
     status = args.store->vt->get(args.store, key(rank).c_str(), left.count(), &nothing, 1, &nbytes);
+    if (status == COHORT_OK) came.push_back(rank);
     if (status != COHORT_DEADLINE_EXCEEDED) continue;
-    missing += (missing.empty() ? "" : ", ") + peers[rank].who;
+    missing += (missing.empty() ? "" : ", ") + peers[static_cast<std::size_t>(rank)].who;
     status = COHORT_OK;
   }
-  if (status == COHORT_OK) return missing;
-  return own == 0 ? "" : peers.front().who + ", or the launcher, which serves the job's store,";
+  if (status != COHORT_OK) {
+    return args.rank == 0 ? "" : peers.front().who + ", or the launcher, which serves the job's store,";
+  }
+  sdk::give_up_together(args.store, round, args.rank, came);
+  return missing;
 }
 
 }  // namespace cohort::gloo
