@@ -86,8 +86,7 @@ class LowPrecisionDecentralized final : public Algorithm {
     if (!host().load(kRing, saved.data(), sizeof saved) || saved == place_in_ring()) return;
     throw sdk::invalid_argument(
         "bagua:low_precision_decentralized: the checkpoint holds copies of other neighbours' weights, as its ranks "
-        "were "
-        "spread differently over nodes; resume with as many ranks on each node and the same hierarchical=");
+        "were spread differently over nodes; resume with as many ranks on each node and the same hierarchical=");
   }
 
  private:
