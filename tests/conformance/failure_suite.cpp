@@ -315,9 +315,9 @@ TEST(Deadline, DoesNotTakeAChainOfWaitsForDifferentOperations) {
         if (Comm part = comm.split(comm.rank() < 2 ? 0 : 1, 0); comm.rank() < 2) low.emplace(std::move(part));
         if (Comm part = comm.split(comm.rank() > 0 ? 0 : 1, 0); comm.rank() > 0) high.emplace(std::move(part));
         if (comm.rank() == 0) low->barrier();
-        if (comm.rank() == 2) std::this_thread::sleep_for(4s);  // and not gone
+        if (comm.rank() == 2) std::this_thread::sleep_for(4s * subject().patience);  // and not gone
         if (comm.rank() != 1) return;
-        std::this_thread::sleep_for(500ms);
+        std::this_thread::sleep_for(500ms * subject().patience);
         high->barrier();
         low->barrier();
       },
