@@ -26,23 +26,11 @@ TEST(Connect, EndsWhereARankIsMissing) {
   }
 }
 
-// A store whose server has died: nothing is read or written any more.
-const cohort_store_vt kGoneStore{
-    .struct_size = sizeof(cohort_store_vt),
-    .reserved0 = 0,
-    .set = [](auto...) noexcept -> cohort_status { return COHORT_UNAVAILABLE; },
-    .get = [](auto...) noexcept -> cohort_status { return COHORT_UNAVAILABLE; },
-    .try_get = [](auto...) noexcept -> cohort_status { return COHORT_UNAVAILABLE; },
-    .add = [](auto...) noexcept -> cohort_status { return COHORT_UNAVAILABLE; },
-    .wait = [](auto...) noexcept -> cohort_status { return COHORT_UNAVAILABLE; },
-    .remove = [](auto...) noexcept -> cohort_status { return COHORT_UNAVAILABLE; },
-    .count = [](auto...) noexcept -> cohort_status { return COHORT_UNAVAILABLE; },
-};
-
 TEST(Connect, NamesWhoServesAStoreThatIsGone) {
-  cohort_store store{&kGoneStore, nullptr};
+  ServedStore served;
+  served.leave();
   try {
-    Rank other(&store, 1, 2, 600ms);
+    Rank other(served.handle(), 1, 2, 600ms);
     GTEST_SKIP() << "the collective connects without the store";
   } catch (const cohort::PeerFailed& failed) {
     EXPECT_THAT(failed.what(), HasSubstr("rank 0"));
