@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <numeric>
 #include <sstream>
 
 #include <cohort/sdk/store_round.hpp>
@@ -95,11 +96,14 @@ std::vector<Peer> meet(const cohort_connect_args& args, const std::string& inter
   }
   const std::vector<std::string> answers = sdk::store_round(args, "gloo/where", answer, deadline);
   std::vector<Peer> peers;
+  std::vector<int> everybody(answers.size());
+  std::iota(everybody.begin(), everybody.end(), 0);
   for (std::size_t rank = 0; rank < answers.size(); ++rank) {
     const int number = args.job_ranks ? args.job_ranks[rank] : static_cast<int>(rank);
     const std::string who =
         "rank " + std::to_string(number) + " (pid " + introductions[rank].pid + " on " + introductions[rank].host + ")";
     if (!answers[rank].empty() && answers[rank][0] == kFailure) {
+      sdk::give_up_together(args.store, "gloo/where", args.rank, everybody);
       throw sdk::invalid_argument(who + ": " + answers[rank].substr(1));
     }
     peers.push_back({who, answers[rank]});
