@@ -8,15 +8,16 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 if(NOT CMAKE_BUILD_TYPE)
-  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Kind of build" FORCE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Kind of build" FORCE)
 endif()
-set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
-set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g1")
 
+# The cache serves every checkout (paths count relative to the source folder) and programs with precompiled headers.
 find_program(COHORT_CCACHE ccache)
 if(COHORT_CCACHE)
-  set(CMAKE_C_COMPILER_LAUNCHER ${COHORT_CCACHE})
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${COHORT_CCACHE})
+  set(cohort_launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}
+    CCACHE_SLOPPINESS=pch_defines,time_macros ${COHORT_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${cohort_launcher})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${cohort_launcher})
 endif()
 find_package(Threads REQUIRED)
 
@@ -34,7 +35,9 @@ set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 function(cohort_own_flags target)
   if(COHORT_DEVELOPER)
     target_compile_options(${target} PRIVATE -Werror -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
-      $<$<COMPILE_LANGUAGE:CXX>:-Wold-style-cast;-Woverloaded-virtual>)
+      $<$<COMPILE_LANGUAGE:CXX>:-Wold-style-cast;-Woverloaded-virtual>
+      # GCC 12 reports std::string's operator+ at -O3 without reason (GCC bug 105651).
+      $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
   endif()
   if(COHORT_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${COHORT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -75,19 +78,4 @@ function(cohort_program name)
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${arg_LINK})
   cohort_own_flags(${name})
-endfunction()
-
-# cohort_test(NAME SOURCES files... LINK libs... [LABELS labels...] [TIMEOUT seconds] [SERIAL]): a GoogleTest program.
-function(cohort_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "TIMEOUT" "SOURCES;LINK;LABELS")
-  cohort_program(${name} SOURCES ${arg_SOURCES} LINK ${arg_LINK} GTest::gmock_main)
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 120)
-  endif()
-  if(COHORT_SANITIZE)
-    math(EXPR arg_TIMEOUT "5 * ${arg_TIMEOUT}")  # programs with a sanitizer are slower
-  endif()
-  add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}" RUN_SERIAL ${arg_SERIAL})
 endfunction()

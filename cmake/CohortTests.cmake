@@ -1,0 +1,126 @@
+# How tests are built and entered into ctest.
+#
+# Tests are compiled in the tree of the product, which is what users run. Their own code is compiled for a short build: -O1,
+# precompiled headers. tests/only_all.txt says which entries, or parts of entries, only `tests/run.sh --all` runs; everything else
+# has the label quick.
+
+set(cohort_only_all_file ${PROJECT_SOURCE_DIR}/tests/only_all.txt)
+set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${cohort_only_all_file})
+file(STRINGS ${cohort_only_all_file} cohort_only_all_lines REGEX "^[^# ]")
+
+# cohort_precompiled_headers(NAME headers... [LINK libs...]): a program that does nothing, whose precompiled headers others reuse.
+function(cohort_precompiled_headers name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LINK")
+  set(source ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp)
+  file(CONFIGURE OUTPUT ${source} CONTENT "int main() {}\n")
+  add_executable(${name} ${source})
+  target_link_libraries(${name} PRIVATE ${arg_LINK} Threads::Threads)
+  target_precompile_headers(${name} PRIVATE ${arg_UNPARSED_ARGUMENTS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
+  cohort_test_flags(${name})
+endfunction()
+
+# cohort_test_flags(TARGET [PCH name]): flags of code that only tests run.
+function(cohort_test_flags target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "PCH" "")
+  cohort_own_flags(${target})
+  target_compile_options(${target} PRIVATE -O1 -g0)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)  # lets ccache see into them
+  endif()
+  if(arg_PCH)
+    target_precompile_headers(${target} REUSE_FROM ${arg_PCH})
+    target_compile_definitions(${target} PRIVATE GTEST_HAS_PTHREAD=1)  # as the precompiled headers have it
+  endif()
+endfunction()
+
+# cohort_test_program(NAME SOURCES files... [LINK libs...] [PCH name]): a program in tests/ that tests start.
+function(cohort_test_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "PCH" "SOURCES;LINK")
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ${arg_LINK})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  if(arg_PCH)
+    cohort_test_flags(${name} PCH ${arg_PCH})
+  else()
+    cohort_test_flags(${name})
+  endif()
+endfunction()
+
+# cohort_test(NAME SOURCES files... LINK libs... [LABELS labels...] [TIMEOUT seconds] [PROCESSORS n] [LOCKS names...]): a GoogleTest
+# program.
+function(cohort_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;PROCESSORS" "SOURCES;LINK;LABELS;LOCKS")
+  set(pch gtest_headers)
+  if("cohort_runtime" IN_LIST arg_LINK OR "cohort_trainer" IN_LIST arg_LINK)
+    set(pch torch_headers)
+  endif()
+  cohort_test_program(${name} SOURCES ${arg_SOURCES} LINK ${arg_LINK} GTest::gmock_main PCH ${pch})
+  cohort_add_test(${name} COMMAND ${name} LABELS ${arg_LABELS} TIMEOUT ${arg_TIMEOUT} PROCESSORS ${arg_PROCESSORS}
+    LOCKS ${arg_LOCKS})
+endfunction()
+
+# cohort_add_test(NAME COMMAND words... [PYTHON] [LABELS labels...] [TIMEOUT seconds] [PROCESSORS n] [LOCKS names...]
+# [ENVIRONMENT variables...]): an entry of ctest in the tier that tests/only_all.txt gives it; two entries, NAME and NAME_all, where
+# that file names parts of it. PYTHON: the program takes --tier instead of --gtest_filter.
+function(cohort_add_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "PYTHON" "TIMEOUT;PROCESSORS" "COMMAND;LABELS;LOCKS;ENVIRONMENT")
+  set(parts)
+  set(tier quick)
+  foreach(line IN LISTS cohort_only_all_lines)
+    if(line MATCHES "^${name}  ")
+      set(tier only_all)
+    elseif(line MATCHES "^${name}:([^ ]+)  ")
+      list(APPEND parts ${CMAKE_MATCH_1})
+    endif()
+  endforeach()
+  list(JOIN parts ":" filter)
+  set(quick_arguments)
+  set(all_arguments --gtest_filter=${filter})
+  if(arg_PYTHON)
+    set(quick_arguments --tier=quick)
+    set(all_arguments --tier=all)
+  elseif(parts)
+    set(quick_arguments --gtest_filter=-${filter})
+  endif()
+  if(parts)
+    cohort_ctest_entry(${name}_all only_all ${arg_COMMAND} ${all_arguments})
+  elseif(tier STREQUAL "only_all" AND arg_PYTHON)
+    set(quick_arguments --tier=every)
+  endif()
+  cohort_ctest_entry(${name} ${tier} ${arg_COMMAND} ${quick_arguments})
+endfunction()
+
+# The entry itself; takes labels and limits from the caller's arg_ variables.
+function(cohort_ctest_entry name tier)
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  if(NOT arg_PROCESSORS)
+    set(arg_PROCESSORS 1)
+  endif()
+  if(COHORT_SANITIZE)
+    math(EXPR arg_TIMEOUT "5 * ${arg_TIMEOUT}")  # programs with a sanitizer are slower
+  endif()
+  add_test(NAME ${name} COMMAND ${ARGN})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS};${tier}" PROCESSORS ${arg_PROCESSORS}
+    RESOURCE_LOCK "${arg_LOCKS}" ENVIRONMENT "${arg_ENVIRONMENT}")
+endfunction()
+
+# cohort_leave_out_of_all(FOLDER TARGET): every library and program below the folder that `all` would build is built by TARGET
+# instead.
+function(cohort_leave_out_of_all folder target)
+  get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+  foreach(entry IN LISTS targets)
+    get_target_property(type ${entry} TYPE)
+    get_target_property(is_left_out ${entry} EXCLUDE_FROM_ALL)
+    if(NOT type MATCHES "INTERFACE_LIBRARY|UTILITY" AND NOT is_left_out)
+      set_target_properties(${entry} PROPERTIES EXCLUDE_FROM_ALL ON)
+      add_dependencies(${target} ${entry})
+    endif()
+  endforeach()
+  get_property(folders DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
+  foreach(entry IN LISTS folders)
+    cohort_leave_out_of_all(${entry} ${target})
+  endforeach()
+endfunction()
