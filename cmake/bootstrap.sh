@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # Installs what cohort needs to build: Debian packages and LibTorch. Safe to run again: what is there is only checked.
 #   cmake/bootstrap.sh              packages and LibTorch for building
-#   cmake/bootstrap.sh --tests      also what the test suite needs (OpenMPI, OpenSSH, clang, a venv with torchrun)
+#   cmake/bootstrap.sh --tests      also what the test suite needs (OpenMPI, OpenSSH, clang, a venv with torch)
 #   cmake/bootstrap.sh --bench      also what tests/bench compares with (Gloo)
+#   cmake/bootstrap.sh --packages   the Debian packages alone; beside --tests or --bench theirs, too. Only these need root
 #   cmake/bootstrap.sh --dry-run    says what would be done and changes nothing
 # The last line of its output is the LibTorch folder; CMake finds it by itself.
 # COHORT_DEPS_DIR moves the cache (default: ~/.cache/cohort).
 set -euo pipefail
 
-torch_version=2.11.0
-cudart_version=13.0.96
-cupti_version=13.0.85
+here=$(cd "$(dirname "$0")" && pwd)
+lists=$here/requirements
+torch_version=$(sed -n 's/^torch==\([0-9.]*\).*/\1/p' "$lists/libtorch.txt")
 build_packages=(g++ make cmake ninja-build ccache git python3 python3-pip python3-venv ca-certificates
   libboost-dev libboost-filesystem-dev libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev zlib1g-dev
   libgloo-dev libopenmpi-dev)
@@ -21,13 +22,16 @@ bench_packages=(libgloo-dev)
 dry_run=false
 with_tests=false
 with_bench=false
-usage() { sed -n '2,8s/^# \{0,1\}//p' "$0"; }
+packages_only=false
+usage() { sed -n '2,9s/^# \{0,1\}//p' "$0"; }
 say() { printf '[bootstrap] %s\n' "$*" >&2; }
 die() { printf '[bootstrap] error: %s\n' "$*" >&2; exit 2; }
 
+given=("$@")
 for argument in "$@"; do
   case "$argument" in
     --dry-run) dry_run=true ;;
+    --packages) packages_only=true ;;
     --tests) with_tests=true ;;
     --bench) with_tests=true; with_bench=true ;;
     -h | --help) usage; exit 0 ;;
@@ -49,14 +53,35 @@ install_packages() {
   say "Debian packages missing: ${missing[*]}"
   $dry_run && return
   if [ "$(id -u)" -ne 0 ]; then
-    die "not root; ask for: sudo apt-get install --no-install-recommends ${missing[*]}"
+    die "not root; ask for: sudo $(printf '%q ' "$0" "${given[@]}")--packages"
   fi
   say "apt-get update"
   apt-get update -qq || die "apt-get update failed; check the network and /etc/apt/sources.list"
   say "apt-get install ${#missing[@]} packages"
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2 ||
+  if [[ " ${missing[*]} " == *" openssh-server "* ]]; then
+    without_ssh_service apt_get_install "${missing[@]}"
+  else
+    apt_get_install "${missing[@]}"
+  fi
+}
+
+apt_get_install() {
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >&2 ||
     die "apt-get install failed; its message is above"
 }
+
+# The tests start ssh servers of their own: the system's is started neither now nor at boot. One that was installed before
+# is left as it is.
+without_ssh_service() (
+  policy=/usr/sbin/policy-rc.d
+  if [ ! -e "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT
+    install -m 755 /dev/stdin "$policy" <<<$'#!/bin/sh\nexit 101'
+  fi
+  "$@"
+  update-rc.d ssh disable >&2
+  DPKG_MAINTSCRIPT_PACKAGE=openssh-server deb-systemd-helper disable ssh.service  # it asks for the package that calls it
+)
 
 libtorch_complete() {
   [ -e "$1/torch/lib/libtorch_cpu.so" ] && [ -e "$1/torch/include/torch/csrc/api/include/torch/torch.h" ] &&
@@ -71,30 +96,30 @@ install_libtorch() {
   local partial=$libtorch_dir.partial
   rm -rf "$partial" "$libtorch_dir"
   mkdir -p "$partial"
-  python3 -m pip install --no-deps --no-compile --upgrade --disable-pip-version-check --target "$partial" \
-    "torch==$torch_version" "nvidia-cuda-runtime==$cudart_version" "nvidia-cuda-cupti==$cupti_version" >&2 ||
-    die "pip could not fetch torch==$torch_version; check the network and free space in $deps_dir"
+  python3 -m pip install --no-deps --no-compile --no-cache-dir --only-binary=:all: --require-hashes --upgrade \
+    --disable-pip-version-check --target "$partial" -r "$lists/libtorch.txt" >&2 ||
+    die "pip could not fetch what $lists/libtorch.txt lists; check the network and free space in $deps_dir"
   libtorch_complete "$partial" || die "the torch wheel lacks libtorch_cpu.so or its headers; remove $partial and try again"
   mv "$partial" "$libtorch_dir"
 }
 
+# The venv names what it was made from: another list of packages makes it anew.
 install_test_venv() {
-  if [ -e "$venv_dir/.complete" ]; then say "test venv: present in $venv_dir"; return; fi
-  say "test venv with torch $torch_version and its dependencies: to download, 4.6 GB on disk in $venv_dir, a minute or two"
+  local made_from
+  made_from=$(cat "$here/test_venv.sh" "$lists/libtorch.txt" "$lists/tests.txt" | sha256sum)
+  if [ "$(cat "$venv_dir/.complete" 2>/dev/null)" = "$made_from" ]; then say "test venv: present in $venv_dir"; return; fi
+  say "test venv with numpy and LibTorch's torch: 35 MB to download, 180 MB on disk in $venv_dir"
   $dry_run && return
-  rm -rf "$venv_dir"
-  python3 -m venv "$venv_dir"
-  "$venv_dir/bin/pip" install --disable-pip-version-check --no-compile "torch==$torch_version" numpy safetensors >&2 ||
-    die "pip could not build the test venv; check the network and free space in $deps_dir"
-  "$venv_dir/bin/python" -c 'import torch; print("[bootstrap] python torch", torch.__version__)' >&2 ||
-    die "the test venv cannot import torch; remove $venv_dir and try again"
-  touch "$venv_dir/.complete"
+  "$here/test_venv.sh" "$libtorch_dir" "$venv_dir" >&2 ||
+    die "the test venv could not be made; check the network and free space in $deps_dir"
+  printf '%s\n' "$made_from" >"$venv_dir/.complete"
 }
 
 packages=("${build_packages[@]}")
 if $with_tests; then packages+=("${test_packages[@]}"); fi
 if $with_bench; then packages+=("${bench_packages[@]}"); fi
 install_packages "${packages[@]}"
+if $packages_only; then exit; fi
 install_libtorch
 if $with_tests; then install_test_venv; fi
 printf '%s\n' "$libtorch_dir"

@@ -8,6 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 horovod_version=0.28.1
+horovod_hash=sha256:92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0  # of its source archive
 say() { printf '[peers] %s\n' "$*" >&2; }
 die() { printf '[peers] error: %s\n' "$*" >&2; exit 2; }
 
@@ -30,8 +31,9 @@ log=$deps_dir/horovod-$horovod_version.log
 build_horovod() (
   sources=$(mktemp -d)
   trap 'rm -rf "$sources"' EXIT
-  "$venv/bin/python" -m pip download --no-deps --no-binary horovod --no-build-isolation --dest "$sources" \
-    "horovod==$horovod_version" &&
+  printf 'horovod==%s --hash=%s\n' "$horovod_version" "$horovod_hash" >"$sources/horovod.txt"
+  "$venv/bin/python" -m pip download --no-deps --no-binary horovod --no-build-isolation --require-hashes --dest "$sources" \
+    -r "$sources/horovod.txt" &&
     tar -xzf "$sources/horovod-$horovod_version.tar.gz" -C "$sources" &&
     find "$sources/horovod-$horovod_version" -name third_party -prune -o -name CMakeLists.txt -exec \
       sed -i 's/CMAKE_CXX_STANDARD 14/CMAKE_CXX_STANDARD 17/' {} + &&
@@ -47,7 +49,8 @@ make_venv() {
   "$torch_venv/bin/python" -m venv "$venv"
   "$torch_venv/bin/python" -c 'import site; print(site.getsitepackages()[0])' \
     >"$("$venv/bin/python" -c 'import site; print(site.getsitepackages()[0])')/torch_venv.pth"
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check 'setuptools<70' wheel packaging psutil pyyaml cloudpickle >&2 ||
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes \
+    -r cmake/requirements/peers.txt >&2 ||
     die "pip could not fetch Horovod's build packages; check the network"
   say "Horovod $horovod_version: building against torch, about 6 minutes; log: $log"
   if build_horovod >"$log" 2>&1; then

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Rewrites the lists beside it: every package that the build, the tests and the benchmarks take from the Python package
+# index, with its version and the SHA-256 of its files for x86-64 Linux and each Python below. pip refuses any other file.
+#   cmake/requirements/refresh.sh     then read the diff, and run cmake/bootstrap.sh --bench and the tests
+# To take another version, change it here first; torch's also stands in cmake/LibTorch.cmake and tests/system/CMakeLists.txt.
+set -euo pipefail
+cd "$(dirname "$0")"
+export LC_ALL=C
+
+pythons=(3.11 3.12 3.13 3.14)
+# LibTorch is unpacked from its wheel; the two others are the CUDA libraries that its CPU library is linked to.
+libtorch=(torch==2.11.0 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
+# numpy, safetensors, and what torch asks for to run on a CPU.
+tests=(numpy==2.4.6 safetensors==0.8.0 filelock==4.2.12 typing_extensions==4.16.0 sympy==1.14.0 mpmath==1.3.0
+  networkx==3.6.1 Jinja2==3.1.6 MarkupSafe==3.0.4 fsspec==2026.9.0)
+# What Horovod's build asks for; Horovod itself comes as source, and its hash stands in tests/bench/peers.sh.
+peers=(setuptools==69.5.1 wheel packaging psutil pyyaml cloudpickle)
+
+# Prints "name==version sha256" for each package as this Python would install it.
+resolve() {
+  python3 -m pip install --disable-pip-version-check --quiet --dry-run --ignore-installed --no-deps --only-binary=:all: \
+    --python-version "$1" --target "$scratch/none" --report "$scratch/report.json" "${@:2}" >&2
+  python3 - "$scratch/report.json" <<'PYTHON'
+import json, sys
+for package in json.load(open(sys.argv[1]))["install"]:
+    about = package["metadata"]
+    print(f"{about['name']}=={about['version']}", package["download_info"]["archive_info"]["hash"].replace("=", ":"))
+PYTHON
+}
+
+# The oldest Python decides a version that is not given, and the others follow.
+write() {
+  local list=$1 found python
+  shift
+  found=$(resolve "${pythons[0]}" "$@")
+  mapfile -t pinned < <(cut -d' ' -f1 <<<"$found")
+  for python in "${pythons[@]:1}"; do found+=$'\n'$(resolve "$python" "${pinned[@]}"); done
+  {
+    printf '# Written by cmake/requirements/refresh.sh.\n'
+    sort -u <<<"$found" | awk '$1 != last { printf "%s%s", (NR > 1 ? "\n" : ""), last = $1 }
+      { printf " \\\n    --hash=%s", $2 } END { print "" }'
+  } >"$list"
+}
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+write libtorch.txt "${libtorch[@]}"
+write tests.txt "${tests[@]}"
+write peers.txt "${peers[@]}"
