@@ -2,10 +2,13 @@
 //   --how=throw       the rank's training_step throws in batch 5; --late-rank computes for a second there
 //   --how=order       it calls a barrier where the others reduce
 //   --how=type        it reduces float64 where the others reduce float32
-//   --how=busy        it computes for longer than the others wait
+//   --how=busy        it computes until the others have left
 //   --how=die         it is killed before the ranks compare their models
+#include <unistd.h>
+
 #include <chrono>
 #include <csignal>
+#include <fstream>
 #include <thread>
 
 #include <cohort/cohort.hpp>
@@ -13,11 +16,25 @@
 
 namespace {
 
+/// Blocks until this rank is the only child of its launcher: until the others have left.
+void stay_busy() {
+  using namespace std::chrono_literals;
+  const std::string launcher = std::to_string(::getppid());
+  const auto hang = std::chrono::steady_clock::now() + 60s;
+  while (std::chrono::steady_clock::now() < hang) {
+    std::ifstream children("/proc/" + launcher + "/task/" + launcher + "/children");
+    pid_t own = 0, other = 0;
+    if (!(children >> own >> other)) return;
+    std::this_thread::sleep_for(20ms);
+  }
+}
+
 struct Line : cohort::ModuleFor<Line> {
   Line() : fc(register_module("fc", torch::nn::Linear(1, 1))) {}
   cohort::Output training_step(const cohort::Batch& batch, int64_t index) override {
     if (throws && index == 5) throw std::runtime_error("the disk is on fire");
-    if (index == 5) std::this_thread::sleep_for(time_of_batch_5);
+    if (index == 5 && is_busy) stay_busy();
+    if (index == 5 && is_late) std::this_thread::sleep_for(std::chrono::seconds(1));
     return torch::mse_loss(fc(batch[0]), batch[1]);
   }
   cohort::Optimizers configure_optimizers() override {
@@ -25,8 +42,7 @@ struct Line : cohort::ModuleFor<Line> {
     return torch::optim::SGD(parameters(), 0.1);
   }
   torch::nn::Linear fc;
-  bool throws = false, dies = false;
-  std::chrono::seconds time_of_batch_5{0};
+  bool throws = false, is_busy = false, is_late = false, dies = false;
 };
 
 struct Points : cohort::DataModule {
@@ -49,8 +65,8 @@ void fail(cohort::App& app, const std::string& how, bool here, bool late) {
     return;
   }
   model.throws = here && how == "throw";
-  if (here && how == "busy") model.time_of_batch_5 = std::chrono::seconds(9);
-  if (late) model.time_of_batch_5 = std::chrono::seconds(1);
+  model.is_busy = here && how == "busy";
+  model.is_late = late;
   model.dies = here && how == "die";
   Points data;
   app.trainer().fit(model, data);
