@@ -13,7 +13,8 @@ namespace {
 void align_parts(BucketPlan& bucket) {
   constexpr uint64_t kLineBytes = 64;
   const uint64_t line = kLineBytes / sdk::size_of(bucket.dtype);
-  std::ranges::stable_partition(bucket.parts, [&](const auto& part) { return part.numel % line == 0; });
+  const auto fills_lines = [&](const auto& part) { return part.numel % line == 0; };
+  std::stable_partition(bucket.parts.begin(), bucket.parts.end(), fills_lines);
   uint64_t offset = 0;
   for (BucketPlan::Part& part : bucket.parts) part.offset = std::exchange(offset, offset + part.numel);
 }

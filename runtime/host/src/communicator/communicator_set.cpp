@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstring>
-#include <ranges>
 #include <utility>
 
 #include <cohort/host/communicator.hpp>
@@ -42,7 +41,9 @@ CommunicatorSet::CommunicatorSet(PluginHost& plugins, HostObject& host, Spec cho
       accelerator_(accelerator) {}
 
 CommunicatorSet::~CommunicatorSet() {
-  for (auto& comm : comms_ | std::views::reverse) comm->collective->vt->close(comm->collective, comm.get());
+  for (auto last = comms_.rbegin(); last != comms_.rend(); ++last) {
+    (*last)->collective->vt->close((*last)->collective, last->get());
+  }
 }
 
 cohort_comm* CommunicatorSet::open(const char* text, const cohort_connect_args& group) {
