@@ -18,15 +18,6 @@ namespace cohort {
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian, and data is copied as it is");
 
-namespace {
-
-void read_exactly(std::ifstream& in, void* target, uint64_t bytes, const std::string& file) {
-  in.read(static_cast<char*>(target), static_cast<std::streamsize>(bytes));
-  if (static_cast<uint64_t>(in.gcount()) != bytes) throw UserError(file + " could not be read to its end");
-}
-
-}  // namespace
-
 const at::Tensor* SafetensorsFile::find(std::string_view name) const {
   for (const auto& [key, tensor] : tensors) {
     if (key == name) return &tensor;
@@ -42,19 +33,7 @@ SafetensorsFile read_safetensors(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) throw UserError("cannot open " + file + " for reading");
 
-  uint64_t header_bytes = 0;
-  if (file_bytes < sizeof header_bytes) {
-    throw UserError(file + " is not a valid safetensors file: it has only " + std::to_string(file_bytes) + " bytes");
-  }
-  read_exactly(in, &header_bytes, sizeof header_bytes, file);
-  if (header_bytes > kMaxHeaderBytes || header_bytes > file_bytes - sizeof header_bytes) {
-    throw UserError(file + " is not a valid safetensors file: its header claims " + std::to_string(header_bytes) +
-                    " bytes of a file of " + std::to_string(file_bytes));
-  }
-  std::string text(header_bytes, '\0');
-  read_exactly(in, text.data(), header_bytes, file);
-
-  auto header = parse_safetensors_header(text, file_bytes - sizeof header_bytes - header_bytes, file);
+  auto header = read_safetensors_header(in, file_bytes, file);
   SafetensorsFile read;
   read.metadata = std::move(header.metadata);
   for (auto& entry : header.entries) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <istream>
 #include <map>
 #include <string>
 #include <string_view>
@@ -28,6 +29,13 @@ struct SafetensorsHeader {
 
 /// The largest header that is read; the format's own limit.
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
+
+/// Reads so many bytes. Throws UserError beginning with `file` where there are fewer.
+void read_exactly(std::istream& in, void* target, uint64_t bytes, const std::string& file);
+
+/// Reads and parses the length and the header at the beginning of a file of `file_bytes`; `in` then stands at the data.
+/// Throws as parse_safetensors_header.
+SafetensorsHeader read_safetensors_header(std::istream& in, uint64_t file_bytes, const std::string& file);
 
 /// Parses the JSON and checks each entry against `data_bytes`: known dtype, shape without overflow, a range that fits
 /// the shape; the ranges fill the data without gap or overlap. Throws UserError beginning with `file`.
