@@ -1,15 +1,13 @@
 #include "failure/post_mortem.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include <cohort/host/error.hpp>
-#include <cohort/host/machine.hpp>
 
+#include "failure/last_words.hpp"
 #include "files/atomic_file.hpp"
 
 namespace cohort {
@@ -34,39 +32,9 @@ std::string key_of_leave(size_t rank) {
   return key_of(rank) + "/left";
 }
 
-std::string text_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 std::string first_line(const std::string& text) {
   const std::string line = text.substr(0, text.find('\n'));
   return line.size() <= kLongestError ? line : line.substr(0, kLongestError) + "...";
-}
-
-std::string introduction() {
-  const auto stat = read_process_stat(::getpid());
-  return text_of({{"pid", ::getpid()},
-                  {"host", host::host_name()},
-                  {"space", process_space()},
-                  {"started", stat ? stat->start_ticks : 0}});
-}
-
-Json to_json(const LastWords& words) {
-  return {{"exit_code", words.exit_code},
-          {"in_operation", words.in_operation},
-          {"error", words.error},
-          {"operations", to_json(words.operations)}};
-}
-
-// Nothing where a text is no such thing: whoever wrote it is not one of us.
-std::optional<LastWords> words_from(const std::string& text) {
-  try {
-    const Json json = Json::parse(text);
-    return LastWords{json.at("exit_code"), json.at("in_operation"), json.at("error"),
-                     operations_from(json.at("operations"))};
-  } catch (const nlohmann::json::exception&) {
-    return std::nullopt;
-  }
 }
 
 // An operation that failed by itself; one that was aborted says nothing about the cause.
@@ -84,8 +52,7 @@ void PostMortem::introduce() {
   if (peers_.size() == 1) return;
   const auto texts = rank_.all_gather(introduction());
   for (size_t rank = 0; rank < peers_.size(); ++rank) {
-    const Json json = Json::parse(texts[rank]);
-    peers_[rank] = {static_cast<int>(rank), json.at("pid"), json.at("host"), json.at("space"), json.at("started")};
+    peers_[rank] = peer_from(static_cast<int>(rank), texts[rank]);
   }
 }
 
@@ -155,7 +122,7 @@ host::Store* PostMortem::store() const {
 
 void PostMortem::tell(const LastWords& words) const {
   try {
-    if (!store_is_lost()) store()->set(key_of(own_rank()), text_of(to_json(words)));
+    if (!store_is_lost()) store()->set(key_of(own_rank()), to_text(words));
   } catch (const Error& error) {
     rank_.log().debug(error.what());
   }
@@ -176,7 +143,7 @@ void PostMortem::ask(Evidence& evidence) const {
       try {
         evidence.heard_all = evidence.heard_all && !store_is_lost();
         const auto text = evidence.heard_all ? store()->try_get(key_of(rank)) : std::nullopt;
-        if (text) evidence.words[rank] = words_from(*text);
+        if (text) evidence.words[rank] = last_words_from(*text);
       } catch (const Error&) {
         evidence.heard_all = false;
       }
