@@ -24,7 +24,7 @@ int64_t BatchLimit::of(int64_t available) const {
 namespace host {
 namespace {
 
-[[noreturn]] void refuse(Given given, const std::string& allowed) {
+[[noreturn]] void refuse_value(Given given, const std::string& allowed) {
   throw UserError(std::string(given.where) + ": " + in_quotes(given.text) + " is not possible; give " + allowed);
 }
 
@@ -48,9 +48,9 @@ std::vector<int> parse_ids(Given given, std::string_view list) {
     item.remove_prefix(std::min(item.find_first_not_of(' '), item.size()));
     item = item.substr(0, item.find_last_not_of(' ') + 1);
     const auto id = whole_text_as<int>(item);
-    if (!id || *id < 0 || *id >= kMostDevices) refuse(given, std::string(kDevicesAllowed));
+    if (!id || *id < 0 || *id >= kMostDevices) refuse_value(given, std::string(kDevicesAllowed));
     if (std::find(ids.begin(), ids.end(), *id) != ids.end()) {
-      refuse(given, "each device once; " + std::to_string(*id) + " is there twice");
+      refuse_value(given, "each device once; " + std::to_string(*id) + " is there twice");
     }
     ids.push_back(*id);
     if (comma == std::string_view::npos) return ids;
@@ -63,19 +63,19 @@ std::vector<int> parse_ids(Given given, std::string_view list) {
 int64_t parse_integer(Given given, int64_t lowest, int64_t highest) {
   const auto value = whole_text_as<int64_t>(given.text);
   if (value && *value >= lowest && *value <= highest) return *value;
-  refuse(given, highest == std::numeric_limits<int64_t>::max()
-                    ? "a whole number from " + std::to_string(lowest)
-                    : "a whole number from " + std::to_string(lowest) + " to " + std::to_string(highest));
+  refuse_value(given, highest == std::numeric_limits<int64_t>::max()
+                          ? "a whole number from " + std::to_string(lowest)
+                          : "a whole number from " + std::to_string(lowest) + " to " + std::to_string(highest));
 }
 
 uint64_t parse_unsigned(Given given) {
   if (const auto value = whole_text_as<uint64_t>(given.text)) return *value;
-  refuse(given, "a whole number from 0 to " + std::to_string(std::numeric_limits<uint64_t>::max()));
+  refuse_value(given, "a whole number from 0 to " + std::to_string(std::numeric_limits<uint64_t>::max()));
 }
 
 double parse_positive(Given given) {
   const auto value = whole_text_as<double>(given.text);
-  if (!value || !std::isfinite(*value) || *value <= 0) refuse(given, "a number above 0");
+  if (!value || !std::isfinite(*value) || *value <= 0) refuse_value(given, "a number above 0");
   return *value;
 }
 
@@ -84,7 +84,7 @@ bool parse_bool(Given given) {
   constexpr std::array<std::string_view, 4> kFalse{"false", "0", "no", "off"};
   if (std::find(kTrue.begin(), kTrue.end(), given.text) != kTrue.end()) return true;
   if (std::find(kFalse.begin(), kFalse.end(), given.text) != kFalse.end()) return false;
-  refuse(given, "true or false");
+  refuse_value(given, "true or false");
 }
 
 std::size_t parse_choice(Given given, const std::vector<std::string>& choices) {
@@ -92,7 +92,7 @@ std::size_t parse_choice(Given given, const std::vector<std::string>& choices) {
   if (found != choices.end()) return static_cast<std::size_t>(found - choices.begin());
   std::string all = choices.front();
   for (std::size_t i = 1; i < choices.size(); ++i) all += (i + 1 == choices.size() ? " or " : ", ") + choices[i];
-  refuse(given, all);
+  refuse_value(given, all);
 }
 
 Devices parse_devices(Given given) {
@@ -108,7 +108,7 @@ Devices parse_devices(Given given) {
     devices.ids = parse_ids(given, text);
   } else {
     const auto count = whole_text_as<int>(text);
-    if (!count || *count < 1 || *count > kMostDevices) refuse(given, std::string(kDevicesAllowed));
+    if (!count || *count < 1 || *count > kMostDevices) refuse_value(given, std::string(kDevicesAllowed));
     devices.kind = Devices::Kind::kCount;
     devices.count = *count;
   }
@@ -124,7 +124,7 @@ BatchLimit parse_batch_limit(Given given, int64_t lowest) {
   const auto fraction = whole_text_as<double>(given.text);
   const bool has_point = given.text.find_first_of(".e") != std::string_view::npos;
   if (!fraction || !has_point || !(*fraction > 0 && *fraction <= 1)) {
-    refuse(given, "a number of batches from " + std::to_string(lowest) + ", or a fraction up to 1.0");
+    refuse_value(given, "a number of batches from " + std::to_string(lowest) + ", or a fraction up to 1.0");
   }
   limit.fraction = fraction;
   return limit;

@@ -26,7 +26,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-std::string_view to_string(OpenStage stage) {
+std::string_view text_of(OpenStage stage) {
   switch (stage) {
     case OpenStage::kLoading:
       return "while it was loaded";
@@ -133,7 +133,7 @@ void probe_plugin(const std::filesystem::path& file, milliseconds deadline,
   clean_up(child);
   const OpenStage stage = last_report(read_end.get());
   if (stage == OpenStage::kDone) return;
-  refuse(file, "it " + end_text(end, deadline) + " " + std::string(to_string(stage)) +
+  refuse(file, "it " + end_text(end, deadline) + " " + std::string(text_of(stage)) +
                    "; ask its authors, or use another version");
 }
 
