@@ -1,8 +1,8 @@
 # How tests are built and entered into ctest.
 #
 # Tests are compiled in the tree of the product, which is what users run. Their own code is compiled for a short build: -O1,
-# precompiled headers. tests/only_all.txt says which entries, or parts of entries, only `tests/run.sh --all` runs; everything else
-# has the label quick.
+# precompiled headers. tests/only_all.txt says which entries, or parts of entries, only `tests/run.sh --all` runs (label only_all);
+# everything else has the label quick.
 
 set(cohort_only_all_file ${PROJECT_SOURCE_DIR}/tests/only_all.txt)
 set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${cohort_only_all_file})
@@ -68,10 +68,15 @@ function(cohort_add_test name)
   set(parts)
   set(tier quick)
   foreach(line IN LISTS cohort_only_all_lines)
-    if(line MATCHES "^${name}  ")
+    string(REGEX MATCH "^([^ :]+):?([^ ]*)  " _ "${line}")
+    set(part ${CMAKE_MATCH_2})
+    string(REPLACE "*" ".*" pattern "${CMAKE_MATCH_1}")
+    if(NOT name MATCHES "^${pattern}$")
+      continue()
+    elseif(part)
+      list(APPEND parts ${part})
+    else()
       set(tier only_all)
-    elseif(line MATCHES "^${name}:([^ ]+)  ")
-      list(APPEND parts ${CMAKE_MATCH_1})
     endif()
   endforeach()
   list(JOIN parts ":" filter)

@@ -1,16 +1,50 @@
 #!/usr/bin/env bash
-# The whole suite, from nothing: installs what is missing, builds, and runs every test.
-#   tests/run.sh            everything
-#   tests/run.sh -R NAME    further arguments go to ctest
+# The test suite, from nothing: installs what is missing, builds in the tree of examples/quickstart.sh, and runs the tests.
+#   tests/run.sh                       the quick tier: every kind of test, six minutes on two cores
+#   tests/run.sh --all                 everything; tests/only_all.txt says what the quick tier leaves out
+#   tests/run.sh --changed-since=REV   of what only --all runs, the entries that the changes since that commit can break
+#   tests/run.sh --sanitize            units, conformance and one training run under ASan and UBSan, TSan, and every fuzz target
+# Further arguments go to ctest, as in `tests/run.sh -R lane_test`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 say() { printf '[tests] %s\n' "$*"; }
 
+tier=quick
+since=
+arguments=()
+for argument in "$@"; do
+  case "$argument" in
+    --all) tier=all ;;
+    --sanitize) tier=sanitize ;;
+    --changed-since=?*) tier=changed since=${argument#*=} ;;
+    -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) arguments+=("$argument") ;;
+  esac
+done
+
 say "1/3 dependencies"
 cmake/bootstrap.sh --tests >/dev/null
+if [ "$tier" = sanitize ]; then exec tests/sanitize.sh "${arguments[@]}"; fi
+
 say "2/3 build"
-cmake --preset dev >/dev/null
-cmake --build --preset dev
+build=build/release
+cmake --preset release -DCOHORT_TESTS=ON >/dev/null
+target=all_tests
+selection=()
+case "$tier" in
+  quick) target=quick_tests selection=(-L '^quick$') ;;
+  changed)
+    names=$(python3 tests/changed.py "$build" "$since")
+    if [ -z "$names" ]; then say "nothing that only --all runs can have changed since $since"; exit 0; fi
+    selection=(-R "^($names)\$") ;;
+esac
+cmake --build --preset release --target all "$target"
+
 say "3/3 tests"
-# Two at a time: the machine that this is meant for has two cores.
-ctest --preset dev --parallel 2 --no-tests=error "$@"
+# Three at a time on two cores: many wait, and those that compute on both count twice.
+status=0
+ctest --test-dir "$build" --parallel "$(($(nproc) + 1))" --no-tests=error --output-on-failure \
+  --output-junit "$PWD/$build/junit.xml" --test-output-size-passed 10000000 --test-output-size-failed 10000000 \
+  "${selection[@]}" "${arguments[@]}" || status=$?
+python3 tests/report.py "$build/junit.xml" || status=$?
+exit "$status"
