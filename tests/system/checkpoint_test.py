@@ -1,9 +1,9 @@
 """Checkpoints of real ranks: a run that goes on equals one that was never stopped, bit by bit, whatever stopped it."""
+import hashlib
 import json
 import os
-import random
+import shutil
 import signal
-import subprocess
 import time
 
 import torch
@@ -13,19 +13,19 @@ import harness
 from harness import BUILD, MNIST, NUMERICS, SystemTest
 
 ROUNDS = int(os.environ.get("COHORT_SOAK_ROUNDS", "20"))
-STEPS = 30
+STEPS, ENDLESS = 30, 10**6
 DRIFTING = BUILD / "tests/runtime/host/rank/cohort_drifting.so"
 
 
-class Checkpoints(SystemTest):
+class CheckpointTest(SystemTest):
     def setUp(self):
         super().setUp()
         self.checkpoints = self.folder / "ckpt"
 
     def mnist(self, *more, ranks=2, steps=STEPS):
-        # Three epochs of twelve steps.
-        return [MNIST, f"--devices={ranks}", "--strategy=" + ("ddp" if ranks > 1 else "single"), "--epochs=3", f"--max-steps={steps}",
-                "--limit-val-batches=2", "--limit-test-batches=1", "--limit-train-batches=12", "--threads=1",
+        # Epochs of twelve steps.
+        return [MNIST, f"--devices={ranks}", "--strategy=" + ("ddp" if ranks > 1 else "single"), f"--max-steps={steps}",
+                "--epochs=100000", "--limit-val-batches=2", "--limit-test-batches=1", "--limit-train-batches=12", "--threads=1",
                 "--summary-json=summary.json", *more]
 
     def writing(self, *more, **options):
@@ -44,36 +44,85 @@ class Checkpoints(SystemTest):
         self.succeed(self.mnist(*more, **options))
         return self.summary()
 
-    def test_a_run_in_pieces_equals_one_in_one_piece_on_1_2_and_3_ranks(self):
-        for ranks in (1, 2, 3):
-            with self.subTest(ranks=ranks):
-                self.checkpoints = self.folder / f"ckpt-{ranks}"
-                whole = self.uninterrupted(ranks=ranks)
-                # In the middle of an epoch, at its end, and in the middle again with other bucket sizes.
-                for stop, more in ((7, []), (12, ["--bucket-size=64KiB"] if ranks > 1 else []), (17, []), (STEPS, [])):
-                    self.succeed(self.writing("--resume=auto", *more, ranks=ranks, steps=stop))
-                pieces = self.summary()
-                for key in ("weights_sha256", "steps", "epochs", "exit_reason", "metrics"):
-                    self.assertEqual(pieces[key], whole[key], key)
-                self.assertEqual(self.names(), ["step-00000024", "step-00000030"])
+    def go_on_in_pieces(self, ranks, pieces):
+        """Pieces: the step after which each ends, and flags of its own."""
+        log = ["--log-dir=logs", "--log-every-n-steps=5"]
+        whole = self.uninterrupted(*log, ranks=ranks)
+        table = (self.folder / "logs/metrics.csv").read_text().splitlines()
+        for stop, more in (*pieces, (STEPS, [])):
+            self.succeed(self.writing("--resume=auto", "--log-dir=pieces", *log[1:], *more, ranks=ranks, steps=stop))
+        summary = self.summary()
+        for key in ("weights_sha256", "steps", "epochs", "exit_reason", "metrics"):
+            self.assertEqual(summary[key], whole[key], key)
+        # A piece that ends within an epoch says what it has until then.
+        within = {str(stop) for stop, _ in pieces if stop % 12 != 0}
+        rows = (self.folder / "pieces/metrics.csv").read_text().splitlines()
+        self.assertEqual([row for row in rows if row.split(",")[1] not in within], table)
+        self.assertEqual(self.names(), ["step-00000024", "step-00000030"])
 
-    def test_accumulation_windows_and_other_optimizers_go_on_too(self):
+    def reaches(self, step):
+        return any(name >= f"step-{step:08}" for name in self.names())
+
+    def stop_with(self, number):
+        process = self.start(self.writing("--checkpoint-every-n-steps=5", steps=ENDLESS))
+        self.wait_until(lambda: self.reaches(5), "there is a checkpoint", process)
+        os.kill(process.pid, number)
+        result = self.finish(process)
+        self.assertEqual(result.code, 128 + number, str(result))
+        self.assertRegex(result.stderr, r"Last checkpoint: .*step-\d+")
+        self.check_that_it_goes_on()
+
+    def last_step(self):
+        return max((self.manifest(name)["step"] for name in self.names() if name.startswith("step-")), default=0)
+
+    def check_that_it_goes_on(self):
+        """To the weights and metrics of a run that was not stopped."""
+        steps = self.last_step() + 6
+        self.succeed(self.writing("--resume=auto", steps=steps))
+        pieces = self.summary()
+        whole = self.uninterrupted(steps=steps)
+        for key in ("weights_sha256", "metrics", "steps"):
+            self.assertEqual(pieces[key], whole[key], key)
+
+    def kill_at_any_moment(self, rounds):
+        chance = self.chance()
+        for number in range(rounds):
+            before = self.last_step()
+            process = self.start(self.writing("--resume=auto", "--checkpoint-every-n-steps=1", steps=ENDLESS))
+            seen = before + chance.choice((0, *range(1, 11)))
+            if seen > before:
+                self.wait_until(lambda: self.reaches(seen), f"step {seen} is written", process)
+            # Any moment of a step, of writing or of the start.
+            time.sleep(chance.uniform(0, 0.05 if seen > before else 1))
+            process.kill()
+            result = self.finish(process)
+            self.assertEqual(result.code, -signal.SIGKILL, str(result))
+            self.nothing_is_left_behind()
+            self.assertNotIn("damaged", result.stderr, f"round {number}")
+            self.assertGreaterEqual(self.last_step(), seen, f"round {number}: progress was lost: {self.names()}")
+        self.check_that_it_goes_on()
+        self.assertEqual([name for name in self.names() if not name.startswith("step-")], [])
+
+    def go_on_with(self, optimizer):
         data = self.folder / "data.safetensors"
         generator = torch.Generator().manual_seed(3)
         save_file({"x": torch.randn(21, 2, 4, 784, generator=generator),
                    "y": torch.randint(0, 10, (21, 2, 4), generator=generator)}, data)
-        for optimizer in ("sgd_momentum", "adamw"):
-            with self.subTest(optimizer=optimizer):
-                def command(steps, *more):
-                    return [NUMERICS, "--model=mlp_small", "--devices=2", f"--data-from={data}", f"--optimizer={optimizer}",
-                            "--lr=0.01", "--accumulate-grad-batches=4", f"--max-steps={steps}", "--threads=1",
-                            "--summary-json=summary.json", *more]
-                self.succeed(command(6))
-                whole = self.digests()
-                folder = self.folder / optimizer
-                for steps in (2, 5, 6):
-                    self.succeed(command(steps, f"--checkpoint-dir={folder}", "--resume=auto"))
-                self.assertEqual(self.digests(), whole)
+
+        def command(steps, *more):
+            return [NUMERICS, "--model=mlp_small", "--devices=2", f"--data-from={data}", f"--optimizer={optimizer}", "--lr=0.01",
+                    "--accumulate-grad-batches=4", f"--max-steps={steps}", "--threads=1", "--summary-json=summary.json", *more]
+        self.succeed(command(6))
+        whole = self.digests()
+        for steps in (2, 5, 6):
+            self.succeed(command(steps, f"--checkpoint-dir={optimizer}", "--resume=auto"))
+        self.assertEqual(self.digests(), whole)
+
+
+class Checkpoints(CheckpointTest):
+    def test_a_run_in_pieces_equals_one_in_one_piece_on_two_ranks(self):
+        # In the middle of an epoch, and at its end with other bucket sizes.
+        self.go_on_in_pieces(2, [(7, []), (12, ["--bucket-size=64KiB"])])
 
     def test_python_reads_the_weights_and_the_optimizer(self):
         self.succeed(self.writing(steps=5))
@@ -85,11 +134,55 @@ class Checkpoints(SystemTest):
         self.assertEqual((manifest["world_size"], manifest["strategy"], manifest["per_rank"]), (2, "ddp", []))
         self.assertEqual(manifest["optimizers"][0]["groups"][0]["options"]["lr"], 1e-3)
         # All that training needs of the weights is there: their digest is the summary's.
-        import hashlib
         digest = hashlib.sha256()
         for name in ("conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias", "fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"):
             digest.update(shared[name].numpy().tobytes())
         self.assertEqual(self.digests(), [digest.hexdigest()] * 2)
+
+    def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(self):
+        self.stop_with(signal.SIGINT)
+
+    def test_a_kill_at_any_moment_leaves_the_last_good_one(self):
+        self.kill_at_any_moment(3)
+
+    def test_bad_folders_end_all_ranks_with_a_sentence(self):
+        (self.folder / "file").write_text("x")
+        self.fail_with(2, self.mnist("--checkpoint-dir=file"), "cannot make the folder file", "Not a directory")
+        self.fail_with(2, self.mnist("--resume=nowhere", ranks=1), "there is no checkpoint in 'nowhere'")
+        self.succeed(self.writing(steps=1, ranks=1))
+        self.fail_with(2, self.writing(ranks=1), "holds checkpoints of another training", "--resume=auto")
+
+    def test_ranks_that_see_different_folders_are_told(self):
+        # Ranks of two nodes without a shared file system: each has its own folder of that name.
+        script = self.folder / "own_folder.sh"
+        script.write_text('mkdir -p "node-$RANK" && cd "node-$RANK" && exec "$@"\n')
+        command = [str(BUILD / "bin/cohort"), "run", "-n", "2", "bash", str(script),
+                   MNIST, "--max-steps=3", "--epochs=1", "--threads=1", "--checkpoint-dir=ckpt"]
+        self.fail_with(2, command, "is not the one that rank 0 writes into", "all nodes share")
+
+
+class InFull(CheckpointTest):
+    """More layouts, optimizers and ends."""
+
+    def test_a_run_in_pieces_equals_one_in_one_piece_on_1_2_and_3_ranks(self):
+        for ranks in (1, 2, 3):
+            with self.subTest(ranks=ranks):
+                self.checkpoints = self.folder / f"ckpt-{ranks}"
+                shutil.rmtree(self.folder / "pieces", ignore_errors=True)
+                buckets = ["--bucket-size=64KiB"] if ranks > 1 else []
+                self.go_on_in_pieces(ranks, [(7, []), (12, buckets), (17, [])])
+
+    def test_accumulation_windows_and_other_optimizers_go_on_too(self):
+        for optimizer in ("sgd_momentum", "adamw"):
+            with self.subTest(optimizer=optimizer):
+                self.go_on_with(optimizer)
+
+    def test_sigterm_leaves_a_checkpoint_to_go_on_from(self):
+        self.stop_with(signal.SIGTERM)
+
+    def test_folders_that_cannot_be_end_all_ranks_with_a_sentence(self):
+        self.fail_with(2, self.mnist("--checkpoint-dir=/proc/none"), "/proc/none")
+        self.fail_with(2, self.mnist("--resume=auto"), "--checkpoint-dir, which is not given")
 
     def test_ranks_that_differ_keep_their_own_weights_and_their_mean_is_shared(self):
         drifting = [f"--plugin={DRIFTING}", "--layer=drifting"]
@@ -114,65 +207,6 @@ class Checkpoints(SystemTest):
         self.assertEqual(len(set(self.digests())), 1)
         self.fail_with(2, self.writing("--resume=auto", ranks=2), "in the middle of epoch 1 of 3 ranks", "resume with 3 ranks")
 
-    def test_ctrl_c_and_sigterm_leave_a_checkpoint_to_go_on_from(self):
-        whole = self.uninterrupted("--max-steps=36", "--max-epochs=3")
-        for number in (signal.SIGINT, signal.SIGTERM):
-            with self.subTest(signal=number):
-                self.checkpoints = self.folder / f"ckpt-{number}"
-                process = self.start(self.writing("--max-steps=36", "--checkpoint-every-n-steps=5"))
-                while not any(name.startswith("step-") for name in self.names()) and process.poll() is None:
-                    time.sleep(0.01)
-                os.kill(process.pid, number)
-                _, stderr = process.communicate(timeout=60)
-                self.assertEqual(process.returncode, 128 + number, stderr)
-                self.assertRegex(stderr, r"Last checkpoint: .*step-\d+")
-                self.succeed(self.writing("--resume=auto", "--max-steps=36"))
-                self.assertEqual(self.digests(), whole["weights_sha256"])
-                self.assertEqual(self.summary()["metrics"], whole["metrics"])
-
-    def test_a_kill_at_any_moment_leaves_the_last_good_one(self):
-        random.seed(17)
-        steps = 36
-        whole = self.uninterrupted(steps=steps)
-        last_step, kills = 0, 0
-        for number in range(ROUNDS):
-            process = self.start(self.writing("--resume=auto", "--checkpoint-every-n-steps=1", steps=steps))
-            # Late enough that most rounds are in the middle of training, so of writing.
-            deadline = time.monotonic() + random.uniform(0.6, 2.4)
-            while time.monotonic() < deadline and process.poll() is None:
-                time.sleep(0.01)
-            if process.poll() is None:
-                kills += 1
-                process.kill()
-            _, stderr = process.communicate(timeout=60)
-            self.assertIn(process.returncode, (0, -signal.SIGKILL), stderr)
-            self.nothing_is_left_behind()
-            self.assertNotIn("damaged", stderr, f"round {number}")
-            found = [name for name in self.names() if name.startswith("step-")]
-            step = max((self.manifest(name)["step"] for name in found), default=0)
-            self.assertGreaterEqual(step, last_step, f"round {number}: progress was lost: {self.names()}")
-            last_step = step
-            if step == steps:  # begin again, or nothing would be written any more
-                self.assertEqual(self.run_to_the_end(steps), whole["weights_sha256"])
-                subprocess.run(["rm", "-rf", self.checkpoints], check=True)
-                last_step = 0
-        self.assertEqual(self.run_to_the_end(steps), whole["weights_sha256"])
-        self.assertGreater(kills, ROUNDS / 3)
-        self.assertEqual([name for name in self.names() if not name.startswith("step-")], [])
-
-    def run_to_the_end(self, steps):
-        self.succeed(self.writing("--resume=auto", steps=steps))
-        return self.digests()
-
-    def test_bad_folders_end_all_ranks_with_a_sentence(self):
-        (self.folder / "file").write_text("x")
-        self.fail_with(2, self.mnist("--checkpoint-dir=file"), "cannot make the folder file", "Not a directory")
-        self.fail_with(2, self.mnist("--checkpoint-dir=/proc/none"), "/proc/none")
-        self.fail_with(2, self.mnist("--resume=nowhere"), "there is no checkpoint in 'nowhere'")
-        self.fail_with(2, self.mnist("--resume=auto"), "--checkpoint-dir, which is not given")
-        self.succeed(self.writing(steps=3))
-        self.fail_with(2, self.writing(), "holds checkpoints of another training", "--resume=auto")
-
     def test_a_damaged_checkpoint_is_named_and_an_older_one_is_taken(self):
         self.succeed(self.writing("--checkpoint-every-n-steps=4", steps=8))
         self.assertEqual(self.names(), ["step-00000004", "step-00000008"])
@@ -192,22 +226,11 @@ class Checkpoints(SystemTest):
         self.succeed(self.writing("--resume=auto", steps=6, ranks=1))
         self.assertEqual(self.names(), ["step-00000003", "step-00000006"])
 
-    def test_ranks_that_see_different_folders_are_told(self):
-        # Ranks of two nodes without a shared file system: each has its own folder of that name.
-        script = self.folder / "own_folder.sh"
-        script.write_text('mkdir -p "node-$RANK" && cd "node-$RANK" && exec "$@"\n')
-        command = [str(BUILD / "bin/cohort"), "run", "-n", "2", "bash", str(script),
-                   MNIST, "--max-steps=3", "--epochs=1", "--threads=1", "--checkpoint-dir=ckpt"]
-        self.fail_with(2, command, "is not the one that rank 0 writes into", "all nodes share")
 
-    def test_metrics_go_on_in_the_same_table(self):
-        log = ["--log-dir=logs", "--log-every-n-steps=5"]
-        self.succeed(self.mnist(*log))
-        whole = (self.folder / "logs/metrics.csv").read_text()
-        self.succeed(self.writing("--resume=auto", "--log-dir=pieces", "--log-every-n-steps=5", steps=12))
-        self.succeed(self.writing("--resume=auto", "--log-dir=pieces", "--log-every-n-steps=5"))
-        self.assertEqual((self.folder / "pieces/metrics.csv").read_text(), whole)
+class Soak(CheckpointTest):
+    def test_kills_at_any_moment_leave_the_last_good_one(self):
+        self.kill_at_any_moment(ROUNDS)
 
 
 if __name__ == "__main__":
-    harness.main(at_once=2)
+    harness.main()
