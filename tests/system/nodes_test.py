@@ -1,37 +1,32 @@
 """Two nodes, simulated or started one by one, train to the weights of one process with the joined batch, over every wire."""
 import os
-import shutil
 import signal
 import socket
-import time
-import unittest
 
 import torch
 from safetensors.torch import load_file, save_file
 
-from harness import COHORT, MNIST, MPIRUN, NUMERICS, TORCHRUN, Result, SystemTest
+import harness
+from harness import COHORT, MNIST, MPIRUN, NUMERICS, TORCHRUN, SystemTest
 from rank_death_test import ENDLESS, ranks_of
 
 USER, PEER = 2, 4
 NODES, RANKS = 2, 4
 STEPS, BATCH, FEATURES = 20, 4, 784
 SPREAD = [COHORT, "run", f"--nnodes={NODES}", f"--nproc-per-node={RANKS // NODES}"]
+THIN = [COHORT, "run", f"--nnodes={NODES}", "--nproc-per-node=1"]
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class NodesTest(SystemTest):
-    def make_data(self, steps=STEPS):
+    trained_alone = None  # the weights of one process: the same in all tests
+
+    def make_data(self, steps=STEPS, ranks=RANKS):
         generator = torch.Generator().manual_seed(1)
-        x = torch.randn(steps, RANKS, BATCH, FEATURES, generator=generator)
-        y = torch.randint(0, 10, (steps, RANKS, BATCH), generator=generator)
+        x = torch.randn(steps, ranks, BATCH, FEATURES, generator=generator)
+        y = torch.randint(0, 10, (steps, ranks, BATCH), generator=generator)
         save_file({"x": x, "y": y}, self.folder / "data.safetensors")
-        save_file({"x": x.reshape(steps, 1, RANKS * BATCH, FEATURES), "y": y.reshape(steps, 1, RANKS * BATCH)},
+        save_file({"x": x.reshape(steps, 1, ranks * BATCH, FEATURES), "y": y.reshape(steps, 1, ranks * BATCH)},
                   self.folder / "joined.safetensors")
 
     def program(self, out, strategy="ddp", data="data", steps=STEPS, more=()):
@@ -42,7 +37,7 @@ class NodesTest(SystemTest):
 
     def train(self, launcher, out, collective, environment=None):
         more = [f"--collective={collective}"] if collective else []
-        self.succeed([*launcher, *self.program(out, more=more)], {**ONE_THREAD, **(environment or {})})
+        self.log = self.succeed([*launcher, *self.program(out, more=more)], {**ONE_THREAD, **(environment or {})}).stderr
         return self.weights(out)
 
     def weights(self, out):
@@ -53,8 +48,10 @@ class NodesTest(SystemTest):
         return load_file(self.folder / f"{out}.safetensors"), summary
 
     def single(self):
-        self.succeed(self.program("single", "single", "joined"), ONE_THREAD)
-        return load_file(self.folder / "single.safetensors")
+        if NodesTest.trained_alone is None:
+            self.succeed(self.program("single", "single", "joined"), ONE_THREAD)
+            NodesTest.trained_alone = load_file(self.folder / "single.safetensors")
+        return NodesTest.trained_alone
 
     def compare(self, got, wanted):
         for name, tensor in wanted.items():
@@ -62,18 +59,83 @@ class NodesTest(SystemTest):
             self.assertLessEqual(difference.item(), 1e-9, name)
 
 
-class Nodes(NodesTest):
-    def test_simulated_nodes_train_to_the_weights_of_the_joined_batch_on_every_wire(self):
+    def train_on(self, wires):
         self.make_data()
-        wanted = self.single()
-        wires = {"": "hier(shm,gloo)", "gloo": "gloo", "hier,node=gloo": "hier(gloo,gloo)",
-                 "sim,over=shm,bandwidth=10Gbit,latency=10us": "sim(shm)",
-                 "hier,across=sim,,over=gloo,,bandwidth=1Gbit": "hier(shm,sim)"}
         for number, (collective, name) in enumerate(wires.items()):
             with self.subTest(collective=collective):
                 got, summary = self.train(SPREAD, f"nodes{number}", collective)
                 self.assertEqual(summary["collective"], name)
-                self.compare(got, wanted)
+                self.compare(got, self.single())
+
+    def train_one_by_one(self, commands):
+        """The nodes are started in this order."""
+        for process in [self.start([*command, *self.program("apart")], ONE_THREAD) for command in commands]:
+            result = self.finish(process, 120)
+            self.assertEqual(result.code, 0, str(result))
+        got, summary = self.weights("apart")
+        self.assertEqual(summary["collective"], "hier(shm,gloo)")
+        self.compare(got, self.single())
+
+    def refuse(self, collective, *texts):
+        self.make_data(2, ranks=NODES)
+        self.fail_with(USER, [*THIN, *self.program("bad", steps=2, more=[f"--collective={collective}", "--timeout=30s"])], *texts)
+
+    def strike(self, victim, signal_number, collective):
+        # A kill is noticed at once; only a stop waits for the deadline.
+        timeout = 5 if signal_number == signal.SIGSTOP else 300
+        logs = f"logs-{collective}-{victim}"
+        process = self.start([*SPREAD, MNIST, f"--collective={collective}", f"--timeout={timeout}s", f"--log-dir={logs}", *ENDLESS])
+        self.wait_until_step(process, 1, f"{logs}/metrics.csv")
+        pid = ranks_of(self.marker)[victim]
+        os.kill(pid, signal_number)
+        result = self.finish(process)
+        self.assertEqual(result.code, PEER if signal_number == signal.SIGSTOP else 128 + signal_number, str(result))
+        for line in result.stderr.splitlines():
+            if "error:" in line:
+                self.assertRegex(line.split("error:", 1)[1], rf"\(pid {pid}\b", "who complains complains about the victim")
+
+
+class Nodes(NodesTest):
+    def test_simulated_nodes_train_to_the_weights_of_the_joined_batch(self):
+        self.train_on({"": "hier(shm,gloo)"})
+        self.assertIn("distributed_backend=hier(shm,gloo)", self.log)
+        self.assertIn("Using collective hier: not shm (shm connects the ranks of one machine", self.log)
+
+    def test_nodes_started_one_by_one_find_each_other(self):
+        self.make_data()
+        address = ["--master-addr=127.0.0.1", f"--master-port={self.reserve_port()}"]
+        self.train_one_by_one([[*SPREAD, f"--node-rank={node}", *address] for node in (1, 0)])
+
+    def test_wires_that_cannot_serve_are_refused_in_a_sentence(self):
+        self.refuse("shm", "shm connects the ranks of one machine")
+        self.refuse("hier,across=gloo,,iface=eht7", "'eht7' does not exist", "lo (127.0.0.1)")
+
+    def test_an_address_that_leads_nowhere_is_named(self):
+        self.make_data(2, ranks=NODES)
+        port = self.reserve_port()
+        for address in ("no-such-host.invalid", "127.0.0.1"):
+            with self.subTest(address=address):
+                self.fail_with(PEER, [*THIN, "--node-rank=1", f"--master-addr={address}", f"--master-port={port}",
+                                      *self.program("bad", steps=2, more=["--timeout=2s"])], address, "MASTER_ADDR")
+
+    def test_a_port_in_use_on_the_first_node(self):
+        self.make_data(2, ranks=NODES)
+        with socket.create_server(("0.0.0.0", 0)) as taken:
+            port = taken.getsockname()[1]
+            self.fail_with(USER, [*THIN, "--node-rank=0", "--master-addr=127.0.0.1", f"--master-port={port}",
+                                  *self.program("bad", steps=2)], str(port))
+
+    def test_a_killed_rank_is_named_on_its_node_and_on_the_other(self):
+        self.strike(3, signal.SIGKILL, "hier")
+
+
+class InFull(NodesTest):
+    """More wires, launchers, refusals and victims."""
+
+    def test_simulated_nodes_train_to_the_weights_of_the_joined_batch_on_every_wire(self):
+        self.train_on({"gloo": "gloo", "hier,node=gloo": "hier(gloo,gloo)",
+                       "sim,over=shm,bandwidth=10Gbit,latency=10us": "sim(shm)",
+                       "hier,across=sim,,over=gloo,,bandwidth=1Gbit": "hier(shm,sim)"})
 
     def test_gloo_and_shm_give_the_same_bits(self):
         self.make_data()
@@ -83,36 +145,11 @@ class Nodes(NodesTest):
         for name, tensor in spread.items():
             self.assertTrue(torch.equal(tensor, together[name]), name)
 
-    def test_the_log_says_which_wire_was_chosen_and_why(self):
-        self.make_data(2)
-        result = self.succeed([*SPREAD, *self.program("log", steps=2)], ONE_THREAD)
-        self.assertIn("distributed_backend=hier(shm,gloo)", result.stderr)
-        self.assertIn("Using collective hier: not shm (shm connects the ranks of one machine", result.stderr)
-
-    def one_by_one(self, commands, environment):
-        processes = [self.start(command, {**ONE_THREAD, **environment}) for command in commands]
-        for process in processes:
-            stdout, stderr = process.communicate(timeout=120)
-            self.assertEqual(process.returncode, 0, str(Result(process.returncode, stdout, stderr)))
-
-    def test_nodes_started_one_by_one_find_each_other(self):
+    def test_nodes_that_torchrun_starts_one_by_one_find_each_other(self):
         self.make_data()
-        wanted = self.single()
-        port = free_port()
-        for launcher in ("cohort run", "torchrun"):
-            with self.subTest(launcher=launcher):
-                commands = []
-                for node in reversed(range(NODES)):
-                    if launcher == "cohort run":
-                        start = [*SPREAD, f"--node-rank={node}", "--master-addr=127.0.0.1", f"--master-port={port}"]
-                    else:
-                        start = [*TORCHRUN, "--no-python", f"--nnodes={NODES}", f"--nproc-per-node={RANKS // NODES}",
-                                 f"--node-rank={node}", "--master-addr=127.0.0.1", f"--master-port={port + 1}"]
-                    commands.append([*start, *self.program("apart")])
-                self.one_by_one(commands, {})
-                got, summary = self.weights("apart")
-                self.assertEqual(summary["collective"], "hier(shm,gloo)")
-                self.compare(got, wanted)
+        torchrun = [*TORCHRUN, "--no-python", f"--nnodes={NODES}", f"--nproc-per-node={RANKS // NODES}",
+                    "--master-addr=127.0.0.1", f"--master-port={self.reserve_port()}"]
+        self.train_one_by_one([[*torchrun, f"--node-rank={node}"] for node in (1, 0)])
 
     def test_mpirun_on_two_hosts_needs_and_takes_an_address(self):
         self.make_data()
@@ -121,83 +158,29 @@ class Nodes(NodesTest):
                  "OMPI_COMM_WORLD_NODE_RANK=$((OMPI_COMM_WORLD_RANK % 2)) exec \"$@\"")
         launcher = [*MPIRUN, "-np", str(RANKS), "sh", "-c", place, "sh"]
         self.fail_with(USER, [*launcher, *self.program("mpi")], "MASTER_ADDR")
-        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.reserve_port())}
         got, summary = self.train(launcher, "mpi", "", address)
         self.assertEqual(summary["collective"], "hier(shm,gloo)")
         self.compare(got, self.single())
 
+    def test_other_wires_that_cannot_serve_are_refused_in_a_sentence(self):
+        self.refuse("hier,across=shm", "shm connects the ranks of one machine")
+        self.refuse("gloo,iface=eht7", "'eht7' does not exist", "lo (127.0.0.1)")
+        self.refuse("hier,across=glu", "there is no collective 'glu'")
+        self.refuse("hier,acros=gloo", "acros", "across")
+        self.refuse("sim,over=sim", "over")
+        self.refuse("sim,bandwidth=0", "bandwidth")
 
-class BadNodes(NodesTest):
-    def refused(self, code, collective, *texts, environment=None, launcher=SPREAD):
-        self.make_data(2)
-        command = [*launcher, *self.program("bad", steps=2, more=[f"--collective={collective}", "--timeout=5s"])]
-        return self.fail_with(code, command, *texts, environment=environment)
-
-    def test_wires_that_cannot_serve_are_refused_in_a_sentence(self):
-        self.refused(USER, "shm", "shm connects the ranks of one machine")
-        self.refused(USER, "hier,across=shm", "shm connects the ranks of one machine")
-        self.refused(USER, "gloo,iface=eht7", "'eht7' does not exist", "lo (127.0.0.1)")
-        self.refused(USER, "hier,across=gloo,,iface=eht7", "'eht7' does not exist")
-        self.refused(USER, "hier,across=glu", "there is no collective 'glu'")
-        self.refused(USER, "hier,acros=gloo", "acros", "across")
-        self.refused(USER, "sim,over=sim", "over")
-        self.refused(USER, "sim,bandwidth=0", "bandwidth")
-
-    def test_an_address_that_leads_nowhere_is_named(self):
-        self.make_data(2)
-        port = free_port()
-        for address in ("no-such-host.invalid", "127.0.0.1"):
-            with self.subTest(address=address):
-                self.fail_with(PEER, [*SPREAD, "--node-rank=1", f"--master-addr={address}", f"--master-port={port}",
-                                      *self.program("bad", steps=2, more=["--timeout=2s"])], address, "MASTER_ADDR")
-
-    def test_a_port_in_use_on_the_first_node(self):
-        with socket.socket() as taken:
-            taken.bind(("0.0.0.0", 0))
-            taken.listen()
-            port = taken.getsockname()[1]
-            self.make_data(2)
-            self.fail_with(USER, [*SPREAD, "--node-rank=0", "--master-addr=127.0.0.1", f"--master-port={port}",
-                                  *self.program("bad", steps=2)], str(port))
-
-
-class DeadNodes(SystemTest):
-    def strike(self, victim, signal_number, collective, timeout):
-        shutil.rmtree(self.folder / "logs", ignore_errors=True)
-        process = self.start([*SPREAD, MNIST, f"--collective={collective}", f"--timeout={timeout}s", "--log-dir=logs", *ENDLESS])
-        log = self.folder / "logs/rank-0.log"
-        deadline = time.monotonic() + 60
-        while "All distributed processes registered" not in (log.read_text() if log.exists() else ""):
-            self.assertLess(time.monotonic(), deadline, "the ranks did not come together")
-            time.sleep(0.02)
-        time.sleep(1)
-        pid = ranks_of(self.marker)[victim]
-        os.kill(pid, signal_number)
-        begin = time.monotonic()
-        try:
-            _, stderr = process.communicate(timeout=40)
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.communicate()
-        self.assertLess(time.monotonic() - begin, timeout + 5, stderr)
-        for line in stderr.splitlines():
-            if "error:" in line:
-                self.assertRegex(line.split("error:", 1)[1], rf"\(pid {pid}\b", "who complains complains about the victim")
-        return process.returncode, stderr
-
-    def test_a_killed_rank_is_named_on_its_node_and_on_the_other(self):
-        for collective, victim in (("gloo", 3), ("hier", 3), ("hier", 0)):
+    def test_killed_ranks_of_both_nodes_are_named_on_both(self):
+        for collective, victim in (("gloo", 3), ("hier", 0)):
             with self.subTest(collective=collective, victim=victim):
-                code, stderr = self.strike(victim, signal.SIGKILL, collective, 60)
-                self.assertEqual(code, 128 + signal.SIGKILL, stderr)
+                self.strike(victim, signal.SIGKILL, collective)
 
     def test_a_stopped_rank_is_named_at_the_deadline(self):
         for collective, victim in (("gloo", 0), ("hier", 3)):
             with self.subTest(collective=collective, victim=victim):
-                code, stderr = self.strike(victim, signal.SIGSTOP, collective, 3)
-                self.assertEqual(code, 4, stderr)
+                self.strike(victim, signal.SIGSTOP, collective)
 
 
 if __name__ == "__main__":
-    unittest.main()
+    harness.main()
