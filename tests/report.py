@@ -13,6 +13,7 @@ import sys
 import xml.etree.ElementTree
 
 SLOWEST = 10
+SHOWN_ENTRIES = 3
 EXPECTED = pathlib.Path(__file__).with_name("expected_skips.txt")
 GTEST_SKIP = re.compile(r": Skipped\n(.*?)\n?\n*\[  SKIPPED \] ([^\s,]+)", re.S)
 SYSTEM_SKIP = re.compile(r"^SKIPPED (\S+): (.*)$", re.M)
@@ -43,19 +44,23 @@ def expected():
 
 
 def print_skips(skips, known):
-    counted = {}
-    for entry, _, reason in skips:
-        counted[entry, reason] = counted.get((entry, reason), 0) + 1
-    unexpected = 0
-    if counted:
+    """Prints one line for each reason and returns the number of skips that are not expected."""
+    by_reason, surprises = {}, []
+    for entry, test, reason in skips:
+        by_reason.setdefault(reason, []).append(entry)
+        if not any(fnmatch.fnmatchcase(entry, a) and fnmatch.fnmatchcase(reason, b) for a, b in known):
+            surprises.append((entry, test, reason))
+    if skips:
         print(f"\n{len(skips)} skipped tests:")
-    for (entry, reason), count in sorted(counted.items()):
-        is_known = any(fnmatch.fnmatchcase(entry, a) and fnmatch.fnmatchcase(reason, b) for a, b in known)
-        unexpected += 0 if is_known else count
-        print(f"  {'' if is_known else 'UNEXPECTED '}{entry}: {count} x {reason}")
-    if unexpected:
-        print(f"{unexpected} skips are not in tests/expected_skips.txt: mend the cause, or add a line there that explains them")
-    return unexpected
+    for reason, entries in sorted(by_reason.items()):
+        names = sorted(set(entries))
+        where = ", ".join(names[:SHOWN_ENTRIES]) + (f" and {len(names) - SHOWN_ENTRIES} more" if len(names) > SHOWN_ENTRIES else "")
+        print(f"  {len(entries):4} x {reason} ({where})")
+    for entry, test, reason in surprises:
+        print(f"UNEXPECTED: {entry}: {test}: {reason}")
+    if surprises:
+        print("Unexpected skips: mend the cause, or explain them by a line in tests/expected_skips.txt")
+    return len(surprises)
 
 
 def main(junit):

@@ -43,7 +43,7 @@ cmake --build --preset release --target all "$target"
 say "3/3 tests"
 # Three at a time on two cores: many wait, and those that compute on both count twice.
 status=0
-ctest --test-dir "$build" --parallel "$(($(nproc) + 1))" --no-tests=error --output-on-failure \
+GTEST_COLOR=no ctest --test-dir "$build" --parallel "$(($(nproc) + 1))" --no-tests=error --output-on-failure \
   --output-junit "$PWD/$build/junit.xml" --test-output-size-passed 10000000 --test-output-size-failed 10000000 \
   "${selection[@]}" "${arguments[@]}" || status=$?
 python3 tests/report.py "$build/junit.xml" || status=$?
