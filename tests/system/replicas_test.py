@@ -1,15 +1,19 @@
 """dp and ddp2 equal one process with the whole batch; so do several optimizers, steps by hand and clipping under every strategy."""
-import unittest
-
 import torch
 from safetensors.torch import load_file, save_file
 
+import harness
 from harness import COHORT, NUMERICS, SystemTest
 from numerics_test import Linear32, MlpSmall, Odd
 
 STEPS = 50
 USER = 2
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+LR = 0.05
+NODES = [COHORT, "run", "--nnodes=2", "--nproc-per-node=1"]
+# Strategy, devices, ranks, processes.
+SINGLE, DP, DDP = ("single", 1, 1, 1), ("dp", 2, 1, 1), ("ddp", 2, 2, 2)
+NORM, VALUE = ("norm", 0.05), ("value", 0.002)
 
 
 class BatchSoftmax(torch.nn.Module):
@@ -89,7 +93,7 @@ def reference(net, x, y, lr, accumulate=1, clip_at=None, algorithm="norm"):
     return {name: tensor.detach().clone() for name, tensor in net.named_parameters()}
 
 
-class Replicas(SystemTest):
+class ReplicasTest(SystemTest):
     def prepare(self, model, batch, seed=1):
         torch.manual_seed(seed)
         kind, features = MODELS[model]
@@ -108,7 +112,7 @@ class Replicas(SystemTest):
     def train(self, model, start, world, processes, *more):
         out = self.folder / "final.safetensors"
         self.succeed([*start, NUMERICS, f"--model={model}", f"--data-from={self.data(world)}", "--dtype=float64", "--optimizer=sgd",
-                      f"--init-from={self.folder / 'init.safetensors'}", "--lr=0.05", f"--save-final={out}",
+                      f"--init-from={self.folder / 'init.safetensors'}", f"--lr={LR}", f"--save-final={out}",
                       "--summary-json=summary.json", *more], ONE_THREAD)
         digests = self.summary()["weights_sha256"]
         self.assertEqual(len(digests), processes)
@@ -120,41 +124,72 @@ class Replicas(SystemTest):
             difference = (got[name] - tensor).norm() / max(tensor.norm(), 1e-12)
             self.assertLessEqual(difference.item(), 1e-9, name)
 
-    def test_dp_equals_one_process_with_the_whole_batch(self):
-        for model, replicas, batch in (("linear32", 2, 8), ("odd", 2, 8), ("mlp_small", 3, 7), ("mlp_small", 4, 16)):
-            with self.subTest(model=model, replicas=replicas, batch=batch):
-                self.prepare(model, batch)
-                got = self.train(model, [], 1, 1, "--strategy=dp", f"--devices={replicas}")
-                self.assertEqual(self.summary()["replicas"], replicas)
-                self.compare(got, reference(self.net, self.x, self.y, 0.05))
+    def check_dp(self, model, replicas, batch):
+        with self.subTest(model=model, replicas=replicas, batch=batch):
+            self.prepare(model, batch)
+            got = self.train(model, [], 1, 1, "--strategy=dp", f"--devices={replicas}")
+            self.assertEqual(self.summary()["replicas"], replicas)
+            self.compare(got, reference(self.net, self.x, self.y, LR))
 
-    def test_a_loss_over_the_whole_batch_reaches_all_replicas_and_is_the_same_under_every_strategy_without_them(self):
-        for start, flags in (([], ["--strategy=single"]), ([], ["--strategy=dp", "--devices=2"]), ([], ["--strategy=dp", "--devices=3"]),
-                             ([COHORT, "run", "-n", "1"], ["--strategy=ddp"])):
-            with self.subTest(flags=flags):
-                self.prepare("batch_softmax", 7)
-                got = self.train("batch_softmax", start, 1, 1, *flags)
-                self.compare(got, reference(self.net, self.x, self.y, 0.05))
+    def check_loss_of_the_whole_batch(self, start, *flags):
+        with self.subTest(flags=flags):
+            self.prepare("batch_softmax", 7)
+            got = self.train("batch_softmax", start, 1, 1, *flags)
+            self.compare(got, reference(self.net, self.x, self.y, LR))
+
+    def check_gathered_loss(self, start, world, *flags):
+        with self.subTest(flags=flags):
+            self.prepare("batch_softmax_gathered", 8)
+            got = self.train("batch_softmax_gathered", start, world, world, *flags)
+            self.compare(got, reference(self.net, self.x, self.y, LR))
+
+    def check_ddp2(self, model):
+        self.prepare(model, 8)
+        got = self.train(model, NODES, 2, 2, "--strategy=ddp2", "--devices=2")
+        self.assertEqual((self.summary()["replicas"], self.summary()["num_nodes"]), (2, 2))
+        self.compare(got, reference(self.net, self.x, self.y, LR))
+
+    def check_under(self, place, model, more=(), **of_reference):
+        """The model trains under a strategy as in the plain loop."""
+        strategy, devices, world, processes = place
+        with self.subTest(strategy=strategy, model=model, more=more):
+            self.prepare(model, 8)
+            got = self.train(model, [], world, processes, f"--strategy={strategy}", f"--devices={devices}", *more)
+            self.compare(got, reference(self.net, self.x, self.y, LR, **of_reference))
+
+    def check_several_optimizers(self, place, accumulate):
+        self.check_under(place, "adversarial", [f"--accumulate-grad-batches={accumulate}"], accumulate=accumulate)
+
+    def check_clipping(self, place, algorithm, limit):
+        self.check_under(place, "odd", [f"--gradient-clip-val={limit}", f"--gradient-clip-algorithm={algorithm}"],
+                         clip_at=limit, algorithm=algorithm)
+
+    def run_on_one(self, *more, model="linear32"):
+        self.prepare(model, 8)
+        return [NUMERICS, f"--data-from={self.data(1)}", f"--model={model}", *more]
+
+
+class Replicas(ReplicasTest):
+    def test_dp_equals_one_process_with_the_whole_batch(self):
+        self.check_dp("odd", 2, 8)
+        self.check_dp("mlp_small", 3, 7)
+
+    def test_a_loss_over_the_whole_batch_reaches_all_replicas(self):
+        self.check_loss_of_the_whole_batch([], "--strategy=dp", "--devices=3")
 
     def test_ddp2_is_dp_in_the_node_and_the_mean_over_nodes(self):
-        nodes = [COHORT, "run", "--nnodes=2", "--nproc-per-node=1"]
-        for model in ("odd", "mlp_small"):
-            with self.subTest(model=model):
-                self.prepare(model, 8)
-                got = self.train(model, nodes, 2, 2, "--strategy=ddp2", "--devices=2")
-                self.assertEqual((self.summary()["replicas"], self.summary()["num_nodes"]), (2, 2))
-                self.compare(got, reference(self.net, self.x, self.y, 0.05))
+        self.check_ddp2("odd")
 
     def test_ddp2_starts_its_nodes_by_itself(self):
         self.prepare("linear32", 8)
         got = self.train("linear32", [], 2, 2, "--strategy=ddp2", "--devices=2", "--num-nodes=2")
-        self.compare(got, reference(self.net, self.x, self.y, 0.05))
+        self.compare(got, reference(self.net, self.x, self.y, LR))
 
     def test_ddp2_gives_every_node_one_loss_over_its_whole_batch(self):
         self.prepare("batch_softmax", 8)
-        got = self.train("batch_softmax", [COHORT, "run", "--nnodes=2", "--nproc-per-node=1"], 2, 2, "--strategy=ddp2", "--devices=2")
+        got = self.train("batch_softmax", NODES, 2, 2, "--strategy=ddp2", "--devices=2")
         # Two nodes of four samples each; their gradients are averaged.
-        net, lr = self.net.double(), 0.05
+        net = self.net.double()
         for step in range(STEPS):
             net.zero_grad()
             for node in range(2):
@@ -162,57 +197,64 @@ class Replicas(SystemTest):
                 (net.losses(self.x[step, rows], self.y[step, rows], step)[0] / 2).backward()
             with torch.no_grad():
                 for parameter in net.parameters():
-                    parameter -= lr * parameter.grad
+                    parameter -= LR * parameter.grad
         self.compare(got, dict(net.named_parameters()))
 
     def test_gathered_over_the_ranks_a_loss_sees_the_batches_of_all(self):
-        for start, flags, world in (([], ["--strategy=ddp", "--devices=2"], 2), ([], ["--strategy=ddp", "--devices=4"], 4),
-                                    ([COHORT, "run", "--nnodes=2", "--nproc-per-node=1"], ["--strategy=ddp2", "--devices=2"], 2)):
-            with self.subTest(flags=flags):
-                self.prepare("batch_softmax_gathered", 8)
-                got = self.train("batch_softmax_gathered", start, world, world, *flags)
-                self.compare(got, reference(self.net, self.x, self.y, 0.05))
-
-    STRATEGIES = (("single", 1, 1, 1), ("dp", 2, 1, 1), ("ddp", 2, 2, 2))
+        self.check_gathered_loss([], 2, "--strategy=ddp", "--devices=2")
 
     def test_several_optimizers_each_train_their_own_part(self):
-        for strategy, devices, world, processes in self.STRATEGIES:
-            for accumulate in (1, 3):
-                with self.subTest(strategy=strategy, accumulate=accumulate):
-                    self.prepare("adversarial", 8)
-                    got = self.train("adversarial", [], world, processes, f"--strategy={strategy}", f"--devices={devices}",
-                                     f"--accumulate-grad-batches={accumulate}")
-                    self.compare(got, reference(self.net, self.x, self.y, 0.05, accumulate))
+        self.check_several_optimizers(DP, 1)
+        self.check_several_optimizers(DDP, 3)
 
     def test_optimizers_that_step_by_hand(self):
-        for strategy, devices, world, processes in self.STRATEGIES:
-            if strategy == "dp":
-                continue
-            with self.subTest(strategy=strategy):
-                self.prepare("adversarial_by_hand", 8)
-                got = self.train("adversarial_by_hand", [], world, processes, f"--strategy={strategy}", f"--devices={devices}")
-                self.compare(got, reference(self.net, self.x, self.y, 0.05))
+        self.check_under(DDP, "adversarial_by_hand")
 
     def test_gradients_are_clipped_when_they_are_those_of_the_whole_batch(self):
-        for strategy, devices, world, processes in self.STRATEGIES:
-            for algorithm, limit in (("norm", 0.05), ("value", 0.002)):
-                with self.subTest(strategy=strategy, algorithm=algorithm):
-                    self.prepare("odd", 8)
-                    got = self.train("odd", [], world, processes, f"--strategy={strategy}", f"--devices={devices}",
-                                     f"--gradient-clip-val={limit}", f"--gradient-clip-algorithm={algorithm}")
-                    self.compare(got, reference(self.net, self.x, self.y, 0.05, 1, limit, algorithm))
+        self.check_clipping(DP, *VALUE)
+        self.check_clipping(DDP, *NORM)
 
     def test_what_cannot_be_is_refused_in_a_sentence(self):
-        self.prepare("linear32", 8)
-        run = [NUMERICS, f"--data-from={self.data(1)}", "--model=linear32"]
-        self.fail_with(USER, [*run, "--strategy=dp", "--devices=2", "--num-nodes=2"], "dp cannot train on 2 nodes", "ddp2")
-        self.fail_with(USER, [COHORT, "run", "-n", "2", *run, "--strategy=dp"], "dp", "--strategy=ddp")
-        self.fail_with(USER, [NUMERICS, f"--data-from={self.data(1)}", "--model=adversarial_by_hand", "--strategy=dp", "--devices=2"],
-                       "steps by hand", "--strategy=ddp")
-        self.fail_with(USER, [*run, "--optimizer=lbfgs"], "strategy 'single' cannot train with LBFGS", "choose another optimizer")
+        self.fail_with(USER, self.run_on_one("--strategy=dp", "--devices=2", "--num-nodes=2"), "dp cannot train on 2 nodes", "ddp2")
+        self.fail_with(USER, self.run_on_one("--optimizer=lbfgs"), "strategy 'single' cannot train with LBFGS", "choose another optimizer")
+
+
+class InFull(ReplicasTest):
+    """More models and strategies."""
+
+    def test_dp_equals_one_process_with_the_whole_batch(self):
+        self.check_dp("linear32", 2, 8)
+        self.check_dp("mlp_small", 4, 16)
+
+    def test_a_loss_over_the_whole_batch_reaches_all_replicas_and_is_the_same_under_every_strategy_without_them(self):
+        self.check_loss_of_the_whole_batch([], "--strategy=single")
+        self.check_loss_of_the_whole_batch([], "--strategy=dp", "--devices=2")
+        self.check_loss_of_the_whole_batch([COHORT, "run", "-n", "1"], "--strategy=ddp")
+
+    def test_ddp2_is_dp_in_the_node_and_the_mean_over_nodes(self):
+        self.check_ddp2("mlp_small")
+
+    def test_gathered_over_the_ranks_a_loss_sees_the_batches_of_all(self):
+        self.check_gathered_loss([], 4, "--strategy=ddp", "--devices=4")
+        self.check_gathered_loss(NODES, 2, "--strategy=ddp2", "--devices=2")
+
+    def test_several_optimizers_each_train_their_own_part(self):
+        for place, accumulate in ((SINGLE, 1), (SINGLE, 3), (DP, 3), (DDP, 1)):
+            self.check_several_optimizers(place, accumulate)
+
+    def test_optimizers_that_step_by_hand(self):
+        self.check_under(SINGLE, "adversarial_by_hand")
+
+    def test_gradients_are_clipped_when_they_are_those_of_the_whole_batch(self):
+        for place, way in ((SINGLE, NORM), (SINGLE, VALUE), (DP, NORM), (DDP, VALUE)):
+            self.check_clipping(place, *way)
+
+    def test_more_that_cannot_be_is_refused_in_a_sentence(self):
+        self.fail_with(USER, [COHORT, "run", "-n", "2", *self.run_on_one("--strategy=dp")], "dp", "--strategy=ddp")
+        self.fail_with(USER, self.run_on_one("--strategy=dp", "--devices=2", model="adversarial_by_hand"), "steps by hand", "--strategy=ddp")
         for value in ("0", "-1", "nan", "x"):
-            self.fail_with(USER, [*run, f"--gradient-clip-val={value}"], "gradient-clip-val", "above 0")
+            self.fail_with(USER, self.run_on_one(f"--gradient-clip-val={value}"), "gradient-clip-val", "above 0")
 
 
 if __name__ == "__main__":
-    unittest.main()
+    harness.main()
