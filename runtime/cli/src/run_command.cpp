@@ -42,6 +42,17 @@ std::string canonical(std::string option) {
   return option;
 }
 
+/// Reads --silence-timeout. A shorter one would be over before ssh, which counts whole seconds, has asked twice.
+std::chrono::milliseconds silence(std::string_view text) {
+  constexpr std::chrono::hours kLongest{24};
+  constexpr std::chrono::seconds kShortest{6};
+  const auto time = host::parse_time(text, "cohort run: --silence-timeout");
+  if (time < kShortest || time > kLongest) {
+    throw UserError("cohort run: --silence-timeout=" + std::string(text) + " is not possible; give 6s to 24h");
+  }
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time);
+}
+
 }  // namespace
 
 RunCommand::RunCommand(CLI::App& app, std::function<int()>& chosen) {
@@ -80,6 +91,8 @@ void RunCommand::add_hosts(CLI::App& run) {
   add("-p,--ssh-port", ssh_port_, "port of the ssh servers; default: ssh's own", "PORT")->check(number(1, 65535));
   add("-i,--ssh-identity-file", ssh_identity_, "private key; default: ssh's own", "FILE");
   add("--start-timeout", start_timeout_, "time until all hosts have answered; default: 60s", "TIME");
+  add("--silence-timeout", silence_timeout_, "until a host or launcher that is not heard counts as gone; default: 60s",
+      "TIME");
   add("--output-filename", output_folder_, "also write what ranks write to DIR/rank.N/stdout and stderr, here", "DIR");
 }
 
@@ -123,10 +136,11 @@ void RunCommand::check_hosts() const {
         "cohort run: hosts and their slots say how many nodes and processes there are; leave out --nproc-per-node, "
         "--nnodes and --node-rank");
   }
-  if (!names_hosts() && (ssh_port_ != 0 || !ssh_identity_.empty() || !start_timeout_.empty())) {
+  if (!names_hosts() &&
+      (ssh_port_ != 0 || !ssh_identity_.empty() || !start_timeout_.empty() || !silence_timeout_.empty())) {
     throw UserError(
-        "cohort run: --ssh-port, --ssh-identity-file and --start-timeout are for other hosts, and none is named; give "
-        "-H host1:4,host2:4, or leave them out");
+        "cohort run: --ssh-port, --ssh-identity-file, --start-timeout and --silence-timeout are for other hosts, and "
+        "none is named; give -H host1:4,host2:4, or leave them out");
   }
   if (output_folder_ && output_folder_->empty()) {
     throw UserError("cohort run: --output-filename is empty; give a folder, or leave it out");
@@ -188,6 +202,7 @@ host::HostsJob RunCommand::hosts_job() const {
     job.start_timeout = std::chrono::duration_cast<std::chrono::milliseconds>(
         host::parse_time(start_timeout_, "cohort run: --start-timeout"));
   }
+  if (!silence_timeout_.empty()) job.longest_silence = silence(silence_timeout_);
   job.logs_as_json = json_;
   return job;
 }

@@ -49,7 +49,7 @@ class RunCommand {
   int ssh_port_ = 0;
   // Given but empty is a mistake, as in -H "$HOSTS" without that variable.
   std::optional<std::string> hosts_, hostfile_, output_folder_;
-  std::string ssh_identity_, start_timeout_;
+  std::string ssh_identity_, start_timeout_, silence_timeout_;
   std::vector<std::string> exports_;
   bool json_ = false;
 };

@@ -53,6 +53,13 @@ TEST(SshCommand, NeverAsksAndTakesPortAndKey) {
   EXPECT_THAT(ssh_command(job_of("/c"), "h"), AllOf(Not(Contains("-p")), Not(Contains("-i"))));
 }
 
+TEST(SshCommand, GivesUpASilentHostBeforeTheHostGivesUpTheLauncher) {
+  HostsJob job = job_of("/c");
+  EXPECT_THAT(ssh_command(job, "h"), AllOf(Contains("ServerAliveInterval=10"), Contains("ServerAliveCountMax=4")));
+  job.longest_silence = std::chrono::seconds(6);
+  EXPECT_THAT(ssh_command(job, "h"), AllOf(Contains("ServerAliveInterval=1"), Contains("ServerAliveCountMax=4")));
+}
+
 TEST(SshFailures, EachIsOneSentenceWithTheHostAndTheWayOut) {
   HostsJob job = job_of("/opt/cohort");
   job.ssh_port = 2222;

@@ -21,7 +21,6 @@ using namespace std::chrono_literals;
 constexpr int kPeerFailed = static_cast<int>(ExitCode::kPeerFailed);
 constexpr std::chrono::milliseconds kLongestWait = 1s;
 constexpr std::chrono::milliseconds kOneSignal = 1s;
-constexpr int kHeartbeatsInASilence = 6;
 constexpr std::chrono::milliseconds kTravel = 5s;
 
 }  // namespace

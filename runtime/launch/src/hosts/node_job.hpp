@@ -9,6 +9,8 @@
 
 namespace cohort::host {
 
+constexpr int kHeartbeatsInASilence = 6;  ///< so that a few may be late
+
 struct NodeJob {
   LaunchJob launch;
   std::string folder;                                 ///< where the ranks run

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <string_view>
 
+#include "hosts/node_job.hpp"
 #include "hosts/placement.hpp"
 
 namespace cohort::host {
@@ -50,11 +51,16 @@ std::vector<std::string> ssh_command(const HostsJob& job, const std::string& hos
   using std::chrono::seconds;
   // Its own deadline comes first, because it knows more.
   const auto connect_s = std::max<int64_t>(1, duration_cast<seconds>(job.start_timeout).count() - 2);
+  const auto alive_s =
+      std::max<int64_t>(1, duration_cast<seconds>(job.longest_silence).count() / kHeartbeatsInASilence);
+  // ssh gives a host up one interval after the last of its questions, so before the host gives up the launcher.
+  constexpr int kQuestions = kHeartbeatsInASilence - 2;
   std::vector<std::string> command{job.ssh, "-T", "-x", "-a"};
   for (const std::string& option :
        {std::string("BatchMode=yes"), "ConnectTimeout=" + std::to_string(connect_s),
-        std::string("ServerAliveInterval=10"), std::string("ServerAliveCountMax=4"), std::string("ControlPath=none"),
-        std::string("ClearAllForwardings=yes"), std::string("RemoteCommand=none"), std::string("LogLevel=INFO")}) {
+        "ServerAliveInterval=" + std::to_string(alive_s), "ServerAliveCountMax=" + std::to_string(kQuestions),
+        std::string("ControlPath=none"), std::string("ClearAllForwardings=yes"), std::string("RemoteCommand=none"),
+        std::string("LogLevel=INFO")}) {
     command.insert(command.end(), {"-o", option});
   }
   if (job.ssh_port != 0) command.insert(command.end(), {"-p", std::to_string(job.ssh_port)});

@@ -45,7 +45,7 @@ struct HostsJob {
   std::filesystem::path output_folder;  ///< not empty: also writes FOLDER/rank.N/stdout and stderr, on this machine
   std::chrono::milliseconds start_timeout{60'000};                     ///< until all hosts have answered
   std::chrono::milliseconds stop_grace{30'000}, failure_grace{2'000};  ///< as in LaunchJob
-  /// A launcher from which an agent hears nothing for so long is gone.
+  /// A host or a launcher of which the other side hears nothing for so long is gone; ssh counts whole seconds.
   std::chrono::milliseconds longest_silence{60'000};
   bool logs_as_json = false;
 };
