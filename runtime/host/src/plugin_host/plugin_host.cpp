@@ -1,7 +1,6 @@
 #include <cohort/host/plugin_host.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -25,8 +24,6 @@ namespace cohort::host {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::chrono::milliseconds kProbeDeadline{15000};
 
 const cohort_plugin& find_descriptor(const SharedLibrary& library, const fs::path& file) {
   const void* symbol = library.find(COHORT_PLUGIN_SYMBOL);
@@ -119,12 +116,14 @@ std::string_view to_string(Kind kind) {
 struct PluginHost::State {
   PluginSearch search;
   Log& log;
+  const std::chrono::milliseconds probe_deadline;
   HostObject plain_host;
   std::mutex mutex;  // of what follows
   std::vector<SharedLibrary> libraries;
   std::vector<LoadedPlugin> loaded;
 
-  State(const PluginSearch& given, Log& log_) : search(checked_search(given)), log(log_), plain_host(log_) {}
+  State(const PluginSearch& given, Log& log_, std::chrono::milliseconds deadline)
+      : search(checked_search(given)), log(log_), probe_deadline(deadline), plain_host(log_) {}
 
   // The plugin with this name, opened if it is not yet; null where there is no such file.
   const LoadedPlugin* plugin(std::string_view name) {
@@ -148,7 +147,7 @@ struct PluginHost::State {
 
   // The child logs nothing: its lines would appear twice in the files that the log writes.
   void probe(const fs::path& file) const {
-    probe_plugin(file, kProbeDeadline, [&](const StageReport& report) {
+    probe_plugin(file, probe_deadline, [&](const StageReport& report) {
       LogSettings silent;
       silent.level = LogLevel::kOff;
       Log no_log(silent);
@@ -177,7 +176,8 @@ struct PluginHost::State {
   }
 };
 
-PluginHost::PluginHost(PluginSearch search, Log& log) : state_(std::make_unique<State>(search, log)) {}
+PluginHost::PluginHost(PluginSearch search, Log& log, std::chrono::milliseconds probe_deadline)
+    : state_(std::make_unique<State>(search, log, probe_deadline)) {}
 
 PluginHost::~PluginHost() {
   for (auto plugin = state_->loaded.rbegin(); plugin != state_->loaded.rend(); ++plugin) {

@@ -4,6 +4,7 @@
 // open and find may be called from any thread, everything else on the main one. Only plugins that are named are opened.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -51,7 +52,10 @@ struct PluginFile {
 
 class PluginHost {
  public:
-  PluginHost(PluginSearch search, Log& log);
+  static constexpr std::chrono::milliseconds kProbeDeadline{15'000};
+
+  /// `probe_deadline`: how long a plugin may take when it is tried in a process of its own before it is opened here.
+  PluginHost(PluginSearch search, Log& log, std::chrono::milliseconds probe_deadline = kProbeDeadline);
   ~PluginHost();
   PluginHost(const PluginHost&) = delete;
   PluginHost& operator=(const PluginHost&) = delete;
