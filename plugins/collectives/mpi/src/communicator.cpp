@@ -32,13 +32,15 @@ std::vector<int> members_of(MPI_Comm part, MPI_Comm whole) {
 
 }  // namespace
 
-Communicator::Communicator(std::shared_ptr<Network> network, const std::string& name, Sums sums, bool is_one_machine)
+Communicator::Communicator(std::shared_ptr<Network> network, const std::string& name, Sums sums, FloatSum float_sum,
+                           bool is_one_machine)
     : network_(std::move(network)),
       comm_(network_->comm()),
       is_root_(true),
       members_(members_of(comm_, comm_)),
       name_(name.substr(name.rfind('/') + 1)),
-      sums_(sums) {
+      sums_(sums),
+      float_sum_(float_sum) {
   ::MPI_Comm_rank(comm_, &rank_);
   memory_ = std::make_shared<SharedMemory>(rank_, is_one_machine);
 }
@@ -50,7 +52,8 @@ Communicator::Communicator(const Communicator& whole, MPI_Comm comm, int number)
       is_root_(false),
       members_(members_of(comm, network_->comm())),
       name_(whole.name_.substr(0, whole.name_.find(" part ")) + " part " + std::to_string(number)),
-      sums_(whole.sums_) {
+      sums_(whole.sums_),
+      float_sum_(whole.float_sum_) {
   ::MPI_Comm_rank(comm_, &rank_);
 }
 

@@ -16,6 +16,7 @@
 
 #include "network.hpp"
 #include "shared_memory.hpp"
+#include "sum.hpp"
 
 namespace cohort::mpi {
 
@@ -31,7 +32,8 @@ enum class Sums {
 class Communicator {
  public:
   /// A root communicator.
-  Communicator(std::shared_ptr<Network> network, const std::string& name, Sums sums, bool is_one_machine);
+  Communicator(std::shared_ptr<Network> network, const std::string& name, Sums sums, FloatSum float_sum,
+               bool is_one_machine);
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -105,6 +107,7 @@ class Communicator {
   std::vector<int> members_;  // ranks of the root, by rank of this communicator
   std::string name_;
   Sums sums_;
+  FloatSum float_sum_;
   std::vector<MPI_Request> requests_;  // of the operation under way, kept from call to call
   std::vector<Kind> kinds_;
   std::vector<MPI_Status> statuses_;

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <sstream>
 
@@ -15,6 +17,7 @@ namespace cohort::mpi {
 namespace {
 
 constexpr char kFailure = '!';
+constexpr int kMostInt = std::numeric_limits<int>::max();
 constexpr std::chrono::seconds kTimeToSayWhy{2};
 
 /// What a rank says about itself.
@@ -56,6 +59,18 @@ std::vector<Introduction> exchange_introductions(const cohort_connect_args& args
   return all;
 }
 
+/// A number that a rank has written, from `lowest` to `highest`.
+int number_from(const std::string& text, int lowest, int highest, const std::string& who) {
+  int number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, failure] = std::from_chars(text.data(), end, number);
+  if (failure == std::errc{} && stop == end && number >= lowest && number <= highest) return number;
+  throw sdk::Error(COHORT_DATA_LOSS, who + " wrote '" + text +
+                                         "' into the job's store where mpi expects a number from " +
+                                         std::to_string(lowest) + " to " + std::to_string(highest) +
+                                         "; start all ranks with one mpirun and the same cohort");
+}
+
 std::vector<Peer> introduce(const cohort_connect_args& args, Clock::time_point deadline) {
   const Introduction own = own_introduction();
   std::vector<Peer> peers;
@@ -63,11 +78,11 @@ std::vector<Peer> introduce(const cohort_connect_args& args, Clock::time_point d
   for (const Introduction& other : all) {
     const std::size_t rank = peers.size();
     const int number = args.job_ranks ? args.job_ranks[rank] : static_cast<int>(rank);
-    const int pid = other.processes == own.processes ? std::atoi(other.pid.c_str()) : 0;
+    const std::string who = "rank " + std::to_string(number) + " (pid " + other.pid + " on " + other.host + ")";
+    const int pid = other.processes == own.processes ? number_from(other.pid, 1, kMostInt, who) : 0;
     const auto beside =
         std::count_if(all.begin(), all.end(), [&](const auto& any) { return any.machine == other.machine; });
-    peers.push_back({"rank " + std::to_string(number) + " (pid " + other.pid + " on " + other.host + ")", pid,
-                     other.machine == own.machine, beside > std::atoi(other.cores.c_str())});
+    peers.push_back({who, pid, other.machine == own.machine, beside > number_from(other.cores, -1, kMostInt, who)});
   }
   return peers;
 }
@@ -96,6 +111,7 @@ void await_hearing(const cohort_connect_args& args) {
   std::string reason;
   text >> status >> std::ws;
   std::getline(text, reason);
+  if (status <= COHORT_OK || status > COHORT_UNAUTHENTICATED) status = COHORT_DATA_LOSS;
   throw sdk::Error(status, peer.who + ": " + reason);
 }
 
@@ -106,13 +122,14 @@ std::vector<Peer> meet(const cohort_connect_args& args, Library& library, bool o
   std::vector<Peer> peers = introduce(args, deadline);
   const std::string own = own_place(library, one_at_a_time, deadline);
   const std::vector<std::string> places = sdk::store_round(args, "mpi/where", own, deadline + kTimeToSayWhy);
+  for (std::size_t rank = 0; rank < peers.size(); ++rank) {
+    if (places[rank].empty() || places[rank][0] != kFailure) continue;
+    await_hearing(args);
+    fail(peers[rank], places[rank]);
+  }
   std::map<int, const Peer*> known;
   for (std::size_t rank = 0; rank < peers.size(); ++rank) {
-    if (!places[rank].empty() && places[rank][0] == kFailure) {
-      await_hearing(args);
-      fail(peers[rank], places[rank]);
-    }
-    peers[rank].world_rank = std::atoi(places[rank].c_str());
+    peers[rank].world_rank = number_from(places[rank], 0, library.size() - 1, peers[rank].who);
     const auto [first, is_new] = known.emplace(peers[rank].world_rank, &peers[rank]);
     if (is_new) continue;
     await_hearing(args);

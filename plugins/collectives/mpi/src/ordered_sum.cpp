@@ -132,7 +132,8 @@ void OrderedSum::at_once(Operation& operation) {
     if (peer != rank()) operation.send(peer, args_.input, nbytes, mark);
   }
   operation.wait_all();
-  reduce_in_order(args_.dtype, args_.reduce, {sources.data(), n, static_cast<std::byte*>(args_.output), args_.count});
+  reduce_in_order(communicator_.float_sum_, args_.dtype, args_.reduce,
+                  {sources.data(), n, static_cast<std::byte*>(args_.output), args_.count});
 }
 
 void OrderedSum::in_pieces(const char* name, const std::vector<Piece>& pieces, Results results) {
@@ -204,7 +205,8 @@ void OrderedSum::reduce_own(Operation& operation, const Piece& own, Results resu
     for (int peer = 0; peer < size(); ++peer) {
       sources[static_cast<std::size_t>(peer)] = peer == rank() ? own.input + begin : arrival(segment, peer);
     }
-    reduce_in_order(args_.dtype, args_.reduce, {sources.data(), n, output + begin, length / sdk::size_of(args_.dtype)});
+    reduce_in_order(communicator_.float_sum_, args_.dtype, args_.reduce,
+                    {sources.data(), n, output + begin, length / sdk::size_of(args_.dtype)});
     for (int peer = 0; peer < size(); ++peer) {
       const bool wants_it = results == Results::kToAll || (results == Results::kToRoot && peer == args_.root);
       if (peer != rank() && wants_it) operation.send(peer, output + begin, length, tag(kFromOwner, results));

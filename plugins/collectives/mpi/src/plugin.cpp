@@ -9,6 +9,7 @@
 #include "communicator.hpp"
 #include "environment/driver.hpp"
 #include "meeting.hpp"
+#include "sum.hpp"
 
 namespace {
 
@@ -71,6 +72,12 @@ class Mpi : public sdk::Collective<Mpi, Communicator> {
   void create(const sdk::Options& options) {
     one_at_a_time_ = options.text("threads") == "serialized";
     sums_ = sums_of(options.text("sums"));
+    const std::string isa(options.text("isa"));
+    float_sum_ = cohort::mpi::float_sum_for(isa);
+    if (!float_sum_) {
+      throw sdk::invalid_argument("this processor or this build of the mpi plugin has no " + isa +
+                                  " instructions; use isa=auto");
+    }
   }
 
   std::unique_ptr<Communicator> connect(const cohort_connect_args& args) {
@@ -86,12 +93,13 @@ class Mpi : public sdk::Collective<Mpi, Communicator> {
     const MPI_Comm comm = communicator_of(library, peers, deadline);
     const bool can_share = args.size > 1 && is_one_machine(library, comm, peers, deadline);
     auto network = std::make_shared<Network>(library, comm, args.rank, std::move(peers), timeout);
-    return std::make_unique<Communicator>(std::move(network), args.name ? args.name : "", sums_, can_share);
+    return std::make_unique<Communicator>(std::move(network), args.name ? args.name : "", sums_, float_sum_, can_share);
   }
 
  private:
   bool one_at_a_time_ = false;
   Sums sums_ = Sums::kAuto;
+  cohort::mpi::FloatSum float_sum_ = nullptr;
 };
 
 const char* why_not(const cohort_query& query) {
@@ -114,6 +122,7 @@ constexpr cohort_option kOptions[] = {
                 "16 ranks"),
     sdk::option("threads", "enum(multiple|serialized)", "multiple",
                 "what MPI is asked for; with serialized, or where it has no more, its calls are made one at a time"),
+    sdk::option("isa", "enum(auto|baseline|avx2|avx512)", "auto", "instructions that sums use"),
 };
 
 constexpr cohort_component kMpi =

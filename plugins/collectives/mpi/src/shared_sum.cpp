@@ -92,7 +92,7 @@ void SharedSum::reduce(const OrderedSum::Piece& piece) const {
     const uint64_t length = std::min(kTileBytes, piece.nbytes - begin);
     for (std::size_t rank = 0; rank < inputs.size(); ++rank) sources[rank] = inputs[rank] + begin;
     std::byte* const result = outputs.front() + begin;
-    reduce_in_order(args_.dtype, args_.reduce,
+    reduce_in_order(communicator_.float_sum_, args_.dtype, args_.reduce,
                     {sources.data(), sources.size(), result, length / sdk::size_of(args_.dtype)});
     for (std::size_t other = 1; other < outputs.size(); ++other) std::memcpy(outputs[other] + begin, result, length);
   }

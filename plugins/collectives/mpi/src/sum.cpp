@@ -17,27 +17,29 @@ void sum(std::int32_t dtype, bool is_mean, const Sources& sources);
 }
 #endif
 
-namespace {
-
-using Sum = void (*)(std::int32_t dtype, bool is_mean, const Sources& sources);
-
-Sum sum_of_this_processor() {
 #ifdef COHORT_HAS_X86_ISAS
+
+FloatSum float_sum_for(std::string_view isa) {
   const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-  if (has_avx512) return avx512::sum;
-  if (has_avx2) return avx2::sum;
-#endif
-  return baseline::sum;
+  const bool is_auto = isa == "auto";
+  if ((is_auto || isa == "avx512") && has_avx512) return avx512::sum;
+  if ((is_auto || isa == "avx2") && has_avx2) return avx2::sum;
+  return is_auto || isa == "baseline" ? baseline::sum : nullptr;
 }
 
-}  // namespace
+#else
 
-void reduce_in_order(std::int32_t dtype, std::int32_t reduce, const Sources& sources) {
-  static const Sum sum = sum_of_this_processor();
+FloatSum float_sum_for(std::string_view isa) {
+  return isa == "auto" || isa == "baseline" ? baseline::sum : nullptr;
+}
+
+#endif
+
+void reduce_in_order(FloatSum float_sum, std::int32_t dtype, std::int32_t reduce, const Sources& sources) {
   const bool is_mean = reduce == COHORT_REDUCE_MEAN;
-  if (sdk::is_floating(dtype) && (is_mean || reduce == COHORT_REDUCE_SUM)) return sum(dtype, is_mean, sources);
+  if (sdk::is_floating(dtype) && (is_mean || reduce == COHORT_REDUCE_SUM)) return float_sum(dtype, is_mean, sources);
   sdk::reduce_elements(dtype, reduce, {sources.data, sources.ranks}, sources.output, sources.count);
 }
 
