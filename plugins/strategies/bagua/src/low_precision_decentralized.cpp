@@ -16,7 +16,6 @@
 
 #include "algorithm.hpp"
 #include "codec.hpp"
-#include "ring_change.hpp"
 
 namespace cohort::bagua {
 namespace {
@@ -148,7 +147,7 @@ class LowPrecisionDecentralized final : public Algorithm {
     const Codec codec(host(), bucket);
     const auto at = [&](const char* name) { return elements_of(host(), bucket, COHORT_BUCKET_STATE, name).data; };
     void* const z = elements_of(host(), bucket, COHORT_BUCKET_WEIGHT).data;
-    write_ring_change({bucket.dtype, bucket.numel, z, at(kLeft), at(is_pair() ? kLeft : kRight), at(kOwn)});
+    settings().write_ring_change({bucket.dtype, bucket.numel, z, at(kLeft), at(is_pair() ? kLeft : kRight), at(kOwn)});
     codec.encode(chunks_[bucket.index].own.data(), z, bucket.dtype, bucket.numel);
   }
 

@@ -161,6 +161,8 @@ constexpr cohort_option kOptions[] = {
     sdk::option("sync_interval_ms", "int[1..86400000]", "500", "async: milliseconds from one average to the next"),
     sdk::option("check_replicas_every", "int[0..1000000000]", "0",
                 "low_precision_decentralized: steps from one comparison of copies to the next; 0: none"),
+    sdk::option("isa", "enum(auto|baseline|avx2|avx512)", "auto",
+                "low_precision_decentralized: instructions that changes of weights use"),
 };
 
 constexpr cohort_component kBagua =

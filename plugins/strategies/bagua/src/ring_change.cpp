@@ -15,19 +15,20 @@ namespace avx512 {
 void write_ring_change(const RingChange& change);
 }
 
-void write_ring_change(const RingChange& change) {
+WriteRingChange write_ring_change_for(std::string_view isa) {
   const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-  if (has_avx512) return avx512::write_ring_change(change);
-  if (has_avx2) return avx2::write_ring_change(change);
-  baseline::write_ring_change(change);
+  const bool is_auto = isa == "auto";
+  if ((is_auto || isa == "avx512") && has_avx512) return avx512::write_ring_change;
+  if ((is_auto || isa == "avx2") && has_avx2) return avx2::write_ring_change;
+  return is_auto || isa == "baseline" ? baseline::write_ring_change : nullptr;
 }
 
 #else
 
-void write_ring_change(const RingChange& change) {
-  baseline::write_ring_change(change);
+WriteRingChange write_ring_change_for(std::string_view isa) {
+  return isa == "auto" || isa == "baseline" ? baseline::write_ring_change : nullptr;
 }
 
 #endif

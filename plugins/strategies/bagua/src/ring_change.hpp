@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace cohort::bagua {
 
@@ -17,6 +18,9 @@ struct RingChange {
   const void* own;
 };
 
-void write_ring_change(const RingChange& change);
+using WriteRingChange = void (*)(const RingChange& change);
+
+/// "auto" is the widest instruction set of this processor; null for one that it or this build does not have.
+WriteRingChange write_ring_change_for(std::string_view isa);
 
 }  // namespace cohort::bagua

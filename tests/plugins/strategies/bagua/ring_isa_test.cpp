@@ -1,0 +1,135 @@
+// low_precision_decentralized with the kernels of each instruction set: ranks of every floating type follow the ring of
+// the definition to the bit.
+#include <algorithm>
+
+#include "elements.hpp"
+#include "job.hpp"
+
+namespace {
+
+using namespace cohort::test;
+using namespace cohort;
+using testing::HasSubstr;
+
+constexpr uint64_t kCount = 1003;  // no multiple of a vector
+constexpr int kRanks = 3, kSteps = 4;
+constexpr double kLearningRate = 0.125;
+
+using Values = std::vector<double>;  // each exact in the type
+
+Values rounded(const Values& values, int32_t dtype) {
+  Values result;
+  for (const double value : values) {
+    std::byte memory[8];
+    put_element(memory, dtype, 0, value);
+    result.push_back(get_element(memory, dtype, 0));
+  }
+  return result;
+}
+
+Values first_values(int32_t dtype) {
+  Values values;
+  for (uint64_t i = 0; i < kCount; ++i) values.push_back(double{first_weight(i)});
+  return rounded(values, dtype);
+}
+
+Values gradient_of(int rank, int step, int32_t dtype) {
+  Values values;
+  for (uint64_t i = 0; i < kCount; ++i) values.push_back(double{gradient(rank, step, i)});
+  return rounded(values, dtype);
+}
+
+struct Member {
+  Values weights, own, left, right;
+};
+
+template <class Accumulator>
+Values change_of(const Member& member, int32_t dtype) {
+  Values z(kCount);
+  for (size_t i = 0; i < kCount; ++i) {
+    Accumulator sum = static_cast<Accumulator>(member.weights[i]);
+    sum = sum + static_cast<Accumulator>(member.left[i]) / 3;
+    sum = sum + static_cast<Accumulator>(member.right[i]) / 3;
+    z[i] = static_cast<double>(sum - 5 * static_cast<Accumulator>(member.own[i]) / 3);
+  }
+  std::vector<float> in_float;
+  for (const double value : rounded(z, dtype)) in_float.push_back(static_cast<float>(value));
+  const std::vector<float> arrived = through_codec(in_float);
+  return {arrived.begin(), arrived.end()};
+}
+
+template <class Accumulator>
+void add(Values& to, const Values& change, int32_t dtype) {
+  for (size_t i = 0; i < kCount; ++i) {
+    to[i] = static_cast<double>(static_cast<Accumulator>(to[i]) + static_cast<Accumulator>(change[i]));
+  }
+  to = rounded(to, dtype);
+}
+
+template <class Accumulator>
+void step(std::vector<Member>& ring, int index, int32_t dtype) {
+  std::vector<Values> changes;
+  for (size_t rank = 0; rank < ring.size(); ++rank) {
+    const Values gradients = gradient_of(static_cast<int>(rank), index, dtype);
+    Values& weights = ring[rank].weights;
+    for (size_t i = 0; i < kCount; ++i) weights[i] -= kLearningRate * gradients[i];
+    weights = rounded(weights, dtype);
+    changes.push_back(change_of<Accumulator>(ring[rank], dtype));
+  }
+  for (size_t rank = 0; rank < ring.size(); ++rank) {
+    add<Accumulator>(ring[rank].left, changes[(rank + ring.size() - 1) % ring.size()], dtype);
+    add<Accumulator>(ring[rank].right, changes[(rank + 1) % ring.size()], dtype);
+    add<Accumulator>(ring[rank].own, changes[rank], dtype);
+    ring[rank].weights = ring[rank].own;
+  }
+}
+
+toy::ToyJob job_on(const std::string& isa) {
+  return job_of({.algorithm = "low_precision_decentralized,isa=" + isa, .ranks = kRanks});
+}
+
+/// Each rank's weights after the last step.
+std::vector<Values> trained_on(const std::string& isa, int32_t dtype) {
+  std::vector<Values> weights(kRanks);
+  toy::run_ranks(job_on(isa), [&](toy::ToyRank& rank) {
+    toy::ToyModel model({{"w", kCount, dtype}}, 0.0, kLearningRate);
+    toy::ToyState state = model.state();
+    state.weights = {first_values(dtype)};
+    model.set_state(state);
+    host::StepEngine& engine = rank.runtime.configure(model);
+    for (int index = 0; index < kSteps; ++index) {
+      rank.step(engine, model, std::vector<Values>{gradient_of(rank.rank, index, dtype)});
+    }
+    weights[static_cast<size_t>(rank.rank)] = model.weights(0);
+    rank.runtime.release_model(model);
+  });
+  return weights;
+}
+
+class RingOnInstructionSet : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const std::string refusal =
+        failure_of({.algorithm = std::string("low_precision_decentralized,isa=") + GetParam(), .steps = 1});
+    if (refusal.find("use isa=auto") != std::string::npos) GTEST_SKIP() << refusal;
+    ASSERT_EQ(refusal, "");
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Isa, RingOnInstructionSet, testing::Values("auto", "baseline", "avx2", "avx512"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST_P(RingOnInstructionSet, HasTheBitsOfTheDefinition) {
+  for (const int32_t dtype : {COHORT_FLOAT32, COHORT_FLOAT64, COHORT_FLOAT16, COHORT_BFLOAT16}) {
+    const Values first = first_values(dtype);
+    std::vector<Member> ring(kRanks, Member{first, first, first, first});
+    for (int index = 0; index < kSteps; ++index) {
+      dtype == COHORT_FLOAT64 ? step<double>(ring, index, dtype) : step<float>(ring, index, dtype);
+    }
+    const std::vector<Values> got = trained_on(GetParam(), dtype);
+    for (size_t rank = 0; rank < got.size(); ++rank) {
+      EXPECT_EQ(got[rank], ring[rank].weights) << sdk::name_of(dtype) << ", rank " << rank;
+    }
+  }
+}
+
+}  // namespace
