@@ -1,17 +1,12 @@
 // Ranks as processes: the same result as with threads, and what is left when one is killed.
 //
 // The names end in DeathTest: GoogleTest runs these first, while this process has used neither threads nor the wire.
-#include <algorithm>
 #include <csignal>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <set>
 #include <string>
-#include <thread>
 
 #include <gmock/gmock.h>
 
+#include "leftovers.hpp"
 #include "suite.hpp"
 
 namespace {
@@ -19,39 +14,6 @@ namespace {
 using namespace cohort;
 using namespace cohort::conformance;
 using testing::HasSubstr;
-
-using Names = std::set<std::string>;
-
-Names names_in_shared_memory() {
-  Names names;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) names.insert(entry.path().string());
-  return names;
-}
-
-// Of these files, those that no living process has mapped.
-Names unused_of(Names names) {
-  for (const auto& process : std::filesystem::directory_iterator("/proc")) {
-    std::ifstream maps(process.path() / "maps");
-    for (std::string line; std::getline(maps, line);) {
-      const size_t path = line.find('/');
-      if (path != std::string::npos) names.erase(line.substr(path));
-    }
-  }
-  return names;
-}
-
-// Other programs use shared memory too: what they have just made and not mapped yet is no leftover.
-Names left_behind_since(const Names& before) {
-  Names left;
-  for (const auto until = std::chrono::steady_clock::now() + 10s; std::chrono::steady_clock::now() < until;) {
-    left.clear();
-    std::ranges::set_difference(names_in_shared_memory(), before, std::inserter(left, left.end()));
-    left = unused_of(std::move(left));
-    if (left.empty()) break;
-    std::this_thread::sleep_for(100ms);
-  }
-  return left;
-}
 
 std::string text_of(const Weights& weights) {
   std::string text;
@@ -104,15 +66,18 @@ TEST_P(AKilledRankDeathTest, EndsTheOthersAndIsNamed) {
 COHORT_ON_SHAPES(KilledRanksDeathTest, largest_shape());
 
 TEST_P(KilledRanksDeathTest, LeaveNothingBehind) {
-  const Names before = names_in_shared_memory();
   const Net net = small_net();
-  const auto ends = on_processes(shape(), net, [&](Trainee& trainee) {
-    trainee.step(backward_of(net, shape()), 0);
-    trainee.runtime().barrier();
-    ::raise(SIGKILL);
-  });
-  for (const auto& end : ends) EXPECT_EQ(end.signal, SIGKILL) << end.error;
-  EXPECT_THAT(left_behind_since(before), testing::IsEmpty());
+  const auto train_and_be_killed = [&] {
+    const auto ends = on_processes(shape(), net, [&](Trainee& trainee) {
+      trainee.step(backward_of(net, shape()), 0);
+      trainee.runtime().barrier();
+      ::raise(SIGKILL);
+    });
+    for (const auto& end : ends) require(end.signal == SIGKILL, "a rank ended by itself: " + end.error);
+  };
+  const test::Leftovers left = test::leftovers_of(train_and_be_killed);
+  if (!left.why_not_looked_for.empty()) GTEST_SKIP() << left.why_not_looked_for;
+  EXPECT_THAT(left.things, testing::IsEmpty());
 }
 
 }  // namespace
