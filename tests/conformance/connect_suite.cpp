@@ -41,7 +41,7 @@ TEST(Connect, NamesTheMissingRankToWhoeverCameLater) {
   ServedStore served;
   const auto connect = [&](int rank) -> std::string {
     try {
-      Rank one(served.handle(), rank, 3, 600ms);
+      Rank one(served.handle(), rank, 3, 1200ms);
       return "rank " + std::to_string(rank) + " of 3 connected without rank 2";
     } catch (const cohort::PeerFailed& failed) {
       return failed.what();

@@ -25,14 +25,17 @@ struct Outcome {
   std::string message;
 };
 
-// What becomes of each rank that calls something of its own; none leaves before all have ended.
-std::vector<Outcome> outcomes(int size, const std::function<void(Comm&)>& call, std::chrono::nanoseconds timeout) {
+// Returns what becomes of each rank that calls something of its own. They begin together, and none leaves before all
+// have ended.
+std::vector<Outcome> outcomes(int size, const std::function<void(Comm&, Board&)>& call,
+                              std::chrono::nanoseconds timeout) {
   std::vector<Outcome> all;
   std::mutex mutex;
   on_ranks(
       size,
       [&](Comm& comm, Board& board) {
-        const CallFailed failed = failure_of([&] { call(comm); });
+        meet(board, size);
+        const CallFailed failed = failure_of([&] { call(comm, board); });
         const auto key = [](const char* what, int rank) { return what + std::to_string(rank); };
         board.set(key("message", comm.rank()), failed.what());
         board.set(key("status", comm.rank()), std::to_string(failed.status()));
@@ -46,6 +49,10 @@ std::vector<Outcome> outcomes(int size, const std::function<void(Comm&)>& call, 
       },
       timeout);
   return all;
+}
+
+std::vector<Outcome> outcomes(int size, const std::function<void(Comm&)>& call, std::chrono::nanoseconds timeout) {
+  return outcomes(size, std::function<void(Comm&, Board&)>([&](Comm& comm, Board&) { call(comm); }), timeout);
 }
 
 bool all_went_well(const std::vector<Outcome>& all) {
@@ -148,7 +155,7 @@ class RanksDisagreeOn : public testing::TestWithParam<Mismatch> {};
 
 TEST_P(RanksDisagreeOn, AndEndWithAnErrorNotWithWrongData) {
   COHORT_NEEDS_RANKS(2);
-  const auto all = outcomes(2, GetParam().call, 1s);
+  const auto all = outcomes(2, GetParam().call, 500ms);
   if (!GetParam().shows_in_bytes && all_went_well(all)) {
     GTEST_SKIP() << "the collective moves bytes and cannot see this difference";
   }
@@ -256,7 +263,7 @@ TEST(Deadline, NamesTheRankThatDidNotCome) {
       [](Comm& comm) {
         if (comm.rank() != 2) comm.barrier();
       },
-      1500ms);
+      1s);
   std::vector<std::string> messages;
   for (const Outcome& one : all) {
     if (one.status == COHORT_OK) continue;
@@ -272,10 +279,10 @@ TEST(Deadline, NamesNoRankThatCameLateAndWaitsAsWell) {
   const auto all = outcomes(
       3,
       [](Comm& comm) {
-        if (comm.rank() == 1) std::this_thread::sleep_for(1500ms * subject().patience);
+        if (comm.rank() == 1) std::this_thread::sleep_for(500ms * subject().patience);
         if (comm.rank() != 2) comm.barrier();
       },
-      2s);
+      1500ms);
   EXPECT_EQ(all[0].status, COHORT_DEADLINE_EXCEEDED) << all[0].message;
   EXPECT_NE(all[1].status, COHORT_OK);
   EXPECT_THAT(all[0].message, HasSubstr("rank 2"));
@@ -286,20 +293,18 @@ TEST(Deadline, NamesTheOneThatDidNotComeOfMany) {
   COHORT_NEEDS_RANKS(8);
   const bool waits_for_all = native_table().all_reduce && !subject().composed && subject().ranks_per_node == 0;
   if (!waits_for_all) GTEST_SKIP() << "ranks wait for neighbours or a leader that wait themselves";
-  for (int round = 0; round < 3; ++round) {
-    const auto all = outcomes(
-        8,
-        [](Comm& comm) {
-          if (comm.rank() != 1) comm.all_reduce(op_of(comm));
-        },
-        500ms);
-    for (const Outcome& one : all) {
-      if (one.status == COHORT_OK) continue;
-      const std::string named = one.message.substr(0, one.message.find("waited for by"));
-      EXPECT_THAT(named, HasSubstr("rank 1")) << one.message;
-      for (const int other : {0, 2, 3, 4, 5, 6, 7}) {
-        EXPECT_THAT(named, Not(HasSubstr("rank " + std::to_string(other)))) << one.message;
-      }
+  const auto all = outcomes(
+      8,
+      [](Comm& comm) {
+        if (comm.rank() != 1) comm.all_reduce(op_of(comm));
+      },
+      1500ms);
+  for (const Outcome& one : all) {
+    if (one.status == COHORT_OK) continue;
+    const std::string named = one.message.substr(0, one.message.find("waited for by"));
+    EXPECT_THAT(named, HasSubstr("rank 1")) << one.message;
+    for (const int other : {0, 2, 3, 4, 5, 6, 7}) {
+      EXPECT_THAT(named, Not(HasSubstr("rank " + std::to_string(other)))) << one.message;
     }
   }
 }
@@ -310,18 +315,22 @@ TEST(Deadline, DoesNotTakeAChainOfWaitsForDifferentOperations) {
   COHORT_NEEDS_SLOT(split);
   const auto all = outcomes(
       3,
-      [](Comm& comm) {
+      [](Comm& comm, Board& board) {
         std::optional<Comm> low, high;
         if (Comm part = comm.split(comm.rank() < 2 ? 0 : 1, 0); comm.rank() < 2) low.emplace(std::move(part));
         if (Comm part = comm.split(comm.rank() > 0 ? 0 : 1, 0); comm.rank() > 0) high.emplace(std::move(part));
         if (comm.rank() == 0) low->barrier();
-        if (comm.rank() == 2) std::this_thread::sleep_for(4s * subject().patience);  // and not gone
+        if (comm.rank() == 2) await(board, "rank 1 has ended");  // and is not gone
         if (comm.rank() != 1) return;
         std::this_thread::sleep_for(500ms * subject().patience);
-        high->barrier();
-        low->barrier();
+        const CallFailed failed = failure_of([&] {
+          high->barrier();
+          low->barrier();
+        });
+        board.set("rank 1 has ended", "");
+        throw failed;
       },
-      2s);
+      1500ms);
   EXPECT_EQ(all[0].status, COHORT_DEADLINE_EXCEEDED) << all[0].message;
   EXPECT_NE(all[1].status, COHORT_OK);
 }
@@ -335,7 +344,7 @@ TEST(Deadline, EndsASumOfAllocatedMemoryWithARankThatDoesNotCome) {
         const Op op = op_on_memory_of(comm);
         if (comm.rank() == 0) comm.all_reduce(op);
       },
-      1500ms);
+      1s);
   EXPECT_EQ(all[0].status, COHORT_DEADLINE_EXCEEDED) << all[0].message;
   EXPECT_THAT(all[0].message, HasSubstr("rank 1"));
 }
@@ -348,7 +357,7 @@ TEST(Deadline, EndsAnAllocWithARankThatDoesNotCome) {
       [](Comm& comm) {
         if (comm.rank() == 0) comm.alloc(4096);
       },
-      1500ms);
+      1s);
   EXPECT_EQ(all[0].status, COHORT_DEADLINE_EXCEEDED) << all[0].message;
   EXPECT_THAT(all[0].message, HasSubstr("rank 1"));
 }
@@ -361,7 +370,7 @@ TEST(Deadline, EndsAnExchangeWithARankThatDoesNotAnswer) {
         float value = 0;
         if (comm.rank() == 0) comm.exchange({{&value, sizeof value, 1, 0}});
       },
-      1500ms);
+      1s);
   EXPECT_EQ(all[0].status, COHORT_DEADLINE_EXCEEDED) << all[0].message;
   EXPECT_THAT(all[0].message, HasSubstr("rank 1"));
 }

@@ -27,6 +27,7 @@ constexpr const char* kUsage =
     "  --under-launcher    this process is one rank of those that mpirun has started, each with the same arguments\n"
     "  --ranks-per-node=K  ranks live on several nodes, K on each (default: all on one)\n"
     "  --deterministic     with the sums that the host composes for --deterministic\n"
+    "  --rank-ordered      sums are left to right in rank order, though the collective has no flag that says so\n"
     "  --composed          with every operation but exchange composed by the host\n"
     "  --patience=N        deadlines are N times as long, for a slow build or machine\n";
 
@@ -52,6 +53,7 @@ struct Arguments {
   host::PluginSearch search;
   std::vector<std::filesystem::path> folders;
   bool deterministic = false;
+  bool rank_ordered = false;
   bool composed = false;
   bool under_launcher = false;
   int ranks_per_node = 0;
@@ -86,6 +88,8 @@ void read_argument(Arguments& arguments, std::string_view argument) {
     arguments.under_launcher = true;
   } else if (argument == "--deterministic") {
     arguments.deterministic = true;
+  } else if (argument == "--rank-ordered") {
+    arguments.rank_ordered = true;
   } else if (argument == "--composed") {
     arguments.composed = true;
   } else {
@@ -131,6 +135,7 @@ int run(int argc, char** argv) {
   const Subject subject{plugins,
                         *arguments.collective,
                         arguments.deterministic,
+                        arguments.rank_ordered,
                         arguments.composed,
                         arguments.ranks_per_node,
                         arguments.patience,

@@ -21,7 +21,8 @@ cohort_collective_vt native_table() {
 }
 
 bool is_rank_ordered() {
-  return subject().deterministic || subject().composed || (native_table().flags & COHORT_COLLECTIVE_RANK_ORDERED);
+  return subject().deterministic || subject().composed || subject().rank_ordered ||
+         (native_table().flags & COHORT_COLLECTIVE_RANK_ORDERED);
 }
 
 namespace {
@@ -81,6 +82,11 @@ std::string await(Board& board, const std::string& key) {
   const auto value = board.get(key, kLongestWait * subject().patience);
   require(value.has_value(), "nobody wrote '" + key + "'");
   return *value;
+}
+
+void meet(Board& board, int size) {
+  if (board.add("have come", 1) == size) board.set("all have come", "");
+  await(board, "all have come");
 }
 
 std::string why_not_on(int size) {

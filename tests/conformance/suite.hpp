@@ -28,6 +28,7 @@ struct Subject {
   host::PluginHost& plugins;
   Spec collective;
   bool deterministic;
+  bool rank_ordered;                    // though the collective does not claim it
   bool composed;                        // everything from exchange
   int ranks_per_node;                   // 0: all on one
   int patience;                         // deadlines are that many times as long
@@ -50,6 +51,8 @@ void on_ranks(int size, const std::function<void(Comm&, Board&)>& body, std::chr
 void on_ranks(int size, const std::function<void(Comm&)>& body, std::chrono::nanoseconds timeout = 60s);
 /// What this rank has to wait for; throws where it does not come in a minute.
 std::string await(Board& board, const std::string& key);
+/// Returns when all ranks have called it; once for a test.
+void meet(Board& board, int size);
 /// Why this process does not run a test for so many ranks; "" where it does.
 std::string why_not_on(int size);
 /// The same with processes that are forked here. Only in suites named ...DeathTest, which run before any other.

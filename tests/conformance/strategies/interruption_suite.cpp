@@ -110,7 +110,7 @@ TEST_P(ARankOfMany, ThatDoesNotComeIsNamedAtTheDeadline) {
   const Net net = small_net();
   const int missing = shape().ranks / 2;
   std::atomic<int> left{shape().ranks - 1};
-  const auto texts = failures_of(job_of(shape(), net.bucket_size, 2s), [&](toy::ToyRank& rank) {
+  const auto texts = failures_of(job_of(shape(), net.bucket_size, 1500ms), [&](toy::ToyRank& rank) {
     Trainee trainee(rank, net, shape());
     trainee.step(backward_of(net, shape()), 0);
     if (rank.rank == missing) {
