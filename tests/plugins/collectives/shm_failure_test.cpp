@@ -89,8 +89,8 @@ TEST(ShmDeadline, NamesRankProcessOperationAndTime) {
         second = failure_of(reduce).what();
         is_over.set_value();
       },
-      std::chrono::milliseconds(250));
-  EXPECT_EQ(first, "rank 1 (pid " + std::to_string(::getpid()) + ") did not reach all_reduce #3 within 250 ms");
+      std::chrono::seconds(1));
+  EXPECT_EQ(first, "rank 1 (pid " + std::to_string(::getpid()) + ") did not reach all_reduce #3 within 1 s");
   EXPECT_THAT(second, AllOf(HasSubstr("unusable"), HasSubstr(first)));
 }
 
@@ -176,8 +176,8 @@ TEST(ShmPeersDeathTest, NameAProcessThatIsStoppedAtTheDeadline) {
           ::kill(pids[1], SIGKILL);
           throw failed;
         },
-        std::chrono::milliseconds(1500));
-    EXPECT_THAT(ends[0].error, MatchesRegex("rank 1 \\(pid [0-9]+\\) did not reach .* #3 within 1500 ms"));
+        std::chrono::seconds(1));
+    EXPECT_THAT(ends[0].error, MatchesRegex("rank 1 \\(pid [0-9]+\\) did not reach .* #3 within 1 s"));
   }
 }
 

@@ -121,7 +121,7 @@ TEST(Sim, AStragglerHoldsUpTheOthers) {
 }
 
 TEST(Sim, ARankThatVanishesIsMissedAtTheDeadline) {
-  on_host_ranks({.collective = "sim,bandwidth=unlimited,latency=0,vanish=1@2", .nodes = {0, 0}, .timeout = 400ms},
+  on_host_ranks({.collective = "sim,bandwidth=unlimited,latency=0,vanish=1@2", .nodes = {0, 0}, .timeout = 1s},
                 [](HostRank& rank) {
                   std::vector<uint8_t> out(10), in(10);
                   const int peer = 1 - rank.root()->rank;
