@@ -179,12 +179,5 @@ TEST(RankRuntime, GathersTextsAndReducesValuesInRankOrder) {
   });
 }
 
-TEST(RankRuntime, SplitsNodesFromTheWorld) {
-  ToyJob job = ddp_job(4);
-  job.collective = CollectiveSpec("sim");  // shm serves one node
-  job.num_nodes = 2;
-  run_ranks(job, [](ToyRank& rank) { rank.runtime.barrier(); });
-}
-
 }  // namespace
 }  // namespace cohort::toy

@@ -34,6 +34,7 @@ class Services : public sdk::Strategy<Services> {
       host().lane("early").submit(nap_);
       host().lane("late");
     }
+    if (does_ == "roles") check_roles();
     if (does_ == "bad_factor") host().optimizers().set_lr_factor(0, 0.0);
   }
 
@@ -87,6 +88,25 @@ class Services : public sdk::Strategy<Services> {
     lanes_.clear();
     lanes_.push_back(first);
     lanes_.push_back(host().default_lane());
+  }
+
+  // Throws where a communicator of two nodes with two ranks each has other ranks than its role says.
+  void check_roles() {
+    const int32_t own = host().world().rank(), leader = own / 2 * 2;
+    const std::vector<int32_t> node{leader, leader + 1}, leaders{0, 2}, none;
+    require(ranks_of(COHORT_ROLE_WORLD) == std::vector<int32_t>{0, 1, 2, 3}, "the world is all ranks");
+    require(ranks_of(COHORT_ROLE_NODE) == node, "a node is the ranks of that node");
+    require(ranks_of(COHORT_ROLE_LEADERS) == (own == leader ? leaders : none),
+            "the leaders are the first of each node");
+  }
+
+  std::vector<int32_t> ranks_of(int32_t role) {
+    const sdk::Comm comm = host().comm(role);
+    if (!comm) return {};
+    int32_t own = host().world().rank();
+    std::vector<int32_t> ranks(static_cast<size_t>(comm.size()));
+    comm.all_gather({&own, 1, COHORT_INT32}, ranks.data());
+    return ranks;
   }
 
   // Runs on a lane: over that lane's own communicators.

@@ -84,6 +84,13 @@ TEST(ALane, IsMadeBeforeWorksAreUnderWay) {
   EXPECT_THAT(texts, Each(HasSubstr("make all lanes before the first submit")));
 }
 
+TEST(RankRuntime, SplitsNodesFromTheWorld) {
+  ToyJob job = services_job(4, "roles");
+  job.collective = CollectiveSpec("sim");  // shm serves one node
+  job.num_nodes = 2;
+  run_ranks(job, [](ToyRank& rank) { communicate(rank, 1); });
+}
+
 // ---- the learning rate's factor
 
 TEST(ALearningRateFactor, ScalesTheStepAndNothingElseEverSeesIt) {
