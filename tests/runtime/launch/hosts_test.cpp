@@ -244,10 +244,10 @@ TEST_F(HostsTest, NothingOutlivesALauncherThatIsKilled) {
 
 TEST_F(HostsTest, NothingOutlivesALauncherThatFallsSilent) {
   HostsJob silent = job({"wait"});
-  silent.longest_silence = 1s;
+  silent.longest_silence = 2s;
   EXPECT_EQ(run_apart(silent,
                       [&](pid_t launcher) {
-                        std::this_thread::sleep_for(1500ms);
+                        std::this_thread::sleep_for(2500ms);
                         EXPECT_EQ(::kill(static_cast<pid_t>(std::stol(written(0).at("PID"))), 0), 0) << "it was heard";
                         ::kill(launcher, SIGSTOP);
                         expect_nothing_left();
