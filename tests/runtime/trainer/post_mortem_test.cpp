@@ -2,9 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include <cohort/host/error.hpp>
 #include <cohort/toy_host/toy_host.hpp>
@@ -36,8 +36,9 @@ struct Reports {
 };
 
 // What each rank reports where `body` fails on it, as a program does; "" where it does not.
-Reports reports(const toy::ToyJob& job, const std::function<void(ToyRank&)>& body,
-                const std::filesystem::path& log_dir = {}) {
+Reports reports(
+    const toy::ToyJob& job, const std::function<void(ToyRank&)>& body, const std::filesystem::path& log_dir = {},
+    const std::function<void()>& when_one_is_known = [] {}) {
   Reports found;
   found.codes.resize(static_cast<size_t>(job.world_size));
   found.texts = toy::run_ranks_to_failure(job, [&](ToyRank& rank) {
@@ -48,6 +49,7 @@ Reports reports(const toy::ToyJob& job, const std::function<void(ToyRank&)>& bod
     } catch (const Error& error) {
       const Failure failure = post_mortem.examine({static_cast<int>(error.code()), error.what(), "Error"});
       found.codes[static_cast<size_t>(rank.rank)] = failure.exit_code;
+      when_one_is_known();
       post_mortem.leave();
       throw std::runtime_error(failure.message);
     }
@@ -111,13 +113,18 @@ TEST(PostMortem, FindsADifferenceOfTypes) {
 }
 
 TEST(PostMortem, SaysOfASilentRankThatItRuns) {
-  const auto [texts, codes] = reports(job(2, std::chrono::milliseconds(300)), [](ToyRank& rank) {
-    if (rank.rank == 0) {
-      rank.runtime.barrier();
-    } else {
-      std::this_thread::sleep_for(std::chrono::seconds(3));
-    }
-  });
+  std::atomic<bool> is_known = false;
+  const auto [texts, codes] = reports(
+      job(2, std::chrono::seconds(1)),
+      [&](ToyRank& rank) {
+        if (rank.rank == 0) return rank.runtime.barrier();
+        is_known.wait(false);
+      },
+      {},
+      [&] {
+        is_known = true;
+        is_known.notify_all();
+      });
   EXPECT_EQ(codes[0], 4);
   EXPECT_THAT(texts[0], AllOf(HasSubstr("rank 1 (pid "), HasSubstr("runs but has not failed"), HasSubstr("barrier")));
 }

@@ -5,9 +5,9 @@
 namespace cohort {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 Operation operation(const char* communicator, uint64_t number, const char* call, const char* status = "OK",
                     const char* purpose = "") {

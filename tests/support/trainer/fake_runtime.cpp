@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <sstream>
 
 namespace cohort {
@@ -15,12 +14,6 @@ namespace testing {
 namespace {
 
 Script* current = nullptr;
-
-// The constructor of Runtime wants one, and this one never looks at it.
-host::PluginHost& no_plugins() {
-  alignas(host::PluginHost) static std::byte storage[sizeof(host::PluginHost)];
-  return reinterpret_cast<host::PluginHost&>(storage);
-}
 
 }  // namespace
 
@@ -32,8 +25,9 @@ ScriptedRun::ScriptedRun(const std::function<void(Script&)>& set) {
   set(script_);
   current = &script_;
   log_ = std::make_unique<host::Log>(host::LogSettings{host::LogLevel::kOff, host::LogFormat::kText, {}, 0, 1});
-  runtime_ = std::make_unique<Runtime>(
-      Runtime::Setup{script_.options, no_plugins(), script_.selection, script_.topology, *log_});
+  plugins_ = std::make_unique<host::PluginHost>(host::PluginSearch{}, *log_);
+  runtime_ =
+      std::make_unique<Runtime>(Runtime::Setup{script_.options, *plugins_, script_.selection, script_.topology, *log_});
 }
 
 ScriptedRun::~ScriptedRun() {

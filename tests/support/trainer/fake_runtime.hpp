@@ -3,6 +3,7 @@
 // plugins and processes.
 #pragma once
 
+#include <cohort/host/plugin_host.hpp>
 #include <cohort/session.hpp>
 #include <functional>
 #include <string>
@@ -48,6 +49,7 @@ class ScriptedRun {
  private:
   Script script_;
   std::unique_ptr<host::Log> log_;
+  std::unique_ptr<host::PluginHost> plugins_;  // of none: Runtime has to be given one
   std::unique_ptr<Runtime> runtime_;
 };
 
