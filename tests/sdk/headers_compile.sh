@@ -1,24 +1,34 @@
 #!/bin/sh
-# Compiles each SDK header alone as C++17 and C++20, with every compiler that is there.
-# Usage: headers_compile.sh SDK_INCLUDE_DIR API_INCLUDE_DIR
+# Compiles the SDK headers with every compiler that is there: `together`, as one file in the oldest and the newest
+# standard, or `alone`, each in both standards.
+# Usage: headers_compile.sh together|alone SDK_INCLUDE_DIR API_INCLUDE_DIR
 set -eu
-sdk=$(cd "$1" && pwd)
-api=$(cd "$2" && pwd)
+how=$1
+sdk=$(cd "$2" && pwd)
+api=$(cd "$3" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$sdk"
 compiled=0
-for header in $(find cohort/sdk -name '*.hpp' | sort); do
-  printf '#include <%s>\n#include <%s>\nint unused_name;\n' "$header" "$header" > "$work/alone.cpp"
-  for compiler in g++ clang++; do
-    command -v "$compiler" > /dev/null || continue
-    for standard in c++17 c++20; do
-      "$compiler" -std=$standard -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -fsyntax-only -I"$sdk" -I"$api" \
-        "$work/alone.cpp"
-      compiled=$((compiled + 1))
+try() {  # compiler, standard, file
+  command -v "$1" > /dev/null || return 0
+  "$1" "-std=$2" -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -fsyntax-only -I"$sdk" -I"$api" "$3"
+  compiled=$((compiled + 1))
+}
+headers=$(find cohort/sdk -name '*.hpp' | sort)
+if [ "$how" = together ]; then
+  for header in $headers; do printf '#include <%s>\n' "$header"; done > "$work/all.cpp"
+  printf 'int unused_name;\n' >> "$work/all.cpp"
+  try g++ c++17 "$work/all.cpp"
+  try clang++ c++20 "$work/all.cpp"
+else
+  for header in $headers; do
+    printf '#include <%s>\n#include <%s>\nint unused_name;\n' "$header" "$header" > "$work/alone.cpp"
+    for compiler in g++ clang++; do
+      for standard in c++17 c++20; do try $compiler $standard "$work/alone.cpp"; done
     done
   done
-done
+fi
 test "$compiled" -gt 0
 echo "$compiled compilations"
 if grep -rnE '#include <' cohort/sdk | grep -vE '<(cohort/(api|sdk)/[a-z_/.]+|[a-z_]+)>'; then
