@@ -198,11 +198,14 @@ class SystemTest(unittest.TestCase):
         seed = getattr(self, "seed", None)
         return message if seed is None else f"{message or ''} [COHORT_TEST_SEED={seed}]"
 
-    def start(self, command, environment=None, **options):
+    def environment(self, extra=None):
+        """That of programs of this test."""
         key, value = self.marker.split("=")
-        own = {key: value, "TMPDIR": str(self.temporary), **(environment or {})}
+        return clean_environment({key: value, "TMPDIR": str(self.temporary), **(extra or {})})
+
+    def start(self, command, environment=None, **options):
         return subprocess.Popen([str(word) for word in command], text=True, stdin=subprocess.DEVNULL, cwd=self.folder,
-                                env=clean_environment(own), stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+                                env=self.environment(environment), stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
 
     def run_program(self, command, environment=None, timeout=120):
         return self.finish(self.start(command, environment), timeout)

@@ -1,27 +1,30 @@
 """What ranks and launchers write: lines stay whole, and nothing depends on whether somebody reads them."""
+import array
+import fcntl
 import os
 import pty
 import signal
 import sys
+import termios
 import time
-import unittest
 
-from harness import BUILD, COHORT, MNIST, SystemTest
+import harness
+from harness import BUILD, COHORT, HANG, MNIST, SystemTest
 
 JOB = ["--max-steps=20", "--epochs=1", "--limit-val-batches=2", "--limit-test-batches=2", "--summary-json=summary.json"]
 LINES = "import os, sys; sys.stdout.write((os.environ['RANK'] * 99 + '\\n') * 50000)"
 
 
-class Output(SystemTest):
-    def test_lines_of_ranks_on_hosts_stay_whole(self):
-        result = self.succeed([COHORT, "run", "-H", "localhost:2", sys.executable, "-c", LINES])
-        lines = result.stdout.splitlines()
-        self.assertEqual(len(lines), 100000)
-        self.assertEqual({(len(line), len(set(line))) for line in lines}, {(99, 1)})
+def is_full(pipe):
+    """Whether a program that writes more has to wait: it writes at most a page at a time where little room is left."""
+    waiting = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, waiting)
+    return waiting[0] > fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) - 4096
 
-    def test_training_ends_well_where_nobody_reads_its_output(self):
-        for command in ([MNIST, "--strategy=single"], [MNIST, "--strategy=ddp", "--devices=2"], [MNIST, "--devices=2"],
-                        [COHORT, "run", "-n", "2", MNIST], [COHORT, "run", "-H", "localhost:2", MNIST]):
+
+class OutputTest(SystemTest):
+    def train_unread(self, *commands):
+        for command in commands:
             with self.subTest(command=command[1:]):
                 process = self.start([*command, *JOB])
                 process.stdout.close()
@@ -30,12 +33,23 @@ class Output(SystemTest):
                 process.stderr.close()
                 (self.folder / "summary.json").unlink()  # it was written
 
+
+class Output(OutputTest):
+    def test_lines_of_ranks_on_hosts_stay_whole(self):
+        result = self.succeed([COHORT, "run", "-H", "localhost:2", sys.executable, "-c", LINES])
+        lines = result.stdout.splitlines()
+        self.assertEqual(len(lines), 100000)
+        self.assertEqual({(len(line), len(set(line))) for line in lines}, {(99, 1)})
+
+    def test_training_ends_well_where_nobody_reads_its_output(self):
+        self.train_unread([MNIST, "--strategy=ddp", "--devices=2"], [COHORT, "run", "-H", "localhost:2", MNIST])
+
     def test_programs_of_any_kind_find_a_broken_pipe_as_they_know_it(self):
         self.fail_with(128 + signal.SIGPIPE, [COHORT, "run", "-n", "1", "sh", "-c", "kill -PIPE $$; sleep 1"])
 
     def test_a_launcher_whose_output_nobody_reads_hears_that_it_should_stop(self):
         process = self.start([COHORT, "run", "-H", "localhost:2", "yes"])
-        time.sleep(2)  # the pipe is full
+        self.wait_until(lambda: is_full(process.stdout), "the pipe is full", process)
         process.terminate()
         self.assertEqual(process.wait(timeout=40), 128 + signal.SIGTERM)
         process.stdout.close()
@@ -49,11 +63,10 @@ class Terminal(SystemTest):
         command = [COHORT, "run", "-n", "200", BUILD / "tests/launch_test_rank", f"write={ranks}", "wait"]
         pid, terminal = pty.fork()
         if pid == 0:
-            os.execv(command[0], [str(word) for word in command])
-        while not (ranks / "rank-0").exists():
-            time.sleep(0.001)
+            os.execve(command[0], [str(word) for word in command], self.environment())
+        self.wait_until((ranks / "rank-0").exists, "a rank runs")
         os.write(terminal, b"\x03")
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + HANG
         while (ended := os.waitpid(pid, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
             time.sleep(0.01)
         os.close(terminal)
@@ -64,5 +77,10 @@ class Terminal(SystemTest):
         self.assertEqual(os.waitstatus_to_exitcode(ended[1]), 128 + signal.SIGINT)
 
 
+class InFull(OutputTest):
+    def test_training_started_otherwise_ends_well_where_nobody_reads_its_output(self):
+        self.train_unread([MNIST, "--strategy=single"], [MNIST, "--devices=2"], [COHORT, "run", "-n", "2", MNIST])
+
+
 if __name__ == "__main__":
-    unittest.main()
+    harness.main()

@@ -1,7 +1,7 @@
 """Which strategy runs, what is said about it, and the table of what combines."""
 import re
-import unittest
 
+import harness
 from harness import COHORT, MNIST, SOURCE, SystemTest
 
 SHORT = ["--epochs=1", "--max-steps=1", "--limit-val-batches=0", "--limit-test-batches=0"]
@@ -47,4 +47,4 @@ class Strategies(SystemTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    harness.main()
