@@ -5,23 +5,27 @@ import pathlib
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
+
+from harness import reserved_port
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:" + os.environ.get("PATH", ""))
 HOSTS = ("127.0.0.2", "127.0.0.3")
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind((HOSTS[0], 0))
-        return probe.getsockname()[1]
-
-
 def make_key(path):
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
     return path
+
+
+def why_no_networks():
+    """Why this user cannot make network namespaces; nothing where he can."""
+    missing = [tool for tool in ("ip", "unshare", "nsenter") if not shutil.which(tool)]
+    if missing:
+        return "there is no " + ", ".join(missing)
+    made = subprocess.run(["unshare", "--net", "true"], stderr=subprocess.DEVNULL).returncode == 0
+    return None if made else "needs root: makes network namespaces"
 
 
 class TwoNetworks:
@@ -50,6 +54,9 @@ class TwoNetworks:
     def cut(self):
         self.ip(0, "link", "set", "wire", "down")
 
+    def mend(self):
+        self.ip(0, "link", "set", "wire", "up")
+
     def stop(self):
         for holder in self.holders:
             holder.kill()
@@ -62,29 +69,34 @@ class SshHosts:
     def __init__(self, folder, addresses=HOSTS, inside=()):
         """`inside` is a command that runs another one where the addresses are."""
         self.folder, self.addresses, self.inside = pathlib.Path(folder), addresses, inside
-        self.port = free_port()
+        self.kept = contextlib.ExitStack()
+        self.port = self.kept.enter_context(reserved_port())
         self.bin = self.folder / "bin"
         self.bin.mkdir(parents=True)
+        self.temporary = self.folder / "tmp"  # of what runs on the hosts; a test leaves nothing there
+        self.temporary.mkdir()
         host_key, self.key = make_key(self.folder / "host_key"), make_key(self.folder / "key")
-        self.authorized = self.folder / "authorized_keys"
-        self.authorized.write_text((self.folder / "key.pub").read_text())
-        self.known_hosts = self.folder / "known_hosts"
-        public = " ".join((self.folder / "host_key.pub").read_text().split()[:2])
-        self.known_hosts.write_text("".join(f"[{address}]:{self.port} {public}\n" for address in addresses))
+        self.authorized, self.known_hosts = self.folder / "authorized_keys", self.folder / "known_hosts"
+        self.command, self.configuration = self.bin / "ssh", self.folder / "ssh_config"
         (self.folder / "sshd_config").write_text("\n".join([
             *(f"ListenAddress {address}:{self.port}" for address in addresses), f"HostKey {host_key}",
             f"AuthorizedKeysFile {self.authorized}", "PidFile none", "UsePAM no", "StrictModes no", "PermitRootLogin yes",
             "PasswordAuthentication no", "KbdInteractiveAuthentication no", "MaxStartups 100",
-            "SetEnv SHLVL=5",  # or bash reads the user's .bashrc, which may do anything
+            f"SetEnv TMPDIR={self.temporary} SHLVL=5",  # or bash reads the user's .bashrc, which may do anything
             ""]))
-        self.configuration = self.folder / "ssh_config"
+        self.write_what_clients_need()
+        self.start()
+
+    def write_what_clients_need(self):
+        """Keys and configuration as they are at first, whatever a test has made of them."""
+        self.authorized.write_text((self.folder / "key.pub").read_text())
+        public = " ".join((self.folder / "host_key.pub").read_text().split()[:2])
+        self.known_hosts.write_text("".join(f"[{address}]:{self.port} {public}\n" for address in self.addresses))
         self.configuration.write_text("\n".join([
             f"UserKnownHostsFile {self.known_hosts}", "GlobalKnownHostsFile /dev/null", "IdentityAgent none",
             "IdentitiesOnly yes", f"IdentityFile {self.key}", ""]))
-        self.command = self.bin / "ssh"
         self.command.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {self.configuration} "$@"\n')
         self.command.chmod(0o755)
-        self.start()
 
     def start(self):
         if os.geteuid() == 0:
@@ -103,13 +115,19 @@ class SshHosts:
         listing = subprocess.run(["pgrep", "-P", str(self.server.pid)], capture_output=True, text=True).stdout
         return [int(pid) for pid in listing.split()]
 
+    def close_connections(self):
+        while connections := self.connections():
+            for connection in connections:
+                with contextlib.suppress(ProcessLookupError):  # it may end by itself just now
+                    os.kill(connection, signal.SIGKILL)
+            time.sleep(0.01)
+
     def stop(self):
-        for connection in self.connections():
-            with contextlib.suppress(ProcessLookupError):  # it may end by itself just now
-                os.kill(connection, signal.SIGKILL)
+        self.close_connections()
         self.server.kill()
         self.server.wait()
         self.log.close()
+        self.kept.close()
 
     def environment(self, **more):
         return {"PATH": f"{self.bin}:{os.environ['PATH']}", **more}
