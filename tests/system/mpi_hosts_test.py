@@ -1,13 +1,15 @@
 """Open MPI's own placing of ranks on hosts, over a real ssh server: what it tells the ranks, and what they need besides."""
 import os
+import pathlib
+import shutil
 import signal
-import subprocess
-import time
+import tempfile
 import unittest
 
-from harness import COHORT, MNIST, MPIRUN, PLUGINS, Result, SystemTest
+import harness
+from harness import COHORT, MNIST, MPIRUN, PLUGINS, SystemTest, processes_marked
 from rank_death_test import ENDLESS
-from ssh_hosts import HOSTS, SSHD, SshHosts, free_port
+from ssh_hosts import HOSTS, SSHD, SshHosts
 
 USER = 2
 JOB = ["--max-steps=20", "--epochs=1", "--limit-val-batches=2", "--limit-test-batches=2", "--seed=7", "--strategy=ddp",
@@ -16,15 +18,24 @@ JOB = ["--max-steps=20", "--epochs=1", "--limit-val-batches=2", "--limit-test-ba
 OVER_TCP = ["--mca", "btl", "self,tcp"]
 
 
+@unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun")
 @unittest.skipUnless(SSHD, "no ssh server: cmake/bootstrap.sh --tests installs one")
-class MpiHosts(SystemTest):
-    def setUp(self):
-        super().setUp()
-        self.hosts = SshHosts(self.folder / "ssh")
-        self.addCleanup(self.hosts.stop)
+class MpiHostsTest(SystemTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        folder = tempfile.mkdtemp(prefix="cohort-ssh-")
+        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
+        cls.hosts = SshHosts(folder)
+        cls.addClassCleanup(cls.hosts.stop)
+
+    def nothing_is_left_behind(self):
+        super().nothing_is_left_behind()
+        self.wait_until(lambda: not self.hosts.agents(), "the daemons of mpirun have ended")
+        self.assertEqual(list(self.hosts.temporary.iterdir()), [], "temporary files left behind on the hosts")
 
     def mpirun(self, slots, *options, address=True):
-        place = ["-x", f"MASTER_ADDR={HOSTS[0]}", "-x", f"MASTER_PORT={free_port()}"] if address else []
+        place = ["-x", f"MASTER_ADDR={HOSTS[0]}", "-x", f"MASTER_PORT={self.reserve_port()}"] if address else []
         return [*MPIRUN, "--mca", "plm_rsh_args", f"-p {self.hosts.port}", "-np", str(slots * len(HOSTS)),
                 "--host", ",".join(f"{host}:{slots}" for host in HOSTS), "-x", "OMP_NUM_THREADS=1",
                 "-x", self.marker.split("=")[0], *OVER_TCP, *place, *options]
@@ -35,25 +46,43 @@ class MpiHosts(SystemTest):
         self.assertEqual(len(digests), 1, "ranks ended with different weights")
         return digests.pop()
 
-    def test_ranks_on_two_hosts_need_an_address_and_say_how_to_give_it(self):
-        result = self.run_program([*self.mpirun(1, address=False), MNIST, *JOB], self.hosts.environment())
-        self.assertEqual(result.code, USER, str(result))
-        self.assertIn("mpirun gave no address; set MASTER_ADDR and MASTER_PORT to a host and free port of rank 0, for all ranks "
-                      "(mpirun -x)", result.stderr)
+    def gives_the_bits_of_one_machine(self, slots, wires):
+        wanted = self.digest([COHORT, "run", "-n", str(2 * slots)], "--collective=shm")
+        for flag, name in wires.items():
+            with self.subTest(slots=slots, wire=name):
+                got = self.digest(self.mpirun(slots), *([flag] if flag else []))
+                summary = self.summary()
+                self.assertEqual((summary["collective"], summary["num_nodes"]), (name, 2))
+                if "hier" not in name or slots == 1:  # a sum of sums is another order
+                    self.assertEqual(got, wanted)
 
+
+class MpiHosts(MpiHostsTest):
+    def test_ranks_on_two_hosts_need_an_address_and_say_how_to_give_it(self):
+        self.fail_with(USER, [*self.mpirun(1, address=False), MNIST, *JOB], "set MASTER_ADDR and MASTER_PORT", "(mpirun -x)",
+                       environment=self.hosts.environment())
+
+    def test_one_rank_on_each_of_two_hosts_gives_the_bits_of_one_machine(self):
+        self.gives_the_bits_of_one_machine(1, {"": "hier(shm,gloo)"})
+
+    def test_what_decided_a_rank_s_place_is_shown(self):
+        for by, node_ranks in (("slot", [0, 0, 1, 1]), ("node", [0, 1, 0, 1])):
+            with self.subTest(by=by):
+                shown = self.succeed([*self.mpirun(2, "--map-by", by), "sh", "-c",
+                                      f"echo $OMPI_COMM_WORLD_RANK `{COHORT} env | grep node_rank`"], self.hosts.environment())
+                places = sorted(line.split()[:3] for line in shown.stdout.splitlines())
+                self.assertEqual(places, [[str(rank), "node_rank", str(node)] for rank, node in enumerate(node_ranks)], str(shown))
+
+
+class InFull(MpiHostsTest):
     def test_every_wire_between_hosts_gives_the_bits_of_one_machine(self):
-        wires = {"": "hier(shm,gloo)", "--collective=gloo": "gloo"}
-        if (PLUGINS / "cohort_mpi.so").exists():
-            wires["--collective=mpi"] = "mpi"
         for slots in (1, 2):
-            wanted = self.digest([COHORT, "run", "-n", str(2 * slots)], "--collective=shm")
-            for flag, name in wires.items():
-                with self.subTest(slots=slots, wire=name):
-                    got = self.digest(self.mpirun(slots), *([flag] if flag else []))
-                    summary = self.summary()
-                    self.assertEqual((summary["collective"], summary["num_nodes"]), (name, 2))
-                    if "hier" not in name or slots == 1:  # a sum of sums is another order
-                        self.assertEqual(got, wanted)
+            self.gives_the_bits_of_one_machine(slots, {"": "hier(shm,gloo)", "--collective=gloo": "gloo"})
+
+    @unittest.skipUnless((PLUGINS / "cohort_mpi.so").exists(), "built without MPI")
+    def test_mpi_between_hosts_gives_the_bits_of_one_machine(self):
+        for slots in (1, 2):
+            self.gives_the_bits_of_one_machine(slots, {"--collective=mpi": "mpi"})
 
     def test_a_hostfile_places_ranks_alike(self):
         hostfile = self.folder / "hosts"
@@ -64,48 +93,24 @@ class MpiHosts(SystemTest):
         self.digest(launcher, "--collective=gloo")
         self.assertEqual(self.summary()["num_nodes"], 2)
 
-    def test_what_decided_a_rank_s_place_is_shown(self):
-        for by, node_ranks in (("slot", [0, 0, 1, 1]), ("node", [0, 1, 0, 1])):
-            with self.subTest(by=by):
-                shown = self.succeed([*self.mpirun(2, "--map-by", by), "sh", "-c",
-                                      f"echo $OMPI_COMM_WORLD_RANK `{COHORT} env | grep node_rank`"], self.hosts.environment())
-                places = sorted(line.split()[:3] for line in shown.stdout.splitlines())
-                self.assertEqual(places, [[str(rank), "node_rank", str(node)] for rank, node in enumerate(node_ranks)], str(shown))
-
     def test_hosts_with_unequal_ranks_are_refused(self):
         launcher = self.mpirun(2)
         launcher[launcher.index("-np") + 1] = "3"
-        result = self.run_program([*launcher, MNIST, *JOB], self.hosts.environment())
-        self.assertEqual(result.code, USER, str(result))
-        self.assertIn("fewer ranks", result.stderr)
+        self.fail_with(USER, [*launcher, MNIST, *JOB], "fewer ranks", environment=self.hosts.environment())
 
     def test_a_killed_rank_ends_the_ranks_of_both_hosts(self):
-        process = self.start([*self.mpirun(1), MNIST, "--strategy=ddp", "--timeout=30s", *ENDLESS],
+        process = self.start([*self.mpirun(1), MNIST, "--strategy=ddp", "--timeout=30s", "--log-dir=logs", *ENDLESS],
                              self.hosts.environment())
-        pids = []
-        deadline = time.monotonic() + 60
-        while len(pids) < 2 and time.monotonic() < deadline:
-            time.sleep(0.05)
-            pids = [pid for pid in map(int, subprocess.run(["pgrep", "-x", "mnist"], capture_output=True, text=True).stdout.split())
-                    if self.is_ours(pid)]
+        self.wait_until_step(process, 20)
+        pids = [pid for pid in processes_marked(self.marker) if pathlib.Path(f"/proc/{pid}/comm").read_text() == "mnist\n"]
         self.assertEqual(len(pids), 2)
-        time.sleep(3)
         os.kill(pids[1], signal.SIGKILL)
-        try:
-            stdout, stderr = process.communicate(timeout=30)
-        finally:
-            process.kill()
-        self.assertNotEqual(process.returncode, 0)
-        self.assertIn(f"pid {pids[1]}", stderr, str(Result(process.returncode, stdout, stderr)))
-
-    def is_ours(self, pid):
-        try:
-            with open(f"/proc/{pid}/environ") as variables:
-                return self.marker in variables.read()
-        except OSError:
-            return False
+        result = self.finish(process)
+        self.assertNotEqual(result.code, 0)
+        self.assertIn(f"pid {pids[1]}", result.stderr, str(result))
 
 
+@unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun")
 class Binding(SystemTest):
     def test_threads_follow_the_cores_that_mpirun_binds_to(self):
         cores = len(os.sched_getaffinity(0))
@@ -122,4 +127,4 @@ class Binding(SystemTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    harness.main(at_once=2)  # they wait for much of their time
