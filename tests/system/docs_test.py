@@ -1,45 +1,108 @@
-"""Every shell command in README and docs runs; every link leads somewhere."""
+"""Every shell command of the pages works as it is written once the README's two commands have run; every link leads somewhere."""
+import os
 import re
+import shlex
 import subprocess
-import unittest
 
-from harness import BUILD, SOURCE, SystemTest, clean_environment
+import harness
+from harness import BUILD, SOURCE, SystemTest
+from pages import PAGES, blocks, shell_commands
 
-PAGES = [SOURCE / "README.md", SOURCE / "CONTRIBUTING.md", *sorted((SOURCE / "docs").glob("*.md")),
-         *sorted((SOURCE / "examples").glob("**/README.md"))]
-# They contain this very test, or run in CI on their own.
-ELSEWHERE = ("tests/bench/run.sh", "tests/run.sh", "cmake/bootstrap.sh --tests", "cmake --workflow", "examples/quickstart.sh")
+# Commands that this test cannot run, since they install, build or contain this very test; the file that runs them, and as what.
+ELSEWHERE = {
+    "examples/quickstart.sh": (".ci/run", "\nexamples/quickstart.sh"),
+    "tests/run.sh": (".ci/run", "\ntests/run.sh\n"),
+    "tests/run.sh -R '^(tidy|lane_test)$'": ("tests/run.sh", '"${arguments[@]}"'),
+    "cmake --build build/release --target lane_test": ("tests/run.sh", "cmake --build --preset release --target"),
+    "ctest --test-dir build/release -R lane_test --output-on-failure": ("tests/run.sh", 'ctest --test-dir "$build"'),
+    "tests/bench/run.sh": ("tests/bench/CMakeLists.txt", "driver_test.py"),  # the driver of it
+}
+HERE = ("cc ", "mpirun ", "build/release/")  # how commands begin that are run here
 
 
-def shell_commands(page):
-    for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.S):
-        for line in block.splitlines():
-            if line.strip() and not line.startswith(ELSEWHERE):
-                yield line
+def program_and_flags(command):
+    """`mnist --devices`, `cohort run --nnodes`, ...: what a command shows that others may show as well."""
+    words = shlex.split(command)
+    program, shown = "", set()
+    for word in words:
+        if "/bin/" in word or "/tests/" in word:
+            program = os.path.basename(word)
+            shown.add(program)
+        elif word.startswith("-"):
+            shown.add(f"{program} {word.split('=')[0]}")
+        elif program == "cohort":
+            shown.add(f"cohort {word}")
+    return shown
 
 
-class Docs(SystemTest):
+def trains_to_the_end(command):
+    """Whether it trains for longer than a few steps."""
+    return bool(re.search(r"bin/(mnist|contrastive)\b", command)) and not re.search("--max-steps|--help|--print-config", command)
+
+
+def with_each_flag_once(commands):
+    """Commands that train for a few steps at most, as few as have every program and flag that all of them have."""
+    left = [command for command in commands if not trains_to_the_end(command)]
+    missing, chosen = set().union(*map(program_and_flags, left)), set()
+    while missing:
+        best = max(left, key=lambda command: len(program_and_flags(command) & missing))
+        chosen.add(best)
+        missing -= program_and_flags(best)
+    return [command for command in left if command in chosen]
+
+
+class Commands(SystemTest):
+    def setUp(self):
+        super().setUp()
+        # A folder that looks like the source folder, for what the commands write.
+        for entry in SOURCE.iterdir():
+            if entry.name not in (".git", "build"):
+                (self.folder / entry.name).symlink_to(entry)
+        if BUILD == SOURCE / "build/release":  # of which the pages speak
+            (self.folder / "build").symlink_to(SOURCE / "build")
+        else:
+            (self.folder / "build").mkdir()
+            (self.folder / "build/release").symlink_to(BUILD)
+
+    def commands(self):
+        return [command for page in PAGES for command in shell_commands(page) if command not in ELSEWHERE]
+
+    def run_all(self, commands):
+        for command in commands:
+            with self.subTest(command=command):
+                own = re.sub(r"^(\w+=\S+ )*", "", command)  # without variables
+                self.assertTrue(own.startswith(HERE), "say in ELSEWHERE of docs_test.py what runs it")
+                result = subprocess.run(["bash", "-c", command], cwd=self.folder, env=self.environment(), stdin=subprocess.DEVNULL,
+                                        capture_output=True, text=True, timeout=600)
+                self.assertEqual(result.returncode, 0, result.stdout[-1500:] + result.stderr[-3000:])
+
+    def test_a_command_with_each_flag_runs(self):
+        self.run_all(with_each_flag_once(self.commands()))
+
     def test_every_command_runs(self):
-        # The pages speak of a release build in the source folder: a folder of links stands in for it.
-        (self.folder / "build").mkdir()
-        (self.folder / "build/release").symlink_to(BUILD)
-        for entry in ("plugin_api", "examples", "cmake"):
-            (self.folder / entry).symlink_to(SOURCE / entry)
-        key, value = self.marker.split("=")
-        for page in PAGES:
-            for command in shell_commands(page):
-                with self.subTest(page=page.name, command=command):
-                    result = subprocess.run(["bash", "-c", command], cwd=self.folder, env=clean_environment({key: value}),
-                                            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
-                    self.assertEqual(result.returncode, 0, result.stdout[-1500:] + result.stderr[-3000:])
+        self.run_all(self.commands())
 
+    def test_commands_that_run_elsewhere_do_so_and_are_shown(self):
+        shown = [command for page in PAGES for command in shell_commands(page)]
+        for command, (place, text) in ELSEWHERE.items():
+            with self.subTest(command=command):
+                self.assertIn(command, shown, "no page shows it any more: take it out of ELSEWHERE")
+                self.assertIn(text, (SOURCE / place).read_text())
+                for program in re.findall(r"\w+_test\b", command):
+                    self.assertTrue((BUILD / "tests" / program).exists(), program)
+
+
+class Pages(SystemTest):
     def test_the_program_in_the_readme_is_the_example(self):
-        example = (SOURCE / "examples/mnist/main.cpp").read_text()
-        shown = re.search(r"```cpp\n(.*?)```", (SOURCE / "README.md").read_text(), re.S).group(1)
-        for line in shown.splitlines():
-            code = line.split("//")[0].strip()
+        example = re.sub(r"\s", "", without_comments((SOURCE / "examples/mnist/main.cpp").read_text()))
+        (shown,) = blocks("README.md", "cpp")
+        place = 0
+        for line in without_comments(shown).splitlines():
+            code = re.sub(r"\s", "", line)
             with self.subTest(line=line):
-                self.assertIn(re.sub(r"\W", "", code), re.sub(r"\W", "", example))
+                found = example.find(code, place)
+                self.assertGreaterEqual(found, 0, "not in the example, or not in this order")
+                place = found + len(code)
 
     def test_every_link_leads_somewhere(self):
         for page in PAGES:
@@ -50,5 +113,9 @@ class Docs(SystemTest):
                         self.assertTrue((page.parent / target).exists())
 
 
+def without_comments(code):
+    return re.sub(r"//.*", "", code)
+
+
 if __name__ == "__main__":
-    unittest.main()
+    harness.main()
