@@ -1,63 +1,52 @@
 """What is installed works from another folder: programs, plugins, and projects that find the package."""
-import re
+import pathlib
 import shutil
 import subprocess
-import unittest
+import tempfile
 
-from harness import BUILD, SOURCE, SystemTest
-
-
-
-def snippet(page, language, after):
-    """The first code block of a language below a heading of a page."""
-    text = (SOURCE / "docs" / page).read_text().split(after, 1)[1]
-    return re.search(rf"```{language}\n(.*?)```", text, re.S).group(1)
-
+import harness
+from harness import BUILD, SOURCE, SystemTest, clean_environment
+from pages import blocks, only_block
 
 PLUGIN_PROJECT = """
 cmake_minimum_required(VERSION 3.25)
 project(loud LANGUAGES CXX)
-""" + snippet("plugin_author.md", "cmake", "## In C++")
-PLUGIN_SOURCE = "#include <cohort/sdk/strategy.hpp>\n" + snippet("plugin_author.md", "cpp", "## In C++")
-LOOP_SOURCE = """
-#include <cohort/cohort.hpp>
-int main(int argc, char** argv) {
-  return cohort::Program("tiny").run(argc, argv, [](cohort::App& app) {
-    torch::nn::Linear linear(2, 1);
-    auto& model = *linear;
-    std::vector<std::pair<torch::Tensor, torch::Tensor>> batches(5, {torch::ones({4, 2}), torch::ones({4, 1})});
-""" + snippet("user.md", "cpp", "## A loop of your own") + """
-    if (session.steps() != 5) throw std::runtime_error("five batches make five steps");
-  });
-}
-"""
+""" + only_block("docs/plugin_author.md", "cmake", "## In C++")
+PLUGIN_SOURCE = "#include <cohort/sdk/strategy.hpp>\n" + only_block("docs/plugin_author.md", "cpp", "## In C++")
 PROGRAM_PROJECT = """
 cmake_minimum_required(VERSION 3.25)
 project(tiny LANGUAGES CXX)
-find_package(cohort REQUIRED COMPONENTS trainer)
-add_executable(tiny tiny.cpp)
-target_link_libraries(tiny PRIVATE cohort::trainer)
-"""
+add_executable(my_program tiny_program.cpp)
+""" + only_block("docs/user.md", "cmake", "## A program")
+# The user guide's code, under the names by which tiny_program.cpp includes it.
+PROGRAM_PIECES = {"a_loss_over_the_whole_batch.inc": only_block("docs/user.md", "cpp", "## Several devices in one process"),
+                  "steps_by_hand.inc": only_block("docs/user.md", "cpp", "## Several optimizers, steps by hand"),
+                  "a_loop_of_your_own.inc": only_block("docs/user.md", "cpp", "## A loop of your own")}
 
 
 class Install(SystemTest):
-    def project(self, name, **files):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="cohort-install-"))
+        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
+        installed = subprocess.run(["cmake", "--install", BUILD, "--prefix", folder / "first"], env=clean_environment(),
+                                   stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if installed.returncode != 0:
+            raise RuntimeError(installed.stdout[-1500:] + installed.stderr[-3000:])
+        cls.prefix = folder / "moved"  # an installation can be moved
+        shutil.move(folder / "first", cls.prefix)
+
+    def project(self, name, files):
         folder = self.folder / name
         folder.mkdir()
         for file, text in files.items():
-            (folder / file.replace("_dot_", ".")).write_text(text)
+            (folder / file).write_text(text)
         build = folder / "build"
         for command in (["cmake", "-S", folder, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={self.prefix}"],
                         ["cmake", "--build", build]):
             self.succeed(command, timeout=300)
         return build
-
-    def setUp(self):
-        super().setUp()
-        first = self.folder / "first"
-        self.succeed(["cmake", "--install", BUILD, "--prefix", first])
-        self.prefix = self.folder / "moved"  # an installation can be moved
-        shutil.move(first, self.prefix)
 
     def test_installed_programs_find_their_plugins_and_data(self):
         mnist = self.prefix / "bin/mnist"
@@ -68,9 +57,14 @@ class Install(SystemTest):
             self.assertIn(name, listed)
         self.assertNotIn(str(BUILD), listed)
 
+    def test_installed_suites_try_a_plugin(self):
+        for suite, *arguments in (("collective_suite", "--collective=shm", "--gtest_filter=*Barrier*"),
+                                  ("strategy_suite", "--strategy=ddp", "--ranks=1,2", "--gtest_filter=*Plan*")):
+            with self.subTest(suite=suite):
+                self.assertRegex(self.succeed([self.prefix / "bin" / suite, *arguments]).stdout, r"\[  PASSED  \] [1-9]")
+
     def test_a_plugin_built_against_the_package_without_libtorch_trains(self):
-        build = self.project("loud", CMakeLists_dot_txt=PLUGIN_PROJECT, loud_dot_cpp=PLUGIN_SOURCE)
-        plugin = build / "cohort_loud.so"
+        plugin = self.project("loud", {"CMakeLists.txt": PLUGIN_PROJECT, "loud.cpp": PLUGIN_SOURCE}) / "cohort_loud.so"
         needed = subprocess.run(["readelf", "-d", plugin], check=True, capture_output=True, text=True).stdout
         self.assertNotIn("torch", needed)
         result = self.succeed([self.prefix / "bin/mnist", "--devices=2", f"--plugin={plugin}", "--strategy=loud", "--max-steps=3",
@@ -81,26 +75,34 @@ class Install(SystemTest):
         source = (SOURCE / "examples/plugins/rendezvous_layer/rendezvous_layer.c").read_text()
         project = PLUGIN_PROJECT.replace("LANGUAGES CXX", "LANGUAGES C").replace("(loud SOURCES loud.cpp)",
                                                                                "(rendezvous_layer SOURCES rendezvous_layer.c)")
-        build = self.project("c_alone", CMakeLists_dot_txt=project, rendezvous_layer_dot_c=source)
+        build = self.project("c_alone", {"CMakeLists.txt": project, "rendezvous_layer.c": source})
         self.assertTrue((build / "cohort_rendezvous_layer.so").exists())
 
-    def test_a_program_built_against_the_package_trains(self):
+    def test_a_program_built_against_the_package_trains_with_all_code_of_the_user_guide(self):
         source = (SOURCE / "tests/system/tiny_program.cpp").read_text()
-        build = self.project("tiny", CMakeLists_dot_txt=PROGRAM_PROJECT, tiny_dot_cpp=source)
-        self.succeed([build / "tiny", "--devices=2", "--summary-json=summary.json"])
+        program = self.project("tiny", {"CMakeLists.txt": PROGRAM_PROJECT, "tiny_program.cpp": source, **PROGRAM_PIECES}) / "my_program"
+        self.succeed([program, "--devices=2", "--summary-json=summary.json"])
         self.assertEqual(self.summary()["strategy"], "ddp_spawn")
         self.assertEqual(len(set(self.summary()["weights_sha256"])), 1)
+        for way, strategy in (("loop", "ddp"), ("whole", "dp"), ("hand", "ddp")):
+            with self.subTest(way=way):
+                self.succeed([program, f"--way={way}", f"--strategy={strategy}", "--devices=2"])
 
-    def test_the_loop_in_the_user_guide_trains(self):
-        build = self.project("tiny", CMakeLists_dot_txt=PROGRAM_PROJECT, tiny_dot_cpp=LOOP_SOURCE)
-        self.succeed([build / "tiny", "--devices=2"])
+    def test_all_code_of_the_user_and_plugin_guides_is_in_these_programs(self):
+        compiled = [PLUGIN_SOURCE, *PROGRAM_PIECES.values()]
+        for page in ("docs/user.md", "docs/plugin_author.md"):
+            for block in blocks(page, "cpp"):
+                with self.subTest(page=page, block=block):
+                    self.assertTrue(any(block in source for source in compiled))
 
     def test_every_plugin_exports_one_symbol(self):
-        for plugin in sorted((self.prefix / "lib/cohort/plugins").glob("*.so")):
+        plugins = sorted((self.prefix / "lib/cohort/plugins").glob("*.so"))
+        self.assertGreater(len(plugins), 5)
+        for plugin in plugins:
             symbols = subprocess.run(["nm", "-D", "--defined-only", plugin], check=True, capture_output=True, text=True).stdout
             names = [line.split()[-1] for line in symbols.splitlines()]
             self.assertEqual(names, ["cohort_plugin_0"], plugin)
 
 
 if __name__ == "__main__":
-    unittest.main()
+    harness.main()

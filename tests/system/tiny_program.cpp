@@ -1,6 +1,10 @@
-// A whole program on the public headers: learns y = 2x.
+// A whole program on the public headers; --way chooses which of the user guide's pieces of code trains. The guide's code is in the
+// included files: install_test.py copies it from there.
 #include <cohort/cohort.hpp>
 
+using torch::Tensor;
+
+// Learns y = 2x.
 struct Line : cohort::ModuleFor<Line> {
   Line() : fc(register_module("fc", torch::nn::Linear(1, 1))) {}
   cohort::Output training_step(const cohort::Batch& batch, int64_t) override {
@@ -12,6 +16,37 @@ struct Line : cohort::ModuleFor<Line> {
   torch::nn::Linear fc;
 };
 
+// A loss that needs the outputs of the whole batch.
+struct WholeBatch : cohort::ModuleFor<WholeBatch> {
+  WholeBatch() : fc(register_module("fc", torch::nn::Linear(1, 1))) {}
+  Tensor forward(const Tensor& x) { return fc(x); }
+  Tensor loss_over(const Tensor& outputs) {
+    seen = std::max(seen, outputs.size(0));
+    return outputs.softmax(0).pow(2).sum();
+  }
+#include "a_loss_over_the_whole_batch.inc"
+  cohort::Optimizers configure_optimizers() override { return torch::optim::SGD(parameters(), 0.1); }
+  torch::nn::Linear fc;
+  int64_t seen = 0;
+};
+
+// Two parts that are trained in turn.
+struct ByHand : cohort::ModuleFor<ByHand> {
+  ByHand()
+      : generator(register_module("generator", torch::nn::Linear(1, 1))),
+        critic(register_module("critic", torch::nn::Linear(1, 1))) {}
+  bool automatic_optimization() const override { return false; }
+  Tensor loss_of_generator(const Tensor& x) { return generator(x).pow(2).mean(); }
+  Tensor loss_of_critic(const Tensor& x) { return critic(x).pow(2).mean(); }
+#include "steps_by_hand.inc"
+  cohort::Optimizers configure_optimizers() override {
+    cohort::Optimizers both = torch::optim::SGD(generator->parameters(), 0.1);
+    both.add(std::make_shared<torch::optim::SGD>(critic->parameters(), 0.1));
+    return both;
+  }
+  torch::nn::Linear generator, critic;
+};
+
 struct Points : cohort::DataModule {
   cohort::Loader train() override {
     const auto x = torch::linspace(-1, 1, 64).unsqueeze(1);
@@ -19,12 +54,44 @@ struct Points : cohort::DataModule {
   }
 };
 
+void require(bool condition, const char* what) {
+  if (!condition) throw std::runtime_error(what);
+}
+
+void loop(cohort::App& app) {
+  torch::nn::Linear linear(2, 1);
+  auto& model = *linear;
+  std::vector<std::pair<Tensor, Tensor>> batches(5, {torch::ones({4, 2}), torch::ones({4, 1})});
+#include "a_loop_of_your_own.inc"
+  require(session.steps() == 5, "five batches make five steps");
+}
+
+template <class Model>
+void fit(cohort::App& app, Model& model) {
+  Points data;
+  app.trainer().fit(model, data);
+}
+
+void train(cohort::App& app, const std::string& way) {
+  if (way == "loop") return loop(app);
+  if (way == "whole") {
+    WholeBatch model;
+    fit(app, model);
+    return require(model.seen == 8, "the loss sees all of a batch");
+  }
+  if (way == "hand") {
+    ByHand model;
+    const auto before = model.critic->weight.detach().clone();
+    fit(app, model);
+    return require(!torch::equal(model.critic->weight, before), "the second part has been trained");
+  }
+  Line model;
+  fit(app, model);
+}
+
 int main(int argc, char** argv) {
   return cohort::Program("tiny")
+      .option("way", "fit", "fit, loop, whole or hand")
       .defaults([](cohort::Options& options) { options.max_epochs = 5; })
-      .run(argc, argv, [](cohort::App& app) {
-        Line model;
-        Points data;
-        app.trainer().fit(model, data);
-      });
+      .run(argc, argv, [](cohort::App& app) { train(app, app.option("way")); });
 }
