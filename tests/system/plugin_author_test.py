@@ -1,9 +1,8 @@
 """A plugin author's day: a few lines of C, compiled with the headers of plugin_api alone, train as a free layer."""
 import json
-import socket
 import subprocess
-import unittest
 
+import harness
 from harness import COHORT, MNIST, SOURCE, SystemTest
 
 EXAMPLE = SOURCE / "examples/plugins/rendezvous_layer"
@@ -27,9 +26,7 @@ class PluginAuthor(SystemTest):
         self.assertIn("rank", result.stderr)
 
     def test_a_layer_that_hands_out_addresses_is_followed_by_every_rank(self):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = self.reserve_port()
         source = (EXAMPLE / f"{self.layer}.c").read_text()
         edited = self.folder / f"{self.layer}.c"
         edited.write_text(source.replace("  return s->super", f"  args->master_port = {port};\n  return s->super", 1))
@@ -51,4 +48,4 @@ class PluginAuthor(SystemTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    harness.main()
