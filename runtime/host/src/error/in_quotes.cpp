@@ -1,11 +1,11 @@
-#include "error/in_quotes.hpp"
+#include <cohort/host/in_quotes.hpp>
 
 #include <cstddef>
 
 namespace cohort::host {
 namespace {
 
-constexpr std::size_t kLongest = 120;
+constexpr std::size_t kLongestQuoted = 120;
 
 bool is_control(char c) {
   return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
@@ -21,17 +21,20 @@ void append_escaped(std::string& out, char c) {
 
 }  // namespace
 
-std::string in_quotes(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text.substr(0, kLongest)) {
+std::string on_one_line(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
     if (is_control(c)) {
       append_escaped(out, c);
     } else {
       out += c;
     }
   }
-  out += text.size() > kLongest ? "...'" : "'";
   return out;
+}
+
+std::string in_quotes(std::string_view text) {
+  return "'" + on_one_line(text.substr(0, kLongestQuoted)) + (text.size() > kLongestQuoted ? "...'" : "'");
 }
 
 }  // namespace cohort::host

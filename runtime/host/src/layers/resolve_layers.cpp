@@ -4,9 +4,8 @@
 #include <utility>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 #include <cohort/host/strategy_layers.hpp>
-
-#include "error/in_quotes.hpp"
 
 namespace cohort::host {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <cohort/api/host/buckets.h>
 #include <cohort/host/host_object.hpp>
+#include <cohort/host/in_quotes.hpp>
 
-#include "error/in_quotes.hpp"
 #include "layers/strategy_slots.hpp"
 
 namespace cohort::host {

@@ -7,11 +7,11 @@
 #include <variant>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 #include <cohort/host/option_table.hpp>
 #include <cohort/host/options.hpp>
 #include <cohort/host/spec.hpp>
 
-#include "error/in_quotes.hpp"
 #include "option_table/option_type.hpp"
 
 namespace cohort::host {

@@ -13,9 +13,8 @@
 #include <system_error>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 #include <cohort/host/options.hpp>
-
-#include "error/in_quotes.hpp"
 
 namespace cohort::host {
 namespace {

@@ -8,8 +8,8 @@
 #include <CLI/Formatter.hpp>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 
-#include "error/in_quotes.hpp"
 #include "options/sources.hpp"
 
 namespace cohort::host {

@@ -1,8 +1,8 @@
 #include <limits>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 
-#include "error/in_quotes.hpp"
 #include "options/flag_table.hpp"
 
 namespace cohort::host {

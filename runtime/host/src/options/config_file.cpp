@@ -6,8 +6,8 @@
 #include <toml++/toml.h>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 
-#include "error/in_quotes.hpp"
 #include "options/sources.hpp"
 
 namespace cohort::host {

@@ -3,7 +3,8 @@
 #include <string>
 #include <string_view>
 
-#include "error/in_quotes.hpp"
+#include <cohort/host/in_quotes.hpp>
+
 #include "options/sources.hpp"
 
 namespace cohort::host {

@@ -7,9 +7,8 @@
 #include <limits>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 #include <cohort/host/option_table.hpp>
-
-#include "error/in_quotes.hpp"
 
 namespace cohort {
 

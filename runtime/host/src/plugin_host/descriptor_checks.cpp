@@ -9,11 +9,11 @@
 #include <cohort/api/accelerator.h>
 #include <cohort/api/collective.h>
 #include <cohort/api/strategy.h>
+#include <cohort/host/in_quotes.hpp>
 #include <cohort/host/option_table.hpp>
 #include <cohort/host/plugin_host.hpp>
 #include <cohort/host/spec.hpp>
 
-#include "error/in_quotes.hpp"
 
 namespace cohort::host {
 namespace {

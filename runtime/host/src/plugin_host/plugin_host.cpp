@@ -8,10 +8,10 @@
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/host_object.hpp>
+#include <cohort/host/in_quotes.hpp>
 #include <cohort/host/option_table.hpp>
 #include <cohort/host/spec.hpp>
 
-#include "error/in_quotes.hpp"
 #include "plugin_host/content_hash.hpp"
 #include "plugin_host/descriptor_checks.hpp"
 #include "plugin_host/file_checks.hpp"

@@ -24,7 +24,8 @@ Spec with_table(const Options& options, const std::string& kind, Spec spec) {
   if (table == options.plugin_options.end()) return spec;
   const auto given = spec.options;
   for (const auto& [key, value] : table->second) {
-    const bool is_set = std::any_of(given.begin(), given.end(), [&key = key](const auto& one) { return one.first == key; });
+    const bool is_set =
+        std::any_of(given.begin(), given.end(), [&key = key](const auto& one) { return one.first == key; });
     if (!is_set) spec.options.emplace_back(key, value);
   }
   return spec;

@@ -6,8 +6,7 @@
 #include <cstddef>
 
 #include <cohort/host/error.hpp>
-
-#include "error/in_quotes.hpp"
+#include <cohort/host/in_quotes.hpp>
 
 namespace cohort {
 namespace {
