@@ -1,0 +1,53 @@
+// Whatever others write into the job's store, or tell of themselves: ranks agree, or say in a sentence why not; and a
+// rank that fails judges by what can be read of it.
+#include "failure/last_words.hpp"
+#include "hostile_store.hpp"
+
+namespace {
+
+using namespace cohort;
+
+constexpr int kRanks = 3;
+
+void agree(fuzz::Input& input) {
+  fuzz::HostileStore hostile(input);
+  host::AbiStore abi(hostile);
+  host::PrefixedStore store(abi.get(), "cohort/1/host/");
+  const host::Agreement agreement{store, input.byte() % kRanks, kRanks, std::chrono::milliseconds(1), "rank 0"};
+  try {
+    fuzz::accepts<PeerFailed>([&] { host::agree(agreement, "options", "seed=1\nlr=2", "the options differ"); });
+  } catch (const UserError& error) {  // with a table of what the ranks brought
+    fuzz::require(std::string_view(error.what()).starts_with("the options differ"), error.what());
+  }
+}
+
+void judge(fuzz::Input& input) {
+  Evidence evidence;
+  evidence.rank = 0;
+  evidence.own = {4, true, "all_reduce failed", {}};
+  Operation& own = evidence.own.operations.emplace_back();
+  own.communicator = "default/world";
+  own.call = "all_reduce mean of float32[4]";
+  own.status = "UNAVAILABLE";
+  evidence.heard_all = input.byte() % 2 == 0;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    evidence.states.push_back(ProcessState{input.byte() % 4});
+    evidence.peers.push_back({rank, 0, "", "", 0});
+    const std::string introduction = input.text();
+    if (rank != 0) fuzz::accepts<PeerFailed>([&] { evidence.peers.back() = peer_from(rank, introduction); });
+    evidence.words.push_back(rank == 0 ? std::nullopt : last_words_from(input.text()));
+    if (!evidence.words.back()) continue;
+    const std::string text = to_text(*evidence.words.back());
+    const auto again = last_words_from(text);
+    fuzz::require(again && to_text(*again) == text, "changed by being written: " + text);
+  }
+  fuzz::require_sentence(cohort::judge(evidence).sentence);
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
+  fuzz::Input input(data, size);
+  input.byte() % 2 == 0 ? agree(input) : judge(input);
+  return 0;
+}
