@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 #include <cohort/launch/hosts.hpp>
 
 namespace cohort::host {
@@ -41,13 +42,13 @@ bool is_host(std::string_view text) {
 
 HostSlots host_of(std::string_view name, std::string_view slots, const std::string& where) {
   if (!is_host(name)) {
-    throw UserError(where + ": '" + std::string(name) + "' is no name or address of a host; write host1:4,host2:4");
+    throw UserError(where + ": " + in_quotes(name) + " is no name or address of a host; write host1:4,host2:4");
   }
   HostSlots host{std::string(name), 1};
   const char* const end = slots.data() + slots.size();
   const auto [stop, failure] = std::from_chars(slots.data(), end, host.slots);
   if (failure != std::errc{} || stop != end || host.slots < 1 || host.slots > kMostSlots) {
-    throw UserError(where + ": '" + std::string(slots) + "' slots of host '" + host.name +
+    throw UserError(where + ": " + in_quotes(slots) + " slots of host '" + host.name +
                     "' are no whole number from 1 to " + std::to_string(kMostSlots) + "; write " + host.name + ":4");
   }
   return host;
@@ -92,7 +93,7 @@ std::vector<HostSlots> read_hostfile(const std::filesystem::path& file) {
     if (!(words >> name)) continue;
     words >> slots >> more;
     if (!slots.starts_with("slots=") || !more.empty()) {
-      throw UserError(where + ": '" + (more.empty() ? slots : more) + "' is unknown; write 'host1 slots=4'");
+      throw UserError(where + ": " + in_quotes(more.empty() ? slots : more) + " is unknown; write 'host1 slots=4'");
     }
     add(hosts, host_of(name, std::string_view(slots).substr(6), where), where);
   }
