@@ -43,7 +43,7 @@ class ConfigFile {
     try {
       return toml::parse(text.str());
     } catch (const toml::parse_error& error) {
-      std::string message = place(error.source()) + ": " + std::string(error.description());
+      std::string message = place(error.source()) + ": " + on_one_line(error.description());
       if (message.find("redefine") != std::string::npos) {
         message += "; beside a table [strategy.NAME] write the name as `name = \"...\"` in a table [strategy]";
       }
