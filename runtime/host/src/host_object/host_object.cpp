@@ -5,6 +5,7 @@
 
 #include <cohort/api/host/log.h>
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 
 namespace cohort::host {
 namespace {
@@ -66,7 +67,7 @@ const void* HostObject::get_interface(const cohort_host* host, const char* id) n
 
 cohort_status HostObject::fail(const cohort_host* host, cohort_status status, const char* message) noexcept {
   try {
-    of(host).leave_message(status, message ? message : "");
+    of(host).leave_message(status, on_one_line(message ? message : ""));
   } catch (...) {
     // Without memory for the message the status alone has to do.
   }
