@@ -14,7 +14,6 @@
 #include <cohort/host/plugin_host.hpp>
 #include <cohort/host/spec.hpp>
 
-
 namespace cohort::host {
 namespace {
 
@@ -113,8 +112,6 @@ std::string vtable_problem(const cohort_component& component) {
 }
 
 std::string component_problem(const cohort_component& component, std::string_view name) {
-  if (component.struct_size < sizeof(cohort_component))
-    return "has a wrong struct_size; set it to sizeof(cohort_component)";
   if (!component.name || component.name != name) {
     return "is named " + in_quotes(component.name ? component.name : "(null)") + ", but its file says " +
            in_quotes(name) + "; make them equal";
@@ -139,6 +136,8 @@ std::string descriptor_problem(const cohort_plugin& plugin, std::string_view nam
   std::set<int32_t> kinds;
   for (const cohort_component* const* it = plugin.components; *it; ++it) {
     const cohort_component& component = **it;
+    if (component.struct_size < sizeof(cohort_component))
+      return "it has a component with a wrong struct_size; set it to sizeof(cohort_component)";
     if (!is_kind(component.kind)) {
       return "it has a component of the unknown kind " + std::to_string(component.kind) +
              "; use a COHORT_KIND_ constant";
