@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 #include <cohort/host/store.hpp>
 
 namespace cohort::host {
@@ -116,7 +117,7 @@ void leave_together(const Agreement& agreement, int readers) {
   throw PeerFailed(agreement.who + " waited " +
                    std::to_string(std::chrono::duration_cast<std::chrono::seconds>(agreement.timeout).count()) +
                    " s for all of " + std::to_string(agreement.world_size) + " ranks to bring their " + topic +
-                   "; missing: rank " + ranks + "; look at their logs or raise --timeout");
+                   "; missing: rank " + on_one_line(ranks) + "; look at their logs or raise --timeout");
 }
 
 }  // namespace
