@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <system_error>
 
 #include <cohort/host/error.hpp>
 
@@ -25,6 +26,25 @@ uint32_t number_at(std::string_view text) {
   uint32_t number = 0;
   for (std::size_t i = 0; i < 4; ++i) number |= uint32_t{static_cast<unsigned char>(text[i])} << 8 * i;
   return number;
+}
+
+/// False for a number that no message of this kind has. Which ranks there are the receiver knows.
+bool is_possible(MessageKind kind, int32_t number) {
+  constexpr int32_t kHighestPort = 65535, kHighestExitCode = 255, kHighestSignal = 64;
+  switch (kind) {
+    case MessageKind::kListening:
+    case MessageKind::kStart:
+      return number >= 0 && number <= kHighestPort;
+    case MessageKind::kEnded:
+      return number >= 0 && number <= kHighestExitCode;
+    case MessageKind::kRefused:
+    case MessageKind::kFailed:
+      return number > 0 && number <= kHighestExitCode;
+    case MessageKind::kSignal:
+      return number > 0 && number <= kHighestSignal;
+    default:
+      return true;
+  }
 }
 
 }  // namespace
@@ -54,6 +74,7 @@ std::optional<Message> MessageReader::next() {
   if (buffer_.size() < kHeaderBytes + length) return std::nullopt;
   Message message{MessageKind{buffer_[0]}, static_cast<int32_t>(number_at(std::string_view(buffer_).substr(1))),
                   buffer_.substr(kHeaderBytes, length)};
+  if (!is_possible(message.kind, message.number)) throw_nonsense();
   buffer_.erase(0, kHeaderBytes + length);
   return message;
 }
@@ -76,7 +97,8 @@ int TextReader::take_number() {
   const std::string text = take();
   int number = 0;
   const char* const end = text.data() + text.size();
-  if (std::from_chars(text.data(), end, number).ptr != end || text.empty()) throw_nonsense();
+  const auto [stop, failure] = std::from_chars(text.data(), end, number);
+  if (failure != std::errc{} || stop != end) throw_nonsense();
   return number;
 }
 

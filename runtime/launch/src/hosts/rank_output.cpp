@@ -22,7 +22,11 @@ constexpr int kPatienceAtTheEnd_ms = 200;
 }  // namespace
 
 RankOutput::RankOutput(std::filesystem::path folder, int ranks, int signals, Log& log)
-    : folder_(std::move(folder)), digits_(std::to_string(ranks - 1).size()), signals_(signals), log_(log) {
+    : folder_(std::move(folder)),
+      ranks_(ranks),
+      digits_(std::to_string(ranks - 1).size()),
+      signals_(signals),
+      log_(log) {
   if (folder_.empty()) return;
   for (int rank = 0; rank < ranks; ++rank) {
     for (const MessageKind stream : {MessageKind::kOutput, MessageKind::kErrors}) {
@@ -61,7 +65,7 @@ void RankOutput::forward(int descriptor, std::string_view bytes) {
 
 void RankOutput::write(MessageKind stream, int rank, std::string_view bytes) {
   forward(stream == MessageKind::kOutput ? STDOUT_FILENO : STDERR_FILENO, bytes);
-  if (folder_.empty() || rank < 0) return;
+  if (folder_.empty() || rank < 0 || rank >= ranks_) return;
   // Opened anew each time: a large job has more files than a process may hold open.
   std::ofstream file(file_of(stream, rank), std::ios::app);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size())).flush();

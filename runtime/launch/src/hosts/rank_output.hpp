@@ -16,8 +16,8 @@ class RankOutput {
   /// `signals` is readable while there is a wish to end.
   RankOutput(std::filesystem::path folder, int ranks, int signals, Log& log);
 
-  /// `stream` is kOutput or kErrors; rank -1 has no files. Waits for whoever reads this process's output, but not once
-  /// there is a wish to end: then what is not taken soon is lost there.
+  /// `stream` is kOutput or kErrors; what is no rank of the job, as -1, has no files. Waits for whoever reads this
+  /// process's output, but not once there is a wish to end: then what is not taken soon is lost there.
   void write(MessageKind stream, int rank, std::string_view bytes);
 
  private:
@@ -25,6 +25,7 @@ class RankOutput {
   void forward(int descriptor, std::string_view bytes);
 
   std::filesystem::path folder_;
+  int ranks_;
   std::size_t digits_;
   int signals_;
   int patience_ms_ = -1;
