@@ -20,6 +20,12 @@ Outcome outcome_of(const std::function<void()>& part) {
   return outcome;
 }
 
+Outcome heard(Outcome outcome) {
+  if (outcome.status < COHORT_OK || outcome.status > COHORT_UNAUTHENTICATED) outcome.status = COHORT_DATA_LOSS;
+  outcome.message[sizeof outcome.message - 1] = '\0';
+  return outcome;
+}
+
 void require_success(const std::vector<Outcome>& outcomes) {
   for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
     if (outcomes[rank].status == COHORT_OK) continue;

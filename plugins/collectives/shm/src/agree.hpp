@@ -19,6 +19,9 @@ struct Outcome {
 /// Runs a rank's part of a common step; an error becomes an outcome, as the other ranks must hear of it.
 Outcome outcome_of(const std::function<void()>& part);
 
+/// An outcome that came as bytes: its text ends, and a status that there is not becomes COHORT_DATA_LOSS.
+Outcome heard(Outcome outcome);
+
 /// Throws AgreedError with the first failure, naming its rank.
 void require_success(const std::vector<Outcome>& outcomes);
 

@@ -64,7 +64,7 @@ Segment common_segment(StoreRounds& store, int rank, int size) {
     return to_bytes(invitation);
   };
   const auto invitation = from_bytes<Invitation>(store.round(kMeetRound, to_text(own_place()), invite));
-  throw_failure(invitation.outcome);
+  throw_failure(heard(invitation.outcome));
   const Outcome opened = outcome_of([&] {
     if (rank == 0) return;
     segment = Segment::open(invitation.address, Pages::kOnTouch);
@@ -74,12 +74,12 @@ Segment common_segment(StoreRounds& store, int rank, int size) {
     Outcome verdict{COHORT_OK, {}};
     verdict = outcome_of([&] {
       std::vector<Outcome> outcomes;
-      for (const std::string& answer : answers) outcomes.push_back(from_bytes<Outcome>(answer));
+      for (const std::string& answer : answers) outcomes.push_back(heard(from_bytes<Outcome>(answer)));
       require_success(outcomes);
     });
     return to_bytes(verdict);
   };
-  throw_failure(from_bytes<Outcome>(store.round(kOpenRound, to_bytes(opened), judge)));
+  throw_failure(heard(from_bytes<Outcome>(store.round(kOpenRound, to_bytes(opened), judge))));
   segment.close_descriptor();
   return segment;
 }
