@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "files/json_fields.hpp"
+
 namespace cohort {
 namespace {
 
@@ -23,13 +25,13 @@ OrderedJson json_of(const LoopPlace& place) {
 
 LoopPlace place_of(const OrderedJson& json) {
   LoopPlace place;
-  json.at("fit").get_to(place.fit);
-  json.at("epoch").get_to(place.epoch);
-  json.at("batches").get_to(place.batches);
+  place.fit = whole_field<int64_t>(json, "fit");
+  place.epoch = whole_field<int64_t>(json, "epoch");
+  place.batches = whole_field<int64_t>(json, "batches");
   json.at("validation_due").get_to(place.validation_due);
-  json.at("batch_size").get_to(place.batch_size);
-  json.at("samples").get_to(place.samples);
-  json.at("seed").get_to(place.seed);
+  place.batch_size = whole_field<int64_t>(json, "batch_size");
+  place.samples = whole_field<int64_t>(json, "samples");
+  place.seed = whole_field<uint64_t>(json, "seed");
   json.at("shuffle").get_to(place.shuffle);
   return place;
 }
@@ -61,20 +63,29 @@ std::vector<OptimizerSettings> settings_of(const OrderedJson& json) {
   return optimizers;
 }
 
+std::vector<uint64_t> steps_of(const OrderedJson& json) {
+  std::vector<uint64_t> steps;
+  if (!json.contains("optimizer_steps")) return steps;
+  for (const auto& number : json.at("optimizer_steps")) {
+    steps.push_back(whole_number<uint64_t>(number, "optimizer_steps"));
+  }
+  return steps;
+}
+
 Manifest manifest_of(const OrderedJson& json) {
   Manifest manifest;
   json.at("cohort_version").get_to(manifest.cohort_version);
   json.at("torch_version").get_to(manifest.torch_version);
-  json.at("sequence").get_to(manifest.sequence);
-  json.at("step").get_to(manifest.step);
-  if (json.contains("optimizer_steps")) json.at("optimizer_steps").get_to(manifest.optimizer_steps);
-  json.at("world_size").get_to(manifest.world_size);
+  manifest.sequence = whole_field<uint64_t>(json, "sequence");
+  manifest.step = whole_field<uint64_t>(json, "step");
+  manifest.optimizer_steps = steps_of(json);
+  manifest.world_size = whole_field<int>(json, "world_size");
   json.at("strategy").get_to(manifest.strategy);
   json.at("per_rank").get_to(manifest.per_rank);
   if (!json.at("loop").is_null()) manifest.loop = place_of(json.at("loop"));
   manifest.optimizers = settings_of(json.at("optimizers"));
   for (const auto& [name, file] : json.at("files").items()) {
-    manifest.files[name] = {file.at("bytes").get<uint64_t>(), file.at("sha256").get<std::string>()};
+    manifest.files[name] = {whole_field<uint64_t>(file, "bytes"), file.at("sha256").get<std::string>()};
   }
   return manifest;
 }
@@ -129,7 +140,7 @@ Manifest parse_manifest(std::string_view text, const std::string& file) {
     if (!json.is_object() || json.at("format") != kFormatName) {
       throw DamagedCheckpoint(file + " is not the manifest of a checkpoint");
     }
-    const auto format = json.at("format_version").get<int64_t>();
+    const auto format = whole_field<int64_t>(json, "format_version");
     if (format > Manifest::kFormat) {
       throw UserError(file + " was written by a newer cohort (format " + std::to_string(format) + ", this one reads " +
                       std::to_string(Manifest::kFormat) + "); resume with the newer one");
@@ -137,6 +148,8 @@ Manifest parse_manifest(std::string_view text, const std::string& file) {
     Manifest manifest = manifest_of(json);
     check_numbers(manifest, file);
     return manifest;
+  } catch (const std::out_of_range& error) {
+    throw DamagedCheckpoint(file + " has a number that cannot be: " + error.what());
   } catch (const nlohmann::json::exception& error) {
     throw DamagedCheckpoint(file + " is not the manifest of a checkpoint: " + error.what());
   }
