@@ -5,9 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 #include <cohort/host/machine.hpp>
 
 #include "failure/process_state.hpp"
+#include "files/json_fields.hpp"
 
 namespace cohort {
 namespace {
@@ -16,6 +18,11 @@ using Json = nlohmann::ordered_json;
 
 std::string as_text(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// A text that will stand in a sentence.
+std::string line(const Json& json, const char* field) {
+  return host::on_one_line(json.at(field).get_ref<const std::string&>());
 }
 
 }  // namespace
@@ -29,8 +36,15 @@ std::string introduction() {
 }
 
 Peer peer_from(int rank, const std::string& introduction) {
-  const Json json = Json::parse(introduction);
-  return {rank, json.at("pid"), json.at("host"), json.at("space"), json.at("started")};
+  try {
+    const Json json = Json::parse(introduction);
+    return {rank, whole_field<pid_t>(json, "pid"), line(json, "host"), json.at("space"),
+            whole_field<uint64_t>(json, "started")};
+  } catch (const std::exception&) {
+    throw PeerFailed(
+        "rank " + std::to_string(rank) +
+        " introduced itself with something that cannot be read; check that all ranks run the same program");
+  }
 }
 
 std::string to_text(const LastWords& words) {
@@ -43,9 +57,9 @@ std::string to_text(const LastWords& words) {
 std::optional<LastWords> last_words_from(const std::string& text) {
   try {
     const Json json = Json::parse(text);
-    return LastWords{json.at("exit_code"), json.at("in_operation"), json.at("error"),
+    return LastWords{whole_field<int>(json, "exit_code"), json.at("in_operation"), line(json, "error"),
                      operations_from(json.at("operations"))};
-  } catch (const nlohmann::json::exception&) {
+  } catch (const std::exception&) {
     return std::nullopt;
   }
 }

@@ -4,7 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 #include <cohort/sdk/dtype.hpp>
+
+#include "files/json_fields.hpp"
 
 namespace cohort {
 namespace {
@@ -94,13 +97,16 @@ std::vector<Operation> operations_from(const nlohmann::ordered_json& json) {
   std::vector<Operation> operations;
   for (const auto& one : json) {
     Operation operation;
-    operation.communicator = one.at("communicator");
-    operation.number = one.at("number");
-    operation.name = one.at("operation");
-    operation.call = one.at("call");
-    operation.purpose = one.at("purpose");
+    const auto line = [&one](const char* field) {
+      return host::on_one_line(one.at(field).get_ref<const std::string&>());
+    };
+    operation.communicator = line("communicator");
+    operation.number = whole_field<uint64_t>(one, "number");
+    operation.name = line("operation");
+    operation.call = line("call");
+    operation.purpose = line("purpose");
     operation.begun = one.at("begun");
-    operation.status = one.at("status");
+    operation.status = line("status");
     operations.push_back(std::move(operation));
   }
   return operations;
