@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 
 namespace cohort {
 namespace {
@@ -64,7 +65,7 @@ class HeaderParser {
   }
 
   SafetensorsEntry entry(const std::string& name, const Json& json) const {
-    const std::string tensor = "tensor '" + name + "' ";
+    const std::string tensor = "tensor " + host::in_quotes(name) + " ";
     if (!json.is_object() || !json.contains("dtype") || !json.contains("shape") || !json.contains("data_offsets")) {
       fail(tensor + "lacks dtype, shape or data_offsets");
     }
@@ -104,7 +105,9 @@ class HeaderParser {
         if (json.get_ref<const std::string&>() == name) return type;
       }
     }
-    fail(tensor + "has the unknown dtype " + json.dump(-1, ' ', true, Json::error_handler_t::replace));
+    // Never all of it: to write deeply nested JSON would take more stack than there is.
+    fail(tensor + "has the unknown dtype " +
+         (json.is_string() ? host::in_quotes(json.get<std::string>()) : json.type_name()));
   }
 
   void check_ranges(std::vector<SafetensorsEntry>& entries) const {
@@ -113,8 +116,10 @@ class HeaderParser {
     });
     uint64_t end = 0;
     for (const auto& entry : entries) {
-      if (entry.begin < end) fail("tensor '" + entry.name + "' at " + range(entry) + " overlaps the one before it");
-      if (entry.begin > end) fail("there is a gap before tensor '" + entry.name + "' at " + range(entry));
+      if (entry.begin < end)
+        fail("tensor " + host::in_quotes(entry.name) + " at " + range(entry) + " overlaps the one before it");
+      if (entry.begin > end)
+        fail("there is a gap before tensor " + host::in_quotes(entry.name) + " at " + range(entry));
       end = entry.end;
     }
     if (end != data_bytes_) {
