@@ -16,7 +16,8 @@ tree=build/fuzz
 mkdir -p "$tree"
 {
   cmake -S . -B "$tree" -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-    -DCOHORT_TESTS=ON -DCOHORT_CORE=OFF -DCOHORT_EXAMPLES=OFF -DCOHORT_SANITIZE=fuzzer-no-link,address,undefined &&
+    -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -DCOHORT_TESTS=ON -DCOHORT_CORE=OFF -DCOHORT_EXAMPLES=OFF \
+    -DCOHORT_SANITIZE=fuzzer-no-link,address,undefined &&
     cmake --build "$tree" --target "${targets[@]}"
 } > "$tree/build.log" 2>&1 || { tail -n 40 "$tree/build.log" >&2; exit 1; }
 
