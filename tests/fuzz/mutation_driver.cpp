@@ -54,7 +54,8 @@ void save_input() noexcept {
   const int file = ::open(failing.file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   const bool saved = file >= 0 && ::write(file, failing.input->data(), failing.input->size()) >= 0;
   if (file >= 0) ::close(file);
-  const std::string_view text = saved ? failing.advice : "the failing input could not be written to a file\n";
+  std::string_view text = "the failing input could not be written to a file\n";
+  if (saved) text = failing.advice;
   if (::write(STDERR_FILENO, text.data(), text.size()) < 0) ::_exit(2);
   failing.input = nullptr;
 }
