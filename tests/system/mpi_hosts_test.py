@@ -1,6 +1,7 @@
 """Open MPI's own placing of ranks on hosts, over a real ssh server: what it tells the ranks, and what they need besides."""
 import os
 import pathlib
+import shlex
 import shutil
 import signal
 import tempfile
@@ -69,7 +70,7 @@ class MpiHosts(MpiHostsTest):
         for by, node_ranks in (("slot", [0, 0, 1, 1]), ("node", [0, 1, 0, 1])):
             with self.subTest(by=by):
                 shown = self.succeed([*self.mpirun(2, "--map-by", by), "sh", "-c",
-                                      f"echo $OMPI_COMM_WORLD_RANK `{COHORT} env | grep node_rank`"], self.hosts.environment())
+                                      f"echo $OMPI_COMM_WORLD_RANK `{shlex.quote(COHORT)} env | grep node_rank`"], self.hosts.environment())
                 places = sorted(line.split()[:3] for line in shown.stdout.splitlines())
                 self.assertEqual(places, [[str(rank), "node_rank", str(node)] for rank, node in enumerate(node_ranks)], str(shown))
 
