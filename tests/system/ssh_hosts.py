@@ -112,14 +112,22 @@ class SshHosts:
 
     def connections(self):
         """Processes that serve a connection each: children of the server."""
-        listing = subprocess.run(["pgrep", "-P", str(self.server.pid)], capture_output=True, text=True).stdout
+        return self.servers_below(self.server.pid)
+
+    def servers_below(self, parent):
+        listing = subprocess.run(["pgrep", "-x", "-P", str(parent), "sshd"], capture_output=True, text=True).stdout
         return [int(pid) for pid in listing.split()]
+
+    def send(self, connection, number):
+        """Sends a signal to what serves the connection: one process, or two where the user is not root and the second holds it."""
+        for pid in (connection, *self.servers_below(connection)):
+            with contextlib.suppress(ProcessLookupError):  # it may end by itself just now
+                os.kill(pid, number)
 
     def close_connections(self):
         while connections := self.connections():
             for connection in connections:
-                with contextlib.suppress(ProcessLookupError):  # it may end by itself just now
-                    os.kill(connection, signal.SIGKILL)
+                self.send(connection, signal.SIGKILL)
             time.sleep(0.01)
 
     def stop(self):

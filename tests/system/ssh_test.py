@@ -11,7 +11,7 @@ import unittest
 
 import harness
 from harness import BUILD, COHORT, MNIST, reserved_port
-from nodes_test import NODES, ONE_THREAD, PEER, RANKS, USER, NodesTest
+from nodes_test import ONE_THREAD, PEER, RANKS, USER, NodesTest
 from rank_death_test import ENDLESS, ranks_of
 from ssh_hosts import HOSTS, SSHD, SshHosts, TwoNetworks, make_key, why_no_networks
 
@@ -238,7 +238,7 @@ class Ends(EndsTest):
     def test_a_connection_that_breaks_is_named_with_its_host(self):
         process = self.start_on_hosts(RANK, "wait")
         self.when_ranks_run(process)
-        os.kill(self.hosts.connections()[0], signal.SIGKILL)
+        self.hosts.send(self.hosts.connections()[0], signal.SIGKILL)
         result = self.finish(process)
         self.assertEqual(result.code, PEER, str(result))
         self.assertRegex(result.stderr, "the connection to host 127.0.0.[23] ended")
@@ -275,11 +275,11 @@ class EndsInFull(EndsTest):
         process = self.start_on_hosts(RANK, "wait", options=SHORT_SILENCE)
         self.when_ranks_run(process)
         gone = self.hosts.connections()[0]
-        os.kill(gone, signal.SIGSTOP)
+        self.hosts.send(gone, signal.SIGSTOP)
         try:
             result = self.finish(process, NOTICED)
         finally:
-            os.kill(gone, signal.SIGKILL)
+            self.hosts.send(gone, signal.SIGKILL)
         self.assertEqual(result.code, PEER, str(result))
         self.assertRegex(result.stderr, r"the connection to host 127.0.0.[23] ended \(.*not responding")
         self.when_no_rank_runs()
