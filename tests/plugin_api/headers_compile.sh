@@ -5,7 +5,7 @@ set -eu
 include=$(cd "$1" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-flags="-Wall -Wextra -Wpedantic -Wpadded -Werror -fsyntax-only -I$include"
+flags="-Wall -Wextra -Wpedantic -Wpadded -Werror -fsyntax-only"
 
 cd "$include"
 headers=$(find cohort/api -name '*.h' | sort)
@@ -19,8 +19,8 @@ compiled=0
 for compiler in gcc clang; do
   command -v "$compiler" > /dev/null || continue
   for file in "$work"/*.c; do
-    for standard in c11 c17; do "$compiler" -x c -std=$standard $flags "$file"; done
-    for standard in c++17 c++20; do "$compiler" -x c++ -std=$standard $flags "$file"; done
+    for standard in c11 c17; do "$compiler" -x c -std=$standard $flags -I"$include" "$file"; done
+    for standard in c++17 c++20; do "$compiler" -x c++ -std=$standard $flags -I"$include" "$file"; done
     compiled=$((compiled + 4))
   done
 done

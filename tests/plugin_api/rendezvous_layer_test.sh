@@ -6,7 +6,7 @@ cd "$1"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 line=$(grep -E '^ *cc ' examples/plugins/rendezvous_layer/README.md)
-command=$(echo "$line" | sed "s|-o [^ ]*|-o $work/cohort_rendezvous_layer.so|")
+command=$(echo "$line" | sed "s|-o [^ ]*|-o '$work/cohort_rendezvous_layer.so'|")
 (cd examples/plugins/rendezvous_layer && sh -c "$command -Wall -Wextra -Wpedantic -Werror")
 symbols=$(nm -D --defined-only "$work/cohort_rendezvous_layer.so" | awk '{print $3}')
 test "$symbols" = cohort_plugin_0 || { echo "exported: $symbols" >&2; exit 1; }

@@ -59,7 +59,7 @@ std::vector<RankEnd> share_memory_after(const std::function<void()>& change_moun
 }
 
 void expect_ok_or_skip(const RankEnd& end) {
-  if (end.error == "may not mount") GTEST_SKIP() << "this user may not change mounts";
+  if (end.error == "may not mount") GTEST_SKIP() << "needs root: changes mounts";
   EXPECT_TRUE(end.is_ok) << end.error;
 }
 

@@ -99,7 +99,7 @@ TEST_F(PluginFileTest, RefusesALinkIntoAWorldWritableFolder) {
 }
 
 TEST_F(PluginFileTest, WarnsOfAForeignOwner) {
-  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: gives a file away";
   fs::copy_file(kGood, file);
   ASSERT_EQ(::chown(file.c_str(), 12345, 12345), 0);
   ::testing::internal::CaptureStderr();
