@@ -41,9 +41,7 @@ CommunicatorSet::CommunicatorSet(PluginHost& plugins, HostObject& host, Spec cho
       accelerator_(accelerator) {}
 
 CommunicatorSet::~CommunicatorSet() {
-  for (auto last = comms_.rbegin(); last != comms_.rend(); ++last) {
-    (*last)->collective->vt->close((*last)->collective, last->get());
-  }
+  std::for_each(comms_.rbegin(), comms_.rend(), [](auto& c) { c->collective->vt->close(c->collective, c.get()); });
 }
 
 cohort_comm* CommunicatorSet::open(const char* text, const cohort_connect_args& group) {

@@ -7,27 +7,17 @@ namespace {
 
 constexpr std::size_t kLongestQuoted = 120;
 
-bool is_control(char c) {
-  return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-}
-
-void append_escaped(std::string& out, char c) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  const auto byte = static_cast<unsigned char>(c);
-  out += "\\x";
-  out += kDigits[byte >> 4];
-  out += kDigits[byte & 15];
-}
-
 }  // namespace
 
 std::string on_one_line(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
   std::string out;
   for (const char c : text) {
-    if (is_control(c)) {
-      append_escaped(out, c);
-    } else {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7f) {
       out += c;
+    } else {
+      out += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
     }
   }
   return out;
