@@ -296,9 +296,9 @@ class BadInput(BadInputTest):
         for number, strategy in enumerate(("bagua:bytegrad", "bagua:qadam,warmup_steps=1")):
             with self.subTest(strategy=strategy):
                 # Carried on, it makes the loss infinite, which ends the training.
-                result = self.fail_with(1, [NUMERICS, "--model=mlp_small", f"--strategy={strategy}", "--devices=2", "--optimizer=adam",
-                                            "--lr=0.01", f"--data-from={self.folder / 'data.safetensors'}",
-                                            f"--summary-json={number}.json"])
+                result = self.fail_with(1, [NUMERICS, "--model=mlp_small", f"--strategy={strategy}", "--devices=2",
+                                            "--optimizer=adam", "--lr=0.01", f"--summary-json={number}.json",
+                                            f"--data-from={self.folder / 'data.safetensors'}"])
                 self.assertRegex(result.stderr, "rank 1: .*'fc1.weight' is NaN or infinite")
                 digests = self.summary(f"{number}.json")["weights_sha256"]
                 self.assertEqual((len(digests), len(set(digests))), (2, 1))

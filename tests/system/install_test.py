@@ -80,7 +80,8 @@ class Install(SystemTest):
 
     def test_a_program_built_against_the_package_trains_with_all_code_of_the_user_guide(self):
         source = (SOURCE / "tests/system/tiny_program.cpp").read_text()
-        program = self.project("tiny", {"CMakeLists.txt": PROGRAM_PROJECT, "tiny_program.cpp": source, **PROGRAM_PIECES}) / "my_program"
+        files = {"CMakeLists.txt": PROGRAM_PROJECT, "tiny_program.cpp": source, **PROGRAM_PIECES}
+        program = self.project("tiny", files) / "my_program"
         self.succeed([program, "--devices=2", "--summary-json=summary.json"])
         self.assertEqual(self.summary()["strategy"], "ddp_spawn")
         self.assertEqual(len(set(self.summary()["weights_sha256"])), 1)

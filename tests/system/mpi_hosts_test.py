@@ -69,8 +69,8 @@ class MpiHosts(MpiHostsTest):
     def test_what_decided_a_rank_s_place_is_shown(self):
         for by, node_ranks in (("slot", [0, 0, 1, 1]), ("node", [0, 1, 0, 1])):
             with self.subTest(by=by):
-                shown = self.succeed([*self.mpirun(2, "--map-by", by), "sh", "-c",
-                                      f"echo $OMPI_COMM_WORLD_RANK `{shlex.quote(COHORT)} env | grep node_rank`"], self.hosts.environment())
+                show = f"echo $OMPI_COMM_WORLD_RANK `{shlex.quote(COHORT)} env | grep node_rank`"
+                shown = self.succeed([*self.mpirun(2, "--map-by", by), "sh", "-c", show], self.hosts.environment())
                 places = sorted(line.split()[:3] for line in shown.stdout.splitlines())
                 self.assertEqual(places, [[str(rank), "node_rank", str(node)] for rank, node in enumerate(node_ranks)], str(shown))
 

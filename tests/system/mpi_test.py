@@ -14,7 +14,8 @@ JOB = ["--max-steps=20", "--epochs=1", "--limit-val-batches=2", "--limit-test-ba
        "--strategy=ddp", "--summary-json=summary.json"]
 MPI_PROGRAM = BUILD / "tests/mpi_program"
 FAILING_PROGRAM = BUILD / "tests/failing_program"
-ENDLESS = ["--epochs=1000", "--limit-train-batches=3", "--limit-val-batches=1", "--strategy=ddp", "--collective=mpi", "--log-dir=logs"]
+ENDLESS = ["--epochs=1000", "--limit-train-batches=3", "--limit-val-batches=1", "--strategy=ddp", "--collective=mpi",
+           "--log-dir=logs"]
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 NO_MPI = None if (PLUGINS / "cohort_mpi.so").exists() else "built without MPI"
 

@@ -1,5 +1,5 @@
-// A whole program on the public headers; --way chooses which of the user guide's pieces of code trains. The guide's code is in the
-// included files: install_test.py copies it from there.
+// A whole program on the public headers; --way chooses which of the user guide's pieces of code trains. The guide's
+// code is in the included files: install_test.py copies it from there.
 #include <cohort/cohort.hpp>
 
 using torch::Tensor;
@@ -25,7 +25,9 @@ struct WholeBatch : cohort::ModuleFor<WholeBatch> {
     return outputs.softmax(0).pow(2).sum();
   }
 #include "a_loss_over_the_whole_batch.inc"
-  cohort::Optimizers configure_optimizers() override { return torch::optim::SGD(parameters(), 0.1); }
+  cohort::Optimizers configure_optimizers() override {
+    return torch::optim::SGD(parameters(), 0.1);
+  }
   torch::nn::Linear fc;
   int64_t seen = 0;
 };
