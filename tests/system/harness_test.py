@@ -1,12 +1,15 @@
 """The harness itself: each check for what is left behind fails where something is, and every tier has the tests that it should."""
 import os
+import pathlib
 import socket
 import sys
+import tempfile
 import time
 import unittest
+import unittest.mock
 
 import harness
-from harness import SHARED_MEMORY, SystemTest
+from harness import SystemTest
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 
@@ -24,6 +27,11 @@ def run(body, test_class=SystemTest):
 
 
 class LeftBehind(unittest.TestCase):
+    def setUp(self):
+        # In the place of /dev/shm, where tests beside this one look too.
+        self.memory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="cohort-test-")))
+        self.enterContext(unittest.mock.patch.object(harness, "SHARED_MEMORY", self.memory))
+
     def complaint(self, body):
         result = run(body)
         self.assertEqual(result.errors, [])
@@ -52,17 +60,15 @@ class LeftBehind(unittest.TestCase):
         self.assertRegex(complaint, r"(?s)\['cohort-store'\] != \[\].*temporary files left behind")
 
     def test_shared_memory_that_nobody_uses_is_found(self):
-        file = SHARED_MEMORY / f"cohort_harness_test.{os.getpid()}"
-        self.addCleanup(file.unlink)
+        file = self.memory / "segment"
         complaint = self.complaint(lambda test: file.touch())
         self.assertRegex(complaint, rf"(?s)\['{file.name}'\] != \[\].*shared memory left behind")
 
     def test_shared_memory_of_a_job_beside_it_is_none_of_its_business(self):
-        file = SHARED_MEMORY / f"cohort_harness_test.{os.getpid()}"
-        self.addCleanup(file.unlink)
+        file = self.memory / "segment"
         with open(file, "w") as used:
             self.assertEqual(self.complaint(lambda test: used.flush()), "")
-            before = set(os.listdir(SHARED_MEMORY)) - {file.name}
+            before = set(os.listdir(self.memory)) - {file.name}
             self.assertEqual(harness.abandoned_memory(before), [])
         self.assertEqual(harness.abandoned_memory(before), [file.name])
 
