@@ -16,7 +16,7 @@ build_packages=(g++ make cmake ninja-build ccache git python3 python3-pip python
   libboost-dev libboost-filesystem-dev libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev zlib1g-dev
   libgloo-dev libopenmpi-dev)
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev clang libclang-rt-dev llvm clang-format openmpi-bin procps
-  openssh-client openssh-server iproute2)
+  openssh-client openssh-server iproute2 locales)
 bench_packages=(libgloo-dev)
 
 dry_run=false
