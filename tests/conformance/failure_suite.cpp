@@ -155,7 +155,7 @@ class RanksDisagreeOn : public testing::TestWithParam<Mismatch> {};
 
 TEST_P(RanksDisagreeOn, AndEndWithAnErrorNotWithWrongData) {
   COHORT_NEEDS_RANKS(2);
-  const auto all = outcomes(2, GetParam().call, 500ms);
+  const auto all = outcomes(2, GetParam().call, 1s);
   if (!GetParam().shows_in_bytes && all_went_well(all)) {
     GTEST_SKIP() << "the collective moves bytes and cannot see this difference";
   }
