@@ -77,7 +77,7 @@ class OnRanks : public testing::TestWithParam<int> {
 
 #define COHORT_ON_RANKS(Suite, ...) \
   class Suite : public OnRanks {};  \
-  INSTANTIATE_TEST_SUITE_P(Ranks, Suite, testing::Values(__VA_ARGS__))
+  INSTANTIATE_TEST_SUITE_P(Ranks, Suite, testing::Values(__VA_ARGS__), testing::PrintToStringParamName())
 
 /// Skips where this process has no part in a test for so many ranks.
 #define COHORT_NEEDS_RANKS(size) \
