@@ -6,7 +6,8 @@
 
 set(cohort_only_all_file ${PROJECT_SOURCE_DIR}/tests/only_all.txt)
 set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${cohort_only_all_file})
-file(STRINGS ${cohort_only_all_file} cohort_only_all_lines REGEX "^[^# ]")
+file(STRINGS ${cohort_only_all_file} cohort_only_all REGEX "^[^# ]")
+list(TRANSFORM cohort_only_all REPLACE "  .*" "")  # without the reasons
 
 # cohort_precompiled_headers(NAME headers... [LINK libs...]): a program that does nothing, whose precompiled headers others reuse.
 function(cohort_precompiled_headers name)
@@ -67,13 +68,15 @@ function(cohort_add_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "PYTHON" "TIMEOUT;PROCESSORS" "COMMAND;LABELS;LOCKS;ENVIRONMENT")
   set(parts)
   set(tier quick)
-  foreach(line IN LISTS cohort_only_all_lines)
-    string(REGEX MATCH "^([^ :]+):?([^ ]*)  " _ "${line}")
-    set(part ${CMAKE_MATCH_2})
+  foreach(line IN LISTS cohort_only_all)
+    string(REGEX MATCH "^([^:]+):?(.*)$" _ "${line}")
+    set(part "${CMAKE_MATCH_2}")
     string(REPLACE "*" ".*" pattern "${CMAKE_MATCH_1}")
     if(NOT name MATCHES "^${pattern}$")
       continue()
-    elseif(part)
+    endif()
+    set_property(GLOBAL APPEND PROPERTY cohort_only_all_used "${line}")
+    if(part)
       list(APPEND parts ${part})
     else()
       set(tier only_all)
@@ -110,6 +113,16 @@ function(cohort_ctest_entry name tier)
   add_test(NAME ${name} COMMAND ${ARGN})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS};${tier}" PROCESSORS ${arg_PROCESSORS}
     RESOURCE_LOCK "${arg_LOCKS}" ENVIRONMENT "${arg_ENVIRONMENT}")
+endfunction()
+
+# cohort_check_only_all(): stops where tests/only_all.txt names an entry that does not exist.
+function(cohort_check_only_all)
+  get_property(used GLOBAL PROPERTY cohort_only_all_used)
+  foreach(line IN LISTS cohort_only_all)
+    if(NOT line IN_LIST used)
+      message(FATAL_ERROR "tests/only_all.txt has the line '${line}', which names no entry of ctest")
+    endif()
+  endforeach()
 endfunction()
 
 # cohort_leave_out_of_all(FOLDER TARGET): every library and program below the folder that `all` would build is built by TARGET
