@@ -93,6 +93,8 @@ TEST(LeftoversDeathTest, AreProcessesOfAKilledRank) {
 }
 
 TEST(LeftoversDeathTest, AreNotLookedForWhereTheBodyFails) {
+  const auto asked = leftovers_of([] {});
+  if (!asked.why_not_looked_for.empty()) GTEST_SKIP() << asked.why_not_looked_for;
   EXPECT_THROW(leftovers_of([] { throw std::runtime_error("failed"); }), std::runtime_error);
 }
 

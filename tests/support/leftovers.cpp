@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using Names = std::vector<std::string>;
 
-constexpr const char* kMayNot = "this user may not mount a /dev/shm of the test's own";
+constexpr const char* kMayNot = "needs root: mounts a /dev/shm of the test's own";
 
 void write_file(const char* path, const std::string& text) {
   std::ofstream(path) << text;
@@ -41,8 +41,10 @@ bool isolate() {
     write_file("/proc/self/uid_map", user + " " + user + " 1");
     write_file("/proc/self/gid_map", group + " " + group + " 1");
   }
-  return ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-         ::mount("tmpfs", "/dev/shm", "tmpfs", 0, nullptr) == 0;
+  // What is mounted below must not be seen outside; in a changed root only /dev/shm itself is a mount.
+  const bool is_private = ::mount("none", "/dev/shm", nullptr, MS_PRIVATE, nullptr) == 0 ||
+                          ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+  return is_private && ::mount("tmpfs", "/dev/shm", "tmpfs", 0, nullptr) == 0;
 }
 
 Names lines_of(const fs::path& file) {
