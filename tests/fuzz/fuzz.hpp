@@ -1,4 +1,4 @@
-// What the fuzz targets share: how an input is taken apart, and what a refusal has to be.
+// Shared by the fuzz targets: how an input is taken apart, and what a refusal has to be.
 #pragma once
 
 #include <sys/mman.h>

@@ -41,7 +41,7 @@ bool isolate() {
     write_file("/proc/self/uid_map", user + " " + user + " 1");
     write_file("/proc/self/gid_map", group + " " + group + " 1");
   }
-  // What is mounted below must not be seen outside; in a changed root only /dev/shm itself is a mount.
+  // The mount below must not be seen outside; in a changed root only /dev/shm itself is a mount.
   const bool is_private = ::mount("none", "/dev/shm", nullptr, MS_PRIVATE, nullptr) == 0 ||
                           ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
   return is_private && ::mount("tmpfs", "/dev/shm", "tmpfs", 0, nullptr) == 0;
@@ -135,7 +135,7 @@ Names added(Names before, Names after) {
 }
 
 Names things_left_by(const std::function<void()>& body, std::chrono::milliseconds patience, const fs::path& temporary) {
-  // Whoever outlives its parent becomes a child of this process.
+  // A process that outlives its parent becomes a child of this one.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::setenv("TMPDIR", temporary.c_str(), 1);
   const Names open = descriptors(), mapped = mapped_memory();

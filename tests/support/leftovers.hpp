@@ -1,4 +1,4 @@
-// What code leaves on the machine when it has ended, or was killed.
+// Finds what code leaves on the machine when it has ended, or was killed.
 #pragma once
 
 #include <chrono>

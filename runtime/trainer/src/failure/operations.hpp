@@ -34,7 +34,7 @@ bool has_purpose(const Operation& operation);
 std::string describe(const Operation& operation);
 
 nlohmann::ordered_json to_json(const std::vector<Operation>& operations);
-/// What another rank wrote with to_json. Throws std::exception for anything else.
+/// Reads what another rank wrote with to_json. Throws std::exception for anything else.
 std::vector<Operation> operations_from(const nlohmann::ordered_json& json);
 
 }  // namespace cohort
