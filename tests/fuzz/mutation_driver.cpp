@@ -43,7 +43,7 @@ struct Arguments {
   std::vector<std::filesystem::path> paths;
 };
 
-// What a signal handler needs to know; nothing else here is global.
+// Read by the signal handler, which takes no argument; nothing else here is global.
 struct Failing {
   const Bytes* input = nullptr;
   std::string file, advice;

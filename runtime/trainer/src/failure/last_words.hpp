@@ -10,7 +10,7 @@
 
 namespace cohort {
 
-/// Of this process.
+/// Describes this process.
 std::string introduction();
 /// The rank that introduced itself so. Throws PeerFailed for a text that no rank of this program wrote.
 Peer peer_from(int rank, const std::string& introduction);
