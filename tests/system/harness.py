@@ -71,6 +71,19 @@ def processes_marked(marker):
     return found
 
 
+def children_of(pid):
+    """Returns the processes that this one has started; none where it has ended."""
+    try:
+        return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def descendants(pid):
+    """Returns the processes that this one has started, and theirs."""
+    return [found for child in children_of(pid) for found in (child, *descendants(child))]
+
+
 def kill(pids):
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):  # it may end by itself just now

@@ -33,7 +33,7 @@ class MpiHostsTest(SystemTest):
     def nothing_is_left_behind(self):
         super().nothing_is_left_behind()
         self.wait_until(lambda: not self.hosts.agents(), "the daemons of mpirun have ended")
-        self.assertEqual(list(self.hosts.temporary.iterdir()), [], "temporary files left behind on the hosts")
+        self.assertEqual(self.hosts.temporary_files(), [], "temporary files left behind on the hosts")
 
     def mpirun(self, slots, *options, address=True):
         place = ["-x", f"MASTER_ADDR={HOSTS[0]}", "-x", f"MASTER_PORT={self.reserve_port()}"] if address else []

@@ -8,7 +8,7 @@ import time
 import unittest
 
 import harness
-from harness import BUILD, MNIST, MPIRUN, PLUGINS, SystemTest
+from harness import BUILD, MNIST, MPIRUN, PLUGINS, SystemTest, descendants
 
 JOB = ["--max-steps=20", "--epochs=1", "--limit-val-batches=2", "--limit-test-batches=2", "--seed=7",
        "--strategy=ddp", "--summary-json=summary.json"]
@@ -23,14 +23,6 @@ NO_MPI = None if (PLUGINS / "cohort_mpi.so").exists() else "built without MPI"
 # mpirun kills ranks a second after it has told them to end, which is too little for one in the middle of a step on a busy machine.
 # It waits for nearly twice this time, whether ranks are left or not.
 PATIENT_MPIRUN = [*MPIRUN, "--mca", "odls_base_sigkill_timeout", "3"]
-
-
-def descendants(pid):
-    """The processes that this one has started, and theirs."""
-    found = []
-    for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        found += [int(child), *descendants(child)]
-    return found
 
 
 @unittest.skipIf(NO_MPI, NO_MPI)

@@ -6,19 +6,12 @@ import signal
 import unittest
 
 import harness
-from harness import BUILD, COHORT, MNIST, SystemTest
+from harness import BUILD, COHORT, MNIST, SystemTest, children_of
 
 PROGRAM = str(BUILD / "tests/spawn_program")
 MPI_PROGRAM = BUILD / "tests/mpi_program"
 ROUNDS = int(os.environ.get("COHORT_SOAK_ROUNDS", "10"))
 SPAWN = ["--strategy=ddp_spawn", "--devices=2"]
-
-
-def children_of(pid):
-    try:
-        return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
 
 
 class SpawnTest(SystemTest):

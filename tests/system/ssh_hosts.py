@@ -73,8 +73,8 @@ class SshHosts:
         self.port = self.kept.enter_context(reserved_port())
         self.bin = self.folder / "bin"
         self.bin.mkdir(parents=True)
-        self.temporary = self.folder / "tmp"  # of what runs on the hosts; a test leaves nothing there
-        self.temporary.mkdir()
+        for address in addresses:  # two of Open MPI's daemons that start at once cannot make their folder in the same place
+            self.temporary_of(address).mkdir(parents=True)
         host_key, self.key = make_key(self.folder / "host_key"), make_key(self.folder / "key")
         self.authorized, self.known_hosts = self.folder / "authorized_keys", self.folder / "known_hosts"
         self.command, self.configuration = self.bin / "ssh", self.folder / "ssh_config"
@@ -82,10 +82,17 @@ class SshHosts:
             *(f"ListenAddress {address}:{self.port}" for address in addresses), f"HostKey {host_key}",
             f"AuthorizedKeysFile {self.authorized}", "PidFile none", "UsePAM no", "StrictModes no", "PermitRootLogin yes",
             "PasswordAuthentication no", "KbdInteractiveAuthentication no", "MaxStartups 100",
-            f"SetEnv TMPDIR={self.temporary} SHLVL=5",  # or bash reads the user's .bashrc, which may do anything
-            ""]))
+            *(f"Match LocalAddress {address}\nSetEnv TMPDIR={self.temporary_of(address)} SHLVL=5"  # or bash reads the user's .bashrc
+              for address in addresses), ""]))
         self.write_what_clients_need()
         self.start()
+
+    def temporary_of(self, address):
+        return self.folder / "tmp" / address
+
+    def temporary_files(self):
+        """Returns what programs have left in the hosts' temporary folders."""
+        return [file for address in self.addresses for file in self.temporary_of(address).iterdir()]
 
     def write_what_clients_need(self):
         """Keys and configuration as they are at first, whatever a test has made of them."""

@@ -10,7 +10,7 @@ import time
 import unittest
 
 import harness
-from harness import BUILD, COHORT, MNIST, reserved_port
+from harness import BUILD, COHORT, MNIST, descendants, reserved_port
 from nodes_test import ONE_THREAD, PEER, RANKS, USER, NodesTest
 from rank_death_test import ENDLESS, ranks_of
 from ssh_hosts import HOSTS, SSHD, SshHosts, TwoNetworks, make_key, why_no_networks
@@ -44,7 +44,7 @@ class SshTest(NodesTest):
 
     def nothing_is_left_behind(self):
         super().nothing_is_left_behind()
-        self.assertEqual(list(self.hosts.temporary.iterdir()), [], "temporary files left behind on the hosts")
+        self.assertEqual(self.hosts.temporary_files(), [], "temporary files left behind on the hosts")
 
     def run_on_hosts(self, *arguments, slots=2, hosts=None, port=None, options=()):
         """Ranks on other hosts carry the marker too, so that they are found where they stay."""
@@ -293,15 +293,6 @@ class EndsInFull(EndsTest):
         self.wait_until(lambda: not self.hosts.agents(), "the agents have ended")
 
 
-def descendants(pid):
-    """The process and those that it has started, and theirs."""
-    try:
-        children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return []
-    return [pid, *(found for child in children for found in descendants(int(child)))]
-
-
 class Soak(SshTest):
     rounds = int(os.environ.get("COHORT_SOAK_ROUNDS", "12"))
 
@@ -311,7 +302,7 @@ class Soak(SshTest):
         for number in range(self.rounds):
             process = self.start_on_hosts(RANK, *chance.choice(([], ["ignore=15"])), "wait")
             time.sleep(chance.uniform(0.05, 1.2))
-            involved = [*descendants(process.pid), *(child for own in self.hosts.connections() for child in descendants(own))]
+            involved = [pid for root in (process.pid, *self.hosts.connections()) for pid in (root, *descendants(root))]
             victim = chance.choice(involved)
             name = subprocess.run(["ps", "-o", "args=", "-p", str(victim)], capture_output=True, text=True).stdout.strip()
             with self.subTest(round=number, victim=name):
