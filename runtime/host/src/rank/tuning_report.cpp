@@ -1,9 +1,9 @@
 #include "tuning_report.hpp"
 
 #include <cstdio>
-#include <fstream>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/files.hpp>
 
 namespace cohort::host {
 namespace {
@@ -37,15 +37,14 @@ std::string text_of(const TuningResult& result) {
 }
 
 void write_config(const TuningResult& result, const std::filesystem::path& file) {
-  const std::filesystem::path aside = file.string() + ".partial";
-  std::ofstream out(aside);
-  out << "# Found by --autotune: " << found(result) << ".\n";
-  if (result.bucket_size) out << "bucket-size = \"" << size_text(result) << "\"\n";
-  if (!result.setting.empty()) out << "strategy = \"" << strategy_text(result) << "\"\n";
-  out.close();
-  std::error_code error;
-  if (out) std::filesystem::rename(aside, file, error);
-  if (!out || error) throw UserError("--autotune: cannot write " + file.string() + "; give another file");
+  std::string text = "# Found by --autotune: " + found(result) + ".\n";
+  if (result.bucket_size) text += "bucket-size = \"" + size_text(result) + "\"\n";
+  if (!result.setting.empty()) text += "strategy = \"" + strategy_text(result) + "\"\n";
+  try {
+    write_file(file, text);
+  } catch (const UserError& error) {
+    throw UserError(std::string("--autotune: ") + error.what());
+  }
 }
 
 }  // namespace cohort::host

@@ -20,7 +20,7 @@ struct TuningResult {
 
 /// One line, with the flags to use it again.
 std::string text_of(const TuningResult& result);
-/// For --config, written aside and renamed. Throws UserError where that is not possible.
+/// For --config. Throws UserError where that is not possible.
 void write_config(const TuningResult& result, const std::filesystem::path& file);
 
 }  // namespace cohort::host

@@ -1,0 +1,198 @@
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <optional>
+#include <string>
+#include <system_error>
+
+#include <cohort/host/error.hpp>
+#include <cohort/host/files.hpp>
+#include <cohort/host/in_quotes.hpp>
+
+namespace cohort::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kPatience_ms = 10'000;
+
+[[noreturn]] void fail_to_write(const fs::path& path, const std::string& reason) {
+  throw UserError("cannot write " + on_one_line(path.native()) + ": " + reason);
+}
+
+[[noreturn]] void fail_to_write(const fs::path& path, int error) {
+  fail_to_write(path, std::generic_category().message(error));
+}
+
+/// A write beyond the limit of file sizes is an error to report, not a signal to die of.
+class FileSizeSignal {
+ public:
+  FileSizeSignal() {
+    struct sigaction ignore {};
+    ignore.sa_handler = SIG_IGN;
+    ::sigaction(SIGXFSZ, &ignore, &previous_);
+  }
+  ~FileSizeSignal() { ::sigaction(SIGXFSZ, &previous_, nullptr); }
+  FileSizeSignal(const FileSizeSignal&) = delete;
+  FileSizeSignal& operator=(const FileSizeSignal&) = delete;
+
+ private:
+  struct sigaction previous_ {};
+};
+
+/// Where the text goes.
+struct Target {
+  fs::path file;                 // links are followed
+  std::optional<mode_t> mode;    // of the regular file that is replaced
+  bool is_written_into = false;  // a pipe, a device, or what a descriptor of a process leads to
+};
+
+bool is_of_proc(const fs::path& link) {
+  struct statfs system {};
+  const fs::path folder = link.has_parent_path() ? link.parent_path() : fs::path(".");
+  return ::statfs(folder.c_str(), &system) == 0 && system.f_type == PROC_SUPER_MAGIC;
+}
+
+/// The end of a chain of links, which need not exist. Links of /proc stay: the names that they show need not be files.
+fs::path followed(const fs::path& path) {
+  constexpr int kMaxLinks = 40;
+  fs::path file = path;
+  for (int links = 0; !is_of_proc(file); ++links) {
+    std::error_code error;
+    const fs::path target = fs::read_symlink(file, error);
+    if (error) return file;
+    if (links == kMaxLinks) fail_to_write(path, ELOOP);
+    file = file.parent_path() / target;
+  }
+  return file;
+}
+
+/// A file that is mounted by itself, as containers do: no other can take its place.
+bool is_mount_point(const fs::path& file) {
+  struct statx found {};
+  return ::statx(AT_FDCWD, file.c_str(), 0, STATX_TYPE, &found) == 0 &&
+         (found.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+}
+
+void check_folder_of(const fs::path& path, const fs::path& file) {
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  if (::access(folder.c_str(), W_OK | X_OK) == 0) return;
+  fail_to_write(path, "the folder " + in_quotes(folder.native()) + " does not exist or cannot be written (" +
+                          std::generic_category().message(errno) + "); create it or choose another");
+}
+
+Target target_of(const fs::path& path) {
+  if (path.native().find('\0') != std::string::npos) fail_to_write(path, "a name cannot hold a NUL byte");
+  if (path.empty() || !path.has_filename()) fail_to_write(path, "it is the name of a folder; name a file");
+  Target target{followed(path), {}, false};
+  struct stat status {};
+  if (::stat(target.file.c_str(), &status) != 0) {
+    if (errno != ENOENT) fail_to_write(path, errno);
+    check_folder_of(path, target.file);
+    return target;
+  }
+  if (S_ISDIR(status.st_mode)) fail_to_write(path, "it is a folder; name a file");
+  if (S_ISSOCK(status.st_mode)) fail_to_write(path, "it is a socket; name a file");
+  if (S_ISBLK(status.st_mode)) fail_to_write(path, "it is a block device; name a file");
+  if (::access(target.file.c_str(), W_OK) != 0) fail_to_write(path, errno);
+  target.is_written_into = !S_ISREG(status.st_mode) || is_of_proc(target.file);
+  if (target.is_written_into) return target;
+  if (is_mount_point(target.file))
+    fail_to_write(path, "it is mounted by itself and cannot be replaced; name another file");
+  target.mode = status.st_mode & 0777;
+  check_folder_of(path, target.file);
+  return target;
+}
+
+/// A file that vanishes again unless it is renamed.
+class AsideFile {
+ public:
+  AsideFile(const fs::path& path, const fs::path& target)
+      : path_(path), target_(target), name_(target.string() + ".XXXXXX") {
+    descriptor_ = ::mkostemp(name_.data(), O_CLOEXEC);
+    if (descriptor_ < 0) fail_to_write(path_, errno);
+  }
+  ~AsideFile() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+    if (!renamed_) ::unlink(name_.c_str());
+  }
+  AsideFile(const AsideFile&) = delete;
+  AsideFile& operator=(const AsideFile&) = delete;
+
+  int descriptor() const { return descriptor_; }
+
+  void rename(std::optional<mode_t> mode) {
+    if (!mode) {
+      // mkostemp makes files that only the owner can read; results are for whom the umask allows.
+      const mode_t mask = ::umask(0);
+      ::umask(mask);
+      mode = 0666 & ~mask;
+    }
+    if (::fchmod(descriptor_, *mode) != 0 || ::fsync(descriptor_) != 0) fail_to_write(path_, errno);
+    const int closed = ::close(descriptor_);
+    descriptor_ = -1;
+    if (closed != 0 || ::rename(name_.c_str(), target_.c_str()) != 0) fail_to_write(path_, errno);
+    renamed_ = true;
+  }
+
+ private:
+  fs::path path_, target_;
+  std::string name_;
+  int descriptor_ = -1;
+  bool renamed_ = false;
+};
+
+void write_into(const fs::path& path, const fs::path& file, std::span<const std::span<const std::byte>> parts) {
+  const int descriptor = ::open(file.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (descriptor < 0 && errno == ENXIO) fail_to_write(path, "nobody reads from it");
+  if (descriptor < 0) fail_to_write(path, errno);
+  try {
+    write_parts(descriptor, path, parts);
+  } catch (...) {
+    ::close(descriptor);
+    throw;
+  }
+  if (::close(descriptor) != 0) fail_to_write(path, errno);
+}
+
+}  // namespace
+
+void write_parts(int descriptor, const fs::path& path, std::span<const std::span<const std::byte>> parts) {
+  const FileSizeSignal ignored;
+  for (std::span<const std::byte> data : parts) {
+    while (!data.empty()) {
+      const ssize_t written = ::write(descriptor, data.data(), data.size());
+      if (written > 0) data = data.subspan(static_cast<size_t>(written));
+      if (written >= 0 || errno == EINTR) continue;
+      if (errno != EAGAIN) fail_to_write(path, errno);
+      pollfd room{descriptor, POLLOUT, 0};
+      if (::poll(&room, 1, kPatience_ms) == 0) fail_to_write(path, "nobody has read from it for ten seconds");
+    }
+  }
+}
+
+void check_output_file(const fs::path& path) {
+  const Target target = target_of(path);
+  if (!target.is_written_into) AsideFile(path, target.file);  // no right or name of a file system says it all
+}
+
+void write_file(const fs::path& path, std::span<const std::span<const std::byte>> parts) {
+  const Target target = target_of(path);
+  if (target.is_written_into) return write_into(path, target.file, parts);
+  AsideFile file(path, target.file);
+  write_parts(file.descriptor(), path, parts);
+  file.rename(target.mode);
+}
+
+void write_file(const fs::path& path, std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  write_file(path, std::span(&bytes, 1));
+}
+
+}  // namespace cohort::host
