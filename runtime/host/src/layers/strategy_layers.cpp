@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <cohort/api/host/buckets.h>
+#include <cohort/host/crash_report.hpp>
 #include <cohort/host/host_object.hpp>
 #include <cohort/host/in_quotes.hpp>
 
@@ -61,6 +62,7 @@ void StrategyLayers::create() {
     for (const auto& layer : layers_) {
       if (const auto create_layer = layer->table.create) {
         const CheckedOptions& options = layer->options;
+        const PluginCall call(HostObject::of(layer->object.host).log(), "strategy " + in_quotes(layer->name), "create");
         const cohort_status status =
             create_layer(&layer->object, layer->variant.c_str(), options.data(), options.size());
         HostObject::of(layer->object.host).check(status, "strategy " + in_quotes(layer->name));
@@ -75,7 +77,10 @@ void StrategyLayers::create() {
 
 void StrategyLayers::destroy() noexcept {
   for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
-    if ((*layer)->created && (*layer)->table.destroy) (*layer)->table.destroy(&(*layer)->object);
+    if (!(*layer)->created || !(*layer)->table.destroy) continue;
+    const PluginCall call(HostObject::of((*layer)->object.host).log(), "strategy " + in_quotes((*layer)->name),
+                          "destroy");
+    (*layer)->table.destroy(&(*layer)->object);
   }
 }
 

@@ -55,6 +55,11 @@ spdlog::sink_ptr open_rank_file(const std::filesystem::path& directory, int rank
                     "); give a folder that can be written");
   }
   const auto file = directory / ("rank-" + std::to_string(rank) + ".log");
+  const auto status = std::filesystem::status(file, failure);
+  // A pipe would hold the program here until somebody reads from it.
+  if (std::filesystem::exists(status) && status.type() != std::filesystem::file_type::regular) {
+    throw UserError("--log-dir: '" + file.string() + "' is not a regular file; delete it, or give another folder");
+  }
   try {
     return std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string());
   } catch (const spdlog::spdlog_ex& error) {
@@ -67,6 +72,7 @@ spdlog::sink_ptr open_rank_file(const std::filesystem::path& directory, int rank
 
 struct Log::Sinks {
   int rank;
+  LineStyle style;  // of the terminal
   std::unique_ptr<spdlog::logger> terminal;
   std::unique_ptr<spdlog::logger> file;  // null where no directory was asked for
 
@@ -89,9 +95,16 @@ void Log::reopen(const LogSettings& settings) {
   sinks_->rank = settings.rank;
   const LineStyle plain{settings.format, settings.rank, false, false};
   const LineStyle terminal{settings.format, settings.rank, settings.rank != 0, ::isatty(STDERR_FILENO) == 1};
+  sinks_->style = terminal;
   sinks_->terminal = make_logger(std::make_shared<DescriptorSink>(STDERR_FILENO), terminal, settings.level);
   if (!settings.directory.empty()) {
     sinks_->file = make_logger(open_rank_file(settings.directory, settings.rank), plain, settings.level);
+    sinks_->file->set_error_handler([this, told = false](const std::string& reason) mutable {
+      if (!std::exchange(told, true)) {
+        sinks_->to_terminal(LogLevel::kWarning, "--log-dir: lines of this rank's log are lost (" + reason +
+                                                    "); make room there, or give another folder");
+      }
+    });
   }
 }
 
@@ -103,6 +116,13 @@ void Log::write(LogLevel level, std::string_view message) {
   if (level == LogLevel::kOff) return;
   sinks_->to_file(level, message);
   if (sinks_->rank == 0 || level >= LogLevel::kWarning) sinks_->to_terminal(level, message);
+}
+
+std::string Log::line(LogLevel level, std::string_view message) const {
+  const spdlog::details::log_msg record("cohort", spdlog_level(level), {message.data(), message.size()});
+  spdlog::memory_buf_t text;
+  LineFormatter(sinks_->style).format(record, text);
+  return {text.data(), text.size()};
 }
 
 void Log::every_rank(std::string_view message) {

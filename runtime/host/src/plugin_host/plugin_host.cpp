@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include <cohort/host/crash_report.hpp>
 #include <cohort/host/error.hpp>
 #include <cohort/host/host_object.hpp>
 #include <cohort/host/in_quotes.hpp>
@@ -44,6 +45,10 @@ const cohort_plugin& find_descriptor(const SharedLibrary& library, const fs::pat
   refuse(file, "it exports no symbol " COHORT_PLUGIN_SYMBOL "; build it with cohort_add_plugin()");
 }
 
+std::string plugin_text(const fs::path& file) {
+  return "plugin file '" + file.string() + "'";
+}
+
 void run_init(const cohort_plugin& plugin, HostObject& host, const fs::path& file) {
   if (!plugin.init) return;
   // The ABI's pointer is noexcept, through which an exception would end the program before any handler sees it.
@@ -51,6 +56,7 @@ void run_init(const cohort_plugin& plugin, HostObject& host, const fs::path& fil
   const MayThrow init = plugin.init;
   std::string thrown;
   try {
+    const PluginCall call(host.log(), plugin_text(file), "init");
     const cohort_status status = init(host.get());
     if (status == COHORT_OK) return;
     refuse(file, "its init failed: " + host.take_message(status));
@@ -87,9 +93,10 @@ void run_fini(const cohort_plugin& plugin, const fs::path& file, Log& log) {
   using MayThrow = void (*)();
   const MayThrow fini = plugin.fini;
   try {
+    const PluginCall call(log, plugin_text(file), "fini");
     fini();
   } catch (...) {
-    log.warning("plugin file '" + file.string() + "': its fini threw an exception");
+    log.warning(plugin_text(file) + ": its fini threw an exception");
   }
 }
 
@@ -139,6 +146,7 @@ struct PluginHost::State {
     std::string hash = content_hash(file);
     probe(file);
     OpenedPlugin opened = open_plugin(file, plain_host, [](OpenStage) {});
+    note_loaded_plugin(file, log);
     libraries.push_back(std::move(opened.library));
     loaded.push_back({file, opened.descriptor, std::move(hash)});
     log.debug("opened plugin " + file.string() + ", version " + opened.descriptor->version);

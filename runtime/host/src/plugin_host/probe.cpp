@@ -1,20 +1,25 @@
 #include "plugin_host/probe.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <exception>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include <cohort/host/error.hpp>
 
@@ -37,17 +42,39 @@ std::string_view text_of(OpenStage stage) {
   }
 }
 
-class Descriptor {
+/// What the child tells. It lies in memory that both processes have, because a plugin may close every descriptor.
+struct Told {
+  std::atomic<OpenStage> stage{OpenStage::kLoading};
+  std::atomic<int> closed{-1};  // a descriptor of the program that is closed afterwards
+};
+
+class SharedMemory {
  public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() { ::close(number_); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return number_; }
+  SharedMemory() : place_(::mmap(nullptr, sizeof(Told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+    if (place_ == MAP_FAILED) throw TrainingFailed(std::string("no memory can be shared: ") + std::strerror(errno));
+    new (place_) Told;
+  }
+  ~SharedMemory() { ::munmap(place_, sizeof(Told)); }
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+  Told& told() const { return *static_cast<Told*>(place_); }
 
  private:
-  int number_;
+  void* place_;
 };
+
+bool is_open(int descriptor) {
+  return ::fcntl(descriptor, F_GETFD) >= 0;
+}
+
+std::vector<int> open_descriptors() {
+  constexpr int kHighest = 1024;
+  std::vector<int> open;
+  for (int descriptor = 0; descriptor < kHighest; ++descriptor) {
+    if (is_open(descriptor)) open.push_back(descriptor);
+  }
+  return open;
+}
 
 // The child is quiet, dies with its parent, and a crash is a plain crash: no core file, no handler of the program.
 void isolate_child() {
@@ -55,33 +82,26 @@ void isolate_child() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
-  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGTERM, SIGINT}) ::signal(signal, SIG_DFL);
-  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGTERM, SIGINT, SIGHUP}) {
+    ::signal(signal, SIG_DFL);
+  }
+  std::set_terminate([] { ::raise(SIGABRT); });
+  const int null = ::open("/dev/null", O_RDWR);
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, stream);
 }
 
-[[noreturn]] void run_child(int pipe, const std::function<void(const StageReport&)>& open) {
+[[noreturn]] void run_child(Told& told, const std::function<void(const StageReport&)>& open) {
   isolate_child();
-  const auto report = [pipe](OpenStage stage) {
-    while (::write(pipe, &stage, 1) < 0 && errno == EINTR) {
-    }
-  };
+  const std::vector<int> before = open_descriptors();
   try {
-    open(report);
+    open([&](OpenStage stage) { told.stage = stage; });
   } catch (...) {
     // The same happens in the parent, which then says what it is.
   }
-  report(OpenStage::kDone);
+  const auto closed = std::ranges::find_if_not(before, is_open);
+  if (closed != before.end()) told.closed = *closed;
+  told.stage = OpenStage::kDone;
   ::_exit(0);
-}
-
-// The last stage that the child has reported. Never waits: a process that the plugin has started may keep the pipe
-// open.
-OpenStage last_report(int pipe) {
-  OpenStage stage = OpenStage::kLoading;
-  while (::read(pipe, &stage, 1) == 1) {
-  }
-  return stage;
 }
 
 // How the child ended; nothing where it lives at the deadline, or where the program lets its children go unwaited. The
@@ -119,21 +139,22 @@ std::string end_text(const std::optional<siginfo_t>& end, milliseconds deadline)
 
 void probe_plugin(const std::filesystem::path& file, milliseconds deadline,
                   const std::function<void(const StageReport&)>& open) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0)
-    throw TrainingFailed(std::string("no pipe can be made: ") + std::strerror(errno));
-  Descriptor read_end(ends[0]), write_end(ends[1]);
+  const SharedMemory shared;
+  const Told& told = shared.told();
   const auto until = Clock::now() + deadline;
   const pid_t child = ::fork();
   if (child < 0)
     throw TrainingFailed(std::string("no process can be made to try a plugin in: ") + std::strerror(errno));
-  if (child == 0) run_child(write_end.get(), open);
+  if (child == 0) run_child(shared.told(), open);
 
   const auto end = wait_until(child, until);
   clean_up(child);
-  const OpenStage stage = last_report(read_end.get());
-  if (stage == OpenStage::kDone) return;
-  refuse(file, "it " + end_text(end, deadline) + " " + std::string(text_of(stage)) +
+  if (told.closed >= 0) {
+    refuse(file, "it closes files of the program (descriptor " + std::to_string(told.closed) +
+                     ") while it is loaded or in its init; ask its authors, or use another version");
+  }
+  if (told.stage == OpenStage::kDone) return;
+  refuse(file, "it " + end_text(end, deadline) + " " + std::string(text_of(told.stage)) +
                    "; ask its authors, or use another version");
 }
 

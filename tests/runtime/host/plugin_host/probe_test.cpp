@@ -57,6 +57,29 @@ TEST(Probe, SeesThroughAChildThatClosesEverythingAndHangs) {
               HasSubstr("it was not done within 1000 ms in its init"));
 }
 
+TEST(Probe, NamesTheDescriptorThatAPluginCloses) {
+  const int file = ::dup(STDERR_FILENO);
+  const std::string text = refusal([file](const StageReport& report) {
+    report(OpenStage::kInit);
+    ::close(file);
+  });
+  ::close(file);
+  EXPECT_THAT(text, HasSubstr("it closes files of the program (descriptor " + std::to_string(file) + ")"));
+  EXPECT_THAT(refusal([](const StageReport&) { ::closefrom(0); }), HasSubstr("(descriptor 0)"));
+}
+
+TEST(Probe, WorksWithoutStandardStreams) {
+  std::string texts;
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    const int kept = ::dup(stream);
+    ::close(stream);
+    texts += refusal([](const StageReport&) {}) + ";";
+    ::dup2(kept, stream);
+    ::close(kept);
+  }
+  EXPECT_EQ(texts, "done;done;done;");
+}
+
 TEST(Probe, KeepsTheChildsOutputAway) {
   ::testing::internal::CaptureStdout();
   refusal([](const StageReport&) {

@@ -1,0 +1,254 @@
+#include <cohort/host/crash_report.hpp>
+
+#include <execinfo.h>
+#include <link.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
+
+namespace cohort::host {
+namespace {
+
+constexpr std::array kCrashes{SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
+constexpr int kMostFrames = 64;
+constexpr size_t kMostLibraries = 64;
+constexpr std::chrono::milliseconds kTick{1000};
+constexpr std::string_view kSignalName = "%SIGNAL%";
+
+}  // namespace
+
+/// A line of the log that is made before it is needed, because a signal handler can make none.
+class CrashLine {
+ public:
+  CrashLine(const Log& log, std::string_view who, std::string_view where) {
+    const std::string line =
+        log.line(LogLevel::kError, std::string(who) + " crashed with " + std::string(kSignalName) + std::string(where) +
+                                       "; ask its authors, or use another version");
+    const size_t place = line.find(kSignalName);
+    before_ = line.substr(0, place);
+    after_ = line.substr(place + kSignalName.size());
+  }
+
+  /// Writes it; for a signal handler.
+  void write(int signal) const noexcept {
+    const char* const name = ::sigabbrev_np(signal);
+    put(before_), put("SIG"), put(name ? name : "?"), put(after_);
+  }
+
+ private:
+  static void put(std::string_view text) noexcept {
+    if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // nobody reads: the signal says enough
+  }
+
+  std::string before_, after_;
+};
+
+/// What runs now, as handlers see it.
+struct RunningCall {
+  pid_t thread;
+  const CrashLine* line;
+  std::string_view plugin, function;
+};
+
+namespace {
+
+/// Where a library's code lies; without a line it is none of a plugin.
+struct CodeRange {
+  uintptr_t begin = 0, end = 0;
+  std::unique_ptr<const CrashLine> line;
+};
+
+// A handler is given nothing but the signal, so what it reads must be reachable by name. Written before it is counted,
+// and never again: plugins are never unloaded.
+constinit std::array<CodeRange, kMostLibraries> code_ranges;
+constinit std::atomic<size_t> num_code_ranges{0};
+
+constinit std::atomic<const RunningCall*> running_call{nullptr};
+
+const RunningCall* call_on_this_thread() {
+  const RunningCall* const call = running_call.load();
+  return call && call->thread == ::gettid() ? call : nullptr;
+}
+
+/// The line of the plugin whose code is the innermost on the stack that is a plugin's or this program's own; null where
+/// that is not a plugin's, or nothing is known.
+const CrashLine* line_of_stack() {
+  std::array<void*, kMostFrames> frames;
+  const int count = ::backtrace(frames.data(), kMostFrames);
+  const size_t known = num_code_ranges.load();
+  bool in_handler = true;  // whose code is this program's too; behind it is that of the system which called it
+  for (int i = 0; i < count; ++i) {
+    const auto place = reinterpret_cast<uintptr_t>(frames[static_cast<size_t>(i)]);
+    const auto* const range = std::find_if(code_ranges.begin(), code_ranges.begin() + known,
+                                           [&](const CodeRange& one) { return place >= one.begin && place < one.end; });
+    if (range != code_ranges.begin() + known && !in_handler) return range->line.get();
+    if (range == code_ranges.begin() + known) in_handler = false;
+  }
+  return nullptr;
+}
+
+// The signal's action before, by its place in kCrashes.
+constinit std::array<struct sigaction, kCrashes.size()> actions_before{};
+
+extern "C" void tell_crash(int signal) {
+  const RunningCall* const call = call_on_this_thread();
+  if (const CrashLine* const line = call ? call->line : line_of_stack()) line->write(signal);
+  const auto place = std::find(kCrashes.begin(), kCrashes.end(), signal) - kCrashes.begin();
+  ::sigaction(signal, &actions_before[static_cast<size_t>(place)], nullptr);
+  ::raise(signal);  // once this handler returns
+}
+
+// The log for uncaught exceptions; null while there is no CrashReport.
+constinit std::atomic<Log*> log_of_exceptions{nullptr};
+
+std::string current_text() {
+  try {
+    if (std::current_exception()) throw;
+    return "std::terminate was called";
+  } catch (const std::exception& error) {
+    return in_quotes(error.what());
+  } catch (...) {
+    return "an exception of an unknown type";
+  }
+}
+
+void tell_exception() {
+  const RunningCall* const call = call_on_this_thread();
+  if (Log* const log = log_of_exceptions.load()) {
+    log->error(call ? std::string(call->plugin) + " threw " + current_text() + " out of its " +
+                          std::string(call->function) + "; functions of a plugin return a status and never throw"
+                    : "an exception that nothing caught ended the program: " + current_text());
+  }
+  ::_exit(static_cast<int>(call ? ExitCode::kPluginRefused : ExitCode::kTrainingFailed));
+}
+
+void note_code(uintptr_t begin, uintptr_t end, std::unique_ptr<const CrashLine> line) {
+  const size_t place = num_code_ranges.load();
+  if (place == kMostLibraries) return;
+  code_ranges[place] = {begin, end, std::move(line)};
+  num_code_ranges.store(place + 1);
+}
+
+CodeRange code_of(const dl_phdr_info& info) {
+  CodeRange code;
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    const auto& segment = info.dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
+    code.begin = info.dlpi_addr + segment.p_vaddr;
+    code.end = code.begin + segment.p_memsz;
+  }
+  return code;
+}
+
+int note_own_code(dl_phdr_info* info, size_t, void*) {
+  const std::string_view path = info->dlpi_name;
+  const CodeRange code = code_of(*info);
+  const bool is_own = path.empty() || path.find("/libcohort_") != std::string_view::npos;
+  if (is_own && code.end != 0) note_code(code.begin, code.end, nullptr);
+  return 0;
+}
+
+struct WantedPlugin {
+  const std::string path;
+  const Log& log;
+};
+
+int note_plugin_code(dl_phdr_info* info, size_t, void* data) {
+  const auto& wanted = *static_cast<const WantedPlugin*>(data);
+  if (wanted.path != info->dlpi_name) return 0;
+  const CodeRange code = code_of(*info);
+  note_code(code.begin, code.end, std::make_unique<CrashLine>(wanted.log, "plugin file '" + wanted.path + "'", ""));
+  return 1;
+}
+
+}  // namespace
+
+CrashReport::CrashReport(Log& log) : terminate_before_(std::set_terminate(tell_exception)) {
+  std::array<void*, 1> frame;
+  ::backtrace(frame.data(), 1);  // loads what it needs, which a handler may not
+  if (num_code_ranges.load() == 0) ::dl_iterate_phdr(note_own_code, nullptr);
+  log_of_exceptions.store(&log);
+  struct sigaction action {};
+  action.sa_handler = tell_crash;
+  ::sigemptyset(&action.sa_mask);
+  for (size_t i = 0; i < kCrashes.size(); ++i) ::sigaction(kCrashes[i], &action, &actions_before[i]);
+}
+
+CrashReport::~CrashReport() {
+  for (size_t i = 0; i < kCrashes.size(); ++i) ::sigaction(kCrashes[i], &actions_before[i], nullptr);
+  log_of_exceptions.store(nullptr);
+  std::set_terminate(terminate_before_);
+}
+
+void note_loaded_plugin(const std::filesystem::path& file, const Log& log) {
+  WantedPlugin wanted{file.string(), log};
+  ::dl_iterate_phdr(note_plugin_code, &wanted);
+}
+
+struct PluginCall::Note {
+  Note(Log& log_of_host, const std::string& plugin_, const std::string& function_)
+      : log(log_of_host),
+        plugin(plugin_),
+        function(function_),
+        line(log_of_host, plugin, " in its " + function),
+        call{::gettid(), &line, plugin, function} {}
+
+  void watch(std::chrono::milliseconds deadline) {
+    std::unique_lock lock(mutex);
+    for (auto left = deadline; left.count() > 0; left -= kTick) {
+      if (over.wait_for(lock, std::min(left, kTick), [this] { return is_over; })) return;
+    }
+    log.error(plugin + " was not done within " + std::to_string(deadline.count()) + " ms in its " + function +
+              "; ask its authors, or use another version");
+    ::_exit(static_cast<int>(ExitCode::kPluginRefused));
+  }
+
+  Log& log;
+  const std::string plugin, function;
+  const CrashLine line;
+  const RunningCall call;
+  const RunningCall* outer = nullptr;
+  std::mutex mutex;
+  std::condition_variable over;
+  bool is_over = false;
+  std::thread watchdog;
+};
+
+PluginCall::PluginCall(Log& log, const std::string& plugin, const std::string& function,
+                       std::chrono::milliseconds deadline)
+    : note_(std::make_unique<Note>(log, plugin, function)) {
+  note_->outer = running_call.exchange(&note_->call);
+  try {
+    note_->watchdog = std::thread([note = note_.get(), deadline] { note->watch(deadline); });
+  } catch (const std::system_error&) {
+    log.debug(plugin + ", " + function + " runs without a deadline, because there can be no more threads");
+  }
+}
+
+PluginCall::~PluginCall() {
+  {
+    const std::lock_guard lock(note_->mutex);
+    note_->is_over = true;
+  }
+  note_->over.notify_one();
+  if (note_->watchdog.joinable()) note_->watchdog.join();
+  running_call.store(note_->outer);
+}
+
+}  // namespace cohort::host
