@@ -1,19 +1,36 @@
-// Whatever the text: parse_manifest gives a manifest that survives being written and read again, or refuses it.
+// Whatever the text: parse_manifest gives a manifest that survives being written and read again, or refuses it. So that
+// changes reach what lies below the checksum, most texts are tried with the checksum that fits them as well.
 #include "checkpoint/manifest.hpp"
 
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/seal.hpp"
 #include "fuzz.hpp"
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
-  using namespace cohort;
-  const std::string text(data, data + size);
+namespace {
+
+using namespace cohort;
+
+void try_text(const std::string& text) {
   Manifest manifest;
-  if (!fuzz::accepts<UserError>([&] { manifest = parse_manifest(text, kManifestFile); })) return 0;
+  if (!fuzz::accepts<UserError>([&] { manifest = parse_manifest(text, kManifestFile); })) return;
   const auto json = nlohmann::ordered_json::parse(text);
   const bool is_as_written = json.at("step").get<double>() == static_cast<double>(manifest.step) &&
                              json.at("world_size").get<double>() == manifest.world_size;
   fuzz::require(is_as_written, "a number is cut: " + text);
-  fuzz::require(parse_manifest(to_json(manifest), kManifestFile) == manifest, "changed by being written: " + text);
+  const std::string again = to_json(manifest);
+  fuzz::require(parse_manifest(again, kManifestFile) == manifest, "changed by being written: " + text);
+  // One bit anywhere is noticed.
+  std::string damaged = again;
+  damaged[text.size() * 7919 % damaged.size()] ^= 1;
+  fuzz::require(!fuzz::accepts<UserError>([&] { parse_manifest(damaged, kManifestFile); }), "unseen: " + damaged);
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
+  const std::string text(data, data + size);
+  try_text(text);
+  if (text.find("\n}") != std::string::npos) try_text(sealed(text));
   return 0;
 }

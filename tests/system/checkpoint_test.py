@@ -2,29 +2,36 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
+import sys
 import time
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load, load_file, save_file
 
 import harness
 from harness import BUILD, MNIST, NUMERICS, SystemTest
+from rank_death_test import ranks_of
 
 ROUNDS = int(os.environ.get("COHORT_SOAK_ROUNDS", "20"))
+GROUP = 10  # rounds after which the weights are compared, and a new training begins
 STEPS, ENDLESS = 30, 10**6
 DRIFTING = BUILD / "tests/runtime/host/rank/cohort_drifting.so"
 
 
 class CheckpointTest(SystemTest):
+    strategy = "ddp"
+
     def setUp(self):
         super().setUp()
         self.checkpoints = self.folder / "ckpt"
+        self.kills = 0
 
     def mnist(self, *more, ranks=2, steps=STEPS):
         # Epochs of twelve steps.
-        return [MNIST, f"--devices={ranks}", "--strategy=" + ("ddp" if ranks > 1 else "single"), f"--max-steps={steps}",
+        return [MNIST, f"--devices={ranks}", "--strategy=" + (self.strategy if ranks > 1 else "single"), f"--max-steps={steps}",
                 "--epochs=100000", "--limit-val-batches=2", "--limit-test-batches=1", "--limit-train-batches=12", "--threads=1",
                 "--summary-json=summary.json", *more]
 
@@ -76,32 +83,67 @@ class CheckpointTest(SystemTest):
         return max((self.manifest(name)["step"] for name in self.names() if name.startswith("step-")), default=0)
 
     def check_that_it_goes_on(self):
-        """To the weights and metrics of a run that was not stopped."""
-        steps = self.last_step() + 6
-        self.succeed(self.writing("--resume=auto", steps=steps))
+        """To the weights and metrics of a run that was not stopped, where runs can be repeated."""
+        last = self.last_step()
+        result = self.succeed(self.writing("--resume=auto", steps=last + 6))
+        if last > 0:
+            self.assertIn(f"step-{last:08}: step {last}, ", result.stderr)
         pieces = self.summary()
-        whole = self.uninterrupted(steps=steps)
-        for key in ("weights_sha256", "metrics", "steps"):
-            self.assertEqual(pieces[key], whole[key], key)
+        if self.strategy == "ddp":
+            whole = self.uninterrupted(steps=last + 6)
+            for key in ("weights_sha256", "metrics", "steps"):
+                self.assertEqual(pieces[key], whole[key], key)
+        self.assertEqual((pieces["steps"], len(set(pieces["weights_sha256"]))), (last + 6, 1))
+        self.check_files()
+        self.assertEqual([name for name in self.names() if not re.fullmatch(r"step-\d{8}", name)], [])
 
-    def kill_at_any_moment(self, rounds):
-        chance = self.chance()
+    def check_files(self):
+        """All that has the name of a checkpoint is one, to the last bit, and its numbers are finite."""
+        for checkpoint in sorted(self.checkpoints.glob("step-*")):
+            text = (checkpoint / "manifest.json").read_text()
+            lines = text.splitlines(keepends=True)
+            self.assertEqual(json.loads(text)["sha256"], hashlib.sha256("".join(lines[:-2]).encode()).hexdigest(), checkpoint)
+            for name, file in json.loads(text)["files"].items():
+                content = (checkpoint / name).read_bytes()
+                self.assertEqual((len(content), hashlib.sha256(content).hexdigest()), (file["bytes"], file["sha256"]), checkpoint / name)
+                for key, tensor in load(content).items():
+                    self.assertTrue(tensor.isfinite().all(), f"{checkpoint / name}: {key}")
+
+    def kill_at_any_moment(self, chance, rounds):
         for number in range(rounds):
-            before = self.last_step()
-            process = self.start(self.writing("--resume=auto", "--checkpoint-every-n-steps=1", steps=ENDLESS))
-            seen = before + chance.choice((0, *range(1, 11)))
-            if seen > before:
-                self.wait_until(lambda: self.reaches(seen), f"step {seen} is written", process)
-            # Any moment of a step, of writing or of the start.
-            time.sleep(chance.uniform(0, 0.05 if seen > before else 1))
-            process.kill()
-            result = self.finish(process)
-            self.assertEqual(result.code, -signal.SIGKILL, str(result))
-            self.nothing_is_left_behind()
-            self.assertNotIn("damaged", result.stderr, f"round {number}")
-            self.assertGreaterEqual(self.last_step(), seen, f"round {number}: progress was lost: {self.names()}")
+            with self.subTest(strategy=self.strategy, round=number):
+                if number > 0 and chance.random() < 0.15:
+                    self.write_onto_a_full_disk(chance)
+                else:
+                    self.kill_once(chance)
+                    self.kills += 1
+                self.check_files()
         self.check_that_it_goes_on()
-        self.assertEqual([name for name in self.names() if not name.startswith("step-")], [])
+
+    def kill_once(self, chance):
+        before = self.last_step()
+        process = self.start(self.writing("--resume=auto", "--checkpoint-every-n-steps=1", steps=ENDLESS))
+        seen = before + chance.choice((0, *range(1, 11)))
+        if seen > before:
+            self.wait_until(lambda: self.reaches(seen), f"step {seen} is written", process)
+        # Any moment of a step, of writing or of the start.
+        time.sleep(chance.uniform(0, 0.05 if seen > before else 1))
+        ranks = ranks_of(self.marker) if chance.random() < 0.3 else {}
+        victim = ranks.get(chance.randrange(2), process.pid)
+        os.kill(victim, signal.SIGKILL)
+        result = self.finish(process)
+        self.assertEqual(result.code, -signal.SIGKILL if victim == process.pid else 128 + signal.SIGKILL, str(result))
+        self.nothing_is_left_behind()
+        self.assertNotIn("damaged", result.stderr)
+        self.assertGreaterEqual(self.last_step(), seen, f"progress was lost: {self.names()}")
+
+    def write_onto_a_full_disk(self, chance):
+        # The limit stands for a full disk. It would stop shared memory, too; gloo has none, and the same bits.
+        before = self.last_step()
+        limited = ["bash", "-c", f'ulimit -f {chance.randrange(1, 2000)}; exec "$@"', "bash"]
+        command = self.writing("--resume=auto", "--checkpoint-every-n-steps=1", "--collective=gloo", steps=before + 3)
+        self.fail_with(2, [*limited, *command], "cannot write", "File too large")
+        self.assertEqual(self.last_step(), before)
 
     def go_on_with(self, optimizer):
         data = self.folder / "data.safetensors"
@@ -143,12 +185,23 @@ class Checkpoints(CheckpointTest):
         self.stop_with(signal.SIGINT)
 
     def test_a_kill_at_any_moment_leaves_the_last_good_one(self):
-        self.kill_at_any_moment(3)
+        self.kill_at_any_moment(self.chance(), 3)
+
+    def test_two_jobs_on_one_folder_do_not_mix(self):
+        first = self.start(self.writing("--checkpoint-every-n-steps=1", steps=ENDLESS))
+        self.wait_until(lambda: self.reaches(3), "there are checkpoints", first)
+        for more in ([], ["--resume=auto"]):
+            self.fail_with(2, self.writing(*more, steps=5), "another job (process ", f"writes checkpoints into '{self.checkpoints}'")
+        first.kill()
+        self.finish(first)
+        self.nothing_is_left_behind()
+        self.succeed(self.writing("--resume=auto", steps=self.last_step() + 1))
+        self.check_files()
 
     def test_bad_folders_end_all_ranks_with_a_sentence(self):
         (self.folder / "file").write_text("x")
-        self.fail_with(2, self.mnist("--checkpoint-dir=file"), "cannot make the folder file", "Not a directory")
-        self.fail_with(2, self.mnist("--resume=nowhere", ranks=1), "there is no checkpoint in 'nowhere'")
+        self.fail_with(2, self.mnist("--checkpoint-dir=file"), f"cannot make the folder {self.folder}/file", "Not a directory")
+        self.fail_with(2, self.mnist("--resume=nowhere", ranks=1), f"there is no checkpoint in '{self.folder}/nowhere'")
         self.succeed(self.writing(steps=1, ranks=1))
         self.fail_with(2, self.writing(ranks=1), "holds checkpoints of another training", "--resume=auto")
 
@@ -207,6 +260,17 @@ class InFull(CheckpointTest):
         self.assertEqual(len(set(self.digests())), 1)
         self.fail_with(2, self.writing("--resume=auto", ranks=2), "in the middle of epoch 1 of 3 ranks", "resume with 3 ranks")
 
+    def test_a_manifest_that_was_changed_is_passed_over(self):
+        self.succeed(self.writing("--checkpoint-every-n-steps=4", steps=8, ranks=1))
+        manifest = self.checkpoints / "step-00000008/manifest.json"
+        manifest.write_text(manifest.read_text().replace('"lr": 0.001', '"lr": 0.005'))
+        result = self.succeed(self.writing("--resume=auto", steps=8, ranks=1))
+        self.assertIn("a damaged checkpoint is passed over: ", result.stderr)
+        self.assertIn("step-00000008/manifest.json is not as it was written", result.stderr)
+        self.assertIn("step-00000004: step 4", result.stderr)
+        digests = self.digests()
+        self.assertEqual(self.uninterrupted(steps=8, ranks=1)["weights_sha256"], digests)
+
     def test_a_damaged_checkpoint_is_named_and_an_older_one_is_taken(self):
         self.succeed(self.writing("--checkpoint-every-n-steps=4", steps=8))
         self.assertEqual(self.names(), ["step-00000004", "step-00000008"])
@@ -228,8 +292,13 @@ class InFull(CheckpointTest):
 
 
 class Soak(CheckpointTest):
-    def test_kills_at_any_moment_leave_the_last_good_one(self):
-        self.kill_at_any_moment(ROUNDS)
+    def test_kills_and_full_disks_at_any_moment_leave_the_last_good_one(self):
+        chance = self.chance()
+        for number, rounds in enumerate([GROUP] * (ROUNDS // GROUP) + [ROUNDS % GROUP] * (ROUNDS % GROUP > 0)):
+            self.strategy = ("ddp", "bagua:async,warmup_steps=6,sync_interval_ms=20")[number % 2]
+            self.kill_at_any_moment(chance, rounds)
+            shutil.rmtree(self.checkpoints)
+        print(f"{self.kills} kills, {ROUNDS - self.kills} full disks", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,20 @@
 #include "checkpoint/checkpoint_folder.hpp"
 
 #include <gmock/gmock.h>
-#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
 #include <csignal>
+#include <cstdio>
+#include <functional>
+
+#include <cohort/host/error.hpp>
+#include <cohort/host/files.hpp>
 
 #include "checkpoint/manifest.hpp"
 #include "error_text.hpp"
-#include "files/atomic_file.hpp"
 #include "temporary_folder.hpp"
 
 namespace cohort {
@@ -16,24 +23,28 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 using testing::TemporaryFolder;
 
-std::string manifest_text(uint64_t sequence) {
+std::string manifest_text(uint64_t sequence, uint64_t step) {
   Manifest manifest;
   manifest.sequence = sequence;
+  manifest.step = step;
   manifest.files = {{kSharedFile, {}}, {rank_file(0), {}}};
   return to_json(manifest);
 }
 
 void put_manifest(const fs::path& checkpoint, uint64_t sequence) {
   fs::create_directories(checkpoint);
-  write_file_atomically(checkpoint / kManifestFile, manifest_text(sequence));
+  const auto step = step_of_name(checkpoint.filename().string());
+  host::write_file(checkpoint / kManifestFile, manifest_text(sequence, step.value_or(0)));
 }
 
 void add_checkpoint(const fs::path& folder, uint64_t step, uint64_t sequence) {
   const fs::path checkpoint = folder / checkpoint_name(step);
   begin_checkpoint(checkpoint);
-  write_file_atomically(partial_of(checkpoint) / kManifestFile, manifest_text(sequence));
+  host::write_file(partial_of(checkpoint) / kManifestFile, manifest_text(sequence, step));
   publish_checkpoint(checkpoint);
 }
 
@@ -53,6 +64,16 @@ std::vector<std::string> newest_first(const fs::path& folder) {
 TEST(CheckpointFolder, NamesSortByStep) {
   EXPECT_EQ(checkpoint_name(120), "step-00000120");
   EXPECT_EQ(checkpoint_name(1'234'567'890), "step-1234567890");
+}
+
+TEST(CheckpointFolder, KnowsItsOwnNamesAlone) {
+  for (const uint64_t step : {uint64_t{0}, uint64_t{7}, uint64_t{1'234'567'890}, ~uint64_t{0}}) {
+    EXPECT_EQ(step_of_name(checkpoint_name(step)), step);
+  }
+  for (const char* other : {"step-", "step-7", "step-0000007", "step-000000007", "step-0000000x", "step-00000007.old",
+                            "Step-00000007", "step-00000007\n", "step--0000007", "step-99999999999999999999999"}) {
+    EXPECT_EQ(step_of_name(other), std::nullopt) << other;
+  }
 }
 
 TEST(CheckpointFolder, FindsWhatIsThereTheLastWrittenFirst) {
@@ -95,6 +116,125 @@ TEST(CheckpointFolder, OpeningItClearsAwayWhatAKilledRunHasLeft) {
   EXPECT_THAT(names_in(folder.path()), ElementsAre("step-00000010", "step-00000012"));
 }
 
+TEST(CheckpointFolder, OpeningItTouchesNothingOfTheUsers) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> names{
+      ".partial-notes",  ".partial-step-7", ".removed-mail", ".removed-step-00000001x", "photos.replaced",
+      "step-1.replaced", "step-7",          "step-x",        ".partial-.replaced",      ".replaced"};
+  for (const auto& name : names) {
+    fs::create_directory(folder.path() / name);
+    folder.write(name + "/mine", "x");
+  }
+  folder.write(".partial-step-00000003", "a file");
+  put_manifest(folder.path() / "step-7", 1);
+  open_checkpoint_folder(folder.path());
+  prune_checkpoints(folder.path(), 0);
+  for (const auto& name : names) EXPECT_EQ(folder.read(name + "/mine"), "x") << name;
+  EXPECT_EQ(folder.read(".partial-step-00000003"), "a file");
+  EXPECT_THAT(names_in(folder.path()), SizeIs(names.size() + 1));
+}
+
+TEST(CheckpointFolder, WhatHasTheNameOfACheckpointAndIsNoneIsNotReplaced) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder.path() / "step-00000020");
+  folder.write("step-00000020/mine", "x");
+  const auto message = error_text<UserError>([&] { open_checkpoint_folder(folder.path()); });
+  EXPECT_THAT(message, HasSubstr("step-00000020' has the name of a checkpoint, but has no manifest; move it away"));
+  EXPECT_EQ(error_text<UserError>([&] { begin_checkpoint(folder.path() / "step-00000020"); }), message);
+  folder.write("step-00000030", "a file");
+  EXPECT_THAT(error_text<UserError>([&] { begin_checkpoint(folder.path() / "step-00000030"); }),
+              HasSubstr("step-00000030' has the name of a checkpoint"));
+  EXPECT_EQ(folder.read("step-00000020/mine"), "x");
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("step-00000020", "step-00000030"));
+}
+
+TEST(CheckpointFolder, AnotherStepThanThatOfTheNameIsDamage) {
+  const TemporaryFolder folder;
+  add_checkpoint(folder.path(), 10, 1);
+  fs::copy(folder.path() / "step-00000010", folder.path() / "best");
+  fs::rename(folder.path() / "step-00000010", folder.path() / "step-00000011");
+  EXPECT_EQ(read_manifest(folder.path() / "best").step, 10U);
+  for (const char* name : {"step-00000011", "step-00000011/"}) {
+    EXPECT_THAT(error_text<DamagedCheckpoint>([&] { read_manifest(folder.path() / name); }),
+                HasSubstr("is of step 10, not of the step that its folder is named after"));
+  }
+}
+
+TEST(CheckpointFolder, APipeInPlaceOfAManifestIsDamage) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder.path() / "step-00000010");
+  ASSERT_EQ(::mkfifo((folder.path() / "step-00000010/manifest.json").c_str(), 0600), 0);
+  EXPECT_THAT(find_checkpoints(folder.path()).at(0).problem, HasSubstr("manifest.json: it is not a regular file"));
+}
+
+/// A fork of this process that does its work and then waits to be killed.
+class Fork {
+ public:
+  explicit Fork(const std::function<void()>& work) {
+    std::array<int, 2> ready{};
+    EXPECT_EQ(::pipe(ready.data()), 0);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      try {
+        work();
+        if (::write(ready[1], "x", 1) == 1) ::pause();
+      } catch (const std::exception& error) {
+        std::fputs(error.what(), stderr);
+      }
+      ::_exit(1);
+    }
+    ::close(ready[1]);
+    char byte = 0;
+    EXPECT_EQ(::read(ready[0], &byte, 1), 1) << "the fork has failed";
+    ::close(ready[0]);
+  }
+  ~Fork() { kill(); }
+  Fork(const Fork&) = delete;
+  Fork& operator=(const Fork&) = delete;
+
+  void kill() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = 0;
+};
+
+TEST(FolderLock, IsOneJobsAndEndsWithItHoweverItDies) {
+  const TemporaryFolder folder;
+  std::unique_ptr<FolderLock> lock;  // which the fork never lets go
+  Fork other([&] { lock = open_checkpoint_folder(folder.path()); });
+  begin_checkpoint(folder.path() / "step-00000010");  // of the other one
+  EXPECT_EQ(error_text<UserError>([&] { open_checkpoint_folder(folder.path()); }),
+            "another job (process " + std::to_string(other.pid()) + ") writes checkpoints into '" +
+                folder.path().string() + "'; wait for its end, or name another folder");
+  EXPECT_THAT(names_in(folder.path()), ElementsAre(kLockFile, ".partial-step-00000010"));
+  other.kill();
+  EXPECT_TRUE(open_checkpoint_folder(folder.path())->is_held());
+  EXPECT_THAT(names_in(folder.path()), IsEmpty());
+}
+
+TEST(FolderLock, IsNotInheritedByForksThatTheProgramMakes) {
+  const TemporaryFolder folder;
+  auto lock = std::make_unique<FolderLock>(folder.path());
+  const Fork copy([&] { lock.reset(); });
+  EXPECT_THAT(names_in(folder.path()), ElementsAre(kLockFile));
+  const Fork living([] {});
+  lock.reset();
+  const Fork next([&] { lock = open_checkpoint_folder(folder.path()); });
+}
+
+TEST(FolderLock, IsNotTakenFromWhatIsNoFile) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder.path() / kLockFile).c_str(), 0600), 0);
+  EXPECT_THAT(error_text<UserError>([&] { FolderLock lock(folder.path()); }),
+              HasSubstr(".cohort-lock: it is not a regular file; delete it"));
+}
+
 TEST(CheckpointFolder, AReplacedOneIsFoundUntilTheNewOneHasItsName) {
   const TemporaryFolder folder;
   put_manifest(folder.path() / "step-00000010.replaced", 1);
@@ -119,22 +259,6 @@ TEST(CheckpointFolder, SaysWhyItCannotBeMade) {
               HasSubstr("cannot make the folder " + file.string()));
   EXPECT_THAT(error_text<UserError>([&] { open_checkpoint_folder(file / "below"); }), HasSubstr("Not a directory"));
   EXPECT_THAT(error_text<UserError>([&] { open_checkpoint_folder("/proc/cohort"); }), HasSubstr("/proc/cohort"));
-}
-
-TEST(AtomicFile, BeyondTheLimitOfFileSizesIsAMessageAndLeavesNothing) {
-  const TemporaryFolder folder;
-  rlimit before{};
-  ::getrlimit(RLIMIT_FSIZE, &before);
-  const rlimit small{100, before.rlim_max};
-  ::setrlimit(RLIMIT_FSIZE, &small);
-  const auto message =
-      error_text<UserError>([&] { write_file_atomically(folder.path() / "big", std::string(1000, 'x')); });
-  ::setrlimit(RLIMIT_FSIZE, &before);
-  EXPECT_THAT(message, HasSubstr("cannot write " + (folder.path() / "big").string() + ": File too large"));
-  EXPECT_TRUE(names_in(folder.path()).empty());
-  struct sigaction action {};
-  ::sigaction(SIGXFSZ, nullptr, &action);
-  EXPECT_EQ(action.sa_handler, SIG_DFL);
 }
 
 }  // namespace

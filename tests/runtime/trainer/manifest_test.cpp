@@ -2,9 +2,12 @@
 
 #include <gmock/gmock.h>
 
+#include <cstring>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "error_text.hpp"
+#include "weights/sha256.hpp"
 
 namespace cohort {
 namespace {
@@ -27,6 +30,19 @@ Manifest some_manifest() {
   return manifest;
 }
 
+nlohmann::ordered_json without_checksum(const Manifest& manifest) {
+  auto json = nlohmann::ordered_json::parse(to_json(manifest));
+  json.erase("sha256");
+  return json;
+}
+
+/// What cohort 0.1.0 wrote.
+nlohmann::ordered_json of_format_1(const Manifest& manifest) {
+  auto json = without_checksum(manifest);
+  json["format_version"] = 1;
+  return json;
+}
+
 TEST(Manifest, ReadsBackToTheSame) {
   Manifest manifest = some_manifest();
   EXPECT_EQ(parse_manifest(to_json(manifest), "file"), manifest);
@@ -34,11 +50,52 @@ TEST(Manifest, ReadsBackToTheSame) {
   EXPECT_EQ(parse_manifest(to_json(manifest), "file"), manifest);
 }
 
-TEST(Manifest, OfANewerFormatIsRefusedAndNotPassedOver) {
-  auto json = nlohmann::json::parse(to_json(some_manifest()));
+TEST(Manifest, EndsWithTheChecksumOfAllLinesBefore) {
+  const std::string text = to_json(some_manifest());
+  const size_t last_line = text.rfind('\n', text.size() - 4) + 1;
+  Sha256 hash;
+  hash.update(std::as_bytes(std::span(text).first(last_line)));
+  EXPECT_EQ(text.substr(last_line), " \"sha256\": \"" + hash.finish() + "\"\n}\n");
+  EXPECT_EQ(nlohmann::json::parse(text).at("step"), 120);
+}
+
+TEST(Manifest, WithAnyBitChangedIsDamaged) {
+  const std::string text = to_json(some_manifest());
+  for (size_t bit = 0; bit < 8 * text.size(); ++bit) {
+    std::string damaged = text;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ 1 << bit % 8);
+    EXPECT_THROW(parse_manifest(damaged, "f"), DamagedCheckpoint) << damaged;
+  }
+}
+
+TEST(Manifest, WrittenByHandIsDamaged) {
+  const auto damage = [](const char* from, const char* to) {
+    std::string text = to_json(some_manifest());
+    text.replace(text.find(from), std::strlen(from), to);
+    return error_text<DamagedCheckpoint>([&] { parse_manifest(text, "ckpt/manifest.json"); });
+  };
+  for (const auto& [from, to] :
+       {std::pair("\"lr\": 0.3", "\"lr\": 0.5"), std::pair("\"step\": 120", "\"step\": 121"),
+        std::pair("\"batches\": 7", "\"batches\": 3"), std::pair("\"format_version\": 2", "\"format_version\": 1")}) {
+    EXPECT_EQ(damage(from, to),
+              "ckpt/manifest.json is not as it was written: its text does not have the checksum at its end");
+  }
+}
+
+TEST(Manifest, OfFormat1HasNoChecksumAndIsRead) {
+  EXPECT_EQ(parse_manifest(of_format_1(some_manifest()).dump(1), "f"), some_manifest());
+  auto json = of_format_1(some_manifest());
   json["format_version"] = 2;
+  EXPECT_THROW(parse_manifest(json.dump(1), "f"), DamagedCheckpoint);
+  json["format_version"] = 0;
+  EXPECT_THROW(parse_manifest(json.dump(1), "f"), DamagedCheckpoint);
+}
+
+TEST(Manifest, OfANewerFormatIsRefusedAndNotPassedOver) {
+  auto json = without_checksum(some_manifest());
+  json["format_version"] = 3;
   const auto read = [&] { parse_manifest(json.dump(), "ckpt/manifest.json"); };
-  EXPECT_THAT(error_text<UserError>(read), HasSubstr("ckpt/manifest.json was written by a newer cohort (format 2"));
+  EXPECT_THAT(error_text<UserError>(read), HasSubstr("ckpt/manifest.json was written by a newer cohort (format 3"));
   EXPECT_EQ(error_text<DamagedCheckpoint>([&] {
               try {
                 read();
@@ -62,31 +119,45 @@ TEST(Manifest, ThatIsCutOffOrForeignIsDamaged) {
 }
 
 TEST(Manifest, WithAnyEntryMissingOrOfAnotherTypeIsDamaged) {
-  const auto whole = nlohmann::json::parse(to_json(some_manifest()));
+  const auto whole = of_format_1(some_manifest());
   for (const auto& [key, value] : whole.items()) {
     auto changed = whole;
     changed.erase(key);
     if (key != "optimizer_steps") {  // which are left out where they are all the same
       EXPECT_THROW(parse_manifest(changed.dump(), "f"), DamagedCheckpoint) << key;
     }
-    changed[key] = value.is_string() ? nlohmann::json(5) : nlohmann::json("text");
+    changed[key] = value.is_string() ? nlohmann::ordered_json(5) : nlohmann::ordered_json("text");
     EXPECT_THROW(parse_manifest(changed.dump(), "f"), DamagedCheckpoint) << key;
   }
 }
 
 TEST(Manifest, WithNumbersThatCannotBeIsDamaged) {
-  const auto changed = [](const char* pointer, const nlohmann::json& value) {
-    auto json = nlohmann::json::parse(to_json(some_manifest()));
-    json[nlohmann::json::json_pointer(pointer)] = value;
-    return json.dump();
+  const auto changed = [](const char* pointer, const nlohmann::ordered_json& value) {
+    auto json = of_format_1(some_manifest());
+    json[nlohmann::ordered_json::json_pointer(pointer)] = value;
+    return error_text<DamagedCheckpoint>([&] { parse_manifest(json.dump(), "f"); });
   };
-  EXPECT_THROW(parse_manifest(changed("/world_size", 0), "f"), DamagedCheckpoint);
-  EXPECT_THROW(parse_manifest(changed("/world_size", 3), "f"), DamagedCheckpoint);  // there is no file of rank 2
-  EXPECT_THROW(parse_manifest(changed("/world_size", 2'000'000'000), "f"), DamagedCheckpoint);
-  EXPECT_THROW(parse_manifest(changed("/optimizer_steps", {120, 7}), "f"), DamagedCheckpoint);  // of one optimizer
-  EXPECT_THROW(parse_manifest(changed("/loop/epoch", -1), "f"), DamagedCheckpoint);
-  EXPECT_THROW(parse_manifest(changed("/loop/batches", -5), "f"), DamagedCheckpoint);
-  EXPECT_THROW(parse_manifest(changed("/optimizers/0/groups/0/options/lr", nullptr), "f"), DamagedCheckpoint);
+  const auto impossible = [](const std::string& what) { return "f: " + what + " has a value that is not possible"; };
+  EXPECT_EQ(changed("/world_size", 0), impossible("world_size"));
+  EXPECT_EQ(changed("/world_size", 3), impossible("list of files"));  // there is none of rank 2
+  EXPECT_EQ(changed("/world_size", 2'000'000'000), impossible("world_size"));
+  EXPECT_EQ(changed("/sequence", uint64_t{1} << 63), impossible("sequence"));
+  EXPECT_EQ(changed("/step", uint64_t{1} << 63), impossible("step"));
+  EXPECT_THAT(changed("/step", -1), HasSubstr("'step' is no whole number that is possible there"));
+  EXPECT_EQ(changed("/step", 121), impossible("optimizer_steps"));
+  EXPECT_EQ(changed("/optimizer_steps", {120, 7}), impossible("number of optimizer_steps"));
+  EXPECT_EQ(changed("/optimizer_steps", {99}), impossible("optimizer_steps"));
+  EXPECT_EQ(changed("/loop/fit", 0), impossible("loop.fit"));
+  EXPECT_EQ(changed("/loop/epoch", -1), impossible("loop.epoch"));
+  EXPECT_EQ(changed("/loop/epoch", int64_t{1} << 62), impossible("loop.epoch"));
+  EXPECT_EQ(changed("/loop/batches", -5), impossible("loop.batches"));
+  EXPECT_EQ(changed("/loop/batches", int64_t{1} << 62), impossible("loop.batches"));
+  EXPECT_EQ(changed("/loop/samples", -2), impossible("loop.samples"));
+  const char* const lr = "/optimizers/0/groups/0/options/lr";
+  EXPECT_THAT(changed(lr, nullptr), HasSubstr("type must be number"));
+  EXPECT_EQ(changed(lr, -0.1), impossible("setting 'lr' of an optimizer"));
+  EXPECT_EQ(changed(lr, 1e300), impossible("setting 'lr' of an optimizer"));
+  EXPECT_EQ(changed(lr, 0), "");
 }
 
 }  // namespace

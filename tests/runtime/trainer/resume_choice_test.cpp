@@ -1,12 +1,22 @@
 #include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cohort/host/files.hpp>
+
+#include "checkpoint/checkpoint_folder.hpp"
+#include "checkpoint/loop_state.hpp"
+#include "checkpoint/session_tensors.hpp"
 #include "training_job.hpp"
 
 namespace cohort::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 /// A checkpoint in the middle of an epoch (step 8 of 6 per epoch), made anew for each change.
@@ -72,6 +82,107 @@ TEST(Resume, FromADamagedCheckpointThatIsNamedSaysWhatIsWrong) {
                 std::ofstream(c) << "file";
               }),
               HasSubstr("is a file"));
+}
+
+TEST(Resume, PassesOverAPipeInPlaceOfAnyFile) {
+  for (const char* name : {"manifest.json", "shared.safetensors", "rank-0.safetensors"}) {
+    const Stopped stopped;
+    fs::remove(stopped.checkpoint / name);
+    ASSERT_EQ(::mkfifo((stopped.checkpoint / name).c_str(), 0600), 0);
+    Job job = writing(stopped.folder.path(), [](Options& o) { o.resume = "auto"; });
+    EXPECT_EQ(train(job).digest, train({}).digest) << name;
+  }
+}
+
+TEST(Resume, PassesOverAFileThatHasHolesForMoreThanAnyMemory) {
+  const Stopped stopped;
+  fs::resize_file(stopped.checkpoint / "shared.safetensors", uint64_t{1} << 42);
+  Job job = writing(stopped.folder.path(), [](Options& o) { o.resume = "auto"; });
+  EXPECT_EQ(train(job).digest, train({}).digest);
+}
+
+TEST(Resume, WorksInAFolderWithAnyName) {
+  const TemporaryFolder folder;
+  const fs::path odd = folder.path() / "a\nb\x01\xff '\"";
+  Job job = writing(odd);
+  job.prepare = [](Learner& net) { net.during = signal_at_call(8); };
+  train(job);
+  EXPECT_EQ(train(writing(odd, [](Options& o) { o.resume = "auto"; })).digest, train({}).digest);
+  EXPECT_THAT(mistake(writing(odd)), AllOf(HasSubstr("a\\x0ab\\x01"), Not(HasSubstr("\n"))));
+}
+
+/// Changes the tensors of a file as somebody would who mends the checksums, too.
+void forge(const fs::path& checkpoint, const std::string& name, const std::function<void(NamedTensors&)>& change) {
+  NamedTensors tensors = read_safetensors(checkpoint / name).tensors;
+  change(tensors);
+  write_safetensors(checkpoint / name, tensors);
+  Manifest manifest = read_manifest(checkpoint);
+  manifest.files[name] = digest_of_file(checkpoint / name);
+  host::write_file(checkpoint / kManifestFile, to_json(manifest));
+}
+
+at::Tensor& tensor_named(NamedTensors& tensors, const std::string& name) {
+  return std::ranges::find(tensors, name, &NamedTensors::value_type::first)->second;
+}
+
+TEST(Resume, FromAForgedCheckpointSaysWhatIsWrong) {
+  const auto message = [](const std::string& file, const std::function<void(NamedTensors&)>& change) {
+    const Stopped stopped;
+    forge(stopped.checkpoint, file, change);
+    return stopped.resumed([&](Job& job) { job.options = [&](Options& o) { o.resume = stopped.checkpoint; }; });
+  };
+  const std::string shared = kSharedFile, own = rank_file(0);
+  EXPECT_EQ(message(shared, [](NamedTensors&) {}), "");
+  EXPECT_THAT(message(shared,
+                      [](NamedTensors& t) {
+                        std::erase_if(t, [](const auto& item) { return item.first == "optimizer.exp_avg.fc1.weight"; });
+                      }),
+              HasSubstr("it has no 'optimizer.exp_avg.fc1.weight'"));
+  EXPECT_THAT(message(shared, [](NamedTensors& t) { t.emplace_back("optimizer.exp_avg.fc9", torch::ones({1})); }),
+              HasSubstr("holds 'optimizer.exp_avg.fc9', which is of no parameter"));
+  EXPECT_THAT(message(own, [](NamedTensors& t) { t.emplace_back("fc1.bias", torch::ones({4})); }),
+              HasSubstr("rank-0.safetensors holds 'fc1.bias' of this rank alone, but the manifest says"));
+  EXPECT_THAT(message(own, [](NamedTensors& t) { t.emplace_back("optimizer.exp_avg.fc1.bias", torch::ones({4})); }),
+              HasSubstr("rank-0.safetensors holds 'optimizer.exp_avg.fc1.bias' of this rank alone"));
+  EXPECT_THAT(message(own, [](NamedTensors& t) { tensor_named(t, kGeneratorName).fill_(255); }),
+              HasSubstr("holds the state of another random number generator"));
+  EXPECT_THAT(message(own, [](NamedTensors& t) { t.emplace_back(kGeneratorBeforeAheadName, torch::ones({3})); }),
+              HasSubstr("holds the state of another random number generator"));
+  EXPECT_THAT(message(own, [](NamedTensors& t) { t.emplace_back("cohort.state/kept/fc1.bias", torch::ones({3})); }),
+              HasSubstr("has state of the strategy in 'cohort.state/kept/fc1.bias' that fits no weight"));
+  EXPECT_THAT(message(own, [](NamedTensors& t) { t.emplace_back("cohort.metrics.latest/x", torch::ones({3})); }),
+              HasSubstr("does not hold numbers in 'cohort.metrics.latest/x'"));
+}
+
+TEST(Fingerprints, ReadBackWhateverTheNames) {
+  const Fingerprints prints{
+      {"", 1}, {"a b", ~uint64_t{0}}, {"line\nbreak", 3}, {std::string("n\0l", 3), 4}, {"\xff", 5}};
+  const std::string text = text_of(prints);
+  EXPECT_EQ(parse_fingerprints(text), prints);
+  EXPECT_TRUE(parse_fingerprints("").empty());
+  EXPECT_THAT(error_text<TrainingFailed>([&] { parse_fingerprints(text.substr(0, text.size() - 1)); }),
+              HasSubstr("cut off"));
+  EXPECT_THAT(error_text<TrainingFailed>([] { parse_fingerprints("no line break"); }), HasSubstr("cut off"));
+  EXPECT_THAT(error_text<TrainingFailed>([] { parse_fingerprints(std::string(16, '\xff')); }), HasSubstr("cut off"));
+}
+
+TEST(Checkpoints, TwoJobsDoNotWriteIntoOneFolder) {
+  const TemporaryFolder folder;
+  Job job = writing(folder.path());
+  std::string other;
+  job.prepare = [&](Learner& net) {
+    net.during = [&] {
+      if (!other.empty()) return;
+      const pid_t fork = ::fork();
+      if (fork == 0) ::_exit(mistake(writing(folder.path())).starts_with("another job (process ") ? 7 : 1);
+      int status = 0;
+      ::waitpid(fork, &status, 0);
+      other = std::to_string(WEXITSTATUS(status));
+    };
+  };
+  EXPECT_EQ(train(job).digest, train({}).digest);
+  EXPECT_EQ(other, "7");
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("step-00000012", "step-00000018"));
 }
 
 TEST(Resume, NeedsAllThatTheCheckpointWasMadeWith) {

@@ -16,8 +16,9 @@
 
 namespace cohort {
 
-/// Writes step-N into the folder and deletes older ones; gives its path. `loop` is the Trainer's, null elsewhere.
-/// Nothing of the training changes. Collective. Throws the same UserError on all ranks; earlier checkpoints stay then.
+/// Writes step-N into the folder, which rank 0 has opened, and deletes older ones; gives its path. `loop` is the
+/// Trainer's, null elsewhere. Nothing of the training changes. Collective. Throws the same UserError on all ranks;
+/// earlier checkpoints stay then.
 std::filesystem::path save_checkpoint(Session& session, const std::filesystem::path& folder, const LoopState* loop);
 
 struct LoadedCheckpoint {

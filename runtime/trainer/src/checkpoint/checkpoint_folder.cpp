@@ -6,14 +6,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <limits>
 #include <system_error>
 #include <tuple>
 
 #include <cohort/host/error.hpp>
-
-#include "checkpoint/manifest.hpp"
+#include <cohort/host/in_quotes.hpp>
 
 namespace cohort {
 namespace {
@@ -24,16 +24,15 @@ constexpr std::string_view kNamePrefix = "step-";
 constexpr std::string_view kPartialPrefix = ".partial-";
 constexpr std::string_view kRemovedPrefix = ".removed-";
 constexpr std::string_view kReplacedSuffix = ".replaced";
-constexpr uint64_t kMaxManifestBytes = 100'000'000;
 
 [[noreturn]] void fail_in_folder(const std::string& what, const fs::path& path, const std::error_code& error) {
-  throw UserError("cannot " + what + " " + path.string() + ": " + error.message());
+  throw UserError("cannot " + what + " " + shown(path) + ": " + error.message());
 }
 
 void rename_folder(const fs::path& from, const fs::path& to) {
   std::error_code error;
   fs::rename(from, to, error);
-  if (error) fail_in_folder("rename " + from.string() + " to", to, error);
+  if (error) fail_in_folder("rename " + shown(from) + " to", to, error);
 }
 
 void remove_folder(const fs::path& path) {
@@ -65,17 +64,26 @@ std::vector<fs::path> folders_in(const fs::path& folder) {
   return found;
 }
 
-bool is_our_name(const std::string& name) {
-  return name.starts_with(kNamePrefix) && name.size() > kNamePrefix.size() &&
-         name.find_first_not_of("0123456789", kNamePrefix.size()) == std::string::npos;
+bool is_our_name(std::string_view name) {
+  return step_of_name(name).has_value();
 }
 
+/// What remains of a name between a beginning and an end, or nothing where it has others.
+std::string_view middle_of(std::string_view prefix, std::string_view name, std::string_view suffix) {
+  const bool fits = name.size() > prefix.size() + suffix.size() && name.starts_with(prefix) && name.ends_with(suffix);
+  return fits ? name.substr(prefix.size(), name.size() - prefix.size() - suffix.size()) : std::string_view();
+}
+
+// Names that are only like ours are the user's.
 void clear_leftovers(const fs::path& folder) {
   for (const fs::path& path : folders_in(folder)) {
     const std::string name = path.filename().string();
-    if (name.starts_with(kPartialPrefix) || name.starts_with(kRemovedPrefix)) remove_folder(path);
-    if (!name.ends_with(kReplacedSuffix)) continue;
-    const fs::path own = folder / name.substr(0, name.size() - kReplacedSuffix.size());
+    if (is_our_name(middle_of(kPartialPrefix, name, "")) || is_our_name(middle_of(kRemovedPrefix, name, ""))) {
+      remove_folder(path);
+    }
+    const std::string_view replaced = middle_of("", name, kReplacedSuffix);
+    if (!is_our_name(replaced)) continue;
+    const fs::path own = folder / replaced;
     if (is_checkpoint(own)) {
       remove_folder(path);
     } else {
@@ -84,11 +92,18 @@ void clear_leftovers(const fs::path& folder) {
   }
 }
 
+/// Nothing but a checkpoint may be replaced by one.
+void refuse_what_is_no_checkpoint(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::exists(fs::symlink_status(path, ignored)) || is_checkpoint(path)) return;
+  throw UserError("'" + shown(path) +
+                  "' has the name of a checkpoint, but has no manifest; move it away, or name another folder");
+}
+
 FoundCheckpoint examine(const fs::path& path) {
   FoundCheckpoint found{path, std::numeric_limits<uint64_t>::max(), ""};
   try {
-    const std::string file = (path / kManifestFile).string();
-    found.sequence = parse_manifest(read_text_file(file, kMaxManifestBytes), file).sequence;
+    found.sequence = read_manifest(path).sequence;
   } catch (const UserError& error) {
     found.problem = error.what();
   }
@@ -104,6 +119,10 @@ void remove_checkpoint(const fs::path& checkpoint) {
 }
 
 }  // namespace
+
+std::string shown(const fs::path& path) {
+  return host::on_one_line(path.native());
+}
 
 bool is_checkpoint(const fs::path& path) {
   std::error_code ignored;
@@ -122,6 +141,27 @@ std::vector<FoundCheckpoint> find_checkpoints(const fs::path& folder) {
   return found;
 }
 
+Manifest read_manifest(const fs::path& checkpoint, std::string* text) {
+  std::string own_text = read_manifest_text(checkpoint);
+  const std::string file = shown(checkpoint / kManifestFile);
+  Manifest manifest = parse_manifest(own_text, file);
+  const auto step = step_of_name(fs::path(checkpoint / ".").lexically_normal().parent_path().filename().native());
+  if (step && *step != manifest.step) {
+    throw DamagedCheckpoint(file + " is of step " + std::to_string(manifest.step) +
+                            ", not of the step that its folder is named after");
+  }
+  if (text) *text = std::move(own_text);
+  return manifest;
+}
+
+std::optional<uint64_t> step_of_name(std::string_view name) {
+  const std::string_view digits = middle_of(kNamePrefix, name, "");
+  uint64_t step = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
+  if (error != std::errc() || checkpoint_name(step) != name) return std::nullopt;
+  return step;
+}
+
 std::string checkpoint_name(uint64_t step) {
   std::array<char, 40> name{};
   std::snprintf(name.data(), name.size(), "step-%08llu", static_cast<unsigned long long>(step));
@@ -132,17 +172,23 @@ fs::path partial_of(const fs::path& checkpoint) {
   return checkpoint.parent_path() / (std::string(kPartialPrefix) + checkpoint.filename().string());
 }
 
-void open_checkpoint_folder(const fs::path& folder) {
+std::unique_ptr<FolderLock> open_checkpoint_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) fail_in_folder("make the folder", folder, error);
   if (::access(folder.c_str(), W_OK | X_OK) != 0) {
     fail_in_folder("write into", folder, std::error_code(errno, std::generic_category()));
   }
+  auto lock = std::make_unique<FolderLock>(folder);
   clear_leftovers(folder);
+  for (const fs::path& path : folders_in(folder)) {
+    if (is_our_name(path.filename().native())) refuse_what_is_no_checkpoint(path);
+  }
+  return lock;
 }
 
 void begin_checkpoint(const fs::path& checkpoint) {
+  refuse_what_is_no_checkpoint(checkpoint);
   const fs::path partial = partial_of(checkpoint);
   remove_folder(partial);
   std::error_code error;
@@ -162,9 +208,14 @@ void publish_checkpoint(const fs::path& checkpoint) {
   if (replaces) remove_folder(replaced);
 }
 
+void abandon_checkpoint(const fs::path& checkpoint) noexcept {
+  std::error_code ignored;
+  fs::remove_all(partial_of(checkpoint), ignored);
+}
+
 void prune_checkpoints(const fs::path& folder, int64_t keep) {
   for (const auto& found : find_checkpoints(folder)) {
-    if (!found.problem.empty() || !is_our_name(found.path.filename().string())) continue;
+    if (!found.problem.empty() || !is_our_name(found.path.filename().native())) continue;
     if (keep-- <= 0) remove_checkpoint(found.path);
   }
 }

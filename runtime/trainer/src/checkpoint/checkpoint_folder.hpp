@@ -7,8 +7,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "checkpoint/folder_lock.hpp"
+#include "checkpoint/manifest.hpp"
 
 namespace cohort {
 
@@ -18,23 +24,35 @@ struct FoundCheckpoint {
   std::string problem;  ///< why its manifest cannot be read, or empty
 };
 
-/// True for a folder with a manifest.
+/// A path for messages, on one line.
+std::string shown(const std::filesystem::path& path);
+
+/// True for a folder with a manifest, whatever that is.
 bool is_checkpoint(const std::filesystem::path& path);
 /// The checkpoints in a folder, newest first; those whose manifest is damaged before all others. Empty where there is
 /// no such folder.
 std::vector<FoundCheckpoint> find_checkpoints(const std::filesystem::path& folder);
 
+/// Reads the manifest of a checkpoint, and its text where that is wanted. Throws DamagedCheckpoint for a damaged one,
+/// and where it is not of the step that the folder is named after.
+Manifest read_manifest(const std::filesystem::path& checkpoint, std::string* text = nullptr);
+
 /// "step-00000120"
 std::string checkpoint_name(uint64_t step);
+/// And back; nothing for any other name.
+std::optional<uint64_t> step_of_name(std::string_view name);
 /// Where the files of a checkpoint are written that will be `checkpoint`.
 std::filesystem::path partial_of(const std::filesystem::path& checkpoint);
 
-/// Makes the folder, sees that it can be written, and clears away what a killed run has left there.
-void open_checkpoint_folder(const std::filesystem::path& folder);
+/// Makes the folder, locks it, and clears away what a killed run has left there. Throws where it cannot be written,
+/// where another job writes there, and where something else has the name of a checkpoint.
+std::unique_ptr<FolderLock> open_checkpoint_folder(const std::filesystem::path& folder);
 /// Makes partial_of(checkpoint), empty.
 void begin_checkpoint(const std::filesystem::path& checkpoint);
 /// Its files are complete and on the disk: gives it its name. An earlier one of that name stays until then.
 void publish_checkpoint(const std::filesystem::path& checkpoint);
+/// Deletes partial_of(checkpoint) where that is possible.
+void abandon_checkpoint(const std::filesystem::path& checkpoint) noexcept;
 /// Deletes all but the newest `keep` of those that checkpoint_name has named.
 void prune_checkpoints(const std::filesystem::path& folder, int64_t keep);
 

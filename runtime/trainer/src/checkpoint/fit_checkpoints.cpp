@@ -49,26 +49,32 @@ FitCheckpoints::FitCheckpoints(Runtime& runtime, const LoopLimits& limits, int64
 
 std::optional<LoadedCheckpoint> FitCheckpoints::open(Session& session) {
   std::optional<LoadedCheckpoint> resumed;
+  // First of all: what another job still writes is not read.
+  if (!folder_.empty()) {
+    all_or_none(runtime_, [&] {
+      if (runtime_.is_first()) open_folder();
+    });
+  }
   if (!source_.empty()) {
     resumed = read_checkpoint(session, source_, source_may_be_missing_);
     if (resumed && !resumed->loop) {
-      throw UserError(resumed->path.string() +
+      throw UserError(shown(resumed->path) +
                       " was written by Session::save, which knows no epochs; go on from it with Session::load");
     }
     if (resumed && resumed->loop->place.fit != fit_) {
-      throw UserError(resumed->path.string() + " belongs to training " + std::to_string(resumed->loop->place.fit) +
+      throw UserError(shown(resumed->path) + " belongs to training " + std::to_string(resumed->loop->place.fit) +
                       " of the program, this is training " + std::to_string(fit_) +
                       "; give --resume the folder of the whole run");
     }
     if (runtime_.is_first()) {
-      runtime_.log().info(resumed ? "Going on from " + resumed->path.string() + ": step " +
+      runtime_.log().info(resumed ? "Going on from " + shown(resumed->path) + ": step " +
                                         std::to_string(resumed->manifest.step) + ", " + place_text(resumed->loop->place)
-                                  : "Nothing to go on from in " + source_.string() + ": training begins");
+                                  : "Nothing to go on from in " + shown(source_) + ": training begins");
     }
   }
   if (!folder_.empty()) {
     all_or_none(runtime_, [&] {
-      if (runtime_.is_first()) get_folder_ready(resumed);
+      if (runtime_.is_first()) check_folder_is_of(resumed);
     });
   }
   if (resumed) {
@@ -78,14 +84,19 @@ std::optional<LoadedCheckpoint> FitCheckpoints::open(Session& session) {
   return resumed;
 }
 
-void FitCheckpoints::get_folder_ready(const std::optional<LoadedCheckpoint>& resumed) {
+void FitCheckpoints::open_folder() {
+  lock_ = open_checkpoint_folder(folder_);
+  if (lock_->is_held()) return;
+  runtime_.log().warning("the file system of '" + shown(folder_) +
+                         "' has no locks: see to it that no other job writes checkpoints there");
+}
+
+void FitCheckpoints::check_folder_is_of(const std::optional<LoadedCheckpoint>& resumed) const {
   std::error_code ignored;
-  // Before the folder is put in order, in which a checkpoint may get back its name.
   const bool same = resumed && fs::equivalent(fs::canonical(resumed->path).parent_path(), folder_, ignored);
-  open_checkpoint_folder(folder_);
   if (same || find_checkpoints(folder_).empty()) return;
   throw UserError(
-      "--checkpoint-dir: '" + folder_.string() +
+      "--checkpoint-dir: '" + shown(folder_) +
       "' holds checkpoints of another training; go on from them with --resume=auto, or name another folder");
 }
 
@@ -99,7 +110,7 @@ void FitCheckpoints::save(Session& session, const LoopState& loop) {
   last_ = save_checkpoint(session, folder_, &loop);
   saved_steps_ = session.steps();
   saved_place_ = loop.place;
-  if (runtime_.is_first()) runtime_.log().debug("Checkpoint written: " + last_.string());
+  if (runtime_.is_first()) runtime_.log().debug("Checkpoint written: " + shown(last_));
 }
 
 void check_same_data(const LoopPlace& saved, const LoopPlace& now, const fs::path& path) {
@@ -114,7 +125,7 @@ void check_same_data(const LoopPlace& saved, const LoopPlace& now, const fs::pat
   compare("--seed", saved.seed, now.seed);
   compare("shuffled", saved.shuffle, now.shuffle);
   if (differences.empty()) return;
-  throw UserError(path.string() + " was taken in the middle of an epoch (" + place_text(saved) +
+  throw UserError(shown(path) + " was taken in the middle of an epoch (" + place_text(saved) +
                   "), and samples would be left out or seen twice; give the same data and options:" + differences);
 }
 

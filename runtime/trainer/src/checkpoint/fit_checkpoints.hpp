@@ -6,11 +6,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 
 #include <cohort/session.hpp>
 
 #include "checkpoint/checkpoint.hpp"
+#include "checkpoint/folder_lock.hpp"
 #include "loop/limits.hpp"
 
 namespace cohort {
@@ -20,8 +22,8 @@ class FitCheckpoints {
   /// `fit` counts from 1. Throws UserError for options that contradict each other.
   FitCheckpoints(Runtime& runtime, const LoopLimits& limits, int64_t fit);
 
-  /// Reads what this training goes on from, if it does, and gets the folder ready. Collective. Throws the same
-  /// UserError on all ranks, also where the folder holds another training's checkpoints.
+  /// Opens the folder and reads what this training goes on from, if it does. Collective. Throws the same UserError on
+  /// all ranks, also where the folder holds another training's checkpoints, or another job writes there.
   std::optional<LoadedCheckpoint> open(Session& session);
   /// True where a checkpoint belongs after this many steps, within an epoch.
   bool due(uint64_t steps) const;
@@ -33,12 +35,14 @@ class FitCheckpoints {
   const std::filesystem::path& last() const { return last_; }
 
  private:
-  void get_folder_ready(const std::optional<LoadedCheckpoint>& resumed);
+  void open_folder();
+  void check_folder_is_of(const std::optional<LoadedCheckpoint>& resumed) const;
 
   Runtime& runtime_;
   int64_t fit_;
-  std::filesystem::path folder_;  // empty: none is written
-  std::filesystem::path source_;  // empty: a fresh start
+  std::filesystem::path folder_;      // empty: none is written
+  std::unique_ptr<FolderLock> lock_;  // on rank 0
+  std::filesystem::path source_;      // empty: a fresh start
   bool source_may_be_missing_ = false;
   std::optional<int64_t> every_n_steps_;
   uint64_t saved_steps_ = 0;

@@ -3,8 +3,10 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <c10/util/Exception.h>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 
 namespace cohort {
 namespace {
@@ -39,7 +41,7 @@ void append_metrics(NamedTensors& tensors, std::string_view prefix, const Metric
 
 const double* numbers_in(const at::Tensor& tensor, int64_t count, const std::string& name, const std::string& file) {
   if (tensor.scalar_type() == at::kDouble && tensor.numel() == count) return tensor.const_data_ptr<double>();
-  throw UserError(file + " does not hold numbers in '" + name + "'; resume from another checkpoint");
+  throw UserError(file + " does not hold numbers in " + host::in_quotes(name) + "; resume from another checkpoint");
 }
 
 }  // namespace
@@ -48,12 +50,22 @@ at::Tensor generator_state() {
   return at::detail::getDefaultCPUGenerator().get_state();
 }
 
-void set_generator_state(const at::Tensor& state, const std::string& file) {
-  auto generator = at::detail::getDefaultCPUGenerator();
+void check_generator_state(const at::Tensor& state, const std::string& file) {
+  at::Generator generator = at::detail::createCPUGenerator();
   const at::Tensor own = generator.get_state();
-  if (state.scalar_type() != own.scalar_type() || state.sizes() != own.sizes()) {
-    throw UserError(file + " holds the state of another random number generator; was it written by another LibTorch?");
+  bool fits = state.scalar_type() == own.scalar_type() && state.sizes() == own.sizes();
+  try {
+    if (fits) generator.set_state(state.clone());
+  } catch (const c10::Error&) {
+    fits = false;
   }
+  if (fits) return;
+  throw UserError(file + " holds the state of another random number generator; was it written by another LibTorch?");
+}
+
+void set_generator_state(const at::Tensor& state, const std::string& file) {
+  check_generator_state(state, file);
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
   generator.set_state(state.clone());
 }
 
@@ -90,6 +102,9 @@ LoopState read_loop_state(const LoopPlace& place, const TensorIndex& tensors, co
     }
   }
   if (!state.generator.defined()) throw UserError(file + " lacks '" + std::string(kGeneratorName) + "'");
+  for (const auto& generator : {state.generator, state.generator_before_ahead}) {
+    if (generator.defined()) check_generator_state(generator, file);
+  }
   for (auto& [order, record] : records) state.records.push_back(std::move(record));
   return state;
 }

@@ -1,7 +1,14 @@
 #include "checkpoint/manifest.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
+#include <cohort/host/files.hpp>
+#include <cohort/host/in_quotes.hpp>
+
+#include "checkpoint/seal.hpp"
 #include "files/json_fields.hpp"
 
 namespace cohort {
@@ -10,7 +17,9 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr const char* kFormatName = "cohort checkpoint";
+constexpr uint64_t kMaxManifestBytes = 100'000'000;
 constexpr int kMaxWorldSize = 1'000'000;
+constexpr uint64_t kMaxCount = 1'000'000'000'000'000;  // more steps or samples than anybody takes
 
 OrderedJson json_of(const LoopPlace& place) {
   return {{"fit", place.fit},
@@ -90,15 +99,56 @@ Manifest manifest_of(const OrderedJson& json) {
   return manifest;
 }
 
-void check_numbers(const Manifest& manifest, const std::string& file) {
-  const bool counts = manifest.world_size >= 1 && manifest.world_size <= kMaxWorldSize;
-  const bool place = !manifest.loop || (manifest.loop->epoch >= 0 && manifest.loop->batches >= 0);
-  const size_t steps = manifest.optimizer_steps.size();
-  const bool known = steps == 0 || steps == manifest.optimizers.size();
-  bool files = counts && known && manifest.files.contains(kSharedFile);
-  for (int rank = 0; files && rank < manifest.world_size; ++rank) files = manifest.files.contains(rank_file(rank));
-  if (!place || !files) throw DamagedCheckpoint(file + " has numbers that cannot be, or lacks files of ranks");
-}
+/// Throws DamagedCheckpoint for what no training leaves, whoever has written it.
+class PlausibilityCheck {
+ public:
+  explicit PlausibilityCheck(const std::string& file) : file_(file) {}
+
+  void manifest(const Manifest& manifest) const {
+    require(manifest.world_size >= 1 && manifest.world_size <= kMaxWorldSize, "world_size");
+    require(manifest.sequence <= kMaxCount, "sequence");
+    require(manifest.step <= kMaxCount, "step");
+    if (!manifest.optimizer_steps.empty()) {
+      const auto& steps = manifest.optimizer_steps;
+      require(steps.size() == manifest.optimizers.size(), "number of optimizer_steps");
+      require(*std::max_element(steps.begin(), steps.end()) == manifest.step, "optimizer_steps");
+    }
+    if (manifest.loop) place(*manifest.loop);
+    for (const auto& optimizer : manifest.optimizers) {
+      for (const auto& group : optimizer.groups) settings(group);
+    }
+    bool files = manifest.files.contains(kSharedFile);
+    for (int rank = 0; files && rank < manifest.world_size; ++rank) files = manifest.files.contains(rank_file(rank));
+    require(files, "list of files");
+  }
+
+ private:
+  void require(bool is_possible, const std::string& what) const {
+    if (!is_possible) throw DamagedCheckpoint(file_ + ": " + what + " has a value that is not possible");
+  }
+
+  void place(const LoopPlace& place) const {
+    const auto is_count = [](int64_t number) { return number >= 0 && static_cast<uint64_t>(number) <= kMaxCount; };
+    require(place.fit >= 1 && is_count(place.fit), "loop.fit");
+    require(is_count(place.epoch), "loop.epoch");
+    require(is_count(place.batches), "loop.batches");
+    require(is_count(place.batch_size), "loop.batch_size");
+    require(place.samples == -1 || is_count(place.samples), "loop.samples");
+  }
+
+  /// Optimizers use their settings as floats.
+  void settings(const ParameterGroup& group) const {
+    for (const auto& [name, value] : group.options) {
+      const bool is_float = std::abs(value) <= static_cast<double>(std::numeric_limits<float>::max());
+      const bool may_be_negative = name != "lr" && name != "eps" && name != "beta1" && name != "beta2";
+      const bool is_share = name == "beta1" || name == "beta2";
+      const bool is_possible = is_float && (may_be_negative || value >= 0) && (!is_share || value <= 1);
+      require(is_possible, "setting " + host::in_quotes(name) + " of an optimizer");
+    }
+  }
+
+  const std::string& file_;
+};
 
 }  // namespace
 
@@ -131,7 +181,7 @@ std::string to_json(const Manifest& manifest) {
   for (const auto& [name, file] : manifest.files)
     json["files"][name] = {{"bytes", file.bytes}, {"sha256", file.sha256}};
   json["optimizers"] = json_of(manifest.optimizers);
-  return json.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+  return sealed(json.dump(1, ' ', false, OrderedJson::error_handler_t::replace));
 }
 
 Manifest parse_manifest(std::string_view text, const std::string& file) {
@@ -141,17 +191,30 @@ Manifest parse_manifest(std::string_view text, const std::string& file) {
       throw DamagedCheckpoint(file + " is not the manifest of a checkpoint");
     }
     const auto format = whole_field<int64_t>(json, "format_version");
+    const Seal seal = seal_of(text);
+    if (seal == Seal::kBroken || (seal == Seal::kNone && format == Manifest::kFormat)) {
+      throw DamagedCheckpoint(file + " is not as it was written: its text does not have the checksum at its end");
+    }
     if (format > Manifest::kFormat) {
       throw UserError(file + " was written by a newer cohort (format " + std::to_string(format) + ", this one reads " +
                       std::to_string(Manifest::kFormat) + "); resume with the newer one");
     }
     Manifest manifest = manifest_of(json);
-    check_numbers(manifest, file);
+    if (format < 1) throw DamagedCheckpoint(file + ": format_version has a value that is not possible");
+    PlausibilityCheck(file).manifest(manifest);
     return manifest;
   } catch (const std::out_of_range& error) {
     throw DamagedCheckpoint(file + " has a number that cannot be: " + error.what());
   } catch (const nlohmann::json::exception& error) {
-    throw DamagedCheckpoint(file + " is not the manifest of a checkpoint: " + error.what());
+    throw DamagedCheckpoint(file + " is not the manifest of a checkpoint: " + host::on_one_line(error.what()));
+  }
+}
+
+std::string read_manifest_text(const std::filesystem::path& checkpoint) {
+  try {
+    return host::read_text_file(checkpoint / kManifestFile, kMaxManifestBytes);
+  } catch (const UserError& error) {
+    throw DamagedCheckpoint(error.what());
   }
 }
 

@@ -1,6 +1,7 @@
 // What a checkpoint says about itself: manifest.json.
 //
-// It is written last: a folder without it is no checkpoint. Hostile until parsed.
+// It is written last: a folder without it is no checkpoint. Hostile until parsed. From format 2 on it ends with its own
+// checksum; format 1 had none and is still read.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +51,7 @@ struct OptimizerSettings {
 };
 
 struct Manifest {
-  static constexpr int64_t kFormat = 1;
+  static constexpr int64_t kFormat = 2;
 
   std::string cohort_version, torch_version;
   uint64_t sequence = 0;                  ///< counts the checkpoints of a folder: the newest has the greatest
@@ -77,5 +78,8 @@ std::string to_json(const Manifest& manifest);
 /// `file` begins every message. Throws DamagedCheckpoint for a text that to_json did not write, UserError for a newer
 /// format.
 Manifest parse_manifest(std::string_view text, const std::string& file);
+
+/// Reads the manifest of a checkpoint. Throws DamagedCheckpoint also where it cannot be read.
+std::string read_manifest_text(const std::filesystem::path& checkpoint);
 
 }  // namespace cohort

@@ -13,6 +13,7 @@
 #include <torch/serialize/input-archive.h>
 #include <torch/serialize/output-archive.h>
 
+#include <cohort/host/in_quotes.hpp>
 #include <cohort/optimizer_kinds.hpp>
 
 namespace cohort {
@@ -24,14 +25,16 @@ std::string type_name(const torch::optim::Optimizer& optimizer, const OptimizerK
   return kind ? kind->name : c10::demangle(typeid(optimizer).name());
 }
 
-/// Calls `visit(name, parameter)` for every parameter of every group. One that is not the module's goes by its place.
+/// Calls `visit(name, parameter, group)` for every parameter of every group. One that is not the module's goes by its
+/// place.
 template <class Visit>
 void each_parameter(torch::optim::Optimizer& optimizer, const ParameterNames& names, Visit&& visit) {
   size_t place = 0;
-  for (auto& group : optimizer.param_groups()) {
-    for (at::Tensor& parameter : group.params()) {
+  auto& groups = optimizer.param_groups();
+  for (size_t group = 0; group < groups.size(); ++group) {
+    for (at::Tensor& parameter : groups[group].params()) {
       const auto known = names.find(parameter.unsafeGetTensorImpl());
-      visit(known == names.end() ? "parameter_" + std::to_string(place) : known->second, parameter);
+      visit(known == names.end() ? "parameter_" + std::to_string(place) : known->second, parameter, group);
       ++place;
     }
   }
@@ -85,6 +88,17 @@ void check_groups(const OptimizerSettings& own, const OptimizerSettings& saved, 
   }
 }
 
+/// Some fields are kept only where a setting asks for them.
+bool is_needed(std::string_view field, const ParameterGroup& group) {
+  const auto is_set = [&](const char* name) {
+    const auto found = group.options.find(name);
+    return found != group.options.end() && found->second != 0;
+  };
+  if (field == "max_exp_avg_sq") return is_set("amsgrad");
+  if (field == "momentum_buffer") return is_set("momentum");
+  return field != "grad_avg" || is_set("centered");
+}
+
 void check_field(const at::Tensor& saved, StateField field, const at::Tensor& parameter, const std::string& key,
                  const std::string& file) {
   const bool is_count = std::holds_alternative<int64_t*>(field);
@@ -115,7 +129,7 @@ NamedTensors optimizer_tensors(torch::optim::Optimizer& optimizer, const Paramet
     if (optimizer.state().empty() || !opened(tensors.back().second).keys().empty()) return tensors;
     refuse_to_save(optimizer, "it keeps state, but does not override save and load");
   }
-  each_parameter(optimizer, names, [&](const std::string& name, const at::Tensor& parameter) {
+  each_parameter(optimizer, names, [&](const std::string& name, const at::Tensor& parameter, size_t) {
     const auto state = optimizer.state().find(parameter.unsafeGetTensorImpl());
     if (state == optimizer.state().end()) return;
     kind->visit_state(*state->second, [&](const char* field, StateField value) {
@@ -155,7 +169,13 @@ void check_optimizer(torch::optim::Optimizer& optimizer, const ParameterNames& n
   check_groups(own, saved, file);
   const OptimizerKind* const kind = optimizer_kind(optimizer);
   if (!kind) {
-    if (!find_tensor(tensors, prefix + kArchive)) refuse_optimizer(file, "it has no '" + prefix + kArchive + "'");
+    const at::Tensor* const archive = find_tensor(tensors, prefix + kArchive);
+    if (!archive) refuse_optimizer(file, "it has no '" + prefix + kArchive + "'");
+    try {
+      opened(*archive);
+    } catch (const c10::Error&) {
+      refuse_optimizer(file, "'" + prefix + kArchive + "' is no archive of LibTorch");
+    }
     return;
   }
   for (size_t i = 0; i < own.groups.size(); ++i) {
@@ -165,12 +185,30 @@ void check_optimizer(torch::optim::Optimizer& optimizer, const ParameterNames& n
       if (!std::isfinite(found->second)) refuse_optimizer(file, "its setting '" + name + "' is not a number");
     }
   }
-  each_parameter(optimizer, names, [&](const std::string& name, const at::Tensor& parameter) {
+  each_parameter(optimizer, names, [&](const std::string& name, const at::Tensor& parameter, size_t group) {
+    bool has_state = false;
+    std::string missing;
     kind->visit_state(*kind->make_state(), [&](const char* field, StateField value) {
       const std::string key = key_of(prefix, field, name);
-      if (const at::Tensor* tensor = find_tensor(tensors, key)) check_field(*tensor, value, parameter, key, file);
+      const at::Tensor* const tensor = find_tensor(tensors, key);
+      if (tensor) check_field(*tensor, value, parameter, key, file);
+      has_state = has_state || tensor;
+      if (!tensor && is_needed(field, saved.groups[group])) missing = key;
     });
+    if (has_state && !missing.empty()) refuse_optimizer(file, "it has no " + host::in_quotes(missing));
   });
+}
+
+std::set<std::string, std::less<>> optimizer_names(torch::optim::Optimizer& optimizer, const ParameterNames& names,
+                                                   const std::string& prefix) {
+  const OptimizerKind* const kind = optimizer_kind(optimizer);
+  if (!kind) return {prefix + kArchive};
+  std::set<std::string, std::less<>> known;
+  each_parameter(optimizer, names, [&](const std::string& name, const at::Tensor&, size_t) {
+    kind->visit_state(*kind->make_state(),
+                      [&](const char* field, StateField) { known.insert(key_of(prefix, field, name)); });
+  });
+  return known;
 }
 
 void restore_optimizer(torch::optim::Optimizer& optimizer, const ParameterNames& names, const std::string& prefix,
@@ -178,7 +216,12 @@ void restore_optimizer(torch::optim::Optimizer& optimizer, const ParameterNames&
   const OptimizerKind* const kind = optimizer_kind(optimizer);
   if (!kind) {
     auto archive = opened(*find_tensor(tensors, prefix + kArchive));
-    optimizer.load(archive);
+    try {
+      optimizer.load(archive);
+    } catch (const c10::Error& error) {
+      throw UserError("the optimizer " + type_name(optimizer, nullptr) + " cannot read its own state from '" + prefix +
+                      kArchive + "' of the checkpoint: " + host::on_one_line(error.what_without_backtrace()));
+    }
     return;
   }
   for (size_t i = 0; i < saved.groups.size(); ++i) {
@@ -192,7 +235,7 @@ void restore_optimizer(torch::optim::Optimizer& optimizer, const ParameterNames&
     });
   }
   optimizer.state().clear();
-  each_parameter(optimizer, names, [&](const std::string& name, const at::Tensor& parameter) {
+  each_parameter(optimizer, names, [&](const std::string& name, const at::Tensor& parameter, size_t) {
     auto state = kind->make_state();
     bool is_there = false;
     kind->visit_state(*state, [&](const char* field, StateField value) {

@@ -4,6 +4,8 @@
 // tensor of bytes, "optimizer.archive". Settings (learning rate and the like, which schedules change) go apart.
 #pragma once
 
+#include <functional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -37,6 +39,9 @@ OptimizerSettings optimizer_settings(torch::optim::Optimizer& optimizer, const P
 /// Throws UserError, beginning with `file`, where the optimizer of the checkpoint is another one.
 void check_optimizer(torch::optim::Optimizer& optimizer, const ParameterNames& names, const std::string& prefix,
                      const OptimizerSettings& saved, const TensorIndex& tensors, const std::string& file);
+/// The names that tensors of this optimizer's state can have.
+std::set<std::string, std::less<>> optimizer_names(torch::optim::Optimizer& optimizer, const ParameterNames& names,
+                                                   const std::string& prefix);
 /// After check_optimizer: copies state and settings. May be repeated.
 void restore_optimizer(torch::optim::Optimizer& optimizer, const ParameterNames& names, const std::string& prefix,
                        const OptimizerSettings& saved, const TensorIndex& tensors);

@@ -1,7 +1,11 @@
 #include <algorithm>
+#include <set>
 
 #include <ATen/core/grad_mode.h>
 #include <torch/nn/module.h>
+
+#include <cohort/host/files.hpp>
+#include <cohort/host/in_quotes.hpp>
 
 #include "checkpoint/all_or_none.hpp"
 #include "checkpoint/checkpoint.hpp"
@@ -14,8 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMaxManifestFileBytes = 100'000'000;
+constexpr std::string_view kOptimizerPrefix = "optimizer.";
 constexpr size_t kMaxDifferencesShown = 10;
+constexpr char kEndOfName = '\0';  // the one byte that no path holds
 
 /// What rank 0 finds, newest first, as all ranks hear it.
 std::vector<fs::path> find_candidates(Runtime& runtime, const fs::path& where, bool may_be_missing) {
@@ -24,28 +29,27 @@ std::vector<fs::path> find_candidates(Runtime& runtime, const fs::path& where, b
     if (!runtime.is_first()) return;
     std::error_code ignored;
     if (is_checkpoint(where)) {
-      list = where.string() + '\n';
+      list = where.native() + kEndOfName;
       return;
     }
     if (fs::exists(where, ignored) && !fs::is_directory(where, ignored)) {
-      throw UserError("'" + where.string() + "' is a file; name a checkpoint or a folder of checkpoints");
+      throw UserError("'" + shown(where) + "' is a file; name a checkpoint or a folder of checkpoints");
     }
     const auto found = find_checkpoints(where);
     for (const auto& one : found) {
       if (one.problem.empty()) {
-        list += one.path.string() + '\n';
+        list += one.path.native() + kEndOfName;
       } else {
         runtime.log().warning("a damaged checkpoint is passed over: " + one.problem);
       }
     }
     if (!list.empty() || (found.empty() && may_be_missing)) return;
-    if (!found.empty()) throw UserError("all checkpoints in '" + where.string() + "' are damaged");
-    throw UserError("there is no checkpoint in '" + where.string() +
-                    "'; name a folder that --checkpoint-dir has filled");
+    if (!found.empty()) throw UserError("all checkpoints in '" + shown(where) + "' are damaged");
+    throw UserError("there is no checkpoint in '" + shown(where) + "'; name a folder that --checkpoint-dir has filled");
   });
   std::string names = runtime.all_gather(list)[0];
   std::vector<fs::path> candidates;
-  for (size_t end = 0; (end = names.find('\n')) != std::string::npos; names.erase(0, end + 1)) {
+  for (size_t end = 0; (end = names.find(kEndOfName)) != std::string::npos; names.erase(0, end + 1)) {
     candidates.emplace_back(names.substr(0, end));
   }
   return candidates;
@@ -62,67 +66,90 @@ void check_world(const Manifest& manifest, const Runtime& runtime, const fs::pat
   const auto& strategy = runtime.selection().strategy;
   const std::string own = strategy.name + (strategy.variant.empty() ? "" : ":" + strategy.variant);
   if (own != manifest.strategy && !manifest.per_rank.empty()) {
-    throw UserError(path.string() + " holds " + joined(manifest.per_rank) + " of each rank of strategy '" +
+    throw UserError(shown(path) + " holds " + joined(manifest.per_rank) + " of each rank of strategy '" +
                     manifest.strategy + "', which '" + own +
                     "' cannot go on with; resume with --strategy=" + manifest.strategy);
   }
   if (world == saved) return;
   const std::string ranks = std::to_string(saved) + (saved == 1 ? " rank" : " ranks");
   if (!manifest.per_rank.empty()) {
-    throw UserError(path.string() + " holds " + joined(manifest.per_rank) + " of each of " + ranks +
+    throw UserError(shown(path) + " holds " + joined(manifest.per_rank) + " of each of " + ranks +
                     ", which no other number of ranks can go on with; resume with " + ranks);
   }
   if (manifest.loop && manifest.loop->batches > 0) {
-    throw UserError(path.string() + " was taken in the middle of epoch " + std::to_string(manifest.loop->epoch) +
-                    " of " + ranks + "; with another number of ranks samples would be left out or seen twice: resume " +
+    throw UserError(shown(path) + " was taken in the middle of epoch " + std::to_string(manifest.loop->epoch) + " of " +
+                    ranks + "; with another number of ranks samples would be left out or seen twice: resume " +
                     "with " + ranks + ", or from a checkpoint at the end of an epoch");
   }
 }
 
-void add_file(LoadedCheckpoint& loaded, const std::string& name) {
+/// One file, checked against the manifest.
+TensorIndex tensors_in(const LoadedCheckpoint& loaded, const std::string& name) {
   const fs::path file = loaded.path / name;
   const FileDigest& wanted = loaded.manifest.files.at(name);
-  FileDigest digest;
+  TensorIndex tensors;
   try {
-    digest = digest_of_file(file);
+    // Its length first: a file with holes in it may take hours to read.
+    FileDigest digest{host::RegularFile(file).bytes(), ""};
+    if (digest.bytes == wanted.bytes) digest = digest_of_file(file);
+    if (digest != wanted) {
+      throw UserError(shown(file) + " is not as it was written: its " + std::to_string(digest.bytes) +
+                      " bytes do not have the checksum that the manifest gives for " + std::to_string(wanted.bytes));
+    }
+    for (auto& [key, tensor] : read_safetensors(file).tensors) tensors.emplace(key, std::move(tensor));
   } catch (const UserError& error) {
     throw DamagedCheckpoint(error.what());
   }
-  if (digest != wanted) {
-    throw DamagedCheckpoint(file.string() + " is not as it was written: its " + std::to_string(digest.bytes) +
-                            " bytes do not have the checksum that the manifest gives for " +
-                            std::to_string(wanted.bytes));
-  }
-  for (auto& [key, tensor] : read_safetensors(file).tensors) loaded.tensors.insert_or_assign(key, std::move(tensor));
+  return tensors;
 }
 
-/// This rank's files. The shared ones come first: what is the rank's own is put over them.
-LoadedCheckpoint read_files(const Runtime& runtime, const fs::path& path, std::string& manifest_text) {
+bool is_of_the_run(std::string_view name) {
+  return name.starts_with("cohort.");
+}
+
+/// What is a rank's own must be so by the manifest, or one rank alone would go on with other weights.
+void check_own(const LoadedCheckpoint& loaded, const TensorIndex& own, const torch::nn::Module& module,
+               const std::string& file) {
+  const auto lists = [&](const char* what) { return std::ranges::count(loaded.manifest.per_rank, what) > 0; };
+  std::set<std::string, std::less<>> weights;
+  for (auto& [name, parameter] : named_parameters_of(module)) weights.insert(name);
+  for (const auto& [name, tensor] : own) {
+    const bool is_weight = weights.contains(name) && !lists("weights");
+    const bool is_state =
+        name.starts_with(kOptimizerPrefix) && !name.ends_with(".archive") && !lists("optimizer state");
+    if (!is_weight && !is_state) continue;
+    throw DamagedCheckpoint(file + " holds " + host::in_quotes(name) +
+                            " of this rank alone, but the manifest says that all ranks have the same");
+  }
+}
+
+/// This rank's files: what is the rank's own is put over what all share.
+LoadedCheckpoint read_files(const Session& session, const fs::path& path, std::string& manifest_text) {
+  const Runtime& runtime = session.runtime();
   LoadedCheckpoint loaded;
   loaded.path = path;
-  const std::string file = (path / kManifestFile).string();
-  try {
-    manifest_text = read_text_file(file, kMaxManifestFileBytes);
-  } catch (const UserError& error) {
-    throw DamagedCheckpoint(error.what());
-  }
-  loaded.manifest = parse_manifest(manifest_text, file);
+  loaded.manifest = read_manifest(path, &manifest_text);
   check_world(loaded.manifest, runtime, path);
   // Where the number of ranks has changed (check_world) a rank's weights are not looked for in its file.
-  add_file(loaded, rank_file(runtime.rank() % loaded.manifest.world_size));
+  const std::string own_file = rank_file(runtime.rank() % loaded.manifest.world_size);
+  TensorIndex own = tensors_in(loaded, own_file);
   if (loaded.manifest.world_size != runtime.world_size()) {
-    std::erase_if(loaded.tensors, [](const auto& item) { return !item.first.starts_with("cohort."); });
+    std::erase_if(own, [](const auto& item) { return !is_of_the_run(item.first); });
   }
-  TensorIndex own;
-  own.swap(loaded.tensors);
-  add_file(loaded, kSharedFile);
+  check_own(loaded, own, session.module(), shown(path / own_file));
+  loaded.tensors = tensors_in(loaded, kSharedFile);
   for (auto& [name, tensor] : own) loaded.tensors.insert_or_assign(name, std::move(tensor));
   return loaded;
 }
 
-void check_model(const torch::nn::Module& module, const LoadedCheckpoint& loaded) {
+NamedTensors model_tensors(const torch::nn::Module& module) {
   NamedTensors model = named_parameters_of(module);
   for (auto& buffer : named_buffers_of(module)) model.push_back(std::move(buffer));
+  return model;
+}
+
+void check_model(const torch::nn::Module& module, const LoadedCheckpoint& loaded) {
+  const NamedTensors model = model_tensors(module);
   std::vector<std::string> differences;
   TensorIndex known;
   for (const auto& [name, tensor] : model) {
@@ -139,12 +166,11 @@ void check_model(const torch::nn::Module& module, const LoadedCheckpoint& loaded
     }
   }
   for (const auto& [name, tensor] : loaded.tensors) {
-    if (known.contains(name) || name.starts_with("optimizer.") || name.starts_with("cohort.")) continue;
+    if (known.contains(name) || name.starts_with(kOptimizerPrefix) || is_of_the_run(name)) continue;
     differences.push_back(name + ": not in the model, " + shape_text(tensor) + " in the checkpoint");
   }
   if (differences.empty()) return;
-  std::string text =
-      loaded.path.string() + " was made by another model; resume with the model that it was trained with";
+  std::string text = shown(loaded.path) + " was made by another model; resume with the model that it was trained with";
   for (size_t i = 0; i < std::min(differences.size(), kMaxDifferencesShown); ++i) text += "\n  " + differences[i];
   if (differences.size() > kMaxDifferencesShown) {
     text += "\n  and " + std::to_string(differences.size() - kMaxDifferencesShown) + " more";
@@ -157,12 +183,21 @@ void check_fits(Session& session, const LoadedCheckpoint& loaded) {
   const auto names = parameter_names(session.module());
   const Optimizers& optimizers = session.optimizers();
   if (loaded.manifest.optimizers.size() != optimizers.size()) {
-    throw UserError(loaded.path.string() + " has " + std::to_string(loaded.manifest.optimizers.size()) +
+    throw UserError(shown(loaded.path) + " has " + std::to_string(loaded.manifest.optimizers.size()) +
                     " optimizers, the program " + std::to_string(optimizers.size()));
   }
+  std::set<std::string, std::less<>> known;
   for (size_t phase = 0; phase < optimizers.size(); ++phase) {
-    check_optimizer(optimizers[phase], names, optimizer_prefix(phase, optimizers.size()),
-                    loaded.manifest.optimizers[phase], loaded.tensors, loaded.path.string());
+    const std::string prefix = optimizer_prefix(phase, optimizers.size());
+    check_optimizer(optimizers[phase], names, prefix, loaded.manifest.optimizers[phase], loaded.tensors,
+                    shown(loaded.path));
+    known.merge(optimizer_names(optimizers[phase], names, prefix));
+  }
+  for (auto& [name, tensor] : model_tensors(session.module())) known.insert(name);
+  for (const auto& [name, tensor] : loaded.tensors) {
+    if (!name.starts_with(kOptimizerPrefix) || known.contains(name)) continue;
+    throw UserError(shown(loaded.path) + " holds " + host::in_quotes(name) +
+                    ", which is of no parameter of the program's optimizers; resume with the program that it is of");
   }
 }
 
@@ -170,16 +205,17 @@ LoadedCheckpoint read_one(Session& session, const fs::path& path) {
   Runtime& runtime = session.runtime();
   LoadedCheckpoint loaded;
   std::string manifest_text;
-  all_or_none(runtime, [&] { loaded = read_files(runtime, path, manifest_text); });
+  all_or_none(runtime, [&] { loaded = read_files(session, path, manifest_text); });
   const auto texts = runtime.all_gather(manifest_text);
   if (std::any_of(texts.begin(), texts.end(), [&](const auto& text) { return text != texts[0]; })) {
-    throw UserError("ranks see different checkpoints at " + path.string() +
+    throw UserError("ranks see different checkpoints at " + shown(path) +
                     "; put checkpoints on a file system that all nodes share");
   }
   all_or_none(runtime, [&] {
     check_fits(session, loaded);
     const LoopPlace nowhere;
-    const LoopState state = read_loop_state(loaded.manifest.loop.value_or(nowhere), loaded.tensors, path.string());
+    const LoopState state = read_loop_state(loaded.manifest.loop.value_or(nowhere), loaded.tensors, shown(path));
+    check_state_of_strategy(session.module(), loaded.tensors, shown(path));
     if (loaded.manifest.loop) loaded.loop = state;
   });
   return loaded;
@@ -218,7 +254,7 @@ void apply_checkpoint(const LoadedCheckpoint& checkpoint, Session& session) {
                       checkpoint.manifest.optimizers[phase], checkpoint.tensors);
   }
   session.optimizers_restored();
-  set_generator_state(*find_tensor(checkpoint.tensors, kGeneratorName), checkpoint.path.string());
+  set_generator_state(*find_tensor(checkpoint.tensors, kGeneratorName), shown(checkpoint.path));
 }
 
 void resume_strategy(const LoadedCheckpoint& checkpoint, Session& session) {

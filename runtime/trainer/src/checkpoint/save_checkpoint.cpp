@@ -5,6 +5,7 @@
 #include <torch/nn/module.h>
 #include <torch/version.h>
 
+#include <cohort/host/files.hpp>
 #include <cohort/host/machine.hpp>
 
 #include "checkpoint/all_or_none.hpp"
@@ -12,7 +13,6 @@
 #include "checkpoint/checkpoint_folder.hpp"
 #include "checkpoint/optimizer_state.hpp"
 #include "checkpoint/session_tensors.hpp"
-#include "files/atomic_file.hpp"
 
 namespace cohort {
 namespace {
@@ -60,6 +60,26 @@ WrittenFiles merged(const std::vector<std::string>& texts) {
   return all;
 }
 
+/// What is begun and not published is gone again: on a full disk its room is needed.
+class BegunCheckpoint {
+ public:
+  explicit BegunCheckpoint(fs::path checkpoint) : checkpoint_(std::move(checkpoint)) { begin_checkpoint(checkpoint_); }
+  ~BegunCheckpoint() {
+    if (!is_published_) abandon_checkpoint(checkpoint_);
+  }
+  BegunCheckpoint(const BegunCheckpoint&) = delete;
+  BegunCheckpoint& operator=(const BegunCheckpoint&) = delete;
+
+  void publish() {
+    publish_checkpoint(checkpoint_);
+    is_published_ = true;
+  }
+
+ private:
+  fs::path checkpoint_;
+  bool is_published_ = false;
+};
+
 void write_part(WrittenFiles& written, const fs::path& partial, const std::string& name, const NamedTensors& tensors) {
   write_safetensors(partial / name, tensors);
   written.files[name] = digest_of_file(partial / name);
@@ -68,7 +88,7 @@ void write_part(WrittenFiles& written, const fs::path& partial, const std::strin
 void check_same_folder(const fs::path& partial) {
   std::error_code ignored;
   if (fs::is_directory(partial, ignored)) return;
-  throw UserError("the folder '" + partial.parent_path().string() + "' on " + host::host_name() +
+  throw UserError("the folder '" + shown(partial.parent_path()) + "' on " + host::host_name() +
                   " is not the one that rank 0 writes into; put checkpoints on a file system that all nodes share");
 }
 
@@ -76,7 +96,7 @@ void check_all_arrived(const fs::path& partial, const WrittenFiles& written) {
   for (const auto& [name, digest] : written.files) {
     std::error_code error;
     if (fs::file_size(partial / name, error) == digest.bytes && !error) continue;
-    throw UserError("rank 0 does not see " + (partial / name).string() +
+    throw UserError("rank 0 does not see " + shown(partial / name) +
                     " as another rank wrote it; put checkpoints on a file system that all nodes share");
   }
 }
@@ -133,11 +153,10 @@ fs::path save_checkpoint(Session& session, const fs::path& folder, const LoopSta
   const fs::path partial = partial_of(checkpoint);
   SessionTensors tensors;
   KeptBuffers buffers(session.module());
+  std::optional<BegunCheckpoint> begun;  // by rank 0
   all_or_none(runtime, [&] {
     tensors = tensors_of(session, buffers.tensors());
-    if (!runtime.is_first()) return;
-    open_checkpoint_folder(folder);
-    begin_checkpoint(checkpoint);
+    if (runtime.is_first()) begun.emplace(checkpoint);
   });
 
   const host::StrategyState strategy = session.pause_for_checkpoint();
@@ -158,9 +177,9 @@ fs::path save_checkpoint(Session& session, const fs::path& folder, const LoopSta
   all_or_none(runtime, [&] {
     if (!runtime.is_first()) return;
     check_all_arrived(partial, written);
-    write_file_atomically(partial / kManifestFile,
-                          to_json(describe(session, folder, loop, divided, written, strategy.steps)));
-    publish_checkpoint(checkpoint);
+    host::write_file(partial / kManifestFile,
+                     to_json(describe(session, folder, loop, divided, written, strategy.steps)));
+    begun->publish();
     prune_checkpoints(folder, runtime.options().keep_checkpoints);
   });
   session.resume();
@@ -169,6 +188,10 @@ fs::path save_checkpoint(Session& session, const fs::path& folder, const LoopSta
 }
 
 void Session::save(const fs::path& folder) {
+  std::unique_ptr<FolderLock> lock;
+  all_or_none(runtime(), [&] {
+    if (runtime().is_first()) lock = open_checkpoint_folder(folder);
+  });
   save_checkpoint(*this, folder, nullptr);
 }
 

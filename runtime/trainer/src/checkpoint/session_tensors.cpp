@@ -11,11 +11,32 @@
 #include <ATen/ops/empty.h>
 #include <torch/nn/module.h>
 
+#include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
+
 namespace cohort {
 namespace {
 
 constexpr std::string_view kStatePrefix = "cohort.state/";
 constexpr std::string_view kStrategyPrefix = "cohort.strategy/";
+
+/// Splits off the first bytes, so many. Throws where there are fewer.
+std::string_view take(std::string_view& text, size_t bytes) {
+  if (bytes > text.size()) throw TrainingFailed("a rank has sent fingerprints of its tensors that are cut off");
+  const std::string_view front = text.substr(0, bytes);
+  text.remove_prefix(bytes);
+  return front;
+}
+
+uint64_t take_number(std::string_view& text) {
+  uint64_t number = 0;
+  std::memcpy(&number, take(text, sizeof number).data(), sizeof number);
+  return number;
+}
+
+void append_number(std::string& text, uint64_t number) {
+  text.append(reinterpret_cast<const char*>(&number), sizeof number);
+}
 
 // Told apart by 64 bits that depend on every bit of the tensor; nobody chooses weights to deceive it.
 uint64_t fingerprint(const at::Tensor& tensor) {
@@ -38,22 +59,34 @@ uint64_t fingerprint(const at::Tensor& tensor) {
   return hash;
 }
 
-std::string fingerprints_text(const TensorIndex& tensors) {
+}  // namespace
+
+// Of each tensor the print, the length of its name, and the name: names may hold any bytes.
+std::string text_of(const Fingerprints& prints) {
   std::string text;
-  for (const auto& [name, tensor] : tensors) text += std::to_string(fingerprint(tensor)) + " " + name + "\n";
+  for (const auto& [name, print] : prints) {
+    append_number(text, print);
+    append_number(text, name.size());
+    text += name;
+  }
   return text;
 }
-
-using Fingerprints = std::map<std::string, std::string, std::less<>>;
 
 Fingerprints parse_fingerprints(std::string_view text) {
   Fingerprints read;
   while (!text.empty()) {
-    const size_t end = text.find('\n'), blank = text.find(' ');
-    read.emplace(text.substr(blank + 1, end - blank - 1), text.substr(0, blank));
-    text.remove_prefix(end + 1);
+    const uint64_t print = take_number(text);
+    read.emplace(take(text, take_number(text)), print);
   }
   return read;
+}
+
+namespace {
+
+Fingerprints fingerprints_of(const TensorIndex& tensors) {
+  Fingerprints prints;
+  for (const auto& [name, tensor] : tensors) prints.emplace(name, fingerprint(tensor));
+  return prints;
 }
 
 /// Names that some ranks have with other bits, or do not have; by name: do all have them?
@@ -130,7 +163,7 @@ TensorsByPlace divide_by_rank(Session& session, const SessionTensors& tensors) {
   const TensorIndex index = index_of(tensors);
   std::map<std::string, bool, std::less<>> differing;
   if (session.runtime().world_size() > 1) {
-    differing = differing_names(session.runtime().all_gather(fingerprints_text(index)));
+    differing = differing_names(session.runtime().all_gather(text_of(fingerprints_of(index))));
   }
   TensorsByPlace divided;
   for (const auto& [name, everywhere] : differing) {  // in the same order on all ranks
@@ -184,6 +217,19 @@ host::StrategyState strategy_state(const torch::nn::Module& module, const Tensor
     }
   }
   return state;
+}
+
+void check_state_of_strategy(const torch::nn::Module& module, const TensorIndex& tensors, const std::string& file) {
+  const NamedTensors parameters = numbered_parameters(module);
+  for (const auto& [name, tensor] : tensors) {
+    if (!name.starts_with(kStatePrefix)) continue;
+    const bool fits = std::ranges::any_of(parameters, [&, &name = name, &tensor = tensor](const auto& item) {
+      return name.ends_with("/" + item.first) && tensor.scalar_type() == item.second.scalar_type() &&
+             tensor.numel() == item.second.numel();
+    });
+    if (!fits)
+      throw UserError(file + " has state of the strategy in " + host::in_quotes(name) + " that fits no weight");
+  }
 }
 
 }  // namespace cohort

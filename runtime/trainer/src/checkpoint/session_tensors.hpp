@@ -1,7 +1,10 @@
 // The tensors of a session that a checkpoint holds, and which of them are the same on all ranks.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <cohort/host/strategy_state.hpp>
@@ -29,11 +32,19 @@ struct TensorsByPlace {
   bool optimizer_differs = false;  ///< an archive of an optimizer is not looked into and never differs
 };
 
+/// 64 bits of each tensor, by its name, that tell it from others; and as ranks send them to each other.
+using Fingerprints = std::map<std::string, uint64_t, std::less<>>;
+std::string text_of(const Fingerprints& prints);
+/// Throws TrainingFailed for a text that text_of did not write.
+Fingerprints parse_fingerprints(std::string_view text);
+
 /// Collective; changes no tensor.
 TensorsByPlace divide_by_rank(Session& session, const SessionTensors& tensors);
 
 /// "cohort.state/NAME/fc1.weight" and "cohort.strategy/KEY": what the strategy of a rank keeps, and back.
 NamedTensors strategy_tensors(const torch::nn::Module& module, const host::StrategyState& state);
 host::StrategyState strategy_state(const torch::nn::Module& module, const TensorIndex& tensors);
+/// Throws UserError, beginning with `file`, for state of a strategy that is of no parameter or has another size.
+void check_state_of_strategy(const torch::nn::Module& module, const TensorIndex& tensors, const std::string& file);
 
 }  // namespace cohort
