@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cohort/host/error.hpp>
+#include <cohort/host/files.hpp>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,8 +21,8 @@ constexpr int64_t kMaxBytes = int64_t{1} << 32;
 /// A file that zlib reads; one that is not compressed passes through.
 class GzipFile {
  public:
-  explicit GzipFile(const std::filesystem::path& path) : path_(path), file_(gzopen(path.c_str(), "rb"), &gzclose_r) {
-    if (!file_) throw cohort::UserError("cannot open " + path.string() + "; is --data-dir right?");
+  explicit GzipFile(const std::filesystem::path& path) : path_(path), file_(opened(path), &gzclose_r) {
+    if (!file_) fail(path, "zlib cannot open it");
   }
 
   /// Fills the target, or fails as truncated.
@@ -46,6 +47,13 @@ class GzipFile {
   }
 
  private:
+  static gzFile opened(const std::filesystem::path& path) {
+    try {
+      return gzdopen(cohort::host::RegularFile(path).release(), "rb");
+    } catch (const cohort::UserError& error) {
+      throw cohort::UserError(std::string(error.what()) + "; is --data-dir right?");
+    }
+  }
   std::string reason() const {
     int code = 0;
     return gzerror(file_.get(), &code);

@@ -96,7 +96,11 @@ TEST(Safetensors, LeavesTheOldFileWhereTheNewOneCannotBeWritten) {
   folder.write("weights", "old");
   const NamedTensors twice{{"a", torch::ones({1})}, {"a", torch::ones({1})}};
   EXPECT_THAT(error_text<UserError>([&] { write_safetensors(folder.path() / "weights", twice); }),
-              HasSubstr("'a' is taken"));
+              HasSubstr("'a' is the name of two tensors"));
+  EXPECT_THAT(error_text<UserError>([&] {
+                write_safetensors(folder.path() / "weights", {{"\xff\n", torch::ones({1})}});
+              }),
+              HasSubstr("is no UTF-8, as names in safetensors files must be"));
   EXPECT_EQ(folder.read("weights"), "old");
   EXPECT_THAT(error_text<UserError>([&] { write_safetensors(folder.path() / "no" / "such", {}); }),
               HasSubstr("No such file"));

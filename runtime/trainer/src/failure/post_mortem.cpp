@@ -6,9 +6,9 @@
 #include <thread>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/files.hpp>
 
 #include "failure/last_words.hpp"
-#include "files/atomic_file.hpp"
 
 namespace cohort {
 namespace {
@@ -170,8 +170,8 @@ void PostMortem::write_flight(const LastWords& words) const {
                     {"host", own.host},     {"exit_code", words.exit_code},
                     {"error", words.error}, {"operations", to_json(words.operations)}};
   try {
-    write_file_atomically(log_dir_ / ("flight-rank-" + std::to_string(own.rank) + ".json"),
-                          flight.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+    host::write_file(log_dir_ / ("flight-rank-" + std::to_string(own.rank) + ".json"),
+                     flight.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
   } catch (const Error& error) {
     rank_.log().warning(error.what());
   }

@@ -13,10 +13,7 @@ struct FileDigest {
   bool operator==(const FileDigest&) const = default;
 };
 
-/// Reads the whole file. Throws UserError that names it and the system's reason.
+/// Reads the whole of a regular file. Throws UserError that names it and the system's reason.
 FileDigest digest_of_file(const std::filesystem::path& path);
-
-/// The whole file as text, at most `max_bytes`. Throws UserError that names it, also where it is longer.
-std::string read_text_file(const std::filesystem::path& path, uint64_t max_bytes);
 
 }  // namespace cohort

@@ -6,8 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cohort/host/error.hpp>
-
-#include "files/atomic_file.hpp"
+#include <cohort/host/files.hpp>
 
 namespace cohort {
 namespace {
@@ -56,7 +55,7 @@ void report_failure(const Failure& failure, host::Log& log, const std::filesyste
   log.error(failure.message);
   if (error_file.empty()) return;
   try {
-    write_file_atomically(error_file, torchrun_report(failure));
+    host::write_file(error_file, torchrun_report(failure));
   } catch (const Error& error) {
     log.warning(error.what());
   }

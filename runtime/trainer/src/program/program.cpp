@@ -1,7 +1,6 @@
 #include <cohort/program.hpp>
 
 #include <malloc.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -13,14 +12,15 @@
 
 #include <cohort/host/environment.hpp>
 #include <cohort/host/error.hpp>
+#include <cohort/host/files.hpp>
 #include <cohort/host/plugin_host.hpp>
 #include <cohort/host/rank_runtime.hpp>
 #include <cohort/host/selection.hpp>
 #include <cohort/launch/launch.hpp>
 #include <cohort/memory/malloc_blocks.hpp>
 
-#include "files/atomic_file.hpp"
 #include "program/failure.hpp"
+#include "program/output_paths.hpp"
 #include "program/rank_life.hpp"
 #include "program/start_time.hpp"
 #include "program/summary.hpp"
@@ -44,7 +44,7 @@ class Run {
       const Options options = host::parse_options(sources_, code_);
       if (options.print_config) return print(host::print_config(options));
       if (options.tune_malloc) tune_malloc();
-      return place(options, body);
+      return place(with_absolute_paths(options), body);
     } catch (const host::HelpRequested& help) {
       return print(help.text);
     } catch (...) {
@@ -87,19 +87,10 @@ class Run {
     return {options.plugins, host::default_directories(options.plugin_dirs, variable("COHORT_PLUGIN_PATH"), data_home)};
   }
 
-  /// Better now than after the training.
-  static void check_summary_path(const std::filesystem::path& file) {
-    if (file.empty()) return;
-    const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
-    if (::access(folder.c_str(), W_OK) == 0) return;
-    throw UserError("--summary-json=" + file.string() + ": the folder '" + folder.string() +
-                    "' does not exist or cannot be written; create it or choose another");
-  }
-
   /// Finds this process's place in the job: the one that starts the ranks, or a rank.
   int place(const Options& options, const std::function<void(App&)>& body) {
     const auto topology = host::detect_topology(variables_);
-    check_summary_path(options.summary_json);
+    check_outputs(options, topology);
     log_ = std::make_unique<host::Log>(
         host::LogSettings{options.log_level, options.log_format, options.log_dir, topology.rank, topology.world_size});
     host::PluginHost plugins(plugin_search(options), *log_);
@@ -218,7 +209,7 @@ class Run {
     const auto& file = runtime.options().summary_json;
     if (file.empty()) return;
     const auto summary = gather_summary(runtime, record);
-    if (runtime.is_first()) write_file_atomically(file, to_json(summary));
+    if (runtime.is_first()) host::write_file(file, to_json(summary));
   }
 
   host::Variables variables_;

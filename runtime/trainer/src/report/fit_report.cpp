@@ -1,9 +1,8 @@
 #include "report/fit_report.hpp"
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/files.hpp>
 
-#include "files/atomic_file.hpp"
-#include "files/file_digest.hpp"
 #include "report/results_text.hpp"
 
 namespace cohort {
@@ -36,7 +35,7 @@ FitReport::FitReport(Runtime& runtime, const LoopLimits& limits)
 void FitReport::go_on_after(uint64_t steps) {
   std::error_code ignored;
   if (csv_file_.empty() || !std::filesystem::exists(csv_file_, ignored)) return;
-  auto earlier = CsvTable::parse(read_text_file(csv_file_, kMaxTableBytes));
+  auto earlier = CsvTable::parse(host::read_text_file(csv_file_, kMaxTableBytes));
   if (!earlier) return log_.warning(csv_file_.string() + " is no table of metrics and will be replaced");
   csv_ = std::move(*earlier);
   csv_.drop_above("step", static_cast<double>(steps));
@@ -63,7 +62,7 @@ void FitReport::epoch(int64_t epoch, uint64_t step, const Metrics& metrics, doub
   bar_.clear();
   if (active_) log_.info(epoch_line(epoch, metrics, seconds));
   add_row(epoch, step, Cells(metrics.begin(), metrics.end()));
-  if (!csv_file_.empty()) write_file_atomically(csv_file_, csv_.text());
+  if (!csv_file_.empty()) host::write_file(csv_file_, csv_.text());
 }
 
 }  // namespace cohort

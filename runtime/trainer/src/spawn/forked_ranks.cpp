@@ -12,11 +12,11 @@
 
 #include <cohort/host/environment.hpp>
 #include <cohort/host/error.hpp>
+#include <cohort/host/files.hpp>
 #include <cohort/host/options.hpp>
 #include <cohort/launch/fork_ranks.hpp>
 #include <cohort/trainer.hpp>
 
-#include "files/atomic_file.hpp"
 #include "program/failure.hpp"
 #include "program/rank_life.hpp"
 #include "spawn/fork_safety.hpp"
@@ -41,7 +41,7 @@ class MemoryFile {
 
   void write(const Parcel& parcel) const {
     const SafetensorsImage image(parcel.tensors, parcel.metadata, path().string());
-    write_parts(descriptor_, path(), image.parts());
+    host::write_parts(descriptor_, path(), image.parts());
   }
   bool is_empty() const { return std::filesystem::file_size(path()) == 0; }
   Parcel read() const { return read_safetensors(path()); }

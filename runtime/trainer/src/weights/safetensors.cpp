@@ -3,20 +3,45 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include <ATen/ops/empty.h>
+#include <c10/util/Exception.h>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/files.hpp>
+#include <cohort/host/in_quotes.hpp>
 
-#include "files/atomic_file.hpp"
 #include "weights/safetensors_header.hpp"
 #include "weights/safetensors_image.hpp"
 
 namespace cohort {
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian, and data is copied as it is");
+
+namespace {
+
+/// Not filled. A file with holes may claim more than there is memory for.
+at::Tensor tensor_for(const SafetensorsEntry& entry, const std::string& file) {
+  try {
+    return at::empty(entry.shape, at::TensorOptions().dtype(entry.dtype));
+  } catch (const c10::Error&) {
+    throw UserError(file + " cannot be read: there is no memory for the " + std::to_string(entry.end - entry.begin) +
+                    " bytes of tensor " + host::in_quotes(entry.name));
+  }
+}
+
+bool is_utf8(std::string_view text) {
+  try {
+    nlohmann::json(text).dump();
+    return true;
+  } catch (const nlohmann::json::type_error&) {
+    return false;
+  }
+}
+
+}  // namespace
 
 const at::Tensor* SafetensorsFile::find(std::string_view name) const {
   for (const auto& [key, tensor] : tensors) {
@@ -26,19 +51,17 @@ const at::Tensor* SafetensorsFile::find(std::string_view name) const {
 }
 
 SafetensorsFile read_safetensors(const std::filesystem::path& path) {
-  const std::string file = path.string();
-  std::error_code error;
-  const uint64_t file_bytes = std::filesystem::file_size(path, error);
-  if (error) throw UserError("cannot read " + file + ": " + error.message());
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw UserError("cannot open " + file + " for reading");
+  const std::string file = host::on_one_line(path.native());
+  host::RegularFile in(path);
+  const ByteSource source = [&in](std::span<std::byte> target) { return in.read(target); };
 
-  auto header = read_safetensors_header(in, file_bytes, file);
+  auto header = read_safetensors_header(source, in.bytes(), file);
   SafetensorsFile read;
   read.metadata = std::move(header.metadata);
   for (auto& entry : header.entries) {
-    auto tensor = at::empty(entry.shape, at::TensorOptions().dtype(entry.dtype));
-    if (entry.end > entry.begin) read_exactly(in, tensor.mutable_data_ptr(), entry.end - entry.begin, file);
+    auto tensor = tensor_for(entry, file);
+    const std::span data(static_cast<std::byte*>(tensor.mutable_data_ptr()), entry.end - entry.begin);
+    read_exactly(source, data, file);
     read.tensors.emplace_back(std::move(entry.name), std::move(tensor));
   }
   return read;
@@ -51,10 +74,13 @@ SafetensorsImage::SafetensorsImage(const NamedTensors& tensors, const std::map<s
   std::set<std::string_view> names{"__metadata__"};
   uint64_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
-    if (!names.insert(name).second) throw UserError("cannot write " + file + ": the name '" + name + "' is taken");
+    const auto refuse = [&file, shown = host::in_quotes(name)](const std::string& what) {
+      throw UserError("cannot write " + file + ": " + shown + " " + what);
+    };
+    if (!is_utf8(name)) refuse("is no UTF-8, as names in safetensors files must be; give that tensor another name");
+    if (!names.insert(name).second) refuse("is the name of two tensors");
     if (safetensors_dtype(tensor.scalar_type()).empty()) {
-      throw UserError("cannot write " + file + ": tensor '" + name +
-                      "' has a dtype that safetensors files do not have");
+      refuse("has a dtype that safetensors files do not have");
     }
     data_.push_back(tensor.detach().to(at::kCPU).contiguous());
     const uint64_t end = offset + data_.back().nbytes();
@@ -76,7 +102,7 @@ std::vector<std::span<const std::byte>> SafetensorsImage::parts() const {
 
 void write_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
                        const std::map<std::string, std::string>& metadata) {
-  write_file_atomically(path, SafetensorsImage(tensors, metadata, path.string()).parts());
+  host::write_file(path, SafetensorsImage(tensors, metadata, path.string()).parts());
 }
 
 }  // namespace cohort

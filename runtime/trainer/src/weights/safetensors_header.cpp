@@ -137,23 +137,26 @@ class HeaderParser {
 
 }  // namespace
 
-void read_exactly(std::istream& in, void* target, uint64_t bytes, const std::string& file) {
-  in.read(static_cast<char*>(target), static_cast<std::streamsize>(bytes));
-  if (static_cast<uint64_t>(in.gcount()) != bytes) throw UserError(file + " could not be read to its end");
+void read_exactly(const ByteSource& source, std::span<std::byte> target, const std::string& file) {
+  while (!target.empty()) {
+    const size_t length = source(target);
+    if (length == 0) throw UserError(file + " ends while it is read");
+    target = target.subspan(length);
+  }
 }
 
-SafetensorsHeader read_safetensors_header(std::istream& in, uint64_t file_bytes, const std::string& file) {
+SafetensorsHeader read_safetensors_header(const ByteSource& source, uint64_t file_bytes, const std::string& file) {
   uint64_t header_bytes = 0;
   if (file_bytes < sizeof header_bytes) {
     throw UserError(file + " is not a valid safetensors file: it has only " + std::to_string(file_bytes) + " bytes");
   }
-  read_exactly(in, &header_bytes, sizeof header_bytes, file);
+  read_exactly(source, std::as_writable_bytes(std::span(&header_bytes, 1)), file);
   if (header_bytes > kMaxHeaderBytes || header_bytes > file_bytes - sizeof header_bytes) {
     throw UserError(file + " is not a valid safetensors file: its header claims " + std::to_string(header_bytes) +
                     " bytes of a file of " + std::to_string(file_bytes));
   }
   std::string text(header_bytes, '\0');
-  read_exactly(in, text.data(), header_bytes, file);
+  read_exactly(source, std::as_writable_bytes(std::span(text)), file);
   return parse_safetensors_header(text, file_bytes - sizeof header_bytes - header_bytes, file);
 }
 

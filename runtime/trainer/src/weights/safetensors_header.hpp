@@ -3,8 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <istream>
+#include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,12 +31,15 @@ struct SafetensorsHeader {
 /// The largest header that is read; the format's own limit.
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 
-/// Reads so many bytes. Throws UserError beginning with `file` where there are fewer.
-void read_exactly(std::istream& in, void* target, uint64_t bytes, const std::string& file);
+/// Reads up to so many bytes and returns how many; 0 at the end.
+using ByteSource = std::function<size_t(std::span<std::byte> target)>;
 
-/// Reads and parses the length and the header at the beginning of a file of `file_bytes`; `in` then stands at the data.
-/// Throws as parse_safetensors_header.
-SafetensorsHeader read_safetensors_header(std::istream& in, uint64_t file_bytes, const std::string& file);
+/// Fills the target. Throws UserError beginning with `file` where the source ends before.
+void read_exactly(const ByteSource& source, std::span<std::byte> target, const std::string& file);
+
+/// Reads and parses the length and the header at the beginning of a file of `file_bytes`; the source then stands at the
+/// data. Throws as parse_safetensors_header.
+SafetensorsHeader read_safetensors_header(const ByteSource& source, uint64_t file_bytes, const std::string& file);
 
 /// Parses the JSON and checks each entry against `data_bytes`: known dtype, shape without overflow, a range that fits
 /// the shape; the ranges fill the data without gap or overlap. Throws UserError beginning with `file`.
@@ -44,7 +48,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_
 /// Name of the dtype in the format ("F32"), or "" where it has none.
 std::string_view safetensors_dtype(c10::ScalarType dtype);
 
-/// The JSON text for these entries, padded with blanks to a multiple of 8 bytes.
+/// The JSON text for these entries, padded with blanks to a multiple of 8 bytes. Names are UTF-8.
 std::string safetensors_header_text(const SafetensorsHeader& header);
 
 }  // namespace cohort

@@ -1,0 +1,52 @@
+#include "program/output_paths.hpp"
+
+#include <system_error>
+
+#include <cohort/host/error.hpp>
+#include <cohort/host/files.hpp>
+
+namespace cohort {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path made_absolute(const fs::path& path) {
+  std::error_code error;
+  fs::path whole = path.empty() ? path : fs::absolute(path, error);
+  if (error) throw UserError("the working folder cannot be found (" + error.message() + "); give absolute paths");
+  return whole;
+}
+
+void check_output(const std::string& flag, const fs::path& file) {
+  try {
+    host::check_output_file(file);
+  } catch (const UserError& error) {
+    throw UserError(flag + ": " + error.what());
+  }
+}
+
+}  // namespace
+
+Options with_absolute_paths(Options options) {
+  for (fs::path* const path : {&options.log_dir, &options.summary_json, &options.checkpoint_dir}) {
+    *path = made_absolute(*path);
+  }
+  for (auto* const paths : {&options.plugins, &options.plugin_dirs}) {  // opened when they are needed
+    for (fs::path& path : *paths) path = made_absolute(path);
+  }
+  if (options.resume != "auto") options.resume = made_absolute(options.resume);
+  if (options.autotune) options.autotune = made_absolute(*options.autotune);
+  return options;
+}
+
+void check_outputs(const Options& options, const host::Topology& topology) {
+  std::error_code ignored;
+  const bool has_logs = !options.log_dir.empty() && fs::exists(options.log_dir, ignored);  // else they are made
+  if (has_logs) check_output("--log-dir", options.log_dir / ("flight-rank-" + std::to_string(topology.rank) + ".json"));
+  if (topology.rank != 0 || topology.node_rank != 0) return;
+  if (has_logs) check_output("--log-dir", options.log_dir / "metrics.csv");
+  if (!options.summary_json.empty()) check_output("--summary-json", options.summary_json);
+  if (options.autotune && !options.autotune->empty()) check_output("--autotune", *options.autotune);
+}
+
+}  // namespace cohort
