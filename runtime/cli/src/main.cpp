@@ -1,5 +1,4 @@
 // The `cohort` command: start programs, look at plugins and at the environment.
-#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <functional>
@@ -13,6 +12,7 @@
 #include <cohort/api/version.h>
 #include <cohort/host/error.hpp>
 #include <cohort/host/log.hpp>
+#include <cohort/host/process.hpp>
 #include <cohort/launch/hosts.hpp>
 
 #include "env_command.hpp"
@@ -62,8 +62,8 @@ int parse_and_run(std::vector<std::string> arguments) {
 }  // namespace cohort::cli
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // ranks go on where nobody reads any more, and so does what starts them
   try {
+    cohort::host::prepare_process();
     return cohort::cli::parse_and_run({argv + 1, argv + argc});
   } catch (const cohort::Error& error) {
     cohort::host::Log({}).error(error.what());

@@ -1,6 +1,7 @@
 #include "opened_apart.hpp"
 
 #include <chrono>
+#include <cstddef>
 
 #include <cohort/host/error.hpp>
 
@@ -11,8 +12,18 @@ namespace {
 
 // Longer than a plugin is given for loading, so that the plugin host's own message comes first.
 constexpr std::chrono::seconds kDeadline{15};
+// A hundred take about a second.
+constexpr std::size_t kMostFiles = 1000;
 
 }  // namespace
+
+std::vector<host::PluginFile> files_to_open(const host::PluginHost& plugins) {
+  std::vector<host::PluginFile> files = plugins.available();
+  if (files.size() <= kMostFiles) return files;
+  throw UserError("cohort: the folders of plugins hold " + std::to_string(files.size()) +
+                  " files cohort_NAME.so, and at most " + std::to_string(kMostFiles) +
+                  " are opened; name one of them with cohort plugins info NAME, or give other folders");
+}
 
 Json opened_apart(const host::PluginSearch& search, const std::string& plugin,
                   const std::function<Json(host::PluginHost&, host::Log&)>& look) {

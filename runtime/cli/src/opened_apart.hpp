@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -11,6 +12,9 @@
 namespace cohort::cli {
 
 using Json = nlohmann::ordered_json;
+
+/// Every plugin file that could be named. Throws UserError where there are too many to open each of them.
+std::vector<host::PluginFile> files_to_open(const host::PluginHost& plugins);
 
 /// What `look` returns, run in a child process with a plugin host of its own. Throws what `look` threw there, as an
 /// Error with the same code and message, and PluginRefused, naming the plugin, where the child crashes or hangs.

@@ -61,7 +61,7 @@ int PluginsCommand::list() const {
   Json entries = Json::array();
   const host::PluginSearch search = places_.search();
   const host::PluginHost plugins(search, log);
-  for (const host::PluginFile& plugin : plugins.available()) entries.push_back(list_entry(plugin, search));
+  for (const host::PluginFile& plugin : files_to_open(plugins)) entries.push_back(list_entry(plugin, search));
   return show_(json_ ? entries.dump(2) + "\n" : list_text(entries));
 }
 

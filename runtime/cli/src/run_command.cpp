@@ -10,6 +10,7 @@
 #include <cohort/host/environment.hpp>
 #include <cohort/host/error.hpp>
 #include <cohort/host/options.hpp>
+#include <cohort/host/process.hpp>
 #include <cohort/launch/launch.hpp>
 
 namespace cohort::cli {
@@ -212,6 +213,7 @@ int RunCommand::run() const {
     throw UserError("cohort run: the program is missing; write it behind the options, as in cohort run -n 2 ./program");
   }
   check_hosts();
+  host::require_working_folder();
   const auto variables = host::process_environment();
   const auto topology = host::detect_topology(variables);
   const bool is_placed = topology.launcher != host::Launcher::kNone;

@@ -23,7 +23,7 @@ Looks look_at_all(const host::PluginSearch& search) {
   host::Log log({});
   const host::PluginHost plugins(search, log);
   Looks looks;
-  for (const host::PluginFile& plugin : plugins.available()) {
+  for (const host::PluginFile& plugin : files_to_open(plugins)) {
     if (plugin.shadowed) continue;
     const auto look = [&](host::PluginHost& opened, host::Log& quiet) {
       return look_at_plugin(opened, quiet, plugin.name);

@@ -112,6 +112,7 @@ std::unique_ptr<host::Store> open_store(const host::Topology& topology, std::chr
                     "ranks (mpirun -x)");
   }
   const std::string name = host::store_address(topology.master_addr);
+  host::require_route_to(name);
   if (serves && topology.num_nodes == 1) {
     return std::make_unique<TcpStore>(listen_on(name, topology.master_port), timeout);
   }

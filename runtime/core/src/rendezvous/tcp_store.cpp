@@ -1,6 +1,7 @@
 #include "tcp_store.hpp"
 
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -33,12 +34,25 @@ c10d::TCPStoreOptions options_of(const TcpStoreAddress& address, std::chrono::na
   return options;
 }
 
+// Why this machine does not know the host; empty where it does.
+std::string lookup_problem(const std::string& host) {
+  addrinfo* found = nullptr;
+  const int failure = getaddrinfo(host.c_str(), nullptr, nullptr, &found);
+  if (failure != 0) return gai_strerror(failure);
+  freeaddrinfo(found);
+  return {};
+}
+
 [[noreturn]] void throw_unreachable(const TcpStoreAddress& address, std::chrono::nanoseconds timeout,
                                     const c10::Error& error) {
   const std::string where = address.host + ":" + std::to_string(address.port);
   if (address.serve || address.listen_fd) {
     throw UserError("rank 0 cannot serve the rendezvous store on " + where +
                     "; is the port in use? Choose another MASTER_PORT (" + error.what_without_backtrace() + ")");
+  }
+  if (const std::string problem = lookup_problem(address.host); !problem.empty()) {
+    throw UserError("MASTER_ADDR '" + address.host + "' cannot be resolved (" + problem +
+                    "); give a name or an address of rank 0 that this machine knows");
   }
   throw PeerFailed("nobody answered at the rendezvous address " + where + " within " +
                    std::to_string(std::chrono::duration_cast<std::chrono::seconds>(timeout).count()) +
