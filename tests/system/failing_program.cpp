@@ -4,10 +4,15 @@
 //   --how=type        it reduces float64 where the others reduce float32
 //   --how=busy        it computes until the others have left
 //   --how=die         it is killed before the ranks compare their models
+//   --how=exit, quick-exit, exit-3, exit-in-thread   it ends its process in batch 5
+//   --how=close       it closes all its files in batch 5
+//   --how=abort       it crashes in batch 5
+// With --failing-rank=-1 all of them do so.
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <thread>
 
@@ -29,11 +34,21 @@ void stay_busy() {
   }
 }
 
+void end_process(const std::string& how) {
+  if (how == "exit") std::exit(0);
+  if (how == "exit-3") std::exit(3);
+  if (how == "quick-exit") std::quick_exit(0);
+  if (how == "exit-in-thread") std::thread([] { std::exit(0); }).join();
+  if (how == "close") ::closefrom(0);
+  if (how == "abort") std::abort();
+}
+
 struct Line : cohort::ModuleFor<Line> {
   Line() : fc(register_module("fc", torch::nn::Linear(1, 1))) {}
   cohort::Output training_step(const cohort::Batch& batch, int64_t index) override {
     if (throws && index == 5) throw std::runtime_error("the disk is on fire");
     if (index == 5 && is_busy) stay_busy();
+    if (index == 5) end_process(ends);
     if (index == 5 && is_late) std::this_thread::sleep_for(std::chrono::seconds(1));
     return torch::mse_loss(fc(batch[0]), batch[1]);
   }
@@ -43,6 +58,7 @@ struct Line : cohort::ModuleFor<Line> {
   }
   torch::nn::Linear fc;
   bool throws = false, is_busy = false, is_late = false, dies = false;
+  std::string ends;
 };
 
 struct Points : cohort::DataModule {
@@ -68,6 +84,7 @@ void fail(cohort::App& app, const std::string& how, bool here, bool late) {
   model.is_busy = here && how == "busy";
   model.is_late = late;
   model.dies = here && how == "die";
+  if (here) model.ends = how;
   Points data;
   app.trainer().fit(model, data);
 }
@@ -76,13 +93,12 @@ void fail(cohort::App& app, const std::string& how, bool here, bool late) {
 
 int main(int argc, char** argv) {
   return cohort::Program("failing_program")
-      .option("how", "", "what goes wrong: throw, order, type, busy, die")
+      .option("how", "", "what goes wrong")
       .option("failing-rank", "1", "the rank in which it goes wrong")
       .option("late-rank", "-1", "a rank that takes a second longer than the others to notice")
       .defaults([](cohort::Options& options) { options.max_epochs = 2; })
       .run(argc, argv, [](cohort::App& app) {
-        const int64_t rank = app.runtime().rank();
-        fail(app, app.option("how"), rank == app.integer_option("failing-rank"),
-             rank == app.integer_option("late-rank"));
+        const int64_t rank = app.runtime().rank(), failing = app.integer_option("failing-rank");
+        fail(app, app.option("how"), rank == failing || failing == -1, rank == app.integer_option("late-rank"));
       });
 }

@@ -58,6 +58,45 @@ class FailureTest(SystemTest):
                 self.assertEqual(len(result.stderr.splitlines()), 1, str(result))
 
 
+class EarlyEnd(FailureTest):
+    """A step that ends the process is no success, whoever started it."""
+    SAID = "error: the program called exit before its work was done"
+
+    def end(self, how, *start, ranks=1):
+        result = self.fail_with(1, [*start, f"--how={how}", "--failing-rank=-1", "--summary-json=summary.json"], self.SAID)
+        self.assertLessEqual(result.stderr.count(self.SAID), ranks, str(result))
+        self.assertFalse((self.folder / "summary.json").exists())
+        return result
+
+    def test_exit_on_all_ranks_is_a_failure(self):
+        self.end("exit", PROGRAM, "--strategy=single")
+        self.end("exit-3", PROGRAM, "--strategy=ddp", "--devices=2", ranks=2)
+
+    def test_exit_on_one_rank_gives_its_code_and_names_it(self):
+        result = self.fail_with(1, [PROGRAM, "--strategy=ddp", "--devices=2", "--how=exit"], "[rank 1] " + self.SAID)
+        self.assertRegex(result.stderr, r"rank 1 \(pid \d+ on \S+\) is gone")
+
+    def test_a_rank_that_loses_its_files_ends_the_job_with_a_sentence(self):
+        for failing_rank, stderr in self.fail_everywhere((("gloo", 1),), "close", 1, "--timeout=30s"):
+            self.assertRegex(stderr, rf"rank {failing_rank} \(pid \d+ on \S+\)")
+
+
+class OtherEarlyEnds(EarlyEnd):
+    def test_exit_on_all_ranks_is_a_failure(self):
+        for how in ("quick-exit", "exit-in-thread"):
+            self.end(how, PROGRAM, "--strategy=single")
+        self.end("exit", PROGRAM, "--strategy=ddp_spawn", "--devices=2", ranks=2)
+        self.end("exit", COHORT, "run", "-n", "2", PROGRAM, ranks=2)
+
+    def test_exit_on_one_rank_gives_its_code_and_names_it(self):
+        result = self.fail_with(1, [PROGRAM, "--strategy=ddp", "--devices=2", "--how=exit", "--failing-rank=0"], self.SAID)
+        self.assertRegex(result.stderr, r"rank 0 \(pid \d+ on \S+\) is gone")
+
+    def test_a_rank_that_loses_its_files_ends_the_job_with_a_sentence(self):
+        for failing_rank, stderr in self.fail_everywhere((("gloo", 0),), "close", 1, "--timeout=30s"):
+            self.assertRegex(stderr, rf"rank {failing_rank} \(pid \d+ on \S+\)")
+
+
 class Failure(FailureTest):
     def test_a_rank_that_throws_is_named_by_all_with_the_first_line_of_its_error(self):
         self.throw(PLACES)

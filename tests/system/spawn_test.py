@@ -120,7 +120,7 @@ class Ends(SpawnTest):
         self.be_killed(1)
 
     def test_a_rank_that_ends_its_process_is_no_success(self):
-        result = self.fail_with(4, [PROGRAM, *SPAWN, "--how=exit"])
+        result = self.fail_with(1, [PROGRAM, *SPAWN, "--how=exit"], "the program called exit before its work was done")
         self.assertRegex(result.stderr, r"rank 1 \(pid \d+ on \S+\) is gone")
 
     def test_the_program_can_catch_the_failure_and_go_on_with_the_model_as_it_was(self):

@@ -47,13 +47,11 @@ void install(int number, struct sigaction& previous) {
 
 StopSignal::StopSignal() {
   received.store(0, std::memory_order_relaxed);
-  install(SIGINT, previous_interrupt_);
-  install(SIGTERM, previous_terminate_);
+  for (size_t i = 0; i < kNumbers.size(); ++i) install(kNumbers[i], previous_[i]);
 }
 
 StopSignal::~StopSignal() {
-  sigaction(SIGINT, &previous_interrupt_, nullptr);
-  sigaction(SIGTERM, &previous_terminate_, nullptr);
+  for (size_t i = 0; i < kNumbers.size(); ++i) sigaction(kNumbers[i], &previous_[i], nullptr);
 }
 
 int StopSignal::pending() const noexcept {

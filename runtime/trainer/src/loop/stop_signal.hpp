@@ -1,9 +1,10 @@
-// SIGINT and SIGTERM as a wish to stop after the current step.
+// SIGINT, SIGTERM and SIGHUP, which a lost terminal sends, as a wish to stop after the current step.
 //
 // At most one lives at a time, on the main thread. The first signal sets the flag, another one more than a second
 // later ends the process.
 #pragma once
 
+#include <array>
 #include <csignal>
 
 namespace cohort {
@@ -19,8 +20,9 @@ class StopSignal {
   int pending() const noexcept;
 
  private:
-  struct sigaction previous_interrupt_ {};
-  struct sigaction previous_terminate_ {};
+  static constexpr std::array kNumbers{SIGINT, SIGTERM, SIGHUP};
+
+  std::array<struct sigaction, kNumbers.size()> previous_{};
 };
 
 }  // namespace cohort

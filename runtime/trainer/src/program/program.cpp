@@ -10,10 +10,12 @@
 #include <ATen/Context.h>
 #include <ATen/core/Generator.h>
 
+#include <cohort/host/crash_report.hpp>
 #include <cohort/host/environment.hpp>
 #include <cohort/host/error.hpp>
 #include <cohort/host/files.hpp>
 #include <cohort/host/plugin_host.hpp>
+#include <cohort/host/process.hpp>
 #include <cohort/host/rank_runtime.hpp>
 #include <cohort/host/selection.hpp>
 #include <cohort/launch/launch.hpp>
@@ -24,6 +26,7 @@
 #include "program/rank_life.hpp"
 #include "program/start_time.hpp"
 #include "program/summary.hpp"
+#include "program/unfinished_work.hpp"
 
 namespace cohort {
 namespace {
@@ -39,8 +42,10 @@ class Run {
         code_(code) {}
 
   int operator()(const std::function<void(App&)>& body) {
-    ignore_broken_pipes();
     try {
+      host::prepare_process();
+      host::require_working_folder();
+      host::raise_open_file_limit();
       const Options options = host::parse_options(sources_, code_);
       if (options.print_config) return print(host::print_config(options));
       if (options.tune_malloc) tune_malloc();
@@ -93,6 +98,8 @@ class Run {
     check_outputs(options, topology);
     log_ = std::make_unique<host::Log>(
         host::LogSettings{options.log_level, options.log_format, options.log_dir, topology.rank, topology.world_size});
+    const host::CrashReport crash_report(*log_);
+    const UnfinishedWork unfinished(*log_, error_file());
     host::PluginHost plugins(plugin_search(options), *log_);
     if (variable(kSaidWhyVariable).empty()) {  // once for each run
       for (const auto& warning : options.warnings) log_->warning(warning);
@@ -120,6 +127,7 @@ class Run {
     };
     const auto selection = host::select(given.plugins, given.options, given.topology, plan, given.starting);
     say(selection);
+    if (selection.processes_per_node > 1) host::require_room_for_ranks();
     const Runtime::Setup setup{given.options, given.plugins, selection, given.topology, *log_};
     if (selection.launch == COHORT_LAUNCH_EXEC) return launch_ranks(selection, given.topology);
     if (selection.launch == COHORT_LAUNCH_FORK) return fork_ranks(setup, body);

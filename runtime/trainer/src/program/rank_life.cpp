@@ -1,17 +1,11 @@
 #include "program/rank_life.hpp"
 
-#include <csignal>
-
 #include <cohort/host/rank_runtime.hpp>
 
 #include "failure/post_mortem.hpp"
 #include "program/failure.hpp"
 
 namespace cohort {
-
-void ignore_broken_pipes() {
-  std::signal(SIGPIPE, SIG_IGN);
-}
 
 int run_rank(Runtime& runtime, const std::filesystem::path& error_file, const std::function<int()>& work) {
   PostMortem post_mortem(runtime.rank_runtime(), runtime.options().log_dir);

@@ -8,9 +8,6 @@
 
 namespace cohort {
 
-/// Before it connects: an operation whose peer is gone fails; it must not end this rank.
-void ignore_broken_pipes();
-
 /// Makes the ranks known to each other, runs `work`, shuts down, and gives the exit code that `work` gives. What is
 /// thrown is explained together with the other ranks, reported, and becomes the exit code. Collective. `error_file`:
 /// see report_failure.

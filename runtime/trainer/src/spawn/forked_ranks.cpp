@@ -14,11 +14,13 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/files.hpp>
 #include <cohort/host/options.hpp>
+#include <cohort/host/process.hpp>
 #include <cohort/launch/fork_ranks.hpp>
 #include <cohort/trainer.hpp>
 
 #include "program/failure.hpp"
 #include "program/rank_life.hpp"
+#include "program/unfinished_work.hpp"
 #include "spawn/fork_safety.hpp"
 #include "weights/safetensors_image.hpp"
 
@@ -53,8 +55,9 @@ class MemoryFile {
 };
 
 int be_a_rank(Runtime& runtime, const std::vector<MemoryFile>& files, const std::function<Parcel()>& work) {
+  const UnfinishedWork unfinished(runtime.log(), {});
   try {
-    ignore_broken_pipes();
+    host::ignore_write_signals();
     runtime.connect(host::detect_topology(host::process_environment()));
   } catch (...) {
     const Failure failure = current_failure();
@@ -69,7 +72,7 @@ int be_a_rank(Runtime& runtime, const std::vector<MemoryFile>& files, const std:
 
 [[noreturn]] void throw_failure(int exit_code) {
   if (exit_code == 0) {
-    throw TrainingFailed("a rank ended its process before its work was done; a hook must not call exit");
+    throw TrainingFailed("a rank ended its process before its work was done; a hook must not call _exit");
   }
   throw RankFailed(static_cast<ExitCode>(exit_code),
                    "a rank failed, with exit code " + std::to_string(exit_code) + "; its own message is in the log");

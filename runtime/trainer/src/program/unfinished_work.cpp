@@ -1,0 +1,54 @@
+#include "program/unfinished_work.hpp"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <utility>
+
+#include <cohort/host/error.hpp>
+
+#include "program/failure.hpp"
+
+namespace cohort {
+namespace {
+
+// What exit() calls is given nothing, so the work must be reachable by name.
+constinit std::atomic<const UnfinishedWork*> unfinished{nullptr};
+
+extern "C" void answer_exit() {
+  if (const UnfinishedWork* const work = unfinished.load()) work->fail_process();
+}
+
+bool answers_exit() {
+  return std::atexit(answer_exit) == 0 && std::at_quick_exit(answer_exit) == 0;
+}
+
+}  // namespace
+
+UnfinishedWork::UnfinishedWork(host::Log& log, std::filesystem::path error_file)
+    : log_(log), error_file_(std::move(error_file)), process_(::getpid()), outer_(unfinished.exchange(this)) {
+  static const bool is_registered = answers_exit();
+  if (!is_registered) throw TrainingFailed("no function can be registered for the end of the process");
+}
+
+UnfinishedWork::~UnfinishedWork() {
+  unfinished.store(outer_);
+}
+
+void UnfinishedWork::fail_process() const noexcept {
+  if (process_ != ::getpid()) return;  // a child that the program has forked may end as it likes
+  const int code = static_cast<int>(ExitCode::kTrainingFailed);
+  report_failure({code,
+                  "the program called exit before its work was done; a step, a hook or a plugin must return or throw "
+                  "instead",
+                  "TrainingFailed"},
+                 log_, error_file_);
+  std::fflush(nullptr);
+  std::cout.flush();
+  ::_exit(code);
+}
+
+}  // namespace cohort
