@@ -105,6 +105,22 @@ TEST(ShmPeers, HearOfARankThatGaveUpBeforeTheirDeadline) {
   EXPECT_THAT(message, AllOf(HasSubstr("rank 0"), HasSubstr("closed this communicator")));
 }
 
+TEST(ShmMeeting, RefusesRanksThatConnectGroupsOfDifferentSizes) {
+  for (const int size_of_rank_0 : {2, 3}) {
+    MemoryStore store;
+    std::vector<std::string> messages(2);
+    run_as_threads(2, [&](int rank) {
+      const int size = rank == 0 ? size_of_rank_0 : 5 - size_of_rank_0;
+      const CallFailed failed =
+          failure_of([&] { const RankComm comm(shm(), store.handle(), rank, size, std::chrono::seconds(60)); });
+      messages[static_cast<std::size_t>(rank)] = std::to_string(failed.status()) + " " + failed.what();
+    });
+    const std::string status = std::to_string(COHORT_FAILED_PRECONDITION);
+    EXPECT_THAT(messages, testing::Each(AllOf(testing::StartsWith(status), HasSubstr("connects a group of"),
+                                              HasSubstr("was expected"))));
+  }
+}
+
 /// Process numbers by rank.
 std::vector<pid_t> pids_of(RankComm& comm) {
   const pid_t own = ::getpid();

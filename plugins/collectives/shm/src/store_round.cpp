@@ -12,7 +12,7 @@ namespace cohort::shm {
 
 namespace {
 
-constexpr std::size_t kMaxValueBytes = 4096;
+constexpr char kRefused = '!';
 
 std::string key_of(const std::string& round, int rank) {
   return "shm/" + round + "/" + std::to_string(rank);
@@ -32,13 +32,26 @@ StoreRounds::StoreRounds(cohort_store* store, int rank, std::vector<int> job_ran
 
 std::string StoreRounds::round(const std::string& name, const std::string& value,
                                const std::function<std::string(const std::vector<std::string>&)>& reply) {
-  set(key_of(name, rank_), value);
-  if (rank_ != 0) return get(name, reply_of(name));
+  set(key_of(name, rank_), sdk::with_size(size(), value));
+  if (rank_ != 0) return heard(get(name, reply_of(name)));
   std::vector<std::string> values;
-  for (int rank = 0; rank < size(); ++rank) values.push_back(get(name, key_of(name, rank)));
+  try {
+    for (int rank = 0; rank < size(); ++rank) {
+      values.push_back(sdk::without_size(size(), get(name, key_of(name, rank)), name_of(rank)));
+    }
+  } catch (const sdk::Error& error) {
+    // Of another size: the others wait for an answer.
+    if (error.status() == COHORT_FAILED_PRECONDITION) set(reply_of(name), kRefused + std::string(error.what()));
+    throw;
+  }
   const std::string answer = reply(values);
-  set(reply_of(name), answer);
+  set(reply_of(name), sdk::with_size(size(), answer));
   return answer;
+}
+
+std::string StoreRounds::heard(const std::string& reply) const {
+  if (!reply.empty() && reply[0] == kRefused) throw sdk::failed_precondition(reply.substr(1));
+  return sdk::without_size(size(), reply, name_of(0));
 }
 
 void StoreRounds::forget(const std::string& name) {
@@ -47,12 +60,13 @@ void StoreRounds::forget(const std::string& name) {
 }
 
 std::string StoreRounds::get(const std::string& round, const std::string& key) {
-  std::string value(kMaxValueBytes, '\0');
-  uint64_t nbytes = 0;
-  const cohort_status status =
-      store_->vt->get(store_, key.c_str(), time_left().count(), value.data(), value.size(), &nbytes);
+  std::string value;
+  const cohort_status status = sdk::detail::read_value(
+      [&](char* buffer, uint64_t capacity, uint64_t* nbytes) {
+        return store_->vt->get(store_, key.c_str(), time_left().count(), buffer, capacity, nbytes);
+      },
+      value);
   if (status != COHORT_OK) fail_with_missing(round, status);
-  value.resize(nbytes);
   return value;
 }
 
@@ -71,9 +85,9 @@ void StoreRounds::fail_with_missing(const std::string& round, cohort_status stat
   std::string missing;
   std::vector<int> came;
   for (int rank = 0; rank < size(); ++rank) {
-    char value[kMaxValueBytes];
+    char value = 0;
     uint64_t nbytes = 0;
-    if (store_->vt->try_get(store_, key_of(round, rank).c_str(), value, sizeof value, &nbytes) == COHORT_OK) {
+    if (store_->vt->try_get(store_, key_of(round, rank).c_str(), &value, 1, &nbytes) != COHORT_NOT_FOUND) {
       came.push_back(rank);
       continue;
     }

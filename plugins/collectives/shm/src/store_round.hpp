@@ -17,13 +17,15 @@ class StoreRounds {
   /// `job_ranks`: what ranks are called in messages, by rank.
   StoreRounds(cohort_store* store, int rank, std::vector<int> job_ranks, std::chrono::nanoseconds timeout);
 
-  /// Names of rounds differ. Throws DEADLINE_EXCEEDED with the ranks that gave no value in time.
+  /// Names of rounds differ. Throws DEADLINE_EXCEEDED with the ranks that gave no value in time, and
+  /// FAILED_PRECONDITION on all where one connects a group of another size.
   std::string round(const std::string& name, const std::string& value,
                     const std::function<std::string(const std::vector<std::string>&)>& reply);
   /// Deletes the keys of a round; on rank 0, when all ranks have its reply.
   void forget(const std::string& name);
 
  private:
+  std::string heard(const std::string& reply) const;
   std::string get(const std::string& round, const std::string& key);
   void set(const std::string& key, const std::string& value);
   [[noreturn]] void fail_without_store(cohort_status status) const;

@@ -7,11 +7,12 @@
 #include <cohort/host/in_quotes.hpp>
 #include <cohort/host/store.hpp>
 
+#include "store/farewell.hpp"
+
 namespace cohort::host {
 namespace {
 
 constexpr size_t kMaxTableLines = 20;
-constexpr std::chrono::seconds kLongestFarewell{5};
 constexpr std::string_view kSame = "same";
 constexpr std::string_view kDiffer = "differ";
 constexpr std::string_view kMissing = "missing ";
@@ -43,12 +44,6 @@ Collected collect(const Agreement& agreement, std::string_view part) {
     }
   }
   return result;
-}
-
-std::string join(const std::vector<int>& ranks) {
-  std::string text;
-  for (const int rank : ranks) text += (text.empty() ? "" : ", ") + std::to_string(rank);
-  return text;
 }
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -89,37 +84,6 @@ std::string hash_verdict(const Agreement& agreement) {
   return std::string(same ? kSame : kDiffer);
 }
 
-// What rank 0 writes under `key`, read on every rank.
-std::string published(const Agreement& agreement, const std::string& topic, const std::string& name) {
-  // Twice the time: rank 0 may itself have waited as long as it may for the others.
-  auto value = agreement.store.get(key_of(agreement, name), 2 * agreement.timeout);
-  if (!value) {
-    throw PeerFailed(agreement.who + " heard nothing from rank 0 about " + topic + " within " +
-                     std::to_string(std::chrono::duration_cast<std::chrono::seconds>(2 * agreement.timeout).count()) +
-                     " s; see rank 0's log");
-  }
-  return *value;
-}
-
-// Rank 0 usually serves the store: it leaves after so many ranks have read what it wrote.
-void leave_together(const Agreement& agreement, int readers) {
-  agreement.store.add(key_of(agreement, "read"), 1);
-  const auto deadline = std::chrono::steady_clock::now() + kLongestFarewell;
-  while (agreement.rank == 0 && agreement.store.add(key_of(agreement, "read"), 0) < readers &&
-         std::chrono::steady_clock::now() < deadline) {
-    agreement.store.get(key_of(agreement, "never"), std::chrono::milliseconds(20));
-  }
-}
-
-[[noreturn]] void throw_missing(const Agreement& agreement, const std::string& topic, const std::string& ranks) {
-  const auto missing = 1 + std::count(ranks.begin(), ranks.end(), ',');
-  leave_together(agreement, agreement.world_size - static_cast<int>(missing));
-  throw PeerFailed(agreement.who + " waited " +
-                   std::to_string(std::chrono::duration_cast<std::chrono::seconds>(agreement.timeout).count()) +
-                   " s for all of " + std::to_string(agreement.world_size) + " ranks to bring their " + topic +
-                   "; missing: rank " + on_one_line(ranks) + "; look at their logs or raise --timeout");
-}
-
 }  // namespace
 
 uint64_t fingerprint(std::string_view text) {  // FNV-1a
@@ -134,8 +98,8 @@ void throw_difference(const Agreement& agreement, const std::string& topic, std:
   if (agreement.rank == 0) {
     agreement.store.set(key_of(agreement, "table"), difference_table(collect(agreement, "text").values));
   }
-  const std::string table = published(agreement, topic, "table");
-  leave_together(agreement, agreement.world_size);
+  const std::string table = published_by_rank0(agreement, topic, key_of(agreement, "table"));
+  leave_together(agreement, key_of(agreement, "read"), agreement.world_size);
   throw UserError(std::string(problem) + table);
 }
 
@@ -143,9 +107,11 @@ void agree(const Agreement& agreement, const std::string& topic, std::string_vie
   if (agreement.world_size == 1) return;
   agreement.store.set(key_of(agreement, "hash", agreement.rank), std::to_string(fingerprint(text)));
   if (agreement.rank == 0) agreement.store.set(key_of(agreement, "verdict"), hash_verdict(agreement));
-  const std::string verdict = published(agreement, topic, "verdict");
+  const std::string verdict = published_by_rank0(agreement, topic, key_of(agreement, "verdict"));
   if (verdict == kSame) return;
-  if (verdict.starts_with(kMissing)) throw_missing(agreement, topic, verdict.substr(kMissing.size()));
+  if (verdict.starts_with(kMissing)) {
+    throw_missing(agreement, topic, verdict.substr(kMissing.size()), key_of(agreement, "read"));
+  }
   throw_difference(agreement, topic, text, problem);
 }
 

@@ -30,11 +30,46 @@ inline void give_up_together(cohort_store* store, const std::string& round, int 
   }
 }
 
-/// The values by rank, each at most 4096 bytes. `round` is a key that only this round has. Collective. Throws
-/// DEADLINE_EXCEEDED with the ranks that wrote nothing before `deadline`.
+namespace detail {
+
+/// What `get` fills a buffer with; once more with a larger one where the value is longer.
+template <class Get>
+cohort_status read_value(Get&& get, std::string& value) {
+  constexpr std::size_t kUsualValueBytes = 4096;
+  value.assign(kUsualValueBytes, '\0');
+  uint64_t nbytes = 0;
+  cohort_status status = get(&value[0], value.size(), &nbytes);
+  if (status == COHORT_RESOURCE_EXHAUSTED && nbytes > value.size()) {
+    value.assign(nbytes, '\0');
+    status = get(&value[0], value.size(), &nbytes);
+  }
+  if (status == COHORT_OK) value.resize(nbytes);
+  return status;
+}
+
+}  // namespace detail
+
+/// A value of a rank that connects a group of `size` ranks, with that size before it.
+inline std::string with_size(int size, const std::string& value) {
+  return std::to_string(size) + "\n" + value;
+}
+
+/// Takes the size off again. Throws FAILED_PRECONDITION where it is another one: such ranks would not fit together.
+inline std::string without_size(int size, const std::string& text, const std::string& who) {
+  const std::string own = std::to_string(size) + "\n";
+  if (text.compare(0, own.size(), own) == 0) return text.substr(own.size());
+  const std::size_t digits = text.find_first_not_of("0123456789");
+  const bool is_number = digits > 0 && digits < 10 && text[digits] == '\n';
+  throw failed_precondition((is_number ? who + " connects a group of " + text.substr(0, digits) + " rank(s)"
+                                       : who + " does not say how many ranks it connects") +
+                            " where one of " + std::to_string(size) + " was expected" +
+                            "; start all ranks with the same WORLD_SIZE and the same cohort");
+}
+
+/// The values by rank. `round` is a key that only this round has. Collective. Throws DEADLINE_EXCEEDED with the ranks
+/// that wrote nothing before `deadline`, FAILED_PRECONDITION where one connects a group of another size.
 inline std::vector<std::string> store_round(const cohort_connect_args& args, const std::string& round,
                                             const std::string& value, std::chrono::steady_clock::time_point deadline) {
-  constexpr std::size_t kMaxValueBytes = 4096;
   const auto name = [&](int rank) { return std::to_string(args.job_ranks ? args.job_ranks[rank] : rank); };
   const auto check = [&](cohort_status status) {
     if (status == COHORT_OK) return;
@@ -46,22 +81,25 @@ inline std::vector<std::string> store_round(const cohort_connect_args& args, con
     const auto left = deadline - std::chrono::steady_clock::now();
     return std::max<std::chrono::nanoseconds>(left, std::chrono::milliseconds(1));
   };
-  check(args.store->vt->set(args.store, key(args.rank).c_str(), value.data(), value.size()));
+  const std::string own = with_size(args.size, value);
+  check(args.store->vt->set(args.store, key(args.rank).c_str(), own.data(), own.size()));
   std::vector<std::string> values;
   std::string missing;
   std::vector<int> came;
   for (int rank = 0; rank < args.size; ++rank) {
-    std::string& found = values.emplace_back(kMaxValueBytes, '\0');
-    uint64_t nbytes = 0;
-    const cohort_status status =
-        args.store->vt->get(args.store, key(rank).c_str(), time_left().count(), found.data(), found.size(), &nbytes);
+    std::string& found = values.emplace_back();
+    const cohort_status status = detail::read_value(
+        [&](char* buffer, uint64_t capacity, uint64_t* nbytes) {
+          return args.store->vt->get(args.store, key(rank).c_str(), time_left().count(), buffer, capacity, nbytes);
+        },
+        found);
     if (status == COHORT_DEADLINE_EXCEEDED) {
       missing += (missing.empty() ? "rank " : ", rank ") + name(rank);
       continue;
     }
     check(status);
     came.push_back(rank);
-    found.resize(nbytes);
+    found = without_size(args.size, found, "rank " + name(rank));
   }
   if (missing.empty()) return values;
   give_up_together(args.store, round, args.rank, came);
