@@ -87,7 +87,11 @@ cohort_comm* CommunicatorSet::split(cohort_comm* comm, int color, int key) {
   auto part = std::make_unique<cohort_comm>();
   part->struct_size = sizeof(cohort_comm);
   part->collective = comm->collective;
-  host_.check(comm->collective->vt->split(comm->collective, comm, color, key, part.get()), "splitting a communicator");
+  host_.check_process();
+  const uint64_t number = host_.recorder().begin(comm, {.operation = "split"});
+  const cohort_status status = comm->collective->vt->split(comm->collective, comm, color, key, part.get());
+  host_.recorder().end(comm, number, status);
+  host_.check(status, "splitting a communicator");
   return color < 0 ? nullptr : keep(std::move(part));
 }
 

@@ -21,7 +21,9 @@ uint64_t bytes_of_pieces(const cohort_op_args& args, int size) {
 template <auto Slot, class... Args>
 cohort_status run(cohort_comm* comm, const OperationRecord& record, const Args*... args) {
   cohort_collective* const collective = comm->collective;
-  FlightRecorder& recorder = Collective::of(collective).host().recorder();
+  HostObject& host = Collective::of(collective).host();
+  host.check_process();
+  FlightRecorder& recorder = host.recorder();
   const uint64_t number = recorder.begin(comm, record);
   const cohort_status status = (collective->vt->*Slot)(collective, comm, args...);
   recorder.end(comm, number, status);

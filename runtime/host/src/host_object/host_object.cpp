@@ -1,5 +1,7 @@
 #include <cohort/host/host_object.hpp>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -31,8 +33,17 @@ constexpr cohort_log_1 kLogTable{write_line, is_enabled};
 }  // namespace
 
 HostObject::HostObject(Log& log, Lookup lookup, void* services)
-    : log_(log), lookup_(std::move(lookup)), services_(services) {
+    : log_(log), lookup_(std::move(lookup)), services_(services), process_(::getpid()) {
   host_ = {sizeof(cohort_host), COHORT_ABI_VERSION, this, "cohort", COHORT_VERSION, get_interface, fail};
+}
+
+void HostObject::check_process() const {
+  const pid_t own = ::getpid();
+  if (own == process_) return;
+  log_.error("process " + std::to_string(own) + " is a copy (fork) of the rank in process " + std::to_string(process_) +
+             " and trains on beside it; let a copy do its own work and leave with exec or _exit");
+  // No destructor may run: they would end communicators that the rank still uses.
+  ::_exit(static_cast<int>(ExitCode::kUserMistake));
 }
 
 void HostObject::leave_message(cohort_status status, std::string_view message) {

@@ -1,6 +1,7 @@
 #include <cohort/host/lane.hpp>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/host_object.hpp>
 
 namespace cohort::host {
 namespace {
@@ -16,8 +17,15 @@ std::exception_ptr failure_of(const Lane::Work& work) {
 
 }  // namespace
 
-Lane::Lane(std::string name, std::chrono::nanoseconds stall_timeout)
-    : name_(std::move(name)), stall_timeout_(stall_timeout), thread_([this] { loop(); }) {}
+Lane::Lane(std::string name, std::chrono::nanoseconds stall_timeout, HostObject* host)
+    : name_(std::move(name)), stall_timeout_(stall_timeout), host_(host) {
+  if (host_) host_->recorder().thread_begins();
+  thread_ = std::thread([this] { loop(); });
+}
+
+FlightRecorder* Lane::recorder() const {
+  return host_ ? &host_->recorder() : nullptr;
+}
 
 Lane::~Lane() {
   {
@@ -26,9 +34,11 @@ Lane::~Lane() {
   }
   work_added_.notify_all();
   thread_.join();
+  if (host_) host_->recorder().thread_ends();
 }
 
 Lane::Ticket Lane::submit(Work work) {
+  if (host_) host_->check_process();
   uint64_t ticket = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -45,6 +55,7 @@ void Lane::wait(Ticket ticket) {
 }
 
 void Lane::wait(std::unique_lock<std::mutex>& lock, Ticket ticket) {
+  const FlightRecorder::Rest rest(recorder());
   while (completed_ < ticket && !failure_) {
     const uint64_t before = completed_;
     const bool moved = work_done_.wait_for(lock, stall_timeout_, [&] { return completed_ > before || failure_; });
@@ -54,6 +65,7 @@ void Lane::wait(std::unique_lock<std::mutex>& lock, Ticket ticket) {
 }
 
 bool Lane::wait_for(Ticket ticket, std::chrono::nanoseconds timeout) {
+  const FlightRecorder::Rest rest(recorder());
   std::unique_lock lock(mutex_);
   work_done_.wait_for(lock, timeout, [&] { return completed_ >= ticket || failure_; });
   if (failure_) std::rethrow_exception(failure_);
@@ -107,7 +119,10 @@ void Lane::finish(std::exception_ptr failure) {
 void Lane::loop() {
   std::unique_lock lock(mutex_);
   while (true) {
-    work_added_.wait(lock, [&] { return stopping_ || (!queue_.empty() && is_free()); });
+    {
+      const FlightRecorder::Rest rest(recorder());
+      work_added_.wait(lock, [&] { return stopping_ || (!queue_.empty() && is_free()); });
+    }
     if (stopping_) return;
     const Work work = std::move(queue_.front());
     queue_.pop_front();

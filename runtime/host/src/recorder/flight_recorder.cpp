@@ -44,12 +44,16 @@ uint64_t FlightRecorder::begin(const cohort_comm* comm, OperationRecord record) 
   record.number = ++track.operations;
   record.purpose = *track.purpose;
   record.begun_ns = now_ns();
+  ++moves_;
+  --at_work_;
   track.ring[record.number % kKept] = std::move(record);
   return track.operations;
 }
 
 void FlightRecorder::end(const cohort_comm* comm, uint64_t number, cohort_status status) {
   const std::lock_guard lock(mutex_);
+  ++moves_;
+  ++at_work_;
   OperationRecord& record = track_of(comm).ring[number % kKept];
   record.status = status;
   record.ended_ns = now_ns();
@@ -64,6 +68,17 @@ std::vector<FlightRecorder::Flight> FlightRecorder::flights() const {
     for (uint64_t n = first; n <= track.operations; ++n) flight.operations.push_back(track.ring[n % kKept]);
   }
   return flights;
+}
+
+FlightRecorder::Standing FlightRecorder::standing() const {
+  const std::lock_guard lock(mutex_);
+  Standing standing{at_work_ <= 0, moves_, {}, {}};
+  for (const Track& track : tracks_) {
+    standing.begun.emplace_back(track.name, track.operations);
+    const OperationRecord& last = track.ring[track.operations % kKept];
+    if (track.operations > 0 && last.ended_ns == 0) standing.running.push_back({track.name, {last}});
+  }
+  return standing;
 }
 
 FlightRecorder::Track& FlightRecorder::track_of(const cohort_comm* comm) {

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <cohort/api/collective.h>
@@ -50,6 +52,35 @@ class FlightRecorder {
   };
   std::vector<Flight> flights() const;
 
+  /// A thread of the rank has nothing to do but to wait while this lives: a lane without work, or whoever waits for a
+  /// lane. Operations say so by themselves.
+  class Rest {
+   public:
+    explicit Rest(FlightRecorder* recorder) : recorder_(recorder) {
+      if (recorder_) --recorder_->at_work_;
+    }
+    ~Rest() {
+      if (recorder_) ++recorder_->at_work_;
+    }
+    Rest(const Rest&) = delete;
+    Rest& operator=(const Rest&) = delete;
+
+   private:
+    FlightRecorder* recorder_;
+  };
+  /// One more thread that communicates, besides the one that trains; and one less.
+  void thread_begins() { ++at_work_; }
+  void thread_ends() { --at_work_; }
+
+  /// What the rank is doing.
+  struct Standing {
+    bool at_rest = false;  ///< every thread waits: in an operation, for a lane or for work
+    uint64_t moves = 0;    ///< operations begun and ended
+    std::vector<Flight> running;
+    std::vector<std::pair<std::string, uint64_t>> begun;  ///< operations of each communicator
+  };
+  Standing standing() const;
+
  private:
   struct Track {
     const cohort_comm* comm;
@@ -59,7 +90,9 @@ class FlightRecorder {
     std::array<OperationRecord, kKept> ring;
   };
   mutable std::mutex mutex_;
-  std::deque<Track> tracks_;  // few
+  std::deque<Track> tracks_;     // few
+  std::atomic<int> at_work_{1};  // threads: the one that trains
+  uint64_t moves_ = 0;
 
   Track& track_of(const cohort_comm* comm);
 };

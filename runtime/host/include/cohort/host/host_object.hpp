@@ -11,6 +11,8 @@
 #include <string_view>
 #include <thread>
 
+#include <sys/types.h>
+
 #include <cohort/api/host.h>
 #include <cohort/host/flight_recorder.hpp>
 #include <cohort/host/log.hpp>
@@ -36,6 +38,10 @@ class HostObject {
   void* services() const { return services_; }
   FlightRecorder& recorder() { return recorder_; }
 
+  /// Ends the process, with a sentence and exit code 2, where it is a copy (fork) of the one that made this object: its
+  /// threads are not in the copy, and what it shares with other ranks would be used twice.
+  void check_process() const;
+
   /// Keeps `message` for the call that this thread is in; what `host->fail` does.
   void leave_message(cohort_status status, std::string_view message);
   /// The message that this thread left for `status`, or the name of the status where it left none; then forgets it. A
@@ -57,6 +63,7 @@ class HostObject {
   std::mutex mutex_;
   std::map<std::thread::id, Failure> failures_;
   FlightRecorder recorder_;
+  pid_t process_;
 
   const void* find_table(std::string_view id) const;
   static const void* get_interface(const cohort_host* host, const char* id) noexcept;

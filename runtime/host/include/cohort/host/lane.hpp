@@ -17,14 +17,16 @@
 
 namespace cohort::host {
 
+class HostObject;
+
 class Lane {
  public:
   using Work = std::function<void()>;
   using Ticket = uint64_t;
 
   /// `stall_timeout`: the longest that one work may take before a wait gives up. Works have deadlines of their own, so
-  /// it only has to be longer than those.
-  Lane(std::string name, std::chrono::nanoseconds stall_timeout);
+  /// it only has to be longer than those. `host`: hears when the lane rests and who waits for it; may be null.
+  Lane(std::string name, std::chrono::nanoseconds stall_timeout, HostObject* host = nullptr);
   /// Drops what has not begun and joins; abort the communicators first, or it takes up to their deadline.
   ~Lane();
   Lane(const Lane&) = delete;
@@ -55,6 +57,7 @@ class Lane {
  private:
   std::string name_;
   std::chrono::nanoseconds stall_timeout_;
+  HostObject* host_;
   std::mutex mutex_;
   std::condition_variable work_added_, work_done_;
   std::deque<Work> queue_;
@@ -66,6 +69,7 @@ class Lane {
 
   void wait(std::unique_lock<std::mutex>& lock, Ticket ticket);
   void finish(std::exception_ptr failure);
+  class FlightRecorder* recorder() const;
   bool is_free() const { return guest_.load(std::memory_order_relaxed) == std::thread::id(); }
   void loop();
 };
