@@ -90,6 +90,35 @@ TEST(HostedOptimizers, TellKindSettingsAndSteps) {
   EXPECT_EQ(custom.port.counted_steps(0), std::nullopt);
 }
 
+TEST(HostedOptimizers, ShowAllSettingsForRanksToCompare) {
+  Hosted adam([](const Tensors& parameters) {
+    return std::make_shared<torch::optim::Adam>(
+        std::vector<torch::optim::OptimizerParamGroup>{
+            {{parameters[0]}, std::make_unique<torch::optim::AdamOptions>(0.1)},
+            {{parameters[1]}, std::make_unique<torch::optim::AdamOptions>(0.3)}},
+        torch::optim::AdamOptions(0.1));
+  });
+  const std::string text = adam.port.settings();
+  EXPECT_THAT(text, HasSubstr("optimizer 0, group 0: lr = 0.1\n"));
+  EXPECT_THAT(text, HasSubstr("optimizer 0, group 1: lr = 0.3\n"));
+  EXPECT_THAT(text, HasSubstr("optimizer 0, group 1: beta2 = 0.999\n"));
+  EXPECT_THAT(text, HasSubstr("optimizer 0, group 1: amsgrad = false\n"));
+  EXPECT_THAT(text, HasSubstr("fc.bias is in group 1\n"));
+
+  Hosted custom(
+      [](const Tensors& parameters) { return std::make_shared<Custom>(parameters, torch::optim::SGDOptions(0.5)); });
+  EXPECT_THAT(custom.port.settings(), HasSubstr("optimizer 0, group 0: lr = 0.5\n"));
+}
+
+TEST(HostedOptimizers, RefuseAParameterThatIsGivenTwice) {
+  const auto twice = [](const Tensors& parameters) {
+    return std::make_shared<torch::optim::SGD>(Tensors{parameters[0], parameters[1], parameters[1]},
+                                               torch::optim::SGDOptions(0.5));
+  };
+  EXPECT_THAT([&] { Hosted hosted(twice); },
+              ThrowsMessage<UserError>(HasSubstr("'fc.bias' is given to the optimizers twice")));
+}
+
 TEST(HostedOptimizers, ScaleTheLearningRateInTheStepAlone) {
   for (const double factor : {1.0, 3.0}) {
     Hosted scaled(sgd(0));

@@ -11,6 +11,7 @@
 #include "host/lane.h"
 #include "host/log.h"
 #include "host/model.h"
+#include "ranks_differ.h"
 #include "strategy.h"
 #include "tunable.h"
 

@@ -3,6 +3,7 @@
 #include <new>
 
 #include <cohort/api/figures.h>
+#include <cohort/api/ranks_differ.h>
 #include <cohort/api/tunable.h>
 
 #include "algorithm.hpp"
@@ -51,6 +52,7 @@ class Bagua : public sdk::Strategy<Bagua> {
   const void* get_extension(const char* id) {
     const bool is_open = settings_.hierarchical == Settings::Hierarchical::kAuto && keeps_nothing() &&
                          Group(place_, settings_.hierarchical).is_hierarchical();
+    if (lets_ranks_differ() && std::strcmp(id, COHORT_RANKS_DIFFER_ID) == 0) return &kRanksDiffer;
     if (settings_.algorithm == "async" && std::strcmp(id, COHORT_FIGURES_ID) == 0) return &figures_;
     return is_open && std::strcmp(id, COHORT_TUNABLE_ID) == 0 ? &tunable_ : super().get_extension(id);
   }
@@ -107,6 +109,11 @@ class Bagua : public sdk::Strategy<Bagua> {
     if (settings_.shift_one && place.world_size > 1) require_pairs(group.size(), group.is_hierarchical());
   }
 
+  bool lets_ranks_differ() const {
+    return settings_.algorithm == "decentralized" || settings_.algorithm == "low_precision_decentralized" ||
+           settings_.algorithm == "async";
+  }
+
   // Others would have to begin anew with another group.
   bool keeps_nothing() const {
     return settings_.algorithm == "gradient_allreduce" || settings_.algorithm == "bytegrad";
@@ -133,6 +140,7 @@ class Bagua : public sdk::Strategy<Bagua> {
     return algorithm ? static_cast<double>(algorithm->rounds()) : 0.0;
   }
 
+  static constexpr cohort_ranks_differ_1 kRanksDiffer{sizeof(cohort_ranks_differ_1), 0};
   static constexpr const char* kFigures[] = {"rounds"};
   static constexpr const char* kWays[] = {"hierarchical=true", "hierarchical=false"};  // that of auto first
 

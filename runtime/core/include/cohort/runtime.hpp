@@ -86,6 +86,8 @@ class Runtime {
   void all_reduce_max(std::span<double> values);
   void broadcast(std::span<std::byte> data, int root);
   std::vector<std::string> all_gather(std::string_view text);  ///< by rank
+  /// Whether every rank gives the same text.
+  bool is_said_by_all(std::string_view text, const std::string& purpose);
   /// Returns where every rank gives the same text; else all throw the same UserError: `problem` and a table of what
   /// differs.
   void agree(const std::string& topic, std::string_view text, std::string_view problem);

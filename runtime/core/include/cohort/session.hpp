@@ -122,8 +122,11 @@ class Session {
   /// Training stops for an evaluation and goes on. pause gives every rank rank 0's buffers. Collective.
   void pause_for_evaluation();
   void resume();
-  /// The end of training, on all ranks, before results are read and this object goes.
+  /// The end of training, on all ranks, before results are read and this object goes. Compares the ranks' weights.
   void finish();
+  /// Throws TrainingFailed on all ranks where their weights differ, which save() and finish() ask too. Returns at once
+  /// under a strategy that lets ranks differ. Collective; between steps.
+  void check_equal_weights();
   /// Numbers of the strategy's own, by name, after the end: of bagua:async "rounds".
   std::map<std::string, double> figures() const;
 

@@ -94,6 +94,14 @@ void TensorModel::check_clones() const {
   }
 }
 
+// " 'fc.weight'", or nothing where the module does not hold it.
+std::string TensorModel::name_of(const at::Tensor& tensor) const {
+  for (size_t i = 0; i < parameter_names_.size(); ++i) {
+    if (replicas_[0].parameters[i].is_same(tensor)) return " '" + parameter_names_[i] + "'";
+  }
+  return "";
+}
+
 void TensorModel::find_phases() {
   phase_of_.assign(parameter_names_.size(), 0);
   if (optimizers_.size() <= 1) return;
@@ -104,7 +112,7 @@ void TensorModel::find_phases() {
         const auto [owner, fresh] = owners.emplace(parameter.unsafeGetTensorImpl(), phase);
         if (fresh || owner->second == phase) continue;
         throw UserError("optimizers " + std::to_string(owner->second) + " and " + std::to_string(phase) +
-                        " train the same parameter; give each parameter to one of them");
+                        " train the same parameter" + name_of(parameter) + "; give each parameter to one of them");
       }
     }
   }

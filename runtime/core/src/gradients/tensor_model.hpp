@@ -96,6 +96,7 @@ class TensorModel final : public host::ModelPort {
 
   void collect(torch::nn::Module& module);
   void check_clones() const;
+  std::string name_of(const at::Tensor& tensor) const;
   void find_phases();
   void share_weights(size_t parameter);
   bool is_trained(uint32_t parameter) const { return parameter_views_[parameter].flags & COHORT_TENSOR_REQUIRES_GRAD; }

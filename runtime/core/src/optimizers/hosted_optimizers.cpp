@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <sstream>
 
 #include <ATen/ops/empty_like.h>
@@ -45,6 +46,22 @@ struct Condition {
 constexpr std::array<Condition, 3> kConditions{
     {{"momentum_buffer", "momentum"}, {"max_exp_avg_sq", "amsgrad"}, {"grad_avg", "centered"}}};
 
+// With all its digits.
+std::string exact(double value) {
+  std::array<char, 32> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  return {digits.data(), end};
+}
+
+// Of an optimizer of the user's own no more is known.
+std::string learning_rate_line(const torch::optim::OptimizerOptions& options) {
+  try {
+    return "lr = " + exact(options.get_lr());
+  } catch (const c10::Error&) {
+    return "";
+  }
+}
+
 }  // namespace
 
 HostedOptimizers::HostedOptimizers(const Optimizers& optimizers, const std::vector<at::Tensor>& parameters,
@@ -65,8 +82,13 @@ HostedOptimizers::HostedOptimizers(const Optimizers& optimizers, const std::vect
                                    " that the module does not hold; register it with register_parameter, so that "
                                    "ranks average its gradient and checkpoints keep it"));
         }
-        owners_[static_cast<size_t>(found - parameters_.begin())] = {optimizer.get(), optimizer_kind(*optimizer),
-                                                                     group};
+        Owner& owner = owners_[static_cast<size_t>(found - parameters_.begin())];
+        if (owner.optimizer) {
+          throw UserError("'" + names_[static_cast<size_t>(found - parameters_.begin())] +
+                          "' is given to the optimizers twice and would be stepped twice; give it to one group of one "
+                          "optimizer, once (of parameters that share a tensor, only one)");
+        }
+        owner = {optimizer.get(), optimizer_kind(*optimizer), group};
       }
     }
   }
@@ -90,6 +112,28 @@ void HostedOptimizers::set_lr_factor(uint32_t phase, double factor) {
 const char* HostedOptimizers::kind(uint32_t phase) {
   const OptimizerKind* const known = optimizer_kind(optimizers_[phase]);
   return known ? known->id : "";
+}
+
+std::string HostedOptimizers::settings() {
+  std::ostringstream text;
+  for (uint32_t phase = 0; phase < optimizers_.size(); ++phase) {
+    auto& optimizer = optimizers_[phase];
+    for (size_t number = 0; number < optimizer.param_groups().size(); ++number) {
+      const std::string head = "optimizer " + std::to_string(phase) + ", group " + std::to_string(number) + ": ";
+      auto& options = optimizer.param_groups()[number].options();
+      const OptimizerKind* const known = optimizer_kind(optimizer);
+      if (!known) text << head << learning_rate_line(options) << '\n';
+      if (!known) continue;
+      known->visit_settings(options, [&](const char* name, SettingField field) {
+        const auto* const value = std::get_if<double*>(&field);
+        text << head << name << " = " << (value ? exact(**value) : *std::get<bool*>(field) ? "true" : "false") << '\n';
+      });
+    }
+    const auto* const qadam = dynamic_cast<const QAdam*>(&optimizer);
+    if (qadam) text << "optimizer " << phase << ": warmup_steps = " << qadam->warmup_steps() << '\n';
+  }
+  for (uint32_t i = 0; i < owners_.size(); ++i) text << names_[i] << " is in group " << owners_[i].group << '\n';
+  return text.str();
 }
 
 std::optional<double> HostedOptimizers::hyper(uint32_t parameter, std::string_view name) {

@@ -24,6 +24,7 @@ class HostedOptimizers final : public host::OptimizerPort {
 
   void step(uint32_t phase) override;
   void set_lr_factor(uint32_t phase, double factor) override;
+  std::string settings() override;
   const char* kind(uint32_t phase) override;
   std::optional<double> hyper(uint32_t parameter, std::string_view name) override;
   std::optional<int64_t> counted_steps(uint32_t parameter) override;

@@ -25,6 +25,7 @@ host::RankSetup rank_setup(const Runtime::Setup& setup, const host::Topology& to
           .bucket_size = setup.options.bucket_size,
           .autotune_file = setup.options.autotune,
           .deterministic = setup.options.deterministic,
+          .options_text = host::text_across_ranks(setup.options),
           .open_store = [topology, connect_timeout](const cohort_dist_args& args) {
             host::Topology place = topology;  // with what layers have changed
             place.master_addr = args.master_addr ? args.master_addr : "";
@@ -171,6 +172,9 @@ std::vector<std::string> Runtime::all_gather(std::string_view text) {
 }
 void Runtime::agree(const std::string& topic, std::string_view text, std::string_view problem) {
   state_->connected().agree(topic, text, problem);
+}
+bool Runtime::is_said_by_all(std::string_view text, const std::string& purpose) {
+  return state_->connected().is_same_everywhere(host::fingerprint(text), purpose);
 }
 uint64_t Runtime::bytes_sent() const {
   return state_->connected().bytes_sent();

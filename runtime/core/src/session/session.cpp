@@ -16,6 +16,7 @@
 #include "../gradients/clip.hpp"
 #include "../gradients/tensor_model.hpp"
 #include "../tensor_bridge/tensor_bridge.hpp"
+#include "weights_sample.hpp"
 
 namespace cohort {
 
@@ -325,6 +326,18 @@ void Session::resume() {
 }
 void Session::finish() {
   state_->rank.pause(COHORT_PAUSE_END);
+  check_equal_weights();
+}
+
+void Session::check_equal_weights() {
+  const State& state = *state_;
+  if (state.rank.topology().world_size == 1 || state.rank.ranks_may_differ()) return;
+  const NamedHashes own = weights_sample(state.module, steps());
+  if (state.rank.is_same_everywhere(hash_of(own), "comparing the ranks' weights")) return;
+  const std::string found = first_difference(own, state.rank.all_gather(to_text(own)));
+  throw TrainingFailed("after step " + std::to_string(steps()) + " the ranks have different weights: " + found +
+                       "; look for what a rank does alone: changes of weights or optimizer settings, a layer without "
+                       "reduce_bucket or configure_model, processors that round differently");
 }
 std::map<std::string, double> Session::figures() const {
   return state_->rank.figures();

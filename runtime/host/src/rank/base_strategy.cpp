@@ -31,7 +31,8 @@ cohort_status plan(cohort_strategy*, const cohort_job* job, cohort_plan* plan) n
   return COHORT_OK;
 }
 
-// Plugins run in every rank and have to be the same ones, or their messages would not fit together.
+// Plugins run in every rank and have to be the same ones, or their messages would not fit together; so do options that
+// all ranks follow.
 std::string plugins_text(const RankState& state) {
   const Selection& selection = state.setup.selection;
   std::ostringstream text;
@@ -43,7 +44,7 @@ std::string plugins_text(const RankState& state) {
     text << "plugin " << plugin.file.filename().string() << ' ' << plugin.descriptor->version << " (contents "
          << plugin.content_hash << ")\n";
   }
-  return text.str();
+  return text.str() + state.setup.options_text;
 }
 
 cohort_status init_dist_connection(cohort_strategy* s, cohort_dist_args* args) noexcept {
@@ -51,8 +52,9 @@ cohort_status init_dist_connection(cohort_strategy* s, cohort_dist_args* args) n
     RankState& state = state_of(s);
     if (args->world_size == 1) return COHORT_OK;
     state.use_store(*args);
-    state.agree_on("plugins", plugins_text(state),
-                   "ranks run with different plugins; install the same files and give the same flags on every node");
+    state.meet("plugins", plugins_text(state),
+               "ranks run with different plugins or options; install the same files and give the same flags on every "
+               "node");
     if (state.own_store) state.own_store->all_ranks_met();
     state.bind_world(state.connect_world(*args));
     return COHORT_OK;
@@ -74,8 +76,10 @@ void agree_on_model(RankState& state) {
   for (uint32_t phase = 0; phase < state.model->num_phases(); ++phase) {
     text += std::string("optimizer ") + state.model->optimizers().kind(phase) + '\n';
   }
+  text += state.model->optimizers().settings();
   state.agree_on("model", text,
-                 "ranks have different models; build the same module with the same options on every rank");
+                 "ranks have different models or optimizers; build the same module and the same optimizers, with the "
+                 "same options, on every rank");
 }
 
 void broadcast(RankState& state, std::span<const cohort_tensor> tensors) {

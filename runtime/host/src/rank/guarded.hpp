@@ -20,12 +20,23 @@ inline cohort_status status_of(const Error& error) {
   }
 }
 
+/// Keeps an error of the host's own, whose tables have several lines; those of plugins are kept on one.
+inline cohort_status keep(const cohort_host* host, const Error& error) noexcept {
+  const cohort_status status = status_of(error);
+  try {
+    HostObject::of(host).leave_message(status, error.what());
+  } catch (...) {
+    // Without memory for the message the status alone has to do.
+  }
+  return status;
+}
+
 template <class Call>
 cohort_status guarded(const cohort_host* host, Call&& call) noexcept {
   try {
     return call();
   } catch (const Error& error) {
-    return host->fail(host, status_of(error), error.what());
+    return keep(host, error);
   } catch (const std::bad_alloc&) {
     return host->fail(host, COHORT_RESOURCE_EXHAUSTED, "out of memory");
   } catch (const std::exception& error) {

@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include <cohort/api/figures.h>
+#include <cohort/api/ranks_differ.h>
+#include <cohort/host/crash_report.hpp>
 #include <cohort/host/error.hpp>
 
 #include "communicator/op_args.hpp"
@@ -93,6 +95,7 @@ void RankRuntime::between_steps() {
 void RankRuntime::release_model(ModelPort& model) {
   RankState& state = *state_;
   if (state.model != &model) return;
+  state.host.check_process();
   const auto is_busy = [](const auto& lane) { return lane->thread && !lane->thread->is_idle(); };
   if (std::ranges::any_of(state.lanes, is_busy)) state.comms->abort();
   for (const auto& lane : state.lanes) {
@@ -200,6 +203,15 @@ void RankRuntime::agree(const std::string& topic, std::string_view text, std::st
   if (state_->is_distributed()) state_->agree_on(topic, text, problem);
 }
 
+bool RankRuntime::is_same_everywhere(uint64_t value, const std::string& purpose) {
+  return !state_->control || state_->is_same_everywhere(value, purpose);
+}
+
+bool RankRuntime::ranks_may_differ() const {
+  cohort_strategy* const strategy = state_->strategy();
+  return strategy->vt->get_extension(strategy, COHORT_RANKS_DIFFER_ID) != nullptr;
+}
+
 void RankRuntime::user_all_reduce(const cohort_op_args& args) {
   state_->host.check(run_all_reduce(user_comm(*state_), args, nullptr), "all_reduce");
 }
@@ -210,6 +222,10 @@ void RankRuntime::user_all_gather(const cohort_op_args& args) {
 
 std::vector<FlightRecorder::Flight> RankRuntime::flights() const {
   return state_->host.recorder().flights();
+}
+
+FlightRecorder::Standing RankRuntime::standing() const {
+  return state_->host.recorder().standing();
 }
 
 void RankRuntime::abort() {
@@ -245,6 +261,7 @@ cohort_plan plan_of(PluginHost& plugins, const StrategySpec& strategy, std::span
   StrategyLayers layers(resolve_layers(plugins, strategy, free_layers), base_strategy(), nullptr, host.get());
   cohort_plan plan{};
   plan.struct_size = sizeof plan;
+  const PluginCall call(log, "strategy '" + strategy.name + "'", "plan");
   host.check(layers.top()->vt->plan(layers.top(), &job, &plan), "strategy '" + strategy.name + "', plan");
   return plan;
 }

@@ -9,6 +9,7 @@
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/machine.hpp>
+#include <cohort/host/meeting.hpp>
 
 #include "communicator/op_args.hpp"
 
@@ -45,6 +46,7 @@ RankState::RankState(RankSetup given) : setup(std::move(given)), host(setup.log,
 }
 
 RankState::~RankState() {
+  host.check_process();
   if (!finished) comms->abort();  // so that the lane does not wait for ranks that are gone
   lanes.clear();                  // before what their works refer to
   engine.reset();
@@ -59,11 +61,19 @@ std::string RankState::who() const {
   return "rank " + std::to_string(rank()) + " (pid " + std::to_string(getpid()) + " on " + host_name() + ")";
 }
 
+void RankState::meet(const std::string& topic, std::string_view text, std::string_view problem) {
+  // Where rank 0 serves the store no other job has written to it, and ranks of other runs can be told so.
+  const bool is_fresh = own_store && !setup.topology.store_is_external;
+  PrefixedStore places(store, is_fresh ? "cohort/meeting/" : "cohort/" + setup.topology.run_id + "/meeting/");
+  const Agreement place{places, rank(), world_size(), setup.connect_timeout, who()};
+  if (host::meet({place, setup.topology, is_fresh}, topic, text)) return;
+  throw_difference({*job_store, rank(), world_size(), setup.connect_timeout, who(), agreements++}, topic, text,
+                   problem);
+}
+
 void RankState::agree_on(const std::string& topic, std::string_view text, std::string_view problem) {
   if (!job_store) throw UserError("ranks cannot compare their " + topic + ": the strategy gave no store");
-  // The first one waits for ranks to start, later ones for ranks that may be reading data.
-  const auto timeout = agreements == 0 ? setup.connect_timeout : setup.timeout;
-  const Agreement agreement{*job_store, rank(), world_size(), timeout, who(), agreements++};
+  const Agreement agreement{*job_store, rank(), world_size(), setup.timeout, who(), agreements++};
   if (!control) return agree(agreement, topic, text, problem);
   if (!is_same_everywhere(fingerprint(text), "comparing the ranks' " + topic)) {
     throw_difference(agreement, topic, text, problem);
@@ -111,6 +121,7 @@ cohort_comm* RankState::connect_world(const cohort_dist_args& args) {
 
 void RankState::bind_world(cohort_comm* comm) {
   root = comm;
+  host.recorder().name(root, "world");
   control = named_part("control", 0);
   default_lane().comms = split_roles(default_lane().name);
   start_lane();
@@ -135,7 +146,7 @@ RoleComms RankState::split_roles(const std::string& lane) {
 }
 
 void RankState::start_lane() {
-  default_lane().thread = std::make_unique<Lane>(default_lane().name, setup.timeout + kLaneSlack);
+  default_lane().thread = std::make_unique<Lane>(default_lane().name, setup.timeout + kLaneSlack, &host);
 }
 
 RankLane* RankState::current_lane() const {
@@ -155,7 +166,7 @@ uint32_t RankState::lane_named(const std::string& name) {
   auto made = std::make_unique<RankLane>();
   made->name = name;
   if (root) made->comms = split_roles(name);
-  made->thread = std::make_unique<Lane>(name, setup.timeout + kLaneSlack);
+  made->thread = std::make_unique<Lane>(name, setup.timeout + kLaneSlack, &host);
   lanes.push_back(std::move(made));
   return index;
 }

@@ -68,6 +68,8 @@ struct RankState {
   bool has_replicas() const { return setup.selection.replicas > 1; }
   cohort_strategy* strategy() const { return layers->top(); }
   std::string who() const;
+  /// The first agreement, on the place of every rank in the job and on a text.
+  void meet(const std::string& topic, std::string_view text, std::string_view problem);
   /// agree() among the ranks; may be called again with the same topic.
   void agree_on(const std::string& topic, std::string_view text, std::string_view problem);
   bool is_same_everywhere(uint64_t value, const std::string& purpose);

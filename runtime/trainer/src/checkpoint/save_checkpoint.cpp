@@ -148,6 +148,7 @@ SessionTensors tensors_of(Session& session, const NamedTensors& buffers) {
 }  // namespace
 
 fs::path save_checkpoint(Session& session, const fs::path& folder, const LoopState* loop) {
+  session.check_equal_weights();  // before anything is begun: earlier checkpoints stay
   Runtime& runtime = session.runtime();
   const fs::path checkpoint = folder / checkpoint_name(session.steps());
   const fs::path partial = partial_of(checkpoint);

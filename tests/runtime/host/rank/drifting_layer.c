@@ -2,6 +2,7 @@
  * ones. The memory is a STATE buffer, and a count of steps that weakens it goes through archive/1. */
 #include <cohort/api/cohort.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct drifting {
   uint64_t steps;
@@ -72,6 +73,11 @@ static cohort_status pause(cohort_strategy* s, int32_t reason) {
   return s->super->vt->pause(s->super, reason);
 }
 
+static const void* get_extension(cohort_strategy* s, const char* id) {
+  static const cohort_ranks_differ_1 on_purpose = {.struct_size = sizeof on_purpose};
+  return strcmp(id, COHORT_RANKS_DIFFER_ID) == 0 ? &on_purpose : s->super->vt->get_extension(s->super, id);
+}
+
 static const cohort_strategy_vt vtable = {.struct_size = sizeof vtable,
                                           .create = create,
                                           .destroy = destroy,
@@ -80,7 +86,8 @@ static const cohort_strategy_vt vtable = {.struct_size = sizeof vtable,
                                           .end_step = end_step,
                                           .pause = pause,
                                           .save_state = save_state,
-                                          .load_state = load_state};
+                                          .load_state = load_state,
+                                          .get_extension = get_extension};
 
 static const cohort_component component = {.struct_size = sizeof component,
                                            .kind = COHORT_KIND_STRATEGY,

@@ -90,7 +90,7 @@ struct Options {
   Origin origin(std::string_view flag) const;
   /// Flags that were set by an older spelling, with that: {"devices", "--gpus"}.
   std::map<std::string, std::string, std::less<>> older_spellings;
-  std::vector<std::string> warnings;  ///< for the log: COHORT_ variables that are no option, older spellings
+  std::vector<std::string> warnings;  ///< for the log: older spellings
 };
 
 namespace host {
@@ -120,6 +120,9 @@ Options parse_options(const OptionSources& sources, const Options& code);
 
 /// A TOML text that --config reads back to the same options, each with its origin as a comment.
 std::string print_config(const Options& options);
+
+/// A line for each option that has to be equal on all ranks, for agree(): "max-steps = 20".
+std::string text_across_ranks(const Options& options);
 
 /// "300", "300s", "5m", "2h", "100ms"; throws UserError naming `what`.
 std::chrono::nanoseconds parse_duration(std::string_view text, std::string_view what);

@@ -42,6 +42,7 @@ struct RankSetup {
   std::optional<uint64_t> bucket_size;                                 ///< bytes; wins over the strategy's
   std::optional<std::filesystem::path> autotune_file;                  ///< ways to communicate are tried; for the best
   bool deterministic = false;                                          ///< sums have the same bits on every wire
+  std::string options_text{};                                          ///< of text_across_ranks; the same on all ranks
   /// Opens the host's store for these arguments; called once, in base's init_dist_connection.
   std::function<std::unique_ptr<Store>(const cohort_dist_args&)> open_store;
 };
@@ -85,6 +86,10 @@ class RankRuntime {
   std::vector<std::string> all_gather(std::string_view text);
   /// See store.hpp: every rank gives the same text or all throw the same UserError.
   void agree(const std::string& topic, std::string_view text, std::string_view problem);
+  /// Whether every rank gives the same number.
+  bool is_same_everywhere(uint64_t value, const std::string& purpose);
+  /// The strategy lets ranks have different weights between its steps (cohort/api/ranks_differ.h).
+  bool ranks_may_differ() const;
 
   /// A collective of the user's own tensors, on communicators that strategies do not use.
   void user_all_reduce(const cohort_op_args& args);
@@ -92,6 +97,8 @@ class RankRuntime {
 
   // For the report of a failure.
   std::vector<FlightRecorder::Flight> flights() const;
+  /// [any-thread]
+  FlightRecorder::Standing standing() const;
   /// Running and later operations of this rank end soon, and so do those of ranks that wait for it.
   void abort();
   /// The store of the run, whose calls take at most `longest_call` from now on where it is the host's own. Null before

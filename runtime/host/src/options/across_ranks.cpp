@@ -1,0 +1,76 @@
+// Which options have to be equal on all ranks. Every common flag has a row here.
+#include "options/across_ranks.hpp"
+
+#include <algorithm>
+
+#include "options/flag_table.hpp"
+
+namespace cohort::host {
+namespace {
+
+constexpr FlagAcross kFlagsAcross[] = {
+    {"autotune", Across::kGiven, "ranks try ways to communicate together; rank 0 writes the file"},
+    {"strategy", Across::kAsUsed, "the strategy that was chosen is compared when ranks meet"},
+    {"layer", Across::kAsUsed, "compared when ranks meet"},
+    {"accelerator", Across::kAsUsed, "its plugin is compared when ranks meet"},
+    {"devices", Across::kOwn, "nodes may number their devices differently"},
+    {"num-nodes", Across::kAsUsed, "the number of nodes is compared when ranks meet"},
+    {"collective", Across::kAsUsed, "the collective that was chosen is compared when ranks meet"},
+    {"bucket-size", Across::kAsUsed, "compared when ranks meet"},
+    {"threads", Across::kOwn, "nodes may have different numbers of cores"},
+    {"max-epochs", Across::kSame, "ranks would leave the loop at different steps"},
+    {"max-steps", Across::kSame, "the same"},
+    {"max-time", Across::kSame, "rank 0's counts; another one would be ignored"},
+    {"limit-train-batches", Across::kSame, "ranks would leave the epoch at different steps"},
+    {"limit-val-batches", Across::kSame, "the means over all ranks would be of different shares"},
+    {"limit-test-batches", Across::kSame, "the same"},
+    {"val-check-interval", Across::kSame, "ranks would validate at different steps"},
+    {"log-every-n-steps", Across::kSame, "without gradients ranks vote at these steps"},
+    {"accumulate-grad-batches", Across::kSame, "ranks would communicate at different batches"},
+    {"gradient-clip-val", Across::kSame, "ranks would take different steps"},
+    {"gradient-clip-algorithm", Across::kSame, "the same"},
+    {"seed", Across::kSame, "ranks would shuffle differently, and see samples twice or never"},
+    {"deterministic", Across::kSame, "ranks would add up in different orders"},
+    {"barebones", Across::kSame, "it turns validation off, which ranks do together"},
+    {"fast-dev-run", Across::kSame, "ranks would leave the loop at different steps"},
+    {"checkpoint-dir", Across::kGiven,
+     "ranks write checkpoints together; the folder may have another name on another node"},
+    {"resume", Across::kSame, "ranks would go on from different steps"},
+    {"checkpoint-every-n-steps", Across::kSame, "ranks write checkpoints together"},
+    {"keep-checkpoints", Across::kSame, "rank 0's counts; another one would be ignored"},
+    {"plugin", Across::kOwn, "the contents of plugins are compared when ranks meet, not where they lie"},
+    {"plugin-dir", Across::kOwn, "the same"},
+    {"config", Across::kOwn, "what it says is compared, not where it lies"},
+    {"print-config", Across::kOwn, "ends the program before there are ranks"},
+    {"log-dir", Across::kOwn, "each rank writes its own log"},
+    {"log-level", Across::kOwn, "the same"},
+    {"log-format", Across::kOwn, "the same"},
+    {"summary-json", Across::kGiven, "ranks gather the summary together; rank 0 writes the file"},
+    {"timeout", Across::kOwn, "each rank's own patience"},
+    {"malloc", Across::kOwn, "memory of the own process"},
+};
+
+std::string line_of(const Flag& flag, Across across, const Options& options) {
+  const auto printed = flag.print(options);
+  const bool is_given = printed && !printed->empty();
+  if (across == Across::kGiven) return is_given ? "given" : "none";
+  return is_given ? *printed : "none";
+}
+
+}  // namespace
+
+std::span<const FlagAcross> flags_across_ranks() {
+  return kFlagsAcross;
+}
+
+std::string text_across_ranks(const Options& options) {
+  std::string text;
+  for (const Flag& flag : common_flags()) {
+    const auto row = std::ranges::find(kFlagsAcross, flag.name, &FlagAcross::name);
+    if (row == std::end(kFlagsAcross) || (row->across != Across::kSame && row->across != Across::kGiven)) continue;
+    text += flag.name + " = " + line_of(flag, row->across, options) + "\n";
+  }
+  return text;
+}
+
+}  // namespace cohort::host

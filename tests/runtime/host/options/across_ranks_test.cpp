@@ -1,0 +1,50 @@
+#include "options/across_ranks.hpp"
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+
+#include "given.hpp"
+#include "options/flag_table.hpp"
+
+namespace cohort::host {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(OptionsAcrossRanks, HaveADecisionForEveryFlag) {
+  std::vector<std::string> flags, rows;
+  for (const Flag& flag : common_flags()) {
+    if (flag.stands_for.empty()) flags.push_back(flag.name);
+  }
+  for (const FlagAcross& row : flags_across_ranks()) {
+    rows.emplace_back(row.name);
+    EXPECT_GT(std::string(row.why).size(), 5u) << row.name;
+  }
+  EXPECT_THAT(rows, ::testing::UnorderedElementsAreArray(flags));
+}
+
+TEST(OptionsAcrossRanks, AreShownWithTheirValues) {
+  const std::string text = text_across_ranks(parse({"--max-steps=20", "--gradient-clip-val=0.5", "--resume=auto"}));
+  EXPECT_THAT(text, HasSubstr("max-steps = 20\n"));
+  EXPECT_THAT(text, HasSubstr("gradient-clip-val = 0.5\n"));
+  EXPECT_THAT(text, HasSubstr("gradient-clip-algorithm = \"norm\"\n"));
+  EXPECT_THAT(text, HasSubstr("resume = \"auto\"\n"));
+  EXPECT_THAT(text, HasSubstr("max-epochs = none\n"));
+}
+
+TEST(OptionsAcrossRanks, LeaveOutWhatIsEachRanksOwn) {
+  EXPECT_EQ(text_across_ranks(parse({"--threads=1", "--log-dir=a", "--timeout=5s"})),
+            text_across_ranks(parse({"--threads=2", "--log-dir=b", "--timeout=6s"})));
+}
+
+TEST(OptionsAcrossRanks, TellWhetherAFileIsGivenAndNotWhich) {
+  const std::string text = text_across_ranks(parse({"--summary-json=/one/place.json"}));
+  EXPECT_THAT(text, HasSubstr("summary-json = given\n"));
+  EXPECT_THAT(text, Not(HasSubstr("place")));
+  EXPECT_THAT(text_across_ranks(parse({})), HasSubstr("summary-json = none\n"));
+}
+
+}  // namespace
+}  // namespace cohort::host
