@@ -1,5 +1,9 @@
 // Whatever others write into the job's store, or tell of themselves: ranks agree, or say in a sentence why not; and a
 // rank that fails judges by what can be read of it.
+#include <cohort/host/in_quotes.hpp>
+#include <cohort/host/meeting.hpp>
+
+#include "failure/deadlock.hpp"
 #include "failure/last_words.hpp"
 #include "hostile_store.hpp"
 
@@ -19,6 +23,25 @@ void agree(fuzz::Input& input) {
   } catch (const UserError& error) {  // with a table of what the ranks brought
     fuzz::require(std::string_view(error.what()).starts_with("the options differ"), error.what());
   }
+}
+
+void meet(fuzz::Input& input) {
+  host::Topology topology;
+  topology.rank = input.byte() % kRanks;
+  topology.world_size = topology.local_world_size = kRanks;
+  topology.run_id = "1";
+  fuzz::HostileStore store(input);
+  constexpr std::chrono::milliseconds kShort{1};
+  const host::Agreement agreement{store, topology.rank, kRanks, kShort, "this rank"};
+  fuzz::accepts<Error>([&] { host::meet({agreement, topology, false, kShort}, "options", "seed=1"); });
+}
+
+void wait_for_each_other(fuzz::Input& input) {
+  std::vector<Waiting> ranks;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    if (const auto waiting = waiting_from(input.text())) ranks.push_back(*waiting);
+  }
+  if (const auto found = deadlock(ranks)) fuzz::require_sentence(host::on_one_line(*found));
 }
 
 void judge(fuzz::Input& input) {
@@ -48,6 +71,18 @@ void judge(fuzz::Input& input) {
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   fuzz::Input input(data, size);
-  input.byte() % 2 == 0 ? agree(input) : judge(input);
+  switch (input.byte() % 4) {
+    case 0:
+      agree(input);
+      break;
+    case 1:
+      judge(input);
+      break;
+    case 2:
+      meet(input);
+      break;
+    default:
+      wait_for_each_other(input);
+  }
   return 0;
 }

@@ -54,11 +54,13 @@ void PostMortem::introduce() {
   for (size_t rank = 0; rank < peers_.size(); ++rank) {
     peers_[rank] = peer_from(static_cast<int>(rank), texts[rank]);
   }
+  watch_ = std::make_unique<DeadlockWatch>(rank_, [this] { return !store_is_lost(); });
 }
 
 Failure PostMortem::examine(const Failure& failure) noexcept {
   try {
     if (peers_.size() == 1) return failure;
+    if (watch_) watch_->stop();
     const auto operations = operations_of(rank_.flights(), host::FlightRecorder::kKept);
     const bool in_operation = std::ranges::any_of(operations, has_failed);
     Evidence evidence;
@@ -71,6 +73,8 @@ Failure PostMortem::examine(const Failure& failure) noexcept {
     write_flight({failure.exit_code, in_operation, failure.message, operations});
     if (!in_operation && failure.exit_code != static_cast<int>(ExitCode::kPeerFailed)) return failure;
     rank_.abort();  // ranks that wait for this one shall speak as well
+    const std::string deadlock = watch_ ? watch_->verdict() : "";
+    if (!deadlock.empty()) return {static_cast<int>(ExitCode::kUserMistake), deadlock, "UserError"};
     ask(evidence);
     evidence.own.error = failure.message;
     const Verdict verdict = judge(evidence);

@@ -5,11 +5,13 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <cohort/host/rank_runtime.hpp>
 
+#include "failure/deadlock_watch.hpp"
 #include "failure/verdict.hpp"
 #include "program/failure.hpp"
 
@@ -20,7 +22,8 @@ class PostMortem {
   /// `log_dir` may be empty; it and `rank` outlive this.
   PostMortem(host::RankRuntime& rank, const std::filesystem::path& log_dir);
 
-  /// Ranks tell each other who they are. Collective; throws what communication throws.
+  /// Ranks tell each other who they are, and from now on are told where they wait for each other for ever. Collective;
+  /// throws what communication throws.
   void introduce();
   /// This rank's failure, as the user should read it: where another rank is the cause, with that one's name. Tells the
   /// others of it and writes flight-rank-N.json to the log folder, or a few lines at level debug.
@@ -33,6 +36,7 @@ class PostMortem {
   host::RankRuntime& rank_;
   const std::filesystem::path& log_dir_;
   std::vector<Peer> peers_;
+  std::unique_ptr<DeadlockWatch> watch_;  // once they know each other
 
   size_t own_rank() const { return static_cast<size_t>(rank_.topology().rank); }
   bool serves_store() const { return own_rank() == 0 && !rank_.topology().store_is_external; }

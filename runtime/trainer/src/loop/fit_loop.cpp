@@ -6,6 +6,7 @@
 #include <cohort/host/error.hpp>
 
 #include "checkpoint/all_or_none.hpp"
+#include "loop/data_of_ranks.hpp"
 #include "loop/evaluation.hpp"
 #include "metrics/scalar.hpp"
 #include "replicas/step_access.hpp"
@@ -39,7 +40,16 @@ FitLoop::FitLoop(Runtime& runtime, RunRecord& record, const LoopLimits& limits, 
       validates_(limits.validate && !validation_.empty() && limits.validation.count != 0),
       report_(runtime, limits) {}
 
+void FitLoop::compare_data() {
+  const std::string own = data_text(train_);
+  has_equal_data_ = runtime_.is_said_by_all(own, "comparing the ranks' training data");
+  if (has_equal_data_) return;
+  const std::string warning = warning_of_data(runtime_.all_gather(own));
+  if (runtime_.is_first()) runtime_.log().warning(warning);
+}
+
 StopReason FitLoop::run() {
+  compare_data();
   if (validates_) {  // a mistake in it is better found now than after an epoch
     const Shard shard{runtime_.rank(), runtime_.world_size(), runtime_.options().seed, 0};
     count_batches(validation_, shard, Purpose::kEvaluation, limits_.validation, "validation data");

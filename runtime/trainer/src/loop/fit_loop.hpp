@@ -35,6 +35,7 @@ class FitLoop {
  private:
   using Clock = std::chrono::steady_clock;
 
+  void compare_data();
   void begin_where_resumed();
   void continue_epoch();
   void run_epoch();
@@ -59,7 +60,7 @@ class FitLoop {
   void begin_next_epoch();
   bool limit_reached() const;
   /// The runtime's own samplers give every rank the same number of batches; streams and samplers of the user may not.
-  bool has_equal_ranks() const { return !train_.stream && !train_.sampler; }
+  bool has_equal_ranks() const { return has_equal_data_ && !train_.stream && !train_.sampler; }
 
   Runtime& runtime_;
   RunRecord& record_;
@@ -72,6 +73,7 @@ class FitLoop {
   const Loader train_;
   const Loader validation_;
   const bool validates_;
+  bool has_equal_data_ = true;  // all ranks have as many samples and batches of the same size
   FitReport report_;
   StopSignal signals_;
   MetricBoard board_;

@@ -4,6 +4,7 @@
 
 #include <cohort/host/error.hpp>
 
+#include "checkpoint/checkpoint_folder.hpp"
 #include "loop/evaluation.hpp"
 #include "loop/fit_loop.hpp"
 #include "loop/limits.hpp"
@@ -34,7 +35,7 @@ void log_stop(Runtime& runtime, const StopReason& stop, uint64_t steps, const st
     runtime.log().info("Training ends" + after + ": rank " + std::to_string(stop.rank) + " received signal " +
                        std::to_string(stop.detail));
   }
-  if (!checkpoint.empty()) runtime.log().info("Last checkpoint: " + checkpoint.string());
+  if (!checkpoint.empty()) runtime.log().info("Last checkpoint: " + shown(checkpoint));
 }
 
 void leave_on(const StopReason& stop) {
@@ -45,23 +46,16 @@ void leave_on(const StopReason& stop) {
                         "; lower the learning rate, or look for a division by zero or a logarithm of zero");
 }
 
-// Ranks that loop differently would wait for each other in the middle of a step.
+// Ranks that loop differently would wait for each other in the middle of a step. Options were compared when ranks met;
+// these may come from the program.
 void agree_on_loop(Runtime& runtime, const LoopLimits& limits, bool has_validation) {
-  const auto shown = [](const std::optional<int64_t>& limit) { return limit ? std::to_string(*limit) : "none"; };
-  const auto shown_limit = [&](const BatchLimit& limit) {
-    return limit.fraction ? std::to_string(*limit.fraction) : shown(limit.count);
-  };
-  runtime.agree(
-      "loop",
-      "accumulate-grad-batches = " + std::to_string(limits.accumulate) + "\nmax-epochs = " + shown(limits.max_epochs) +
-          "\nmax-steps = " + shown(limits.max_steps) + "\nseed = " + std::to_string(runtime.options().seed) +
-          "\nlimit-train-batches = " + shown_limit(limits.train) +
-          "\nval-check-interval = " + (limits.val_check_interval ? shown_limit(*limits.val_check_interval) : "none") +
-          "\nvalidation = " + (limits.validate && has_validation ? "yes" : "no") +
-          "\ncheckpoint-dir = " + (runtime.options().checkpoint_dir.empty() ? "none" : "given") +
-          "\ncheckpoint-every-n-steps = " + shown(runtime.options().checkpoint_every_n_steps) +
-          "\nresume = " + (runtime.options().resume.empty() ? "none" : runtime.options().resume.string()) + "\n",
-      "ranks were started with different options; give every rank the same");
+  const auto limit_text = [](const std::optional<int64_t>& limit) { return limit ? std::to_string(*limit) : "none"; };
+  const auto seconds = limits.max_time ? std::optional(int64_t{limits.max_time->count()}) : std::nullopt;
+  runtime.agree("loop",
+                "max-epochs = " + limit_text(limits.max_epochs) + "\nmax-steps = " + limit_text(limits.max_steps) +
+                    "\nmax-time = " + limit_text(seconds) +
+                    "\nvalidation = " + (limits.validate && has_validation ? "yes" : "no") + "\n",
+                "ranks train for different times; give every rank the same limits and the same data");
 }
 
 void move_to_device(Runtime& runtime, Module& module) {

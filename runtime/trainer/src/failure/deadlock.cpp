@@ -1,0 +1,78 @@
+#include "failure/deadlock.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "files/json_fields.hpp"
+
+namespace cohort {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+bool needs_all_its_ranks(const Operation& operation) {
+  constexpr const char* kAll[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier", "split"};
+  return std::ranges::find(kAll, operation.name) != std::end(kAll);
+}
+
+// Another rank of the communicator has not come to this operation.
+bool lacks_a_rank(const Operation& operation, const std::vector<Waiting>& ranks) {
+  return needs_all_its_ranks(operation) && std::ranges::any_of(ranks, [&](const Waiting& rank) {
+           const auto begun = rank.begun.find(operation.communicator);
+           return begun != rank.begun.end() && begun->second < operation.number;
+         });
+}
+
+std::string places(const Waiting& rank) {
+  std::string text;
+  for (const Operation& one : rank.operations) text += (text.empty() ? "" : " and ") + describe(one);
+  return text;
+}
+
+}  // namespace
+
+std::string to_text(const host::FlightRecorder::Standing& standing) {
+  Json begun = Json::object();
+  for (const auto& [name, number] : standing.begun) begun[name] = number;
+  const Json json{{"operations", to_json(operations_of(standing.running, 1))}, {"begun", begun}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::optional<Waiting> waiting_from(const std::string& text) {
+  try {
+    const Json json = Json::parse(text);
+    Waiting rank{operations_from(json.at("operations")), {}};
+    for (const auto& [name, number] : json.at("begun").items())
+      rank.begun[name] = whole_field<uint64_t>(json.at("begun"), name.c_str());
+    return rank;
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<std::string> deadlock(const std::vector<Waiting>& ranks) {
+  const auto is_stuck = [&](const Waiting& rank) {
+    return !rank.operations.empty() &&
+           std::ranges::all_of(rank.operations, [&](const Operation& one) { return lacks_a_rank(one, ranks); });
+  };
+  if (!std::ranges::all_of(ranks, is_stuck)) return std::nullopt;
+  std::vector<std::pair<std::string, std::string>> groups;  // place, ranks
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const std::string place = places(ranks[rank]);
+    const auto known = std::ranges::find(groups, place, &std::pair<std::string, std::string>::first);
+    if (known == groups.end()) {
+      groups.emplace_back(place, std::to_string(rank));
+    } else {
+      known->second += ", " + std::to_string(rank);
+    }
+  }
+  std::string text;
+  for (const auto& [place, who] : groups) {
+    const bool several = who.find(',') != std::string::npos;
+    text += (text.empty() ? "" : "; ") + std::string(several ? "ranks " : "rank ") + who + " called " + place;
+  }
+  return "ranks wait for each other in different operations: " + text +
+         "; let every rank call the same operations in the same order";
+}
+
+}  // namespace cohort

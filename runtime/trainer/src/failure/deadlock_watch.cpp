@@ -1,0 +1,102 @@
+#include "failure/deadlock_watch.hpp"
+
+#include <utility>
+#include <vector>
+
+#include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
+
+#include "failure/deadlock.hpp"
+
+namespace cohort {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::chrono::milliseconds kBetweenLooks = 500ms;
+constexpr std::chrono::milliseconds kLongestStoreCall = 5s;  // of the store
+constexpr const char* kFound = "deadlock/found";
+
+std::string key_of(int rank) {
+  return "deadlock/" + std::to_string(rank);
+}
+
+}  // namespace
+
+DeadlockWatch::DeadlockWatch(host::RankRuntime& rank, std::function<bool()> has_store)
+    : rank_(rank), has_store_(std::move(has_store)), store_(rank.job_store(kLongestStoreCall)) {
+  if (store_) thread_ = std::thread([this] { watch(); });
+}
+
+DeadlockWatch::~DeadlockWatch() {
+  stop();
+}
+
+void DeadlockWatch::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  stopped_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+std::string DeadlockWatch::verdict() const {
+  if (!verdict_.empty() || !store_ || !has_store_()) return verdict_;
+  try {
+    return host::on_one_line(store_->try_get(kFound).value_or(""));
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+void DeadlockWatch::watch() {
+  std::unique_lock lock(mutex_);
+  while (!stopped_.wait_for(lock, kBetweenLooks, [&] { return stopping_; }) && verdict_.empty()) {
+    lock.unlock();
+    try {
+      look();
+    } catch (const std::exception& error) {
+      rank_.log().debug(std::string("ranks that wait for each other are not looked for any more: ") + error.what());
+      return;
+    }
+    lock.lock();
+  }
+}
+
+void DeadlockWatch::look() {
+  const auto now = rank_.standing();
+  // Between two looks without a move nobody has left the operation or the wait that it was in.
+  const bool waits = now.at_rest && before_.at_rest && now.moves == before_.moves && !now.running.empty();
+  before_ = now;
+  if (!waits) return tell("");
+  if (!has_store_()) return;
+  tell(to_text(now));
+  if (rank_.topology().rank == 0) judge();
+  verdict_ = host::on_one_line(store_->try_get(kFound).value_or(""));
+  if (!verdict_.empty()) rank_.abort();
+}
+
+void DeadlockWatch::tell(const std::string& text) {
+  if (text == told_ || !has_store_()) return;
+  store_->set(key_of(rank_.topology().rank), text);
+  told_ = text;
+}
+
+// On rank 0, twice with the same words of all.
+void DeadlockWatch::judge() {
+  std::string all;
+  std::vector<Waiting> ranks;
+  for (int rank = 0; rank < rank_.topology().world_size; ++rank) {
+    const std::string text = store_->try_get(key_of(rank)).value_or("");
+    const auto waiting = waiting_from(text);
+    if (!waiting) return all_before_.clear();
+    ranks.push_back(*waiting);
+    all += text + "\n";
+  }
+  const bool is_unchanged = all == std::exchange(all_before_, all);
+  const auto found = is_unchanged ? deadlock(ranks) : std::nullopt;
+  if (found) store_->set(kFound, *found);
+}
+
+}  // namespace cohort
