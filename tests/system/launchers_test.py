@@ -54,6 +54,46 @@ class Launchers(LaunchersTest):
         self.meet_at(("ddp", "127.0.0.2"), ("ddp_spawn", "::1"))
 
 
+class SlurmTest(LaunchersTest):
+    """With the variables that srun, sbatch and salloc of SLURM 22.05 set."""
+
+    def job(self, **more):
+        return {"SLURM_JOB_ID": "1234", "SLURM_JOB_NAME": "interactive", "SLURM_NTASKS": "2", "SLURM_NNODES": "1",
+                "SLURM_TASKS_PER_NODE": "2", "SLURM_SUBMIT_DIR": str(self.folder), "SLURM_JOB_NODELIST": "node1", **more}
+
+    def tasks(self, command, **more):
+        """Runs the command as srun -n 2 does, and returns how both ended."""
+        step = self.job(SLURM_STEP_ID="0", SLURM_STEPID="0", SLURM_STEP_NUM_TASKS="2", SLURM_STEP_NUM_NODES="1",
+                        SLURM_STEP_TASKS_PER_NODE="2", SLURM_STEP_NODELIST="node1", SLURM_NODEID="0", SLURM_GTIDS="0,1", **more)
+        started = [self.start(command, {**step, "SLURM_PROCID": rank, "SLURM_LOCALID": rank}) for rank in "01"]
+        return [self.finish(task) for task in started]
+
+
+class Slurm(SlurmTest):
+    def test_tasks_of_srun_are_ranks_of_one_training(self):
+        port = str(self.reserve_port())
+        ended = self.tasks([MNIST, *JOB, "--threads=1", "--checkpoint-dir=checkpoints"], MASTER_PORT=port)
+        self.assertEqual([result.code for result in ended], [0, 0], "\n".join(map(str, ended)))
+        self.assertEqual((self.summary()["world_size"], self.summary()["collective"]), (2, "shm"))
+        self.assertEqual(len(set(self.summary()["weights_sha256"])), 1)
+
+
+class SlurmInFull(SlurmTest):
+    def test_options_that_contradict_srun_are_refused(self):
+        for result in self.tasks([MNIST, "--devices=3"]):
+            self.assertEqual(result.code, 2, str(result))
+            self.assertIn("SLURM_STEP_NUM_TASKS=2 (srun)", result.stderr)
+
+    def test_a_batch_script_and_the_shell_of_salloc_start_what_they_like(self):
+        place = {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
+        for variables in (self.job(**place), self.job()):
+            with self.subTest(variables=variables):
+                self.succeed([MNIST, *JOB, "--max-time=1h", "--threads=1"], variables)
+                self.assertEqual(self.summary()["world_size"], 1)
+        self.succeed([MNIST, *JOB, "--devices=2"], self.job(**place))
+        self.assertEqual(self.summary()["world_size"], 2)
+
+
 class InFull(LaunchersTest):
     """More ways to start and to meet."""
 

@@ -15,13 +15,15 @@ struct Marker {
   std::string_view variable;
   Launcher launcher;
 };
-// The most specific first: a launcher that was started by another one sets its own variables over the other's.
-constexpr std::array<Marker, 8> kMarkers{{{"COHORT_RUN_ID", Launcher::kCohort},
+// The most specific first: a launcher that was started by another one sets its own variables over the other's. Scripts
+// under SLURM set WORLD_SIZE for all tasks; RANK can only be meant for one.
+constexpr std::array<Marker, 9> kMarkers{{{"COHORT_RUN_ID", Launcher::kCohort},
                                           {"TORCHELASTIC_RUN_ID", Launcher::kTorchrun},
                                           {"OMPI_COMM_WORLD_SIZE", Launcher::kOpenMpi},
                                           {"OMPI_COMM_WORLD_RANK", Launcher::kOpenMpi},
                                           {"HOROVOD_RANK", Launcher::kHorovod},
                                           {"RANK", Launcher::kManual},
+                                          {"SLURM_PROCID", Launcher::kSlurm},
                                           {"WORLD_SIZE", Launcher::kManual},
                                           {"LOCAL_RANK", Launcher::kManual}}};
 
@@ -61,6 +63,8 @@ std::string_view to_string(Launcher launcher) {
       return "mpirun";
     case Launcher::kHorovod:
       return "horovodrun";
+    case Launcher::kSlurm:
+      return "srun";
     case Launcher::kManual:
       return "environment variables";
     case Launcher::kNone:
@@ -74,6 +78,7 @@ Topology detect_topology(const Variables& variables) {
   VariableReader reader(variables, topology);
   for (const auto& [variable, launcher] : kMarkers) {
     if (topology.launcher != Launcher::kNone || !reader.text(variable)) continue;
+    if (launcher == Launcher::kSlurm && !is_slurm_task(reader)) continue;
     topology.launcher = launcher;
     reader.decide("launcher", variable);
   }
@@ -89,6 +94,9 @@ Topology detect_topology(const Variables& variables) {
       break;
     case Launcher::kHorovod:
       read_horovod(reader, topology);
+      break;
+    case Launcher::kSlurm:
+      read_slurm(reader, topology);
       break;
     case Launcher::kManual:
       read_manual(reader, topology);

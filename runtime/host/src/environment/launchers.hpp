@@ -17,7 +17,11 @@ void read_cohort(VariableReader& reader, Topology& topology);
 void read_torchrun(VariableReader& reader, Topology& topology);
 void read_open_mpi(VariableReader& reader, Topology& topology);
 void read_horovod(VariableReader& reader, Topology& topology);
+void read_slurm(VariableReader& reader, Topology& topology);
 void read_manual(VariableReader& reader, Topology& topology);
+
+/// True in one of several tasks of a step that srun started.
+bool is_slurm_task(const VariableReader& reader);
 
 /// MASTER_ADDR and MASTER_PORT, which every launcher may set.
 void read_address(VariableReader& reader, Topology& topology);

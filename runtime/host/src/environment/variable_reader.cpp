@@ -3,12 +3,16 @@
 #include <charconv>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 
 namespace cohort::host {
 
 std::optional<std::string> VariableReader::text(std::string_view variable) const {
   const auto found = variables_.find(variable);
   if (found == variables_.end() || found->second.empty()) return std::nullopt;
+  if (on_one_line(found->second) != found->second) {
+    throw UserError("environment: " + shown(variable) + " holds a control character; correct it, or unset it");
+  }
   return found->second;
 }
 
@@ -56,7 +60,9 @@ void VariableReader::decide(std::string_view field, std::string_view variable) {
 
 std::string VariableReader::shown(std::string_view variable) const {
   const auto found = variables_.find(variable);
-  return std::string(variable) + "=" + (found == variables_.end() ? "" : found->second);
+  if (found == variables_.end()) return std::string(variable) + "=";
+  const std::string quoted = in_quotes(found->second);  // shortened, and on one line
+  return std::string(variable) + "=" + quoted.substr(1, quoted.size() - 2);
 }
 
 }  // namespace cohort::host

@@ -14,8 +14,8 @@ namespace cohort::host {
 using Variables = std::map<std::string, std::string, std::less<>>;
 
 /// kManual: RANK and WORLD_SIZE were set by hand, or by something that sets nothing else.
-enum class Launcher { kNone, kCohort, kTorchrun, kOpenMpi, kHorovod, kManual };
-/// "none", "cohort run", "torchrun", "mpirun", "horovodrun", "environment variables".
+enum class Launcher { kNone, kCohort, kTorchrun, kOpenMpi, kHorovod, kSlurm, kManual };
+/// "none", "cohort run", "torchrun", "mpirun", "horovodrun", "srun", "environment variables".
 std::string_view to_string(Launcher launcher);
 
 /// A rank's place in the job.

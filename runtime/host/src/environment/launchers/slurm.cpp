@@ -1,0 +1,118 @@
+// Tasks that srun started. Batch scripts and the shells of salloc carry their job's variables, too, but are no tasks.
+#include <limits>
+#include <string>
+
+#include <cohort/host/error.hpp>
+
+#include "environment/launchers.hpp"
+
+namespace cohort::host {
+namespace {
+
+constexpr NumberRange kId{0, std::numeric_limits<int>::max()};
+
+/// The step's variable; the job's, which srun sets as well, where somebody sets the variables by hand.
+std::string_view step_or_job(const VariableReader& reader, std::string_view of_step, std::string_view of_job) {
+  return reader.text(of_step) ? of_step : of_job;
+}
+
+std::string_view tasks_variable(const VariableReader& reader) {
+  return step_or_job(reader, "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS");
+}
+
+std::string_view nodes_variable(const VariableReader& reader) {
+  return step_or_job(reader, "SLURM_STEP_NUM_NODES", "SLURM_NNODES");
+}
+
+/// Batch scripts and interactive shells have no number of a step, or one of ten digits.
+bool has_step(const VariableReader& reader) {
+  constexpr std::size_t kSpecialDigits = 10;
+  const auto id = reader.text("SLURM_STEP_ID");
+  return reader.text("SLURM_STEP_NUM_TASKS") || (id && id->size() < kSpecialDigits);
+}
+
+[[noreturn]] void refuse_placing(const VariableReader& reader, const std::string& why) {
+  throw UserError("environment: " + reader.shown(tasks_variable(reader)) + " with " +
+                  reader.shown(nodes_variable(reader)) + " " + why +
+                  "; start equally many tasks on each node, with srun --ntasks-per-node=N --distribution=block");
+}
+
+void place_on_nodes(VariableReader& reader, Topology& topology) {
+  reader.read(topology.num_nodes, "num_nodes", nodes_variable(reader), kCount);
+  if (topology.num_nodes > 1) reader.require(topology.node_rank, "node_rank", "SLURM_NODEID", kIndex);
+  const auto counts =
+      reader.text(step_or_job(reader, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")).value_or("");
+  const bool is_uneven = topology.num_nodes > 1 && counts.find(',') != std::string::npos;
+  if (is_uneven || topology.world_size % topology.num_nodes != 0) {
+    refuse_placing(reader, "leave a node with fewer tasks than another");
+  }
+  topology.local_world_size = topology.world_size / topology.num_nodes;
+  topology.decided_by["local_world_size"] = reader.shown(tasks_variable(reader));
+  if (topology.num_nodes > 1) topology.decided_by["local_world_size"] += " / " + reader.shown(nodes_variable(reader));
+  const bool by_node = topology.rank == topology.node_rank * topology.local_world_size + topology.local_rank;
+  const bool in_turn = topology.rank == topology.local_rank * topology.num_nodes + topology.node_rank;
+  if (by_node || in_turn) return;
+  refuse_placing(reader, "does not make " + reader.shown("SLURM_PROCID") + " of " + reader.shown("SLURM_LOCALID") +
+                             (topology.num_nodes > 1 ? " on " + reader.shown("SLURM_NODEID") : ""));
+}
+
+/// A port below those that the system gives away by itself, another one for each step of the newest jobs.
+int port_of(int job, int step) {
+  constexpr int64_t kFirst = 15'000, kPorts = 10'000, kStepsOfJob = 37;
+  return static_cast<int>(kFirst + (int64_t{job} * kStepsOfJob + step) % kPorts);
+}
+
+void choose_address(VariableReader& reader, Topology& topology) {
+  read_address(reader, topology);
+  if (topology.master_addr.empty() && topology.num_nodes > 1) {
+    throw UserError("environment: MASTER_ADDR is not set, although " + reader.shown(nodes_variable(reader)) +
+                    " asks for several nodes; before srun, export MASTER_ADDR=$(scontrol show hostnames | head -n 1)");
+  }
+  if (topology.master_addr.empty()) {
+    topology.master_addr = "127.0.0.1";
+    topology.decided_by["master_addr"] = "all tasks on one node";
+  }
+  const auto job = reader.number("SLURM_JOB_ID", kId);
+  const int step = has_step(reader) ? reader.number("SLURM_STEP_ID", kId).value_or(0) : 0;
+  if (topology.master_port == 0 && !job) {
+    throw UserError("environment: neither SLURM_JOB_ID nor MASTER_PORT is set, although " +
+                    reader.shown(tasks_variable(reader)) + " asks for several ranks; set MASTER_PORT to a free port");
+  }
+  if (topology.master_port == 0) {
+    topology.master_port = port_of(*job, step);
+    topology.decided_by["master_port"] = reader.shown("SLURM_JOB_ID") + " and " + reader.shown("SLURM_STEP_ID");
+  }
+  topology.run_id = "slurm-" + std::to_string(job.value_or(0)) + "." + std::to_string(step) + "-" +
+                    std::to_string(reader.number("SLURM_RESTART_COUNT", kId).value_or(0)) + "-" +
+                    std::to_string(topology.master_port);
+}
+
+/// Throws where another variable, which programs may read beside SLURM's, says something else.
+void check_against(const VariableReader& reader, std::string_view other, int value, std::string_view own) {
+  const auto given = reader.number(other, kIndex);
+  if (!given || *given == value) return;
+  throw UserError("environment: " + reader.shown(other) + " contradicts " + reader.shown(own) + "; unset one of them");
+}
+
+}  // namespace
+
+bool is_slurm_task(const VariableReader& reader) {
+  const auto rank = reader.number("SLURM_PROCID", kIndex);
+  const bool may_be_script = reader.text("SLURM_JOB_ID") && !has_step(reader) && rank == 0;
+  return rank && !may_be_script && reader.number(tasks_variable(reader), kCount).value_or(1) > 1;
+}
+
+void read_slurm(VariableReader& reader, Topology& topology) {
+  const std::string_view tasks = tasks_variable(reader);
+  reader.require(topology.world_size, "world_size", tasks, kCount);
+  reader.require(topology.rank, "rank", "SLURM_PROCID", kIndex);
+  reader.require(topology.local_rank, "local_rank", "SLURM_LOCALID", kIndex);
+  check_below(reader, "SLURM_PROCID", tasks);
+  check_below(reader, "SLURM_LOCALID", tasks);
+  place_on_nodes(reader, topology);
+  check_against(reader, "WORLD_SIZE", topology.world_size, tasks);
+  check_against(reader, "LOCAL_RANK", topology.local_rank, "SLURM_LOCALID");
+  choose_address(reader, topology);
+}
+
+}  // namespace cohort::host
