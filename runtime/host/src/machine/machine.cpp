@@ -8,6 +8,8 @@
 #include <fstream>
 #include <thread>
 
+#include <cohort/host/error.hpp>
+
 namespace cohort::host {
 namespace {
 
@@ -59,6 +61,15 @@ int usable_cores() {
   const int affinity = std::max(1, affinity_cores());
   const int quota = quota_cores("/sys/fs/cgroup", "/proc/self/cgroup");
   return quota > 0 ? std::min(affinity, quota) : affinity;
+}
+
+void check_workers(int64_t count, std::string_view asked, std::string_view noun) {
+  constexpr int64_t kMostPerCore = 64;
+  const int cores = usable_cores();
+  if (count <= kMostPerCore * cores) return;
+  throw UserError(std::string(asked) + " asks for " + std::to_string(count) + " " + std::string(noun) +
+                  " on this machine, which has " + std::to_string(cores) + " usable core" + (cores == 1 ? "" : "s") +
+                  "; ask for at most " + std::to_string(kMostPerCore * cores));
 }
 
 std::string host_name() {

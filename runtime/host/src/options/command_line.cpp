@@ -46,8 +46,7 @@ CLI::Option* add(CLI::App& app, const Flag& flag, const Options& code) {
       "--" + flag.name, [](const CLI::results_t&) { return true; }, flag.help + shown);
   option->group(flag.group)->type_name(flag.value);
   option->expected(flag.arity == Arity::kOptional ? 0 : 1, 1);
-  option->multi_option_policy(flag.arity == Arity::kMany ? CLI::MultiOptionPolicy::TakeAll
-                                                         : CLI::MultiOptionPolicy::TakeLast);
+  option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   option->allow_extra_args(false);  // else CLI11 takes "[0,1]" apart
   return option;
 }
@@ -59,6 +58,11 @@ CLI::Option* add(CLI::App& app, const Flag& flag, const Options& code) {
   const std::string name = extra.substr(0, extra.find('='));
   throw UserError("option " + in_quotes(name) + " is unknown" +
                   table.suggestion(name.substr(std::min(name.find_first_not_of('-'), name.size()))));
+}
+
+[[noreturn]] void refuse_twice(const Flag& flag, const std::vector<std::string>& values) {
+  throw UserError("option '--" + flag.name + "' is given " + (values.size() == 2 ? "twice" : "several times") +
+                  ", as " + in_quotes(values.front()) + " and " + in_quotes(values.back()) + "; keep one of them");
 }
 
 }  // namespace
@@ -91,7 +95,7 @@ std::vector<Assignment> read_command_line(const OptionSources& sources, const Fl
   for (const auto& [flag, option] : options) {
     if (option->count() == 0) continue;
     std::vector<std::string> values = option->results();
-    if (flag->arity != Arity::kMany) values = {values.back()};
+    if (flag->arity != Arity::kMany && values.size() > 1) refuse_twice(*flag, values);
     if (flag->arity == Arity::kOptional && values.front().empty()) values = {flag->implied};
     assignments.push_back({flag, std::move(values), "--" + flag->name});
   }

@@ -1,17 +1,19 @@
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <string_view>
 
 #include <toml++/toml.h>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/files.hpp>
 #include <cohort/host/in_quotes.hpp>
 
 #include "options/sources.hpp"
 
 namespace cohort::host {
 namespace {
+
+// Hundreds of times what the longest one needs.
+constexpr uint64_t kMostBytes = 4 << 20;
 
 /// Kinds whose plugins have tables of their own: [strategy.NAME].
 bool is_plugin_kind(std::string_view key) {
@@ -30,18 +32,20 @@ class ConfigFile {
 
  private:
   std::string place(const toml::source_region& source) const {
-    return file_.string() + ":" + std::to_string(source.begin.line);
+    return on_one_line(file_.string()) + ":" + std::to_string(source.begin.line);
+  }
+
+  std::string text() const {
+    try {
+      return read_text_file(file_, kMostBytes);
+    } catch (const UserError& error) {
+      throw UserError(std::string("--config: ") + error.what() + "; give a TOML file");
+    }
   }
 
   toml::table parse() const {
-    std::ifstream stream(file_, std::ios::binary);
-    std::stringstream text;
-    text << stream.rdbuf();
-    if (!stream || std::filesystem::is_directory(file_)) {
-      throw UserError("--config: cannot read the file " + in_quotes(file_.string()) + "; give a TOML file");
-    }
     try {
-      return toml::parse(text.str());
+      return toml::parse(text());
     } catch (const toml::parse_error& error) {
       std::string message = place(error.source()) + ": " + on_one_line(error.description());
       if (message.find("redefine") != std::string::npos) {
@@ -83,6 +87,9 @@ class ConfigFile {
     if (flag == nullptr) {
       throw UserError(place(source) + ": the key " + in_quotes(key) + " is unknown" + table_.suggestion(key));
     }
+    if (flag->name == "config") {
+      throw UserError(place(source) + ": a configuration file cannot name another one; give --config or COHORT_CONFIG");
+    }
     for (const Assignment& before : result_.assignments) {
       if (before.flag == flag) throw UserError(place(source) + ": " + in_quotes(key) + " is given twice; keep one");
     }
@@ -98,7 +105,10 @@ class ConfigFile {
 
   /// What would stand on the command line for this value.
   std::string text_of(const toml::node& node, const std::string& key) const {
-    if (const auto* text = node.as_string()) return text->get();
+    if (const auto* text = node.as_string()) {
+      if (text->get().find('\0') == std::string::npos) return text->get();
+      throw UserError(place(node.source()) + ": the text of " + in_quotes(key) + " holds a NUL byte; leave it out");
+    }
     if (const auto* number = node.as_integer()) return std::to_string(number->get());
     if (const auto* number = node.as_floating_point()) return decimal_text(number->get());
     if (const auto* truth = node.as_boolean()) return truth->get() ? "true" : "false";

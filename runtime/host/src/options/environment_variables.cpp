@@ -3,7 +3,9 @@
 #include <string>
 #include <string_view>
 
+#include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
+#include <cohort/host/option_table.hpp>
 
 #include "options/sources.hpp"
 
@@ -11,10 +13,13 @@ namespace cohort::host {
 namespace {
 
 constexpr std::string_view kPrefix = "COHORT_";
-// Read elsewhere: by the launcher's ranks, the plugin search and the build.
-constexpr std::array<std::string_view, 7> kOtherPurposes{
-    "COHORT_RUN_ID",   "COHORT_PLUGIN_PATH", "COHORT_STORE_FD", "COHORT_START_TIME_NS",
-    "COHORT_SAID_WHY", "COHORT_NODE_NAME",   "COHORT_DEPS_DIR"};
+constexpr const char* kPluginPath = "COHORT_PLUGIN_PATH";
+// Read elsewhere: the first by the plugin search, five by ranks, the others by the scripts that build and test the
+// product, from which its programs may be started.
+constexpr std::array<std::string_view, 13> kOtherPurposes{
+    kPluginPath,        "COHORT_RUN_ID",      "COHORT_STORE_FD",    "COHORT_START_TIME_NS", "COHORT_SAID_WHY",
+    "COHORT_NODE_NAME", "COHORT_DEPS_DIR",    "COHORT_LIBTORCH",    "COHORT_BUILD",         "COHORT_CI_SINCE",
+    "COHORT_TEST_SEED", "COHORT_SOAK_ROUNDS", "COHORT_BENCH_CLONES"};
 
 std::vector<std::string> split(std::string_view text) {
   std::vector<std::string> parts;
@@ -26,29 +31,36 @@ std::vector<std::string> split(std::string_view text) {
   return parts;
 }
 
+std::string in_upper_case(std::string text) {
+  std::ranges::transform(text, text.begin(),
+                         [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
+  return text;
+}
+
+[[noreturn]] void refuse_unknown(const std::string& variable, const FlagTable& table) {
+  std::vector<std::string> names{kPluginPath};
+  for (const Flag& flag : table.flags()) names.push_back(variable_of(flag.name));
+  const std::string nearest = nearest_name(in_upper_case(variable), names);
+  throw UserError("environment: the variable " + in_quotes(variable) + " is unknown; " +
+                  (nearest.empty() ? "unset it, or give the COHORT_ variable of an option that --help lists"
+                                   : "did you mean " + nearest + "?"));
+}
+
 }  // namespace
 
-FromEnvironment read_environment(const std::map<std::string, std::string, std::less<>>& environment,
-                                 const FlagTable& table) {
-  FromEnvironment result;
+std::vector<Assignment> read_environment(const std::map<std::string, std::string, std::less<>>& environment,
+                                         const FlagTable& table) {
+  std::vector<Assignment> assignments;
   for (auto entry = environment.lower_bound(kPrefix); entry != environment.end(); ++entry) {
     const auto& [variable, value] = *entry;
     if (!variable.starts_with(kPrefix)) break;
-    const bool other = std::find(kOtherPurposes.begin(), kOtherPurposes.end(), variable) != kOtherPurposes.end();
-    if (other || value.empty()) continue;
-    std::string name = variable.substr(kPrefix.size());
-    const bool is_upper = std::none_of(name.begin(), name.end(), [](char c) { return c >= 'a' && c <= 'z'; });
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-    const Flag* flag = is_upper ? table.find(name) : nullptr;
-    if (flag == nullptr) {
-      result.warnings.push_back("environment: " + in_quotes(variable) + " is no option" + table.suggestion(name));
-      continue;
-    }
-    result.assignments.push_back(
-        {flag, flag->arity == Arity::kMany ? split(value) : std::vector<std::string>{value}, variable});
+    if (value.empty() || std::ranges::find(kOtherPurposes, variable) != kOtherPurposes.end()) continue;
+    const auto flag = std::ranges::find(table.flags(), variable, [](const Flag& one) { return variable_of(one.name); });
+    if (flag == table.flags().end()) refuse_unknown(variable, table);
+    assignments.push_back(
+        {&*flag, flag->arity == Arity::kMany ? split(value) : std::vector<std::string>{value}, variable});
   }
-  return result;
+  return assignments;
 }
 
 }  // namespace cohort::host

@@ -14,7 +14,7 @@
 
 namespace cohort::host {
 
-/// How a flag takes values: one (the last one wins), one that may be left out (`implied` is taken), or many.
+/// How a flag takes values: one, one that may be left out (`implied` is taken), or many.
 enum class Arity { kOne, kOptional, kMany };
 
 struct Flag {

@@ -59,22 +59,20 @@ Options parse_options(const OptionSources& sources, const Options& code) {
   const FlagTable table(sources.own);
   Options options = start_from(code, table, sources.own);
   const auto flags = modernised(read_command_line(sources, table, options), table);
-  auto variables = read_environment(sources.environment, table);
-  variables.assignments = modernised(std::move(variables.assignments), table);
+  const auto variables = modernised(read_environment(sources.environment, table), table);
 
   // Where the file is follows from the others; its values give way to theirs.
   Options naming = options;
-  apply(naming, variables.assignments, Origin::kEnvironment);
+  apply(naming, variables, Origin::kEnvironment);
   apply(naming, flags, Origin::kFlag);
   if (!naming.config.empty()) {
     FromFile file = read_config_file(naming.config, table);
     apply(options, modernised(std::move(file.assignments), table), Origin::kConfig);
     for (auto& [plugin, values] : file.plugin_options) options.plugin_options[plugin] = std::move(values);
   }
-  apply(options, variables.assignments, Origin::kEnvironment);
+  apply(options, variables, Origin::kEnvironment);
   apply(options, flags, Origin::kFlag);
-  options.warnings = std::move(variables.warnings);
-  for (std::string& line : modern_spellings(options, table)) options.warnings.push_back(std::move(line));
+  options.warnings = modern_spellings(options, table);
   return options;
 }
 

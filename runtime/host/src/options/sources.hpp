@@ -26,16 +26,13 @@ std::vector<Assignment> modernised(std::vector<Assignment> given, const FlagTabl
 /// One line for each older spelling: what to write instead.
 std::vector<std::string> modern_spellings(const Options& options, const FlagTable& table);
 
-/// Flags of the command line. Throws UserError for an unknown one, HelpRequested for --help.
+/// Flags of the command line. Throws UserError for one that is unknown or given twice, HelpRequested for --help.
 std::vector<Assignment> read_command_line(const OptionSources& sources, const FlagTable& table, const Options& code);
 
-struct FromEnvironment {
-  std::vector<Assignment> assignments;
-  std::vector<std::string> warnings;  ///< COHORT_ variables that mean nothing
-};
-/// COHORT_<FLAG> variables; repeatable flags take several values between semicolons.
-FromEnvironment read_environment(const std::map<std::string, std::string, std::less<>>& environment,
-                                 const FlagTable& table);
+/// COHORT_<FLAG> variables; repeatable flags take several values between semicolons. Throws UserError for a COHORT_
+/// variable that is neither an option nor read elsewhere.
+std::vector<Assignment> read_environment(const std::map<std::string, std::string, std::less<>>& environment,
+                                         const FlagTable& table);
 
 struct FromFile {
   std::vector<Assignment> assignments;

@@ -71,10 +71,10 @@ PluginSearch checked_search(const PluginSearch& search) {
   for (const fs::path& given : search.files) {
     const fs::path file = fs::absolute(given).lexically_normal();
     if (!is_there(file))
-      throw UserError("--plugin: there is no file '" + file.string() + "'; give the path of a cohort_NAME.so");
+      throw UserError("--plugin: there is no file " + in_quotes(file.string()) + "; give the path of a cohort_NAME.so");
     if (plugin_name_of(file).empty()) {
-      throw UserError("--plugin: '" + file.string() + "' is not called cohort_NAME.so, with a NAME of the form " +
-                      "[a-z][a-z0-9_-]{0,31}; rename it");
+      throw UserError("--plugin: " + in_quotes(file.string()) +
+                      " is not called cohort_NAME.so, with a NAME of the form " + "[a-z][a-z0-9_-]{0,31}; rename it");
     }
     checked.files.push_back(file);
   }
@@ -106,8 +106,8 @@ std::vector<PluginFile> list_plugin_files(const PluginSearch& search) {
 
 std::string search_trace(const PluginSearch& search) {
   std::string trace;
-  for (const fs::path& file : search.files) trace += "\n  " + file.string() + " (--plugin)";
-  for (const fs::path& folder : search.directories) trace += "\n  " + folder.string() + trouble_of(folder);
+  for (const fs::path& file : search.files) trace += "\n  " + on_one_line(file.string()) + " (--plugin)";
+  for (const fs::path& folder : search.directories) trace += "\n  " + on_one_line(folder.string()) + trouble_of(folder);
   return trace;
 }
 

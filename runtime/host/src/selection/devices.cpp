@@ -5,6 +5,7 @@
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/host_object.hpp>
+#include <cohort/host/machine.hpp>
 
 #include "accelerator/accelerator.hpp"
 #include "selection/names.hpp"
@@ -113,9 +114,13 @@ std::vector<int> choose_devices(const AcceleratorChoice& accelerator, const Opti
     case Devices::Kind::kAll:
       return all_devices(accelerator, why);
     case Devices::Kind::kCount:
+      if (accelerator.is_unlimited) check_workers(devices.count, why, "devices");
       return first_devices(accelerator, devices.count, why);
     case Devices::Kind::kIds:
-      if (accelerator.is_unlimited) return first_devices(accelerator, static_cast<int>(devices.ids.size()), why);
+      if (accelerator.is_unlimited) {
+        check_workers(static_cast<int64_t>(devices.ids.size()), why, "devices");
+        return first_devices(accelerator, static_cast<int>(devices.ids.size()), why);
+      }
       check_present(accelerator, *std::max_element(devices.ids.begin(), devices.ids.end()), why);
       return devices.ids;
     case Devices::Kind::kDefault:

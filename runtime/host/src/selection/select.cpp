@@ -3,12 +3,14 @@
 
 #include <cohort/host/communicator.hpp>
 #include <cohort/host/error.hpp>
+#include <cohort/host/machine.hpp>
 #include <cohort/host/selection.hpp>
 
 #include "selection/collective_choice.hpp"
 #include "selection/devices.hpp"
 #include "selection/names.hpp"
 #include "selection/strategy_choice.hpp"
+#include "selection/tables.hpp"
 #include "selection/wording.hpp"
 
 namespace cohort::host {
@@ -29,6 +31,12 @@ Spec with_table(const Options& options, const std::string& kind, Spec spec) {
     if (!is_set) spec.options.emplace_back(key, value);
   }
   return spec;
+}
+
+std::vector<std::string> tables_of(const Selection& selection) {
+  std::vector<std::string> tables{"strategy." + selection.strategy.name, "collective." + selection.collective.name};
+  for (const Spec& layer : selection.layers) tables.push_back("strategy." + layer.name);
+  return tables;
 }
 
 int choose_num_nodes(const Options& options, const Topology& topology) {
@@ -125,6 +133,7 @@ Plan make_plan(Selection& selection, const AcceleratorChoice& accelerator, const
 
 Selection select(PluginHost& plugins, const Options& options, const Topology& topology, const Planner& planner,
                  const StartingRanks& starting) {
+  if (options.threads) check_workers(*options.threads, place_of(options, "threads"), "threads for each rank");
   Selection selection;
   const AcceleratorChoice accelerator = choose_accelerator(plugins, options);
   selection.accelerator = accelerator.name;
@@ -146,6 +155,7 @@ Selection select(PluginHost& plugins, const Options& options, const Topology& to
   selection.collective = with_table(options, "collective",
                                     choose_collective(plugins, options, wiring, plan.collectives(), selection.reasons));
   if (!selection.collective.name.empty()) open_collective(plugins, selection.collective);
+  check_other_tables(plugins, options, tables_of(selection), selection.warnings);
   return selection;
 }
 

@@ -4,6 +4,8 @@
 
 #include <sched.h>
 
+#include <cohort/host/error.hpp>
+
 #include "temporary_folder.hpp"
 
 namespace cohort::host {
@@ -72,6 +74,19 @@ TEST(UsableCores, AreNoMoreThanTheAffinityAllows) {
   ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
   EXPECT_EQ(usable_cores(), 1);
   ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
+}
+
+TEST(Workers, AreBoundedByTheUsableCores) {
+  const int64_t most = int64_t{64} * usable_cores();
+  EXPECT_NO_THROW(check_workers(most, "--devices", "devices"));
+  try {
+    check_workers(most + 1, "--devices", "devices");
+    FAIL() << "nothing was thrown";
+  } catch (const UserError& error) {
+    const std::string message = error.what();
+    EXPECT_EQ(message.find("--devices asks for " + std::to_string(most + 1) + " devices on this machine"), 0u);
+    EXPECT_NE(message.find("at most " + std::to_string(most)), std::string::npos);
+  }
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -102,6 +104,33 @@ TEST_F(ConfigTest, AFileThatCannotBeReadIsRefused) {
   EXPECT_THAT(refusal({"--config=" + folder_.string()}), HasSubstr(folder_.string()));
 }
 
+TEST_F(ConfigTest, AFileThatIsNoRegularOneIsRefusedAtOnce) {
+  const std::string pipe = (folder_ / "pipe").string();
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& file : {pipe, std::string("/dev/zero"), std::string("/dev/null")}) {
+    EXPECT_THAT(refusal({"--config=" + file}),
+                AllOf(HasSubstr(file + ": it is not a regular file"), HasSubstr("TOML")));
+  }
+}
+
+TEST_F(ConfigTest, AFileOfAnAbsurdSizeIsNotRead) {
+  const std::string given = flag("seed = 1\n");
+  fs::resize_file(folder_ / "run.toml", uintmax_t{1} << 40);
+  EXPECT_THAT(refusal({given}), HasSubstr("longer than 4194304 bytes"));
+}
+
+TEST_F(ConfigTest, AFileNamesNoOther) {
+  const std::string other = flag("config = \"other.toml\"");
+  EXPECT_THAT(refusal({other}), AllOf(HasSubstr("run.toml:1"), HasSubstr("cannot name another")));
+}
+
+TEST_F(ConfigTest, TextWithANulByteIsRefused) {
+  for (const char* text : {"summary-json = \"a\\u0000b\"", "plugin = [\"a\\u0000b\"]", "data-dir = \"\\u0000\"",
+                           "[strategy.ddp]\nx = \"a\\u0000b\""}) {
+    EXPECT_THAT(refusal({flag(text)}), AllOf(HasSubstr("run.toml:"), HasSubstr("NUL byte"))) << text;
+  }
+}
+
 TEST_F(ConfigTest, HostileBytesAreRefusedAndDoNoHarm) {
   for (const std::string& text : {std::string("\0\0\0", 3), std::string(100'000, '['), std::string("a=\"\xff\""),
                                   std::string("seed = 99999999999999999999"), std::string("a.b.c = 1")}) {
@@ -140,7 +169,8 @@ TEST_F(ConfigTest, PrintedOptionsReadBackAsTheSame) {
        "--summary-json=s",
        "--data-dir=tab\tand \"quote\"",
        "--epochs=0"},
-      {"--devices=auto", "--devices=3", "--max-time=100ms"},
+      {"--devices=auto", "--max-time=100ms"},
+      {"--devices=3"},
       {flag("[strategy]\nname = \"bagua\"\n[strategy.bagua]\na = 1\nb = \"x\"\n[collective.shm]\nc = 2.5")}};
   for (const auto& arguments : cases) {
     const Options first = parse(arguments);

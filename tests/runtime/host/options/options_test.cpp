@@ -101,10 +101,17 @@ TEST(Options, DashesAndUnderscoresAreEqual) {
   EXPECT_EQ(options.own.at("data-dir"), "/a_b-c");
 }
 
-TEST(Options, TheLastOfTwoEqualFlagsWins) {
-  const Options options = parse({"--seed=1", "--barebones", "--seed", "2", "--barebones=false"});
-  EXPECT_EQ(options.seed, 2u);
-  EXPECT_FALSE(options.barebones);
+TEST(Options, AFlagThatIsGivenTwiceIsRefused) {
+  EXPECT_THAT(refusal({"--seed=1", "--max-steps=3", "--seed", "2"}),
+              AllOf(HasSubstr("'--seed'"), HasSubstr("twice"), HasSubstr("'1' and '2'")));
+  EXPECT_THAT(refusal({"--max_steps=3", "--max-steps=3"}), AllOf(HasSubstr("'--max-steps'"), HasSubstr("twice")));
+  EXPECT_THAT(refusal({"--barebones", "--barebones=false"}), HasSubstr("'--barebones'"));
+  EXPECT_THAT(refusal({"--deterministic", "--deterministic", "--deterministic"}), HasSubstr("several times"));
+  EXPECT_THAT(refusal({"--fast-dev-run", "--fast-dev-run=2"}), HasSubstr("'--fast-dev-run'"));
+  EXPECT_THAT(refusal({"--epochs=1", "--epochs=2"}), HasSubstr("'--epochs'"));
+  EXPECT_THAT(refusal({"--config=a.toml", "--config=b.toml"}), HasSubstr("'--config'"));
+  EXPECT_THAT(refusal({"--gpus=1", "--gpus=2"}), HasSubstr("'--gpus'"));
+  EXPECT_EQ(parse({"--plugin-dir=a", "--seed=1", "--plugin-dir=b"}).plugin_dirs.size(), 2u);
 }
 
 TEST(Options, AnEmptyValueIsAValue) {
@@ -224,18 +231,34 @@ TEST(Options, ABadValueInAVariableNamesTheVariable) {
   EXPECT_THAT(refusal_from(Places{{}, {{"COHORT_DEVICES", "two"}}, {}}), HasSubstr("COHORT_DEVICES: 'two'"));
 }
 
-TEST(Options, VariablesOfOtherPurposesAreQuietAndUnknownOnesWarn) {
+TEST(Options, VariablesOfOtherPurposesAreNoOptions) {
   const Options quiet = parse_from(Places{{},
                                           {{"COHORT_RUN_ID", "1"},
                                            {"COHORT_PLUGIN_PATH", "/p"},
                                            {"COHORT_START_TIME_NS", "1"},
                                            {"COHORT_STORE_FD", "3"},
                                            {"COHORT_NODE_NAME", "node1"},
+                                           {"COHORT_TEST_SEED", "7"},
                                            {"COHORT_DEPS_DIR", "/d"}},
                                           {}});
   EXPECT_TRUE(quiet.warnings.empty());
-  const Options warned = parse_from(Places{{}, {{"COHORT_STRATEGI", "ddp"}}, {}});
-  EXPECT_THAT(warned.warnings, ElementsAre(AllOf(HasSubstr("COHORT_STRATEGI"), HasSubstr("'strategy'"))));
+}
+
+TEST(Options, AnUnknownVariableIsRefusedWithTheNearestOne) {
+  const auto refusal_of = [](const char* name, const char* value) {
+    return refusal_from(Places{{}, {{name, value}}, {}});
+  };
+  EXPECT_THAT(refusal_of("COHORT_MAX_STEP", "3"),
+              AllOf(HasSubstr("'COHORT_MAX_STEP'"), HasSubstr("COHORT_MAX_STEPS?")));
+  EXPECT_THAT(refusal_of("COHORT_EPOCH", "3"), HasSubstr("COHORT_EPOCHS?")) << "an option of the program";
+  EXPECT_THAT(refusal_of("COHORT_max_steps", "3"), HasSubstr("COHORT_MAX_STEPS?"));
+  EXPECT_THAT(refusal_of("COHORT_MAX-STEPS", "3"), HasSubstr("COHORT_MAX_STEPS?"));
+  EXPECT_THAT(refusal_of("COHORT_PLUGIN_PAHT", "/p"), HasSubstr("COHORT_PLUGIN_PATH?"));
+  EXPECT_THAT(refusal_of("COHORT_NOPE", "1"), AllOf(HasSubstr("'COHORT_NOPE'"), HasSubstr("--help")));
+  EXPECT_THAT(refusal_of("COHORT_A\nB", "1"), HasSubstr("'COHORT_A\\x0aB'"));
+  EXPECT_THAT(refusal_of("COHORT_", "1"), HasSubstr("'COHORT_'"));
+  EXPECT_EQ(refusal_of("COHORT_NOPE", ""), "nothing was thrown") << "empty is unset";
+  EXPECT_EQ(refusal_of("COHORTS_NOPE", "1"), "nothing was thrown") << "of another program";
 }
 
 TEST(Options, FlagsWinOverVariablesAndBothOverCode) {

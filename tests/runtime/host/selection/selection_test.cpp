@@ -12,6 +12,7 @@ namespace cohort::host {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -225,6 +226,35 @@ TEST(Selection, TablesOfTheConfigFileFillUpSpecs) {
   const Selection selection = selected(one);
   EXPECT_EQ(selection.strategy, Spec("ddp").set("a", 1).set("b", 3));
   EXPECT_EQ(selection.collective, Spec("shm").set("c", 4));
+}
+
+TEST(Selection, TablesOfPluginsThatAreNotChosenAreCheckedToo) {
+  Case one{{"--strategy=ddp", "--collective=shm", "--devices=2"}, {}, {"common", "strategies"}, {}};
+  one.code.plugin_options["strategy.hrovod"] = {};
+  EXPECT_THAT(refusal(one), AllOf(HasSubstr("[strategy.hrovod]"), HasSubstr("'horovod'")));
+  one.code.plugin_options = {{"collective.gloo", {{"ifcae", "eth0"}}}};
+  EXPECT_THAT(refusal(one), AllOf(HasSubstr("[collective.gloo]"), HasSubstr("'ifcae'")));
+  one.code.plugin_options = {{"collective.horovod", {}}};
+  EXPECT_THAT(refusal(one), AllOf(HasSubstr("[collective.horovod]"), HasSubstr("holds a strategy")));
+  one.code.plugin_options = {{"collective.Gl oo", {}}};
+  EXPECT_THAT(refusal(one), AllOf(HasSubstr("[collective.Gl oo]"), HasSubstr("name")));
+  one.code.plugin_options = {{"collective.gloo", {}}, {"strategy.horovod", {}}};
+  EXPECT_TRUE(selected(one).warnings.empty());
+}
+
+TEST(Selection, ATableOfAPluginThatCannotBeOpenedHereIsAWarning) {
+  const std::filesystem::path folder = std::filesystem::path(FAKES) / "broken";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "cohort_nccl.so") << "no plugin";
+  Case one{{"--devices=1"}, {}, {"common", "broken"}, {}};
+  one.code.plugin_options["collective.nccl"] = {{"a", "1"}};
+  EXPECT_THAT(selected(one).warnings, Contains(AllOf(HasSubstr("[collective.nccl]"), HasSubstr("is not checked"))));
+}
+
+TEST(Selection, AbsurdNumbersOfDevicesAndThreadsAreRefused) {
+  EXPECT_THAT(refusal({"--devices=4096"}), AllOf(HasSubstr("--devices"), HasSubstr("4096"), HasSubstr("at most")));
+  EXPECT_THAT(refusal({"--strategy=replicas", "--devices=4096"}), HasSubstr("at most"));
+  EXPECT_THAT(refusal({"--threads=4096"}), AllOf(HasSubstr("--threads"), HasSubstr("4096"), HasSubstr("at most")));
 }
 
 TEST(Selection, AnUnknownAcceleratorIsRefused) {

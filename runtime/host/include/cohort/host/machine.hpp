@@ -1,8 +1,10 @@
 // Facts about this machine, as far as this process may use it.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace cohort::host {
 
@@ -12,6 +14,10 @@ int usable_cores();
 /// The least CPU quota, in cores, of the control groups that `membership` (a /proc/PID/cgroup) names below `mount`,
 /// version 1 or 2, and of those above them; rounded up, 0: none is limited.
 int quota_cores(const std::filesystem::path& mount, const std::filesystem::path& membership);
+
+/// Throws UserError where this machine is asked for more workers (ranks, replicas, threads) than make sense: more than
+/// 64 for each usable core. `asked` begins the sentence, `noun` is plural.
+void check_workers(int64_t count, std::string_view asked, std::string_view noun);
 
 /// The host's name, or "unknown host".
 std::string host_name();

@@ -1,0 +1,18 @@
+// The tables of plugins in the config file.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <cohort/host/options.hpp>
+#include <cohort/host/plugin_host.hpp>
+
+namespace cohort::host {
+
+/// Checks the tables [strategy.NAME] and [collective.NAME] of plugins that were not chosen; `chosen` are checked where
+/// they are made. Throws UserError for a table that names no plugin, or has a key or value that its plugin does not
+/// take. Warns of a plugin that cannot be opened here.
+void check_other_tables(PluginHost& plugins, const Options& options, const std::vector<std::string>& chosen,
+                        std::vector<std::string>& warnings);
+
+}  // namespace cohort::host
