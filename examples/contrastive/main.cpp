@@ -116,12 +116,12 @@ int main(int argc, char** argv) {
       .option("gather", "0", "1: the loss sees the batches of all processes, by all_gather")
       .option("data-dir", "", "folder with the MNIST files; without it the 10,000 images beside the program")
       .run(argc, argv, [](cohort::App& app) {
-        MnistData data(app.option("data-dir"), app.integer_option("batch-size"));
+        MnistData data(app.option("data-dir"), app.integer_option("batch-size", 1, 1'000'000));
         Digits digits(data);
-        auto encoder = std::make_shared<Encoder>(app.integer_option("gather") != 0);
-        app.trainer({.max_epochs = app.integer_option("epochs")}).fit(*encoder, digits);
+        auto encoder = std::make_shared<Encoder>(app.integer_option("gather", 0, 1) != 0);
+        app.trainer({.max_epochs = app.integer_option("epochs", 0)}).fit(*encoder, digits);
         Probe probe(encoder);
-        auto trainer = app.trainer({.max_epochs = app.integer_option("probe-epochs")});
+        auto trainer = app.trainer({.max_epochs = app.integer_option("probe-epochs", 0)});
         trainer.fit(probe, digits);
         trainer.test(probe, digits);
       });

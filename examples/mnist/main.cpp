@@ -50,8 +50,8 @@ int main(int argc, char** argv) {
       .option("data-dir", "", "folder with the MNIST files; without it the 10,000 images beside the program")
       .run(argc, argv, [](cohort::App& app) {
         Net net;
-        MnistData data(app.option("data-dir"), app.integer_option("batch-size"));
-        auto trainer = app.trainer({.max_epochs = app.integer_option("epochs")});
+        MnistData data(app.option("data-dir"), app.integer_option("batch-size", 1, 1'000'000));
+        auto trainer = app.trainer({.max_epochs = app.integer_option("epochs", 0)});
         trainer.fit(net, data);
         trainer.test(net, data);
       });

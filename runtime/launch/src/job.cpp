@@ -32,6 +32,8 @@ void check(const LaunchJob& job) {
                     std::to_string(job.num_nodes) + " nodes are more than " + std::to_string(kMostRanks) +
                     "; start fewer");
   }
+  const int64_t nodes_here = job.node_rank < 0 ? job.num_nodes : 1;
+  check_workers(job.processes_per_node * nodes_here, "launch: the job", "ranks");
   if (job.node_rank >= job.num_nodes) {
     throw UserError("launch: node rank " + std::to_string(job.node_rank) + " does not exist with " +
                     std::to_string(job.num_nodes) + " node(s), which count from 0; correct one of the two");

@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <limits>
 #include <random>
 #include <string>
@@ -107,8 +109,12 @@ TEST(Hostfile, WhatIsWrongIsNamedWithItsLine) {
         << text;
   }
   EXPECT_THAT(refusal([&] { read_hostfile(folder.write("hosts", "# nothing\n")); }), HasSubstr("names no host"));
-  EXPECT_THAT(refusal([&] { read_hostfile(folder.path() / "missing"); }), HasSubstr("cannot be read"));
-  EXPECT_THAT(refusal([&] { read_hostfile(folder.path()); }), HasSubstr("cannot be read"));
+  EXPECT_THAT(refusal([&] { read_hostfile(folder.path() / "missing"); }), HasSubstr("cannot read"));
+  EXPECT_THAT(refusal([&] { read_hostfile(folder.path()); }), HasSubstr("not a regular file"));
+  EXPECT_THAT(refusal([&] { read_hostfile("/dev/zero"); }), HasSubstr("not a regular file"));
+  const auto pipe = folder.path() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(refusal([&] { read_hostfile(pipe); }), HasSubstr("not a regular file"));
 }
 
 HostsJob job_on(const std::string& list, int processes = 0) {

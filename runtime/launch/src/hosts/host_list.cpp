@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <limits>
 #include <sstream>
+#include <unordered_map>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/files.hpp>
 #include <cohort/host/in_quotes.hpp>
 #include <cohort/launch/hosts.hpp>
 
@@ -54,40 +54,57 @@ HostSlots host_of(std::string_view name, std::string_view slots, const std::stri
   return host;
 }
 
-void add(std::vector<HostSlots>& hosts, const HostSlots& one, const std::string& where) {
-  const auto known = std::ranges::find(hosts, one.name, &HostSlots::name);
-  if (known == hosts.end()) {
-    hosts.push_back(one);
-  } else if (known->slots > kMostSlots - one.slots) {
-    throw UserError(where + ": host '" + one.name + "' has more than " + std::to_string(kMostSlots) +
-                    " slots in all; give fewer");
-  } else {
-    known->slots += one.slots;
+/// Hosts in the order of their first mention; slots of several mentions add up.
+class HostList {
+ public:
+  void add(const HostSlots& one, const std::string& where) {
+    const auto [known, is_new] = positions_.try_emplace(one.name, hosts_.size());
+    if (is_new) {
+      hosts_.push_back(one);
+      return;
+    }
+    HostSlots& host = hosts_[known->second];
+    if (host.slots > kMostSlots - one.slots) {
+      throw UserError(where + ": host '" + one.name + "' has more than " + std::to_string(kMostSlots) +
+                      " slots in all; give fewer");
+    }
+    host.slots += one.slots;
   }
-}
+  std::vector<HostSlots> take() { return std::move(hosts_); }
+
+ private:
+  std::vector<HostSlots> hosts_;
+  std::unordered_map<std::string, std::size_t> positions_;
+};
 
 }  // namespace
 
 std::vector<HostSlots> parse_hosts(std::string_view text) {
-  std::vector<HostSlots> hosts;
+  HostList hosts;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const std::string_view entry = trimmed(text.substr(begin, end - begin));
     const std::size_t colon = entry.rfind(':');
     const bool has_slots = colon != std::string_view::npos && entry.back() != ']';
-    add(hosts, has_slots ? host_of(entry.substr(0, colon), entry.substr(colon + 1), "-H") : host_of(entry, "1", "-H"),
-        "-H");
+    hosts.add(has_slots ? host_of(entry.substr(0, colon), entry.substr(colon + 1), "-H") : host_of(entry, "1", "-H"),
+              "-H");
     begin = end + 1;
   }
-  return hosts;
+  return hosts.take();
 }
 
 std::vector<HostSlots> read_hostfile(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  std::vector<HostSlots> hosts;
+  constexpr uint64_t kMostBytes = 64 << 20;  // of a million lines
+  std::istringstream text;
+  try {
+    text.str(read_text_file(file, kMostBytes));
+  } catch (const UserError& error) {
+    throw UserError(std::string("--hostfile: ") + error.what() + "; give a file with lines 'host1 slots=4'");
+  }
+  HostList hosts;
   int number = 0;
-  for (std::string line; std::getline(stream, line);) {
-    const std::string where = "--hostfile '" + file.string() + "', line " + std::to_string(++number);
+  for (std::string line; std::getline(text, line);) {
+    const std::string where = "--hostfile " + in_quotes(file.string()) + ", line " + std::to_string(++number);
     std::istringstream words(line.substr(0, line.find('#')));
     std::string name, slots = "slots=1", more;
     if (!(words >> name)) continue;
@@ -95,15 +112,11 @@ std::vector<HostSlots> read_hostfile(const std::filesystem::path& file) {
     if (!slots.starts_with("slots=") || !more.empty()) {
       throw UserError(where + ": " + in_quotes(more.empty() ? slots : more) + " is unknown; write 'host1 slots=4'");
     }
-    add(hosts, host_of(name, std::string_view(slots).substr(6), where), where);
+    hosts.add(host_of(name, std::string_view(slots).substr(6), where), where);
   }
-  if (!stream.eof()) {
-    throw UserError("--hostfile '" + file.string() + "' cannot be read; give a file with lines 'host1 slots=4'");
-  }
-  if (hosts.empty()) {
-    throw UserError("--hostfile '" + file.string() + "' names no host; write lines 'host1 slots=4'");
-  }
-  return hosts;
+  std::vector<HostSlots> found = hosts.take();
+  if (!found.empty()) return found;
+  throw UserError("--hostfile " + in_quotes(file.string()) + " names no host; write lines 'host1 slots=4'");
 }
 
 }  // namespace cohort::host

@@ -166,6 +166,7 @@ int serve(Launcher& launcher) {
   NodeJob job = node_job_from(told->text);
   launcher.set_longest_silence(job.longest_silence);
   enter_folder(job.folder);
+  check_workers(job.launch.processes_per_node, "the job", "ranks");
   if (job.launch.command.empty()) throw UserError("no program is given");
   find_program(job.launch.command[0]);
   launcher.send({MessageKind::kReady});
