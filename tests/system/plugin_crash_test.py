@@ -3,7 +3,7 @@ import signal
 
 import harness
 from bad_input_test import REFUSED, PluginTest
-from harness import BUILD, COHORT, MNIST, PLUGINS
+from harness import BUILD, COHORT, PLUGINS
 
 PROGRAM = str(BUILD / "tests/failing_program")
 FUNCTIONS = {
@@ -17,12 +17,11 @@ FUNCTIONS = {
 class PluginCrashTest(PluginTest):
     def layer(self, slot, code, init="0", fini="0"):
         """A strategy over ddp that runs `code` in `slot`."""
-        functions = "".join(f"static {FUNCTIONS[slot]} {{ {code} }}\n" for slot in [slot] if slot in FUNCTIONS)
-        filled = f".{slot} = {slot}" if slot in FUNCTIONS else ""
+        function, filled = (f"static {FUNCTIONS[slot]} {{ {code} }}", f".{slot} = {slot}") if slot in FUNCTIONS else ("", "")
         source = f"""#include <stdlib.h>
 #include <unistd.h>
 #include <cohort/api/cohort.h>
-{functions}
+{function}
 static cohort_status init(const cohort_host *host) {{ {code if slot == "init" else "return 0;"} }}
 static void fini(void) {{ {code if slot == "fini" else ""} }}
 static const cohort_strategy_vt vt = {{ .struct_size = sizeof vt, {filled} }};
@@ -38,9 +37,9 @@ const cohort_plugin cohort_plugin_0 = {{ .magic = COHORT_PLUGIN_MAGIC, .struct_s
     def run_with(self, plugin, *arguments, code):
         return self.fail_with(code, [PROGRAM, f"--plugin={plugin}", "--strategy=wild", "--max-steps=3", *arguments])
 
-    def crash_in(self, slot, *arguments):
+    def crash_in(self, slot):
         plugin = self.layer(slot, "abort();")
-        result = self.run_with(plugin, *arguments, code=128 + signal.SIGABRT if arguments else -signal.SIGABRT)
+        result = self.run_with(plugin, code=-signal.SIGABRT)
         who = f"plugin file '{plugin}'" if slot in ("init", "fini") else "strategy 'wild'"
         self.assertIn(f"error: {who} crashed with SIGABRT in its {slot}; ask its authors", result.stderr)
 
@@ -72,6 +71,22 @@ class PluginCrash(PluginCrashTest):
             (self.folder / f"cohort_p{number}.so").symlink_to(PLUGINS / "cohort_ddp.so")
         for command in (["plugins", "list"], ["strategies"]):
             self.fail_with(2, [COHORT, *command, f"--plugin-dir={self.folder}"], "at most 1000 are opened", "cohort plugins info")
+
+
+class InFull(PluginCrashTest):
+    def test_a_plugin_that_calls_exit_is_no_success(self):
+        for slot in ("create", "plan", "destroy", "fini", "end_step"):
+            for strategy in ([], ["--devices=2"]):
+                with self.subTest(slot=slot, strategy=strategy):
+                    result = self.run_with(self.layer(slot, "exit(0);"), *strategy, code=1)
+                    self.assertIn("the program called exit before its work was done", result.stderr)
+
+    def test_a_crash_of_a_rank_names_plugin_and_function(self):
+        for slot in ("create", "destroy"):
+            last = "return 0;" if slot == "create" else ""
+            plugin = self.layer(slot, f"const char *rank = getenv(\"RANK\"); if (rank && *rank == '1') abort(); {last}")
+            result = self.run_with(plugin, "--devices=2", code=128 + signal.SIGABRT)
+            self.assertIn(f"[rank 1] error: strategy 'wild' crashed with SIGABRT in its {slot}; ask its authors", result.stderr)
 
 
 if __name__ == "__main__":

@@ -147,6 +147,11 @@ class InFull(SurroundingsTest):
         self.assertEqual(result.code, 0, str(result))
         self.assertEqual(self.summary()["exit_reason"], "completed")
 
+    def test_a_name_that_nobody_knows_is_no_rank_that_is_missing(self):
+        self.fail_with(2, [PROGRAM, "--timeout=3s"], "MASTER_ADDR 'nobody.invalid' cannot be resolved", environment={
+            "RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "nobody.invalid",
+            "MASTER_PORT": "29500"})
+
     def test_a_single_rank_needs_fewer_files_than_several(self):
         self.succeed(in_shell("ulimit -n 16;", [*WAYS["single"], *SHORT]))
 
