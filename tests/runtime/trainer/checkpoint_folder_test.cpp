@@ -228,6 +228,30 @@ TEST(FolderLock, IsNotInheritedByForksThatTheProgramMakes) {
   const Fork next([&] { lock = open_checkpoint_folder(folder.path()); });
 }
 
+/// Takes the lock often; true where nobody else ever had it as well.
+bool holds_it_alone(const fs::path& folder) {
+  constexpr int kTimes = 150;
+  for (int held = 0, tries = 0; held < kTimes && tries < 1000 * kTimes; ++tries) {
+    try {
+      const FolderLock lock(folder);
+      if (!fs::create_directory(folder / "inside") || !fs::remove(folder / "inside")) return false;
+      ++held;
+    } catch (const UserError&) {  // another one has it
+    }
+  }
+  return true;
+}
+
+TEST(FolderLock, IsHeldByOneOfManyThatComeAndGo) {
+  const TemporaryFolder folder;
+  const pid_t other = ::fork();
+  if (other == 0) ::_exit(holds_it_alone(folder.path()) ? 0 : 1);
+  EXPECT_TRUE(holds_it_alone(folder.path()));
+  int status = 0;
+  ::waitpid(other, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
 TEST(FolderLock, IsNotTakenFromWhatIsNoFile) {
   const TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder.path() / kLockFile).c_str(), 0600), 0);
