@@ -29,10 +29,10 @@ class NodesTest(SystemTest):
         save_file({"x": x.reshape(steps, 1, ranks * BATCH, FEATURES), "y": y.reshape(steps, 1, ranks * BATCH)},
                   self.folder / "joined.safetensors")
 
-    def program(self, out, strategy="ddp", data="data", steps=STEPS, more=()):
+    def program(self, out, strategy="ddp", data="data", steps=STEPS, timeout="60s", more=()):
         return [NUMERICS, "--model=mlp_small", f"--strategy={strategy}", f"--data-from={self.folder / data}.safetensors",
                 f"--steps={steps}", "--dtype=float64", "--optimizer=sgd_momentum", "--lr=0.01", "--threads=1", "--seed=3",
-                f"--save-final={self.folder / out}.safetensors", "--timeout=60s",
+                f"--save-final={self.folder / out}.safetensors", f"--timeout={timeout}",
                 f"--summary-json={self.folder / out}.json", *more]
 
     def train(self, launcher, out, collective, environment=None):
@@ -78,7 +78,7 @@ class NodesTest(SystemTest):
 
     def refuse(self, collective, *texts):
         self.make_data(2, ranks=NODES)
-        self.fail_with(USER, [*THIN, *self.program("bad", steps=2, more=[f"--collective={collective}", "--timeout=30s"])], *texts)
+        self.fail_with(USER, [*THIN, *self.program("bad", steps=2, timeout="30s", more=[f"--collective={collective}"])], *texts)
 
     def strike(self, victim, signal_number, collective):
         # A kill is noticed at once; only a stop waits for the deadline.
@@ -116,7 +116,7 @@ class Nodes(NodesTest):
         for address in ("no-such-host.invalid", "127.0.0.1"):
             with self.subTest(address=address):
                 self.fail_with(PEER, [*THIN, "--node-rank=1", f"--master-addr={address}", f"--master-port={port}",
-                                      *self.program("bad", steps=2, more=["--timeout=2s"])], address, "MASTER_ADDR")
+                                      *self.program("bad", steps=2, timeout="2s")], address, "MASTER_ADDR")
 
     def test_a_port_in_use_on_the_first_node(self):
         self.make_data(2, ranks=NODES)

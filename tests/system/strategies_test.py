@@ -9,7 +9,7 @@ SHORT = ["--epochs=1", "--max-steps=1", "--limit-val-batches=0", "--limit-test-b
 
 class Strategies(SystemTest):
     def mnist(self, *arguments, code=0):
-        result = self.run_program([MNIST, *SHORT, "--accelerator=cpu", "--summary-json=summary.json", *arguments])
+        result = self.run_program([MNIST, *SHORT, "--summary-json=summary.json", *arguments])
         self.assertEqual(result.code, code, result)
         return result.stderr
 
