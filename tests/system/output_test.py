@@ -60,7 +60,7 @@ class Terminal(SystemTest):
     def test_ctrl_c_while_ranks_are_started_ends_those_too_that_come_later(self):
         ranks = self.folder / "ranks"
         ranks.mkdir()
-        command = [COHORT, "run", "-n", "200", BUILD / "tests/launch_test_rank", f"write={ranks}", "wait"]
+        command = [COHORT, "run", "-n", "60", BUILD / "tests/launch_test_rank", f"write={ranks}", "wait"]
         pid, terminal = pty.fork()
         if pid == 0:
             os.execve(command[0], [str(word) for word in command], self.environment())
