@@ -9,6 +9,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cohort/sdk/store_round.hpp>
+
 #include "addresses.hpp"
 #include "fork_store.hpp"
 #include "meeting.hpp"
@@ -46,6 +48,22 @@ TEST(Addresses, AnUnknownInterfaceGetsTheListOfThose) {
   EXPECT_EQ(failed.status(), COHORT_INVALID_ARGUMENT);
   EXPECT_THAT(failed.what(),
               AllOf(HasSubstr("'eht0' does not exist"), HasSubstr("lo (127.0.0.1)"), HasSubstr("rank 0")));
+}
+
+TEST(StoreRound, BringsValuesOfAnyLength) {
+  MemoryStore store;
+  run_as_threads(2, [&](int rank) {
+    cohort_connect_args args{};
+    args.struct_size = sizeof args;
+    args.rank = rank;
+    args.size = 2;
+    args.timeout_ns = 60'000'000'000;
+    args.store = store.handle();
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const std::string own(static_cast<std::size_t>(4000 + 9000 * rank), static_cast<char>('a' + rank));
+    const auto values = cohort::sdk::store_round(args, "long", own, deadline);
+    EXPECT_EQ(values, (std::vector{std::string(4000, 'a'), std::string(13000, 'b')}));
+  });
 }
 
 TEST(GlooMeeting, RefusesRanksThatConnectGroupsOfDifferentSizes) {

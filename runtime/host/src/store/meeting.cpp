@@ -198,7 +198,7 @@ bool meet(const Meeting& meeting, const std::string& topic, std::string_view tex
   if (verdict == kAllAlike || verdict == kOtherTexts) return verdict == kAllAlike;
   if (verdict.starts_with(kRanksMissing)) throw_missing(agreement, topic, verdict.substr(kRanksMissing.size()), kRead);
   leave_together(agreement, kRead, present);
-  throw UserError(on_one_line(verdict));
+  throw UserError(verdict.empty() ? "rank 0 ends this job without a word; look at its log" : on_one_line(verdict));
 }
 
 }  // namespace cohort::host
