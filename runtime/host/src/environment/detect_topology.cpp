@@ -33,6 +33,23 @@ void read_nothing(VariableReader& reader, Topology& topology) {
   reader.read(topology.node_rank, "node_rank", "NODE_RANK", kIndex);
 }
 
+/// What has to hold whoever started the ranks, and whatever each launcher's variables are checked for before.
+void check_numbers(const Topology& topology) {
+  const auto shown = [&](const char* field) {
+    const auto found = topology.decided_by.find(field);
+    return found == topology.decided_by.end() ? std::string(field) : found->second;
+  };
+  const auto require_below = [&](const char* index, int i, const char* count, int n) {
+    if (i < n) return;
+    throw UserError("environment: " + shown(index) + " does not fit " + shown(count) + "; correct one of the two");
+  };
+  require_below("rank", topology.rank, "world_size", topology.world_size);
+  require_below("local_rank", topology.local_rank, "local_world_size", topology.local_world_size);
+  require_below("local_world_size", topology.local_world_size, "world_size", topology.world_size + 1);
+  if (topology.launcher == Launcher::kNone) return;  // the number of nodes comes by option
+  require_below("node_rank", topology.node_rank, "num_nodes", topology.num_nodes);
+}
+
 /// Launchers may be nested: mpirun starting one inner launcher, or one on each node. Other pairs of sizes are a mix-up.
 void check_against_mpi(const VariableReader& reader, const Topology& topology) {
   const auto mpi_size = reader.number("OMPI_COMM_WORLD_SIZE", kCount);
@@ -105,6 +122,7 @@ Topology detect_topology(const Variables& variables) {
       read_nothing(reader, topology);
       break;
   }
+  check_numbers(topology);
   check_against_mpi(reader, topology);
   topology.ranks_on_machine = reader.text("COHORT_NODE_NAME") ? topology.world_size : topology.local_world_size;
   return topology;

@@ -264,6 +264,7 @@ TEST(Environment, TasksOfSrunThatFitNoPlaceAreRefused) {
   const auto at = [](const Variables& task) { return refusal(with(task, "MASTER_ADDR", "node0")); };
   EXPECT_THAT(at(with(srun_task(0, 4, 0, 0, 2), "SLURM_STEP_TASKS_PER_NODE", "3,1")), HasSubstr("ntasks-per-node"));
   EXPECT_THAT(at(srun_task(0, 3, 0, 0, 2)), HasSubstr("fewer tasks"));
+  EXPECT_THAT(at(srun_task(2, 4, 0, 2, 2)), AllOf(HasSubstr("SLURM_NODEID=2"), HasSubstr("SLURM_STEP_NUM_NODES=2")));
   EXPECT_THAT(at(srun_task(3, 4, 0, 1, 2)), HasSubstr("SLURM_PROCID=3"));
   EXPECT_THAT(at(srun_task(2, 2, 0, 0, 1)), AllOf(HasSubstr("SLURM_PROCID=2"), HasSubstr("SLURM_STEP_NUM_TASKS=2")));
   EXPECT_THAT(at(without(srun_task(1, 2, 1, 0, 1), "SLURM_LOCALID")), HasSubstr("SLURM_LOCALID is not set"));
@@ -335,6 +336,8 @@ TEST(Environment, ContradictionsNameBothVariablesAndValues) {
       {mpi_rank(2, 2, 0, 2), "OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE=2"},
       {mpi_rank(1, 2, 2, 2), "OMPI_COMM_WORLD_LOCAL_RANK=2", "OMPI_COMM_WORLD_LOCAL_SIZE=2"},
       {with(cohort_rank(), "LOCAL_WORLD_SIZE", "3"), "WORLD_SIZE=4", "LOCAL_WORLD_SIZE=3"},
+      {with(torchrun_rank(), "LOCAL_WORLD_SIZE", "9"), "LOCAL_WORLD_SIZE=9", "WORLD_SIZE=4"},
+      {with(horovod_rank(), "HOROVOD_LOCAL_SIZE", "9"), "HOROVOD_LOCAL_SIZE=9", "HOROVOD_SIZE=4"},
       {with(cohort_rank(), "NODE_RANK", "2"), "NODE_RANK=2", "LOCAL_WORLD_SIZE=2"},
       {with(cohort_rank(), "RANK", "2"), "RANK=2", "LOCAL_RANK=1"},
       {{{"RANK", "1"}}, "RANK=1", "WORLD_SIZE"},

@@ -1,0 +1,45 @@
+// Whatever the environment and the command line hold, "NAME=VALUE" and "--flag=value" between NUL bytes: a rank has a
+// place in its job, and options, or both are refused.
+#include <cohort/host/environment.hpp>
+#include <cohort/host/options.hpp>
+
+#include "fuzz.hpp"
+
+namespace {
+
+using namespace cohort;
+
+void check_topology(const host::Variables& variables) {
+  const host::Topology topology = host::detect_topology(variables);
+  const auto counts = [](int index, int count) { return index >= 0 && index < count; };
+  const bool is_placed = topology.launcher != host::Launcher::kNone;  // else the number of nodes is an option
+  const bool has_place = counts(topology.rank, topology.world_size) &&
+                         counts(topology.local_rank, topology.local_world_size) &&
+                         (!is_placed || counts(topology.node_rank, topology.num_nodes));
+  const std::string table = host::topology_text(topology);
+  fuzz::require(has_place && topology.local_world_size <= topology.world_size, "no place in a job:\n" + table);
+  fuzz::require(std::ranges::count(table, '\n') == 13, "a value breaks the table:\n" + table);
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
+  fuzz::Input input(data, size);
+  host::OptionSources sources{"program", {}, {}, {{"epochs", "10", "an option of the program"}}};
+  while (!input.is_done()) {
+    const std::string word = input.text();
+    const std::size_t equals = word.find('=');
+    const bool is_argument = word.starts_with('-') || equals == std::string::npos;
+    if (is_argument && word.find("config") == std::string::npos) sources.arguments.push_back(word);
+    if (!is_argument) sources.environment.insert_or_assign(word.substr(0, equals), word.substr(equals + 1));
+  }
+  sources.environment.erase("COHORT_CONFIG");  // files are another target's
+  fuzz::accepts<UserError>([&] { check_topology(sources.environment); });
+  fuzz::accepts<UserError>([&] {
+    try {
+      host::parse_options(sources, {});
+    } catch (const host::HelpRequested&) {
+    }
+  });
+  return 0;
+}
