@@ -4,6 +4,7 @@
 
 #include <cohort/host/error.hpp>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "idx_file.hpp"
@@ -17,7 +18,8 @@ struct Digits {
 
 std::filesystem::path plain_or_compressed(const std::filesystem::path& folder, const std::string& name) {
   const auto plain = folder / name;
-  return std::filesystem::exists(plain) ? plain : folder / (name + ".gz");
+  std::error_code ignored;  // why it cannot be found is said where it is opened
+  return std::filesystem::exists(plain, ignored) ? plain : folder / (name + ".gz");
 }
 
 Digits read_digits(const std::filesystem::path& folder, const std::string& part) {
