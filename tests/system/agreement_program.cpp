@@ -61,7 +61,7 @@ std::function<void()> alone(cohort::App& app, Line& model, const std::string& ho
   if (how == "busy") return [] { std::this_thread::sleep_for(std::chrono::seconds(8)); };
   if (how == "copy") {
     return [] {
-      if (::fork() == 0) std::cerr << "copy " << ::getpid() << std::endl;
+      if (::fork() == 0) std::cerr << "copy " + std::to_string(::getpid()) + "\n";  // in one piece
     };
   }
   if (how != "drift") return {};

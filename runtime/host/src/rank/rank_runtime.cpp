@@ -228,6 +228,10 @@ FlightRecorder::Standing RankRuntime::standing() const {
   return state_->host.recorder().standing();
 }
 
+void RankRuntime::check_process() const {
+  state_->host.check_process();
+}
+
 void RankRuntime::abort() {
   state_->comms->abort();
 }

@@ -99,6 +99,8 @@ class RankRuntime {
   std::vector<FlightRecorder::Flight> flights() const;
   /// [any-thread]
   FlightRecorder::Standing standing() const;
+  /// Ends a copy (fork) of this process before it writes into memory that ranks share; see HostObject.
+  void check_process() const;
   /// Running and later operations of this rank end soon, and so do those of ranks that wait for it.
   void abort();
   /// The store of the run, whose calls take at most `longest_call` from now on where it is the host's own. Null before
