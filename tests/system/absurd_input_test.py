@@ -86,6 +86,16 @@ class InFull(AbsurdInputTest):
             with self.subTest(option=option):
                 self.refuse([MNIST, f"{option}=no\nwhere", *STEP], "no\\x0awhere", begun=option == "--data-dir")
 
+    def test_options_of_the_launcher(self):
+        for options in (["-n", "1\n2"], ["-n", "1", "--master-addr", "1\n2"], ["-n", "1", "-x", "1\n2"], ["-H", "1\n2"]):
+            with self.subTest(options=options):
+                self.refuse([COHORT, "run", *options, "true"], "1\\x0a2")
+        self.refuse([COHORT, "run", "-n", "1", "-x", "A=1", "-x", "A=2", "true"], "'A'", "twice")
+        self.refuse([COHORT, "run", "-n", "1", "-n", "2", "true"], "--num-proc")
+        (self.folder / "rank.0").mkdir()
+        self.pipe("rank.0/stdout")
+        self.refuse([COHORT, "run", "-H", "localhost:1", "--output-filename=.", "true"], "rank.0/stdout", "cannot be written")
+
     def test_threads_of_openmp(self):
         for value in ("4096", "-1", "two"):
             with self.subTest(value=value):

@@ -11,6 +11,7 @@
 
 #include <cohort/api/version.h>
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 #include <cohort/host/log.hpp>
 #include <cohort/host/process.hpp>
 #include <cohort/launch/hosts.hpp>
@@ -53,7 +54,7 @@ int parse_and_run(std::vector<std::string> arguments) {
   } catch (const CLI::Success& wanted) {  // --help, --version
     return app.exit(wanted);
   } catch (const CLI::ParseError& error) {
-    throw UserError(std::string("cohort: ") + error.what() + "; see cohort --help");
+    throw UserError("cohort: " + host::on_one_line(error.what()) + "; see cohort --help");
   }
   return chosen();
 }

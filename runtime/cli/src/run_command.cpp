@@ -9,6 +9,7 @@
 
 #include <cohort/host/environment.hpp>
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 #include <cohort/host/options.hpp>
 #include <cohort/host/process.hpp>
 #include <cohort/launch/launch.hpp>
@@ -49,7 +50,7 @@ std::chrono::milliseconds silence(std::string_view text) {
   constexpr std::chrono::seconds kShortest{6};
   const auto time = host::parse_time(text, "cohort run: --silence-timeout");
   if (time < kShortest || time > kLongest) {
-    throw UserError("cohort run: --silence-timeout=" + std::string(text) + " is not possible; give 6s to 24h");
+    throw UserError("cohort run: --silence-timeout: " + host::in_quotes(text) + " is not possible; give 6s to 24h");
   }
   return std::chrono::duration_cast<std::chrono::milliseconds>(time);
 }
@@ -155,13 +156,18 @@ std::map<std::string, std::string> RunCommand::exported(const host::Variables& v
   std::map<std::string, std::string> result;
   for (const std::string& text : exports_) {
     const std::string name = text.substr(0, text.find('='));
-    if (name.empty()) throw UserError("cohort run: -x '" + text + "' has no name; write NAME or NAME=VALUE");
+    if (name.empty())
+      throw UserError("cohort run: -x " + host::in_quotes(text) + " has no name; write NAME or NAME=VALUE");
+    if (result.contains(name)) {
+      throw UserError("cohort run: -x " + host::in_quotes(name) + " is given twice; keep one of them");
+    }
     if (name.size() < text.size()) {
       result[name] = text.substr(name.size() + 1);
     } else if (const auto here = variables.find(name); here != variables.end()) {
       result[name] = here->second;
     } else {
-      throw UserError("cohort run: -x " + name + " is not set here; write " + name + "=VALUE, or leave it out");
+      throw UserError("cohort run: -x " + host::in_quotes(name) +
+                      " is not set here; write NAME=VALUE, or leave it out");
     }
   }
   return result;

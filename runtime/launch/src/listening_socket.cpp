@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 
 namespace cohort::host {
 namespace {
@@ -29,7 +30,7 @@ Addresses resolve(const std::string& address, int family, int port) {
   const int failure =
       ::getaddrinfo(address.empty() ? nullptr : address.c_str(), std::to_string(port).c_str(), &hints, &found);
   if (failure != 0) {
-    throw UserError("master address '" + address + "' cannot be resolved (" + ::gai_strerror(failure) +
+    throw UserError("master address " + in_quotes(address) + " cannot be resolved (" + ::gai_strerror(failure) +
                     "); give a name or an address of this machine");
   }
   return {found, &::freeaddrinfo};

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 #include <cohort/host/options.hpp>
 #include <cohort/launch/launch.hpp>
 
@@ -41,7 +42,8 @@ std::string find_in_path(const std::string& name, std::string_view path) {
 std::string find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) {
     if (const std::string why = objection(name); !why.empty()) {
-      throw UserError("program '" + name + "' cannot be executed (" + why + "); give the path of an executable file");
+      throw UserError("program " + in_quotes(name) + " cannot be executed (" + why +
+                      "); give the path of an executable file");
     }
     return name;
   }
@@ -50,8 +52,8 @@ std::string find_program(const std::string& name) {
   const std::string found = find_in_path(name, path == environment.end() ? "/usr/bin:/bin" : path->second);
   if (!found.empty()) return found;
   const bool is_here = !name.empty() && objection(name).empty();
-  throw UserError("program '" + name + "' is in no folder of PATH; " +
-                  (is_here ? "for the one in this folder write './" + name + "'."
+  throw UserError("program " + in_quotes(name) + " is in no folder of PATH; " +
+                  (is_here ? "for the one in this folder write " + in_quotes("./" + name) + "."
                            : std::string("give the path of an executable file")));
 }
 

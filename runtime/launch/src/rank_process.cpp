@@ -14,6 +14,7 @@
 #include <iostream>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 #include <cohort/host/process.hpp>
 
 namespace cohort::host {
@@ -140,7 +141,7 @@ RankProcess execute_rank(const RankStart& start, const RankCommand& command) {
   }
   if (const int reason = read_report(report[0]); reason != 0) {
     ::waitpid(pid, nullptr, 0);
-    throw UserError("cannot execute '" + command.program + "' (" + std::strerror(reason) +
+    throw UserError("cannot execute " + in_quotes(command.program) + " (" + std::strerror(reason) +
                     "); give a program for this machine");
   }
   return {start.rank, pid, start.node, std::nullopt, 0};

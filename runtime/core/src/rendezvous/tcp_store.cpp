@@ -16,6 +16,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 
 namespace cohort {
 namespace {
@@ -51,7 +52,7 @@ std::string lookup_problem(const std::string& host) {
                     "; is the port in use? Choose another MASTER_PORT (" + error.what_without_backtrace() + ")");
   }
   if (const std::string problem = lookup_problem(address.host); !problem.empty()) {
-    throw UserError("MASTER_ADDR '" + address.host + "' cannot be resolved (" + problem +
+    throw UserError("MASTER_ADDR " + host::in_quotes(address.host) + " cannot be resolved (" + problem +
                     "); give a name or an address of rank 0 that this machine knows");
   }
   throw PeerFailed("nobody answered at the rendezvous address " + where + " within " +

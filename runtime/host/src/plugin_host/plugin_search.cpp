@@ -125,6 +125,10 @@ std::vector<fs::path> default_directories(std::span<const fs::path> plugin_dirs,
                       " is not absolute, and plugins are never taken " +
                       "from the current directory; write the whole path");
     }
+    if (on_one_line(folder.native()) != folder.native()) {
+      throw UserError("COHORT_PLUGIN_PATH: " + in_quotes(folder.string()) +
+                      " holds a control character; choose another name");
+    }
     add_unique(folders, folder);
   }
   if (data_home.starts_with('/')) add_unique(folders, fs::path(data_home) / "cohort" / "plugins");

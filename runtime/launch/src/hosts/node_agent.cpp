@@ -15,6 +15,7 @@
 #include <thread>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 #include <cohort/host/machine.hpp>
 #include <cohort/launch/hosts.hpp>
 
@@ -88,7 +89,7 @@ void enter_folder(const std::string& folder) {
   std::error_code failure;
   std::filesystem::current_path(folder, failure);
   if (failure) {
-    throw UserError("folder '" + folder + "' cannot be entered (" + failure.message() +
+    throw UserError("folder " + in_quotes(folder) + " cannot be entered (" + failure.message() +
                     "); ranks run in the same folder on every host, so start where all have it");
   }
 }

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 
 namespace cohort::host {
 namespace {
@@ -33,8 +34,12 @@ RankOutput::RankOutput(std::filesystem::path folder, int ranks, int signals, Log
       const auto file = file_of(stream, rank);
       std::error_code failure;
       std::filesystem::create_directories(file.parent_path(), failure);
-      if (failure || !std::ofstream(file)) {
-        throw UserError("--output-filename: '" + file.string() + "' cannot be written; give a folder that can");
+      const auto kind = std::filesystem::status(file, failure).type();
+      const bool can_be_file =  // a pipe would hold what opens it
+          kind == std::filesystem::file_type::regular || kind == std::filesystem::file_type::not_found;
+      if (!can_be_file || !std::ofstream(file)) {
+        throw UserError("--output-filename: " + in_quotes(file.string()) +
+                        " cannot be written; give a folder that can");
       }
     }
   }
@@ -70,8 +75,8 @@ void RankOutput::write(MessageKind stream, int rank, std::string_view bytes) {
   std::ofstream file(file_of(stream, rank), std::ios::app);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size())).flush();
   if (!file && !std::exchange(has_warned_, true)) {
-    log_.warning("--output-filename: '" + file_of(stream, rank).string() +
-                 "' cannot be written any more; output is lost there, make room on the disk");
+    log_.warning("--output-filename: " + in_quotes(file_of(stream, rank).string()) +
+                 " cannot be written any more; output is lost there, make room on the disk");
   }
 }
 
