@@ -20,19 +20,6 @@ bool is_launched(const Topology& topology) {
   return topology.launcher != Launcher::kNone;
 }
 
-/// The options of [KIND.NAME] in the config file, where the spec does not give them itself.
-Spec with_table(const Options& options, const std::string& kind, Spec spec) {
-  const auto table = options.plugin_options.find(kind + "." + spec.name);
-  if (table == options.plugin_options.end()) return spec;
-  const auto given = spec.options;
-  for (const auto& [key, value] : table->second) {
-    const bool is_set =
-        std::any_of(given.begin(), given.end(), [&key = key](const auto& one) { return one.first == key; });
-    if (!is_set) spec.options.emplace_back(key, value);
-  }
-  return spec;
-}
-
 std::vector<std::string> tables_of(const Selection& selection) {
   std::vector<std::string> tables{"strategy." + selection.strategy.name, "collective." + selection.collective.name};
   for (const Spec& layer : selection.layers) tables.push_back("strategy." + layer.name);
@@ -152,9 +139,11 @@ Selection select(PluginHost& plugins, const Options& options, const Topology& to
   plan.apply_to(selection);
   const Wiring wiring{accelerator.device_type, selection.world_size(), selection.num_nodes,
                       selection.processes_per_node, accelerator.can_stage};
-  selection.collective = with_table(options, "collective",
-                                    choose_collective(plugins, options, wiring, plan.collectives(), selection.reasons));
-  if (!selection.collective.name.empty()) open_collective(plugins, selection.collective);
+  selection.collective = choose_collective(plugins, options, wiring, plan.collectives(), selection.reasons);
+  if (!selection.collective.name.empty()) {
+    selection.collective = with_tables_within(plugins, options, selection.collective);
+    open_collective(plugins, selection.collective);
+  }
   check_other_tables(plugins, options, tables_of(selection), selection.warnings);
   return selection;
 }

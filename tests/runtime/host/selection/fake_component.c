@@ -78,7 +78,11 @@ static void supports(const cohort_host* host, cohort_query* query) {
 }
 #endif
 
-#if FAKE_KIND == COHORT_KIND_COLLECTIVE
+#ifdef FAKE_NESTED
+static const cohort_option options[] = {{"over", "collective", "gloo", "a wire inside"}};
+#define FAKE_OPTIONS options
+#define FAKE_NUM_OPTIONS 1
+#elif FAKE_KIND == COHORT_KIND_COLLECTIVE
 static const cohort_option options[] = {{"c", "int", "0", "for a table of the config file"}};
 #define FAKE_OPTIONS options
 #define FAKE_NUM_OPTIONS 1

@@ -228,6 +228,21 @@ TEST(Selection, TablesOfTheConfigFileFillUpSpecs) {
   EXPECT_EQ(selection.collective, Spec("shm").set("c", 4));
 }
 
+TEST(Selection, TablesReachTheWiresInsideOfAWire) {
+  Case one{{"--strategy=ddp", "--collective=nest", "--devices=2"}, {}, {"common", "nested"}, {}};
+  one.code.plugin_options["collective.gloo"] = {{"c", "5"}};
+  EXPECT_EQ(selected(one).collective, Spec("nest").set("over", "gloo,c=5"));
+  one.arguments[1] = "--collective=nest,over=nest,,over=gloo";
+  EXPECT_EQ(selected(one).collective, Spec("nest").set("over", "nest,over=gloo,,c=5"));
+  one.arguments[1] = "--collective=nest,over=gloo,,c=7";
+  EXPECT_EQ(selected(one).collective, Spec("nest").set("over", "gloo,c=7")) << "the spec's own value wins";
+  one.arguments[1] = "--collective=nest,over=shm";
+  EXPECT_EQ(selected(one).collective, Spec("nest").set("over", "shm"));
+  one.arguments[1] = "--collective=nest";
+  one.code.plugin_options["collective.nest"] = {{"over", "nest"}};
+  EXPECT_THAT(refusal(one), AllOf(HasSubstr("[collective.nest]"), HasSubstr("without end")));
+}
+
 TEST(Selection, TablesOfPluginsThatAreNotChosenAreCheckedToo) {
   Case one{{"--strategy=ddp", "--collective=shm", "--devices=2"}, {}, {"common", "strategies"}, {}};
   one.code.plugin_options["strategy.hrovod"] = {};
