@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "given.hpp"
+#include "options/flag_table.hpp"
 
 namespace cohort::host {
 namespace {
@@ -289,6 +290,45 @@ TEST(Options, AutoTakesBackAChoiceOfTheCode) {
   places.arguments = {"--collective=auto", "--strategy=auto"};
   EXPECT_FALSE(parse_from(places).collective);
   EXPECT_FALSE(parse_from(places).strategy);
+}
+
+TEST(Options, AbsurdValuesAreTakenOrRefusedInOneLine) {
+  const std::vector<std::string> values{"-1",
+                                        "0",
+                                        "9223372036854775807",
+                                        "9223372036854775808",
+                                        "1e308",
+                                        "1e-400",
+                                        "nan",
+                                        "inf",
+                                        "",
+                                        "   ",
+                                        "-",
+                                        "a\nb",
+                                        "\x1b[2J",
+                                        "\xff\xfe",
+                                        std::string(100'000, 'a'),
+                                        "0x10",
+                                        "1,",
+                                        "[",
+                                        ":",
+                                        "=",
+                                        ","};
+  const auto check = [](const std::string& message, const std::string& name) {
+    if (message == "nothing was thrown") return;
+    EXPECT_EQ(message.find_first_of("\n\x1b"), std::string::npos) << message;
+    EXPECT_THAT(message, HasSubstr(name));
+    EXPECT_LT(message.size(), 1000u) << name;
+  };
+  const FlagTable table({});
+  for (const Flag& flag : table.flags()) {
+    for (const std::string& value : values) {
+      if (flag.name == "config" && value.size() > 1000) continue;  // the system's reason stands behind the whole name
+      check(refusal({"--" + flag.name + "=" + value}), flag.name);
+      check(refusal_from(Places{{}, {{variable_of(flag.name), value}}, {}}),
+            flag.name == "config" ? "" : variable_of(flag.name));
+    }
+  }
 }
 
 TEST(Options, AnOwnOptionWithACommonNameIsTheProgramsBug) {
