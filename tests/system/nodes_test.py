@@ -113,9 +113,9 @@ class Nodes(NodesTest):
     def test_an_address_that_leads_nowhere_is_named(self):
         self.make_data(2, ranks=NODES)
         port = self.reserve_port()
-        for address in ("no-such-host.invalid", "127.0.0.1"):
+        for address, code in (("no-such-host.invalid", USER), ("127.0.0.1", PEER)):
             with self.subTest(address=address):
-                self.fail_with(PEER, [*THIN, "--node-rank=1", f"--master-addr={address}", f"--master-port={port}",
+                self.fail_with(code, [*THIN, "--node-rank=1", f"--master-addr={address}", f"--master-port={port}",
                                       *self.program("bad", steps=2, timeout="2s")], address, "MASTER_ADDR")
 
     def test_a_port_in_use_on_the_first_node(self):

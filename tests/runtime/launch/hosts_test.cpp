@@ -257,9 +257,11 @@ TEST_F(HostsTest, NothingOutlivesALauncherThatFallsSilent) {
 }
 
 TEST_F(HostsTest, ALostConnectionIsNamedAndEndsEverything) {
-  // Of the second host the connection ends while ranks run; what it said last is the reason.
-  const std::string ssh = "if [ $host = 127.0.0.3 ]; then (while [ ! -e '" + file_of(3).string() +
-                          "' ]; do sleep 0.01; done; echo 'Timeout, server not responding.' >&2; kill -9 $$) & fi";
+  // The connection to the second host ends while all ranks run; what it said last is the reason.
+  std::string all_run = "true";
+  for (int rank = 0; rank < 4; ++rank) all_run += " && [ -e '" + file_of(rank).string() + "' ]";
+  const std::string ssh = "if [ $host = 127.0.0.3 ]; then (until " + all_run +
+                          "; do sleep 0.01; done; echo 'Timeout, server not responding.' >&2; kill -9 $$) & fi";
   const Outcome outcome = run(job({"wait"}, ssh));
   EXPECT_EQ(outcome.code, 4);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("host 127.0.0.3"), HasSubstr("Timeout, server not responding.")));
