@@ -46,7 +46,7 @@ for target in "${targets[@]}"; do
   rm -f "$tree/$target-slow-unit-"*
   if "$tree/tests/$target" "${arguments[@]}" "$found" "tests/fuzz/corpus/$target" > "$log" 2>&1 &&
     are_fast "$target" "$tree/$target-slow-unit-"*; then
-    echo "$target: $(tail -n 1 "$log")"
+    echo "$target: $(grep -a "^Done" "$log")"
   else
     failed+=("$target")
     grep -a -v '^#' "$log" | tail -n 60
