@@ -18,7 +18,7 @@ struct Digits {
 
 std::filesystem::path plain_or_compressed(const std::filesystem::path& folder, const std::string& name) {
   const auto plain = folder / name;
-  std::error_code ignored;  // why it cannot be found is said where it is opened
+  std::error_code ignored;  // opening the file reports the reason
   return std::filesystem::exists(plain, ignored) ? plain : folder / (name + ".gz");
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 // Longer than a plugin is given for loading, so that the plugin host's own message comes first.
 constexpr std::chrono::seconds kDeadline{15};
-// A hundred take about a second.
+// Opening a hundred takes about a second.
 constexpr std::size_t kMostFiles = 1000;
 
 }  // namespace

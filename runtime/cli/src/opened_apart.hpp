@@ -13,7 +13,8 @@ namespace cohort::cli {
 
 using Json = nlohmann::ordered_json;
 
-/// Every plugin file that could be named. Throws UserError where there are too many to open each of them.
+/// Returns every plugin file that can be found. Throws UserError if there are more than can be opened in reasonable
+/// time.
 std::vector<host::PluginFile> files_to_open(const host::PluginHost& plugins);
 
 /// What `look` returns, run in a child process with a plugin host of its own. Throws what `look` threw there, as an

@@ -46,7 +46,8 @@ std::optional<CaughtSignal> CaughtSignals::wait(std::chrono::milliseconds timeou
   siginfo_t info{};
   const int number = ::sigtimedwait(&caught_, &info, &limit);
   if (number < 0) return std::nullopt;
-  // Of a terminal that is lost the system tells the leader of the session alone, which this process may be.
+  // When a terminal is lost the kernel sends SIGHUP to the session leader only. That may be this process, so its ranks
+  // have not got the signal, unlike a SIGINT of the keyboard.
   return CaughtSignal{number, info.si_code == SI_KERNEL && number != SIGHUP};
 }
 

@@ -71,8 +71,8 @@ void require_route_to(const std::string& address) {
   in_addr loopback{};
   const bool is_loopback = ::inet_pton(AF_INET, store_address(address).c_str(), &loopback) == 1 &&
                            ntohl(loopback.s_addr) >> 24 == IN_LOOPBACKNET;
-  if (!is_loopback) return;  // a network may still come up
-  // A datagram socket asks for the way and sends nothing.
+  if (!is_loopback) return;  // other networks may still come up
+  // Connecting a datagram socket looks up the route and sends nothing.
   const int descriptor = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   sockaddr_in there{};
   there.sin_family = AF_INET;

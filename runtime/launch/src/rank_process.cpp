@@ -67,7 +67,7 @@ void take_streams(const StandardStreams& streams) {
 [[noreturn]] void become_rank(const ChildImage& image, int report) {
   die_with(image.parent);
   ::sigprocmask(SIG_SETMASK, &image.no_signals, nullptr);
-  restore_write_signals();  // this process may ignore them, which a program of any kind does not expect
+  restore_write_signals();  // programs do not expect to inherit ignored signals
   if (image.has_own_session) ::setsid();
   if (image.streams) take_streams(*image.streams);
   if (image.inherited >= 0) ::fcntl(image.inherited, F_SETFD, 0);

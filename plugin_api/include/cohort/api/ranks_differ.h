@@ -1,8 +1,9 @@
 /* Extension cohort.ranks_differ/1 of a strategy: its ranks have different weights on purpose.
  *
- * A strategy without it promises that all ranks have the same weights between steps, to the bit. The host compares them
- * before each checkpoint and at the end of training, and ends the training where they differ. get_extension(s,
- * COHORT_RANKS_DIFFER_ID) gives the table or null; that it is there says it.
+ * A strategy without this extension promises that all ranks have the same weights between steps, to the bit. The host
+ * compares a sample of them before each checkpoint and at the end of training, and ends the training if they differ.
+ * get_extension(s, COHORT_RANKS_DIFFER_ID) returns a table or null. The table has no functions: the host only asks
+ * whether there is one. [main]
  */
 #ifndef COHORT_API_RANKS_DIFFER_H
 #define COHORT_API_RANKS_DIFFER_H

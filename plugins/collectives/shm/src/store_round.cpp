@@ -40,7 +40,7 @@ std::string StoreRounds::round(const std::string& name, const std::string& value
       values.push_back(sdk::without_size(size(), get(name, key_of(name, rank)), name_of(rank)));
     }
   } catch (const sdk::Error& error) {
-    // Of another size: the others wait for an answer.
+    // A rank connects a group of another size. The other ranks wait for the reply, so it has to carry the error.
     if (error.status() == COHORT_FAILED_PRECONDITION) set(reply_of(name), kRefused + std::string(error.what()));
     throw;
   }

@@ -18,13 +18,14 @@ class StoreRounds {
   StoreRounds(cohort_store* store, int rank, std::vector<int> job_ranks, std::chrono::nanoseconds timeout);
 
   /// Names of rounds differ. Throws DEADLINE_EXCEEDED with the ranks that gave no value in time, and
-  /// FAILED_PRECONDITION on all where one connects a group of another size.
+  /// FAILED_PRECONDITION on all ranks if one connects a group of another size.
   std::string round(const std::string& name, const std::string& value,
                     const std::function<std::string(const std::vector<std::string>&)>& reply);
   /// Deletes the keys of a round; on rank 0, when all ranks have its reply.
   void forget(const std::string& name);
 
  private:
+  /// Returns the text of rank 0's reply. Throws FAILED_PRECONDITION if the reply is an error or of another size.
   std::string heard(const std::string& reply) const;
   std::string get(const std::string& round, const std::string& key);
   void set(const std::string& key, const std::string& value);

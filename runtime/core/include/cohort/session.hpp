@@ -122,10 +122,10 @@ class Session {
   /// Training stops for an evaluation and goes on. pause gives every rank rank 0's buffers. Collective.
   void pause_for_evaluation();
   void resume();
-  /// The end of training, on all ranks, before results are read and this object goes. Compares the ranks' weights.
+  /// Ends training on all ranks, before results are read and this object is destroyed. Calls check_equal_weights().
   void finish();
-  /// Throws TrainingFailed on all ranks where their weights differ, which save() and finish() ask too. Returns at once
-  /// under a strategy that lets ranks differ. Collective; between steps.
+  /// Throws TrainingFailed on all ranks if a sample of their weights differs. Does nothing if the strategy lets ranks
+  /// have different weights. save() and finish() call it. Collective; between steps.
   void check_equal_weights();
   /// Numbers of the strategy's own, by name, after the end: of bagua:async "rounds".
   std::map<std::string, double> figures() const;

@@ -94,7 +94,7 @@ void TensorModel::check_clones() const {
   }
 }
 
-// " 'fc.weight'", or nothing where the module does not hold it.
+// Returns " 'fc.weight'", or "" if the tensor is not a parameter of the module.
 std::string TensorModel::name_of(const at::Tensor& tensor) const {
   for (size_t i = 0; i < parameter_names_.size(); ++i) {
     if (replicas_[0].parameters[i].is_same(tensor)) return " '" + parameter_names_[i] + "'";

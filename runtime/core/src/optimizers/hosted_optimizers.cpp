@@ -46,14 +46,14 @@ struct Condition {
 constexpr std::array<Condition, 3> kConditions{
     {{"momentum_buffer", "momentum"}, {"max_exp_avg_sq", "amsgrad"}, {"grad_avg", "centered"}}};
 
-// With all its digits.
+// Returns the shortest text that reads back as exactly this value.
 std::string exact(double value) {
   std::array<char, 32> digits{};
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
   return {digits.data(), end};
 }
 
-// Of an optimizer of the user's own no more is known.
+// Returns the only setting that is known of a user's own optimizer; "" if it has no learning rate.
 std::string learning_rate_line(const torch::optim::OptimizerOptions& options) {
   try {
     return "lr = " + exact(options.get_lr());

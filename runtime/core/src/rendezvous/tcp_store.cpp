@@ -35,7 +35,7 @@ c10d::TCPStoreOptions options_of(const TcpStoreAddress& address, std::chrono::na
   return options;
 }
 
-// Why this machine does not know the host; empty where it does.
+// Returns why the host's name cannot be resolved; "" if it can.
 std::string lookup_problem(const std::string& host) {
   addrinfo* found = nullptr;
   const int failure = getaddrinfo(host.c_str(), nullptr, nullptr, &found);

@@ -12,7 +12,8 @@
 namespace cohort {
 namespace {
 
-// OpenMP takes a list, one number for each level of nesting, and goes on without what it does not understand.
+// Throws UserError if the text is not a number of threads or a list of them, one for each level of nesting. OpenMP
+// itself would ignore a value that it does not understand.
 void check_openmp(const std::string& text) {
   int64_t count = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), count);

@@ -200,7 +200,7 @@ void Session::backward(const at::Tensor& loss, double scale) {
 
 void Session::State::run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
                                   const std::vector<at::Tensor>& inputs, uint32_t replica) {
-  rank.check_process();  // gradients may be made in memory of the ranks
+  rank.check_process();  // gradients may lie in memory that ranks share
   if (!begun) throw UserError("backward without begin(): call session.begin() before the forward pass of every batch");
   if (inputs.empty() && model.num_phases() > 1) return;  // all frozen; to LibTorch no inputs are all leaves
   const GradientSlots::Use use(replica == 0 ? model.gradient_slots() : nullptr);

@@ -1,3 +1,7 @@
+// Hashes a sample of each parameter's bytes; the header says which bytes.
+//
+// Ranks compare one hash over all parameters first, which is 8 bytes. Only if that differs do they exchange the hashes
+// of single parameters, from which first_difference tells ranks and names.
 #include "weights_sample.hpp"
 
 #include <algorithm>
@@ -27,7 +31,7 @@ class Hash {
   }
   void add(uint64_t word) {
     value_ = (value_ ^ word) * 0xff51afd7ed558ccdU;
-    value_ ^= value_ >> 32;  // or sign bits would only ever meet sign bits
+    value_ ^= value_ >> 32;  // multiplication carries upwards only, so the top bits have to be folded down
   }
   uint64_t value() const { return value_; }
 
@@ -45,7 +49,7 @@ uint64_t sample_of(const at::Tensor& tensor, uint64_t step) {
     hash.add(bytes, size);
     return hash.value();
   }
-  constexpr uint64_t kSpread = 97;  // lines of neighbouring steps lie far apart
+  constexpr uint64_t kSpread = 97;  // so that the samples of consecutive steps are far apart
   const size_t offset = static_cast<size_t>(step * kSpread % (kStride / kLine)) * kLine;
   hash.add(bytes, kLine);
   for (size_t at = offset; at + kLine <= size; at += kStride) hash.add(bytes + at, kLine);

@@ -1,8 +1,8 @@
-// A sample of a module's weights, small enough to compare the ranks' at every checkpoint.
+// Hashes of a sample of a module's weights, cheap enough to compare them between ranks at every checkpoint.
 //
-// Of each parameter up to 1 KiB whole, else the first and the last cache line and one of each 16 KiB, another one after
-// each step. What changes a parameter as a whole, or moves an optimizer's step, is found; a change of few elements of a
-// large one may be missed.
+// A parameter of up to 1 KiB is hashed whole. Of a larger one the first and the last 64 bytes are hashed, and 64 of
+// every 16 KiB, whose position moves with every step. That finds whatever changes a parameter as a whole, such as a
+// different optimizer step. A change of a few elements of a large parameter may be missed.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,16 @@ namespace cohort {
 
 using NamedHashes = std::vector<std::pair<std::string, uint64_t>>;
 
-/// A number for each parameter, in registration order. `step` says which lines: the same on all ranks.
+/// Returns a hash for each parameter, in registration order. `step` selects the sampled bytes and has to be the same on
+/// all ranks.
 NamedHashes weights_sample(const torch::nn::Module& module, uint64_t step);
-/// One number for all.
+/// Returns one hash over all parameters.
 uint64_t hash_of(const NamedHashes& hashes);
 
-/// The numbers without the names, as ranks send them to each other.
+/// Returns the hashes without the names, as ranks send them to each other.
 std::string to_text(const NamedHashes& hashes);
-/// "those of rank 1 differ from rank 0's in 3 of 8 parameters, first in 'fc1.weight'", from the texts of all ranks.
+/// Returns the difference between the texts of all ranks: "rank 1 from rank 0 in 3 of 8 parameters, first in
+/// 'fc1.weight'". It completes the sentence "the ranks have different weights: ".
 std::string first_difference(const NamedHashes& own, std::span<const std::string> texts);
 
 }  // namespace cohort

@@ -15,8 +15,9 @@ struct Marker {
   std::string_view variable;
   Launcher launcher;
 };
-// The most specific first: a launcher that was started by another one sets its own variables over the other's. Scripts
-// under SLURM set WORLD_SIZE for all tasks; RANK can only be meant for one.
+// The most specific first: a launcher that was started by another one sets its own variables over the other's. RANK
+// comes before SLURM_PROCID, because it can only be set for one rank. WORLD_SIZE comes after it, because batch scripts
+// under SLURM export it for all tasks.
 constexpr std::array<Marker, 9> kMarkers{{{"COHORT_RUN_ID", Launcher::kCohort},
                                           {"TORCHELASTIC_RUN_ID", Launcher::kTorchrun},
                                           {"OMPI_COMM_WORLD_SIZE", Launcher::kOpenMpi},
@@ -33,7 +34,8 @@ void read_nothing(VariableReader& reader, Topology& topology) {
   reader.read(topology.node_rank, "node_rank", "NODE_RANK", kIndex);
 }
 
-/// What has to hold whoever started the ranks, and whatever each launcher's variables are checked for before.
+/// Throws UserError if rank, local rank, local world size or node rank is out of range. Applies to every launcher,
+/// after the checks of that launcher's own variables.
 void check_numbers(const Topology& topology) {
   const auto shown = [&](const char* field) {
     const auto found = topology.decided_by.find(field);

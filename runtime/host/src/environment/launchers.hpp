@@ -20,7 +20,7 @@ void read_horovod(VariableReader& reader, Topology& topology);
 void read_slurm(VariableReader& reader, Topology& topology);
 void read_manual(VariableReader& reader, Topology& topology);
 
-/// True in one of several tasks of a step that srun started.
+/// Returns true if this process is one of several tasks of a job step that srun started.
 bool is_slurm_task(const VariableReader& reader);
 
 /// MASTER_ADDR and MASTER_PORT, which every launcher may set.

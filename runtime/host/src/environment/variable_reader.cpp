@@ -61,7 +61,7 @@ void VariableReader::decide(std::string_view field, std::string_view variable) {
 std::string VariableReader::shown(std::string_view variable) const {
   const auto found = variables_.find(variable);
   if (found == variables_.end()) return std::string(variable) + "=";
-  const std::string quoted = in_quotes(found->second);  // shortened, and on one line
+  const std::string quoted = in_quotes(found->second);  // in_quotes shortens the value and keeps it on one line
   return std::string(variable) + "=" + quoted.substr(1, quoted.size() - 2);
 }
 

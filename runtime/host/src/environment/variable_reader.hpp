@@ -18,8 +18,8 @@ class VariableReader {
  public:
   VariableReader(const Variables& variables, Topology& topology) : variables_(variables), topology_(topology) {}
 
-  /// The value, or nothing where the variable is unset or empty. Throws UserError where it would break a line: the
-  /// values are names, addresses and numbers, and stand in messages.
+  /// Returns the value, or nothing if the variable is unset or empty. Throws UserError if the value holds a control
+  /// character: values are names, addresses and numbers, and appear in messages of one line.
   std::optional<std::string> text(std::string_view variable) const;
   /// The value as a number; throws UserError where it is none or out of range.
   std::optional<int> number(std::string_view variable, NumberRange range) const;

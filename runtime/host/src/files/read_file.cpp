@@ -18,10 +18,10 @@ namespace {
   throw UserError("cannot read " + on_one_line(path.native()) + ": " + reason);
 }
 
-/// The descriptor and the length, or why there is none.
+/// Opens a regular file and sets the descriptor and the length. Returns "", or the reason why it cannot be read.
 std::string open_regular(const std::filesystem::path& path, int& descriptor, uint64_t& bytes) {
   if (path.native().find('\0') != std::string::npos) return "a name cannot hold a NUL byte";
-  // A pipe that nobody writes into would hold an ordinary open for ever.
+  // Without O_NONBLOCK, opening a pipe that has no writer would block for ever.
   descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
   if (descriptor < 0) return std::generic_category().message(errno);
   struct stat status {};
@@ -64,7 +64,7 @@ std::string read_text_file(const std::filesystem::path& path, uint64_t max_bytes
   };
   check(file.bytes());
   std::string text;
-  for (size_t length = 0;;) {  // files of the system say that they have no bytes
+  for (size_t length = 0;;) {  // files of /proc claim a length of 0
     text.resize(length + kPiece);
     const size_t more = file.read(std::as_writable_bytes(std::span(text).subspan(length)));
     text.resize(length += more);

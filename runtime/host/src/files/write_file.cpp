@@ -1,3 +1,8 @@
+// Writes results to files that users name; the rules are in files.hpp.
+//
+// target_of() follows symbolic links and decides how to write. A regular file is written under a temporary name in the
+// same folder, flushed to the disk and renamed, so that readers see the old or the new text and nothing in between. A
+// pipe, a character device or a link of /proc (/dev/stdout) cannot be replaced and is written to directly.
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <poll.h>
@@ -30,7 +35,8 @@ constexpr int kPatience_ms = 10'000;
   fail_to_write(path, std::generic_category().message(error));
 }
 
-/// A write beyond the limit of file sizes is an error to report, not a signal to die of.
+/// Ignores SIGXFSZ while it lives, so that a write beyond the limit of file sizes fails with an error. Programs ignore
+/// it anyway (ignore_write_signals), but a library may be used without prepare_process().
 class FileSizeSignal {
  public:
   FileSizeSignal() {
@@ -46,9 +52,9 @@ class FileSizeSignal {
   struct sigaction previous_ {};
 };
 
-/// Where the text goes.
+/// The file that the text is written to.
 struct Target {
-  fs::path file;                 // links are followed
+  fs::path file;                 // after following links
   std::optional<mode_t> mode;    // of the regular file that is replaced
   bool is_written_into = false;  // a pipe, a device, or what a descriptor of a process leads to
 };
@@ -59,7 +65,8 @@ bool is_of_proc(const fs::path& link) {
   return ::statfs(folder.c_str(), &system) == 0 && system.f_type == PROC_SUPER_MAGIC;
 }
 
-/// The end of a chain of links, which need not exist. Links of /proc stay: the names that they show need not be files.
+/// Follows a chain of symbolic links to its end, which need not exist. Stops at links of /proc, because the names that
+/// they show need not be files.
 fs::path followed(const fs::path& path) {
   constexpr int kMaxLinks = 40;
   fs::path file = path;
@@ -73,7 +80,7 @@ fs::path followed(const fs::path& path) {
   return file;
 }
 
-/// A file that is mounted by itself, as containers do: no other can take its place.
+/// Returns whether the file itself is a mount point, as in containers: rename() cannot replace such a file.
 bool is_mount_point(const fs::path& file) {
   struct statx found {};
   return ::statx(AT_FDCWD, file.c_str(), 0, STATX_TYPE, &found) == 0 &&
@@ -110,7 +117,7 @@ Target target_of(const fs::path& path) {
   return target;
 }
 
-/// A file that vanishes again unless it is renamed.
+/// A temporary file beside the target. The destructor deletes it unless it was renamed to the target.
 class AsideFile {
  public:
   AsideFile(const fs::path& path, const fs::path& target)
@@ -129,7 +136,7 @@ class AsideFile {
 
   void rename(std::optional<mode_t> mode) {
     if (!mode) {
-      // mkostemp makes files that only the owner can read; results are for whom the umask allows.
+      // mkostemp makes files that only the owner can read; a new result gets the permissions that the umask allows.
       const mode_t mask = ::umask(0);
       ::umask(mask);
       mode = 0666 & ~mask;
@@ -179,7 +186,7 @@ void write_parts(int descriptor, const fs::path& path, std::span<const std::span
 
 void check_output_file(const fs::path& path) {
   const Target target = target_of(path);
-  if (!target.is_written_into) AsideFile(path, target.file);  // no right or name of a file system says it all
+  if (!target.is_written_into) AsideFile(path, target.file);  // only an attempt shows whether a file can be made
 }
 
 void write_file(const fs::path& path, std::span<const std::span<const std::byte>> parts) {

@@ -42,7 +42,7 @@ void HostObject::check_process() const {
   if (own == process_) return;
   log_.error("process " + std::to_string(own) + " is a copy (fork) of the rank in process " + std::to_string(process_) +
              " and trains on beside it; let a copy do its own work and leave with exec or _exit");
-  // No destructor may run: they would end communicators that the rank still uses.
+  // _exit, because destructors would close communicators that the rank still uses.
   ::_exit(static_cast<int>(ExitCode::kUserMistake));
 }
 

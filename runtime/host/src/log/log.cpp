@@ -56,7 +56,7 @@ spdlog::sink_ptr open_rank_file(const std::filesystem::path& directory, int rank
   }
   const auto file = directory / ("rank-" + std::to_string(rank) + ".log");
   const auto status = std::filesystem::status(file, failure);
-  // A pipe would hold the program here until somebody reads from it.
+  // Opening a pipe would block until another process reads from it.
   if (std::filesystem::exists(status) && status.type() != std::filesystem::file_type::regular) {
     throw UserError("--log-dir: '" + file.string() + "' is not a regular file; delete it, or give another folder");
   }

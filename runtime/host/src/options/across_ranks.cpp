@@ -1,4 +1,4 @@
-// Which options have to be equal on all ranks. Every common flag has a row here.
+// The table of how ranks compare each common flag, with the reason. Every common flag has a row.
 #include "options/across_ranks.hpp"
 
 #include <algorithm>

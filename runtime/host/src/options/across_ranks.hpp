@@ -1,4 +1,4 @@
-// How ranks compare each option before they train.
+// How ranks compare each common flag before they train.
 #pragma once
 
 #include <span>
@@ -11,8 +11,8 @@ namespace cohort::host {
 enum class Across {
   kSame,    ///< has to be equal on all ranks
   kGiven,   ///< given on all ranks or on none; the values may differ
-  kAsUsed,  ///< what follows from it is compared elsewhere
-  kOwn,     ///< each rank's own
+  kAsUsed,  ///< its effect is compared elsewhere
+  kOwn,     ///< not compared: each rank has its own value
 };
 
 struct FlagAcross {
@@ -21,8 +21,8 @@ struct FlagAcross {
   const char* why;
 };
 
-/// One for each flag of every program. Programs' own options are each rank's own: what they do to the model, its
-/// optimizers and the loop is compared.
+/// Returns a row for each common flag. A program's own options have no row and are not compared; their effects on the
+/// model, its optimizers and the loop are.
 std::span<const FlagAcross> flags_across_ranks();
 
 }  // namespace cohort::host

@@ -76,7 +76,7 @@ Flag limit(const char* name, const char* help, BatchLimit Options::*member) {
 
 std::filesystem::path parse_path(Given given) {
   if (given.text.empty()) throw UserError(std::string(given.where) + ": the path is empty; give a file or a folder");
-  if (on_one_line(given.text) != given.text) {  // it stands in messages, logs and file names that are made from it
+  if (on_one_line(given.text) != given.text) {  // paths appear in messages and logs
     throw UserError(std::string(given.where) + ": the path " + in_quotes(given.text) +
                     " holds a control character; choose another name");
   }

@@ -12,7 +12,7 @@
 namespace cohort::host {
 namespace {
 
-// Hundreds of times what the longest one needs.
+// Hundreds of times the length of a file that sets every option.
 constexpr uint64_t kMostBytes = 4 << 20;
 
 /// Kinds whose plugins have tables of their own: [strategy.NAME].

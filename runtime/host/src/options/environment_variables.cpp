@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::string_view kPrefix = "COHORT_";
 constexpr const char* kPluginPath = "COHORT_PLUGIN_PATH";
-// Read elsewhere: the first by the plugin search, five by ranks, the others by the scripts that build and test the
-// product, from which its programs may be started.
+// Variables that are not options: the first is read by the plugin search, the next five by ranks. The others are read
+// by the scripts that build and test the product, which may start its programs.
 constexpr std::array<std::string_view, 13> kOtherPurposes{
     kPluginPath,        "COHORT_RUN_ID",      "COHORT_STORE_FD",    "COHORT_START_TIME_NS", "COHORT_SAID_WHY",
     "COHORT_NODE_NAME", "COHORT_DEPS_DIR",    "COHORT_LIBTORCH",    "COHORT_BUILD",         "COHORT_CI_SINCE",

@@ -29,8 +29,8 @@ std::vector<std::string> modern_spellings(const Options& options, const FlagTabl
 /// Flags of the command line. Throws UserError for one that is unknown or given twice, HelpRequested for --help.
 std::vector<Assignment> read_command_line(const OptionSources& sources, const FlagTable& table, const Options& code);
 
-/// COHORT_<FLAG> variables; repeatable flags take several values between semicolons. Throws UserError for a COHORT_
-/// variable that is neither an option nor read elsewhere.
+/// Returns the values of COHORT_<FLAG> variables; flags that may be repeated take several values, separated by
+/// semicolons. Throws UserError for a COHORT_ variable that is neither an option nor read elsewhere.
 std::vector<Assignment> read_environment(const std::map<std::string, std::string, std::less<>>& environment,
                                          const FlagTable& table);
 

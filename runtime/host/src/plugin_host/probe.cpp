@@ -42,22 +42,24 @@ std::string_view text_of(OpenStage stage) {
   }
 }
 
-/// What the child tells. It lies in memory that both processes have, because a plugin may close every descriptor.
-struct Told {
+/// The report of the child process. It lies in shared memory, because a plugin may close every descriptor, a pipe's
+/// too.
+struct ChildReport {
   std::atomic<OpenStage> stage{OpenStage::kLoading};
-  std::atomic<int> closed{-1};  // a descriptor of the program that is closed afterwards
+  std::atomic<int> closed{-1};  // a descriptor of the program that the plugin has closed, or -1
 };
 
 class SharedMemory {
  public:
-  SharedMemory() : place_(::mmap(nullptr, sizeof(Told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+  SharedMemory()
+      : place_(::mmap(nullptr, sizeof(ChildReport), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
     if (place_ == MAP_FAILED) throw TrainingFailed(std::string("no memory can be shared: ") + std::strerror(errno));
-    new (place_) Told;
+    new (place_) ChildReport;
   }
-  ~SharedMemory() { ::munmap(place_, sizeof(Told)); }
+  ~SharedMemory() { ::munmap(place_, sizeof(ChildReport)); }
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
-  Told& told() const { return *static_cast<Told*>(place_); }
+  ChildReport& report() const { return *static_cast<ChildReport*>(place_); }
 
  private:
   void* place_;
@@ -90,17 +92,17 @@ void isolate_child() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, stream);
 }
 
-[[noreturn]] void run_child(Told& told, const std::function<void(const StageReport&)>& open) {
+[[noreturn]] void run_child(ChildReport& report, const std::function<void(const StageReport&)>& open) {
   isolate_child();
   const std::vector<int> before = open_descriptors();
   try {
-    open([&](OpenStage stage) { told.stage = stage; });
+    open([&](OpenStage stage) { report.stage = stage; });
   } catch (...) {
     // The same happens in the parent, which then says what it is.
   }
   const auto closed = std::ranges::find_if_not(before, is_open);
-  if (closed != before.end()) told.closed = *closed;
-  told.stage = OpenStage::kDone;
+  if (closed != before.end()) report.closed = *closed;
+  report.stage = OpenStage::kDone;
   ::_exit(0);
 }
 
@@ -140,21 +142,21 @@ std::string end_text(const std::optional<siginfo_t>& end, milliseconds deadline)
 void probe_plugin(const std::filesystem::path& file, milliseconds deadline,
                   const std::function<void(const StageReport&)>& open) {
   const SharedMemory shared;
-  const Told& told = shared.told();
+  const ChildReport& report = shared.report();
   const auto until = Clock::now() + deadline;
   const pid_t child = ::fork();
   if (child < 0)
     throw TrainingFailed(std::string("no process can be made to try a plugin in: ") + std::strerror(errno));
-  if (child == 0) run_child(shared.told(), open);
+  if (child == 0) run_child(shared.report(), open);
 
   const auto end = wait_until(child, until);
   clean_up(child);
-  if (told.closed >= 0) {
-    refuse(file, "it closes files of the program (descriptor " + std::to_string(told.closed) +
+  if (report.closed >= 0) {
+    refuse(file, "it closes files of the program (descriptor " + std::to_string(report.closed) +
                      ") while it is loaded or in its init; ask its authors, or use another version");
   }
-  if (told.stage == OpenStage::kDone) return;
-  refuse(file, "it " + end_text(end, deadline) + " " + std::string(text_of(told.stage)) +
+  if (report.stage == OpenStage::kDone) return;
+  refuse(file, "it " + end_text(end, deadline) + " " + std::string(text_of(report.stage)) +
                    "; ask its authors, or use another version");
 }
 

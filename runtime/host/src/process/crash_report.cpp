@@ -1,3 +1,10 @@
+// Handlers for crashes and uncaught exceptions, and the watchdog of PluginCall.
+//
+// A signal handler may neither allocate nor lock. Everything that it needs is therefore made in advance and reachable
+// through globals: the address ranges of the code of plugins and of this program, each plugin's line with a gap for the
+// signal's name, and the PluginCall that is alive. On a crash the handler writes the line of that call if the crash is
+// on its thread, else of the plugin whose code is innermost on the stack. Then it restores the action that the signal
+// had before and raises it again.
 #include <cohort/host/crash_report.hpp>
 
 #include <execinfo.h>
@@ -33,7 +40,7 @@ constexpr std::string_view kSignalName = "%SIGNAL%";
 
 }  // namespace
 
-/// A line of the log that is made before it is needed, because a signal handler can make none.
+/// A line of the log that is formatted in advance, because a signal handler cannot allocate.
 class CrashLine {
  public:
   CrashLine(const Log& log, std::string_view who, std::string_view where) {
@@ -45,7 +52,7 @@ class CrashLine {
     after_ = line.substr(place + kSignalName.size());
   }
 
-  /// Writes it; for a signal handler.
+  /// Writes the line to standard error. Safe in a signal handler.
   void write(int signal) const noexcept {
     const char* const name = ::sigabbrev_np(signal);
     put(before_), put("SIG"), put(name ? name : "?"), put(after_);
@@ -53,13 +60,13 @@ class CrashLine {
 
  private:
   static void put(std::string_view text) noexcept {
-    if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // nobody reads: the signal says enough
+    if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // without a reader the signal has to do
   }
 
   std::string before_, after_;
 };
 
-/// What runs now, as handlers see it.
+/// The PluginCall that is alive, as handlers read it.
 struct RunningCall {
   pid_t thread;
   const CrashLine* line;
@@ -68,14 +75,14 @@ struct RunningCall {
 
 namespace {
 
-/// Where a library's code lies; without a line it is none of a plugin.
+/// The addresses of a library's code. `line` is null for code of this program, set for code of a plugin.
 struct CodeRange {
   uintptr_t begin = 0, end = 0;
   std::unique_ptr<const CrashLine> line;
 };
 
-// A handler is given nothing but the signal, so what it reads must be reachable by name. Written before it is counted,
-// and never again: plugins are never unloaded.
+// Globals, because a handler gets no argument but the signal. An entry is written before num_code_ranges counts it and
+// is never changed afterwards: plugins are never unloaded.
 constinit std::array<CodeRange, kMostLibraries> code_ranges;
 constinit std::atomic<size_t> num_code_ranges{0};
 
@@ -86,13 +93,13 @@ const RunningCall* call_on_this_thread() {
   return call && call->thread == ::gettid() ? call : nullptr;
 }
 
-/// The line of the plugin whose code is the innermost on the stack that is a plugin's or this program's own; null where
-/// that is not a plugin's, or nothing is known.
+/// Finds the innermost stack frame in code of a plugin or of this program. Returns the line of that plugin, or null if
+/// the frame is of this program or there is none.
 const CrashLine* line_of_stack() {
   std::array<void*, kMostFrames> frames;
   const int count = ::backtrace(frames.data(), kMostFrames);
   const size_t known = num_code_ranges.load();
-  bool in_handler = true;  // whose code is this program's too; behind it is that of the system which called it
+  bool in_handler = true;  // its frames come first and are this program's, too; frames of libc follow
   for (int i = 0; i < count; ++i) {
     const auto place = reinterpret_cast<uintptr_t>(frames[static_cast<size_t>(i)]);
     const auto* const range = std::find_if(code_ranges.begin(), code_ranges.begin() + known,
@@ -103,18 +110,18 @@ const CrashLine* line_of_stack() {
   return nullptr;
 }
 
-// The signal's action before, by its place in kCrashes.
+// The actions that the signals had before CrashReport, in the order of kCrashes.
 constinit std::array<struct sigaction, kCrashes.size()> actions_before{};
 
-extern "C" void tell_crash(int signal) {
+extern "C" void report_crash(int signal) {
   const RunningCall* const call = call_on_this_thread();
   if (const CrashLine* const line = call ? call->line : line_of_stack()) line->write(signal);
   const auto place = std::find(kCrashes.begin(), kCrashes.end(), signal) - kCrashes.begin();
   ::sigaction(signal, &actions_before[static_cast<size_t>(place)], nullptr);
-  ::raise(signal);  // once this handler returns
+  ::raise(signal);  // is delivered when this handler returns
 }
 
-// The log for uncaught exceptions; null while there is no CrashReport.
+// The log for uncaught exceptions; null without a CrashReport.
 constinit std::atomic<Log*> log_of_exceptions{nullptr};
 
 std::string current_text() {
@@ -128,7 +135,7 @@ std::string current_text() {
   }
 }
 
-void tell_exception() {
+void report_exception() {
   const RunningCall* const call = call_on_this_thread();
   if (Log* const log = log_of_exceptions.load()) {
     log->error(call ? std::string(call->plugin) + " threw " + current_text() + " out of its " +
@@ -179,13 +186,13 @@ int note_plugin_code(dl_phdr_info* info, size_t, void* data) {
 
 }  // namespace
 
-CrashReport::CrashReport(Log& log) : terminate_before_(std::set_terminate(tell_exception)) {
+CrashReport::CrashReport(Log& log) : terminate_before_(std::set_terminate(report_exception)) {
   std::array<void*, 1> frame;
-  ::backtrace(frame.data(), 1);  // loads what it needs, which a handler may not
+  ::backtrace(frame.data(), 1);  // the first call loads libgcc, which a handler must not do
   if (num_code_ranges.load() == 0) ::dl_iterate_phdr(note_own_code, nullptr);
   log_of_exceptions.store(&log);
   struct sigaction action {};
-  action.sa_handler = tell_crash;
+  action.sa_handler = report_crash;
   ::sigemptyset(&action.sa_mask);
   for (size_t i = 0; i < kCrashes.size(); ++i) ::sigaction(kCrashes[i], &action, &actions_before[i]);
 }

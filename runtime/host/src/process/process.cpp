@@ -18,7 +18,7 @@ namespace cohort::host {
 namespace {
 
 constexpr std::array kWriteSignals{SIGPIPE, SIGXFSZ};
-constexpr rlim_t kLeastStack = 256 << 10;  // the main thread's; other threads get as much
+constexpr rlim_t kLeastStack = 256 << 10;  // of the main thread; glibc gives other threads the same
 constexpr rlim_t kLeastOpenFiles = 64;     // two ranks need 24
 
 std::string in_kib(rlim_t bytes) {
@@ -28,7 +28,7 @@ std::string in_kib(rlim_t bytes) {
 void open_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;
-    // The lowest number that is free: this one.
+    // open() returns the lowest free descriptor, which is this one.
     if (::open("/dev/null", O_RDWR) == stream) continue;
     throw UserError("standard stream " + std::to_string(stream) +
                     " is closed, and /dev/null cannot be opened for it (" + std::strerror(errno) +

@@ -31,8 +31,8 @@ cohort_status plan(cohort_strategy*, const cohort_job* job, cohort_plan* plan) n
   return COHORT_OK;
 }
 
-// Plugins run in every rank and have to be the same ones, or their messages would not fit together; so do options that
-// all ranks follow.
+// Plugins and the options that ranks follow together have to be the same on every rank, or the ranks' messages would
+// not match.
 std::string plugins_text(const RankState& state) {
   const Selection& selection = state.setup.selection;
   std::ostringstream text;

@@ -20,13 +20,14 @@ inline cohort_status status_of(const Error& error) {
   }
 }
 
-/// Keeps an error of the host's own, whose tables have several lines; those of plugins are kept on one.
+/// Keeps an error of the host as it is, because it may hold a table of several lines. host->fail, which is for plugins,
+/// would join the lines.
 inline cohort_status keep(const cohort_host* host, const Error& error) noexcept {
   const cohort_status status = status_of(error);
   try {
     HostObject::of(host).leave_message(status, error.what());
   } catch (...) {
-    // Without memory for the message the status alone has to do.
+    // There is no memory for the message; the status is returned without it.
   }
   return status;
 }

@@ -62,7 +62,8 @@ std::string RankState::who() const {
 }
 
 void RankState::meet(const std::string& topic, std::string_view text, std::string_view problem) {
-  // Where rank 0 serves the store no other job has written to it, and ranks of other runs can be told so.
+  // If rank 0 serves the store, no other job has written to it. The keys then need no run id, and ranks of other runs
+  // that come by mistake are found.
   const bool is_fresh = own_store && !setup.topology.store_is_external;
   PrefixedStore places(store, is_fresh ? "cohort/meeting/" : "cohort/" + setup.topology.run_id + "/meeting/");
   const Agreement place{places, rank(), world_size(), setup.connect_timeout, who()};

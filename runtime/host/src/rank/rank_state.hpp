@@ -68,7 +68,7 @@ struct RankState {
   bool has_replicas() const { return setup.selection.replicas > 1; }
   cohort_strategy* strategy() const { return layers->top(); }
   std::string who() const;
-  /// The first agreement, on the place of every rank in the job and on a text.
+  /// Runs the first agreement of the ranks: on the place of every rank in the job, and on a text. See meeting.hpp.
   void meet(const std::string& topic, std::string_view text, std::string_view problem);
   /// agree() among the ranks; may be called again with the same topic.
   void agree_on(const std::string& topic, std::string_view text, std::string_view problem);

@@ -20,7 +20,7 @@ struct TuningResult {
 
 /// One line, with the flags to use it again.
 std::string text_of(const TuningResult& result);
-/// For --config. Throws UserError where that is not possible.
+/// Writes a file for --config. Throws UserError if it cannot be written.
 void write_config(const TuningResult& result, const std::filesystem::path& file);
 
 }  // namespace cohort::host

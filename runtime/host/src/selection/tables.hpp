@@ -9,15 +9,15 @@
 
 namespace cohort::host {
 
-/// The spec with the options of [KIND.NAME] that it does not give itself.
+/// Returns the spec with those options of the table [KIND.NAME] that it does not give itself.
 Spec with_table(const Options& options, const std::string& kind, Spec spec);
 
-/// The same for a collective and those that its options name, as hier's `across` does.
+/// Does the same for a collective and for the collectives that its options name, as hier's `across` does.
 Spec with_tables_within(PluginHost& plugins, const Options& options, const Spec& collective);
 
-/// Checks the tables [strategy.NAME] and [collective.NAME] of plugins that were not chosen; `chosen` are checked where
-/// they are made. Throws UserError for a table that names no plugin, or has a key or value that its plugin does not
-/// take. Warns of a plugin that cannot be opened here.
+/// Checks the tables [strategy.NAME] and [collective.NAME] of plugins that were not chosen; the tables of `chosen`
+/// plugins are checked when those are made. Throws UserError for a table that names no plugin, or has a key or value
+/// that its plugin does not take. Warns of a plugin that cannot be opened here.
 void check_other_tables(PluginHost& plugins, const Options& options, const std::vector<std::string>& chosen,
                         std::vector<std::string>& warnings);
 

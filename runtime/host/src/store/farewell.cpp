@@ -23,7 +23,7 @@ std::string join(const std::vector<int>& ranks) {
 }
 
 std::string published_by_rank0(const Agreement& agreement, const std::string& topic, const std::string& key) {
-  // Twice the time: rank 0 may itself have waited as long as it may for the others.
+  // Twice the timeout, because rank 0 may wait a whole timeout for other ranks before it writes.
   auto value = agreement.store.get(key, 2 * agreement.timeout);
   if (!value) {
     throw PeerFailed(agreement.who + " heard nothing from rank 0 about " + topic + " within " +

@@ -1,4 +1,4 @@
-// How ranks end an agreement that has failed: together, and with the same sentence.
+// Ends an agreement that has failed, so that all ranks leave together and with the same message.
 #pragma once
 
 #include <string>
@@ -8,17 +8,18 @@
 
 namespace cohort::host {
 
-/// Returns what rank 0 writes under `key`. Throws PeerFailed where it writes nothing in time.
+/// Returns the value that rank 0 writes under `key`. Throws PeerFailed if rank 0 writes none within twice the timeout.
 std::string published_by_rank0(const Agreement& agreement, const std::string& topic, const std::string& key);
 
-/// Rank 0 usually serves the store: it returns after so many ranks have called this, or after some seconds.
+/// Counts this rank under `key`. Rank 0, which usually serves the store, then waits until `readers` ranks are counted,
+/// but at most five seconds; other ranks return at once.
 void leave_together(const Agreement& agreement, const std::string& key, int readers);
 
-/// Throws PeerFailed that names the missing ("1, 3") among `world_size` ranks, once all others leave too.
+/// Throws PeerFailed with the missing ranks ("1, 3"), after leave_together with all ranks that are not missing.
 [[noreturn]] void throw_missing(const Agreement& agreement, const std::string& topic, const std::string& ranks,
                                 const std::string& key);
 
-/// "1, 3"
+/// Returns the ranks as text: "1, 3".
 std::string join(const std::vector<int>& ranks);
 
 }  // namespace cohort::host

@@ -35,7 +35,7 @@ RankOutput::RankOutput(std::filesystem::path folder, int ranks, int signals, Log
       std::error_code failure;
       std::filesystem::create_directories(file.parent_path(), failure);
       const auto kind = std::filesystem::status(file, failure).type();
-      const bool can_be_file =  // a pipe would hold what opens it
+      const bool can_be_file =  // opening a pipe would block
           kind == std::filesystem::file_type::regular || kind == std::filesystem::file_type::not_found;
       if (!can_be_file || !std::ofstream(file)) {
         throw UserError("--output-filename: " + in_quotes(file.string()) +

@@ -38,7 +38,8 @@ class App {
   const Options& options() const { return runtime_.options(); }
   /// The value of one of the program's own options.
   const std::string& option(std::string_view name) const;
-  /// The same as a number; throws UserError naming the flag where it is none or out of range. Finite.
+  /// The same as a whole number from `lowest` to `highest`, or as a finite number. Throws UserError that names the flag
+  /// if the text is no such number.
   int64_t integer_option(std::string_view name, int64_t lowest = std::numeric_limits<int64_t>::min(),
                          int64_t highest = std::numeric_limits<int64_t>::max()) const;
   double number_option(std::string_view name) const;

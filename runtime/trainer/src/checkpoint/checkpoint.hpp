@@ -16,9 +16,10 @@
 
 namespace cohort {
 
-/// Writes step-N into the folder, which rank 0 has opened, and deletes older ones; gives its path. `loop` is the
-/// Trainer's, null elsewhere. Nothing of the training changes. Collective. Throws the same UserError on all ranks;
-/// earlier checkpoints stay then.
+/// Writes the checkpoint step-N into the folder, deletes older ones, and returns the path of the new one. Rank 0 has to
+/// hold the folder (open_checkpoint_folder). `loop` is the Trainer's, null elsewhere. Does not change the training.
+/// Collective. Throws the same error on all ranks: UserError if it cannot be written, TrainingFailed if the ranks'
+/// weights differ. Earlier checkpoints stay then.
 std::filesystem::path save_checkpoint(Session& session, const std::filesystem::path& folder, const LoopState* loop);
 
 struct LoadedCheckpoint {

@@ -68,13 +68,13 @@ bool is_our_name(std::string_view name) {
   return step_of_name(name).has_value();
 }
 
-/// What remains of a name between a beginning and an end, or nothing where it has others.
+/// Returns the part of a name between prefix and suffix; "" if the name lacks one of them or has nothing between them.
 std::string_view middle_of(std::string_view prefix, std::string_view name, std::string_view suffix) {
   const bool fits = name.size() > prefix.size() + suffix.size() && name.starts_with(prefix) && name.ends_with(suffix);
   return fits ? name.substr(prefix.size(), name.size() - prefix.size() - suffix.size()) : std::string_view();
 }
 
-// Names that are only like ours are the user's.
+// Finishes or deletes what a killed run has left. Only exact names count: a folder with a similar name is the user's.
 void clear_leftovers(const fs::path& folder) {
   for (const fs::path& path : folders_in(folder)) {
     const std::string name = path.filename().string();
@@ -92,7 +92,7 @@ void clear_leftovers(const fs::path& folder) {
   }
 }
 
-/// Nothing but a checkpoint may be replaced by one.
+/// Throws UserError if the path exists and is not a checkpoint, because publishing would replace it.
 void refuse_what_is_no_checkpoint(const fs::path& path) {
   std::error_code ignored;
   if (!fs::exists(fs::symlink_status(path, ignored)) || is_checkpoint(path)) return;

@@ -24,34 +24,34 @@ struct FoundCheckpoint {
   std::string problem;  ///< why its manifest cannot be read, or empty
 };
 
-/// A path for messages, on one line.
+/// Returns a path as text for messages, on one line.
 std::string shown(const std::filesystem::path& path);
 
-/// True for a folder with a manifest, whatever that is.
+/// Returns true for a folder that has a manifest, even a damaged one.
 bool is_checkpoint(const std::filesystem::path& path);
 /// The checkpoints in a folder, newest first; those whose manifest is damaged before all others. Empty where there is
 /// no such folder.
 std::vector<FoundCheckpoint> find_checkpoints(const std::filesystem::path& folder);
 
-/// Reads the manifest of a checkpoint, and its text where that is wanted. Throws DamagedCheckpoint for a damaged one,
-/// and where it is not of the step that the folder is named after.
+/// Returns the manifest of a checkpoint, and its text in `text` unless that is null. Throws DamagedCheckpoint if it is
+/// damaged, or belongs to another step than the folder's name says; UserError if its format is newer.
 Manifest read_manifest(const std::filesystem::path& checkpoint, std::string* text = nullptr);
 
 /// "step-00000120"
 std::string checkpoint_name(uint64_t step);
-/// And back; nothing for any other name.
+/// Returns the step of such a name; nothing for any other name.
 std::optional<uint64_t> step_of_name(std::string_view name);
 /// Where the files of a checkpoint are written that will be `checkpoint`.
 std::filesystem::path partial_of(const std::filesystem::path& checkpoint);
 
-/// Makes the folder, locks it, and clears away what a killed run has left there. Throws where it cannot be written,
-/// where another job writes there, and where something else has the name of a checkpoint.
+/// Makes the folder, locks it, and clears away what a killed run has left there. Returns the lock. Throws UserError if
+/// the folder cannot be written, another job holds it, or something that is not a checkpoint has the name of one.
 std::unique_ptr<FolderLock> open_checkpoint_folder(const std::filesystem::path& folder);
 /// Makes partial_of(checkpoint), empty.
 void begin_checkpoint(const std::filesystem::path& checkpoint);
 /// Its files are complete and on the disk: gives it its name. An earlier one of that name stays until then.
 void publish_checkpoint(const std::filesystem::path& checkpoint);
-/// Deletes partial_of(checkpoint) where that is possible.
+/// Deletes partial_of(checkpoint); ignores errors.
 void abandon_checkpoint(const std::filesystem::path& checkpoint) noexcept;
 /// Deletes all but the newest `keep` of those that checkpoint_name has named.
 void prune_checkpoints(const std::filesystem::path& folder, int64_t keep);

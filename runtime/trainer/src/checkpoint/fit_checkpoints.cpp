@@ -49,7 +49,7 @@ FitCheckpoints::FitCheckpoints(Runtime& runtime, const LoopLimits& limits, int64
 
 std::optional<LoadedCheckpoint> FitCheckpoints::open(Session& session) {
   std::optional<LoadedCheckpoint> resumed;
-  // First of all: what another job still writes is not read.
+  // The folder is locked before it is read, because another job may still be writing there.
   if (!folder_.empty()) {
     all_or_none(runtime_, [&] {
       if (runtime_.is_first()) open_folder();

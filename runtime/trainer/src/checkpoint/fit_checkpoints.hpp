@@ -22,8 +22,8 @@ class FitCheckpoints {
   /// `fit` counts from 1. Throws UserError for options that contradict each other.
   FitCheckpoints(Runtime& runtime, const LoopLimits& limits, int64_t fit);
 
-  /// Opens the folder and reads what this training goes on from, if it does. Collective. Throws the same UserError on
-  /// all ranks, also where the folder holds another training's checkpoints, or another job writes there.
+  /// Opens the folder and returns the checkpoint to resume from, if there is one. Collective. Throws the same UserError
+  /// on all ranks, also if the folder holds another training's checkpoints or another job holds the folder.
   std::optional<LoadedCheckpoint> open(Session& session);
   /// True where a checkpoint belongs after this many steps, within an epoch.
   bool due(uint64_t steps) const;

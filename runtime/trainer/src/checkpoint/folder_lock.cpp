@@ -28,7 +28,7 @@ struct flock whole_file() {
   return lock;
 }
 
-/// " (process 4711)", or nothing where it is on another machine.
+/// Returns " (process 4711)", or "" if the lock is held on another machine.
 std::string holder_of(int descriptor) {
   struct flock lock = whole_file();
   const bool known = ::fcntl(descriptor, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK && lock.l_pid > 0;
@@ -49,7 +49,8 @@ bool has_no_locks(int error) {
 }  // namespace
 
 FolderLock::FolderLock(const fs::path& folder) : file_(folder / kLockFile), owner_(::getpid()) {
-  // An owner that ends deletes its file, perhaps between the opening and the locking here.
+  // The previous owner may delete the file between open() and the lock; then the lock is on a deleted file, so try
+  // again.
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
     descriptor_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
@@ -80,7 +81,7 @@ bool FolderLock::try_lock() {
 }
 
 FolderLock::~FolderLock() {
-  if (::getpid() == owner_) ::unlink(file_.c_str());  // and not a fork of it that a program has made
+  if (::getpid() == owner_) ::unlink(file_.c_str());  // a fork must not delete the file of its parent's lock
   ::close(descriptor_);
 }
 

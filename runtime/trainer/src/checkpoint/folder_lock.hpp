@@ -1,4 +1,4 @@
-// One job at a time writes into a folder of checkpoints.
+// Ensures that one job at a time writes into a folder of checkpoints.
 #pragma once
 
 #include <sys/types.h>
@@ -7,17 +7,18 @@
 
 namespace cohort {
 
-/// Holds the file .cohort-lock in the folder, which is gone when this ends. The lock is the process's: forks do not
-/// inherit it, and it ends with the process however that dies; the file that is left then is locked by the next one.
+/// Holds a lock on the file .cohort-lock in the folder; the destructor deletes the file. It is a POSIX record lock of
+/// the process: forks do not inherit it, and the kernel releases it however the process ends. A file that a killed
+/// process leaves behind is simply locked by the next one.
 class FolderLock {
  public:
-  /// Throws UserError where another process holds it, or the file cannot be made.
+  /// Takes the lock. Throws UserError if another process holds it, or the file cannot be made.
   explicit FolderLock(const std::filesystem::path& folder);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
-  /// False where the file system has no locks.
+  /// Returns false if the file system has no locks; then nothing is locked.
   bool is_held() const { return is_held_; }
 
  private:

@@ -19,7 +19,7 @@ using OrderedJson = nlohmann::ordered_json;
 constexpr const char* kFormatName = "cohort checkpoint";
 constexpr uint64_t kMaxManifestBytes = 100'000'000;
 constexpr int kMaxWorldSize = 1'000'000;
-constexpr uint64_t kMaxCount = 1'000'000'000'000'000;  // more steps or samples than anybody takes
+constexpr uint64_t kMaxCount = 1'000'000'000'000'000;  // far more steps or samples than any training has
 
 OrderedJson json_of(const LoopPlace& place) {
   return {{"fit", place.fit},
@@ -99,7 +99,7 @@ Manifest manifest_of(const OrderedJson& json) {
   return manifest;
 }
 
-/// Throws DamagedCheckpoint for what no training leaves, whoever has written it.
+/// Throws DamagedCheckpoint for values that no training can produce. A correct checksum does not rule them out.
 class PlausibilityCheck {
  public:
   explicit PlausibilityCheck(const std::string& file) : file_(file) {}
@@ -136,7 +136,7 @@ class PlausibilityCheck {
     require(place.samples == -1 || is_count(place.samples), "loop.samples");
   }
 
-  /// Optimizers use their settings as floats.
+  /// Requires settings in the range of float, because optimizers use them as floats.
   void settings(const ParameterGroup& group) const {
     for (const auto& [name, value] : group.options) {
       const bool is_float = std::abs(value) <= static_cast<double>(std::numeric_limits<float>::max());

@@ -79,7 +79,7 @@ std::string to_json(const Manifest& manifest);
 /// format.
 Manifest parse_manifest(std::string_view text, const std::string& file);
 
-/// Reads the manifest of a checkpoint. Throws DamagedCheckpoint also where it cannot be read.
+/// Returns the text of the manifest of a checkpoint. Throws DamagedCheckpoint if it cannot be read.
 std::string read_manifest_text(const std::filesystem::path& checkpoint);
 
 }  // namespace cohort

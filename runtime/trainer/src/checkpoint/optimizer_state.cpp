@@ -25,8 +25,8 @@ std::string type_name(const torch::optim::Optimizer& optimizer, const OptimizerK
   return kind ? kind->name : c10::demangle(typeid(optimizer).name());
 }
 
-/// Calls `visit(name, parameter, group)` for every parameter of every group. One that is not the module's goes by its
-/// place.
+/// Calls `visit(name, parameter, group)` for every parameter of every group. A parameter that is not the module's is
+/// named by its position: "parameter_3".
 template <class Visit>
 void each_parameter(torch::optim::Optimizer& optimizer, const ParameterNames& names, Visit&& visit) {
   size_t place = 0;
@@ -88,7 +88,7 @@ void check_groups(const OptimizerSettings& own, const OptimizerSettings& saved, 
   }
 }
 
-/// Some fields are kept only where a setting asks for them.
+/// Returns whether the state has to have this field: some are kept only if a setting asks for them.
 bool is_needed(std::string_view field, const ParameterGroup& group) {
   const auto is_set = [&](const char* name) {
     const auto found = group.options.find(name);

@@ -39,7 +39,7 @@ OptimizerSettings optimizer_settings(torch::optim::Optimizer& optimizer, const P
 /// Throws UserError, beginning with `file`, where the optimizer of the checkpoint is another one.
 void check_optimizer(torch::optim::Optimizer& optimizer, const ParameterNames& names, const std::string& prefix,
                      const OptimizerSettings& saved, const TensorIndex& tensors, const std::string& file);
-/// The names that tensors of this optimizer's state can have.
+/// Returns all names that tensors of this optimizer's state can have in a checkpoint.
 std::set<std::string, std::less<>> optimizer_names(torch::optim::Optimizer& optimizer, const ParameterNames& names,
                                                    const std::string& prefix);
 /// After check_optimizer: copies state and settings. May be repeated.

@@ -83,13 +83,13 @@ void check_world(const Manifest& manifest, const Runtime& runtime, const fs::pat
   }
 }
 
-/// One file, checked against the manifest.
+/// Returns the tensors of one file. Throws DamagedCheckpoint if the file does not match the manifest.
 TensorIndex tensors_in(const LoadedCheckpoint& loaded, const std::string& name) {
   const fs::path file = loaded.path / name;
   const FileDigest& wanted = loaded.manifest.files.at(name);
   TensorIndex tensors;
   try {
-    // Its length first: a file with holes in it may take hours to read.
+    // The length is compared first, because a huge file with holes would take hours to read.
     FileDigest digest{host::RegularFile(file).bytes(), ""};
     if (digest.bytes == wanted.bytes) digest = digest_of_file(file);
     if (digest != wanted) {
@@ -107,7 +107,8 @@ bool is_of_the_run(std::string_view name) {
   return name.starts_with("cohort.");
 }
 
-/// What is a rank's own must be so by the manifest, or one rank alone would go on with other weights.
+/// Throws DamagedCheckpoint if a rank's file holds weights or optimizer state although the manifest says that all ranks
+/// share them: this rank alone would continue with other values.
 void check_own(const LoadedCheckpoint& loaded, const TensorIndex& own, const torch::nn::Module& module,
                const std::string& file) {
   const auto lists = [&](const char* what) { return std::ranges::count(loaded.manifest.per_rank, what) > 0; };
@@ -123,7 +124,7 @@ void check_own(const LoadedCheckpoint& loaded, const TensorIndex& own, const tor
   }
 }
 
-/// This rank's files: what is the rank's own is put over what all share.
+/// Reads the files of this rank. Its own tensors override the shared ones.
 LoadedCheckpoint read_files(const Session& session, const fs::path& path, std::string& manifest_text) {
   const Runtime& runtime = session.runtime();
   LoadedCheckpoint loaded;

@@ -60,7 +60,8 @@ WrittenFiles merged(const std::vector<std::string>& texts) {
   return all;
 }
 
-/// What is begun and not published is gone again: on a full disk its room is needed.
+/// A checkpoint that is being written. The destructor deletes it unless it was published, because a full disk needs the
+/// room.
 class BegunCheckpoint {
  public:
   explicit BegunCheckpoint(fs::path checkpoint) : checkpoint_(std::move(checkpoint)) { begin_checkpoint(checkpoint_); }
@@ -148,13 +149,13 @@ SessionTensors tensors_of(Session& session, const NamedTensors& buffers) {
 }  // namespace
 
 fs::path save_checkpoint(Session& session, const fs::path& folder, const LoopState* loop) {
-  session.check_equal_weights();  // before anything is begun: earlier checkpoints stay
+  session.check_equal_weights();  // before anything is written, so that earlier checkpoints stay
   Runtime& runtime = session.runtime();
   const fs::path checkpoint = folder / checkpoint_name(session.steps());
   const fs::path partial = partial_of(checkpoint);
   SessionTensors tensors;
   KeptBuffers buffers(session.module());
-  std::optional<BegunCheckpoint> begun;  // by rank 0
+  std::optional<BegunCheckpoint> begun;  // on rank 0
   all_or_none(runtime, [&] {
     tensors = tensors_of(session, buffers.tensors());
     if (runtime.is_first()) begun.emplace(checkpoint);

@@ -25,7 +25,7 @@ std::string sealed(std::string_view object) {
 }
 
 Seal seal_of(std::string_view text) {
-  // A damaged seal must not pass for none: it is looked for by its name alone.
+  // A damaged checksum must not pass for a text without one, so the name of the field alone counts.
   if (text.find("\n \"sha256\":") == std::string_view::npos) return Seal::kNone;
   if (text.size() < kBytes) return Seal::kBroken;
   const std::string_view lines = text.substr(0, text.size() - kBytes);

@@ -1,4 +1,4 @@
-// The checksum of a text within itself: the last two lines of an object in JSON are
+// The seal of a JSON text: a checksum that the text itself ends with. The last two lines are
 //
 //   "sha256": "digest of all lines before"
 //  }
@@ -9,11 +9,11 @@
 
 namespace cohort {
 
-/// Adds the checksum to an object that nlohmann::json has written in lines, indented by one blank.
+/// Returns the text with a seal. `object` is what nlohmann::json's dump(1) writes for an object.
 std::string sealed(std::string_view object);
 
 enum class Seal { kNone, kWhole, kBroken };
-/// Says whether the text has a checksum, and whether it is that of the text.
+/// Returns kNone for a text without a seal, kWhole if the checksum matches, and kBroken if it does not.
 Seal seal_of(std::string_view text);
 
 }  // namespace cohort

@@ -20,7 +20,7 @@ namespace {
 constexpr std::string_view kStatePrefix = "cohort.state/";
 constexpr std::string_view kStrategyPrefix = "cohort.strategy/";
 
-/// Splits off the first bytes, so many. Throws where there are fewer.
+/// Splits off and returns the first `bytes` of the text. Throws TrainingFailed if there are fewer.
 std::string_view take(std::string_view& text, size_t bytes) {
   if (bytes > text.size()) throw TrainingFailed("a rank has sent fingerprints of its tensors that are cut off");
   const std::string_view front = text.substr(0, bytes);
@@ -61,7 +61,7 @@ uint64_t fingerprint(const at::Tensor& tensor) {
 
 }  // namespace
 
-// Of each tensor the print, the length of its name, and the name: names may hold any bytes.
+// Writes for each tensor the fingerprint, the length of its name, and the name, because names may hold any bytes.
 std::string text_of(const Fingerprints& prints) {
   std::string text;
   for (const auto& [name, print] : prints) {

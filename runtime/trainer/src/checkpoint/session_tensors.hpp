@@ -32,10 +32,11 @@ struct TensorsByPlace {
   bool optimizer_differs = false;  ///< an archive of an optimizer is not looked into and never differs
 };
 
-/// 64 bits of each tensor, by its name, that tell it from others; and as ranks send them to each other.
+/// A 64-bit hash of each tensor, by its name.
 using Fingerprints = std::map<std::string, uint64_t, std::less<>>;
+/// Returns the fingerprints as ranks send them to each other.
 std::string text_of(const Fingerprints& prints);
-/// Throws TrainingFailed for a text that text_of did not write.
+/// Reads what text_of wrote. Throws TrainingFailed if the text is cut off.
 Fingerprints parse_fingerprints(std::string_view text);
 
 /// Collective; changes no tensor.
@@ -44,7 +45,8 @@ TensorsByPlace divide_by_rank(Session& session, const SessionTensors& tensors);
 /// "cohort.state/NAME/fc1.weight" and "cohort.strategy/KEY": what the strategy of a rank keeps, and back.
 NamedTensors strategy_tensors(const torch::nn::Module& module, const host::StrategyState& state);
 host::StrategyState strategy_state(const torch::nn::Module& module, const TensorIndex& tensors);
-/// Throws UserError, beginning with `file`, for state of a strategy that is of no parameter or has another size.
+/// Throws UserError, beginning with `file`, if state of a strategy belongs to no parameter, or has another type or
+/// size.
 void check_state_of_strategy(const torch::nn::Module& module, const TensorIndex& tensors, const std::string& file);
 
 }  // namespace cohort

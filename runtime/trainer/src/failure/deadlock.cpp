@@ -15,7 +15,7 @@ bool needs_all_its_ranks(const Operation& operation) {
   return std::ranges::find(kAll, operation.name) != std::end(kAll);
 }
 
-// Another rank of the communicator has not come to this operation.
+// Returns whether another rank of the communicator has not begun this operation.
 bool lacks_a_rank(const Operation& operation, const std::vector<Waiting>& ranks) {
   return needs_all_its_ranks(operation) && std::ranges::any_of(ranks, [&](const Waiting& rank) {
            const auto begun = rank.begun.find(operation.communicator);

@@ -1,4 +1,4 @@
-// Ranks that wait for each other for ever: found from what each of them says that it is doing.
+// Finds a deadlock of ranks, from what each rank reports about the operations that it is in.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,22 @@
 
 namespace cohort {
 
-/// A rank all of whose threads wait, as it tells the others.
+/// The report of a rank all of whose threads wait.
 struct Waiting {
-  std::vector<Operation> operations;      ///< that it is in
-  std::map<std::string, uint64_t> begun;  ///< operations of each of its communicators
+  std::vector<Operation> operations;      ///< the operations that it is in
+  std::map<std::string, uint64_t> begun;  ///< number of operations begun, by communicator
 };
 
+/// Returns the report as ranks write it into the store.
 std::string to_text(const host::FlightRecorder::Standing& standing);
-/// Nothing where a text is no such thing.
+/// Reads such a report. Returns nothing for any other text.
 std::optional<Waiting> waiting_from(const std::string& text);
 
-/// One sentence where it is certain that no rank can go on: each is in operations that need another one, which waits
-/// elsewhere and has not come to them. Nothing where any rank may still move, and where what an operation needs is not
-/// known (exchange, broadcast, reduce). As a rank counts its operations up and only leaves one that has ended, what the
-/// ranks say may be of different moments.
+/// Returns a sentence about the deadlock if it is certain that no rank can continue: every operation that a rank is in
+/// needs another rank, which has not begun it and waits in another one. Returns nothing if any rank may still continue,
+/// or is in an operation whose needs are not known (exchange, broadcast, reduce). `ranks` has a report for every rank.
+/// The reports may be of different moments, because the number of operations begun only grows and a rank leaves an
+/// operation only when it has ended.
 std::optional<std::string> deadlock(const std::vector<Waiting>& ranks);
 
 }  // namespace cohort

@@ -1,3 +1,7 @@
+// Each rank looks at its flight recorder twice a second. If it has waited since the last look, it writes its report
+// under deadlock/R in the job's store, and removes the text once it moves again. Rank 0 reads all reports while it
+// waits itself. If they are the same in two looks and show a deadlock, it writes the sentence under deadlock/found;
+// every rank that waits polls that key and then aborts its operations.
 #include "failure/deadlock_watch.hpp"
 
 #include <utility>
@@ -14,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::chrono::milliseconds kBetweenLooks = 500ms;
-constexpr std::chrono::milliseconds kLongestStoreCall = 5s;  // of the store
+constexpr std::chrono::milliseconds kLongestStoreCall = 5s;
 constexpr const char* kFound = "deadlock/found";
 
 std::string key_of(int rank) {
@@ -66,7 +70,7 @@ void DeadlockWatch::watch() {
 
 void DeadlockWatch::look() {
   const auto now = rank_.standing();
-  // Between two looks without a move nobody has left the operation or the wait that it was in.
+  // If nothing moved between two looks, every thread is still in the same operation or wait.
   const bool waits = now.at_rest && before_.at_rest && now.moves == before_.moves && !now.running.empty();
   before_ = now;
   if (!waits) return tell("");
@@ -83,7 +87,7 @@ void DeadlockWatch::tell(const std::string& text) {
   told_ = text;
 }
 
-// On rank 0, twice with the same words of all.
+// Runs on rank 0. Decides only if all reports are the same as in the look before.
 void DeadlockWatch::judge() {
   std::string all;
   std::vector<Waiting> ranks;

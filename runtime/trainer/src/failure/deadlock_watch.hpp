@@ -1,7 +1,8 @@
-// A thread that looks now and then whether this rank waits, tells the others so, and ends the wait where no rank can go
-// on.
+// A thread of each rank that detects a deadlock: ranks that wait for each other in different operations.
 //
-// A rank that computes or reads data never says that it waits, and nothing is sent while ranks train.
+// It checks twice a second whether all threads of this rank wait, reports that to the other ranks through the job's
+// store, and aborts the operations of this rank once rank 0 has found that no rank can continue. A rank that computes
+// or reads data does not wait in this sense and reports nothing; ranks that train without long waits send nothing.
 #pragma once
 
 #include <condition_variable>
@@ -16,15 +17,16 @@ namespace cohort {
 
 class DeadlockWatch {
  public:
-  /// `rank` outlives this. `has_store`: whether the store is worth asking, from any thread.
+  /// Starts the thread. `rank` outlives this. `has_store` returns whether the store can still be asked; any thread may
+  /// call it.
   DeadlockWatch(host::RankRuntime& rank, std::function<bool()> has_store);
   ~DeadlockWatch();
   DeadlockWatch(const DeadlockWatch&) = delete;
   DeadlockWatch& operator=(const DeadlockWatch&) = delete;
 
-  /// Looks no more.
+  /// Ends the thread. May be called again.
   void stop();
-  /// What was found here or by rank 0, as one sentence; "" where nothing was. After stop().
+  /// Returns the sentence about the deadlock that this rank or rank 0 has found, or "". Call it after stop().
   std::string verdict() const;
 
  private:

@@ -22,8 +22,8 @@ class PostMortem {
   /// `log_dir` may be empty; it and `rank` outlive this.
   PostMortem(host::RankRuntime& rank, const std::filesystem::path& log_dir);
 
-  /// Ranks tell each other who they are, and from now on are told where they wait for each other for ever. Collective;
-  /// throws what communication throws.
+  /// Exchanges process id, host and the like with the other ranks, and starts the deadlock watch. Collective; throws
+  /// what communication throws.
   void introduce();
   /// This rank's failure, as the user should read it: where another rank is the cause, with that one's name. Tells the
   /// others of it and writes flight-rank-N.json to the log folder, or a few lines at level debug.
@@ -36,7 +36,7 @@ class PostMortem {
   host::RankRuntime& rank_;
   const std::filesystem::path& log_dir_;
   std::vector<Peer> peers_;
-  std::unique_ptr<DeadlockWatch> watch_;  // once they know each other
+  std::unique_ptr<DeadlockWatch> watch_;  // from introduce() on
 
   size_t own_rank() const { return static_cast<size_t>(rank_.topology().rank); }
   bool serves_store() const { return own_rank() == 0 && !rank_.topology().store_is_external; }

@@ -13,7 +13,7 @@ struct FileDigest {
   bool operator==(const FileDigest&) const = default;
 };
 
-/// Reads the whole of a regular file. Throws UserError that names it and the system's reason.
+/// Returns length and checksum of a regular file, which it reads to the end. Throws UserError if that fails.
 FileDigest digest_of_file(const std::filesystem::path& path);
 
 }  // namespace cohort

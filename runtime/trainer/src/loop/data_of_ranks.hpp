@@ -1,4 +1,4 @@
-// What ranks train on, compared before the first step.
+// Compares the training data of the ranks before the first step.
 #pragma once
 
 #include <span>
@@ -8,11 +8,13 @@
 
 namespace cohort {
 
-/// "64 samples in batches of 4", "a stream", "64 samples in batches of 4 with a sampler of its own".
+/// Returns a description of the data: "64 samples in batches of 4", "a stream", "64 samples in batches of 4 with a
+/// sampler of its own".
 std::string data_text(const Loader& loader);
 
-/// The texts of all ranks, which are not all the same, as a warning. Throws UserError where only some have a stream or
-/// a sampler of their own: such ranks ask each other at other times.
+/// Returns a warning about the descriptions of all ranks, by rank, which are not all equal. Throws UserError if only
+/// some ranks have a stream or a sampler of their own: they vote on the end of an epoch at other steps than the others
+/// do.
 std::string warning_of_data(std::span<const std::string> texts);
 
 }  // namespace cohort

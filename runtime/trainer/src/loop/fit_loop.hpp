@@ -73,7 +73,7 @@ class FitLoop {
   const Loader train_;
   const Loader validation_;
   const bool validates_;
-  bool has_equal_data_ = true;  // all ranks have as many samples and batches of the same size
+  bool has_equal_data_ = true;  // all ranks have the same number of samples and batch size
   FitReport report_;
   StopSignal signals_;
   MetricBoard board_;

@@ -1,4 +1,4 @@
-// SIGINT, SIGTERM and SIGHUP, which a lost terminal sends, as a wish to stop after the current step.
+// Turns SIGINT, SIGTERM and SIGHUP (of a lost terminal) into a request to stop after the current step.
 //
 // At most one lives at a time, on the main thread. The first signal sets the flag, another one more than a second
 // later ends the process.

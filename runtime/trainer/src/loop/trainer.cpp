@@ -46,8 +46,8 @@ void leave_on(const StopReason& stop) {
                         "; lower the learning rate, or look for a division by zero or a logarithm of zero");
 }
 
-// Ranks that loop differently would wait for each other in the middle of a step. Options were compared when ranks met;
-// these may come from the program.
+// Ranks with different loops would wait for each other in the middle of a step. The options were compared when the
+// ranks met; these limits may come from the program instead.
 void agree_on_loop(Runtime& runtime, const LoopLimits& limits, bool has_validation) {
   const auto limit_text = [](const std::optional<int64_t>& limit) { return limit ? std::to_string(*limit) : "none"; };
   const auto seconds = limits.max_time ? std::optional(int64_t{limits.max_time->count()}) : std::nullopt;

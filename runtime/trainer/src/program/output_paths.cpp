@@ -31,7 +31,7 @@ Options with_absolute_paths(Options options) {
   for (fs::path* const path : {&options.log_dir, &options.summary_json, &options.checkpoint_dir}) {
     *path = made_absolute(*path);
   }
-  for (auto* const paths : {&options.plugins, &options.plugin_dirs}) {  // opened when they are needed
+  for (auto* const paths : {&options.plugins, &options.plugin_dirs}) {  // plugins are opened later
     for (fs::path& path : *paths) path = made_absolute(path);
   }
   if (options.resume != "auto") options.resume = made_absolute(options.resume);
@@ -41,7 +41,7 @@ Options with_absolute_paths(Options options) {
 
 void check_outputs(const Options& options, const host::Topology& topology) {
   std::error_code ignored;
-  const bool has_logs = !options.log_dir.empty() && fs::exists(options.log_dir, ignored);  // else they are made
+  const bool has_logs = !options.log_dir.empty() && fs::exists(options.log_dir, ignored);  // else made later
   if (has_logs) check_output("--log-dir", options.log_dir / ("flight-rank-" + std::to_string(topology.rank) + ".json"));
   if (topology.rank != 0 || topology.node_rank != 0) return;
   if (has_logs) check_output("--log-dir", options.log_dir / "metrics.csv");

@@ -1,4 +1,4 @@
-// Where a program writes: made sure of before the training, which may be long.
+// Checks the output files of a program before the training, so that a long training does not fail at its end.
 #pragma once
 
 #include <cohort/host/environment.hpp>
@@ -6,11 +6,11 @@
 
 namespace cohort {
 
-/// Returns the options with the paths of outputs, checkpoints and plugins as they are now: a program may change its
-/// working folder. Throws UserError where there is none any more.
+/// Returns the options with absolute paths of outputs, checkpoints and plugins, because the program may change its
+/// working folder later. Throws UserError if the working folder does not exist.
 Options with_absolute_paths(Options options);
 
-/// Throws UserError where a file that this process will write cannot be written, with the flag that asks for it.
+/// Throws UserError, which names the flag, if a file that this process will write cannot be written.
 void check_outputs(const Options& options, const host::Topology& topology);
 
 }  // namespace cohort

@@ -15,7 +15,7 @@
 namespace cohort {
 namespace {
 
-// What exit() calls is given nothing, so the work must be reachable by name.
+// A global, because handlers of exit() get no argument.
 constinit std::atomic<const UnfinishedWork*> unfinished{nullptr};
 
 extern "C" void answer_exit() {
@@ -39,7 +39,7 @@ UnfinishedWork::~UnfinishedWork() {
 }
 
 void UnfinishedWork::fail_process() const noexcept {
-  if (process_ != ::getpid()) return;  // a child that the program has forked may end as it likes
+  if (process_ != ::getpid()) return;  // a fork may call exit()
   const int code = static_cast<int>(ExitCode::kTrainingFailed);
   report_failure({code,
                   "the program called exit before its work was done; a step, a hook or a plugin must return or throw "

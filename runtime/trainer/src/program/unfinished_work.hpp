@@ -1,4 +1,4 @@
-// The answer to exit() in the middle of the work: a step, a hook or a plugin that calls it must not pass for success.
+// Makes exit() in the middle of the work a failure: a step, a hook or a plugin that calls it must not pass for success.
 #pragma once
 
 #include <sys/types.h>
@@ -9,8 +9,9 @@
 
 namespace cohort {
 
-/// While one lives, exit() and quick_exit() in this process, but not in what it forks, report the failure and end it
-/// with exit code 1. _exit cannot be heard. They may be nested: the youngest counts.
+/// While one lives, exit() and quick_exit() in this process report a failure and end the process with exit code 1.
+/// Forks of the process are not affected. _exit() cannot be intercepted. May be nested: the innermost counts. [main]
+/// thread.
 class UnfinishedWork {
  public:
   /// `error_file`: see report_failure.
@@ -19,7 +20,7 @@ class UnfinishedWork {
   UnfinishedWork(const UnfinishedWork&) = delete;
   UnfinishedWork& operator=(const UnfinishedWork&) = delete;
 
-  /// Called when the process ends itself.
+  /// Reports the failure and ends the process; for the handler of exit(), on any thread.
   void fail_process() const noexcept;
 
  private:

@@ -22,7 +22,8 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 
 namespace {
 
-/// Not filled. A file with holes may claim more than there is memory for.
+/// Returns a tensor that is not filled yet. Throws UserError if there is no memory for it: a file with holes may claim
+/// any size.
 at::Tensor tensor_for(const SafetensorsEntry& entry, const std::string& file) {
   try {
     return at::empty(entry.shape, at::TensorOptions().dtype(entry.dtype));

@@ -31,10 +31,10 @@ struct SafetensorsHeader {
 /// The largest header that is read; the format's own limit.
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 
-/// Reads up to so many bytes and returns how many; 0 at the end.
+/// Reads at most target.size() bytes and returns how many were read; 0 at the end.
 using ByteSource = std::function<size_t(std::span<std::byte> target)>;
 
-/// Fills the target. Throws UserError beginning with `file` where the source ends before.
+/// Fills the target. Throws UserError beginning with `file` if the source ends before.
 void read_exactly(const ByteSource& source, std::span<std::byte> target, const std::string& file);
 
 /// Reads and parses the length and the header at the beginning of a file of `file_bytes`; the source then stands at the

@@ -32,7 +32,8 @@ inline void give_up_together(cohort_store* store, const std::string& round, int 
 
 namespace detail {
 
-/// What `get` fills a buffer with; once more with a larger one where the value is longer.
+/// Reads a value of any length: calls `get` with a buffer of the usual size, and again with a larger one if it is too
+/// small. Returns the status of the last call.
 template <class Get>
 cohort_status read_value(Get&& get, std::string& value) {
   constexpr std::size_t kUsualValueBytes = 4096;
@@ -49,12 +50,13 @@ cohort_status read_value(Get&& get, std::string& value) {
 
 }  // namespace detail
 
-/// A value of a rank that connects a group of `size` ranks, with that size before it.
+/// Returns the value with the size of the group in front of it, so that ranks of groups of different sizes notice.
 inline std::string with_size(int size, const std::string& value) {
   return std::to_string(size) + "\n" + value;
 }
 
-/// Takes the size off again. Throws FAILED_PRECONDITION where it is another one: such ranks would not fit together.
+/// Returns the value without the size in front of it. Throws FAILED_PRECONDITION, which names the rank `who`, if that
+/// is not `size`.
 inline std::string without_size(int size, const std::string& text, const std::string& who) {
   const std::string own = std::to_string(size) + "\n";
   if (text.compare(0, own.size(), own) == 0) return text.substr(own.size());
@@ -66,8 +68,8 @@ inline std::string without_size(int size, const std::string& text, const std::st
                             "; start all ranks with the same WORLD_SIZE and the same cohort");
 }
 
-/// The values by rank. `round` is a key that only this round has. Collective. Throws DEADLINE_EXCEEDED with the ranks
-/// that wrote nothing before `deadline`, FAILED_PRECONDITION where one connects a group of another size.
+/// Returns the values by rank. `round` is a key that only this round has. Collective. Throws DEADLINE_EXCEEDED with the
+/// ranks that wrote nothing before `deadline`, FAILED_PRECONDITION if a rank connects a group of another size.
 inline std::vector<std::string> store_round(const cohort_connect_args& args, const std::string& round,
                                             const std::string& value, std::chrono::steady_clock::time_point deadline) {
   const auto name = [&](int rank) { return std::to_string(args.job_ranks ? args.job_ranks[rank] : rank); };

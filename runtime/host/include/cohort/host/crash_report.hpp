@@ -1,6 +1,7 @@
-// One line for what ends a process without a word: a crash, or an exception that nobody catches.
+// Reports what ends a process without a message of its own: a crash in a plugin, or an uncaught exception.
 //
-// A crash is told of code in plugins only, with the plugin and, where PluginCall knows it, the function.
+// The report is one line of the log. Of a crash it names the plugin and, if a PluginCall is alive, the function.
+// Crashes outside of plugins are left to the signal.
 #pragma once
 
 #include <chrono>
@@ -13,8 +14,9 @@
 
 namespace cohort::host {
 
-/// While it lives crashes in plugins and uncaught exceptions are told. One per process at a time, on the main thread.
-/// The process still ends by the signal; of an exception with exit code 1, or 3 where a PluginCall let it out.
+/// Reports crashes in plugins and uncaught exceptions as long as it lives. At most one per process at a time; created
+/// and destroyed on the [main] thread. A crash still ends the process by its signal. An uncaught exception ends it with
+/// exit code 1, or with 3 if it left a function that a PluginCall guards.
 class CrashReport {
  public:
   explicit CrashReport(Log& log);
@@ -26,16 +28,19 @@ class CrashReport {
   std::terminate_handler terminate_before_;
 };
 
-/// Notes where the code of this plugin file, which has been loaded, lies: a crash there names it.
+/// Records the address range of the code of a plugin file, so that a crash in it names the file. Call it after the file
+/// was loaded; [main] thread.
 void note_loaded_plugin(const std::filesystem::path& file, const Log& log);
 
-/// A call of a function that a plugin has for the beginning or the end: while it lives, a crash on this thread names
-/// plugin and function, and at the deadline the process ends with a sentence and exit code 3.
+/// Guards one call of a plugin's init, create, plan, destroy or fini. While it lives, a crash on this thread is
+/// reported with plugin and function, and a call that is not done at the deadline ends the process with a message and
+/// exit code 3. [main] thread; may be nested.
 class PluginCall {
  public:
   static constexpr std::chrono::seconds kDeadline{60};
 
-  /// `plugin`: "strategy 'ddp'"; `function`: "create". Time in which the process is stopped does not count.
+  /// `plugin`: "strategy 'ddp'"; `function`: "create". Time during which the process is stopped (SIGSTOP) counts for at
+  /// most one second of the deadline.
   PluginCall(Log& log, const std::string& plugin, const std::string& function,
              std::chrono::milliseconds deadline = kDeadline);
   ~PluginCall();

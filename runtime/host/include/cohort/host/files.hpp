@@ -1,8 +1,9 @@
-// Files that users name: what stands in the place of one must not stall the program, and must not be lost.
+// Reads and writes files whose names come from the user.
 //
-// Only regular files are read, opened without waiting: a pipe, a device or a folder in their place is refused. Text
-// goes into a regular file, a device of characters or a pipe; only a regular file is ever replaced. Links are followed.
-// Every UserError names the file and the reason. Any thread.
+// Such a name may lead to a pipe, a device or a folder, which must neither block the program nor be replaced. Only
+// regular files are read; anything else is refused without blocking. Text is written to a regular file, a character
+// device or a pipe; only a regular file is ever replaced. Symbolic links are followed. Every UserError names the file
+// and the reason. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -17,17 +18,17 @@ namespace cohort::host {
 /// A regular file that is open for reading.
 class RegularFile {
  public:
-  /// Opens the file. Throws UserError where it cannot be read or is not a regular one.
+  /// Opens the file. Throws UserError if it cannot be read or is not a regular file.
   explicit RegularFile(const std::filesystem::path& path);
   ~RegularFile();
   RegularFile(const RegularFile&) = delete;
   RegularFile& operator=(const RegularFile&) = delete;
 
-  /// Its length when it was opened.
+  /// Returns the length in bytes that the file had when it was opened.
   uint64_t bytes() const { return bytes_; }
-  /// Reads up to so many bytes and returns how many; 0 at the end. Throws UserError where the system cannot.
+  /// Reads at most target.size() bytes and returns how many were read; 0 at the end. Throws UserError if reading fails.
   size_t read(std::span<std::byte> target);
-  /// Gives the descriptor to the caller, who closes it.
+  /// Returns the descriptor, which the caller then has to close.
   int release();
 
  private:
@@ -36,21 +37,22 @@ class RegularFile {
   uint64_t bytes_ = 0;
 };
 
-/// Returns the text of a regular file. Throws UserError, also for one of more than `max_bytes`.
+/// Returns the text of a regular file. Throws UserError if it cannot be read or has more than `max_bytes`.
 std::string read_text_file(const std::filesystem::path& path, uint64_t max_bytes);
 
-/// Throws UserError where write_file would fail, as far as that can be known before there is something to write. A file
-/// beside a regular one is made and deleted; a pipe is not opened, as its reader would take that for the end of the
-/// text.
+/// Throws UserError if write_file would fail, as far as that can be known in advance. To find out, it creates a
+/// temporary file beside a regular one and deletes it. A pipe is not opened, because its reader would see the end of
+/// the text when it is closed again.
 void check_output_file(const std::filesystem::path& path);
 
-/// Writes the parts one after another. A regular file, or none, is replaced when all is on the disk, and keeps its
-/// permissions; a device of characters or a pipe is written into. Throws UserError; what was there is unchanged then.
+/// Writes the parts one after another. A regular file is replaced once all bytes are on the disk and keeps its
+/// permissions; a missing file is created in the same way. A character device or a pipe is written to directly. Throws
+/// UserError if that fails; a regular file is unchanged then.
 void write_file(const std::filesystem::path& path, std::span<const std::span<const std::byte>> parts);
 void write_file(const std::filesystem::path& path, std::string_view text);
 
-/// Writes the parts one after another to an open file. Throws UserError that names it `path`; also where a pipe or
-/// device takes nothing for ten seconds.
+/// Writes the parts one after another to an open descriptor, which messages call `path`. Throws UserError if writing
+/// fails, or if a pipe or device accepts no byte for ten seconds.
 void write_parts(int descriptor, const std::filesystem::path& path, std::span<const std::span<const std::byte>> parts);
 
 }  // namespace cohort::host

@@ -52,8 +52,8 @@ class FlightRecorder {
   };
   std::vector<Flight> flights() const;
 
-  /// A thread of the rank has nothing to do but to wait while this lives: a lane without work, or whoever waits for a
-  /// lane. Operations say so by themselves.
+  /// Marks the current thread as waiting as long as it lives: the thread of a lane without work, or a thread that waits
+  /// for a lane. Threads inside an operation are counted by begin() and end().
   class Rest {
    public:
     explicit Rest(FlightRecorder* recorder) : recorder_(recorder) {
@@ -68,16 +68,16 @@ class FlightRecorder {
    private:
     FlightRecorder* recorder_;
   };
-  /// One more thread that communicates, besides the one that trains; and one less.
+  /// Count the threads that communicate besides the training thread, such as those of lanes.
   void thread_begins() { ++at_work_; }
   void thread_ends() { --at_work_; }
 
-  /// What the rank is doing.
+  /// A snapshot of what the rank is doing.
   struct Standing {
     bool at_rest = false;  ///< every thread waits: in an operation, for a lane or for work
-    uint64_t moves = 0;    ///< operations begun and ended
+    uint64_t moves = 0;    ///< operations begun plus operations ended; unchanged means that nothing moved
     std::vector<Flight> running;
-    std::vector<std::pair<std::string, uint64_t>> begun;  ///< operations of each communicator
+    std::vector<std::pair<std::string, uint64_t>> begun;  ///< number of operations begun, by communicator
   };
   Standing standing() const;
 
@@ -91,7 +91,7 @@ class FlightRecorder {
   };
   mutable std::mutex mutex_;
   std::deque<Track> tracks_;     // few
-  std::atomic<int> at_work_{1};  // threads: the one that trains
+  std::atomic<int> at_work_{1};  // threads that do not wait; the training thread is one from the start
   uint64_t moves_ = 0;
 
   Track& track_of(const cohort_comm* comm);

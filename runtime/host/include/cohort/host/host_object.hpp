@@ -38,8 +38,8 @@ class HostObject {
   void* services() const { return services_; }
   FlightRecorder& recorder() { return recorder_; }
 
-  /// Ends the process, with a sentence and exit code 2, where it is a copy (fork) of the one that made this object: its
-  /// threads are not in the copy, and what it shares with other ranks would be used twice.
+  /// Ends the process with a message and exit code 2 if it is a fork of the process that made this object. A fork lacks
+  /// the threads of the rank, and two processes would use the memory and connections that the rank shares with others.
   void check_process() const;
 
   /// Keeps `message` for the call that this thread is in; what `host->fail` does.

@@ -25,7 +25,8 @@ class Lane {
   using Ticket = uint64_t;
 
   /// `stall_timeout`: the longest that one work may take before a wait gives up. Works have deadlines of their own, so
-  /// it only has to be longer than those. `host`: hears when the lane rests and who waits for it; may be null.
+  /// it only has to be longer than those. `host`: its flight recorder counts the lane's thread and the
+  /// threads that wait for it; may be null.
   Lane(std::string name, std::chrono::nanoseconds stall_timeout, HostObject* host = nullptr);
   /// Drops what has not begun and joins; abort the communicators first, or it takes up to their deadline.
   ~Lane();

@@ -41,7 +41,7 @@ class Log {
   void info(std::string_view message) { write(LogLevel::kInfo, message); }
   void warning(std::string_view message) { write(LogLevel::kWarning, message); }
   void error(std::string_view message) { write(LogLevel::kError, message); }
-  /// The line that `message` is on standard error, whatever the level of this log.
+  /// Returns `message` formatted as a line of standard error, even if the log's level would leave it out.
   std::string line(LogLevel level, std::string_view message) const;
   /// An info line that every rank writes to standard error, without prefix.
   void every_rank(std::string_view message);

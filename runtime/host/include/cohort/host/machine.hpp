@@ -15,8 +15,8 @@ int usable_cores();
 /// version 1 or 2, and of those above them; rounded up, 0: none is limited.
 int quota_cores(const std::filesystem::path& mount, const std::filesystem::path& membership);
 
-/// Throws UserError where this machine is asked for more workers (ranks, replicas, threads) than make sense: more than
-/// 64 for each usable core. `asked` begins the sentence, `noun` is plural.
+/// Throws UserError if `count` workers (ranks, replicas, threads) are more than 64 for each usable core. The message
+/// begins with `asked`, the flag or variable that asks for them, and calls them `noun`, a plural.
 void check_workers(int64_t count, std::string_view asked, std::string_view noun);
 
 /// The host's name, or "unknown host".

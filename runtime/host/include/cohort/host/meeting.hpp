@@ -1,8 +1,8 @@
-// The first thing that ranks do together: they find out whether they are ranks of one job, before anything depends on
-// it.
+// The first rendezvous of the ranks: they check that they belong to one job before anything depends on it.
 //
-// Whoever counts the ranks, the nodes or the ranks of a node differently, belongs to another run, or has the number of
-// a rank that is there already, is found by what each rank writes about itself. Collective; [main] thread.
+// Each rank writes its place in the job into the store, and rank 0 compares these places. That finds a rank with
+// another world size, number of nodes or number of ranks on its node, a rank of another run, and two processes with the
+// same rank. Collective; [main] thread.
 #pragma once
 
 #include <string>
@@ -14,14 +14,17 @@ namespace cohort::host {
 
 struct Meeting {
   Agreement agreement;       ///< its store holds keys of this run, or of this job alone
-  const Topology& topology;  ///< what this rank was told
-  bool store_is_fresh;       ///< no other job or attempt has ever written to it, so that a number is taken once
-  std::chrono::nanoseconds for_latecomers{std::chrono::seconds(4)};  ///< they shall hear as well what is wrong
+  const Topology& topology;  ///< this rank's place in the job
+  bool store_is_fresh;       ///< no other job or attempt has written to it, so two processes with one rank can be found
+  /// How long rank 0 waits, after it has found a mistake, for ranks that are late, so that they get the message as
+  /// well.
+  std::chrono::nanoseconds for_latecomers{std::chrono::seconds(4)};
 };
 
-/// Returns when all ranks are there, count alike, and give the same text: true; false where texts differ, so that
-/// throw_difference can tell how. Throws the same kind of error on every rank that has come: UserError that says who
-/// counts what, or PeerFailed that names the missing ranks at the deadline.
+/// Waits until all ranks have come and agree on their places in the job. Returns true if all give the same text and
+/// false if the texts differ; throw_difference can then show the differences. Throws the same kind of error on every
+/// rank that has come: UserError if the places do not fit together, or PeerFailed with the missing ranks at the
+/// deadline.
 bool meet(const Meeting& meeting, const std::string& topic, std::string_view text);
 
 }  // namespace cohort::host

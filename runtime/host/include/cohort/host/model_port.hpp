@@ -25,7 +25,7 @@ class OptimizerPort {
   /// The step over the parameters of the phase, with learning rates times the factor.
   virtual void step(uint32_t phase) = 0;
   virtual void set_lr_factor(uint32_t phase, double factor) = 0;
-  /// What has to be equal on all ranks, a line for each: "optimizer 0, group 1: lr = 0.01".
+  /// Returns the settings that have to be equal on all ranks, one on each line: "optimizer 0, group 1: lr = 0.01".
   virtual std::string settings() { return ""; }
   /// As in optimizer/1: "" for a kind that is not known; nothing where there is no such setting or count.
   virtual const char* kind(uint32_t phase) = 0;

@@ -121,7 +121,7 @@ Options parse_options(const OptionSources& sources, const Options& code);
 /// A TOML text that --config reads back to the same options, each with its origin as a comment.
 std::string print_config(const Options& options);
 
-/// A line for each option that has to be equal on all ranks, for agree(): "max-steps = 20".
+/// Returns a line for each option that has to be equal on all ranks, for agree(): "max-steps = 20".
 std::string text_across_ranks(const Options& options);
 
 /// "300", "300s", "5m", "2h", "100ms"; throws UserError naming `what`.

@@ -1,31 +1,33 @@
-// What a process needs of its surroundings: asked at the start of a program, so that what is missing is one sentence.
+// Checks and prepares the environment of a process at the start of a program, so that a missing prerequisite is one
+// clear message instead of a failure later on.
 //
-// [main] thread, while no other one runs.
+// [main] thread, before any other thread is started.
 #pragma once
 
 namespace cohort::host {
 
-/// Prepares this process, first of all that a program does. Standard streams that are closed become /dev/null, so that
-/// no file of the program gets their numbers; errors of write are no signals. Throws UserError where the stack is too
-/// small, or a closed stream cannot be replaced.
+/// Prepares this process; a program calls it first. Opens /dev/null for standard streams that are closed, so that no
+/// file of the program gets their descriptors, and calls ignore_write_signals(). Throws UserError if the stack is too
+/// small or a closed stream cannot be replaced.
 void prepare_process();
 
-/// Makes a broken pipe and a file at its largest size errors of write instead of signals that end the process.
+/// Ignores SIGPIPE and SIGXFSZ, so that write() to a broken pipe, or beyond the limit of file sizes, fails with an
+/// error instead of ending the process.
 void ignore_write_signals();
-/// Undoes that in a child that executes a program of any kind. May be called after a fork.
+/// Restores the default action of these signals, for a child that executes any other program. Safe after a fork.
 void restore_write_signals() noexcept;
 
-/// Raises the limit of open files to the highest that this user may have.
+/// Raises the soft limit of open files to the hard limit. Does nothing if that fails.
 void raise_open_file_limit();
 
-/// Throws UserError where the working folder has been deleted.
+/// Throws UserError if the working folder has been deleted.
 void require_working_folder();
 
-/// Throws UserError where several ranks cannot work together on this machine: too few files can be open, or /proc
-/// shows the processes of others.
+/// Throws UserError if several ranks cannot run on this machine: the limit of open files is below 64, or /proc shows
+/// the processes of another PID namespace.
 void require_room_for_ranks();
 
-/// Whether /proc shows the processes of this PID namespace under the numbers that they have here.
+/// Returns whether /proc shows the processes of this PID namespace.
 bool has_own_proc();
 
 }  // namespace cohort::host

@@ -42,7 +42,7 @@ struct RankSetup {
   std::optional<uint64_t> bucket_size;                                 ///< bytes; wins over the strategy's
   std::optional<std::filesystem::path> autotune_file;                  ///< ways to communicate are tried; for the best
   bool deterministic = false;                                          ///< sums have the same bits on every wire
-  std::string options_text{};                                          ///< of text_across_ranks; the same on all ranks
+  std::string options_text{};                                          ///< from text_across_ranks; ranks compare it
   /// Opens the host's store for these arguments; called once, in base's init_dist_connection.
   std::function<std::unique_ptr<Store>(const cohort_dist_args&)> open_store;
 };
@@ -86,9 +86,10 @@ class RankRuntime {
   std::vector<std::string> all_gather(std::string_view text);
   /// See store.hpp: every rank gives the same text or all throw the same UserError.
   void agree(const std::string& topic, std::string_view text, std::string_view problem);
-  /// Whether every rank gives the same number.
+  /// Returns whether every rank gives the same number. `purpose` names the comparison in reports of failures.
+  /// Collective.
   bool is_same_everywhere(uint64_t value, const std::string& purpose);
-  /// The strategy lets ranks have different weights between its steps (cohort/api/ranks_differ.h).
+  /// Returns whether the strategy lets ranks have different weights between steps (cohort/api/ranks_differ.h).
   bool ranks_may_differ() const;
 
   /// A collective of the user's own tensors, on communicators that strategies do not use.
@@ -97,9 +98,8 @@ class RankRuntime {
 
   // For the report of a failure.
   std::vector<FlightRecorder::Flight> flights() const;
-  /// [any-thread]
-  FlightRecorder::Standing standing() const;
-  /// Ends a copy (fork) of this process before it writes into memory that ranks share; see HostObject.
+  FlightRecorder::Standing standing() const;  ///< [any-thread]
+  /// Ends the process if it is a fork of the rank, before it writes into memory that ranks share; see HostObject.
   void check_process() const;
   /// Running and later operations of this rank end soon, and so do those of ranks that wait for it.
   void abort();

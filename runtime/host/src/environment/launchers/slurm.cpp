@@ -1,4 +1,8 @@
-// Tasks that srun started. Batch scripts and the shells of salloc carry their job's variables, too, but are no tasks.
+// Reads the place of a rank from the variables of SLURM, for tasks that srun started.
+//
+// Batch scripts and the shells of salloc have the variables of their job as well, but are not tasks: is_slurm_task
+// tells them apart by the job step. Ranks need an address and a port that all tasks of a step derive alike: on one node
+// that is loopback with a port made from the numbers of job and step; on several nodes MASTER_ADDR has to be set.
 #include <limits>
 #include <string>
 
@@ -11,7 +15,8 @@ namespace {
 
 constexpr NumberRange kId{0, std::numeric_limits<int>::max()};
 
-/// The step's variable; the job's, which srun sets as well, where somebody sets the variables by hand.
+/// Returns the name of the step's variable if that is set, else of the job's: variables set by hand may lack the
+/// step's.
 std::string_view step_or_job(const VariableReader& reader, std::string_view of_step, std::string_view of_job) {
   return reader.text(of_step) ? of_step : of_job;
 }
@@ -24,7 +29,8 @@ std::string_view nodes_variable(const VariableReader& reader) {
   return step_or_job(reader, "SLURM_STEP_NUM_NODES", "SLURM_NNODES");
 }
 
-/// Batch scripts and interactive shells have no number of a step, or one of ten digits.
+/// Returns whether this is a job step. Batch scripts and interactive shells have no step number, or a reserved one,
+/// which has ten digits.
 bool has_step(const VariableReader& reader) {
   constexpr std::size_t kSpecialDigits = 10;
   const auto id = reader.text("SLURM_STEP_ID");
@@ -56,7 +62,7 @@ void place_on_nodes(VariableReader& reader, Topology& topology) {
                              (topology.num_nodes > 1 ? " on " + reader.shown("SLURM_NODEID") : ""));
 }
 
-/// A port below those that the system gives away by itself, another one for each step of the newest jobs.
+/// Returns a port below the ephemeral range. Steps of recent jobs get different ports, so that they can share a node.
 int port_of(int job, int step) {
   constexpr int64_t kFirst = 15'000, kPorts = 10'000, kStepsOfJob = 37;
   return static_cast<int>(kFirst + (int64_t{job} * kStepsOfJob + step) % kPorts);
@@ -87,7 +93,7 @@ void choose_address(VariableReader& reader, Topology& topology) {
                     std::to_string(topology.master_port);
 }
 
-/// Throws where another variable, which programs may read beside SLURM's, says something else.
+/// Throws UserError if `other`, which the program may read as well, contradicts the value that SLURM gave.
 void check_against(const VariableReader& reader, std::string_view other, int value, std::string_view own) {
   const auto given = reader.number(other, kIndex);
   if (!given || *given == value) return;
