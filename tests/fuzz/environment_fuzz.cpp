@@ -1,5 +1,5 @@
-// Whatever the environment and the command line hold, "NAME=VALUE" and "--flag=value" between NUL bytes: a rank has a
-// place in its job, and options, or both are refused.
+// For any environment and command line, each is read or refused: a topology that is read is a valid place in a job. The
+// input is a list of "NAME=VALUE" and "--flag=value", separated by NUL bytes.
 #include <cohort/host/environment.hpp>
 #include <cohort/host/options.hpp>
 
@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
     if (is_argument && word.find("config") == std::string::npos) sources.arguments.push_back(word);
     if (!is_argument) sources.environment.insert_or_assign(word.substr(0, equals), word.substr(equals + 1));
   }
-  sources.environment.erase("COHORT_CONFIG");  // files are another target's
+  sources.environment.erase("COHORT_CONFIG");  // another target tries files
   fuzz::accepts<UserError>([&] { check_topology(sources.environment); });
   fuzz::accepts<UserError>([&] {
     try {

@@ -1,5 +1,5 @@
-// Whatever the text: parse_manifest gives a manifest that survives being written and read again, or refuses it. So that
-// changes reach what lies below the checksum, most texts are tried with the checksum that fits them as well.
+// For any text, parse_manifest returns a manifest that survives being written and read again, or refuses the text.
+// Texts are also tried with a correct checksum, so that mutations reach the checks behind it.
 #include "checkpoint/manifest.hpp"
 
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@ void try_text(const std::string& text) {
   fuzz::require(is_as_written, "a number is cut: " + text);
   const std::string again = to_json(manifest);
   fuzz::require(parse_manifest(again, kManifestFile) == manifest, "changed by being written: " + text);
-  // One bit anywhere is noticed.
+  // A single changed bit has to be noticed.
   std::string damaged = again;
   damaged[text.size() * 7919 % damaged.size()] ^= 1;
   fuzz::require(!fuzz::accepts<UserError>([&] { parse_manifest(damaged, kManifestFile); }), "unseen: " + damaged);

@@ -1,11 +1,11 @@
-// A program in which ranks do not fit together. Started by agreement_test.py. One rank, --different-rank,
-//   --how=barrier, gather   calls that in batch 5, where the others average gradients
-//   --how=leave             ends its program where the others reduce once more
+// A program in which one rank differs from the others; agreement_test.py starts it. The rank --different-rank
+//   --how=barrier, gather   calls that in batch 5, while the others average gradients
+//   --how=leave             ends its program while the others reduce once more
 //   --how=busy              computes in batch 5 until the others have left
 //   --how=lr                has another learning rate
 //   --how=drift             changes a weight in batch 5
 //   --how=batches           has a smaller dataset and larger batches
-//   --how=stream            has a stream where the others have a dataset
+//   --how=stream            has a stream, while the others have a dataset
 //   --how=copy              forks in batch 5, and both copies train on
 // --how=twice: the optimizers of all ranks are given a parameter twice.
 #include <unistd.h>

@@ -228,7 +228,7 @@ TEST(FolderLock, IsNotInheritedByForksThatTheProgramMakes) {
   const Fork next([&] { lock = open_checkpoint_folder(folder.path()); });
 }
 
-/// Takes the lock often; true where nobody else ever had it as well.
+/// Takes the lock many times. Returns true if no other process ever held it at the same time.
 bool holds_it_alone(const fs::path& folder) {
   constexpr int kTimes = 150;
   for (int held = 0, tries = 0; held < kTimes && tries < 1000 * kTimes; ++tries) {

@@ -111,7 +111,7 @@ TEST(Resume, WorksInAFolderWithAnyName) {
   EXPECT_THAT(mistake(writing(odd)), AllOf(HasSubstr("a\\x0ab\\x01"), Not(HasSubstr("\n"))));
 }
 
-/// Changes the tensors of a file as somebody would who mends the checksums, too.
+/// Changes the tensors of a file and corrects the checksums, as a forger would.
 void forge(const fs::path& checkpoint, const std::string& name, const std::function<void(NamedTensors&)>& change) {
   NamedTensors tensors = read_safetensors(checkpoint / name).tensors;
   change(tensors);

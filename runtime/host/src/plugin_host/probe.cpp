@@ -44,22 +44,21 @@ std::string_view text_of(OpenStage stage) {
 
 /// The report of the child process. It lies in shared memory, because a plugin may close every descriptor, a pipe's
 /// too.
-struct ChildReport {
+struct Report {
   std::atomic<OpenStage> stage{OpenStage::kLoading};
   std::atomic<int> closed{-1};  // a descriptor of the program that the plugin has closed, or -1
 };
 
 class SharedMemory {
  public:
-  SharedMemory()
-      : place_(::mmap(nullptr, sizeof(ChildReport), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+  SharedMemory() : place_(::mmap(nullptr, sizeof(Report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
     if (place_ == MAP_FAILED) throw TrainingFailed(std::string("no memory can be shared: ") + std::strerror(errno));
-    new (place_) ChildReport;
+    new (place_) Report;
   }
-  ~SharedMemory() { ::munmap(place_, sizeof(ChildReport)); }
+  ~SharedMemory() { ::munmap(place_, sizeof(Report)); }
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
-  ChildReport& report() const { return *static_cast<ChildReport*>(place_); }
+  Report& report() const { return *static_cast<Report*>(place_); }
 
  private:
   void* place_;
@@ -92,7 +91,7 @@ void isolate_child() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, stream);
 }
 
-[[noreturn]] void run_child(ChildReport& report, const std::function<void(const StageReport&)>& open) {
+[[noreturn]] void run_child(Report& report, const std::function<void(const StageReport&)>& open) {
   isolate_child();
   const std::vector<int> before = open_descriptors();
   try {
@@ -142,7 +141,7 @@ std::string end_text(const std::optional<siginfo_t>& end, milliseconds deadline)
 void probe_plugin(const std::filesystem::path& file, milliseconds deadline,
                   const std::function<void(const StageReport&)>& open) {
   const SharedMemory shared;
-  const ChildReport& report = shared.report();
+  const Report& report = shared.report();
   const auto until = Clock::now() + deadline;
   const pid_t child = ::fork();
   if (child < 0)

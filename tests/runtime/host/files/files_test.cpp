@@ -73,7 +73,7 @@ TEST(ReadFile, GivesTheTextOfARegularFile) {
   const TemporaryFolder folder;
   EXPECT_EQ(read_text_file(folder.write("file", "some\ntext"), 9), "some\ntext");
   EXPECT_EQ(read_text_file(folder.write("empty", ""), 0), "");
-  EXPECT_THAT(read_text_file("/proc/self/status", 100'000), HasSubstr("VmHWM"));  // whose length is said to be 0
+  EXPECT_THAT(read_text_file("/proc/self/status", 100'000), HasSubstr("VmHWM"));  // a file that claims a length of 0
 }
 
 TEST(ReadFile, NeitherWaitsForAPipeNorReadsADeviceForEver) {

@@ -28,7 +28,7 @@ std::string refusal(const std::function<void()>& ask) {
   return "none";
 }
 
-/// Runs `work` in a child, whose exit code is 0 where it gives true.
+/// Runs `work` in a child process, whose exit code is 0 if `work` returns true.
 [[noreturn]] void be_a_child(const std::function<bool()>& work) {
   ::_exit(work() ? 0 : 1);
 }
