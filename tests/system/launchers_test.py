@@ -68,6 +68,21 @@ class SlurmTest(LaunchersTest):
         started = [self.start(command, {**step, "SLURM_PROCID": rank, "SLURM_LOCALID": rank}) for rank in "01"]
         return [self.finish(task) for task in started]
 
+    def launchers(self, options, **more):
+        """Runs cohort run as srun --ntasks-per-node=1 does on two nodes, here both on this machine, and returns how they ended."""
+        step = self.job(SLURM_STEP_ID="0", SLURM_STEP_NUM_TASKS="2", SLURM_STEP_NUM_NODES="2", SLURM_LOCALID="0",
+                        SLURM_STEP_TASKS_PER_NODE="1(x2)", **more)
+        command = [COHORT, "run", "--nnodes=2", "--nproc-per-node=1", *options]
+        started = [self.start([*command, f"--node-rank={node}", MNIST, *JOB, "--threads=1"],
+                              {**step, "SLURM_PROCID": node, "SLURM_NODEID": node}) for node in "01"]
+        return [self.finish(launcher) for launcher in started]
+
+    def train_on_two_nodes(self, options, **more):
+        ended = self.launchers(options, **more)
+        self.assertEqual([result.code for result in ended], [0, 0], "\n".join(map(str, ended)))
+        summary = self.summary()
+        self.assertEqual((summary["world_size"], summary["num_nodes"], len(set(summary["weights_sha256"]))), (2, 2, 1))
+
 
 class Slurm(SlurmTest):
     def test_tasks_of_srun_are_ranks_of_one_training(self):
@@ -78,7 +93,14 @@ class Slurm(SlurmTest):
         self.assertEqual(len(set(self.summary()["weights_sha256"])), 1)
 
 
+    def test_srun_may_start_a_launcher_on_each_node(self):
+        self.train_on_two_nodes(["--master-addr=127.0.0.1", f"--master-port={self.reserve_port()}"])
+
+
 class SlurmInFull(SlurmTest):
+    def test_launchers_in_tasks_of_srun_meet_where_the_variables_say(self):
+        self.train_on_two_nodes([], MASTER_ADDR="127.0.0.1", MASTER_PORT=str(self.reserve_port()))
+
     def test_options_that_contradict_srun_are_refused(self):
         for result in self.tasks([MNIST, "--devices=3"]):
             self.assertEqual(result.code, 2, str(result))

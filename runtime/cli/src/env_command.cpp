@@ -12,6 +12,7 @@
 
 #include <cohort/api/version.h>
 #include <cohort/host/environment.hpp>
+#include <cohort/host/error.hpp>
 #include <cohort/host/machine.hpp>
 #include <cohort/host/options.hpp>
 
@@ -100,13 +101,21 @@ EnvCommand::EnvCommand(CLI::App& app, std::function<int()>& chosen, std::functio
 
 int EnvCommand::run() const {
   const auto variables = host::process_environment();
-  const auto topology = host::detect_topology(variables);
+  host::Topology topology;
+  std::string problem;
+  try {
+    topology = host::detect_topology(variables);
+  } catch (const UserError& error) {  // programs end with it; here it is what was asked for
+    problem = error.what();
+  }
   const Json machine = machine_facts(topology, variables);
   if (json_) {
-    const Json all{{"topology", topology_facts(topology)}, {"machine", machine}, {"versions", version_facts()}};
+    const Json place = problem.empty() ? topology_facts(topology) : Json{{"problem", problem}};
+    const Json all{{"topology", place}, {"machine", machine}, {"versions", version_facts()}};
     return show_(all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   }
-  return show_(host::topology_text(topology) + "\n" + facts_text(machine) + "\n" + facts_text(version_facts()));
+  const std::string place = problem.empty() ? host::topology_text(topology) : facts_text({{"problem", problem}});
+  return show_(place + "\n" + facts_text(machine) + "\n" + facts_text(version_facts()));
 }
 
 }  // namespace cohort::cli

@@ -221,8 +221,7 @@ int RunCommand::run() const {
   check_hosts();
   host::require_working_folder();
   const auto variables = host::process_environment();
-  const auto topology = host::detect_topology(variables);
-  const bool is_placed = topology.launcher != host::Launcher::kNone;
+  const host::MasterAddress given = host::address_for_ranks(variables);
   std::map<std::string, std::string> added = exported(variables);
   if (!variables.contains(kStartTime)) added.emplace(kStartTime, now_ns());
   host::LogSettings settings;
@@ -232,14 +231,14 @@ int RunCommand::run() const {
     host::HostsJob job = hosts_job();
     job.environment = std::move(added);
     job.environment.merge(host::forwarded_variables(variables));
-    if (job.master_port == 0 && !is_placed) job.master_port = topology.master_port;
-    if (job.master_addr.empty() && !is_placed) job.master_addr = topology.master_addr;
+    if (job.master_port == 0) job.master_port = given.port;
+    if (job.master_addr.empty()) job.master_addr = given.address;
     return host::launch_on_hosts(job, log);
   }
   host::LaunchJob job = local_job();
   job.environment = std::move(added);
-  if (job.master_port == 0 && !is_placed) job.master_port = topology.master_port;
-  if (job.master_addr.empty() && !is_placed && node_rank_ >= 0) job.master_addr = topology.master_addr;
+  if (job.master_port == 0) job.master_port = given.port;
+  if (job.master_addr.empty() && node_rank_ >= 0) job.master_addr = given.address;
   job.ends_orphans = true;
   return host::launch(job, log);
 }

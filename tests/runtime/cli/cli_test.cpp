@@ -205,7 +205,16 @@ TEST_F(CliTest, EnvShowsTheTopologyAndTheMachine) {
   const json all = json::parse(cohort({"env", "--json"}, {{"OMP_NUM_THREADS", "3"}}).out);
   EXPECT_EQ(all["topology"]["launcher"], "none");
   EXPECT_EQ(all["machine"]["threads_per_rank"], "3 (OMP_NUM_THREADS)");
-  EXPECT_EQ(cohort({"env"}, {{"RANK", "2"}, {"WORLD_SIZE", "2"}}).code, 2);
+}
+
+TEST_F(CliTest, EnvShowsWhatIsWrongWithThePlaceOfARank) {
+  const std::map<std::string, std::string> variables{{"RANK", "2"}, {"WORLD_SIZE", "2"}};
+  const Outcome outcome = cohort({"env"}, variables);
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out, AllOf(ContainsRegex("problem +environment: RANK=2"), HasSubstr("usable_cores")));
+  const json all = json::parse(cohort({"env", "--json"}, variables).out);
+  EXPECT_THAT(all["topology"]["problem"].get<std::string>(), HasSubstr("WORLD_SIZE=2"));
+  EXPECT_TRUE(all["machine"].contains("usable_cores"));
 }
 
 }  // namespace

@@ -28,6 +28,16 @@ constexpr std::array<Marker, 9> kMarkers{{{"COHORT_RUN_ID", Launcher::kCohort},
                                           {"WORLD_SIZE", Launcher::kManual},
                                           {"LOCAL_RANK", Launcher::kManual}}};
 
+/// Returns the variable that tells which launcher placed this process, with that launcher.
+Marker find_marker(const VariableReader& reader) {
+  for (const Marker& marker : kMarkers) {
+    if (!reader.text(marker.variable)) continue;
+    if (marker.launcher == Launcher::kSlurm && !is_slurm_task(reader)) continue;
+    return marker;
+  }
+  return {{}, Launcher::kNone};
+}
+
 /// Nobody placed this process; what it may start later follows the same variables.
 void read_nothing(VariableReader& reader, Topology& topology) {
   read_address(reader, topology);
@@ -95,12 +105,9 @@ std::string_view to_string(Launcher launcher) {
 Topology detect_topology(const Variables& variables) {
   Topology topology;
   VariableReader reader(variables, topology);
-  for (const auto& [variable, launcher] : kMarkers) {
-    if (topology.launcher != Launcher::kNone || !reader.text(variable)) continue;
-    if (launcher == Launcher::kSlurm && !is_slurm_task(reader)) continue;
-    topology.launcher = launcher;
-    reader.decide("launcher", variable);
-  }
+  const Marker marker = find_marker(reader);
+  topology.launcher = marker.launcher;
+  if (marker.launcher != Launcher::kNone) reader.decide("launcher", marker.variable);
   switch (topology.launcher) {
     case Launcher::kCohort:
       read_cohort(reader, topology);
@@ -128,6 +135,18 @@ Topology detect_topology(const Variables& variables) {
   check_against_mpi(reader, topology);
   topology.ranks_on_machine = reader.text("COHORT_NODE_NAME") ? topology.world_size : topology.local_world_size;
   return topology;
+}
+
+MasterAddress address_for_ranks(const Variables& variables) {
+  Topology topology;
+  VariableReader reader(variables, topology);
+  if (find_marker(reader).launcher == Launcher::kSlurm) {
+    read_address(reader, topology);
+  } else {
+    topology = detect_topology(variables);
+    if (topology.launcher != Launcher::kNone) return {};
+  }
+  return {topology.master_addr, topology.master_port};
 }
 
 }  // namespace cohort::host

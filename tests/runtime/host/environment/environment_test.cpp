@@ -7,93 +7,14 @@
 
 #include <cohort/host/error.hpp>
 
+#include "variables.hpp"
+
 namespace cohort::host {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-Variables cohort_rank() {
-  return {{"RANK", "3"},      {"WORLD_SIZE", "4"},          {"LOCAL_RANK", "1"},      {"LOCAL_WORLD_SIZE", "2"},
-          {"NODE_RANK", "1"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "29500"}, {"COHORT_RUN_ID", "00ff"}};
-}
-
-Variables torchrun_rank() {
-  return {{"RANK", "1"},
-          {"WORLD_SIZE", "4"},
-          {"LOCAL_RANK", "1"},
-          {"LOCAL_WORLD_SIZE", "2"},
-          {"GROUP_RANK", "0"},
-          {"GROUP_WORLD_SIZE", "2"},
-          {"MASTER_ADDR", "node0"},
-          {"MASTER_PORT", "29501"},
-          {"TORCHELASTIC_RUN_ID", "none"},
-          {"TORCHELASTIC_RESTART_COUNT", "2"},
-          {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
-}
-
-Variables mpi_rank(int rank, int size, int local_rank, int local_size) {
-  return {{"OMPI_COMM_WORLD_RANK", std::to_string(rank)},
-          {"OMPI_COMM_WORLD_SIZE", std::to_string(size)},
-          {"OMPI_COMM_WORLD_LOCAL_RANK", std::to_string(local_rank)},
-          {"OMPI_COMM_WORLD_LOCAL_SIZE", std::to_string(local_size)},
-          {"OMPI_COMM_WORLD_NODE_RANK", std::to_string(local_rank)},
-          {"PMIX_NAMESPACE", "3217555457"},
-          {"PMIX_SERVER_TMPDIR", "/tmp/ompi.host.0/pid.1"}};
-}
-
-Variables horovod_rank() {
-  return {{"HOROVOD_RANK", "3"},
-          {"HOROVOD_SIZE", "4"},
-          {"HOROVOD_LOCAL_RANK", "1"},
-          {"HOROVOD_LOCAL_SIZE", "2"},
-          {"HOROVOD_CROSS_RANK", "1"},
-          {"HOROVOD_CROSS_SIZE", "2"},
-          {"HOROVOD_HOSTNAME", "node1"},
-          {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "node0"},
-          {"HOROVOD_GLOO_RENDEZVOUS_PORT", "4000"}};
-}
-
-/// As srun of SLURM 22.05 sets them for a task of a step.
-Variables srun_task(int rank, int tasks, int local_rank, int node, int nodes) {
-  return {{"SLURM_JOB_ID", "1234"},
-          {"SLURM_JOB_NAME", "interactive"},
-          {"SLURM_NTASKS", std::to_string(tasks)},
-          {"SLURM_NNODES", std::to_string(nodes)},
-          {"SLURM_STEP_ID", "2"},
-          {"SLURM_STEP_NUM_TASKS", std::to_string(tasks)},
-          {"SLURM_STEP_NUM_NODES", std::to_string(nodes)},
-          {"SLURM_STEP_TASKS_PER_NODE", nodes == 1 ? "2" : "2(x2)"},
-          {"SLURM_PROCID", std::to_string(rank)},
-          {"SLURM_LOCALID", std::to_string(local_rank)},
-          {"SLURM_NODEID", std::to_string(node)}};
-}
-
-/// What a batch script finds, and so does the shell of salloc but for the last two.
-Variables batch_script() {
-  return {{"SLURM_JOB_ID", "1234"}, {"SLURM_NTASKS", "2"}, {"SLURM_NNODES", "1"}, {"SLURM_TASKS_PER_NODE", "2"},
-          {"SLURM_NODEID", "0"},    {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}};
-}
-
-Variables with(Variables variables, const std::string& name, const std::string& value) {
-  variables[name] = value;
-  return variables;
-}
-
-Variables without(Variables variables, const std::string& name) {
-  variables.erase(name);
-  return variables;
-}
-
-std::string refusal(const Variables& variables) {
-  try {
-    detect_topology(variables);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 TEST(Environment, AProcessThatNobodyPlacedIsAlone) {
   const Topology topology = detect_topology({{"HOME", "/root"}, {"RANK", ""}});
@@ -209,79 +130,12 @@ TEST(Environment, HorovodrunsVariablesAreChecked) {
   EXPECT_THAT(refusal(with(horovod_rank(), "HOROVOD_LOCAL_RANK", "2")), HasSubstr("HOROVOD_LOCAL_SIZE=2"));
 }
 
-TEST(Environment, TasksOfSrunOnOneNodeMeetOnLoopback) {
-  const Topology topology = detect_topology(srun_task(1, 2, 1, 0, 1));
-  EXPECT_EQ(topology.launcher, Launcher::kSlurm);
-  EXPECT_EQ(topology.rank, 1);
-  EXPECT_EQ(topology.world_size, 2);
-  EXPECT_EQ(topology.local_rank, 1);
-  EXPECT_EQ(topology.local_world_size, 2);
-  EXPECT_EQ(topology.num_nodes, 1);
-  EXPECT_EQ(topology.master_addr, "127.0.0.1");
-  EXPECT_EQ(topology.master_port, 15000 + (1234 * 37 + 2) % 10000);
-  EXPECT_EQ(topology.run_id, detect_topology(srun_task(0, 2, 0, 0, 1)).run_id);
-  EXPECT_EQ(topology.decided_by.at("rank"), "SLURM_PROCID=1");
-}
-
-TEST(Environment, EachStepAndEachRequeueOfAJobIsARunOfItsOwn) {
-  const Variables task = srun_task(0, 2, 0, 0, 1);
-  const Topology first = detect_topology(task), next = detect_topology(with(task, "SLURM_STEP_ID", "3"));
-  EXPECT_NE(first.run_id, next.run_id);
-  EXPECT_NE(first.master_port, next.master_port);
-  EXPECT_NE(first.run_id, detect_topology(with(task, "SLURM_RESTART_COUNT", "1")).run_id);
-}
-
-TEST(Environment, TheSizeOfTheStepCountsNotThatOfTheJob) {
-  EXPECT_EQ(detect_topology(with(srun_task(1, 2, 1, 0, 1), "SLURM_NTASKS", "8")).world_size, 2);
-  const Variables shell = with(srun_task(0, 1, 0, 0, 1), "SLURM_NTASKS", "8");
-  EXPECT_EQ(detect_topology(shell).launcher, Launcher::kNone) << "the interactive step of salloc";
-}
-
-TEST(Environment, BatchScriptsAndShellsOfSlurmAreAlone) {
-  EXPECT_EQ(detect_topology(batch_script()).launcher, Launcher::kNone);
-  EXPECT_EQ(detect_topology(with(batch_script(), "SLURM_STEP_ID", "4294967291")).launcher, Launcher::kNone);
-  EXPECT_EQ(detect_topology(without(batch_script(), "SLURM_PROCID")).launcher, Launcher::kNone);
-  EXPECT_EQ(detect_topology(srun_task(0, 1, 0, 0, 1)).launcher, Launcher::kNone) << "one task may start ranks";
-}
-
-TEST(Environment, SlurmsVariablesSetByHandAreATask) {
-  const Variables by_hand{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "0"}};
-  EXPECT_THAT(refusal(by_hand), AllOf(HasSubstr("MASTER_PORT"), HasSubstr("SLURM_NTASKS=2")));
-  EXPECT_EQ(detect_topology(with(by_hand, "MASTER_PORT", "2000")).world_size, 2);
-}
-
-TEST(Environment, TasksOfSrunOnSeveralNodesNeedAnAddress) {
-  EXPECT_THAT(refusal(srun_task(2, 4, 0, 1, 2)), AllOf(HasSubstr("MASTER_ADDR"), HasSubstr("SLURM_STEP_NUM_NODES=2")));
-  for (const int rank : {2, 1}) {  // --distribution=block and cyclic
-    const Topology topology = detect_topology(with(srun_task(rank, 4, 0, 1, 2), "MASTER_ADDR", "node0"));
-    EXPECT_EQ(topology.local_world_size, 2);
-    EXPECT_EQ(topology.node_rank, 1);
-    EXPECT_EQ(topology.num_nodes, 2);
+TEST(Environment, ALauncherInARankLeavesItsAddressAlone) {
+  for (const Variables& rank : {cohort_rank(), torchrun_rank(), with(mpi_rank(0, 2, 0, 2), "MASTER_ADDR", "n0")}) {
+    EXPECT_EQ(address_for_ranks(rank).address, "");
+    EXPECT_EQ(address_for_ranks(rank).port, 0);
   }
-}
-
-TEST(Environment, TasksOfSrunThatFitNoPlaceAreRefused) {
-  const auto at = [](const Variables& task) { return refusal(with(task, "MASTER_ADDR", "node0")); };
-  EXPECT_THAT(at(with(srun_task(0, 4, 0, 0, 2), "SLURM_STEP_TASKS_PER_NODE", "3,1")), HasSubstr("ntasks-per-node"));
-  EXPECT_THAT(at(srun_task(0, 3, 0, 0, 2)), HasSubstr("fewer tasks"));
-  EXPECT_THAT(at(srun_task(2, 4, 0, 2, 2)), AllOf(HasSubstr("SLURM_NODEID=2"), HasSubstr("SLURM_STEP_NUM_NODES=2")));
-  EXPECT_THAT(at(srun_task(3, 4, 0, 1, 2)), HasSubstr("SLURM_PROCID=3"));
-  EXPECT_THAT(at(srun_task(2, 2, 0, 0, 1)), AllOf(HasSubstr("SLURM_PROCID=2"), HasSubstr("SLURM_STEP_NUM_TASKS=2")));
-  EXPECT_THAT(at(without(srun_task(1, 2, 1, 0, 1), "SLURM_LOCALID")), HasSubstr("SLURM_LOCALID is not set"));
-}
-
-TEST(Environment, OtherLaunchersAndRanksByHandWinOverSrun) {
-  const auto in_task = [](Variables variables) {
-    variables.merge(srun_task(1, 2, 1, 0, 1));
-    return variables;
-  };
-  EXPECT_EQ(detect_topology(in_task(cohort_rank())).launcher, Launcher::kCohort);
-  EXPECT_EQ(detect_topology(in_task(torchrun_rank())).launcher, Launcher::kTorchrun);
-  EXPECT_EQ(detect_topology(in_task(mpi_rank(0, 1, 0, 1))).launcher, Launcher::kOpenMpi);
-  const Variables by_hand{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "2000"}};
-  EXPECT_EQ(detect_topology(in_task(by_hand)).rank, 0);
-  EXPECT_EQ(detect_topology(in_task(without(by_hand, "RANK"))).rank, 1) << "a script sets the size for all tasks";
-  EXPECT_THAT(refusal(in_task({{"WORLD_SIZE", "4"}})), AllOf(HasSubstr("WORLD_SIZE=4"), HasSubstr("NUM_TASKS=2")));
+  EXPECT_EQ(address_for_ranks({{"MASTER_ADDR", "n0"}}).address, "n0");
 }
 
 TEST(Environment, RankAndWorldSizeByHandAreOneNodeAtALocalAddress) {

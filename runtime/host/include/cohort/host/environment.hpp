@@ -42,6 +42,16 @@ struct Topology {
 /// and NODE_RANK are still read, for the ranks that it may start.
 Topology detect_topology(const Variables& variables);
 
+/// Where the ranks of a job meet.
+struct MasterAddress {
+  std::string address;  ///< empty: not given
+  int port = 0;         ///< 0: not given
+};
+/// Returns MASTER_ADDR and MASTER_PORT for ranks that a launcher starts here, and nothing where they belong to a job
+/// that the launcher itself is a rank of. A task of srun is no such rank: srun may start one launcher on each node.
+/// Throws UserError like detect_topology.
+MasterAddress address_for_ranks(const Variables& variables);
+
 /// The table that `cohort env` and --log-level=debug show: field, value, variable.
 std::string topology_text(const Topology& topology);
 

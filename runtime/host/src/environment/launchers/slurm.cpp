@@ -34,7 +34,7 @@ std::string_view nodes_variable(const VariableReader& reader) {
 bool has_step(const VariableReader& reader) {
   constexpr std::size_t kSpecialDigits = 10;
   const auto id = reader.text("SLURM_STEP_ID");
-  return reader.text("SLURM_STEP_NUM_TASKS") || (id && id->size() < kSpecialDigits);
+  return id ? id->size() < kSpecialDigits : reader.text("SLURM_STEP_NUM_TASKS").has_value();
 }
 
 [[noreturn]] void refuse_placing(const VariableReader& reader, const std::string& why) {
