@@ -2,6 +2,8 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
@@ -37,26 +39,54 @@ std::string in_upper_case(std::string text) {
   return text;
 }
 
-[[noreturn]] void refuse_unknown(const std::string& variable, const FlagTable& table) {
-  std::vector<std::string> names{kPluginPath};
-  for (const Flag& flag : table.flags()) names.push_back(variable_of(flag.name));
-  const std::string nearest = nearest_name(in_upper_case(variable), names);
-  throw UserError("environment: the variable " + in_quotes(variable) + " is unknown; " +
-                  (nearest.empty() ? "unset it, or give the COHORT_ variable of an option that --help lists"
-                                   : "did you mean " + nearest + "?"));
+/// Returns whether Kubernetes sets such a variable in every container, for a service named "cohort" or "cohort-...".
+bool is_of_a_service(std::string_view variable, std::string_view value) {
+  const auto has = [&](std::string_view part) { return variable.find(part) != std::string_view::npos; };
+  const bool is_address = value.find("://") != std::string_view::npos;
+  return variable.ends_with("_SERVICE_HOST") || has("_SERVICE_PORT") || (variable.ends_with("_PORT") && is_address) ||
+         (has("_PORT_") && (has("_TCP") || has("_UDP") || has("_SCTP")));
+}
+
+/// Returns whether modules, CMake and scripts name folders so.
+bool names_a_folder(std::string_view variable) {
+  return variable.ends_with("_ROOT") || variable.ends_with("_HOME") || variable.ends_with("_DIR");
+}
+
+/// Returns the variable that was meant, if it is near to one that is read. The common prefix makes no name nearer.
+std::string nearest_variable(std::string_view variable, const FlagTable& table) {
+  std::vector<std::string> names{std::string(kPluginPath).substr(kPrefix.size())};
+  for (const Flag& flag : table.flags()) names.push_back(variable_of(flag.name).substr(kPrefix.size()));
+  const std::string nearest = nearest_name(in_upper_case(std::string(variable.substr(kPrefix.size()))), names);
+  return nearest.empty() ? nearest : std::string(kPrefix) + nearest;
+}
+
+/// Returns a warning, or nothing where others use such a name. Throws UserError for a typing error.
+std::string judge_unknown(const std::string& variable, std::string_view value, const FlagTable& table) {
+  if (is_of_a_service(variable, value)) return {};
+  const std::string nearest = nearest_variable(variable, table);
+  if (!nearest.empty()) {
+    throw UserError("environment: the variable " + in_quotes(variable) + " is unknown; did you mean " + nearest + "?");
+  }
+  if (names_a_folder(variable)) return {};
+  return "environment: nothing reads the variable " + in_quotes(variable) +
+         "; --help lists the options, each of which has a COHORT_ variable";
 }
 
 }  // namespace
 
 std::vector<Assignment> read_environment(const std::map<std::string, std::string, std::less<>>& environment,
-                                         const FlagTable& table) {
+                                         const FlagTable& table, std::vector<std::string>& warnings) {
   std::vector<Assignment> assignments;
   for (auto entry = environment.lower_bound(kPrefix); entry != environment.end(); ++entry) {
     const auto& [variable, value] = *entry;
     if (!variable.starts_with(kPrefix)) break;
     if (value.empty() || std::ranges::find(kOtherPurposes, variable) != kOtherPurposes.end()) continue;
     const auto flag = std::ranges::find(table.flags(), variable, [](const Flag& one) { return variable_of(one.name); });
-    if (flag == table.flags().end()) refuse_unknown(variable, table);
+    if (flag == table.flags().end()) {
+      std::string warning = judge_unknown(variable, value, table);
+      if (!warning.empty()) warnings.push_back(std::move(warning));
+      continue;
+    }
     assignments.push_back(
         {&*flag, flag->arity == Arity::kMany ? split(value) : std::vector<std::string>{value}, variable});
   }

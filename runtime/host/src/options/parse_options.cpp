@@ -59,7 +59,8 @@ Options parse_options(const OptionSources& sources, const Options& code) {
   const FlagTable table(sources.own);
   Options options = start_from(code, table, sources.own);
   const auto flags = modernised(read_command_line(sources, table, options), table);
-  const auto variables = modernised(read_environment(sources.environment, table), table);
+  std::vector<std::string> warnings;
+  const auto variables = modernised(read_environment(sources.environment, table, warnings), table);
 
   // Where the file is follows from the others; its values give way to theirs.
   Options naming = options;
@@ -73,6 +74,7 @@ Options parse_options(const OptionSources& sources, const Options& code) {
   apply(options, variables, Origin::kEnvironment);
   apply(options, flags, Origin::kFlag);
   options.warnings = modern_spellings(options, table);
+  options.warnings.insert(options.warnings.end(), warnings.begin(), warnings.end());
   return options;
 }
 

@@ -30,9 +30,10 @@ std::vector<std::string> modern_spellings(const Options& options, const FlagTabl
 std::vector<Assignment> read_command_line(const OptionSources& sources, const FlagTable& table, const Options& code);
 
 /// Returns the values of COHORT_<FLAG> variables; flags that may be repeated take several values, separated by
-/// semicolons. Throws UserError for a COHORT_ variable that is neither an option nor read elsewhere.
+/// semicolons. A COHORT_ variable that is neither an option nor read elsewhere throws UserError if an option has nearly
+/// the same name; else it is a warning, unless other tools use names of its form.
 std::vector<Assignment> read_environment(const std::map<std::string, std::string, std::less<>>& environment,
-                                         const FlagTable& table);
+                                         const FlagTable& table, std::vector<std::string>& warnings);
 
 struct FromFile {
   std::vector<Assignment> assignments;

@@ -255,11 +255,35 @@ TEST(Options, AnUnknownVariableIsRefusedWithTheNearestOne) {
   EXPECT_THAT(refusal_of("COHORT_max_steps", "3"), HasSubstr("COHORT_MAX_STEPS?"));
   EXPECT_THAT(refusal_of("COHORT_MAX-STEPS", "3"), HasSubstr("COHORT_MAX_STEPS?"));
   EXPECT_THAT(refusal_of("COHORT_PLUGIN_PAHT", "/p"), HasSubstr("COHORT_PLUGIN_PATH?"));
-  EXPECT_THAT(refusal_of("COHORT_NOPE", "1"), AllOf(HasSubstr("'COHORT_NOPE'"), HasSubstr("--help")));
-  EXPECT_THAT(refusal_of("COHORT_A\nB", "1"), HasSubstr("'COHORT_A\\x0aB'"));
-  EXPECT_THAT(refusal_of("COHORT_", "1"), HasSubstr("'COHORT_'"));
-  EXPECT_EQ(refusal_of("COHORT_NOPE", ""), "nothing was thrown") << "empty is unset";
+  EXPECT_THAT(refusal_of("COHORT_CHECKPOINTS_DIR", "/c"), HasSubstr("COHORT_CHECKPOINT_DIR?"));
+  EXPECT_EQ(refusal_of("COHORT_MAX_STEP", ""), "nothing was thrown") << "empty is unset";
   EXPECT_EQ(refusal_of("COHORTS_NOPE", "1"), "nothing was thrown") << "of another program";
+}
+
+TEST(Options, AVariableThatNothingReadsIsAWarning) {
+  const auto warnings_of = [](const char* name) { return parse_from(Places{{}, {{name, "1"}}, {}}).warnings; };
+  EXPECT_THAT(warnings_of("COHORT_NOPE"), ElementsAre(AllOf(HasSubstr("'COHORT_NOPE'"), HasSubstr("--help"))));
+  EXPECT_THAT(warnings_of("COHORT_A\nB"), ElementsAre(HasSubstr("'COHORT_A\\x0aB'")));
+  EXPECT_THAT(warnings_of("COHORT_"), ElementsAre(HasSubstr("'COHORT_'")));
+  EXPECT_THAT(warnings_of("COHORT_PORT"), ElementsAre(HasSubstr("'COHORT_PORT'"))) << "no address of a service";
+}
+
+TEST(Options, VariablesThatOtherToolsSetAreLeftAlone) {
+  const Options quiet = parse_from(Places{{},
+                                          {{"COHORT_SERVICE_HOST", "10.0.0.1"},
+                                           {"COHORT_SERVICE_PORT", "80"},
+                                           {"COHORT_SERVICE_PORT_HTTP", "80"},
+                                           {"COHORT_PORT", "tcp://10.0.0.1:80"},
+                                           {"COHORT_PORT_80_TCP", "tcp://10.0.0.1:80"},
+                                           {"COHORT_PORT_80_TCP_ADDR", "10.0.0.1"},
+                                           {"COHORT_PORT_53_UDP_PROTO", "udp"},
+                                           {"COHORT_SEED_SERVICE_HOST", "10.0.0.2"},
+                                           {"COHORT_SEED_PORT", "tcp://10.0.0.2:80"},
+                                           {"COHORT_ROOT", "/opt/cohort"},
+                                           {"COHORT_HOME", "/opt/cohort"},
+                                           {"COHORT_DIR", "/opt/cohort/lib/cmake/cohort"}},
+                                          {}});
+  EXPECT_TRUE(quiet.warnings.empty()) << quiet.warnings.front();
 }
 
 TEST(Options, FlagsWinOverVariablesAndBothOverCode) {

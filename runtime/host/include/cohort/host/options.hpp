@@ -90,7 +90,7 @@ struct Options {
   Origin origin(std::string_view flag) const;
   /// Flags that were set by an older spelling, with that: {"devices", "--gpus"}.
   std::map<std::string, std::string, std::less<>> older_spellings;
-  std::vector<std::string> warnings;  ///< for the log: older spellings
+  std::vector<std::string> warnings;  ///< for the log: older spellings, variables that nothing reads
 };
 
 namespace host {
