@@ -4,8 +4,7 @@
 #include <cstddef>
 
 #include <cohort/host/error.hpp>
-
-#include "in_child.hpp"
+#include <cohort/host/in_child.hpp>
 
 namespace cohort::cli {
 namespace {
@@ -42,7 +41,7 @@ Json opened_apart(const host::PluginSearch& search, const std::string& plugin,
     }
     return answer.dump(-1, ' ', false, Json::error_handler_t::replace);
   };
-  const Json answer = Json::parse(in_child("plugin '" + plugin + "'", kDeadline, work));
+  const Json answer = Json::parse(host::in_child("plugin '" + plugin + "'", kDeadline, work));
   if (answer.contains("report")) return answer["report"];
   throw Error(static_cast<ExitCode>(answer["code"].get<int>()), answer["message"].get<std::string>());
 }

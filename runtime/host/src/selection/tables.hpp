@@ -16,8 +16,9 @@ Spec with_table(const Options& options, const std::string& kind, Spec spec);
 Spec with_tables_within(PluginHost& plugins, const Options& options, const Spec& collective);
 
 /// Checks the tables [strategy.NAME] and [collective.NAME] of plugins that were not chosen; the tables of `chosen`
-/// plugins are checked when those are made. Throws UserError for a table that names no plugin, or has a key or value
-/// that its plugin does not take. Warns of a plugin that cannot be opened here.
+/// plugins are checked when those are made. Plugins are opened in a child process, because none of them is used here.
+/// Throws UserError for a key or value that the plugin does not take, and for a name that is nearly that of a plugin.
+/// Warns of a plugin that is not installed, or cannot be opened, here.
 void check_other_tables(PluginHost& plugins, const Options& options, const std::vector<std::string>& chosen,
                         std::vector<std::string>& warnings);
 

@@ -17,6 +17,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 TEST(Selection, OneDeviceIsSingle) {
   const Selection one = selected(std::vector<std::string>{});
@@ -255,6 +256,25 @@ TEST(Selection, TablesOfPluginsThatAreNotChosenAreCheckedToo) {
   EXPECT_THAT(refusal(one), AllOf(HasSubstr("[collective.Gl oo]"), HasSubstr("name")));
   one.code.plugin_options = {{"collective.gloo", {}}, {"strategy.horovod", {}}};
   EXPECT_TRUE(selected(one).warnings.empty());
+}
+
+TEST(Selection, ATableOfAPluginOfOtherMachinesIsAWarning) {
+  Case one{{"--devices=1"}, {}, {"common"}, {}};
+  one.code.plugin_options["collective.nccl"] = {{"a", "1"}};
+  EXPECT_THAT(selected(one).warnings,
+              Contains(AllOf(HasSubstr("[collective.nccl]"), HasSubstr("is not checked"), HasSubstr("installed"))));
+}
+
+TEST(Selection, APluginThatIsNotChosenIsNotLoadedHere) {
+  Case one{{"--devices=1"}, {}, {"common", "lonely"}, {}};
+  one.code.plugin_options["collective.lonely"] = {{"c", "1"}};
+  EXPECT_TRUE(selected(one).warnings.empty());
+  one.code.plugin_options["collective.lonely"] = {{"no", "1"}};
+  EXPECT_THAT(refusal(one), HasSubstr("[collective.lonely]"));
+  std::ifstream maps("/proc/self/maps");
+  const std::string loaded{std::istreambuf_iterator<char>(maps), {}};
+  EXPECT_THAT(loaded, HasSubstr("cohort_cpu.so"));
+  EXPECT_THAT(loaded, Not(HasSubstr("cohort_lonely.so")));
 }
 
 TEST(Selection, ATableOfAPluginThatCannotBeOpenedHereIsAWarning) {

@@ -1,4 +1,4 @@
-#include "in_child.hpp"
+#include <cohort/host/in_child.hpp>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -15,7 +15,7 @@
 
 #include <cohort/host/error.hpp>
 
-namespace cohort::cli {
+namespace cohort::host {
 namespace {
 
 constexpr char kDone = '\n';  // behind the answer: an answer without it was cut off
@@ -88,4 +88,4 @@ std::string in_child(const std::string& what, std::chrono::milliseconds deadline
   return text;
 }
 
-}  // namespace cohort::cli
+}  // namespace cohort::host

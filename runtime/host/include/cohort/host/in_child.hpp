@@ -6,11 +6,11 @@
 #include <functional>
 #include <string>
 
-namespace cohort::cli {
+namespace cohort::host {
 
-/// What `work` returns. The child's standard output goes nowhere. Throws PluginRefused, naming `what`, where the child
-/// crashes, exits by itself, or is not done by the deadline; then it is killed.
+/// What `work` returns, which must not throw. The child's standard output goes nowhere. Throws PluginRefused, naming
+/// `what`, where the child crashes, exits by itself, or is not done by the deadline; then it is killed.
 std::string in_child(const std::string& what, std::chrono::milliseconds deadline,
                      const std::function<std::string()>& work);
 
-}  // namespace cohort::cli
+}  // namespace cohort::host
