@@ -212,6 +212,20 @@ class Checkpoints(CheckpointTest):
                    MNIST, "--max-steps=3", "--epochs=1", "--threads=1", "--checkpoint-dir=ckpt"]
         self.fail_with(2, command, "is not the one that rank 0 writes into", "all nodes share")
 
+    def test_ranks_may_find_the_same_checkpoints_under_several_names(self):
+        self.succeed(self.writing(steps=2))
+        script = self.folder / "own_folder.sh"
+        script.write_text('cd "node-$RANK" && exec "$@"\n')
+        for rank in "01":
+            (self.folder / f"node-{rank}").mkdir()
+            (self.folder / f"node-{rank}/ckpt").symlink_to(self.checkpoints)
+        command = [str(BUILD / "bin/cohort"), "run", "-n", "2", "bash", str(script),
+                   MNIST, "--max-steps=3", "--epochs=1", "--threads=1", "--limit-train-batches=12", "--resume=ckpt"]
+        self.succeed(command)
+        (self.folder / "node-1/ckpt").unlink()
+        shutil.copytree(self.checkpoints, self.folder / "node-1/ckpt")
+        self.fail_with(2, command, "from which rank 0 goes on", "the same checkpoints")
+
 
 class InFull(CheckpointTest):
     """More layouts, optimizers and ends."""

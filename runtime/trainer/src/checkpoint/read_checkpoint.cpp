@@ -22,6 +22,20 @@ constexpr std::string_view kOptimizerPrefix = "optimizer.";
 constexpr size_t kMaxDifferencesShown = 10;
 constexpr char kEndOfName = '\0';  // the one byte that no path holds
 
+/// Throws UserError on all ranks if one names another place than rank 0, whose checkpoints all of them read. A place
+/// may have several names, for example from different working folders.
+void check_same_place(Runtime& runtime, const fs::path& where) {
+  const auto places = runtime.all_gather(where.native());
+  all_or_none(runtime, [&] {
+    const fs::path first = places[0];
+    std::error_code ignored;
+    const bool is_there = fs::exists(where, ignored) || fs::exists(first, ignored);
+    if (where == first || !is_there || fs::equivalent(where, first, ignored)) return;
+    throw UserError("'" + shown(where) + "' is not '" + shown(first) +
+                    "', from which rank 0 goes on; give all ranks the same checkpoints");
+  });
+}
+
 /// What rank 0 finds, newest first, as all ranks hear it.
 std::vector<fs::path> find_candidates(Runtime& runtime, const fs::path& where, bool may_be_missing) {
   std::string list;
@@ -231,6 +245,7 @@ void copy_into(const NamedTensors& targets, const TensorIndex& tensors) {
 
 std::optional<LoadedCheckpoint> read_checkpoint(Session& session, const fs::path& where, bool may_be_missing) {
   Runtime& runtime = session.runtime();
+  check_same_place(runtime, where);
   const auto candidates = find_candidates(runtime, where, may_be_missing);
   for (size_t i = 0; i < candidates.size(); ++i) {
     try {

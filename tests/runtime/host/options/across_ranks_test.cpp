@@ -30,7 +30,7 @@ TEST(OptionsAcrossRanks, AreShownWithTheirValues) {
   EXPECT_THAT(text, HasSubstr("max-steps = 20\n"));
   EXPECT_THAT(text, HasSubstr("gradient-clip-val = 0.5\n"));
   EXPECT_THAT(text, HasSubstr("gradient-clip-algorithm = \"norm\"\n"));
-  EXPECT_THAT(text, HasSubstr("resume = \"auto\"\n"));
+  EXPECT_THAT(text, HasSubstr("resume = given\n"));
   EXPECT_THAT(text, HasSubstr("max-epochs = none\n"));
 }
 
@@ -44,6 +44,7 @@ TEST(OptionsAcrossRanks, TellWhetherAFileIsGivenAndNotWhich) {
   EXPECT_THAT(text, HasSubstr("summary-json = given\n"));
   EXPECT_THAT(text, Not(HasSubstr("place")));
   EXPECT_THAT(text_across_ranks(parse({})), HasSubstr("summary-json = none\n"));
+  EXPECT_EQ(text_across_ranks(parse({"--resume=/one/ck"})), text_across_ranks(parse({"--resume=/another/ck"})));
 }
 
 }  // namespace
