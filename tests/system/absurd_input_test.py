@@ -59,6 +59,14 @@ class InFull(AbsurdInputTest):
         config = self.config("[strategy.bagua]\nsync_intervall_ms = 100\n")
         self.fail_with(USER, [MNIST, config], "[strategy.bagua]", "sync_intervall_ms", "sync_interval_ms")  # and what it takes
 
+    def test_a_variable_and_a_table_that_mean_nothing_here_are_warnings(self):
+        result = self.succeed([MNIST, self.config("[collective.elsewhere]\n"), *STEP],
+                              {"COHORT_NOTHING": "1", "COHORT_SERVICE_HOST": "10.0.0.1", "COHORT_PORT": "tcp://10.0.0.1:80"})
+        self.assertEqual(result.stderr.count("'COHORT_NOTHING'"), 1, str(result))
+        self.assertEqual(result.stderr.count("[collective.elsewhere]"), 1, str(result))
+        self.assertNotIn("COHORT_SERVICE_HOST", result.stderr)
+        self.assertNotIn("COHORT_PORT", result.stderr)
+
     def test_tables_of_other_plugins_are_fine(self):
         tables = ("[strategy.bagua]\nsync_interval_ms = 100", "[strategy.ddp_spawn]\ncompression = \"fp16\"", "[collective.gloo]")
         self.succeed([MNIST, self.config("\n".join(tables)), *STEP])
@@ -97,10 +105,12 @@ class InFull(AbsurdInputTest):
         self.refuse([COHORT, "run", "-H", "localhost:1", "--output-filename=.", "true"], "rank.0/stdout", "cannot be written")
 
     def test_threads_of_openmp(self):
-        for value in ("4096", "-1", "two"):
+        for value in ("4096", "-1", "two", "1,", "1,two", "1 2"):
             with self.subTest(value=value):
                 self.refuse([MNIST, *STEP[:2]], "OMP_NUM_THREADS", environment={"OMP_NUM_THREADS": value}, begun=True)
-        self.succeed([MNIST, *STEP[:2], *STEP[3:]], environment={"OMP_NUM_THREADS": "2,1"})
+        for value in ("2,1", " 1", "+1 , 2 "):
+            with self.subTest(value=value):
+                self.succeed([MNIST, *STEP[:2], *STEP[3:]], environment={"OMP_NUM_THREADS": value})
 
 
 if __name__ == "__main__":

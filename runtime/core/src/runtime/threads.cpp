@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
+#include <string_view>
 
 #include <ATen/Parallel.h>
 
@@ -12,17 +14,33 @@
 namespace cohort {
 namespace {
 
-// Throws UserError if the text is not a number of threads or a list of them, one for each level of nesting. OpenMP
-// itself would ignore a value that it does not understand.
-void check_openmp(const std::string& text) {
+// Returns the number that the text holds, with blanks around it and a sign as OpenMP allows them, or nothing.
+std::optional<int64_t> number_of_threads(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\n\v\f\r";
+  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+  text = text.substr(0, text.find_last_not_of(kBlanks) + 1);
+  if (text.starts_with('+')) text.remove_prefix(1);
   int64_t count = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), count);
-  const bool is_number = failure == std::errc() && (end == text.data() + text.size() || *end == ',');
-  if (!is_number || count < 1) {
-    throw UserError("environment: OMP_NUM_THREADS=" + host::in_quotes(text) +
-                    " is no number of threads; correct it, or unset it");
+  const char* const end = text.data() + text.size();
+  const auto [stop, failure] = std::from_chars(text.data(), end, count);
+  if (failure != std::errc() || stop != end || count < 1) return std::nullopt;
+  return count;
+}
+
+// Throws UserError if the text is not a number of threads or a list of them, one for each level of nesting, of which
+// the first counts. OpenMP itself would ignore a value that it does not understand.
+void check_openmp(const std::string& text) {
+  std::optional<int64_t> first;
+  for (std::size_t begin = 0, end = 0; end != text.size(); begin = end + 1) {
+    end = std::min(text.find(',', begin), text.size());
+    const auto count = number_of_threads(std::string_view(text).substr(begin, end - begin));
+    if (!count) {
+      throw UserError("environment: OMP_NUM_THREADS=" + host::in_quotes(text) +
+                      " is no number of threads; correct it, or unset it");
+    }
+    first = first.value_or(*count);
   }
-  host::check_workers(count, "OMP_NUM_THREADS", "threads for each rank");
+  host::check_workers(*first, "OMP_NUM_THREADS", "threads for each rank");
 }
 
 }  // namespace
