@@ -3,8 +3,8 @@
 // A signal handler may neither allocate nor lock. Everything that it needs is therefore made in advance and reachable
 // through globals: the address ranges of the code of plugins and of this program, each plugin's line with a gap for the
 // signal's name, and the PluginCall that is alive. On a crash the handler writes the line of that call if the crash is
-// on its thread, else of the plugin whose code is innermost on the stack. Then it restores the action that the signal
-// had before and raises it again.
+// on its thread, else of the plugin whose code is innermost on the stack; a signal that another process has sent is no
+// crash. Then it restores the action that the signal had before, and the signal comes again.
 #include <cohort/host/crash_report.hpp>
 
 #include <execinfo.h>
@@ -113,12 +113,21 @@ const CrashLine* line_of_stack() {
 // The actions that the signals had before CrashReport, in the order of kCrashes.
 constinit std::array<struct sigaction, kCrashes.size()> actions_before{};
 
-extern "C" void report_crash(int signal) {
-  const RunningCall* const call = call_on_this_thread();
-  if (const CrashLine* const line = call ? call->line : line_of_stack()) line->write(signal);
+/// Returns true for a fault of the processor, false for a signal that a process has sent: abort() sends one, too.
+bool is_fault(const siginfo_t& info) {
+  return info.si_code > 0;
+}
+
+extern "C" void report_crash(int signal, siginfo_t* info, void*) {
+  const bool is_own = is_fault(*info) || info->si_pid == ::getpid();
+  const RunningCall* const call = is_own ? call_on_this_thread() : nullptr;
+  const CrashLine* const line = call ? call->line : is_own ? line_of_stack() : nullptr;
+  if (line) line->write(signal);
   const auto place = std::find(kCrashes.begin(), kCrashes.end(), signal) - kCrashes.begin();
   ::sigaction(signal, &actions_before[static_cast<size_t>(place)], nullptr);
-  ::raise(signal);  // is delivered when this handler returns
+  // The instruction of a fault runs again when this handler returns, and faults with its code and address, which
+  // raise() would lose. A signal that was sent is delivered when this handler returns.
+  if (!is_fault(*info)) ::raise(signal);
 }
 
 // The log for uncaught exceptions; null without a CrashReport.
@@ -192,7 +201,8 @@ CrashReport::CrashReport(Log& log) : terminate_before_(std::set_terminate(report
   if (num_code_ranges.load() == 0) ::dl_iterate_phdr(note_own_code, nullptr);
   log_of_exceptions.store(&log);
   struct sigaction action {};
-  action.sa_handler = report_crash;
+  action.sa_sigaction = report_crash;
+  action.sa_flags = SA_SIGINFO;
   ::sigemptyset(&action.sa_mask);
   for (size_t i = 0; i < kCrashes.size(); ++i) ::sigaction(kCrashes[i], &action, &actions_before[i]);
 }

@@ -37,6 +37,16 @@ TEST(PluginCall, NamesPluginAndFunctionOfACrash) {
   EXPECT_EXIT(be_called([] { ::kill(::getpid(), SIGSEGV); }), KilledBySignal(SIGSEGV), "crashed with SIGSEGV in its");
 }
 
+TEST(PluginCall, BlamesNobodyForASignalFromAnotherProcess) {
+  for (const int number : {SIGABRT, SIGSEGV}) {
+    EXPECT_EXIT(be_called([number] {
+                  if (::fork() == 0) ::_exit(::kill(::getppid(), number));
+                  while (true) ::pause();
+                }),
+                KilledBySignal(number), "^$");
+  }
+}
+
 TEST(PluginCall, NamesPluginAndFunctionOfAnException) {
   EXPECT_EXIT(be_called([]() noexcept { fail(); }), ExitedWithCode(3),
               "error: strategy 'wild' threw 'no licence' out of its create; functions of a plugin return a status");
@@ -88,6 +98,23 @@ TEST(CrashReport, WritesJsonWhereTheLogDoes) {
         std::abort();
       },
       KilledBySignal(SIGABRT), "^[{].*\"message\":\"strategy 'wild' crashed with SIGABRT in its plan; .*\"[}]");
+}
+
+TEST(CrashReport, LeavesCodeAndAddressOfAFaultToTheHandlerThatThereWas) {
+  EXPECT_EXIT(
+      {
+        struct sigaction action {};
+        action.sa_sigaction = [](int, siginfo_t* info, void*) {
+          ::_exit(info->si_code == SEGV_MAPERR && info->si_addr == reinterpret_cast<void*>(8) ? 7 : 1);
+        };
+        action.sa_flags = SA_SIGINFO;
+        ::sigaction(SIGSEGV, &action, nullptr);
+        Log log({});
+        const CrashReport report(log);
+        volatile uintptr_t nowhere = 8;  // which the compiler does not see through
+        *reinterpret_cast<volatile int*>(nowhere) = 1;
+      },
+      ExitedWithCode(7), "^$");
 }
 
 TEST(CrashReport, LeavesTheHandlersThatThereWere) {

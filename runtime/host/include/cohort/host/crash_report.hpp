@@ -1,7 +1,7 @@
 // Reports what ends a process without a message of its own: a crash in a plugin, or an uncaught exception.
 //
 // The report is one line of the log. Of a crash it names the plugin and, if a PluginCall is alive, the function.
-// Crashes outside of plugins are left to the signal.
+// Crashes outside of plugins, and signals that another process has sent, are left to the signal.
 #pragma once
 
 #include <chrono>
@@ -28,8 +28,8 @@ class CrashReport {
   std::terminate_handler terminate_before_;
 };
 
-/// Records the address range of the code of a plugin file, so that a crash in it names the file. Call it after the file
-/// was loaded; [main] thread.
+/// Records the address range of the code of a plugin file, so that a crash in it names the file. Does nothing once 64
+/// files, with those of the program, are recorded. Call it after the file was loaded; [main] thread.
 void note_loaded_plugin(const std::filesystem::path& file, const Log& log);
 
 /// Guards one call of a plugin's init, create, plan, destroy or fini. While it lives, a crash on this thread is
