@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -59,10 +60,12 @@ void restore_write_signals() noexcept {
   for (const int number : kWriteSignals) std::signal(number, SIG_DFL);
 }
 
-void raise_open_file_limit() {
+void raise_open_file_limit(uint64_t most) {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
-  limit.rlim_cur = limit.rlim_max;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlim_t wanted = std::min<rlim_t>(limit.rlim_max, most);
+  if (limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = wanted;
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -78,6 +79,19 @@ TEST(Process, RaisesTheLimitOfOpenFilesAndRefusesASmallOne) {
               }),
               ExitedWithCode(0), "");
   EXPECT_EQ(refusal(require_room_for_ranks), "none");
+}
+
+TEST(Process, RaisesTheLimitOfOpenFilesNoFurtherThanWanted) {
+  for (const auto& [soft, raised] : {std::pair(20, 100), std::pair(150, 150)}) {
+    EXPECT_EXIT(be_a_child([soft = static_cast<rlim_t>(soft), raised = static_cast<rlim_t>(raised)] {
+                  const rlimit limit{soft, 200};
+                  rlimit now{};
+                  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
+                  raise_open_file_limit(100);
+                  return ::getrlimit(RLIMIT_NOFILE, &now) == 0 && now.rlim_cur == raised;
+                }),
+                ExitedWithCode(0), "");
+  }
 }
 
 TEST(Process, KnowsThatTheWorkingFolderIsGone) {

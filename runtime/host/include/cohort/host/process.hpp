@@ -4,6 +4,8 @@
 // [main] thread, before any other thread is started.
 #pragma once
 
+#include <cstdint>
+
 namespace cohort::host {
 
 /// Prepares this process; a program calls it first. Opens /dev/null for standard streams that are closed, so that no
@@ -17,8 +19,9 @@ void ignore_write_signals();
 /// Restores the default action of these signals, for a child that executes any other program. Safe after a fork.
 void restore_write_signals() noexcept;
 
-/// Raises the soft limit of open files to the hard limit. Does nothing if that fails.
-void raise_open_file_limit();
+/// Raises the soft limit of open files to the hard limit, or to `most` if that is less. Does nothing if that fails.
+/// Containers often allow 2^30, and programs that close each descriptor that there could be take minutes then.
+void raise_open_file_limit(uint64_t most = 65536);
 
 /// Throws UserError if the working folder has been deleted.
 void require_working_folder();
