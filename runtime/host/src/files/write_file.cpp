@@ -10,9 +10,12 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <optional>
+#include <random>
 #include <string>
 #include <system_error>
 
@@ -117,12 +120,22 @@ Target target_of(const fs::path& path) {
   return target;
 }
 
+std::string with_random_end(const fs::path& file) {
+  std::array<char, 8> end{};
+  std::snprintf(end.data(), end.size(), ".%06x", std::random_device()() & 0xffffffU);
+  return file.native() + end.data();
+}
+
 /// A temporary file beside the target. The destructor deletes it unless it was renamed to the target.
 class AsideFile {
  public:
-  AsideFile(const fs::path& path, const fs::path& target)
-      : path_(path), target_(target), name_(target.string() + ".XXXXXX") {
-    descriptor_ = ::mkostemp(name_.data(), O_CLOEXEC);
+  AsideFile(const fs::path& path, const Target& target) : path_(path), target_(target.file), mode_(target.mode) {
+    // A new file gets the permissions that the umask allows; what replaces a file is private until it has those.
+    const mode_t mode = mode_ ? 0600 : 0666;
+    do {
+      name_ = with_random_end(target_);
+      descriptor_ = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    } while (descriptor_ < 0 && errno == EEXIST);
     if (descriptor_ < 0) fail_to_write(path_, errno);
   }
   ~AsideFile() {
@@ -134,14 +147,8 @@ class AsideFile {
 
   int descriptor() const { return descriptor_; }
 
-  void rename(std::optional<mode_t> mode) {
-    if (!mode) {
-      // mkostemp makes files that only the owner can read; a new result gets the permissions that the umask allows.
-      const mode_t mask = ::umask(0);
-      ::umask(mask);
-      mode = 0666 & ~mask;
-    }
-    if (::fchmod(descriptor_, *mode) != 0 || ::fsync(descriptor_) != 0) fail_to_write(path_, errno);
+  void rename() {
+    if ((mode_ && ::fchmod(descriptor_, *mode_) != 0) || ::fsync(descriptor_) != 0) fail_to_write(path_, errno);
     const int closed = ::close(descriptor_);
     descriptor_ = -1;
     if (closed != 0 || ::rename(name_.c_str(), target_.c_str()) != 0) fail_to_write(path_, errno);
@@ -150,6 +157,7 @@ class AsideFile {
 
  private:
   fs::path path_, target_;
+  std::optional<mode_t> mode_;
   std::string name_;
   int descriptor_ = -1;
   bool renamed_ = false;
@@ -186,15 +194,15 @@ void write_parts(int descriptor, const fs::path& path, std::span<const std::span
 
 void check_output_file(const fs::path& path) {
   const Target target = target_of(path);
-  if (!target.is_written_into) AsideFile(path, target.file);  // only an attempt shows whether a file can be made
+  if (!target.is_written_into) AsideFile(path, target);  // only an attempt shows whether a file can be made
 }
 
 void write_file(const fs::path& path, std::span<const std::span<const std::byte>> parts) {
   const Target target = target_of(path);
   if (target.is_written_into) return write_into(path, target.file, parts);
-  AsideFile file(path, target.file);
+  AsideFile file(path, target);
   write_parts(file.descriptor(), path, parts);
-  file.rename(target.mode);
+  file.rename();
 }
 
 void write_file(const fs::path& path, std::string_view text) {

@@ -1,5 +1,6 @@
 #include <cohort/host/files.hpp>
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/resource.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +19,19 @@
 
 #include "error_text.hpp"
 #include "temporary_folder.hpp"
+
+namespace {
+
+// Global, because umask is given nothing but the mask.
+constinit std::atomic<int> umask_changes{0};
+
+}  // namespace
+
+/// Stands in for the system's, and counts.
+extern "C" mode_t umask(mode_t mask) noexcept {
+  ++umask_changes;
+  return reinterpret_cast<decltype(&umask)>(::dlsym(RTLD_NEXT, "umask"))(mask);
+}
 
 namespace cohort::host {
 namespace {
@@ -110,6 +125,16 @@ TEST(WriteFile, ReplacesARegularFileAndKeepsItsPermissions) {
   write_file(folder.path() / "other", "first");
   EXPECT_EQ(folder.read("other"), "first");
   EXPECT_THAT(names_in(folder.path()), ElementsAre("file", "other"));
+}
+
+TEST(WriteFile, GivesANewFileThePermissionsThatTheUmaskAllows) {
+  const TemporaryFolder folder;
+  const mode_t before = ::umask(027);
+  const int changes = umask_changes.load();
+  write_file(folder.path() / "file", "new");
+  EXPECT_EQ(umask_changes.load(), changes) << "which other threads would see";
+  ::umask(before);
+  EXPECT_EQ(fs::status(folder.path() / "file").permissions(), fs::perms(0640));
 }
 
 TEST(WriteFile, FollowsLinks) {
