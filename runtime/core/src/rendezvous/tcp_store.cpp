@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <condition_variable>
 #include <filesystem>
+#include <future>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <c10/util/Logging.h>
@@ -23,6 +25,7 @@ namespace {
 
 constexpr std::chrono::microseconds kFirstPause{100};
 constexpr std::chrono::microseconds kLongestPause{5000};
+constexpr std::chrono::seconds kLookupLimit{2};
 
 c10d::TCPStoreOptions options_of(const TcpStoreAddress& address, std::chrono::nanoseconds timeout) {
   c10d::TCPStoreOptions options;
@@ -35,13 +38,18 @@ c10d::TCPStoreOptions options_of(const TcpStoreAddress& address, std::chrono::na
   return options;
 }
 
-// Returns why the host's name cannot be resolved; "" if it can.
-std::string lookup_problem(const std::string& host) {
-  addrinfo* found = nullptr;
-  const int failure = getaddrinfo(host.c_str(), nullptr, nullptr, &found);
-  if (failure != 0) return gai_strerror(failure);
-  freeaddrinfo(found);
-  return {};
+// Returns 0 or what getaddrinfo returns for the host's name; EAI_AGAIN where that takes too long, because servers of
+// names that do not answer cost up to 30 s.
+int look_up(const std::string& host) {
+  std::packaged_task<int()> task([host] {
+    addrinfo* found = nullptr;
+    const int failure = getaddrinfo(host.c_str(), nullptr, nullptr, &found);
+    if (failure == 0) freeaddrinfo(found);
+    return failure;
+  });
+  std::future<int> failure = task.get_future();
+  std::thread(std::move(task)).detach();  // getaddrinfo cannot be ended
+  return failure.wait_for(kLookupLimit) == std::future_status::ready ? failure.get() : EAI_AGAIN;
 }
 
 [[noreturn]] void throw_unreachable(const TcpStoreAddress& address, std::chrono::nanoseconds timeout,
@@ -51,9 +59,11 @@ std::string lookup_problem(const std::string& host) {
     throw UserError("rank 0 cannot serve the rendezvous store on " + where +
                     "; is the port in use? Choose another MASTER_PORT (" + error.what_without_backtrace() + ")");
   }
-  if (const std::string problem = lookup_problem(address.host); !problem.empty()) {
-    throw UserError("MASTER_ADDR " + host::in_quotes(address.host) + " cannot be resolved (" + problem +
-                    "); give a name or an address of rank 0 that this machine knows");
+  if (const int failure = look_up(address.host); failure != 0) {
+    const std::string problem =
+        "MASTER_ADDR " + host::in_quotes(address.host) + " cannot be resolved (" + gai_strerror(failure) + "); ";
+    if (failure == EAI_AGAIN) throw PeerFailed(problem + "look whether this machine reaches its name server");
+    throw UserError(problem + "give a name or an address of rank 0 that this machine knows");
   }
   throw PeerFailed("nobody answered at the rendezvous address " + where + " within " +
                    std::to_string(std::chrono::duration_cast<std::chrono::seconds>(timeout).count()) +

@@ -29,7 +29,8 @@ struct TcpStoreAddress {
 
 class TcpStore : public host::Store {
  public:
-  /// Connects, or serves. Throws PeerFailed where nobody answers in time, UserError where the port cannot be used.
+  /// Connects, or serves. Throws PeerFailed where nobody answers in time, UserError where the port cannot be used or
+  /// nobody knows the host's name.
   /// `timeout` also limits every later call.
   TcpStore(const TcpStoreAddress& address, std::chrono::nanoseconds timeout);
   ~TcpStore() override;
