@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <functional>
@@ -177,7 +178,7 @@ class Fork {
     if (pid_ == 0) {
       try {
         work();
-        if (::write(ready[1], "x", 1) == 1) ::pause();
+        if (!::testing::Test::HasFailure() && ::write(ready[1], "x", 1) == 1) ::pause();
       } catch (const std::exception& error) {
         std::fputs(error.what(), stderr);
       }
@@ -204,12 +205,18 @@ class Fork {
   pid_t pid_ = 0;
 };
 
+/// Returns why this process cannot take the lock; "" if it can.
+std::string refusal(const fs::path& folder) {
+  return error_text<UserError>([&] { lock_folder(folder); });
+}
+
 TEST(FolderLock, IsOneJobsAndEndsWithItHoweverItDies) {
   const TemporaryFolder folder;
-  std::unique_ptr<FolderLock> lock;  // which the fork never lets go
+  std::shared_ptr<FolderLock> lock;  // which the fork never lets go
   Fork other([&] { lock = open_checkpoint_folder(folder.path()); });
   begin_checkpoint(folder.path() / "step-00000010");  // of the other one
-  EXPECT_EQ(error_text<UserError>([&] { open_checkpoint_folder(folder.path()); }),
+  const LockPatience patience{std::chrono::hours(1), [](const std::string& line) { ADD_FAILURE() << line; }};
+  EXPECT_EQ(error_text<UserError>([&] { open_checkpoint_folder(folder.path(), patience); }),
             "another job (process " + std::to_string(other.pid()) + ") writes checkpoints into '" +
                 folder.path().string() + "'; wait for its end, or name another folder");
   EXPECT_THAT(names_in(folder.path()), ElementsAre(kLockFile, ".partial-step-00000010"));
@@ -220,12 +227,88 @@ TEST(FolderLock, IsOneJobsAndEndsWithItHoweverItDies) {
 
 TEST(FolderLock, IsNotInheritedByForksThatTheProgramMakes) {
   const TemporaryFolder folder;
-  auto lock = std::make_unique<FolderLock>(folder.path());
+  auto lock = lock_folder(folder.path());
   const Fork copy([&] { lock.reset(); });
   EXPECT_THAT(names_in(folder.path()), ElementsAre(kLockFile));
   const Fork living([] {});
   lock.reset();
   const Fork next([&] { lock = open_checkpoint_folder(folder.path()); });
+}
+
+TEST(FolderLock, OfAnotherHostIsWaitedForBecauseThatMayBeDead) {
+  const TemporaryFolder folder;
+  std::shared_ptr<FolderLock> lock;
+  Fork other([&] { lock = lock_folder(folder.path()); });
+  EXPECT_THAT(folder.read(kLockFile), ::testing::EndsWith(" " + std::to_string(other.pid()) + "\n"));
+  folder.write(kLockFile, "node7 4711\n");
+  EXPECT_EQ(error_text<UserError>([&] {
+              lock_folder(folder.path(), {std::chrono::milliseconds(1), {}});
+            }),
+            "another job (process 4711 on node7) writes checkpoints into '" + folder.path().string() +
+                "'; wait for its end, or name another folder");
+  std::vector<std::string> lines;
+  lock = lock_folder(folder.path(), {std::chrono::minutes(1), [&](const std::string& line) {
+                                       lines.push_back(line);
+                                       other.kill();
+                                     }});
+  EXPECT_TRUE(lock->is_held());
+  EXPECT_THAT(lines, ElementsAre("waiting up to 60 s for another job (process 4711 on node7) to let '" +
+                                 folder.path().string() + "' go"));
+}
+
+TEST(FolderLock, IsSharedWithinAProcess) {
+  const TemporaryFolder folder;
+  const auto lock = lock_folder(folder.path());
+  fs::create_directory_symlink(folder.path(), folder.path() / "link");
+  lock_folder(folder.path() / "link").reset();
+  EXPECT_TRUE(fs::exists(folder.path() / kLockFile));
+  const Fork other([&] { EXPECT_THAT(refusal(folder.path()), HasSubstr("another job (process ")); });
+}
+
+TEST(FolderLock, IsTakenAgainAfterTheProcessHasCopiedTheFolder) {
+  const TemporaryFolder folder, copy;
+  const auto lock = lock_folder(folder.path());
+  fs::copy(folder.path(), copy.path(), fs::copy_options::recursive);
+  {
+    std::shared_ptr<FolderLock> taken;
+    const Fork other([&] { taken = lock_folder(folder.path()); });
+    EXPECT_THAT(error_text<UserError>([&] { lock->keep(); }), HasSubstr("another job (process "));
+  }
+  const auto again = lock_folder(folder.path());
+  fs::copy(folder.path(), copy.path(), fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  again->keep();
+  const Fork other([&] { EXPECT_THAT(refusal(folder.path()), HasSubstr("another job (process ")); });
+}
+
+TEST(FolderLock, MayBeTakenByAllWhoMayWriteIntoTheFolder) {
+  const TemporaryFolder folder;
+  fs::permissions(folder.path(), fs::perms(0770));
+  std::shared_ptr<FolderLock> lock;
+  const Fork other([&] {
+    ::umask(077);
+    lock = lock_folder(folder.path());
+  });
+  EXPECT_EQ(fs::status(folder.path() / kLockFile).permissions(), fs::perms(0660));
+}
+
+TEST(FolderLock, OfAFileThatMayOnlyBeReadIsRefusedOnlyWhileItIsHeld) {
+  const TemporaryFolder folder;
+  fs::permissions(folder.path(), fs::perms(0777));
+  auto lock = lock_folder(folder.path());
+  fs::permissions(folder.path() / kLockFile, fs::perms(0444));
+  const auto be_another_user = [] { EXPECT_TRUE(::getuid() != 0 || ::setuid(65534) == 0); };
+  const Fork refused([&] {
+    be_another_user();
+    EXPECT_THAT(refusal(folder.path()), HasSubstr("another job (process " + std::to_string(::getppid()) + ")"));
+  });
+  lock.reset();
+  folder.write(kLockFile, "left by a crash");
+  fs::permissions(folder.path() / kLockFile, fs::perms(0444));
+  const Fork next([&] {
+    be_another_user();
+    lock = lock_folder(folder.path());
+  });
+  EXPECT_THAT(refusal(folder.path()), HasSubstr("another job (process " + std::to_string(next.pid()) + ")"));
 }
 
 /// Takes the lock many times. Returns true if no other process ever held it at the same time.

@@ -277,6 +277,20 @@ TEST(Resume, EachTrainingOfAProgramHasItsOwnCheckpoints) {
   EXPECT_EQ(program(0).first, digest);
 }
 
+TEST(Session, SavesIntoAFolderThatItsProcessHasLocked) {
+  const TemporaryFolder folder;
+  const auto lock = open_checkpoint_folder(folder.path());  // as a fit does
+  ScriptedRun run;
+  Learner net;
+  Session session(run.runtime(), net, net.configure_optimizers());
+  session.save(folder.path());
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(error_text<UserError>([&] { const FolderLock other(folder.path()); }).empty() ? 1 : 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "it has lost the lock";
+}
+
 TEST(Session, SavesAndLoadsInALoopOfOnesOwn) {
   const TemporaryFolder folder;
   const auto steps = [](Session& session, Learner& net, int count) {

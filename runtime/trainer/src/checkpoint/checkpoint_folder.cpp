@@ -172,14 +172,14 @@ fs::path partial_of(const fs::path& checkpoint) {
   return checkpoint.parent_path() / (std::string(kPartialPrefix) + checkpoint.filename().string());
 }
 
-std::unique_ptr<FolderLock> open_checkpoint_folder(const fs::path& folder) {
+std::shared_ptr<FolderLock> open_checkpoint_folder(const fs::path& folder, const LockPatience& patience) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) fail_in_folder("make the folder", folder, error);
   if (::access(folder.c_str(), W_OK | X_OK) != 0) {
     fail_in_folder("write into", folder, std::error_code(errno, std::generic_category()));
   }
-  auto lock = std::make_unique<FolderLock>(folder);
+  auto lock = lock_folder(folder, patience);
   clear_leftovers(folder);
   for (const fs::path& path : folders_in(folder)) {
     if (is_our_name(path.filename().native())) refuse_what_is_no_checkpoint(path);

@@ -46,7 +46,8 @@ std::filesystem::path partial_of(const std::filesystem::path& checkpoint);
 
 /// Makes the folder, locks it, and clears away what a killed run has left there. Returns the lock. Throws UserError if
 /// the folder cannot be written, another job holds it, or something that is not a checkpoint has the name of one.
-std::unique_ptr<FolderLock> open_checkpoint_folder(const std::filesystem::path& folder);
+std::shared_ptr<FolderLock> open_checkpoint_folder(const std::filesystem::path& folder,
+                                                   const LockPatience& patience = {});
 /// Makes partial_of(checkpoint), empty.
 void begin_checkpoint(const std::filesystem::path& checkpoint);
 /// Its files are complete and on the disk: gives it its name. An earlier one of that name stays until then.

@@ -85,7 +85,7 @@ std::optional<LoadedCheckpoint> FitCheckpoints::open(Session& session) {
 }
 
 void FitCheckpoints::open_folder() {
-  lock_ = open_checkpoint_folder(folder_);
+  lock_ = open_checkpoint_folder(folder_, patience_of(runtime_));
   if (lock_->is_held()) return;
   runtime_.log().warning("the file system of '" + shown(folder_) +
                          "' has no locks: see to it that no other job writes checkpoints there");
@@ -107,7 +107,7 @@ bool FitCheckpoints::due(uint64_t steps) const {
 
 void FitCheckpoints::save(Session& session, const LoopState& loop) {
   if (folder_.empty() || (saved_steps_ == session.steps() && saved_place_ == loop.place)) return;
-  last_ = save_checkpoint(session, folder_, &loop);
+  last_ = save_checkpoint(session, folder_, lock_.get(), &loop);
   saved_steps_ = session.steps();
   saved_place_ = loop.place;
   if (runtime_.is_first()) runtime_.log().debug("Checkpoint written: " + shown(last_));

@@ -41,7 +41,7 @@ class FitCheckpoints {
   Runtime& runtime_;
   int64_t fit_;
   std::filesystem::path folder_;      // empty: none is written
-  std::unique_ptr<FolderLock> lock_;  // on rank 0
+  std::shared_ptr<FolderLock> lock_;  // on rank 0
   std::filesystem::path source_;      // empty: a fresh start
   bool source_may_be_missing_ = false;
   std::optional<int64_t> every_n_steps_;

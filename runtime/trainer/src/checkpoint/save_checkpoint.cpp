@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include <ATen/core/grad_mode.h>
@@ -148,7 +149,13 @@ SessionTensors tensors_of(Session& session, const NamedTensors& buffers) {
 
 }  // namespace
 
-fs::path save_checkpoint(Session& session, const fs::path& folder, const LoopState* loop) {
+LockPatience patience_of(Runtime& runtime) {
+  constexpr std::chrono::nanoseconds kLongest = std::chrono::minutes(2);
+  return {std::min(kLongest, runtime.options().timeout / 2),
+          [&log = runtime.log()](const std::string& line) { log.info(line); }};
+}
+
+fs::path save_checkpoint(Session& session, const fs::path& folder, FolderLock* lock, const LoopState* loop) {
   session.check_equal_weights();  // before anything is written, so that earlier checkpoints stay
   Runtime& runtime = session.runtime();
   const fs::path checkpoint = folder / checkpoint_name(session.steps());
@@ -158,6 +165,7 @@ fs::path save_checkpoint(Session& session, const fs::path& folder, const LoopSta
   std::optional<BegunCheckpoint> begun;  // on rank 0
   all_or_none(runtime, [&] {
     tensors = tensors_of(session, buffers.tensors());
+    if (lock) lock->keep();
     if (runtime.is_first()) begun.emplace(checkpoint);
   });
 
@@ -190,11 +198,11 @@ fs::path save_checkpoint(Session& session, const fs::path& folder, const LoopSta
 }
 
 void Session::save(const fs::path& folder) {
-  std::unique_ptr<FolderLock> lock;
+  std::shared_ptr<FolderLock> lock;
   all_or_none(runtime(), [&] {
-    if (runtime().is_first()) lock = open_checkpoint_folder(folder);
+    if (runtime().is_first()) lock = open_checkpoint_folder(folder, patience_of(runtime()));
   });
-  save_checkpoint(*this, folder, nullptr);
+  save_checkpoint(*this, folder, lock.get(), nullptr);
 }
 
 }  // namespace cohort
