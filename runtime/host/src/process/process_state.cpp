@@ -1,10 +1,12 @@
-#include "failure/process_state.hpp"
+#include <cohort/host/process_state.hpp>
+
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
-namespace cohort {
+namespace cohort::host {
 
 std::optional<ProcessStat> read_process_stat(pid_t pid) {
   constexpr int kState = 3, kStartTicks = 22;  // fields, from 1
@@ -30,4 +32,18 @@ std::string process_space() {
   return failure || boot.empty() ? "" : boot + " " + pids.string();
 }
 
-}  // namespace cohort
+ProcessId own_process() {
+  const auto stat = read_process_stat(::getpid());
+  return {::getpid(), stat ? stat->start_ticks : 0, process_space()};
+}
+
+ProcessState state_of(const ProcessId& process, const std::string& own_space) {
+  if (process.pid == 0 || process.space.empty() || process.space != own_space) return ProcessState::kUnknown;
+  const auto stat = read_process_stat(process.pid);
+  if (!stat || stat->start_ticks != process.started || stat->state == 'Z' || stat->state == 'X') {
+    return ProcessState::kGone;
+  }
+  return stat->state == 'T' || stat->state == 't' ? ProcessState::kStopped : ProcessState::kRunning;
+}
+
+}  // namespace cohort::host

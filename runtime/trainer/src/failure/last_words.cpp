@@ -1,14 +1,12 @@
 #include "failure/last_words.hpp"
 
-#include <unistd.h>
-
 #include <nlohmann/json.hpp>
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
 #include <cohort/host/machine.hpp>
+#include <cohort/host/process_state.hpp>
 
-#include "failure/process_state.hpp"
 #include "files/json_fields.hpp"
 
 namespace cohort {
@@ -28,11 +26,8 @@ std::string line(const Json& json, const char* field) {
 }  // namespace
 
 std::string introduction() {
-  const auto stat = read_process_stat(::getpid());
-  return as_text({{"pid", ::getpid()},
-                  {"host", host::host_name()},
-                  {"space", process_space()},
-                  {"started", stat ? stat->start_ticks : 0}});
+  const host::ProcessId own = host::own_process();
+  return as_text({{"pid", own.pid}, {"host", host::host_name()}, {"space", own.space}, {"started", own.started}});
 }
 
 Peer peer_from(int rank, const std::string& introduction) {

@@ -5,10 +5,13 @@
 #include <string>
 #include <vector>
 
+#include <cohort/host/process_state.hpp>
+
 #include "failure/operations.hpp"
-#include "failure/process_state.hpp"
 
 namespace cohort {
+
+using host::ProcessState;
 
 /// A rank as it introduced itself.
 struct Peer {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "failure/process_state.hpp"
+#include <cohort/host/process_state.hpp>
 
 namespace cohort {
 namespace {
@@ -21,7 +21,7 @@ nanoseconds now(clockid_t clock) {
 }
 
 std::optional<nanoseconds> start_since_boot() {
-  const auto stat = read_process_stat(::getpid());
+  const auto stat = host::read_process_stat(::getpid());
   if (!stat) return std::nullopt;
   return nanoseconds(static_cast<int64_t>(stat->start_ticks) * (1'000'000'000 / ::sysconf(_SC_CLK_TCK)));
 }

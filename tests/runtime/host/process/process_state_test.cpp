@@ -1,11 +1,11 @@
-#include "failure/process_state.hpp"
+#include <cohort/host/process_state.hpp>
 
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace cohort {
+namespace cohort::host {
 namespace {
 
 TEST(ProcessStat, TellsAStoppedProcessFromOneThatIsGone) {
@@ -39,5 +39,13 @@ TEST(ProcessSpace, IsTheSameForEveryProcessHere) {
   EXPECT_EQ(process_space(), process_space());
 }
 
+TEST(ProcessState, IsUnknownBeyondThisMachineAndGoneForAnEarlierProcess) {
+  const ProcessId own = own_process();
+  EXPECT_EQ(state_of(own, own.space), ProcessState::kRunning);
+  EXPECT_EQ(state_of({own.pid, own.started + 1, own.space}, own.space), ProcessState::kGone);
+  EXPECT_EQ(state_of({own.pid, own.started, "elsewhere"}, own.space), ProcessState::kUnknown);
+  EXPECT_EQ(state_of({}, own.space), ProcessState::kUnknown);
+}
+
 }  // namespace
-}  // namespace cohort
+}  // namespace cohort::host

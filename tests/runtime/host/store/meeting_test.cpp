@@ -28,9 +28,9 @@ Topology counting(int rank, int world_size) {
 }
 
 // What each of these ends with: "same", "other texts", or code and text of its exception.
-std::vector<std::string> meet_all(const std::vector<Topology>& ranks, std::chrono::nanoseconds timeout = kLong,
+std::vector<std::string> meet_all(toy::MemoryStore& store, const std::vector<Topology>& ranks,
+                                  std::chrono::nanoseconds timeout = kLong,
                                   const std::vector<std::string>& texts = {}) {
-  toy::MemoryStore store;
   std::vector<std::string> results(ranks.size());
   std::vector<std::thread> threads;
   for (size_t i = 0; i < ranks.size(); ++i) {
@@ -47,6 +47,26 @@ std::vector<std::string> meet_all(const std::vector<Topology>& ranks, std::chron
   }
   for (std::thread& thread : threads) thread.join();
   return results;
+}
+
+std::vector<std::string> meet_all(const std::vector<Topology>& ranks, std::chrono::nanoseconds timeout = kLong,
+                                  const std::vector<std::string>& texts = {}) {
+  toy::MemoryStore store;
+  return meet_all(store, ranks, timeout, texts);
+}
+
+// Lets a rank come to the meeting, which does not wait for the others.
+void come_and_go(toy::MemoryStore& store, const Topology& topology, const ProcessId& process = own_process()) {
+  const Agreement agreement{store, topology.rank, topology.world_size, std::chrono::nanoseconds(1),
+                            "an earlier process"};
+  EXPECT_THROW(meet({agreement, topology, true, std::chrono::milliseconds(500), process}, "plugins", "ddp"),
+               PeerFailed);
+}
+
+ProcessId ended_process() {
+  ProcessId process = own_process();
+  ++process.started;
+  return process;
 }
 
 TEST(Meeting, EndsWhenAllRanksAreThereAndCountAlike) {
@@ -100,6 +120,89 @@ TEST(Meeting, NamesTwoProcessesWithTheSameNumber) {
   int told = 0;
   for (const auto& result : results) told += result.find("two processes say that they are rank 1") != std::string::npos;
   EXPECT_EQ(told, 3) << testing::PrintToString(results);
+}
+
+TEST(Meeting, LetsAProcessTakeTheRankOfOneThatHasEnded) {
+  toy::MemoryStore store;
+  come_and_go(store, counting(1, 3), ended_process());
+  come_and_go(store, counting(1, 3), ended_process());
+  EXPECT_THAT(meet_all(store, {counting(0, 3), counting(1, 3), counting(2, 3)}), Each("same"));
+}
+
+TEST(Meeting, NeedsNoProcessNumbers) {
+  toy::MemoryStore store;
+  come_and_go(store, counting(1, 2), {});
+  const Topology first = counting(0, 2);
+  EXPECT_TRUE(meet({{store, 0, 2, kLong, "rank 0"}, first, true}, "plugins", "ddp"));
+}
+
+TEST(Meeting, MissesARankWhoseProcessHasEnded) {
+  toy::MemoryStore store;
+  come_and_go(store, counting(1, 3), ended_process());
+  EXPECT_THAT(meet_all(store, {counting(0, 3), counting(2, 3)}, std::chrono::milliseconds(200)),
+              Each(AllOf(StartsWith("4 "), HasSubstr("missing: rank 1"))));
+}
+
+TEST(Meeting, FindsTwoProcessesBesideOneThatHasEnded) {
+  toy::MemoryStore store;
+  come_and_go(store, counting(1, 3), ended_process());
+  EXPECT_THAT(meet_all(store, {counting(0, 3), counting(1, 3), counting(1, 3)}),
+              Each(AllOf(StartsWith("2 "), HasSubstr("two processes say that they are rank 1: process "))));
+}
+
+TEST(Meeting, IsWorthAnotherTryWhereTheEarlierProcessCannotBeSeen) {
+  toy::MemoryStore store;
+  ProcessId elsewhere = own_process();
+  elsewhere.space = "another machine";
+  come_and_go(store, counting(1, 3), elsewhere);
+  const auto is_error =
+      Each(AllOf(StartsWith("4 "), HasSubstr("two processes say that they are rank 1: an earlier process and "),
+                 HasSubstr("start all ranks again")));
+  EXPECT_THAT(meet_all(store, {counting(1, 3)}), is_error);
+  EXPECT_THAT(meet_all(store, {counting(0, 3), counting(2, 3)}), is_error);
+}
+
+TEST(Meeting, RefusesAProcessThatWasStartedAgainOtherwise) {
+  toy::MemoryStore store;
+  come_and_go(store, counting(1, 2), ended_process());
+  const auto is_error = Each(AllOf(StartsWith("4 "), HasSubstr("rank 1 was started again with other settings")));
+  EXPECT_THAT(meet_all(store, {counting(1, 2)}, kLong, {"bagua"}), is_error);
+  EXPECT_THAT(meet_all(store, {counting(0, 2)}, kLong, {"bagua"}), is_error);
+}
+
+TEST(Meeting, IsClosedOnceAllRanksHaveCome) {
+  toy::MemoryStore store;
+  come_and_go(store, counting(1, 2), ended_process());
+  store.set("verdict", "same");
+  EXPECT_THAT(meet_all(store, {counting(1, 2)}), Each(AllOf(StartsWith("4 "), HasSubstr("comes too late"))));
+}
+
+TEST(Meeting, TellsEveryRankOfAPlaceThatCannotBeRead) {
+  toy::MemoryStore store;
+  store.set("place/1", "of an earlier version");
+  store.add("read", 1);  // it leaves with the others
+  EXPECT_THAT(meet_all(store, {counting(0, 3), counting(2, 3)}),
+              Each(AllOf(StartsWith("2 "), HasSubstr("rank 1 wrote a place in the job that cannot be read"))));
+}
+
+TEST(Meeting, ComparesAThousandRanksAtOnce) {
+  constexpr int kMany = 1024;
+  toy::MemoryStore store;
+  for (int rank = 1; rank < kMany; ++rank) {
+    Topology topology = counting(rank, kMany);
+    topology.num_nodes = kMany / 8;
+    topology.local_world_size = 8;
+    topology.node_rank = rank / 8;
+    const Agreement agreement{store, rank, kMany, std::chrono::nanoseconds(1), "a process"};
+    EXPECT_THROW(meet({agreement, topology, false}, "plugins", "ddp"), PeerFailed) << "rank 0 is not there";
+  }
+  Topology first = counting(0, kMany);
+  first.num_nodes = kMany / 8;
+  first.local_world_size = 8;
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_TRUE(meet({{store, 0, kMany, kLong, "rank 0"}, first, false}, "plugins", "ddp"));
+  // Comparing all with all after each takes minutes.
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(10));
 }
 
 TEST(Meeting, NamesTheRankThatDoesNotCome) {

@@ -1,4 +1,4 @@
-// What the kernel says about a process of this machine.
+// What the kernel says about a process of this machine. Any thread.
 #pragma once
 
 #include <sys/types.h>
@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-namespace cohort {
+namespace cohort::host {
 
 struct ProcessStat {
   char state = '?';          ///< as in /proc/PID/stat: R, S, D, T (stopped), t (traced), Z (ended), ...
@@ -20,6 +20,16 @@ std::optional<ProcessStat> read_process_stat(pid_t pid);
 /// Equal for processes that see the same process numbers: boot and pid namespace.
 std::string process_space();
 
+/// Names a process among those of all machines.
+struct ProcessId {
+  pid_t pid = 0;  ///< 0: not known
+  uint64_t started = 0;
+  std::string space;
+};
+
+/// Returns the name of this process.
+ProcessId own_process();
+
 enum class ProcessState {
   kUnknown,  ///< it runs on another machine, or in another container
   kRunning,
@@ -27,4 +37,7 @@ enum class ProcessState {
   kGone,
 };
 
-}  // namespace cohort
+/// Returns the state of a process, seen from one of `own_space`.
+ProcessState state_of(const ProcessId& process, const std::string& own_space);
+
+}  // namespace cohort::host
