@@ -10,7 +10,10 @@
 #include <string_view>
 #include <thread>
 
+#include <c10/util/Logging.h>
+
 #include <cohort/host/error.hpp>
+#include <cohort/launch/listening_socket.hpp>
 
 #include "error_text.hpp"
 
@@ -61,6 +64,44 @@ TEST(TcpStore, TakesANameServerThatDoesNotAnswerForAFailure) {
                 HasSubstr("MASTER_ADDR 'later.test' cannot be resolved (Temporary failure in name resolution); look"));
   }
   is_silent.store(false);
+}
+
+TEST(TcpStore, LeavesTheLogLevelOfLibTorchAsItWasThoughThreadsShareIt) {
+  const int before = FLAGS_caffe2_log_level;
+  host::ListeningSocket socket("127.0.0.1", 0);
+  const TcpStoreAddress address{"127.0.0.1", socket.port(), socket.release(), false};
+  TcpStore store(address, std::chrono::seconds(30));
+  const auto ask = [&] {
+    for (int i = 0; i < 2000; ++i) store.try_get("no such key");
+  };
+  for (int round = 0; round < 5 && FLAGS_caffe2_log_level == before; ++round) {
+    std::thread other(ask);
+    ask();
+    other.join();
+  }
+  EXPECT_EQ(FLAGS_caffe2_log_level, before);
+}
+
+TEST(TcpStore, EndsTheCallsOfOtherThreadsWhenItIsGivenUp) {
+  host::ListeningSocket socket("127.0.0.1", 0);
+  const TcpStoreAddress address{"127.0.0.1", socket.port(), socket.release(), false};
+  TcpStore store(address, std::chrono::seconds(30));
+  std::atomic<bool> has_asked{false};
+  std::thread other([&] {
+    EXPECT_THROW(
+        {
+          while (true) {
+            store.try_get("no such key");
+            has_asked = true;
+            has_asked.notify_all();
+          }
+        },
+        PeerFailed);
+  });
+  has_asked.wait(false);
+  store.give_up();
+  other.join();
+  EXPECT_THROW(store.set("key", "value"), PeerFailed);
 }
 
 }  // namespace

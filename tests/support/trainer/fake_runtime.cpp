@@ -83,7 +83,7 @@ std::vector<std::string> Runtime::all_gather(std::string_view text) {
   return script().all_gather(std::string(text));
 }
 void Runtime::agree(const std::string&, std::string_view, std::string_view) {}
-bool Runtime::is_said_by_all(std::string_view, const std::string&) {
+bool Runtime::is_same_on_all_ranks(std::string_view, const std::string&) {
   return true;
 }
 uint64_t Runtime::bytes_sent() const {

@@ -87,7 +87,7 @@ class Runtime {
   void broadcast(std::span<std::byte> data, int root);
   std::vector<std::string> all_gather(std::string_view text);  ///< by rank
   /// Returns whether every rank gives the same text. `purpose` names the comparison in reports of failures. Collective.
-  bool is_said_by_all(std::string_view text, const std::string& purpose);
+  bool is_same_on_all_ranks(std::string_view text, const std::string& purpose);
   /// Returns where every rank gives the same text; else all throw the same UserError: `problem` and a table of what
   /// differs.
   void agree(const std::string& topic, std::string_view text, std::string_view problem);

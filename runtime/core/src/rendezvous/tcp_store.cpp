@@ -95,16 +95,30 @@ std::jthread watchdog(int port, std::chrono::nanoseconds timeout) {
   });
 }
 
-// While it lives LibTorch writes no lines with stack traces: what is wrong is said in the exception.
+// While one lives, on any thread, LibTorch writes no lines with stack traces: what is wrong is said in the exception.
 class QuietLibTorch {
  public:
-  QuietLibTorch() { FLAGS_caffe2_log_level = c10::GLOG_FATAL; }
-  ~QuietLibTorch() { FLAGS_caffe2_log_level = before_; }
+  QuietLibTorch() {
+    const std::lock_guard lock(shared().mutex);
+    if (shared().count++ == 0) shared().level_before = std::exchange(FLAGS_caffe2_log_level, c10::GLOG_FATAL);
+  }
+  ~QuietLibTorch() {
+    const std::lock_guard lock(shared().mutex);
+    if (--shared().count == 0) FLAGS_caffe2_log_level = shared().level_before;
+  }
   QuietLibTorch(const QuietLibTorch&) = delete;
   QuietLibTorch& operator=(const QuietLibTorch&) = delete;
 
  private:
-  int before_ = FLAGS_caffe2_log_level;
+  struct Shared {
+    std::mutex mutex;
+    int count = 0, level_before = 0;
+  };
+  // Of the process, as LibTorch's level is.
+  static Shared& shared() {
+    static Shared shared;
+    return shared;
+  }
 };
 
 }  // namespace
@@ -139,6 +153,11 @@ void TcpStore::limit_calls(std::chrono::milliseconds longest) {
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   });
+}
+
+void TcpStore::give_up() {
+  is_gone_ = true;
+  for_sockets_to(port_, [](int fd) { shutdown(fd, SHUT_RDWR); });
 }
 
 TcpStore::~TcpStore() = default;

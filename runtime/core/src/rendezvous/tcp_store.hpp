@@ -42,6 +42,7 @@ class TcpStore : public host::Store {
   void remove(const std::string& key) override;
   uint64_t count() override;
   void limit_calls(std::chrono::milliseconds longest) override;
+  void give_up() override;
 
  private:
   c10::intrusive_ptr<c10d::TCPStore> store_;

@@ -173,8 +173,8 @@ std::vector<std::string> Runtime::all_gather(std::string_view text) {
 void Runtime::agree(const std::string& topic, std::string_view text, std::string_view problem) {
   state_->connected().agree(topic, text, problem);
 }
-bool Runtime::is_said_by_all(std::string_view text, const std::string& purpose) {
-  return state_->connected().is_same_everywhere(host::fingerprint(text), purpose);
+bool Runtime::is_same_on_all_ranks(std::string_view text, const std::string& purpose) {
+  return state_->connected().is_same_on_all_ranks(host::fingerprint(text), purpose);
 }
 uint64_t Runtime::bytes_sent() const {
   return state_->connected().bytes_sent();

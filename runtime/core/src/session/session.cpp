@@ -335,7 +335,7 @@ void Session::check_equal_weights() {
   const State& state = *state_;
   if (state.rank.topology().world_size == 1 || state.rank.ranks_may_differ()) return;
   const NamedHashes own = weights_sample(state.module, steps());
-  if (state.rank.is_same_everywhere(hash_of(own), "comparing the ranks' weights")) return;
+  if (state.rank.is_same_on_all_ranks(hash_of(own), "comparing the ranks' weights")) return;
   const std::string found = first_difference(own, state.rank.all_gather(to_text(own)));
   throw TrainingFailed("after step " + std::to_string(steps()) + " the ranks have different weights: " + found +
                        "; look for what a rank does alone: changes of weights or optimizer settings, a layer without "

@@ -203,8 +203,8 @@ void RankRuntime::agree(const std::string& topic, std::string_view text, std::st
   if (state_->is_distributed()) state_->agree_on(topic, text, problem);
 }
 
-bool RankRuntime::is_same_everywhere(uint64_t value, const std::string& purpose) {
-  return !state_->control || state_->is_same_everywhere(value, purpose);
+bool RankRuntime::is_same_on_all_ranks(uint64_t value, const std::string& purpose) {
+  return !state_->control || state_->is_same_on_all_ranks(value, purpose);
 }
 
 bool RankRuntime::ranks_may_differ() const {
@@ -236,9 +236,16 @@ void RankRuntime::abort() {
   state_->comms->abort();
 }
 
-Store* RankRuntime::job_store(std::chrono::milliseconds longest_call) {
-  if (state_->own_store) state_->own_store->limit_calls(longest_call);
+Store* RankRuntime::job_store() {
   return state_->job_store.get();
+}
+
+void RankRuntime::limit_store_calls(std::chrono::milliseconds longest) {
+  if (state_->own_store) state_->own_store->limit_calls(longest);
+}
+
+void RankRuntime::give_up_store() {
+  if (state_->own_store) state_->own_store->give_up();
 }
 
 uint64_t RankRuntime::bytes_sent() const {

@@ -76,13 +76,13 @@ void RankState::agree_on(const std::string& topic, std::string_view text, std::s
   if (!job_store) throw UserError("ranks cannot compare their " + topic + ": the strategy gave no store");
   const Agreement agreement{*job_store, rank(), world_size(), setup.timeout, who(), agreements++};
   if (!control) return agree(agreement, topic, text, problem);
-  if (!is_same_everywhere(fingerprint(text), "comparing the ranks' " + topic)) {
+  if (!is_same_on_all_ranks(fingerprint(text), "comparing the ranks' " + topic)) {
     throw_difference(agreement, topic, text, problem);
   }
 }
 
 // Not through the store, where a rank that has died is only missed.
-bool RankState::is_same_everywhere(uint64_t value, const std::string& purpose) {
+bool RankState::is_same_on_all_ranks(uint64_t value, const std::string& purpose) {
   uint64_t least[] = {value, ~value};  // the second one: that of all others' greatest
   cohort_op_args args = op_args(COHORT_UINT64, least, 2);
   args.reduce = COHORT_REDUCE_MIN;

@@ -72,7 +72,7 @@ struct RankState {
   void meet(const std::string& topic, std::string_view text, std::string_view problem);
   /// agree() among the ranks; may be called again with the same topic.
   void agree_on(const std::string& topic, std::string_view text, std::string_view problem);
-  bool is_same_everywhere(uint64_t value, const std::string& purpose);
+  bool is_same_on_all_ranks(uint64_t value, const std::string& purpose);
   /// Opens the host's store where `args` has none, and remembers which store is used.
   void use_store(cohort_dist_args& args);
   /// Remembers the store that a layer gave.

@@ -18,7 +18,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::chrono::milliseconds kBetweenLooks = 500ms;
-constexpr std::chrono::milliseconds kLongestStoreCall = 5s;
 constexpr const char* kFound = "deadlock/found";
 
 std::string key_of(int rank) {
@@ -27,8 +26,9 @@ std::string key_of(int rank) {
 
 }  // namespace
 
-DeadlockWatch::DeadlockWatch(host::RankRuntime& rank, std::function<bool()> has_store)
-    : rank_(rank), has_store_(std::move(has_store)), store_(rank.job_store(kLongestStoreCall)) {
+DeadlockWatch::DeadlockWatch(host::RankRuntime& rank, std::function<bool()> has_store,
+                             std::chrono::milliseconds longest_end)
+    : rank_(rank), has_store_(std::move(has_store)), longest_end_(longest_end), store_(rank.job_store()) {
   if (store_) thread_ = std::thread([this] { watch(); });
 }
 
@@ -37,12 +37,14 @@ DeadlockWatch::~DeadlockWatch() {
 }
 
 void DeadlockWatch::stop() {
+  if (!thread_.joinable()) return;
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     stopping_ = true;
+    changed_.notify_all();
+    if (!changed_.wait_for(lock, longest_end_, [&] { return has_ended_; })) rank_.give_up_store();
   }
-  stopped_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  thread_.join();
 }
 
 std::string DeadlockWatch::verdict() const {
@@ -55,36 +57,39 @@ std::string DeadlockWatch::verdict() const {
 }
 
 void DeadlockWatch::watch() {
-  std::unique_lock lock(mutex_);
-  while (!stopped_.wait_for(lock, kBetweenLooks, [&] { return stopping_; }) && verdict_.empty()) {
-    lock.unlock();
-    try {
-      look();
-    } catch (const std::exception& error) {
-      rank_.log().debug(std::string("ranks that wait for each other are not looked for any more: ") + error.what());
-      return;
-    }
-    lock.lock();
+  try {
+    while (verdict_.empty() && !is_stopped()) check();
+  } catch (const std::exception& error) {
+    rank_.log().debug(std::string("ranks that wait for each other are not looked for any more: ") + error.what());
   }
+  const std::lock_guard lock(mutex_);
+  has_ended_ = true;
+  changed_.notify_all();
 }
 
-void DeadlockWatch::look() {
+// Waits until the next look. Returns whether there is none.
+bool DeadlockWatch::is_stopped() {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, kBetweenLooks, [&] { return stopping_; });
+}
+
+void DeadlockWatch::check() {
   const auto now = rank_.standing();
   // If nothing moved between two looks, every thread is still in the same operation or wait.
   const bool waits = now.at_rest && before_.at_rest && now.moves == before_.moves && !now.running.empty();
   before_ = now;
-  if (!waits) return tell("");
+  if (!waits) return publish("");
   if (!has_store_()) return;
-  tell(to_text(now));
+  publish(to_text(now));
   if (rank_.topology().rank == 0) judge();
   verdict_ = host::on_one_line(store_->try_get(kFound).value_or(""));
   if (!verdict_.empty()) rank_.abort();
 }
 
-void DeadlockWatch::tell(const std::string& text) {
-  if (text == told_ || !has_store_()) return;
+void DeadlockWatch::publish(const std::string& text) {
+  if (text == published_ || !has_store_()) return;
   store_->set(key_of(rank_.topology().rank), text);
-  told_ = text;
+  published_ = text;
 }
 
 // Runs on rank 0. Decides only if all reports are the same as in the look before.

@@ -5,6 +5,7 @@
 // or reads data does not wait in this sense and reports nothing; ranks that train without long waits send nothing.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -18,8 +19,9 @@ namespace cohort {
 class DeadlockWatch {
  public:
   /// Starts the thread. `rank` outlives this. `has_store` returns whether the store can still be asked; any thread may
-  /// call it.
-  DeadlockWatch(host::RankRuntime& rank, std::function<bool()> has_store);
+  /// call it. `longest_end`: how long stop() waits for an answer of the store before it gives the store up.
+  DeadlockWatch(host::RankRuntime& rank, std::function<bool()> has_store,
+                std::chrono::milliseconds longest_end = std::chrono::seconds(5));
   ~DeadlockWatch();
   DeadlockWatch(const DeadlockWatch&) = delete;
   DeadlockWatch& operator=(const DeadlockWatch&) = delete;
@@ -32,18 +34,20 @@ class DeadlockWatch {
  private:
   host::RankRuntime& rank_;
   std::function<bool()> has_store_;
+  std::chrono::milliseconds longest_end_;
   host::Store* store_;
   host::FlightRecorder::Standing before_;
-  std::string told_, all_before_;
+  std::string published_, all_before_;
   std::string verdict_;
   std::mutex mutex_;
-  std::condition_variable stopped_;
-  bool stopping_ = false;
+  std::condition_variable changed_;
+  bool stopping_ = false, has_ended_ = false;
   std::thread thread_;
 
   void watch();
-  void look();
-  void tell(const std::string& text);
+  bool is_stopped();
+  void check();
+  void publish(const std::string& text);
   void judge();
 };
 

@@ -106,11 +106,7 @@ void PostMortem::leave() noexcept {
 
 ProcessState PostMortem::state_of(size_t rank) const {
   const Peer& peer = peers_[rank];
-  if (peer.pid == 0 || peer.space.empty() || peer.space != peers_[own_rank()].space) return ProcessState::kUnknown;
-  const auto stat = read_process_stat(peer.pid);
-  if (!stat || stat->start_ticks != peer.started || stat->state == 'Z' || stat->state == 'X')
-    return ProcessState::kGone;
-  return stat->state == 'T' || stat->state == 't' ? ProcessState::kStopped : ProcessState::kRunning;
+  return host::state_of({peer.pid, peer.started, peer.space}, peers_[own_rank()].space);
 }
 
 // Known without asking it.
@@ -121,7 +117,8 @@ bool PostMortem::store_is_lost() const {
 }
 
 host::Store* PostMortem::store() const {
-  return rank_.job_store(kLongestCall);
+  rank_.limit_store_calls(kLongestCall);
+  return rank_.job_store();
 }
 
 void PostMortem::tell(const LastWords& words) const {

@@ -42,7 +42,7 @@ FitLoop::FitLoop(Runtime& runtime, RunRecord& record, const LoopLimits& limits, 
 
 void FitLoop::compare_data() {
   const std::string own = data_text(train_);
-  has_equal_data_ = runtime_.is_said_by_all(own, "comparing the ranks' training data");
+  has_equal_data_ = runtime_.is_same_on_all_ranks(own, "comparing the ranks' training data");
   if (has_equal_data_) return;
   const std::string warning = warning_of_data(runtime_.all_gather(own));
   if (runtime_.is_first()) runtime_.log().warning(warning);

@@ -113,8 +113,10 @@ std::vector<std::exception_ptr> run(const ToyJob& job, const std::function<void(
   // Made one after the other: opening plugins belongs to one thread.
   std::vector<std::unique_ptr<host::RankRuntime>> runtimes;
   for (int rank = 0; rank < job.world_size; ++rank) {
-    runtimes.push_back(
-        site.make_rank(rank, [&](const cohort_dist_args&) { return std::make_unique<SharedStore>(store); }));
+    runtimes.push_back(site.make_rank(rank, [&](const cohort_dist_args&) -> std::unique_ptr<host::Store> {
+      if (job.open_store) return job.open_store(store);
+      return std::make_unique<SharedStore>(store);
+    }));
   }
   std::vector<std::exception_ptr> failures(runtimes.size());
   std::vector<std::thread> threads;

@@ -88,7 +88,7 @@ class RankRuntime {
   void agree(const std::string& topic, std::string_view text, std::string_view problem);
   /// Returns whether every rank gives the same number. `purpose` names the comparison in reports of failures.
   /// Collective.
-  bool is_same_everywhere(uint64_t value, const std::string& purpose);
+  bool is_same_on_all_ranks(uint64_t value, const std::string& purpose);
   /// Returns whether the strategy lets ranks have different weights between steps (cohort/api/ranks_differ.h).
   bool ranks_may_differ() const;
 
@@ -103,9 +103,12 @@ class RankRuntime {
   void check_process() const;
   /// Running and later operations of this rank end soon, and so do those of ranks that wait for it.
   void abort();
-  /// The store of the run, whose calls take at most `longest_call` from now on where it is the host's own. Null before
-  /// connect and with one rank.
-  Store* job_store(std::chrono::milliseconds longest_call);
+  /// The store of the run. Null before connect and with one rank.
+  Store* job_store();
+  /// From now on a call of the store takes at most this long, if it is the host's own.
+  void limit_store_calls(std::chrono::milliseconds longest);
+  /// Ends the running calls of the store, if it is the host's own; they and all later ones throw.
+  void give_up_store();  ///< [any-thread]
 
   uint64_t bytes_sent() const;
   std::string collective_name() const;  ///< "" before connect and with one rank

@@ -29,6 +29,8 @@ class Store {
   virtual void all_ranks_met() {}
   /// From now on a call that gets no answer from whoever serves the store throws after this time.
   virtual void limit_calls(std::chrono::milliseconds) {}
+  /// Ends running calls; they and all later ones throw.
+  virtual void give_up() {}
 };
 
 /// Shows a Store as a cohort_store. Borrows it; exceptions become UNAVAILABLE.

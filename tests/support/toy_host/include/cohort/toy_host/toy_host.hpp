@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +33,8 @@ struct ToyJob {
   std::chrono::milliseconds timeout{20'000};
   std::optional<uint64_t> bucket_size;
   std::optional<std::filesystem::path> autotune_file;
+  /// Makes a rank's own store, in front of the shared one; empty: ranks use that one.
+  std::function<std::unique_ptr<host::Store>(host::Store& shared)> open_store;
 };
 
 /// What a rank's body works with.
