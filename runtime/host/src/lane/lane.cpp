@@ -19,8 +19,9 @@ std::exception_ptr failure_of(const Lane::Work& work) {
 
 Lane::Lane(std::string name, std::chrono::nanoseconds stall_timeout, HostObject* host)
     : name_(std::move(name)), stall_timeout_(stall_timeout), host_(host) {
-  if (host_) host_->recorder().thread_begins();
+  const std::lock_guard lock(mutex_);  // the thread is counted before it rests
   thread_ = std::thread([this] { loop(); });
+  if (host_) host_->recorder().thread_begins(thread_.get_id());
 }
 
 FlightRecorder* Lane::recorder() const {
@@ -33,8 +34,9 @@ Lane::~Lane() {
     stopping_ = true;
   }
   work_added_.notify_all();
+  const std::thread::id thread = thread_.get_id();
   thread_.join();
-  if (host_) host_->recorder().thread_ends();
+  if (host_) host_->recorder().thread_ends(thread);
 }
 
 Lane::Ticket Lane::submit(Work work) {
@@ -44,6 +46,7 @@ Lane::Ticket Lane::submit(Work work) {
     const std::lock_guard lock(mutex_);
     queue_.push_back(std::move(work));
     ticket = ++submitted_;
+    note_rest();
   }
   work_added_.notify_one();
   return ticket;
@@ -55,17 +58,21 @@ void Lane::wait(Ticket ticket) {
 }
 
 void Lane::wait(std::unique_lock<std::mutex>& lock, Ticket ticket) {
-  const FlightRecorder::Rest rest(recorder());
-  while (completed_ < ticket && !failure_) {
+  Waiter waiter{ticket, {}};
+  if (completed_ < ticket && !failure_) waiter.rest.emplace(recorder());
+  waiters_.push_back(&waiter);
+  bool has_moved = true;
+  while (completed_ < ticket && !failure_ && has_moved) {
     const uint64_t before = completed_;
-    const bool moved = work_done_.wait_for(lock, stall_timeout_, [&] { return completed_ > before || failure_; });
-    if (!moved) throw PeerFailed("lane '" + name_ + "' made no progress although its operations have deadlines");
+    has_moved = work_done_.wait_for(lock, stall_timeout_, [&] { return completed_ > before || failure_; });
   }
+  std::erase(waiters_, &waiter);
+  if (!has_moved) throw PeerFailed("lane '" + name_ + "' made no progress although its operations have deadlines");
   if (failure_) std::rethrow_exception(failure_);
 }
 
+// A thread in here is not at rest: it goes on when the time is over, whatever other ranks do.
 bool Lane::wait_for(Ticket ticket, std::chrono::nanoseconds timeout) {
-  const FlightRecorder::Rest rest(recorder());
   std::unique_lock lock(mutex_);
   work_done_.wait_for(lock, timeout, [&] { return completed_ >= ticket || failure_; });
   if (failure_) std::rethrow_exception(failure_);
@@ -106,6 +113,7 @@ void Lane::run_here(const Work& work) {
   lock.lock();
   guest_.store({}, std::memory_order_relaxed);
   finish(failure);
+  note_rest();
   if (!queue_.empty()) work_added_.notify_one();
   if (failure) std::rethrow_exception(failure);
 }
@@ -113,16 +121,30 @@ void Lane::run_here(const Work& work) {
 void Lane::finish(std::exception_ptr failure) {
   if (failure) failure_ = std::move(failure);
   ++completed_;
+  for (Waiter* const waiter : waiters_) {
+    if (completed_ >= waiter->ticket || failure_) waiter->rest.reset();
+  }
   work_done_.notify_all();
+}
+
+// Called whenever what the thread could run has changed. Rests end here and not in the thread that rested: that one may
+// be scheduled much later, and meanwhile the rank would seem to wait.
+void Lane::note_rest() {
+  if (!is_waiting_ || has_work()) {
+    rest_.reset();
+  } else if (!rest_) {
+    rest_.emplace(recorder(), thread_.get_id());
+  }
 }
 
 void Lane::loop() {
   std::unique_lock lock(mutex_);
   while (true) {
-    {
-      const FlightRecorder::Rest rest(recorder());
-      work_added_.wait(lock, [&] { return stopping_ || (!queue_.empty() && is_free()); });
-    }
+    is_waiting_ = true;
+    note_rest();
+    work_added_.wait(lock, [&] { return stopping_ || has_work(); });
+    is_waiting_ = false;
+    note_rest();
     if (stopping_) return;
     const Work work = std::move(queue_.front());
     queue_.pop_front();

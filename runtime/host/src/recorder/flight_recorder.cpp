@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
 namespace cohort::host {
 namespace {
@@ -45,7 +46,8 @@ uint64_t FlightRecorder::begin(const cohort_comm* comm, OperationRecord record) 
   record.purpose = *track.purpose;
   record.begun_ns = now_ns();
   ++moves_;
-  --at_work_;
+  if (!std::exchange(has_training_thread_, true)) threads_.push_back({std::this_thread::get_id()});
+  add_wait_locked(std::this_thread::get_id(), 1);
   track.ring[record.number % kKept] = std::move(record);
   return track.operations;
 }
@@ -53,7 +55,7 @@ uint64_t FlightRecorder::begin(const cohort_comm* comm, OperationRecord record) 
 void FlightRecorder::end(const cohort_comm* comm, uint64_t number, cohort_status status) {
   const std::lock_guard lock(mutex_);
   ++moves_;
-  ++at_work_;
+  add_wait_locked(std::this_thread::get_id(), -1);
   OperationRecord& record = track_of(comm).ring[number % kKept];
   record.status = status;
   record.ended_ns = now_ns();
@@ -72,13 +74,35 @@ std::vector<FlightRecorder::Flight> FlightRecorder::flights() const {
 
 FlightRecorder::Standing FlightRecorder::standing() const {
   const std::lock_guard lock(mutex_);
-  Standing standing{at_work_ <= 0, moves_, {}, {}};
+  const bool at_rest =
+      has_training_thread_ && std::ranges::all_of(threads_, [](const Thread& t) { return t.waits > 0; });
+  Standing standing{at_rest, moves_, {}, {}};
   for (const Track& track : tracks_) {
     standing.begun.emplace_back(track.name, track.operations);
     const OperationRecord& last = track.ring[track.operations % kKept];
     if (track.operations > 0 && last.ended_ns == 0) standing.running.push_back({track.name, {last}});
   }
   return standing;
+}
+
+void FlightRecorder::thread_begins(std::thread::id thread) {
+  const std::lock_guard lock(mutex_);
+  threads_.push_back({thread});
+}
+
+void FlightRecorder::thread_ends(std::thread::id thread) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(threads_, [thread](const Thread& one) { return one.id == thread; });
+}
+
+void FlightRecorder::add_wait(std::thread::id thread, int change) {
+  const std::lock_guard lock(mutex_);
+  add_wait_locked(thread, change);
+}
+
+void FlightRecorder::add_wait_locked(std::thread::id thread, int change) {
+  const auto found = std::ranges::find(threads_, thread, &Thread::id);
+  if (found != threads_.end()) found->waits += change;
 }
 
 FlightRecorder::Track& FlightRecorder::track_of(const cohort_comm* comm) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/host_object.hpp>
 #include <cohort/host/lane.hpp>
 
 namespace cohort::host {
@@ -105,6 +106,74 @@ TEST(Lane, GivesUpAWaitThatNeverEnds) {
   EXPECT_THROW(lane.wait(stuck), PeerFailed);
   release = true;
   release.notify_all();
+}
+
+/// A recorder whose training thread is the one that makes this.
+struct Recorded {
+  Recorded() { recorder().end(&comm, recorder().begin(&comm, {.operation = "barrier"}), COHORT_OK); }
+  FlightRecorder& recorder() { return host.recorder(); }
+  bool is_at_rest() { return recorder().standing().at_rest; }
+
+  static LogSettings quiet() {
+    LogSettings settings;
+    settings.level = LogLevel::kOff;
+    return settings;
+  }
+
+  Log log{quiet()};
+  HostObject host{log};
+  cohort_comm comm{};
+};
+
+TEST(LaneAtRest, EndsWithTheSubmissionOfWork) {
+  Recorded recorded;
+  Lane lane("test", kLong, &recorded.host);
+  const FlightRecorder::Rest rest(&recorded.recorder());
+  for (int i = 0; i < 200; ++i) {
+    while (!recorded.is_at_rest()) std::this_thread::yield();
+    std::atomic<bool> may_end{false};
+    lane.submit([&] { may_end.wait(false); });
+    ASSERT_FALSE(recorded.is_at_rest()) << "there is work";
+    may_end = true;
+    may_end.notify_all();
+    lane.drain();
+  }
+}
+
+TEST(LaneAtRest, EndsForAWaitingThreadWithTheWork) {
+  Recorded recorded;
+  Lane lane("test", kLong, &recorded.host);
+  std::atomic<bool> over{false};
+  std::atomic<int> times_at_rest{0};
+  std::thread observer([&] {
+    while (!over) times_at_rest += recorded.is_at_rest();
+  });
+  for (int i = 0; i < 2000; ++i) lane.run([] {});
+  over = true;
+  observer.join();
+  EXPECT_EQ(times_at_rest, 0) << "either the lane or this thread can go on";
+}
+
+TEST(LaneAtRest, IsNotAThreadThatWaitsForABoundedTime) {
+  Recorded recorded;
+  Lane lane("test", kLong, &recorded.host);
+  std::atomic<bool> may_end{false}, over{false};
+  std::atomic<int> times_at_rest{0};
+  const Lane::Ticket ticket = lane.submit([&] {
+    const uint64_t number = recorded.recorder().begin(&recorded.comm, {.operation = "barrier"});
+    may_end.wait(false);
+    recorded.recorder().end(&recorded.comm, number, COHORT_OK);
+  });
+  std::thread observer([&] {
+    while (!over) times_at_rest += recorded.is_at_rest();
+  });
+  EXPECT_FALSE(lane.wait_for(ticket, std::chrono::milliseconds(50)));
+  over = true;
+  observer.join();
+  may_end = true;
+  may_end.notify_all();
+  lane.drain();
+  EXPECT_EQ(times_at_rest, 0);
 }
 
 }  // namespace

@@ -83,6 +83,41 @@ TEST(FlightRecorder, GivesAPurposeToAllCommunicatorsOfALane) {
   EXPECT_EQ(*flights[2].operations[0].purpose, "barrier");
 }
 
+TEST(AtRest, IsARankWhoseThreadsAllWait) {
+  FlightRecorder recorder;
+  const cohort_comm comm{};
+  EXPECT_FALSE(recorder.standing().at_rest);
+  const uint64_t number = recorder.begin(&comm, {.operation = "barrier"});
+  const std::jthread lane([] {});
+  recorder.thread_begins(lane.get_id());
+  EXPECT_FALSE(recorder.standing().at_rest) << "a lane is at work";
+  {
+    const FlightRecorder::Rest rest(&recorder, lane.get_id());
+    EXPECT_TRUE(recorder.standing().at_rest);
+  }
+  recorder.end(&comm, number, COHORT_OK);
+  EXPECT_EQ(recorder.standing().moves, 2u);
+  EXPECT_TRUE(recorder.standing().running.empty());
+}
+
+TEST(AtRest, CountsAnOperationInsideAnotherForOneThread) {
+  FlightRecorder recorder;
+  const cohort_comm outer{}, inner{};
+  recorder.begin(&outer, {.operation = "barrier"});
+  recorder.begin(&inner, {.operation = "barrier"});
+  const std::jthread lane([] {});
+  recorder.thread_begins(lane.get_id());
+  EXPECT_FALSE(recorder.standing().at_rest) << "the lane is at work";
+}
+
+TEST(AtRest, IsNotARankOfWhichOnlyAnotherThreadIsInAnOperation) {
+  FlightRecorder recorder;
+  const cohort_comm comm{};
+  recorder.end(&comm, recorder.begin(&comm, {.operation = "barrier"}), COHORT_OK);
+  std::jthread([&] { recorder.begin(&comm, {.operation = "barrier"}); }).join();
+  EXPECT_FALSE(recorder.standing().at_rest) << "this thread computes";
+}
+
 TEST(FlightRecorder, IsReadWhileOtherThreadsRecord) {
   FlightRecorder recorder;
   cohort_comm world{}, control{};

@@ -4,12 +4,12 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -52,29 +52,32 @@ class FlightRecorder {
   };
   std::vector<Flight> flights() const;
 
-  /// Marks the current thread as waiting as long as it lives: the thread of a lane without work, or a thread that waits
-  /// for a lane. Threads inside an operation are counted by begin() and end().
+  /// Marks a thread as waiting as long as it lives: the thread of a lane without work, or a thread that waits for a
+  /// lane. Threads inside an operation are marked by begin() and end(). Another thread may end it.
   class Rest {
    public:
-    explicit Rest(FlightRecorder* recorder) : recorder_(recorder) {
-      if (recorder_) --recorder_->at_work_;
+    explicit Rest(FlightRecorder* recorder, std::thread::id thread = std::this_thread::get_id())
+        : recorder_(recorder), thread_(thread) {
+      if (recorder_) recorder_->add_wait(thread_, 1);
     }
     ~Rest() {
-      if (recorder_) ++recorder_->at_work_;
+      if (recorder_) recorder_->add_wait(thread_, -1);
     }
     Rest(const Rest&) = delete;
     Rest& operator=(const Rest&) = delete;
 
    private:
     FlightRecorder* recorder_;
+    std::thread::id thread_;
   };
-  /// Count the threads that communicate besides the training thread, such as those of lanes.
-  void thread_begins() { ++at_work_; }
-  void thread_ends() { --at_work_; }
+  /// Count the threads that communicate besides the training thread, such as those of lanes. The training thread is the
+  /// one that begins the first operation; other threads say nothing about whether the rank waits.
+  void thread_begins(std::thread::id thread);
+  void thread_ends(std::thread::id thread);
 
   /// A snapshot of what the rank is doing.
   struct Standing {
-    bool at_rest = false;  ///< every thread waits: in an operation, for a lane or for work
+    bool at_rest = false;  ///< every counted thread waits: in an operation, for a lane or for work
     uint64_t moves = 0;    ///< operations begun plus operations ended; unchanged means that nothing moved
     std::vector<Flight> running;
     std::vector<std::pair<std::string, uint64_t>> begun;  ///< number of operations begun, by communicator
@@ -89,12 +92,19 @@ class FlightRecorder {
     uint64_t operations = 0;
     std::array<OperationRecord, kKept> ring;
   };
+  struct Thread {
+    std::thread::id id;
+    int waits = 0;  // rests, and operations: one may run inside another
+  };
   mutable std::mutex mutex_;
-  std::deque<Track> tracks_;     // few
-  std::atomic<int> at_work_{1};  // threads that do not wait; the training thread is one from the start
+  std::deque<Track> tracks_;  // few
+  std::vector<Thread> threads_;
+  bool has_training_thread_ = false;
   uint64_t moves_ = 0;
 
   Track& track_of(const cohort_comm* comm);
+  void add_wait(std::thread::id thread, int change);
+  void add_wait_locked(std::thread::id thread, int change);
 };
 
 }  // namespace cohort::host

@@ -12,8 +12,12 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
+#include <vector>
+
+#include <cohort/host/flight_recorder.hpp>
 
 namespace cohort::host {
 
@@ -65,12 +69,21 @@ class Lane {
   uint64_t submitted_ = 0, completed_ = 0;
   std::exception_ptr failure_;
   bool stopping_ = false;
-  std::atomic<std::thread::id> guest_{};  // the thread in run_here, or none
+  std::atomic<std::thread::id> guest_{};      // the thread in run_here, or none
+  std::optional<FlightRecorder::Rest> rest_;  // while the lane's thread has nothing that it can run
+  bool is_waiting_ = false;                   // the lane's thread, for work
+  struct Waiter {
+    Ticket ticket;
+    std::optional<FlightRecorder::Rest> rest;  // until its work is done
+  };
+  std::vector<Waiter*> waiters_;
   std::thread thread_;
 
   void wait(std::unique_lock<std::mutex>& lock, Ticket ticket);
   void finish(std::exception_ptr failure);
-  class FlightRecorder* recorder() const;
+  void note_rest();
+  FlightRecorder* recorder() const;
+  bool has_work() const { return !queue_.empty() && is_free(); }
   bool is_free() const { return guest_.load(std::memory_order_relaxed) == std::thread::id(); }
   void loop();
 };
