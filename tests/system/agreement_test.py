@@ -197,6 +197,9 @@ class DeadlocksInFull(AgreementTest):
     def test_a_barrier_over_gloo(self):
         self.wait_for_each_other("barrier", "gloo", 3, "rank 1 called barrier", "ranks 0, 2 called all_reduce")
 
+    def test_a_barrier_among_many_ranks(self):
+        self.wait_for_each_other("barrier", "shm", 8, "rank 1 called barrier", "ranks 0, 2, 3, 4, 5, 6, 7 called all_reduce")
+
     def test_an_all_gather_of_one_rank_alone(self):
         for wire in ("shm", "gloo"):
             self.wait_for_each_other("gather", wire, 2, "rank 0 called all_reduce mean of float32", "of control")

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include <cohort/host/in_quotes.hpp>
+
 #include "files/json_fields.hpp"
 
 namespace cohort {
@@ -29,19 +31,41 @@ std::string places(const Waiting& rank) {
   return text;
 }
 
+Operation operation_from(const Json& json) {
+  const auto line = [&json](const char* field) {
+    return host::on_one_line(json.at(field).get_ref<const std::string&>());
+  };
+  Operation operation;
+  operation.communicator = line("communicator");
+  operation.number = whole_field<uint64_t>(json, "number");
+  operation.name = line("operation");
+  operation.call = line("call");
+  operation.purpose = line("purpose");
+  return operation;
+}
+
 }  // namespace
 
 std::string to_text(const host::FlightRecorder::Standing& standing) {
+  Json operations = Json::array();
+  for (const Operation& one : operations_of(standing.running, 1)) {
+    operations.push_back({{"communicator", one.communicator},
+                          {"number", one.number},
+                          {"operation", one.name},
+                          {"call", one.call},
+                          {"purpose", one.purpose}});
+  }
   Json begun = Json::object();
   for (const auto& [name, number] : standing.begun) begun[name] = number;
-  const Json json{{"operations", to_json(operations_of(standing.running, 1))}, {"begun", begun}};
+  const Json json{{"operations", operations}, {"begun", begun}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::optional<Waiting> waiting_from(const std::string& text) {
   try {
     const Json json = Json::parse(text);
-    Waiting rank{operations_from(json.at("operations")), {}};
+    Waiting rank;
+    for (const auto& one : json.at("operations")) rank.operations.push_back(operation_from(one));
     for (const auto& [name, number] : json.at("begun").items())
       rank.begun[name] = whole_field<uint64_t>(json.at("begun"), name.c_str());
     return rank;

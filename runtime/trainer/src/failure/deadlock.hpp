@@ -19,7 +19,7 @@ struct Waiting {
   std::map<std::string, uint64_t> begun;  ///< number of operations begun, by communicator
 };
 
-/// Returns the report as ranks write it into the store.
+/// Returns the report as ranks write it into the store. Holds no times, so that it changes only when the rank moves.
 std::string to_text(const host::FlightRecorder::Standing& standing);
 /// Reads such a report. Returns nothing for any other text.
 std::optional<Waiting> waiting_from(const std::string& text);
