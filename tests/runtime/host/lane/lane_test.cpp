@@ -133,10 +133,11 @@ TEST(LaneAtRest, EndsWithTheSubmissionOfWork) {
     while (!recorded.is_at_rest()) std::this_thread::yield();
     std::atomic<bool> may_end{false};
     lane.submit([&] { may_end.wait(false); });
-    ASSERT_FALSE(recorded.is_at_rest()) << "there is work";
+    const bool is_at_rest = recorded.is_at_rest();
     may_end = true;
     may_end.notify_all();
     lane.drain();
+    ASSERT_FALSE(is_at_rest) << "there is work";
   }
 }
 
