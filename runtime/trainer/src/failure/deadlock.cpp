@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cohort/host/in_quotes.hpp>
+#include <cohort/host/texts_by_rank.hpp>
 
 #include "files/json_fields.hpp"
 
@@ -80,22 +81,9 @@ std::optional<std::string> deadlock(const std::vector<Waiting>& ranks) {
            std::ranges::all_of(rank.operations, [&](const Operation& one) { return lacks_a_rank(one, ranks); });
   };
   if (!std::ranges::all_of(ranks, is_stuck)) return std::nullopt;
-  std::vector<std::pair<std::string, std::string>> groups;  // place, ranks
-  for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    const std::string place = places(ranks[rank]);
-    const auto known = std::ranges::find(groups, place, &std::pair<std::string, std::string>::first);
-    if (known == groups.end()) {
-      groups.emplace_back(place, std::to_string(rank));
-    } else {
-      known->second += ", " + std::to_string(rank);
-    }
-  }
-  std::string text;
-  for (const auto& [place, who] : groups) {
-    const bool several = who.find(',') != std::string::npos;
-    text += (text.empty() ? "" : "; ") + std::string(several ? "ranks " : "rank ") + who + " called " + place;
-  }
-  return "ranks wait for each other in different operations: " + text +
+  std::vector<std::string> calls;
+  for (const Waiting& rank : ranks) calls.push_back(places(rank));
+  return "ranks wait for each other in different operations: " + host::texts_by_rank(calls, " called ") +
          "; let every rank call the same operations in the same order";
 }
 

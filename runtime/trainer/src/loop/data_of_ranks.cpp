@@ -1,10 +1,9 @@
 #include "loop/data_of_ranks.hpp"
 
 #include <algorithm>
-#include <utility>
-#include <vector>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/texts_by_rank.hpp>
 
 namespace cohort {
 namespace {
@@ -14,24 +13,6 @@ constexpr std::string_view kSampler = " with a sampler of its own";
 
 bool ends_by_itself(const std::string& text) {
   return text == kStream || text.ends_with(kSampler);
-}
-
-std::string by_rank(std::span<const std::string> texts) {
-  std::vector<std::pair<std::string, std::string>> groups;  // text, ranks
-  for (size_t rank = 0; rank < texts.size(); ++rank) {
-    const auto known = std::ranges::find(groups, texts[rank], &std::pair<std::string, std::string>::first);
-    if (known == groups.end()) {
-      groups.emplace_back(texts[rank], std::to_string(rank));
-    } else {
-      known->second += ", " + std::to_string(rank);
-    }
-  }
-  std::string list;
-  for (const auto& [text, ranks] : groups) {
-    const bool several = ranks.find(',') != std::string::npos;
-    list += (list.empty() ? "" : "; ") + std::string(several ? "ranks " : "rank ") + ranks + ": " + text;
-  }
-  return list;
 }
 
 }  // namespace
@@ -47,13 +28,12 @@ std::string data_text(const Loader& loader) {
 std::string warning_of_data(std::span<const std::string> texts) {
   const auto ending = std::ranges::count_if(texts, ends_by_itself);
   if (ending != 0 && ending != std::ssize(texts)) {
-    throw UserError("ranks train on different kinds of data (" + by_rank(texts) +
+    throw UserError("ranks train on different kinds of data (" + host::texts_by_rank(texts, ": ") +
                     "); give all of them the same dataset, stream or sampler");
   }
-  return "Ranks have different training data (" + by_rank(texts) +
+  return "Ranks have different training data (" + host::texts_by_rank(texts, ": ") +
          "): an epoch ends with the first rank that has no batch left, and samples are left out or used twice; give "
-         "all "
-         "ranks the same dataset, batch size and order";
+         "all ranks the same dataset, batch size and order";
 }
 
 }  // namespace cohort
