@@ -20,6 +20,7 @@
 #include "ranks.hpp"
 #include "served_store.hpp"
 #include "tags.hpp"
+#include "unequal_groups.hpp"
 
 namespace {
 
@@ -68,17 +69,10 @@ TEST(StoreRound, BringsValuesOfAnyLength) {
 
 TEST(GlooMeeting, RefusesRanksThatConnectGroupsOfDifferentSizes) {
   for (const int size_of_rank_0 : {2, 3}) {
-    MemoryStore store;
-    std::vector<std::string> messages(2);
-    run_as_threads(2, [&](int rank) {
-      const int size = rank == 0 ? size_of_rank_0 : 5 - size_of_rank_0;
-      const CallFailed failed =
-          failure_of([&] { const RankComm comm(component(), store.handle(), rank, size, std::chrono::seconds(60)); });
-      messages[static_cast<std::size_t>(rank)] = std::to_string(failed.status()) + " " + failed.what();
-    });
     const std::string status = std::to_string(COHORT_FAILED_PRECONDITION);
-    EXPECT_THAT(messages, testing::Each(AllOf(testing::StartsWith(status), HasSubstr("connects a group of"),
-                                              HasSubstr("was expected"))));
+    EXPECT_THAT(
+        failures_of_unequal_groups(component(), size_of_rank_0),
+        testing::Each(AllOf(testing::StartsWith(status), HasSubstr("connects a group of"), HasSubstr("was expected"))));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <future>
 
 #include "shm_ranks.hpp"
+#include "unequal_groups.hpp"
 
 namespace {
 
@@ -107,17 +108,10 @@ TEST(ShmPeers, HearOfARankThatGaveUpBeforeTheirDeadline) {
 
 TEST(ShmMeeting, RefusesRanksThatConnectGroupsOfDifferentSizes) {
   for (const int size_of_rank_0 : {2, 3}) {
-    MemoryStore store;
-    std::vector<std::string> messages(2);
-    run_as_threads(2, [&](int rank) {
-      const int size = rank == 0 ? size_of_rank_0 : 5 - size_of_rank_0;
-      const CallFailed failed =
-          failure_of([&] { const RankComm comm(shm(), store.handle(), rank, size, std::chrono::seconds(60)); });
-      messages[static_cast<std::size_t>(rank)] = std::to_string(failed.status()) + " " + failed.what();
-    });
     const std::string status = std::to_string(COHORT_FAILED_PRECONDITION);
-    EXPECT_THAT(messages, testing::Each(AllOf(testing::StartsWith(status), HasSubstr("connects a group of"),
-                                              HasSubstr("was expected"))));
+    EXPECT_THAT(
+        failures_of_unequal_groups(shm(), size_of_rank_0),
+        testing::Each(AllOf(testing::StartsWith(status), HasSubstr("connects a group of"), HasSubstr("was expected"))));
   }
 }
 

@@ -66,7 +66,7 @@ TEST(TcpStore, TakesANameServerThatDoesNotAnswerForAFailure) {
   is_silent.store(false);
 }
 
-TEST(TcpStore, LeavesTheLogLevelOfLibTorchAsItWasThoughThreadsShareIt) {
+TEST(TcpStore, RestoresTheLogLevelThatThreadsShare) {
   const int before = FLAGS_caffe2_log_level;
   host::ListeningSocket socket("127.0.0.1", 0);
   const TcpStoreAddress address{"127.0.0.1", socket.port(), socket.release(), false};

@@ -10,7 +10,7 @@
 namespace cohort {
 namespace {
 
-/// What the ranks' stores saw.
+/// Records the calls that the ranks' stores have received.
 struct Seen {
   std::atomic<bool> is_silent{false};  // a call waits for an answer
   std::atomic<int> limits{0}, given_up{0};

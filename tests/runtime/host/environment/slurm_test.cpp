@@ -56,7 +56,7 @@ TEST(Environment, AReservedStepOfSlurmIsNoStep) {
   EXPECT_EQ(detect_topology(in_it(1)).run_id, detect_topology(with(in_it(1), "SLURM_STEP_ID", "0")).run_id);
 }
 
-TEST(Environment, ALauncherInATaskOfSrunTakesTheAddressThatIsGiven) {
+TEST(Environment, ALauncherUnderSrunTakesTheGivenAddress) {
   const Variables task = with(srun_task(1, 2, 0, 1, 2), "WORLD_SIZE", "4");
   EXPECT_EQ(address_for_ranks(task).address, "");
   EXPECT_EQ(address_for_ranks(task).port, 0);

@@ -64,7 +64,7 @@ inline Variables srun_task(int rank, int tasks, int local_rank, int node, int no
           {"SLURM_NODEID", std::to_string(node)}};
 }
 
-/// What a batch script finds, and so does the shell of salloc but for the last two.
+/// Returns the variables of a batch script. The shell of salloc has all but the last two.
 inline Variables batch_script() {
   return {{"SLURM_JOB_ID", "1234"}, {"SLURM_NTASKS", "2"}, {"SLURM_NNODES", "1"}, {"SLURM_TASKS_PER_NODE", "2"},
           {"SLURM_NODEID", "0"},    {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}};

@@ -201,7 +201,7 @@ TEST(WriteFile, RefusesWhatIsNoPlaceForText) {
   EXPECT_EQ(folder.read("file"), "x");
 }
 
-TEST(WriteFile, BeyondTheLimitOfFileSizesIsAMessageAndLeavesNothing) {
+TEST(WriteFile, BeyondTheSizeLimitThrowsAndLeavesNothing) {
   const TemporaryFolder folder;
   rlimit before{};
   ::getrlimit(RLIMIT_FSIZE, &before);

@@ -100,7 +100,7 @@ TEST(CrashReport, WritesJsonWhereTheLogDoes) {
       KilledBySignal(SIGABRT), "^[{].*\"message\":\"strategy 'wild' crashed with SIGABRT in its plan; .*\"[}]");
 }
 
-TEST(CrashReport, LeavesCodeAndAddressOfAFaultToTheHandlerThatThereWas) {
+TEST(CrashReport, LeavesAFaultToTheEarlierHandler) {
   EXPECT_EXIT(
       {
         struct sigaction action {};

@@ -39,7 +39,7 @@ TEST(ProcessSpace, IsTheSameForEveryProcessHere) {
   EXPECT_EQ(process_space(), process_space());
 }
 
-TEST(ProcessState, IsUnknownBeyondThisMachineAndGoneForAnEarlierProcess) {
+TEST(ProcessState, IsUnknownElsewhereAndGoneAfterReuse) {
   const ProcessId own = own_process();
   EXPECT_EQ(state_of(own, own.space), ProcessState::kRunning);
   EXPECT_EQ(state_of({own.pid, own.started + 1, own.space}, own.space), ProcessState::kGone);

@@ -27,7 +27,7 @@ Topology counting(int rank, int world_size) {
   return topology;
 }
 
-// What each of these ends with: "same", "other texts", or code and text of its exception.
+// Returns the result of each rank: "same", "other texts", or code and text of its exception.
 std::vector<std::string> meet_all(toy::MemoryStore& store, const std::vector<Topology>& ranks,
                                   std::chrono::nanoseconds timeout = kLong,
                                   const std::vector<std::string>& texts = {}) {
