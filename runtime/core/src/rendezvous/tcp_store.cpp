@@ -114,7 +114,7 @@ class QuietLibTorch {
     std::mutex mutex;
     int count = 0, level_before = 0;
   };
-  // Of the process, as LibTorch's level is.
+  // One for the process, because LibTorch's level is one for the process.
   static Shared& shared() {
     static Shared shared;
     return shared;

@@ -39,7 +39,7 @@ std::string place_key(int rank) {
   return "place/" + std::to_string(rank);
 }
 
-/// What a rank knows about the job and its place in it.
+/// A rank's view of the job and of its place in it, as it is written to the store.
 struct Place {
   int world_size = 0, num_nodes = 0, node_rank = 0, local_world_size = 0;
   uint64_t text = 0;  // its fingerprint
@@ -56,7 +56,7 @@ struct Place {
     return out.str();
   }
 
-  // Of another process, which says the same about the job.
+  // Returns whether both describe the job alike; the processes may differ.
   bool is_like(const Place& other) const {
     const auto said = [](const Place& p) {
       return std::tie(p.world_size, p.num_nodes, p.node_rank, p.local_world_size, p.text, p.run_id);

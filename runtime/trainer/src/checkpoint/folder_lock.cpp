@@ -78,7 +78,7 @@ void tell_holder(int descriptor) {
   if (::pwrite(descriptor, text.data(), text.size(), 0) > 0) ::fdatasync(descriptor);  // for other hosts to see
 }
 
-/// Lets everybody lock the file who may write into its folder: after a crash the next job may be another user's.
+/// Gives the file the write permissions of its folder: after a crash the next job may be another user's.
 void admit_who_may_write(int descriptor, const fs::path& folder) {
   struct stat file {
   }, around{};
@@ -86,7 +86,7 @@ void admit_who_may_write(int descriptor, const fs::path& folder) {
   mode_t mode = file.st_mode & 0777;
   if (around.st_mode & S_IWGRP) mode |= S_IRGRP | S_IWGRP;
   if (around.st_mode & S_IWOTH) mode |= S_IROTH | S_IWOTH;
-  // Where the system does not allow it, a later job replaces the file.
+  // A file that keeps its group is replaced by a later job.
   if ((around.st_mode & S_IWGRP) && around.st_gid != file.st_gid &&
       ::fchown(descriptor, kSameOwner, around.st_gid) != 0)
     return;

@@ -42,7 +42,7 @@ struct Topology {
 /// and NODE_RANK are still read, for the ranks that it may start.
 Topology detect_topology(const Variables& variables);
 
-/// Where the ranks of a job meet.
+/// The address of the rendezvous store.
 struct MasterAddress {
   std::string address;  ///< empty: not given
   int port = 0;         ///< 0: not given

@@ -8,8 +8,9 @@
 
 namespace cohort::host {
 
-/// What `work` returns, which must not throw. The child's standard output goes nowhere. Throws PluginRefused, naming
-/// `what`, where the child crashes, exits by itself, or is not done by the deadline; then it is killed.
+/// Runs `work`, which must not throw, in a child process and returns its result. The child's standard output is
+/// discarded. Throws PluginRefused, naming `what`, if the child crashes, exits by itself, or is not done by the
+/// deadline; then it is killed.
 std::string in_child(const std::string& what, std::chrono::milliseconds deadline,
                      const std::function<std::string()>& work);
 

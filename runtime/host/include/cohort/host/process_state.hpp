@@ -1,4 +1,4 @@
-// What the kernel says about a process of this machine. Any thread.
+// Reads the state of a process of this machine from /proc. Any thread.
 #pragma once
 
 #include <sys/types.h>
