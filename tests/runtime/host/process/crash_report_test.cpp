@@ -18,6 +18,7 @@ using ::testing::ExitedWithCode;
 using ::testing::KilledBySignal;
 
 [[noreturn]] void be_called(const std::function<void()>& work, std::chrono::milliseconds deadline = 60s) {
+  std::signal(SIGSEGV, SIG_DFL);  // AddressSanitizer handles it and ends the process with an exit code
   Log log({});
   const CrashReport report(log);
   {
