@@ -58,6 +58,7 @@ void Lane::wait(Ticket ticket) {
 }
 
 void Lane::wait(std::unique_lock<std::mutex>& lock, Ticket ticket) {
+  ++waits_;
   Waiter waiter{ticket, {}};
   if (completed_ < ticket && !failure_) waiter.rest.emplace(recorder());
   waiters_.push_back(&waiter);
@@ -82,6 +83,11 @@ bool Lane::wait_for(Ticket ticket, std::chrono::nanoseconds timeout) {
 void Lane::drain() {
   std::unique_lock lock(mutex_);
   wait(lock, submitted_);
+}
+
+uint64_t Lane::waits() {
+  const std::lock_guard lock(mutex_);
+  return waits_;
 }
 
 bool Lane::is_idle() {

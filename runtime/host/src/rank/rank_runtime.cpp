@@ -252,6 +252,12 @@ uint64_t RankRuntime::bytes_sent() const {
   return state_->traffic.sent();
 }
 
+std::vector<std::pair<std::string, uint64_t>> RankRuntime::lane_waits() const {
+  std::vector<std::pair<std::string, uint64_t>> waits;
+  for (const auto& lane : state_->lanes) waits.emplace_back(lane->name, lane->thread ? lane->thread->waits() : 0);
+  return waits;
+}
+
 std::string RankRuntime::collective_name() const {
   return state_->root ? Collective::of(state_->root->collective).name() : "";
 }

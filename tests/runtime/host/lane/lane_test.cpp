@@ -57,6 +57,17 @@ TEST(Lane, IsWaitedForNoLongerThanAsked) {
   EXPECT_THROW(lane.wait_for(failing, kLong), UserError);
 }
 
+TEST(Lane, CountsWaitsAlsoForWorkThatIsDone) {
+  Lane lane("test", kLong);
+  lane.run_here([] {});
+  EXPECT_EQ(lane.waits(), 0u);
+  const Lane::Ticket ticket = lane.submit([] {});
+  lane.wait(ticket);
+  lane.wait(ticket);
+  lane.run([] {});
+  EXPECT_EQ(lane.waits(), 3u);
+}
+
 TEST(Lane, IsTheCallingThreadWhileItRunsWorkHere) {
   Lane lane("test", kLong);
   std::vector<int> order;  // unguarded: the lane itself keeps its works apart

@@ -44,6 +44,8 @@ class Lane {
   bool wait_for(Ticket ticket, std::chrono::nanoseconds timeout);
   /// Everything submitted so far.
   void drain();
+  /// Returns how often a thread has waited for works, whether or not they were done by then.
+  uint64_t waits();
   /// True where nothing is running or queued.
   bool is_idle();
   /// Waits until nothing runs any more, whatever became of it.
@@ -66,7 +68,7 @@ class Lane {
   std::mutex mutex_;
   std::condition_variable work_added_, work_done_;
   std::deque<Work> queue_;
-  uint64_t submitted_ = 0, completed_ = 0;
+  uint64_t submitted_ = 0, completed_ = 0, waits_ = 0;
   std::exception_ptr failure_;
   bool stopping_ = false;
   std::atomic<std::thread::id> guest_{};      // the thread in run_here, or none

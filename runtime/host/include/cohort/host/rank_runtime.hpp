@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <cohort/api/collective.h>
@@ -111,6 +112,8 @@ class RankRuntime {
   void give_up_store();  ///< [any-thread]
 
   uint64_t bytes_sent() const;
+  /// Returns how often threads have waited for each lane, the default one first.
+  std::vector<std::pair<std::string, uint64_t>> lane_waits() const;
   std::string collective_name() const;  ///< "" before connect and with one rank
   std::vector<std::string> layer_names() const;
   const Topology& topology() const;
