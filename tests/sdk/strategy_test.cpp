@@ -34,12 +34,13 @@ struct Everything : cohort::sdk::Strategy<Everything> {
   }
   void configure_model() { super().configure_model(); }
   void begin_step(const cohort_step& step) { super().begin_step(step); }
-  void reduce_bucket(const cohort_bucket& bucket) { super().reduce_bucket(bucket); }
+  void plan_buckets(cohort_bucket_plan& plan) { super().plan_buckets(plan); }
+  void layout_ready(int32_t reason) { super().layout_ready(reason); }
+  void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) { super().reduce_bucket(step, bucket); }
   void end_backward(const cohort_step& step) { super().end_backward(step); }
   void optimizer_step(const cohort_step& step) { super().optimizer_step(step); }
   void end_step(const cohort_step& step) { super().end_step(step); }
   void pause(int32_t reason) { super().pause(reason); }
-  void resume() { super().resume(); }
   void shutdown() { super().shutdown(); }
   const void* get_extension(const char* id) { return std::string(id) == "mine/1" ? this : nullptr; }
 };
@@ -109,7 +110,8 @@ TEST(SdkStrategy, LeavesSlotsNullThatTheClassDoesNotDeclare) {
   EXPECT_EQ(vt.optimizer_step, nullptr);
   EXPECT_EQ(vt.end_step, nullptr);
   EXPECT_EQ(vt.pause, nullptr);
-  EXPECT_EQ(vt.resume, nullptr);
+  EXPECT_EQ(vt.plan_buckets, nullptr);
+  EXPECT_EQ(vt.layout_ready, nullptr);
   EXPECT_EQ(vt.shutdown, nullptr);
   EXPECT_EQ(vt.get_extension, nullptr);
 }
@@ -151,15 +153,18 @@ TEST(SdkStrategy, ForwardsEverySlotToSuper) {
   EXPECT_EQ(vt.init_dist_connection(layer.get(), &args), COHORT_OK);
   EXPECT_EQ(vt.configure_model(layer.get()), COHORT_OK);
   EXPECT_EQ(vt.begin_step(layer.get(), &step), COHORT_OK);
-  EXPECT_EQ(vt.reduce_bucket(layer.get(), &bucket), COHORT_OK);
+  cohort_bucket_plan layout{};
+  EXPECT_EQ(vt.plan_buckets(layer.get(), &layout), COHORT_OK);
+  EXPECT_EQ(vt.layout_ready(layer.get(), COHORT_LAYOUT_NEW), COHORT_OK);
+  EXPECT_EQ(vt.reduce_bucket(layer.get(), &step, &bucket), COHORT_OK);
   EXPECT_EQ(vt.end_backward(layer.get(), &step), COHORT_OK);
   EXPECT_EQ(vt.optimizer_step(layer.get(), &step), COHORT_OK);
   EXPECT_EQ(vt.end_step(layer.get(), &step), COHORT_OK);
   EXPECT_EQ(vt.pause(layer.get(), COHORT_PAUSE_END), COHORT_OK);
-  EXPECT_EQ(vt.resume(layer.get()), COHORT_OK);
   EXPECT_EQ(vt.shutdown(layer.get()), COHORT_OK);
-  EXPECT_THAT(base.calls, ElementsAre("plan", "init_dist_connection", "configure_model", "begin_step", "reduce_bucket",
-                                      "end_backward", "optimizer_step", "end_step", "pause", "resume", "shutdown"));
+  EXPECT_THAT(base.calls, ElementsAre("plan", "init_dist_connection", "configure_model", "begin_step", "plan_buckets",
+                                      "layout_ready", "reduce_bucket", "end_backward", "optimizer_step", "end_step",
+                                      "pause", "shutdown"));
   EXPECT_EQ(base.last_dist_args.rank, 5);
 }
 

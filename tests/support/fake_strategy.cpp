@@ -30,12 +30,15 @@ const cohort_strategy_vt& recording_table() {
     };
     vt.configure_model = [](cohort_strategy* s) noexcept { return record(s, "configure_model"); };
     vt.begin_step = [](cohort_strategy* s, const cohort_step*) noexcept { return record(s, "begin_step"); };
-    vt.reduce_bucket = [](cohort_strategy* s, const cohort_bucket*) noexcept { return record(s, "reduce_bucket"); };
+    vt.plan_buckets = [](cohort_strategy* s, cohort_bucket_plan*) noexcept { return record(s, "plan_buckets"); };
+    vt.layout_ready = [](cohort_strategy* s, int32_t) noexcept { return record(s, "layout_ready"); };
+    vt.reduce_bucket = [](cohort_strategy* s, const cohort_step*, const cohort_bucket*) noexcept {
+      return record(s, "reduce_bucket");
+    };
     vt.end_backward = [](cohort_strategy* s, const cohort_step*) noexcept { return record(s, "end_backward"); };
     vt.optimizer_step = [](cohort_strategy* s, const cohort_step*) noexcept { return record(s, "optimizer_step"); };
     vt.end_step = [](cohort_strategy* s, const cohort_step*) noexcept { return record(s, "end_step"); };
     vt.pause = [](cohort_strategy* s, int32_t) noexcept { return record(s, "pause"); };
-    vt.resume = [](cohort_strategy* s) noexcept { return record(s, "resume"); };
     vt.shutdown = [](cohort_strategy* s) noexcept { return record(s, "shutdown"); };
     vt.get_extension = [](cohort_strategy* s, const char*) noexcept -> const void* {
       record(s, "get_extension");

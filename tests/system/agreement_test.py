@@ -72,8 +72,10 @@ class AgreementTest(SystemTest):
         path = self.folder / f"cohort_{name}.so"
         source = f"""
 #include <cohort/api/cohort.h>
-static cohort_status no_bucket(cohort_strategy* s, const cohort_bucket* bucket) {{ (void)s; (void)bucket; return COHORT_OK; }}
-static cohort_status no_model(cohort_strategy* s) {{ (void)s; return COHORT_OK; }}
+static cohort_status no_bucket(cohort_strategy* s, const cohort_step* step, const cohort_bucket* bucket) {{
+  (void)s; (void)step; (void)bucket; return COHORT_OK;
+}}
+static cohort_status no_plan(cohort_strategy* s, cohort_bucket_plan* plan) {{ (void)s; (void)plan; return COHORT_OK; }}
 static const cohort_strategy_vt vt = {{ .struct_size = sizeof vt, {slots} }};
 static const cohort_component component = {{ .struct_size = sizeof component, .kind = COHORT_KIND_STRATEGY, .name = "{name}",
   .summary = "a test", .inherits = "*", .vtable = &vt }};
@@ -81,7 +83,7 @@ static const cohort_component* const components[] = {{ &component, 0 }};
 const cohort_plugin cohort_plugin_0 = {{ .magic = COHORT_PLUGIN_MAGIC, .struct_size = sizeof(cohort_plugin),
   .abi_built = COHORT_ABI_VERSION, .abi_required = COHORT_ABI_VERSION, .id = "org.example.{name}", .version = "1.0.0",
   .vendor = "Example", .license = "MIT", .components = components }};
-const void* const no_warnings[] = {{ no_bucket, no_model }};
+const void* const no_warnings[] = {{ no_bucket, no_plan }};
 """
         (self.folder / "layer.c").write_text(source)
         subprocess.run(["cc", "-shared", "-fPIC", f"-I{SOURCE}/plugin_api/include", self.folder / "layer.c", "-o", path], check=True)
@@ -176,8 +178,8 @@ class WeightsInFull(AgreementTest):
         self.assertIn("after step 6", result.stderr)
         self.assertEqual([name for name in os.listdir(self.folder / "c") if name.startswith("step-")], ["step-00000003"])
 
-    def test_a_layer_that_leaves_the_model_out_is_found(self):
-        layer = self.layer("empty", ".configure_model = no_model")
+    def test_a_layer_that_wants_no_gradients_is_found(self):
+        layer = self.layer("empty", ".plan_buckets = no_plan")
         result = self.run_program([MNIST, "--strategy=ddp", "--devices=2", *SHORT, *layer])
         self.assertEqual(result.code, FAILED, str(result))
         self.assertIn("the ranks have different weights", result.stderr)

@@ -7,13 +7,8 @@ namespace {
 
 namespace sdk = cohort::sdk;
 
-constexpr uint64_t kBaseBucketSize = 25u << 20;
-constexpr uint64_t kBaseFirstBucketSize = 1u << 20;
-
 class Ddp : public sdk::Strategy<Ddp> {
  public:
-  static constexpr bool kGradInPlace = true;
-
   void create(const sdk::Options& options) {
     wire_ = sdk::CastWire(options.text("compression"), "ddp");
     bucket_size_ = options.bytes("bucket_size");
@@ -25,18 +20,19 @@ class Ddp : public sdk::Strategy<Ddp> {
     plan.collectives = "shm,hier,gloo";
   }
 
-  void configure_model() {
-    super().configure_model();
-    if (!communicates()) return;
-    if (bucket_size_ != kBaseBucketSize || first_bucket_size_ != kBaseFirstBucketSize) {
-      host().buckets().want(COHORT_BUCKET_GRAD);
-      host().buckets().configure(bucket_size_, first_bucket_size_, 1, false, COHORT_LAYOUT_ANY_ORDER);
-    }
-    wire_.prepare(host());
+  void plan_buckets(cohort_bucket_plan& plan) {
+    super().plan_buckets(plan);
+    plan.size = bucket_size_;
+    plan.first_size = first_bucket_size_;
   }
 
-  void reduce_bucket(const cohort_bucket& bucket) {
-    if (!communicates() || !wire_.casts(bucket)) return super().reduce_bucket(bucket);
+  void layout_ready(int32_t reason) {
+    super().layout_ready(reason);
+    if (communicates()) wire_.prepare(host());
+  }
+
+  void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) {
+    if (!communicates() || !wire_.casts(bucket)) return super().reduce_bucket(step, bucket);
     wire_.all_reduce(host(), bucket, COHORT_REDUCE_MEAN);
   }
 
@@ -47,14 +43,14 @@ class Ddp : public sdk::Strategy<Ddp> {
   }
 
   sdk::CastWire wire_;
-  uint64_t bucket_size_ = kBaseBucketSize;
-  uint64_t first_bucket_size_ = kBaseFirstBucketSize;
+  uint64_t bucket_size_ = 0, first_bucket_size_ = 0;  // bytes; 0: the runtime's
 };
 
 constexpr cohort_option kOptions[] = {
     sdk::option("compression", "enum(none|fp16|bf16)", "none", "what gradients are cast to while they travel"),
-    sdk::option("bucket_size", "size", "25MiB", "size at which a bucket of gradients closes"),
-    sdk::option("first_bucket_size", "size", "1MiB", "size at which the first bucket closes"),
+    sdk::option("bucket_size", "size", "0",
+                "size at which a bucket of gradients closes; 0: 25MiB, or what was measured"),
+    sdk::option("first_bucket_size", "size", "0", "size at which the first bucket closes; 0: 1MiB, or bucket_size"),
 };
 
 constexpr cohort_component kDdp =

@@ -7,8 +7,8 @@ namespace cohort::horovod {
 namespace {
 
 constexpr cohort_stream kHostMemory{nullptr, COHORT_DEVICE_CPU, 0};
-constexpr const char* kStart = ".start";
-constexpr const char* kReceived = ".received";
+constexpr const char* kStart = "start";
+constexpr const char* kReceived = "received";
 
 char* at(void* data, uint64_t element, const cohort_bucket& bucket) {
   return static_cast<char*>(data) + element * sdk::size_of(bucket.dtype);
@@ -56,12 +56,15 @@ struct Adasum::Work {
   }
 };
 
-void Adasum::prepare(const sdk::Host& host) {
-  const sdk::Buckets buckets = host.buckets();
+void Adasum::plan(const sdk::Buckets& buckets, cohort_bucket_plan& plan) {
+  buckets.drop(COHORT_BUCKET_GRAD);
   buckets.want(COHORT_BUCKET_WEIGHT);
-  buckets.want(COHORT_BUCKET_STATE, kStart);
-  buckets.want(COHORT_BUCKET_STATE, kReceived);
-  buckets.configure(0, 0, 1, /*one_bucket=*/true);
+  for (const char* name : {kStart, kReceived}) buckets.want(COHORT_BUCKET_STATE, name, 0, COHORT_STATE_SCRATCH);
+  plan.flags |= COHORT_PLAN_ONE_BUCKET | COHORT_PLAN_KEEP_ORDER;
+}
+
+void Adasum::require_kernels(const sdk::Host& host) {
+  const sdk::Buckets buckets = host.buckets();
   for (uint64_t i = 0; i < buckets.count(); ++i) {
     const auto& kernels = host.kernels(buckets.at(i).stream.device_type);
     if (kernels.copy && kernels.axpby && kernels.dot && kernels.square_sum) continue;

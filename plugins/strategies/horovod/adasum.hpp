@@ -15,8 +15,10 @@ namespace cohort::horovod {
 
 class Adasum {
  public:
-  /// In configure_model: weights in buckets and memory for two copies of them. Throws where the device cannot.
-  void prepare(const sdk::Host& host);
+  /// In plan_buckets: weights in one bucket, and memory for two copies of them; no gradients.
+  static void plan(const sdk::Buckets& buckets, cohort_bucket_plan& plan);
+  /// In layout_ready. Throws if the device lacks a kernel.
+  static void require_kernels(const sdk::Host& host);
   /// Before the local step of a phase: what the weights are. [step]
   void remember(const sdk::Host& host, uint32_t phase);
   /// After it: the weights become what they were plus the combined change of all ranks. [lane]

@@ -23,8 +23,6 @@ Op op_of(std::string_view name) {
 
 class Horovod : public sdk::Strategy<Horovod> {
  public:
-  static constexpr bool kGradInPlace = true;
-
   void create(const sdk::Options& options) {
     op_ = op_of(options.text("op"));
     scale_lr_ = options.flag("scale_lr");
@@ -59,20 +57,30 @@ class Horovod : public sdk::Strategy<Horovod> {
 
   void configure_model() {
     super().configure_model();
-    if (!communicates()) return;
-    if (scales_rates()) scale_rates(host().world().size());
-    if (op_ == Op::kAdasum) return adasum_.prepare(host());
-    if (fusion_threshold_ > 0) {
-      host().buckets().want(COHORT_BUCKET_GRAD);
-      host().buckets().configure(fusion_threshold_, 0, 1, false, COHORT_LAYOUT_ANY_ORDER);
-    }
-    wire_.prepare(host());
+    if (communicates() && scales_rates()) scale_rates(host().world().size());
   }
 
-  void reduce_bucket(const cohort_bucket& bucket) {
+  void plan_buckets(cohort_bucket_plan& plan) {
+    super().plan_buckets(plan);
+    if (!communicates()) return;
+    if (op_ == Op::kAdasum) return cohort::horovod::Adasum::plan(host().buckets(), plan);
+    plan.size = fusion_threshold_;
+  }
+
+  void layout_ready(int32_t reason) {
+    super().layout_ready(reason);
+    if (!communicates()) return;
+    if (op_ == Op::kAdasum) {
+      cohort::horovod::Adasum::require_kernels(host());
+    } else {
+      wire_.prepare(host());
+    }
+  }
+
+  void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) {
     const int32_t reduce = op_ == Op::kSum ? COHORT_REDUCE_SUM : COHORT_REDUCE_MEAN;
     if (communicates() && wire_.casts(bucket)) return wire_.all_reduce(host(), bucket, reduce);
-    if (!communicates() || op_ != Op::kSum) return super().reduce_bucket(bucket);
+    if (!communicates() || op_ != Op::kSum) return super().reduce_bucket(step, bucket);
     const sdk::TensorView gradients = host().buckets().view(bucket.index, COHORT_BUCKET_GRAD);
     host().world().all_reduce({gradients.data(), bucket.numel, bucket.dtype, bucket.stream}, reduce);
   }

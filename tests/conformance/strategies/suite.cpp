@@ -53,7 +53,6 @@ void Trainee::steps(const Backward& own, int begin, int end) {
 
 void Trainee::rest(int32_t reason) {
   rank_.runtime.pause(reason);
-  rank_.runtime.resume();
 }
 
 Weights Trainee::finish() {

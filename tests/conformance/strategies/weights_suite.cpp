@@ -97,7 +97,6 @@ TEST_P(APause, ForAnEvaluationOrACheckpointChangesNoWeights) {
       const Weights before = trainee.weights();
       trainee.runtime().pause(reason);
       require_none(difference(net, before, trainee.weights()), "before and after pause");
-      trainee.runtime().resume();
       require_none(difference(net, before, trainee.weights()), "before pause and after resume");
     }
   });
@@ -125,7 +124,6 @@ TEST_P(APause, AtTheEndMayBeFollowedByMoreTraining) {
   expect_equal(net, weights_of(shape(), net, [&](Trainee& trainee) {
                  trainee.steps(backward_of(net, shape()), 0, 2);
                  trainee.finish();
-                 trainee.runtime().resume();
                  trainee.steps(backward_of(net, shape()), 2, 5);
                  return trainee.finish();
                }));

@@ -29,14 +29,6 @@ struct FakeJob {
       current->wire.assign(bytes, bytes + args->count);
       return current->all_reduce_result;
     };
-    bucket_table.want = [](const cohort_host*, int32_t kind, const char*) noexcept {
-      current->wanted.push_back(kind);
-      return COHORT_OK;
-    };
-    bucket_table.configure = [](const cohort_host*, const cohort_bucket_layout* layout) noexcept {
-      current->layouts.push_back(*layout);
-      return COHORT_OK;
-    };
     bucket_table.count = [](const cohort_host*) noexcept { return uint64_t{2}; };
     bucket_table.get = [](const cohort_host*, uint64_t index) noexcept -> const cohort_bucket* {
       return index < 2 ? &current->buckets[index] : nullptr;
@@ -93,8 +85,6 @@ struct FakeJob {
   cohort_status all_reduce_result = COHORT_OK;
   std::vector<cohort_op_args> reduced;
   std::vector<uint16_t> wire;
-  std::vector<int32_t> wanted;
-  std::vector<cohort_bucket_layout> layouts;
 };
 
 class Ddp : public testing::Test {
@@ -108,26 +98,33 @@ class Ddp : public testing::Test {
 
   // With the values of the table's defaults, sizes in bytes as a host gives them.
   void create(std::map<std::string, std::string> changed = {}) {
-    std::map<std::string, std::string> all{
-        {"compression", "none"}, {"bucket_size", "26214400"}, {"first_bucket_size", "1048576"}};
+    std::map<std::string, std::string> all{{"compression", "none"}, {"bucket_size", "0"}, {"first_bucket_size", "0"}};
     for (auto& [key, value] : changed) all[key] = value;
     std::vector<cohort_key_value> options;
     for (auto& [key, value] : all) options.push_back({key.c_str(), value.c_str()});
     ASSERT_EQ(layer.create("", options), COHORT_OK);
   }
-  cohort_status configure() { return layer.vt().configure_model(layer.get()); }
-  cohort_status reduce(const cohort_bucket& bucket) { return layer.vt().reduce_bucket(layer.get(), &bucket); }
+  cohort_bucket_plan planned() {
+    cohort_bucket_plan plan{sizeof plan, 0, 0, 0, 1};
+    EXPECT_EQ(layer.vt().plan_buckets(layer.get(), &plan), COHORT_OK);
+    return plan;
+  }
+  cohort_status make_ready() { return layer.vt().layout_ready(layer.get(), COHORT_LAYOUT_NEW); }
+  cohort_status reduce(const cohort_bucket& bucket) {
+    const cohort_step step{};
+    return layer.vt().reduce_bucket(layer.get(), &step, &bucket);
+  }
 
   FakeHost host;
   RecordingBase base;
   LayerOver layer;
 };
 
-TEST_F(Ddp, DeclaresItsOptionsWithTheDefaultsOfTheBase) {
+TEST_F(Ddp, DeclaresItsOptions) {
   ASSERT_EQ(component().num_options, 3u);
   EXPECT_STREQ(component().options[0].default_value, "none");
-  EXPECT_STREQ(component().options[1].default_value, "25MiB");
-  EXPECT_STREQ(component().options[2].default_value, "1MiB");
+  EXPECT_STREQ(component().options[1].default_value, "0");
+  EXPECT_STREQ(component().options[2].default_value, "0");
 }
 
 TEST_F(Ddp, TakesTheInheritedPlanAndPrefersSharedMemory) {
@@ -143,36 +140,35 @@ TEST_F(Ddp, TakesTheInheritedPlanAndPrefersSharedMemory) {
 TEST_F(Ddp, LeavesTheInheritedLayoutAndAllReduceAloneByDefault) {
   FakeJob job(host, 2);
   create();
-  ASSERT_EQ(configure(), COHORT_OK);
-  EXPECT_TRUE(job.layouts.empty());
+  EXPECT_EQ(planned().size, 0u);
+  EXPECT_EQ(planned().flags, 0u);
+  ASSERT_EQ(make_ready(), COHORT_OK);
   ASSERT_EQ(reduce(job.buckets[0]), COHORT_OK);
-  EXPECT_THAT(base.calls, ElementsAre("configure_model", "reduce_bucket"));
+  EXPECT_THAT(base.calls, ElementsAre("plan_buckets", "plan_buckets", "layout_ready", "reduce_bucket"));
   EXPECT_TRUE(job.reduced.empty());
 }
 
-TEST_F(Ddp, LaysBucketsOutAnewForOtherSizes) {
+TEST_F(Ddp, PlansBucketsOfTheSizesThatAreGiven) {
   FakeJob job(host, 2);
-  create({{"bucket_size", "1000"}});
-  ASSERT_EQ(configure(), COHORT_OK);
-  EXPECT_THAT(job.wanted, ElementsAre(COHORT_BUCKET_GRAD));
-  ASSERT_EQ(job.layouts.size(), 1u);
-  EXPECT_EQ(job.layouts[0].size, 1000u);
-  EXPECT_EQ(job.layouts[0].first_size, 1048576u);
+  create({{"bucket_size", "1000"}, {"first_bucket_size", "100"}});
+  const cohort_bucket_plan plan = planned();
+  EXPECT_EQ(plan.size, 1000u);
+  EXPECT_EQ(plan.first_size, 100u);
+  EXPECT_EQ(plan.alignment, 1u);
 }
 
 TEST_F(Ddp, CommunicatesNothingOnOneRank) {
   FakeJob job(host, 1);
   create({{"bucket_size", "1000"}, {"compression", "bf16"}});
-  ASSERT_EQ(configure(), COHORT_OK);
-  EXPECT_TRUE(job.layouts.empty());
+  ASSERT_EQ(make_ready(), COHORT_OK);
   ASSERT_EQ(reduce(job.buckets[0]), COHORT_OK);
-  EXPECT_THAT(base.calls, ElementsAre("configure_model", "reduce_bucket"));
+  EXPECT_THAT(base.calls, ElementsAre("layout_ready", "reduce_bucket"));
 }
 
 TEST_F(Ddp, SendsCompressedGradientsAndWritesThemBack) {
   FakeJob job(host, 2);
   create({{"compression", "bf16"}});
-  ASSERT_EQ(configure(), COHORT_OK);
+  ASSERT_EQ(make_ready(), COHORT_OK);
   ASSERT_EQ(reduce(job.buckets[0]), COHORT_OK);
   ASSERT_EQ(job.reduced.size(), 1u);
   EXPECT_EQ(job.reduced[0].dtype, COHORT_BFLOAT16);
@@ -180,23 +176,23 @@ TEST_F(Ddp, SendsCompressedGradientsAndWritesThemBack) {
   EXPECT_EQ(job.reduced[0].count, 3u);
   EXPECT_THAT(job.wire, ElementsAre(0x3f80, 0x3f80, 0xc040));
   EXPECT_THAT(job.gradients, ElementsAre(1.0f, 1.0f, -3.0f));
-  EXPECT_THAT(base.calls, ElementsAre("configure_model"));
+  EXPECT_THAT(base.calls, ElementsAre("layout_ready"));
 }
 
 TEST_F(Ddp, SendsBucketsThatAreNarrowAlreadyAsTheyAre) {
   FakeJob job(host, 2);
   create({{"compression", "fp16"}});
-  ASSERT_EQ(configure(), COHORT_OK);
+  ASSERT_EQ(make_ready(), COHORT_OK);
   ASSERT_EQ(reduce(job.buckets[1]), COHORT_OK);
   EXPECT_TRUE(job.reduced.empty());
-  EXPECT_THAT(base.calls, ElementsAre("configure_model", "reduce_bucket"));
+  EXPECT_THAT(base.calls, ElementsAre("layout_ready", "reduce_bucket"));
 }
 
 TEST_F(Ddp, StopsWhereTheAllReduceFails) {
   FakeJob job(host, 2);
   job.all_reduce_result = COHORT_UNAVAILABLE;
   create({{"compression", "bf16"}});
-  ASSERT_EQ(configure(), COHORT_OK);
+  ASSERT_EQ(make_ready(), COHORT_OK);
   EXPECT_EQ(reduce(job.buckets[0]), COHORT_UNAVAILABLE);
   EXPECT_EQ(job.gradients[1], 1.00390625f);
 }
@@ -205,10 +201,10 @@ TEST_F(Ddp, RefusesCompressionWithoutACastKernelOrOffTheCpu) {
   FakeJob job(host, 2);
   job.kernels.cast = nullptr;
   create({{"compression", "bf16"}});
-  EXPECT_EQ(configure(), COHORT_UNIMPLEMENTED);
+  EXPECT_EQ(make_ready(), COHORT_UNIMPLEMENTED);
   EXPECT_THAT(host.take_failure(), HasSubstr("cast kernel"));
   job.buckets[0].stream.device_type = COHORT_DEVICE_CUDA;
-  EXPECT_EQ(configure(), COHORT_UNIMPLEMENTED);
+  EXPECT_EQ(make_ready(), COHORT_UNIMPLEMENTED);
   EXPECT_THAT(host.take_failure(), HasSubstr("CPU devices only"));
 }
 

@@ -305,11 +305,10 @@ TEST(Session, SavesAndLoadsInALoopOfOnesOwn) {
   Session session(run.runtime(), net, net.configure_optimizers());
   steps(session, net, 3);
   run.script().strategy.values["kept/value"] = "some bytes";
-  run.script().strategy.buckets["kept"][0] = std::vector<std::byte>(net.fc1->weight.nbytes(), std::byte{7});
+  run.script().strategy.buckets["kept"].values[0] = std::vector<std::byte>(net.fc1->weight.nbytes(), std::byte{7});
   const host::StrategyState kept = run.script().strategy;
   session.save(folder.path() / "own");
   EXPECT_EQ(run.count("checkpoint"), 1);
-  EXPECT_EQ(run.count("resume"), 1);
   steps(session, net, 2);
 
   ScriptedRun again;

@@ -206,9 +206,6 @@ void Session::resume_after(uint64_t steps, host::StrategyState state) {
 void Session::pause_for_evaluation() {
   script().calls.emplace_back("pause");
 }
-void Session::resume() {
-  script().calls.emplace_back("resume");
-}
 void Session::finish() {
   script().calls.emplace_back("finish");
 }

@@ -25,7 +25,7 @@ struct Script {
   host::StrategyState strategy;  ///< what the strategy keeps; after a resume what it was given back
   /// What the ranks vote together after optimizer step `step`, given this rank's votes.
   std::function<Votes(uint64_t step, Votes own)> agree = [](uint64_t, Votes own) { return own; };
-  std::vector<std::string> calls;    ///< "begin", "backward 0.5", "backward 0.5 no_sync", "step", "pause", "resume",
+  std::vector<std::string> calls;    ///< "begin", "backward 0.5", "backward 0.5 no_sync", "step", "pause",
                                      ///< "checkpoint", "finish"
   double votes_without_batches = 0;  ///< of the other ranks, at the start of an epoch of a stream
 };

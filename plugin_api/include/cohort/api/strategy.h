@@ -98,14 +98,37 @@ typedef struct cohort_bucket {
   cohort_stream stream; /* gradients are ready on it */
 } cohort_bucket;
 
-/* Why training pauses. */
+/* Flags of a layout. A layer may set them and never clears them. */
+#define COHORT_PLAN_ONE_BUCKET 1u /* one bucket for each dtype and phase, whatever the sizes */
+#define COHORT_PLAN_KEEP_ORDER                                                                                       \
+  2u /* parameters stay in reverse registration order; without it the host orders them as gradients arrive, and puts \
+      * parts on cache lines */
+#define COHORT_PLAN_KEEP_SIZE 4u /* a large gradient gets no bucket of its own, and the host tries no other sizes */
+
+/* How parameters are laid out in buckets: reverse registration order per dtype and phase; a bucket closes when its size
+ * is reached or passed. The user's --bucket-size wins over `size` and `first_size`. */
+typedef struct cohort_bucket_plan {
+  uint32_t struct_size;
+  uint32_t flags;      /* edit: COHORT_PLAN_... */
+  uint64_t size;       /* edit: bytes at which a bucket closes; 0: the host's, 25 MiB or what it measured */
+  uint64_t first_size; /* edit: bytes at which the first bucket closes; 0: as `size`, or the host's 1 MiB */
+  uint64_t alignment;  /* edit: elements; every bucket's numel is a multiple of what each layer leaves here */
+} cohort_bucket_plan;
+
+/* Why layout_ready is called. */
+#define COHORT_LAYOUT_NEW 1     /* training begins: a layer forgets what it kept from an earlier training */
+#define COHORT_LAYOUT_RESUMED 2 /* a checkpoint was loaded: weights, STATE, OPTIM and archive/1 hold its values */
+#define COHORT_LAYOUT_AGAIN 3   /* the layout has changed between two steps; all values were kept */
+#define COHORT_LAYOUT_MEMBERS 4 /* reserved: other ranks; communicators, lanes and memory are asked for again */
+
+/* Why training pauses. It goes on with the next begin_step. */
 #define COHORT_PAUSE_EVALUATE 1
 #define COHORT_PAUSE_CHECKPOINT 2
 #define COHORT_PAUSE_END 3
 
 typedef struct cohort_strategy_vt {
   uint32_t struct_size;
-  uint32_t flags; /* COHORT_STRATEGY_... of cohort/api/host/buckets.h */
+  uint32_t flags; /* 0 */
   /* `variant` is never null; "" where none was given and none is declared. [main] */
   cohort_status (*create)(cohort_strategy* s, const char* variant, const cohort_key_value* options,
                           uint64_t num_options) COHORT_NOEXCEPT;
@@ -116,28 +139,38 @@ typedef struct cohort_strategy_vt {
   cohort_status (*plan)(cohort_strategy* s, const cohort_job* job, cohort_plan* plan) COHORT_NOEXCEPT;
   /* Connects the ranks. base: opens a store, binds `world`, `node`, `leaders` of the collective. Collective. [main] */
   cohort_status (*init_dist_connection)(cohort_strategy* s, cohort_dist_args* args) COHORT_NOEXCEPT;
-  /* The model and its optimizers exist; again after a change of the layout. base: checks that all ranks have the same
-   * model, broadcasts rank 0's weights and buffers, lays out GRAD buckets where there are several ranks or replicas.
+  /* The model and its optimizers exist; once per training. base: checks that all ranks have the same model, and gives
+   * rank 0's weights, buffers and optimizer state to all. Lanes and communicators are made here or in layout_ready.
    * Collective. [main] */
   cohort_status (*configure_model)(cohort_strategy* s) COHORT_NOEXCEPT;
+  /* Describes the layout of the buckets, and with buckets/1 the views that it must have: a layer calls `super` first,
+   * then edits. After configure_model, and again between two steps whenever the layout changes. The same on all ranks.
+   * base: GRAD if there are several ranks or replicas. [main] */
+  cohort_status (*plan_buckets)(cohort_strategy* s, cohort_bucket_plan* plan) COHORT_NOEXCEPT;
+  /* The layout exists; weights and restored state are in their views. `reason` is a COHORT_LAYOUT_...: NEW once per
+   * training, after the first layout; RESUMED once, after load_state and a layout that it asked for; else AGAIN. base:
+   * nothing. Collective. [main] */
+  cohort_status (*layout_ready)(cohort_strategy* s, int32_t reason) COHORT_NOEXCEPT;
 
   /* Before forward, for each micro-batch. base: nothing. [step] */
   cohort_status (*begin_step)(cohort_strategy* s, const cohort_step* step) COHORT_NOEXCEPT;
-  /* All gradients of this bucket are in its GRAD view. Runs once per optimizer step and bucket, buckets in order, while
-   * backward goes on or after it. base: sum of the replicas onto number 0, all-reduce mean over `world`. [lane] */
-  cohort_status (*reduce_bucket)(cohort_strategy* s, const cohort_bucket* bucket) COHORT_NOEXCEPT;
+  /* The bucket's gradients are in its GRAD view: summed over the process's replicas, divided by the number of
+   * micro-batches, without loss scale; zeros for a parameter that backward did not reach. Runs once per optimizer step
+   * and bucket, buckets in order, while backward goes on or after it. base: all-reduce mean over `world`. [lane] */
+  cohort_status (*reduce_bucket)(cohort_strategy* s, const cohort_step* step,
+                                 const cohort_bucket* bucket) COHORT_NOEXCEPT;
   /* After backward, for each micro-batch; every reduce_bucket has returned. base: nothing. [step] */
   cohort_status (*end_backward)(cohort_strategy* s, const cohort_step* step) COHORT_NOEXCEPT;
   /* Once per optimizer step. base: the host optimizer's step. [step] */
   cohort_status (*optimizer_step)(cohort_strategy* s, const cohort_step* step) COHORT_NOEXCEPT;
-  /* Once per optimizer step, after it. base: replicas get what replica 0 holds. [step] */
+  /* Once per optimizer step, after it; then the host gives replica 0's weights to the other replicas. base: nothing.
+   * [step] */
   cohort_status (*end_step)(cohort_strategy* s, const cohort_step* step) COHORT_NOEXCEPT;
 
-  /* Training stops for an evaluation, a checkpoint or its end, and goes on. base: nothing. Collective. [step] */
+  /* Training stops for an evaluation, a checkpoint or its end. base: nothing. Collective. [step] */
   cohort_status (*pause)(cohort_strategy* s, int32_t reason) COHORT_NOEXCEPT;
-  cohort_status (*resume)(cohort_strategy* s) COHORT_NOEXCEPT;
-  /* A checkpoint, between pause(CHECKPOINT) and resume: what the strategy keeps outside STATE buckets goes to
-   * archive/1, and comes back before the first step of a run that goes on. base: nothing. [main] */
+  /* A checkpoint, after pause(CHECKPOINT): values that the strategy keeps outside STATE go to archive/1, and come back
+   * in load_state, before the first step of a run that resumes. base: nothing. [main] */
   cohort_status (*save_state)(cohort_strategy* s) COHORT_NOEXCEPT;
   cohort_status (*load_state)(cohort_strategy* s) COHORT_NOEXCEPT;
   /* The end, on all ranks, while communicators still work. base: nothing. [main] */

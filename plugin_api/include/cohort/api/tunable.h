@@ -18,7 +18,7 @@ typedef struct cohort_tunable_1 {
   uint32_t count;              /* of settings */
   const char* const* settings; /* [count], as options are written: "hierarchical=true" */
   void* data;                  /* the layer's own */
-  /* From the next step on. Between two steps, at the same one on all ranks; configure_model is called next. [main] */
+  /* From the next step on. Between two steps, at the same one on all ranks; plan_buckets is called next. [main] */
   cohort_status (*use)(void* data, uint32_t setting) COHORT_NOEXCEPT;
 } cohort_tunable_1;
 

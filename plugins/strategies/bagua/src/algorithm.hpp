@@ -1,7 +1,7 @@
 // One algorithm: the slots of a strategy that it uses. Only made for several ranks.
 //
-// configure is called in configure_model, after the ranks have agreed on the model and have rank 0's weights; again
-// after a change of the layout. Threads: as cohort/api/strategy.h says for each slot.
+// configure is called in configure_model, after the ranks have agreed on the model and have rank 0's weights. A layout
+// has GRAD unless plan_buckets drops it. Threads: as cohort/api/strategy.h says for each slot.
 #pragma once
 
 #include <cstring>
@@ -27,7 +27,9 @@ class Algorithm {
   Algorithm(const Algorithm&) = delete;
   Algorithm& operator=(const Algorithm&) = delete;
 
-  virtual void configure() = 0;
+  virtual void configure() {}
+  virtual void plan_buckets(const sdk::Buckets& buckets, cohort_bucket_plan& plan) = 0;
+  virtual void layout_ready(int32_t reason) = 0;
   virtual void begin_step(const cohort_step&) {}
   virtual void reduce_bucket(const cohort_bucket&) {}
   virtual void end_backward(const cohort_step&) {}

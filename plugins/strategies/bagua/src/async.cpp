@@ -16,33 +16,39 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kSnapshot = ".bagua/snapshot";
-constexpr const char* kCorrection = ".bagua/correction";
-constexpr const char* kArchived = "bagua/is_warm_up";
+constexpr const char* kSnapshot = "snapshot";
+constexpr const char* kCorrection = "correction";
+constexpr const char* kArchived = "is_warm_up";
 
 class Async final : public Algorithm {
  public:
-  explicit Async(Context context)
-      : Algorithm(std::move(context)), is_warm_up_(settings().warmup_steps.value_or(0) > 0) {}
+  using Algorithm::Algorithm;
 
   void configure() override {
-    if (std::exchange(has_ended_, false)) is_warm_up_ = settings().warmup_steps.value_or(0) > 0;
-    const sdk::Buckets buckets = host().buckets();
     lane_ = host().lane("async");  // made by all ranks together
+    is_warm_up_ = settings().warmup_steps.value_or(0) > 0;
+    rounds_ = 0;
+    ticket_ = 0;
+    has_correction_ = false;
+  }
+
+  void plan_buckets(const sdk::Buckets& buckets, cohort_bucket_plan& plan) override {
     if (is_warm_up_) {
-      buckets.want(COHORT_BUCKET_GRAD);
-      buckets.configure(settings().bucket_size, 0);
-    } else {
-      buckets.want(COHORT_BUCKET_WEIGHT);
-      for (const char* name : {kSnapshot, kCorrection}) buckets.want(COHORT_BUCKET_STATE, name);
-      buckets.configure(settings().bucket_size, 0, 1, /*one_bucket=*/true, COHORT_LAYOUT_ANY_ORDER);
+      plan.size = settings().bucket_size;
+      return;
     }
+    buckets.drop(COHORT_BUCKET_GRAD);
+    buckets.want(COHORT_BUCKET_WEIGHT);
+    for (const char* name : {kSnapshot, kCorrection}) buckets.want(COHORT_BUCKET_STATE, name, 0, COHORT_STATE_SCRATCH);
+    plan.flags |= COHORT_PLAN_ONE_BUCKET;
+  }
+
+  void layout_ready(int32_t) override {
     require_kernels(host());
     due_ = Clock::now() + settings().sync_interval;
   }
 
   void begin_step(const cohort_step& step) override {
-    has_ended_ = false;
     if (is_warm_up_ || !(step.flags & COHORT_STEP_FIRST)) return;
     if (ticket_ != 0 && lane_->poll(ticket_)) {
       ticket_ = 0;
@@ -61,13 +67,12 @@ class Async final : public Algorithm {
     const bool is_last = step.phase + 1 == host().optimizers().count();
     if (!is_warm_up_ || !is_last || step.step + 1 < settings().warmup_steps.value_or(0)) return;
     is_warm_up_ = false;
-    host().buckets().lay_out_again();
+    host().buckets().request_relayout();
   }
 
   void pause(int32_t reason) override {
     finish_round();
     if (reason != COHORT_PAUSE_END) return;
-    has_ended_ = true;
     if (has_correction_) apply();  // other ranks may have added theirs: together they are 0
     if (is_warm_up_) return;
     for_all_buckets(host(), [&](const cohort_bucket& bucket) { average_weights(host(), bucket); });
@@ -88,12 +93,11 @@ class Async final : public Algorithm {
     uint8_t value = 1;
     if (!host().load(kArchived, &value, sizeof value) || value == 1 || !is_warm_up_) return;
     is_warm_up_ = false;
-    host().buckets().lay_out_again();
+    host().buckets().request_relayout();
   }
 
  private:
-  bool is_warm_up_;
-  bool has_ended_ = false;  // what is configured next is another training
+  bool is_warm_up_ = false;
   std::optional<sdk::Lane> lane_;
   uint64_t rounds_ = 0;           // begun
   sdk::Lane::Ticket ticket_ = 0;  // of the round that is under way; 0: none

@@ -13,9 +13,13 @@ class Bytegrad final : public Algorithm {
  public:
   using Algorithm::Algorithm;
 
-  void configure() override {
-    host().buckets().want(COHORT_BUCKET_GRAD);
-    host().buckets().configure(settings().bucket_size, 0, static_cast<uint64_t>(group().size()));
+  void plan_buckets(const sdk::Buckets&, cohort_bucket_plan& plan) override {
+    plan.size = settings().bucket_size;
+    plan.alignment = static_cast<uint64_t>(group().size());
+    plan.flags |= COHORT_PLAN_KEEP_ORDER | COHORT_PLAN_KEEP_SIZE;
+  }
+
+  void layout_ready(int32_t) override {
     lanes_.configure(host(), [this](const cohort_bucket& bucket, std::size_t lane) { reduce(bucket, means_[lane]); });
     for_all_buckets(host(), [&](const cohort_bucket& bucket) {
       Codec(host(), bucket);  // throws where it cannot be

@@ -8,19 +8,22 @@
 namespace cohort::bagua {
 namespace {
 
-constexpr const char* kPeer = ".bagua/peer";    // scratch: becomes the average
-constexpr const char* kOther = ".bagua/other";  // the other node's sum
+constexpr const char* kPeer = "peer";    // becomes the average
+constexpr const char* kOther = "other";  // the other node's sum
 
 class Decentralized final : public Algorithm {
  public:
   using Algorithm::Algorithm;
 
-  void configure() override {
-    const sdk::Buckets buckets = host().buckets();
+  void plan_buckets(const sdk::Buckets& buckets, cohort_bucket_plan& plan) override {
+    buckets.drop(COHORT_BUCKET_GRAD);
     buckets.want(COHORT_BUCKET_WEIGHT);
-    buckets.want(COHORT_BUCKET_STATE, kPeer);
-    if (pairs_nodes()) buckets.want(COHORT_BUCKET_STATE, kOther);
-    buckets.configure(settings().bucket_size, 0, 1, /*one_bucket=*/true, COHORT_LAYOUT_ANY_ORDER);
+    buckets.want(COHORT_BUCKET_STATE, kPeer, 0, COHORT_STATE_SCRATCH);
+    if (pairs_nodes()) buckets.want(COHORT_BUCKET_STATE, kOther, 0, COHORT_STATE_SCRATCH);
+    plan.flags |= COHORT_PLAN_ONE_BUCKET;
+  }
+
+  void layout_ready(int32_t) override {
     require_kernels(host());
     phases_.clear();
     for (uint32_t phase = 0; phase < host().optimizers().count(); ++phase) {

@@ -8,11 +8,8 @@ class GradientAllreduce final : public Algorithm {
  public:
   using Algorithm::Algorithm;
 
-  void configure() override {
-    host().buckets().want(COHORT_BUCKET_GRAD);
-    host().buckets().configure(settings().bucket_size, 0, 1, false, COHORT_LAYOUT_ANY_ORDER);
-    require_kernels(host());
-  }
+  void plan_buckets(const sdk::Buckets&, cohort_bucket_plan& plan) override { plan.size = settings().bucket_size; }
+  void layout_ready(int32_t) override { require_kernels(host()); }
 
   void reduce_bucket(const cohort_bucket& bucket) override {
     const sdk::Elements gradients = elements_of(host(), bucket, COHORT_BUCKET_GRAD);

@@ -20,37 +20,29 @@
 namespace cohort::bagua {
 namespace {
 
-constexpr const char* kOwn = "bagua/own";
-constexpr const char* kLeft = "bagua/left";
-constexpr const char* kRight = "bagua/right";
-constexpr const char* kArchived = "bagua/replicas_are_set";
-constexpr const char* kRing = "bagua/ring";
+constexpr const char* kOwn = "own";
+constexpr const char* kLeft = "left";
+constexpr const char* kRight = "right";
+constexpr const char* kRing = "ring";
 
 class LowPrecisionDecentralized final : public Algorithm {
  public:
   using Algorithm::Algorithm;
 
-  void configure() override {
-    const sdk::Buckets buckets = host().buckets();
+  void plan_buckets(const sdk::Buckets& buckets, cohort_bucket_plan& plan) override {
+    buckets.drop(COHORT_BUCKET_GRAD);
     buckets.want(COHORT_BUCKET_WEIGHT);
-    for (const char* name : {kOwn, kLeft}) buckets.want(COHORT_BUCKET_STATE, name);
-    if (!is_pair()) buckets.want(COHORT_BUCKET_STATE, kRight);
-    buckets.configure(settings().bucket_size, 0);
-    require_kernels(host());
-    make_chunks();
+    for (const char* name : copies()) buckets.want(COHORT_BUCKET_STATE, name);
+    plan.size = settings().bucket_size;
+    plan.flags |= COHORT_PLAN_KEEP_ORDER | COHORT_PLAN_KEEP_SIZE;
   }
 
-  // All ranks have the same weights when training begins, whether the one before was ended or not, and after its end.
-  void begin_step(const cohort_step& step) override {
-    const auto set = [&](const cohort_bucket& bucket) {
-      for (const char* name : {kOwn, kLeft, kRight}) {
-        if (is_pair() && name == kRight) continue;
-        copy(host(), elements_of(host(), bucket, COHORT_BUCKET_STATE, name),
-             elements_of(host(), bucket, COHORT_BUCKET_WEIGHT));
-      }
-    };
-    if (!std::exchange(replicas_are_set_, true)) return for_all_buckets(host(), set);
-    if (step.step == 0) for_buckets(host(), step.phase, set);
+  // All ranks have the same weights when training begins, and after a checkpoint of a strategy that keeps no copies.
+  void layout_ready(int32_t reason) override {
+    require_kernels(host());
+    make_chunks();
+    const bool has_copies = reason == COHORT_LAYOUT_RESUMED && copies_are_restored_;
+    if (reason != COHORT_LAYOUT_AGAIN && !has_copies) set_copies();
   }
 
   void end_step(const cohort_step& step) override {
@@ -69,20 +61,17 @@ class LowPrecisionDecentralized final : public Algorithm {
   void pause(int32_t reason) override {
     if (reason != COHORT_PAUSE_END) return;
     for_all_buckets(host(), [&](const cohort_bucket& bucket) { average_weights(host(), bucket); });
-    replicas_are_set_ = false;
+    set_copies();  // all ranks have the same weights again
   }
 
   void save_state() override {
-    const uint8_t value = replicas_are_set_ ? 1 : 0;
-    host().save(kArchived, &value, sizeof value);
     const Ring ring = place_in_ring();
     host().save(kRing, ring.data(), sizeof ring);
   }
   void load_state() override {
-    uint8_t value = 0;
-    replicas_are_set_ = host().load(kArchived, &value, sizeof value) && value == 1;
     Ring saved = place_in_ring();
-    if (!host().load(kRing, saved.data(), sizeof saved) || saved == place_in_ring()) return;
+    copies_are_restored_ = host().load(kRing, saved.data(), sizeof saved);
+    if (saved == place_in_ring()) return;
     throw sdk::invalid_argument(
         "bagua:low_precision_decentralized: the checkpoint holds copies of other neighbours' weights, as its ranks "
         "were spread differently over nodes; resume with as many ranks on each node and the same hierarchical=");
@@ -96,9 +85,20 @@ class LowPrecisionDecentralized final : public Algorithm {
 
   std::vector<Chunks> chunks_;  // by bucket
   std::vector<cohort_message> messages_;
-  bool replicas_are_set_ = false;
+  bool copies_are_restored_ = false;  // by the last load_state
 
   bool is_pair() const { return group().size() == 2; }
+  std::vector<const char*> copies() const {
+    return is_pair() ? std::vector{kOwn, kLeft} : std::vector{kOwn, kLeft, kRight};
+  }
+
+  void set_copies() const {
+    for_all_buckets(host(), [&](const cohort_bucket& bucket) {
+      const sdk::Elements weights = elements_of(host(), bucket, COHORT_BUCKET_WEIGHT);
+      for (const char* name : copies()) copy(host(), elements_of(host(), bucket, COHORT_BUCKET_STATE, name), weights);
+    });
+  }
+
   // Whose weights this rank keeps copies of.
   Ring place_in_ring() const {
     return {group().is_hierarchical(), group().size(), group().takes_part(), group().represented()};

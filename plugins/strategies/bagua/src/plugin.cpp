@@ -30,8 +30,6 @@ constexpr Entry kAlgorithms[] = {
 
 class Bagua : public sdk::Strategy<Bagua> {
  public:
-  static constexpr bool kGradInPlace = true;
-
   void create(const sdk::Options& options) { settings_ = read_settings(options); }
 
   void plan(const cohort_job& job, cohort_plan& plan) {
@@ -61,13 +59,21 @@ class Bagua : public sdk::Strategy<Bagua> {
     super().configure_model();
     if (algorithm_) algorithm_->configure();
   }
+  void plan_buckets(cohort_bucket_plan& plan) {
+    super().plan_buckets(plan);
+    if (algorithm_) algorithm_->plan_buckets(host().buckets(), plan);
+  }
+  void layout_ready(int32_t reason) {
+    super().layout_ready(reason);
+    if (algorithm_) algorithm_->layout_ready(reason);
+  }
 
   void begin_step(const cohort_step& step) {
     super().begin_step(step);
     if (algorithm_) algorithm_->begin_step(step);
   }
-  void reduce_bucket(const cohort_bucket& bucket) {
-    if (!algorithm_) return super().reduce_bucket(bucket);
+  void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) {
+    if (!algorithm_) return super().reduce_bucket(step, bucket);
     algorithm_->reduce_bucket(bucket);
   }
   void end_backward(const cohort_step& step) {

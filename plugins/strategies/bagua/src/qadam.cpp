@@ -33,13 +33,17 @@ class Qadam final : public Algorithm {
  public:
   using Algorithm::Algorithm;
 
-  void configure() override {
-    require_adam();
-    const sdk::Buckets buckets = host().buckets();
-    buckets.want(COHORT_BUCKET_GRAD);
+  void configure() override { require_adam(); }
+
+  void plan_buckets(const sdk::Buckets& buckets, cohort_bucket_plan& plan) override {
     buckets.want(COHORT_BUCKET_WEIGHT);
     for (const char* name : {kMomentum, kSquare}) buckets.want(COHORT_BUCKET_OPTIM, name);
-    buckets.configure(settings().bucket_size, 0, static_cast<uint64_t>(group().size()));
+    plan.size = settings().bucket_size;
+    plan.alignment = static_cast<uint64_t>(group().size());
+    plan.flags |= COHORT_PLAN_KEEP_ORDER | COHORT_PLAN_KEEP_SIZE;
+  }
+
+  void layout_ready(int32_t) override {
     require_kernels(host());
     lanes_.configure(host(), [this](const cohort_bucket& bucket, std::size_t lane) { reduce(bucket, means_[lane]); });
     for_all_buckets(host(), [&](const cohort_bucket& bucket) {

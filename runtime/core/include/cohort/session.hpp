@@ -112,16 +112,16 @@ class Session {
   void save(const std::filesystem::path& folder);
   void load(const std::filesystem::path& checkpoint);
 
-  /// For checkpoints: training pauses, and what the strategy of this rank keeps; after resume it goes on. Collective.
+  /// Pauses training for a checkpoint, until the next begin, and returns what the strategy of this rank keeps.
+  /// Collective.
   host::StrategyState pause_for_checkpoint();
-  /// What it kept comes back, before the first step; `steps` were done then.
+  /// Gives that back before the first step; `steps` were done when it was kept. Collective.
   void resume_after(uint64_t steps, host::StrategyState state);
   /// Whenever something else has given the optimizers other state: it goes where the strategy wants it.
   void optimizers_restored();
 
-  /// Training stops for an evaluation and goes on. pause gives every rank rank 0's buffers. Collective.
+  /// Pauses training for an evaluation, until the next begin: every rank gets rank 0's buffers. Collective.
   void pause_for_evaluation();
-  void resume();
   /// Ends training on all ranks, before results are read and this object is destroyed. Calls check_equal_weights().
   void finish();
   /// Throws TrainingFailed on all ranks if a sample of their weights differs. Does nothing if the strategy lets ranks

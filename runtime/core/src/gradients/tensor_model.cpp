@@ -277,11 +277,13 @@ void TensorModel::show_gradient(uint32_t parameter) {
   if (gradient_places_[parameter].defined()) gradient = gradient_places_[parameter];
 }
 
+void TensorModel::hide_gradient(uint32_t parameter) {
+  for (Replica& replica : replicas_) replica.parameters[parameter].mutable_grad().reset();
+}
+
 void TensorModel::forget_gradient(uint32_t parameter) {
-  for (Replica& replica : replicas_) {
-    replica.parameters[parameter].mutable_grad().reset();
-    replica.complete[parameter].reset();
-  }
+  hide_gradient(parameter);
+  for (Replica& replica : replicas_) replica.complete[parameter].reset();
 }
 
 void TensorModel::forget_gradients(uint32_t phase) {

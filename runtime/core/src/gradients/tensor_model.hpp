@@ -65,6 +65,8 @@ class TensorModel final : public host::ModelPort {
   std::vector<at::Tensor> gradients(uint32_t phase) const;
   /// Replica 0's gradient is what lies in its place, also where the own backward did not reach it.
   void show_gradient(uint32_t parameter);
+  /// Takes the gradient away from the optimizer and the program. The strategy may view it until forget_gradient.
+  void hide_gradient(uint32_t parameter);
   /// In all replicas.
   void forget_gradient(uint32_t parameter);
   /// Those of a phase.

@@ -137,7 +137,7 @@ void Session::State::settle_unused(uint32_t phase) {
     if (engine->is_used(parameter.id)) {
       model.show_gradient(parameter.id);
     } else {
-      model.forget_gradient(parameter.id);
+      model.hide_gradient(parameter.id);
     }
   }
 }
@@ -322,9 +322,6 @@ Runtime& Session::runtime() const {
 
 void Session::pause_for_evaluation() {
   state_->rank.pause(COHORT_PAUSE_EVALUATE);
-}
-void Session::resume() {
-  state_->rank.resume();
 }
 void Session::finish() {
   state_->rank.pause(COHORT_PAUSE_END);

@@ -1,8 +1,10 @@
 #include <cohort/host/buckets.hpp>
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
+#include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 #include <cohort/sdk/dtype.hpp>
 
 namespace cohort::host {
@@ -22,30 +24,40 @@ bool is_one_parameter(const BucketPlan& plan) {
 
 void Buckets::reset() {
   clear_layout();
-  wishes_.clear();
-  asked_.clear();
+  wants_.clear();
 }
 
 void Buckets::clear_layout() {
   keep_state();
   buckets_.clear();
-  memory_.clear();
-  memory_to_lend_.reset();
+  buffers_.clear();
+  to_lend_.clear();
+  gradient_memory_.reset();
+  memory_.reset();
 }
 
-void Buckets::want(int32_t kind, std::string name) {
-  Wish wish{kind, std::move(name)};
-  if (std::find(asked_.begin(), asked_.end(), wish) == asked_.end()) asked_.push_back(std::move(wish));
+void Buckets::want(BufferWant want) {
+  const auto known = std::ranges::find_if(
+      wants_, [&](const BufferWant& other) { return other.kind == want.kind && other.name == want.name; });
+  if (known == wants_.end()) return wants_.push_back(std::move(want));
+  if (known->dtype != want.dtype || known->flags != want.flags) {
+    throw UserError("buckets/1.want: STATE " + in_quotes(want.name) +
+                    " is wanted twice, with different types or flags");
+  }
 }
 
-bool Buckets::wanted(int32_t kind) const {
-  return std::any_of(wishes_.begin(), wishes_.end(), [&](const Wish& wish) { return wish.first == kind; });
+void Buckets::drop(int32_t kind) {
+  std::erase_if(wants_, [&](const BufferWant& want) { return want.kind == kind; });
+}
+
+bool Buckets::has(int32_t kind) const {
+  return std::ranges::any_of(buffers_, [&](const auto& item) { return item.first.first == kind; });
 }
 
 std::vector<std::string> Buckets::names(int32_t kind) const {
   std::vector<std::string> names;
-  for (const Wish& wish : wishes_) {
-    if (wish.first == kind) names.push_back(wish.second);
+  for (const auto& [key, buffer] : buffers_) {
+    if (key.first == kind) names.push_back(key.second);
   }
   return names;
 }
@@ -53,40 +65,60 @@ std::vector<std::string> Buckets::names(int32_t kind) const {
 void Buckets::configure(std::vector<LayoutParameter> order, const LayoutLimits& limits, int32_t device_type,
                         int32_t device_index, InPlace in_place) {
   clear_layout();
-  wishes_ = std::exchange(asked_, {});
-  if (!wanted(COHORT_BUCKET_GRAD)) in_place = InPlace::kNone;
-  uint64_t total = 0, total_gradients = 0, total_to_lend = 0;
+  const std::vector<BufferWant> wants = std::exchange(wants_, {});
+  for (const auto& [kind, name, dtype, flags] : wants) buffers_[{kind, name}] = {dtype, flags};
+  if (!has(COHORT_BUCKET_GRAD)) in_place = InPlace::kNone;
   for (BucketPlan& plan : layout_buckets(order, limits)) {
-    auto bucket = std::make_unique<Bucket>();
-    bucket->plan = std::move(plan);
-    for (const auto& part : bucket->plan.parts) {
-      bucket->parts.push_back({part.name.c_str(), part.offset, part.numel, part.id, 0});
-    }
-    bucket->shape = static_cast<int64_t>(bucket->plan.numel);
-    bucket->is_in_place = in_place == InPlace::kAll || (in_place == InPlace::kAlone && is_one_parameter(bucket->plan));
-    bucket->byte_offset = total;
-    uint64_t& end = bucket->is_in_place ? total_to_lend : total_gradients;
-    bucket->gradient_offset = end;
-    end += aligned(bucket->plan.nbytes);
-    total += aligned(bucket->plan.nbytes);
-    cohort_bucket& abi = bucket->abi;
-    abi.struct_size = sizeof abi;
-    abi.index = static_cast<uint32_t>(buckets_.size());
-    abi.parts = bucket->parts.data();
-    abi.num_parts = bucket->parts.size();
-    abi.numel = bucket->plan.numel;
-    abi.nbytes = bucket->plan.nbytes;
-    abi.dtype = bucket->plan.dtype;
-    abi.phase = bucket->plan.phase;
-    abi.stream = {nullptr, device_type, device_index};
-    buckets_.push_back(std::move(bucket));
+    add_bucket(std::move(plan), device_type, device_index, in_place);
   }
-  if (in_place == InPlace::kAlone && total_to_lend > 0) memory_to_lend_ = allocator_(total_to_lend);
-  for (const Wish& wish : wishes_) {
-    const auto& [kind, name] = wish;
-    const uint64_t nbytes = kind == COHORT_BUCKET_GRAD ? total_gradients : total;
-    if (nbytes > 0) memory_.insert_or_assign(wish, allocator_(nbytes));
-    if (kind == COHORT_BUCKET_STATE) restore_state(name);
+  allocate(in_place);
+  for (const auto& [key, buffer] : buffers_) {
+    if (key.first == COHORT_BUCKET_STATE && !(buffer.flags & COHORT_STATE_SCRATCH)) restore_state(key.second);
+  }
+}
+
+void Buckets::add_bucket(BucketPlan plan, int32_t device_type, int32_t device_index, InPlace in_place) {
+  auto bucket = std::make_unique<Bucket>();
+  bucket->plan = std::move(plan);
+  for (const auto& part : bucket->plan.parts) {
+    bucket->parts.push_back({part.name.c_str(), part.offset, part.numel, part.id, 0});
+  }
+  bucket->shape = static_cast<int64_t>(bucket->plan.numel);
+  bucket->is_in_place = in_place == InPlace::kAll || (in_place == InPlace::kAlone && is_one_parameter(bucket->plan));
+  cohort_bucket& abi = bucket->abi;
+  abi.struct_size = sizeof abi;
+  abi.index = static_cast<uint32_t>(buckets_.size());
+  abi.parts = bucket->parts.data();
+  abi.num_parts = bucket->parts.size();
+  abi.numel = bucket->plan.numel;
+  abi.nbytes = bucket->plan.nbytes;
+  abi.dtype = bucket->plan.dtype;
+  abi.phase = bucket->plan.phase;
+  abi.stream = {nullptr, device_type, device_index};
+  buckets_.push_back(std::move(bucket));
+}
+
+void Buckets::allocate(InPlace in_place) {
+  uint64_t gradients = 0, others = 0;  // bytes
+  std::vector<uint64_t> lent;
+  const auto add = [](uint64_t& block, uint64_t nbytes) { return std::exchange(block, block + aligned(nbytes)); };
+  for (const auto& bucket : buckets_) {
+    if (bucket->is_in_place && in_place == InPlace::kAlone) lent.push_back(add(gradients, bucket->plan.nbytes));
+  }
+  for (auto& [key, buffer] : buffers_) {
+    const bool is_gradient = key.first == COHORT_BUCKET_GRAD;
+    for (size_t index = 0; index < buckets_.size(); ++index) {
+      const bool has_place = !is_gradient || !buckets_[index]->is_in_place;
+      const uint64_t nbytes = buckets_[index]->plan.numel * sdk::size_of(dtype_of(buffer, index));
+      buffer.offsets.push_back(has_place ? add(is_gradient ? gradients : others, nbytes) : kNoPlace);
+    }
+  }
+  if (gradients > 0) gradient_memory_ = allocator_(gradients);
+  if (others > 0) memory_ = allocator_(others);
+  auto offset = lent.begin();
+  for (const auto& bucket : buckets_) {
+    if (!bucket->is_in_place || in_place != InPlace::kAlone) continue;
+    to_lend_.emplace_back(static_cast<std::byte*>(gradient_memory_.get()) + *offset++, bucket->plan.nbytes);
   }
 }
 
@@ -94,64 +126,85 @@ const cohort_bucket* Buckets::get(size_t index) const {
   return index < buckets_.size() ? &buckets_[index]->abi : nullptr;
 }
 
-std::byte* Buckets::flat_data(const Bucket& bucket, int32_t kind, const std::string& name) const {
-  const bool is_gradient = kind == COHORT_BUCKET_GRAD;
-  const auto memory = memory_.find({kind, name});
-  if (memory == memory_.end() || (is_gradient && bucket.is_in_place)) return nullptr;
-  return static_cast<std::byte*>(memory->second.get()) + (is_gradient ? bucket.gradient_offset : bucket.byte_offset);
+int32_t Buckets::dtype_of(const Buffer& buffer, size_t index) const {
+  return buffer.dtype ? buffer.dtype : buckets_[index]->plan.dtype;
+}
+
+std::byte* Buckets::flat_data(size_t index, int32_t kind, const std::string& name) const {
+  const auto buffer = buffers_.find({kind, name});
+  if (buffer == buffers_.end() || buffer->second.offsets[index] == kNoPlace) return nullptr;
+  const BucketMemory& memory = kind == COHORT_BUCKET_GRAD ? gradient_memory_ : memory_;
+  return static_cast<std::byte*>(memory.get()) + buffer->second.offsets[index];
 }
 
 std::byte* Buckets::data(size_t index, int32_t kind, const std::string& name) const {
   if (index >= buckets_.size()) return nullptr;
   const Bucket& bucket = *buckets_[index];
-  if (kind != COHORT_BUCKET_GRAD || !bucket.is_in_place) return flat_data(bucket, kind, name);
+  if (kind != COHORT_BUCKET_GRAD || !bucket.is_in_place) return flat_data(index, kind, name);
   return is_one_parameter(bucket.plan) ? static_cast<std::byte*>(gradient_of_(bucket.plan.parts[0].id)) : nullptr;
 }
 
-bool Buckets::view(size_t index, int32_t kind, const std::string& name, cohort_tensor& view) const {
-  std::byte* const first = data(index, kind, name);
-  if (!first) return false;
+void Buckets::view(size_t index, int32_t kind, const std::string& name, cohort_tensor& view) const {
+  const std::string what = "buckets/1.view of bucket " + std::to_string(index) + ": ";
+  const auto buffer = buffers_.find({kind, name});
+  if (index >= buckets_.size() || buffer == buffers_.end()) {
+    throw UserError(what + "there is no such buffer; ask for it with want, in plan_buckets");
+  }
   const Bucket& bucket = *buckets_[index];
+  if (kind == COHORT_BUCKET_GRAD && !bucket.gradients_are_open) {
+    throw UserError(what +
+                    "GRAD may be viewed from the bucket's reduce_bucket to the end of the step, and is not kept");
+  }
+  std::byte* const first = data(index, kind, name);
+  if (!first) throw UserError(what + "GRAD has no memory, as no layer fills a slot of the step");
   view = cohort_tensor{};
   view.data = first;
   view.shape = &bucket.shape;
   view.strides = &bucket.stride;
   view.name = "";
-  view.nbytes = bucket.abi.nbytes;
-  view.dtype = bucket.abi.dtype;
+  view.dtype = dtype_of(buffer->second, index);
+  view.nbytes = bucket.abi.numel * sdk::size_of(view.dtype);
   view.ndim = 1;
   view.device_type = bucket.abi.stream.device_type;
   view.device_index = bucket.abi.stream.device_index;
   view.flags = COHORT_TENSOR_CONTIGUOUS;
   view.id = bucket.abi.index;
-  return true;
+}
+
+void Buckets::close_gradients(uint32_t phase) {
+  for (const auto& bucket : buckets_) {
+    if (bucket->plan.phase == phase) bucket->gradients_are_open = false;
+  }
+}
+
+template <class Visit>
+void Buckets::visit_parts(int32_t kind, const std::string& name, Visit visit) const {
+  for (size_t index = 0; index < buckets_.size(); ++index) {
+    std::byte* const first = flat_data(index, kind, name);
+    if (!first) continue;
+    const int32_t dtype = dtype_of(buffers_.at({kind, name}), index);
+    for (const auto& part : buckets_[index]->plan.parts) {
+      const uint64_t element = sdk::size_of(dtype);
+      visit(part, std::span(first + part.offset * element, part.numel * element), dtype, buckets_[index]->plan.dtype);
+    }
+  }
 }
 
 std::vector<void*> Buckets::places(int32_t kind, size_t num_parameters, const std::string& name) const {
   std::vector<void*> places(num_parameters, nullptr);
-  for (size_t index = 0; index < buckets_.size(); ++index) {
-    std::byte* const first = flat_data(*buckets_[index], kind, name);
-    if (!first) continue;
-    const uint64_t element = sdk::size_of(buckets_[index]->abi.dtype);
-    for (const auto& part : buckets_[index]->plan.parts) places[part.id] = first + part.offset * element;
-  }
+  visit_parts(kind, name, [&](const BucketPlan::Part& part, std::span<std::byte> values, int32_t, int32_t) {
+    places[part.id] = values.data();
+  });
   return places;
 }
 
 std::vector<std::span<std::byte>> Buckets::memory_to_lend() const {
-  std::vector<std::span<std::byte>> pieces;
-  for (const auto& bucket : buckets_) {
-    if (!memory_to_lend_ || !bucket->is_in_place) continue;
-    auto* const first = static_cast<std::byte*>(memory_to_lend_.get()) + bucket->gradient_offset;
-    pieces.emplace_back(first, bucket->plan.nbytes);
-  }
-  return pieces;
+  return to_lend_;
 }
 
 void Buckets::take_back_memory(bool is_free) {
   if (is_free) return lent_before_.clear();
-  lent_before_.push_back(std::move(memory_to_lend_));
-  lent_before_.push_back(std::move(memory_[{COHORT_BUCKET_GRAD, ""}]));
+  lent_before_.push_back(std::move(gradient_memory_));
 }
 
 void Buckets::leave_lent_memory() {
@@ -168,38 +221,39 @@ StrategyState::Buckets Buckets::state() {
 
 void Buckets::set_state(StrategyState::Buckets state) {
   kept_state_ = std::move(state);
-  for (const auto& [wish, memory] : memory_) {
-    if (wish.first == COHORT_BUCKET_STATE) restore_state(wish.second);
+  for (const auto& [key, buffer] : buffers_) {
+    if (key.first == COHORT_BUCKET_STATE && !(buffer.flags & COHORT_STATE_SCRATCH)) restore_state(key.second);
   }
 }
 
 void Buckets::keep_state() {
-  for (const auto& [wish, memory] : memory_) {
-    const auto& [kind, name] = wish;
-    if (kind != COHORT_BUCKET_STATE || name.starts_with('.')) continue;
-    for (size_t index = 0; index < buckets_.size(); ++index) {
-      const std::byte* const first = data(index, kind, name);
-      const uint64_t element = sdk::size_of(buckets_[index]->abi.dtype);
-      for (const auto& part : buckets_[index]->plan.parts) {
-        const std::byte* const begin = first + part.offset * element;
-        kept_state_[name][part.id].assign(begin, begin + part.numel * element);
-      }
-    }
+  for (const auto& [key, buffer] : buffers_) {
+    const auto& [kind, name] = key;
+    if (kind != COHORT_BUCKET_STATE || (buffer.flags & COHORT_STATE_SCRATCH)) continue;
+    StrategyState::Buffer& kept = kept_state_[name];
+    kept.dtype = buffer.dtype;
+    visit_parts(kind, name, [&](const BucketPlan::Part& part, std::span<std::byte> values, int32_t, int32_t) {
+      kept.values[part.id].assign(values.begin(), values.end());
+    });
   }
 }
 
 void Buckets::restore_state(const std::string& name) {
   const auto kept = kept_state_.find(name);
   if (kept == kept_state_.end()) return;
-  for (size_t index = 0; index < buckets_.size(); ++index) {
-    std::byte* const first = data(index, COHORT_BUCKET_STATE, name);
-    const uint64_t element = sdk::size_of(buckets_[index]->abi.dtype);
-    for (const auto& part : buckets_[index]->plan.parts) {
-      const auto saved = kept->second.find(part.id);
-      if (saved == kept->second.end() || saved->second.size() != part.numel * element) continue;
-      std::memcpy(first + part.offset * element, saved->second.data(), saved->second.size());
+  const StrategyState::Buffer& state = kept->second;
+  const auto restore = [&](const BucketPlan::Part& part, std::span<std::byte> values, int32_t dtype, int32_t own) {
+    const auto saved = state.values.find(part.id);
+    if (saved == state.values.end()) return;
+    const int32_t saved_dtype = state.dtype ? state.dtype : own;
+    if (saved_dtype != dtype || saved->second.size() != values.size()) {
+      throw UserError("STATE " + in_quotes(name) + " of parameter " + in_quotes(part.name) + " was kept as " +
+                      std::to_string(saved->second.size()) + " bytes of " + sdk::name_of(saved_dtype) +
+                      ", and is wanted as " + std::to_string(values.size()) + " bytes of " + sdk::name_of(dtype));
     }
-  }
+    std::ranges::copy(saved->second, values.begin());
+  };
+  visit_parts(COHORT_BUCKET_STATE, name, restore);
   kept_state_.erase(kept);
 }
 

@@ -34,7 +34,13 @@ constexpr cohort_log_1 kLogTable{write_line, is_enabled};
 
 HostObject::HostObject(Log& log, Lookup lookup, void* services)
     : log_(log), lookup_(std::move(lookup)), services_(services), process_(::getpid()) {
-  host_ = {sizeof(cohort_host), COHORT_ABI_VERSION, this, "cohort", COHORT_VERSION, get_interface, fail};
+  get_for("");
+}
+
+const cohort_host* HostObject::get_for(std::string component) {
+  Door& door = doors_.emplace_back(Door{*this, std::move(component)});
+  door.host = {sizeof(cohort_host), COHORT_ABI_VERSION, &door, "cohort", COHORT_VERSION, get_interface, fail};
+  return &door.host;
 }
 
 void HostObject::check_process() const {

@@ -1,9 +1,9 @@
 #include <cohort/host/strategy_layers.hpp>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
-#include <cohort/api/host/buckets.h>
 #include <cohort/host/crash_report.hpp>
 #include <cohort/host/host_object.hpp>
 #include <cohort/host/in_quotes.hpp>
@@ -12,12 +12,21 @@
 
 namespace cohort::host {
 
-struct StrategyLayers::Layer {
-  std::string name;
-  std::string variant;
+struct StrategyLayers::Layer : cohort_strategy {
+  Layer(StrategyLayers& owner, std::string name_, std::string variant_, CheckedOptions options_,
+        const cohort_strategy_vt& table_)
+      : cohort_strategy{},
+        stack(owner),
+        name(std::move(name_)),
+        variant(std::move(variant_)),
+        options(std::move(options_)),
+        table(table_) {}
+
+  StrategyLayers& stack;
+  std::string name, variant;
   CheckedOptions options;
   cohort_strategy_vt table;
-  cohort_strategy object{};
+  decltype(cohort_strategy_vt::plan_buckets) own_plan_buckets = nullptr;  // the plugin's, if it has one
   bool created = false;
 };
 
@@ -25,36 +34,53 @@ namespace {
 
 bool fills_the_step(const LayerBlueprint& blueprint) {
   const cohort_strategy_vt table = full_size(*blueprint.vtable);
-  return table.configure_model || table.begin_step || table.reduce_bucket || table.end_backward ||
-         table.optimizer_step || table.end_step;
-}
-
-bool needs_still_gradients(const LayerBlueprint& blueprint) {
-  return fills_the_step(blueprint) && !(full_size(*blueprint.vtable).flags & COHORT_STRATEGY_GRAD_IN_PLACE);
+  return table.plan_buckets || table.begin_step || table.reduce_bucket || table.end_backward || table.optimizer_step ||
+         table.end_step;
 }
 
 }  // namespace
 
 StrategyLayers::StrategyLayers(std::vector<LayerBlueprint> blueprints, const cohort_strategy_vt& base, void* base_data,
-                               const cohort_host* host)
-    : inherit_the_step_(std::ranges::none_of(blueprints, fills_the_step)),
-      follow_gradients_(std::ranges::none_of(blueprints, needs_still_gradients)) {
+                               HostObject& host)
+    : host_(host), inherit_the_step_(std::ranges::none_of(blueprints, fills_the_step)) {
   const std::string variant = blueprints.empty() ? "" : blueprints.front().variant;
-  layers_.push_back(std::make_unique<Layer>(Layer{"base", variant, {}, base}));
-  layers_.front()->object.data = base_data;
+  layers_.push_back(std::make_unique<Layer>(*this, "base", variant, CheckedOptions{}, base));
+  layers_.front()->data = base_data;
   for (LayerBlueprint& blueprint : blueprints) {
-    layers_.push_back(std::make_unique<Layer>(Layer{std::move(blueprint.name), std::move(blueprint.variant),
-                                                    std::move(blueprint.options), completed(*blueprint.vtable)}));
+    layers_.push_back(std::make_unique<Layer>(*this, std::move(blueprint.name), std::move(blueprint.variant),
+                                              std::move(blueprint.options), completed(*blueprint.vtable)));
+    Layer& layer = *layers_.back();
+    layer.own_plan_buckets = full_size(*blueprint.vtable).plan_buckets;
+    if (layer.own_plan_buckets) layer.table.plan_buckets = plan_layer;
   }
   cohort_strategy* below = nullptr;
   for (const auto& layer : layers_) {
-    layer->object.vt = &layer->table;
-    layer->object.super = below;
-    layer->object.top = top();
-    layer->object.host = host;
-    below = &layer->object;
+    layer->vt = &layer->table;
+    layer->super = below;
+    layer->top = top();
+    layer->host = host.get_for(layer->name);
+    below = layer.get();
   }
   create();
+}
+
+cohort_status StrategyLayers::plan_buckets(cohort_bucket_plan& plan) {
+  combined_plan_ = {};
+  combined_plan_.alignment = 1;
+  const cohort_status status = top()->vt->plan_buckets(top(), &plan);
+  plan.flags |= combined_plan_.flags;
+  plan.alignment = std::lcm(combined_plan_.alignment, std::max<uint64_t>(1, plan.alignment));
+  return status;
+}
+
+// Stands in for a plugin's slot, so that what a lower layer has asked for holds whatever an upper one leaves of it.
+cohort_status StrategyLayers::plan_layer(cohort_strategy* s, cohort_bucket_plan* plan) noexcept {
+  const Layer& layer = *static_cast<Layer*>(s);
+  const cohort_status status = layer.own_plan_buckets(s, plan);
+  cohort_bucket_plan& combined = layer.stack.combined_plan_;
+  combined.flags |= plan->flags;
+  combined.alignment = std::lcm(combined.alignment, std::max<uint64_t>(1, plan->alignment));
+  return status;
 }
 
 void StrategyLayers::create() {
@@ -62,10 +88,9 @@ void StrategyLayers::create() {
     for (const auto& layer : layers_) {
       if (const auto create_layer = layer->table.create) {
         const CheckedOptions& options = layer->options;
-        const PluginCall call(HostObject::of(layer->object.host).log(), "strategy " + in_quotes(layer->name), "create");
-        const cohort_status status =
-            create_layer(&layer->object, layer->variant.c_str(), options.data(), options.size());
-        HostObject::of(layer->object.host).check(status, "strategy " + in_quotes(layer->name));
+        const PluginCall call(host_.log(), "strategy " + in_quotes(layer->name), "create");
+        const cohort_status status = create_layer(layer.get(), layer->variant.c_str(), options.data(), options.size());
+        host_.check(status, "strategy " + in_quotes(layer->name));
       }
       layer->created = true;
     }
@@ -78,9 +103,8 @@ void StrategyLayers::create() {
 void StrategyLayers::destroy() noexcept {
   for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
     if (!(*layer)->created || !(*layer)->table.destroy) continue;
-    const PluginCall call(HostObject::of((*layer)->object.host).log(), "strategy " + in_quotes((*layer)->name),
-                          "destroy");
-    (*layer)->table.destroy(&(*layer)->object);
+    const PluginCall call(host_.log(), "strategy " + in_quotes((*layer)->name), "destroy");
+    (*layer)->table.destroy(layer->get());
   }
 }
 
@@ -89,7 +113,7 @@ StrategyLayers::~StrategyLayers() {
 }
 
 cohort_strategy* StrategyLayers::top() const {
-  return &layers_.back()->object;
+  return layers_.back().get();
 }
 
 std::vector<std::string> StrategyLayers::names() const {

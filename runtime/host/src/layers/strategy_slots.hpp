@@ -14,13 +14,14 @@ constexpr void for_each_slot(Visit&& visit) {
   visit.template operator()<&Table::plan>("plan");
   visit.template operator()<&Table::init_dist_connection>("init_dist_connection");
   visit.template operator()<&Table::configure_model>("configure_model");
+  visit.template operator()<&Table::plan_buckets>("plan_buckets");
+  visit.template operator()<&Table::layout_ready>("layout_ready");
   visit.template operator()<&Table::begin_step>("begin_step");
   visit.template operator()<&Table::reduce_bucket>("reduce_bucket");
   visit.template operator()<&Table::end_backward>("end_backward");
   visit.template operator()<&Table::optimizer_step>("optimizer_step");
   visit.template operator()<&Table::end_step>("end_step");
   visit.template operator()<&Table::pause>("pause");
-  visit.template operator()<&Table::resume>("resume");
   visit.template operator()<&Table::save_state>("save_state");
   visit.template operator()<&Table::load_state>("load_state");
   visit.template operator()<&Table::shutdown>("shutdown");

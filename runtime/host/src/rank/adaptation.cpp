@@ -53,14 +53,14 @@ void Adaptation::after_step() {
 }
 
 void Adaptation::follow_arrival() {
-  if (!(state_.layout.asked.flags & COHORT_LAYOUT_ANY_ORDER) || !state_.buckets->wanted(COHORT_BUCKET_GRAD)) return;
+  if ((state_.layout.plan.flags & COHORT_PLAN_KEEP_ORDER) || !state_.buckets->has(COHORT_BUCKET_GRAD)) return;
   const auto own = state_.engine->arrival_order();
   LayoutChoice choice = state_.layout;
   choice.arrival_order.assign(own.begin(), own.end());
   state_.broadcast(choice.arrival_order.data(), own.size_bytes(), 0);
   const bool changes = would_change(state_, choice);
   state_.layout = std::move(choice);
-  if (changes) lay_out(state_);
+  if (changes) lay_out_again();
 }
 
 void Adaptation::begin_trial() {
@@ -134,7 +134,8 @@ bool Adaptation::may_resize() const {
   if (planned_buckets(state_, small).size() <= state_.buckets->count()) return false;
   // Not where sums depend on what lies in a bucket: a measurement would decide about the last bits of the results.
   const bool by_rank = state_.world_size() == 2 || Collective::of(state_.root->collective).sums_in_rank_order();
-  return by_rank && !state_.setup.bucket_size && (state_.layout.asked.flags & COHORT_LAYOUT_ANY_SIZE);
+  const bool is_free = state_.layout.plan.size == 0 && !(state_.layout.plan.flags & COHORT_PLAN_KEEP_SIZE);
+  return by_rank && !state_.setup.bucket_size && is_free;
 }
 
 size_t Adaptation::best_mode() const {
@@ -155,7 +156,12 @@ void Adaptation::use(const StepMode& mode) {
   mode_ = mode;
   if (!changes && state_.layout.measured_size == mode.bucket_size) return;
   state_.layout.measured_size = mode.bucket_size;
+  lay_out_again();
+}
+
+void Adaptation::lay_out_again() {
   lay_out(state_);
+  announce_layout(state_, COHORT_LAYOUT_AGAIN);
 }
 
 std::string Adaptation::describe(size_t best) const {

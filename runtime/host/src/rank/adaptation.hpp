@@ -56,6 +56,7 @@ class Adaptation {
   bool may_resize() const;
   size_t best_mode() const;
   void use(const StepMode& mode);
+  void lay_out_again();
   std::string describe(size_t best) const;
   void report(std::chrono::nanoseconds time) const;
 };

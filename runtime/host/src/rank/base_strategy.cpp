@@ -15,9 +15,6 @@
 namespace cohort::host {
 namespace {
 
-constexpr uint64_t kBucketBytes = 25ull << 20;
-constexpr uint64_t kFirstBucketBytes = 1ull << 20;  // small: communication begins early in backward
-
 RankState& state_of(cohort_strategy* s) {
   return *static_cast<RankState*>(s->data);
 }
@@ -113,51 +110,28 @@ void share_optimizer_state(RankState& state) {
 cohort_status configure_model(cohort_strategy* s) noexcept {
   return guarded(s->host, [&] {
     RankState& state = state_of(s);
-    if (!state.is_distributed() && !state.has_replicas()) return COHORT_OK;
-    if (state.is_distributed() && !state.engine) {  // else only the layout changes: the ranks train already
-      agree_on_model(state);
-      state.default_lane().thread->run([&] {
-        broadcast(state, state.model->parameters());
-        broadcast(state, state.model->buffers());
-      });
-      share_optimizer_state(state);
-    }
-    const auto* buckets = static_cast<const cohort_buckets_1*>(s->host->get_interface(s->host, COHORT_BUCKETS_ID));
-    const cohort_status wanted = buckets->want(s->host, COHORT_BUCKET_GRAD, nullptr);
-    if (wanted != COHORT_OK) return wanted;
-    constexpr uint32_t kFlags = COHORT_LAYOUT_ANY_ORDER | COHORT_LAYOUT_ANY_SIZE;
-    const cohort_bucket_layout layout{sizeof layout, 0, kBucketBytes, kFirstBucketBytes, 1, kFlags, 0};
-    return buckets->configure(s->host, &layout);
+    if (!state.is_distributed()) return COHORT_OK;
+    agree_on_model(state);
+    state.default_lane().thread->run([&] {
+      broadcast(state, state.model->parameters());
+      broadcast(state, state.model->buffers());
+    });
+    share_optimizer_state(state);
+    return COHORT_OK;
   });
 }
 
-const cohort_kernels_1& kernels_with_sum(const RankState& state) {
-  const cohort_kernels_1* const kernels = state.accelerator->kernels();
-  if (kernels && kernels->sum_of_n) return *kernels;
-  throw UserError("accelerator '" + state.setup.selection.accelerator +
-                  "' has no kernel sum_of_n, with which gradients of replicas are added; choose --strategy=ddp");
-}
-
-// Onto replica 0, left to right.
-void sum_replicas(RankState& state, const cohort_bucket& bucket) {
-  const cohort_kernels_1& kernels = kernels_with_sum(state);
-  std::vector<const void*> gradients;
-  for (const auto& part : std::span(bucket.parts, bucket.num_parts)) {
-    gradients.clear();
-    for (uint32_t replica = 0; replica < state.model->num_replicas(); ++replica) {
-      if (const void* const gradient = state.model->gradient_data(replica, part.id)) gradients.push_back(gradient);
-    }
-    if (gradients.size() < 2) continue;  // only replica 0's, which always has one
-    state.host.check(kernels.sum_of_n(state.model->gradient_data(0, part.id), gradients.data(), gradients.size(),
-                                      bucket.dtype, part.numel, 1.0, &bucket.stream),
-                     "sum over replicas");
-  }
-}
-
-cohort_status reduce_bucket(cohort_strategy* s, const cohort_bucket* bucket) noexcept {
+cohort_status plan_buckets(cohort_strategy* s, cohort_bucket_plan*) noexcept {
   return guarded(s->host, [&] {
     RankState& state = state_of(s);
-    if (state.has_replicas()) sum_replicas(state, *bucket);
+    if (state.is_distributed() || state.has_replicas()) state.buckets->want({COHORT_BUCKET_GRAD});
+    return COHORT_OK;
+  });
+}
+
+cohort_status reduce_bucket(cohort_strategy* s, const cohort_step*, const cohort_bucket* bucket) noexcept {
+  return guarded(s->host, [&] {
+    RankState& state = state_of(s);
     if (!state.is_distributed()) return COHORT_OK;
     void* const gradients = state.buckets->data(bucket->index, COHORT_BUCKET_GRAD);
     cohort_op_args args = op_args(bucket->dtype, gradients, bucket->numel, bucket->stream);
@@ -173,13 +147,6 @@ cohort_status optimizer_step(cohort_strategy* s, const cohort_step* step) noexce
   });
 }
 
-cohort_status end_step(cohort_strategy* s, const cohort_step*) noexcept {
-  return guarded(s->host, [&] {
-    state_of(s).model->refresh_replicas();
-    return COHORT_OK;
-  });
-}
-
 cohort_status create(cohort_strategy*, const char*, const cohort_key_value*, uint64_t) noexcept {
   return COHORT_OK;
 }
@@ -187,7 +154,7 @@ void destroy(cohort_strategy*) noexcept {}
 cohort_status nothing_for_step(cohort_strategy*, const cohort_step*) noexcept {
   return COHORT_OK;
 }
-cohort_status nothing_for_pause(cohort_strategy*, int32_t) noexcept {
+cohort_status nothing_for_reason(cohort_strategy*, int32_t) noexcept {
   return COHORT_OK;
 }
 cohort_status nothing(cohort_strategy*) noexcept {
@@ -199,19 +166,20 @@ const void* no_extension(cohort_strategy*, const char*) noexcept {
 
 constexpr cohort_strategy_vt kBase{
     .struct_size = sizeof(cohort_strategy_vt),
-    .flags = COHORT_STRATEGY_GRAD_IN_PLACE,
+    .flags = 0,
     .create = create,
     .destroy = destroy,
     .plan = plan,
     .init_dist_connection = init_dist_connection,
     .configure_model = configure_model,
+    .plan_buckets = plan_buckets,
+    .layout_ready = nothing_for_reason,
     .begin_step = nothing_for_step,
     .reduce_bucket = reduce_bucket,
     .end_backward = nothing_for_step,
     .optimizer_step = optimizer_step,
-    .end_step = end_step,
-    .pause = nothing_for_pause,
-    .resume = nothing,
+    .end_step = nothing_for_step,
+    .pause = nothing_for_reason,
     .save_state = nothing,
     .load_state = nothing,
     .shutdown = nothing,

@@ -29,7 +29,8 @@ cohort_status create(const cohort_host* host, const char* name, uint32_t* lane) 
     if (!is_plugin_name(given) || std::ranges::count(kOwnNames, given) > 0) {
       throw UserError("lane/1.create: a lane cannot be called '" + std::string(given) + "'");
     }
-    if (!rank_of(host).model) throw UserError("lane/1.create: call it in configure_model, which all ranks enter");
+    if (!rank_of(host).model)
+      throw UserError("lane/1.create: call it in configure_model or layout_ready, which all ranks enter");
     *lane = rank_of(host).lane_named(std::string(given));
     return COHORT_OK;
   });

@@ -10,7 +10,9 @@
 namespace cohort::host {
 namespace {
 
-constexpr uint64_t kWorthNoCopyBytes = 1 << 20;  // smaller gradients are in the cache when they are copied
+constexpr uint64_t kBucketBytes = 25ull << 20;
+constexpr uint64_t kFirstBucketBytes = 1ull << 20;  // small: communication begins early in backward
+constexpr uint64_t kWorthNoCopyBytes = 1 << 20;     // smaller gradients are in the cache when they are copied
 
 LayoutParameter layout_parameter(const RankState& state, const cohort_tensor& parameter) {
   const uint64_t element = sdk::size_of(parameter.dtype);
@@ -22,42 +24,11 @@ LayoutParameter layout_parameter(const RankState& state, const cohort_tensor& pa
           state.model->phase_of(parameter.id)};
 }
 
-}  // namespace
-
-std::vector<BucketPlan> planned_buckets(const RankState& state, const LayoutChoice& choice) {
-  return layout_buckets(trained_parameters(state, choice), layout_limits(state, choice));
-}
-
-std::vector<LayoutParameter> trained_parameters(const RankState& state, const LayoutChoice& choice) {
-  const auto parameters = state.model->parameters();
-  std::vector<LayoutParameter> order;
-  if ((choice.asked.flags & COHORT_LAYOUT_ANY_ORDER) && !choice.arrival_order.empty()) {
-    for (const uint32_t id : choice.arrival_order) order.push_back(layout_parameter(state, parameters[id]));
-    return order;
-  }
-  for (size_t i = parameters.size(); i-- > 0;) {
-    const bool trained = (parameters[i].flags & COHORT_TENSOR_REQUIRES_GRAD) && parameters[i].nbytes > 0;
-    if (trained) order.push_back(layout_parameter(state, parameters[i]));
-  }
-  return order;
-}
-
-LayoutLimits layout_limits(const RankState& state, const LayoutChoice& choice) {
-  const bool any_order = choice.asked.flags & COHORT_LAYOUT_ANY_ORDER;
-  LayoutLimits limits{choice.asked.size, choice.asked.first_size, choice.asked.align, choice.asked.one_bucket != 0,
-                      any_order};
-  const uint64_t size = state.setup.bucket_size.value_or(choice.measured_size);
-  const bool sized = state.setup.bucket_size || size > 0;
-  if (sized) limits.size = limits.first_size = size;
-  const bool may_stand_alone =
-      (choice.asked.flags & COHORT_LAYOUT_ANY_SIZE) && gradients_in_place(state) == InPlace::kAlone;
-  if (may_stand_alone) limits.alone_size = sized ? size : kWorthNoCopyBytes;
-  return limits;
-}
-
+// Throws UserError if the strategy wants the whole model in one bucket and --bucket-size allows less; after the first
+// layout that is a warning.
 void check_one_bucket(const RankState& state) {
   const auto limit = state.setup.bucket_size;
-  if (!limit || !state.layout.asked.one_bucket) return;
+  if (!limit || !(state.layout.plan.flags & COHORT_PLAN_ONE_BUCKET)) return;
   for (const BucketPlan& bucket : planned_buckets(state, state.layout)) {
     if (bucket.nbytes <= *limit) continue;
     const std::string text = "strategy '" + to_string(state.setup.selection.strategy) +
@@ -69,11 +40,63 @@ void check_one_bucket(const RankState& state) {
   }
 }
 
+void plan_layout(RankState& state) {
+  LayoutChoice& layout = state.layout;
+  layout.is_requested = false;
+  layout.plan = {sizeof layout.plan, 0, 0, 0, 1};
+  layout.is_planning = true;
+  const cohort_status status = state.layers->plan_buckets(layout.plan);
+  layout.is_planning = false;
+  state.host.check(status, "plan_buckets");
+  constexpr uint32_t kKnown = COHORT_PLAN_ONE_BUCKET | COHORT_PLAN_KEEP_ORDER | COHORT_PLAN_KEEP_SIZE;
+  if (layout.plan.flags & ~kKnown) {
+    throw UserError("plan_buckets: strategy '" + to_string(state.setup.selection.strategy) +
+                    "' sets flags of a layout that this runtime does not know; use an older version of its plugin, or "
+                    "a newer runtime");
+  }
+  check_one_bucket(state);
+}
+
+}  // namespace
+
+std::vector<BucketPlan> planned_buckets(const RankState& state, const LayoutChoice& choice) {
+  return layout_buckets(trained_parameters(state, choice), layout_limits(state, choice));
+}
+
+std::vector<LayoutParameter> trained_parameters(const RankState& state, const LayoutChoice& choice) {
+  const auto parameters = state.model->parameters();
+  std::vector<LayoutParameter> order;
+  if (!(choice.plan.flags & COHORT_PLAN_KEEP_ORDER) && !choice.arrival_order.empty()) {
+    for (const uint32_t id : choice.arrival_order) order.push_back(layout_parameter(state, parameters[id]));
+    return order;
+  }
+  for (size_t i = parameters.size(); i-- > 0;) {
+    const bool trained = (parameters[i].flags & COHORT_TENSOR_REQUIRES_GRAD) && parameters[i].nbytes > 0;
+    if (trained) order.push_back(layout_parameter(state, parameters[i]));
+  }
+  return order;
+}
+
+LayoutLimits layout_limits(const RankState& state, const LayoutChoice& choice) {
+  const cohort_bucket_plan& plan = choice.plan;
+  LayoutLimits limits{.align = plan.alignment,
+                      .one_bucket = (plan.flags & COHORT_PLAN_ONE_BUCKET) != 0,
+                      .any_order = (plan.flags & COHORT_PLAN_KEEP_ORDER) == 0};
+  const uint64_t one_size = state.setup.bucket_size.value_or(choice.measured_size);  // for the first bucket, too
+  const bool is_sized = one_size > 0 || plan.size > 0;
+  limits.size = one_size > 0 ? one_size : plan.size > 0 ? plan.size : kBucketBytes;
+  const uint64_t usual_first = plan.size > 0 ? limits.size : kFirstBucketBytes;
+  limits.first_size = one_size > 0 ? one_size : plan.first_size > 0 ? plan.first_size : usual_first;
+  const bool may_stand_alone = !(plan.flags & COHORT_PLAN_KEEP_SIZE) && gradients_in_place(state) == InPlace::kAlone;
+  if (may_stand_alone) limits.alone_size = is_sized ? limits.size : kWorthNoCopyBytes;
+  return limits;
+}
+
 InPlace gradients_in_place(const RankState& state) {
   if (!state.is_distributed() && state.layers->inherit_the_step()) return InPlace::kAll;
   const bool is_shared =
       state.root && (state.root->flags & COHORT_COMM_SHARED_MEMORY) && state.root->collective->vt->alloc;
-  return is_shared && state.layers->follow_gradients() ? InPlace::kAlone : InPlace::kNone;
+  return is_shared ? InPlace::kAlone : InPlace::kNone;
 }
 
 bool would_change(const RankState& state, const LayoutChoice& choice) {
@@ -95,29 +118,36 @@ void leave_buckets(RankState& state) {
   const std::vector<void*> nowhere(model.parameters().size(), nullptr);
   model.place_gradients(nowhere);
   state.buckets->take_back_memory(model.lend_memory({}));
-  if (buckets.wanted(COHORT_BUCKET_WEIGHT)) model.move_weights(nowhere);
+  if (buckets.has(COHORT_BUCKET_WEIGHT)) model.move_weights(nowhere);
   for (const std::string& name : buckets.names(COHORT_BUCKET_OPTIM)) model.optimizers().move_state(name, nowhere);
   state.buckets->reset();
 }
 
 void lay_out(RankState& state) {
-  state.layout.asked_again = false;
   for (const auto& lane : state.lanes) {
-    if (lane->thread) lane->thread->drain();  // works know the old places
+    if (lane->thread) lane->thread->drain();  // tasks know the old places
   }
   if (state.engine) leave_buckets(state);
-  cohort_strategy* const strategy = state.strategy();
-  state.host.check(strategy->vt->configure_model(strategy), "configure_model");
+  plan_layout(state);
   ModelPort& model = *state.model;
-  const Buckets& buckets = *state.buckets;
+  Buckets& buckets = *state.buckets;
+  if (buckets.has_wants()) {
+    buckets.configure(trained_parameters(state, state.layout), layout_limits(state, state.layout),
+                      state.accelerator->device_type(), 0, gradients_in_place(state));
+  }
   const size_t parameters = model.parameters().size();
   model.place_gradients(buckets.places(COHORT_BUCKET_GRAD, parameters));
   model.lend_memory(buckets.memory_to_lend());
-  if (buckets.wanted(COHORT_BUCKET_WEIGHT)) model.move_weights(buckets.places(COHORT_BUCKET_WEIGHT, parameters));
+  if (buckets.has(COHORT_BUCKET_WEIGHT)) model.move_weights(buckets.places(COHORT_BUCKET_WEIGHT, parameters));
   for (const std::string& name : buckets.names(COHORT_BUCKET_OPTIM)) {
     model.optimizers().move_state(name, buckets.places(COHORT_BUCKET_OPTIM, parameters, name));
   }
   if (state.engine) state.engine->layout_changed();
+}
+
+void announce_layout(RankState& state, int32_t reason) {
+  cohort_strategy* const strategy = state.strategy();
+  state.host.check(strategy->vt->layout_ready(strategy, reason), "layout_ready");
 }
 
 }  // namespace cohort::host

@@ -23,6 +23,13 @@ cohort_comm* user_comm(RankState& state) {
   return state.user;
 }
 
+const cohort_kernels_1& kernels_with_sum(const RankState& state) {
+  const cohort_kernels_1* const kernels = state.accelerator->kernels();
+  if (kernels && kernels->sum_of_n) return *kernels;
+  throw UserError("accelerator '" + state.setup.selection.accelerator +
+                  "' has no kernel sum_of_n, with which gradients of replicas are added; choose --strategy=ddp");
+}
+
 }  // namespace
 
 RankRuntime::RankRuntime(RankSetup setup) : state_(std::make_unique<RankState>(std::move(setup))) {}
@@ -64,15 +71,20 @@ StepEngine& RankRuntime::configure(ModelPort& model) {
   }
   state.model = &model;
   try {
+    cohort_strategy* const strategy = state.strategy();
+    state.host.check(strategy->vt->configure_model(strategy), "configure_model");
     lay_out(state);
+    announce_layout(state, COHORT_LAYOUT_NEW);
   } catch (...) {
     release_model(model);
     throw;
   }
   state.traffic.reset();
+  const cohort_kernels_1* const kernels = replicas > 1 ? &kernels_with_sum(state) : nullptr;
   const RankLane& lane = state.default_lane();
-  state.engine = std::make_unique<StepEngine>(StepEngine::Parts{state.host, state.strategy(), *state.buckets, model,
-                                                                lane.thread.get(), lane.comms.world, state.control});
+  state.engine =
+      std::make_unique<StepEngine>(StepEngine::Parts{state.host, state.strategy(), *state.buckets, model, kernels,
+                                                     lane.thread.get(), lane.comms.world, state.control});
   // With several optimizers a backward reaches a part of the parameters: there is no one order of arrival.
   const bool may_adapt = state.is_distributed() && model.num_phases() == 1;
   if (may_adapt && (state.engine->wants_gradients() || state.setup.autotune_file)) state.adaptation.emplace(state);
@@ -83,10 +95,13 @@ StepEngine& RankRuntime::configure(ModelPort& model) {
 }
 
 void RankRuntime::between_steps() {
-  const bool begins_anew = state_->layout.asked_again;
-  if (begins_anew) lay_out(*state_);
-  // Trials of the layout before would lay out again while other lanes are at work, which ranks wait for at other times.
-  if (state_->adaptation && !state_->engine->wants_gradients() && (begins_anew || !state_->setup.autotune_file)) {
+  const bool is_requested = state_->layout.is_requested;
+  if (is_requested) {
+    lay_out(*state_);
+    announce_layout(*state_, COHORT_LAYOUT_AGAIN);
+  }
+  // Trials end with the layout that they were for: a new one drains all lanes, which ranks reach at different times.
+  if (state_->adaptation && !state_->engine->wants_gradients() && (is_requested || !state_->setup.autotune_file)) {
     state_->adaptation.reset();
   }
   if (state_->adaptation) state_->adaptation->after_step();
@@ -122,11 +137,6 @@ void RankRuntime::pause(int32_t reason) {
   state.model->refresh_replicas();
 }
 
-void RankRuntime::resume() {
-  cohort_strategy* const strategy = state_->strategy();
-  state_->host.check(strategy->vt->resume(strategy), "resume");
-}
-
 StrategyState RankRuntime::save_state() {
   StrategyState saved{{}, state_->buckets->state(), state_->engine->steps_by_phase()};
   state_->with_archive(saved.values, &cohort_strategy_vt::save_state, "save_state");
@@ -139,7 +149,8 @@ void RankRuntime::load_state(StrategyState saved, uint64_t steps) {
   state_->engine->resume_after(saved.steps);
   state_->model->refresh_replicas();
   state_->with_archive(saved.values, &cohort_strategy_vt::load_state, "load_state");
-  if (state_->layout.asked_again) lay_out(*state_);
+  if (state_->layout.is_requested) lay_out(*state_);
+  announce_layout(*state_, COHORT_LAYOUT_RESUMED);
 }
 
 std::map<std::string, double> RankRuntime::figures() const {
@@ -275,7 +286,7 @@ Log& RankRuntime::log() const {
 cohort_plan plan_of(PluginHost& plugins, const StrategySpec& strategy, std::span<const Spec> free_layers,
                     const cohort_job& job, Log& log) {
   HostObject host(log);
-  StrategyLayers layers(resolve_layers(plugins, strategy, free_layers), base_strategy(), nullptr, host.get());
+  StrategyLayers layers(resolve_layers(plugins, strategy, free_layers), base_strategy(), nullptr, host);
   cohort_plan plan{};
   plan.struct_size = sizeof plan;
   const PluginCall call(log, "strategy '" + strategy.name + "'", "plan");

@@ -42,7 +42,7 @@ RankState::RankState(RankSetup given) : setup(std::move(given)), host(setup.log,
                                       [this](uint32_t parameter) { return model->gradient_data(0, parameter); });
   lanes.push_back(std::make_unique<RankLane>(RankLane{kDefaultLane, {}, nullptr}));
   layers = std::make_unique<StrategyLayers>(resolve_layers(setup.plugins, selection.strategy, selection.layers),
-                                            base_strategy(), this, host.get());
+                                            base_strategy(), this, host);
 }
 
 RankState::~RankState() {

@@ -5,6 +5,8 @@
 
 #include <cohort/api/cohort.h>
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
+#include <cohort/sdk/dtype.hpp>
 
 #include "guarded.hpp"
 #include "layout_choice.hpp"
@@ -92,25 +94,49 @@ bool has_name(int32_t kind) {
   return kind == COHORT_BUCKET_STATE || kind == COHORT_BUCKET_OPTIM;
 }
 
-cohort_status buckets_want(const cohort_host* host, int32_t kind, const char* name) noexcept {
+// Names of STATE belong to the layer that calls.
+std::string name_of_buffer(const cohort_host* host, int32_t kind, const char* name) {
+  if (!has_name(kind) || !name) return "";
+  return kind == COHORT_BUCKET_STATE ? HostObject::component_of(host) + "/" + name : name;
+}
+
+// The buckets, while plan_buckets runs.
+Buckets& planned_buckets_of(const cohort_host* host, const std::string& call) {
+  const RankState& state = rank_of(host);
+  if (state.layout.is_planning) return *state.buckets;
+  throw UserError("strategy " + in_quotes(HostObject::component_of(host)) + " called buckets/1." + call +
+                  " outside of plan_buckets; call it there");
+}
+
+void check_want(int32_t kind, const char* name, int32_t dtype, uint32_t flags) {
+  const auto refuse = [](const std::string& why) { throw UserError("buckets/1.want: " + why); };
+  const bool is_state = kind == COHORT_BUCKET_STATE;
+  if (kind != COHORT_BUCKET_GRAD && kind != COHORT_BUCKET_WEIGHT && !has_name(kind)) {
+    refuse("unknown kind " + std::to_string(kind));
+  }
+  if (has_name(kind) && (!name || !*name)) refuse("STATE and OPTIM need a name");
+  if (dtype != 0 && !is_state) refuse("a type is for STATE; give 0");
+  if (dtype != 0 && sdk::size_of(dtype) == 0) refuse("unknown type " + std::to_string(dtype));
+  if (flags & ~(is_state ? COHORT_STATE_SCRATCH | COHORT_STATE_SHARED : 0u)) {
+    refuse("unknown flags " + std::to_string(flags));
+  }
+}
+
+cohort_status buckets_want(const cohort_host* host, int32_t kind, const char* name, int32_t dtype,
+                           uint32_t flags) noexcept {
   return guarded(host, [&] {
-    if (kind != COHORT_BUCKET_GRAD && kind != COHORT_BUCKET_WEIGHT && !has_name(kind)) {
-      throw UserError("buckets/1.want: unknown kind " + std::to_string(kind));
-    }
-    if (has_name(kind) && (!name || !*name)) throw UserError("buckets/1.want: STATE and OPTIM need a name");
-    rank_of(host).buckets->want(kind, has_name(kind) ? name : "");
+    Buckets& buckets = planned_buckets_of(host, "want");
+    check_want(kind, name, dtype, flags);
+    buckets.want({kind, name_of_buffer(host, kind, name), dtype, flags});
     return COHORT_OK;
   });
 }
 
-cohort_status buckets_configure(const cohort_host* host, const cohort_bucket_layout* layout) noexcept {
+cohort_status buckets_drop(const cohort_host* host, int32_t kind) noexcept {
   return guarded(host, [&] {
-    RankState& state = rank_of(host);
-    if (!state.model) throw UserError("buckets/1.configure: there is no model yet; call it in configure_model");
-    state.layout.asked = *layout;
-    check_one_bucket(state);
-    state.buckets->configure(trained_parameters(state, state.layout), layout_limits(state, state.layout),
-                             state.accelerator->device_type(), 0, gradients_in_place(state));
+    Buckets& buckets = planned_buckets_of(host, "drop");
+    if (kind != COHORT_BUCKET_GRAD) throw UserError("buckets/1.drop: only GRAD can be dropped");
+    buckets.drop(kind);
     return COHORT_OK;
   });
 }
@@ -124,33 +150,24 @@ const cohort_bucket* buckets_get(const cohort_host* host, uint64_t index) noexce
 cohort_status buckets_view(const cohort_host* host, uint64_t index, int32_t kind, const char* name,
                            cohort_tensor* view) noexcept {
   return guarded(host, [&] {
-    const std::string own_name = has_name(kind) && name ? name : "";
-    if (!rank_of(host).buckets->view(index, kind, own_name, *view)) {
-      throw UserError("buckets/1.view: bucket " + std::to_string(index) +
-                      " has no such buffer; ask for it with want, then configure");
-    }
+    rank_of(host).buckets->view(index, kind, name_of_buffer(host, kind, name), *view);
     return COHORT_OK;
   });
 }
 
-uint32_t buckets_num_replicas(const cohort_host* host) noexcept {
-  return static_cast<uint32_t>(rank_of(host).setup.selection.replicas);
-}
-
-cohort_status buckets_lay_out_again(const cohort_host* host) noexcept {
+cohort_status buckets_request_relayout(const cohort_host* host) noexcept {
   return guarded(host, [&] {
-    rank_of(host).layout.asked_again = true;
+    rank_of(host).layout.is_requested = true;
     return COHORT_OK;
   });
 }
 
 constexpr cohort_buckets_1 kBuckets{.want = buckets_want,
-                                    .configure = buckets_configure,
+                                    .drop = buckets_drop,
                                     .count = buckets_count,
                                     .get = buckets_get,
                                     .view = buckets_view,
-                                    .num_replicas = buckets_num_replicas,
-                                    .lay_out_again = buckets_lay_out_again};
+                                    .request_relayout = buckets_request_relayout};
 
 // ---- params/1, kernels/1
 
@@ -201,9 +218,14 @@ auto& archive_of(const cohort_host* host, const char* key) {
   return *archive;
 }
 
+// Keys belong to the layer that calls.
+std::string archive_key(const cohort_host* host, const char* key) {
+  return HostObject::component_of(host) + "/" + key;
+}
+
 cohort_status archive_set(const cohort_host* host, const char* key, const void* value, uint64_t nbytes) noexcept {
   return guarded(host, [&] {
-    archive_of(host, key)[key].assign(static_cast<const char*>(value), nbytes);
+    archive_of(host, key)[archive_key(host, key)].assign(static_cast<const char*>(value), nbytes);
     return COHORT_OK;
   });
 }
@@ -212,7 +234,7 @@ cohort_status archive_get(const cohort_host* host, const char* key, void* value,
                           uint64_t* nbytes) noexcept {
   return guarded(host, [&] {
     const auto& archive = archive_of(host, key);
-    const auto found = archive.find(key);
+    const auto found = archive.find(archive_key(host, key));
     if (found == archive.end())
       return host->fail(host, COHORT_NOT_FOUND, "archive/1: the checkpoint has no such value");
     *nbytes = found->second.size();

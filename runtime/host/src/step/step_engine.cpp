@@ -44,7 +44,7 @@ StepEngine::StepEngine(const Parts& parts) : parts_(parts) {
 }
 
 void StepEngine::layout_changed() {
-  wants_gradients_ = parts_.lane && parts_.buckets.wanted(COHORT_BUCKET_GRAD) && parts_.buckets.count() > 0;
+  wants_gradients_ = parts_.lane && parts_.buckets.has(COHORT_BUCKET_GRAD) && parts_.buckets.count() > 0;
   bucket_of_.assign(num_parameters(), kNoBucket);
   pending_.assign(parts_.buckets.count(), 0);
   purposes_.clear();
@@ -102,6 +102,7 @@ void StepEngine::begin_window() {
 }
 
 void StepEngine::begin_reduction() {
+  reduction_step_ = step_of(phase_);
   arrival_order_.clear();
   std::fill(complete_.begin(), complete_.end(), uint8_t{0});
   for (size_t index = 0; index < pending_.size(); ++index) {
@@ -136,8 +137,26 @@ void StepEngine::complete(uint32_t parameter, uint32_t replica) {
 
 void StepEngine::reduce(size_t bucket) {
   if (parts_.flags_comm) parts_.host.recorder().set_purpose(parts_.flags_comm, purposes_[bucket]);
-  const cohort_status status = parts_.strategy->vt->reduce_bucket(parts_.strategy, parts_.buckets.get(bucket));
+  const cohort_bucket& reduced = *parts_.buckets.get(bucket);
+  if (num_replicas() > 1) sum_replicas(reduced);
+  parts_.buckets.open_gradients(bucket);
+  const cohort_status status = parts_.strategy->vt->reduce_bucket(parts_.strategy, &reduction_step_, &reduced);
   if (status != COHORT_OK) check(status, ("reduce_bucket of " + *purposes_[bucket]).c_str());
+}
+
+// Onto replica 0, left to right.
+void StepEngine::sum_replicas(const cohort_bucket& bucket) {
+  std::vector<const void*> gradients;
+  for (const auto& part : std::span(bucket.parts, bucket.num_parts)) {
+    gradients.clear();
+    for (uint32_t replica = 0; replica < num_replicas(); ++replica) {
+      if (const void* const gradient = parts_.model.gradient_data(replica, part.id)) gradients.push_back(gradient);
+    }
+    if (gradients.size() < 2) continue;  // only replica 0's, which always has one
+    check(parts_.kernels->sum_of_n(parts_.model.gradient_data(0, part.id), gradients.data(), gradients.size(),
+                                   bucket.dtype, part.numel, 1.0, &bucket.stream),
+          "sum over replicas");
+  }
 }
 
 void StepEngine::end_backward() {
@@ -243,6 +262,8 @@ void StepEngine::optimizer_step(uint32_t phase) {
   const cohort_step step = step_of(phase);
   check(parts_.strategy->vt->optimizer_step(parts_.strategy, &step), "optimizer_step");
   check(parts_.strategy->vt->end_step(parts_.strategy, &step), "end_step");
+  parts_.model.refresh_replicas();
+  parts_.buckets.close_gradients(phase);
   ++phases_[phase].steps;
   phases_[phase].open = false;
   step_time_ = std::chrono::steady_clock::now() - step_begun_;

@@ -192,7 +192,6 @@ fs::path save_checkpoint(Session& session, const fs::path& folder, FolderLock* l
     begun->publish();
     prune_checkpoints(folder, runtime.options().keep_checkpoints);
   });
-  session.resume();
   buffers.put_back();
   return checkpoint;
 }

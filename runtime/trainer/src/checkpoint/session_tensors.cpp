@@ -20,6 +20,29 @@ namespace {
 constexpr std::string_view kStatePrefix = "cohort.state/";
 constexpr std::string_view kStrategyPrefix = "cohort.strategy/";
 
+// The types that STATE may have.
+constexpr std::array<std::pair<int32_t, at::ScalarType>, 11> kTypes{{{COHORT_FLOAT32, at::kFloat},
+                                                                     {COHORT_FLOAT64, at::kDouble},
+                                                                     {COHORT_FLOAT16, at::kHalf},
+                                                                     {COHORT_BFLOAT16, at::kBFloat16},
+                                                                     {COHORT_INT8, at::kChar},
+                                                                     {COHORT_INT16, at::kShort},
+                                                                     {COHORT_INT32, at::kInt},
+                                                                     {COHORT_INT64, at::kLong},
+                                                                     {COHORT_UINT8, at::kByte},
+                                                                     {COHORT_UINT64, at::kUInt64},
+                                                                     {COHORT_BOOL, at::kBool}}};
+
+at::ScalarType scalar_type_of(int32_t dtype) {
+  return std::ranges::find(kTypes, dtype, &std::pair<int32_t, at::ScalarType>::first)->second;
+}
+
+/// Returns 0 for a type that STATE does not have.
+int32_t dtype_of(at::ScalarType type) {
+  const auto known = std::ranges::find(kTypes, type, &std::pair<int32_t, at::ScalarType>::second);
+  return known == kTypes.end() ? 0 : known->first;
+}
+
 /// Splits off and returns the first `bytes` of the text. Throws TrainingFailed if there are fewer.
 std::string_view take(std::string_view& text, size_t bytes) {
   if (bytes > text.size()) throw TrainingFailed("a rank has sent fingerprints of its tensors that are cut off");
@@ -191,10 +214,11 @@ NamedTensors strategy_tensors(const torch::nn::Module& module, const host::Strat
     tensors.emplace_back(std::string(kStrategyPrefix) + key, tensor_of(std::as_bytes(std::span(value)), at::kByte));
   }
   const NamedTensors parameters = numbered_parameters(module);
-  for (const auto& [name, buckets] : state.buckets) {
-    for (const auto& [id, bytes] : buckets) {
+  for (const auto& [name, buffer] : state.buckets) {
+    for (const auto& [id, bytes] : buffer.values) {
       const auto& [parameter, weights] = parameters[id];
-      tensors.emplace_back(std::string(kStatePrefix) + name + "/" + parameter, tensor_of(bytes, weights.scalar_type()));
+      const at::ScalarType type = buffer.dtype ? scalar_type_of(buffer.dtype) : weights.scalar_type();
+      tensors.emplace_back(std::string(kStatePrefix) + name + "/" + parameter, tensor_of(bytes, type));
     }
   }
   return tensors;
@@ -213,7 +237,9 @@ host::StrategyState strategy_state(const torch::nn::Module& module, const Tensor
       const std::string ending = "/" + parameters[id].first;
       if (!name.ends_with(ending) || name.size() < kStatePrefix.size() + ending.size()) continue;
       const std::string bucket = name.substr(kStatePrefix.size(), name.size() - kStatePrefix.size() - ending.size());
-      state.buckets[bucket][id].assign(bytes, bytes + tensor.nbytes());
+      host::StrategyState::Buffer& buffer = state.buckets[bucket];
+      if (tensor.scalar_type() != parameters[id].second.scalar_type()) buffer.dtype = dtype_of(tensor.scalar_type());
+      buffer.values[id].assign(bytes, bytes + tensor.nbytes());
     }
   }
   return state;
@@ -224,7 +250,7 @@ void check_state_of_strategy(const torch::nn::Module& module, const TensorIndex&
   for (const auto& [name, tensor] : tensors) {
     if (!name.starts_with(kStatePrefix)) continue;
     const bool fits = std::ranges::any_of(parameters, [&, &name = name, &tensor = tensor](const auto& item) {
-      return name.ends_with("/" + item.first) && tensor.scalar_type() == item.second.scalar_type() &&
+      return name.ends_with("/" + item.first) && dtype_of(tensor.scalar_type()) != 0 &&
              tensor.numel() == item.second.numel();
     });
     if (!fits)

@@ -288,7 +288,6 @@ void FitLoop::validate() {
     check_wishes();
     return wish_;
   });
-  session_.resume();
   validation_means_ = merged.means;
   if (merged.stop) {
     agreed_ = merged.stop;

@@ -1,7 +1,7 @@
 // Gradients that travel as 16-bit numbers: cast into a buffer, reduced there, cast back.
 //
-// One buffer serves all buckets, which are reduced one after the other. Made in create; prepare in configure_model,
-// after the layout; all_reduce in reduce_bucket. The sum is the collective's: taken in fp32 and rounded once.
+// One buffer serves all buckets, which are reduced one after the other. Made in create; prepare in layout_ready,
+// all_reduce in reduce_bucket. The sum is the collective's: taken in fp32 and rounded once.
 #pragma once
 
 #include <algorithm>

@@ -23,14 +23,12 @@ class Buckets {
  public:
   Buckets(const cohort_host* host, const cohort_buckets_1& table) : host_(host), table_(&table) {}
 
-  void want(int32_t kind, const char* name = nullptr) const { check(table_->want(host_, kind, name)); }
-  /// `flags`: COHORT_LAYOUT_..., where the result does not depend on which parameters share a bucket.
-  void configure(uint64_t size, uint64_t first_size, uint64_t align = 1, bool one_bucket = false,
-                 uint32_t flags = 0) const {
-    const cohort_bucket_layout layout{
-        sizeof(cohort_bucket_layout), one_bucket ? 1u : 0u, size, first_size, align, flags, 0};
-    check(table_->configure(host_, &layout));
+  /// In plan_buckets. `name` for STATE and OPTIM; `dtype` (0: the bucket's) and `flags` (COHORT_STATE_...) for STATE.
+  void want(int32_t kind, const char* name = nullptr, int32_t dtype = 0, uint32_t flags = 0) const {
+    check(table_->want(host_, kind, name, dtype, flags));
   }
+  /// In plan_buckets: withdraws what the layers below wanted of this kind.
+  void drop(int32_t kind) const { check(table_->drop(host_, kind)); }
   uint64_t count() const { return table_->count(host_); }
   const cohort_bucket& at(uint64_t index) const {
     const cohort_bucket* bucket = table_->get(host_, index);
@@ -42,9 +40,8 @@ class Buckets {
     check(table_->view(host_, index, kind, name, &tensor));
     return TensorView(tensor);
   }
-  uint32_t num_replicas() const { return table_->num_replicas(host_); }
-  /// configure_model is called once more before the next step.
-  void lay_out_again() const { check(table_->lay_out_again(host_)); }
+  /// Asks for another layout before the next step: plan_buckets, then layout_ready.
+  void request_relayout() const { check(table_->request_relayout(host_)); }
 
  private:
   const cohort_host* host_;
@@ -95,7 +92,7 @@ class Host {
     return {host_, lane_.get(host_), index};
   }
 
-  /// A value in a checkpoint, in save_state. Keys begin with the strategy's name.
+  /// A value in a checkpoint, in save_state. Keys belong to the layer.
   void save(const char* key, const void* value, uint64_t nbytes) const {
     check(archive_.get(host_).set(host_, key, value, nbytes));
   }

@@ -9,11 +9,10 @@
 //   constexpr cohort_component kLoud = cohort::sdk::strategy<Loud>("loud", "ddp that talks").inherits("ddp");
 //   COHORT_SDK_PLUGIN("org.example.loud", "1.0.0", "Example", "MIT", kLoud)
 //
-// D may declare: create(const Options&), plan, init_dist_connection, configure_model, begin_step, reduce_bucket,
-// end_backward, optimizer_step, end_step, pause, resume, save_state, load_state, shutdown, get_extension, with the
-// arguments of StrategyRef below; and `static constexpr bool kGradInPlace = true` where it asks for GRAD views in the
-// slots that use them and keeps none. It is default-constructed by the host's `create` and deleted by `destroy`; it
-// must not be final. Threads: as cohort/api/strategy.h says for each slot.
+// D may declare: create(const Options&), plan, init_dist_connection, configure_model, plan_buckets, layout_ready,
+// begin_step, reduce_bucket, end_backward, optimizer_step, end_step, pause, save_state, load_state, shutdown,
+// get_extension, with the arguments of StrategyRef below. It is default-constructed by the host's `create` and deleted
+// by `destroy`; it must not be final. Threads: as cohort/api/strategy.h says for each slot.
 #pragma once
 
 #include <optional>
@@ -38,13 +37,16 @@ class StrategyRef {
   void plan(const cohort_job& job, cohort_plan& plan) const { check(s_->vt->plan(s_, &job, &plan)); }
   void init_dist_connection(cohort_dist_args& args) const { check(s_->vt->init_dist_connection(s_, &args)); }
   void configure_model() const { check(s_->vt->configure_model(s_)); }
+  void plan_buckets(cohort_bucket_plan& plan) const { check(s_->vt->plan_buckets(s_, &plan)); }
+  void layout_ready(int32_t reason) const { check(s_->vt->layout_ready(s_, reason)); }
   void begin_step(const cohort_step& step) const { check(s_->vt->begin_step(s_, &step)); }
-  void reduce_bucket(const cohort_bucket& bucket) const { check(s_->vt->reduce_bucket(s_, &bucket)); }
+  void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) const {
+    check(s_->vt->reduce_bucket(s_, &step, &bucket));
+  }
   void end_backward(const cohort_step& step) const { check(s_->vt->end_backward(s_, &step)); }
   void optimizer_step(const cohort_step& step) const { check(s_->vt->optimizer_step(s_, &step)); }
   void end_step(const cohort_step& step) const { check(s_->vt->end_step(s_, &step)); }
   void pause(int32_t reason) const { check(s_->vt->pause(s_, reason)); }
-  void resume() const { check(s_->vt->resume(s_)); }
   void save_state() const { check(s_->vt->save_state(s_)); }
   void load_state() const { check(s_->vt->load_state(s_)); }
   void shutdown() const { check(s_->vt->shutdown(s_)); }

@@ -79,7 +79,6 @@ void train_at_own_pace(Trainee& trainee, int steps) {
     for (const int32_t reason : {COHORT_PAUSE_EVALUATE, COHORT_PAUSE_CHECKPOINT}) {
       trainee.runtime().pause(reason);
       if (!difference(before, trainee.weights()).empty()) throw std::runtime_error("a pause changed weights");
-      trainee.runtime().resume();
     }
   }
 }
@@ -114,7 +113,6 @@ TEST_P(Async, GoesOnAfterTheEnd) {
   on_ranks(training, [&](Trainee& trainee) {
     trainee.steps(0, 20);
     trainee.finish();
-    trainee.runtime().resume();
     trainee.steps(20, 40);
     ends[static_cast<size_t>(trainee.rank())] = trainee.finish();
   });
@@ -145,7 +143,6 @@ TEST_P(Async, GoesOnFromACheckpointInEitherPhase) {
       trainee.steps(0, saved_at);
       trainee.runtime().pause(COHORT_PAUSE_CHECKPOINT);
       saved[static_cast<size_t>(trainee.rank())] = {trainee.model().state(), trainee.runtime().save_state()};
-      trainee.runtime().resume();
       trainee.finish();
     });
     ByRank first(static_cast<size_t>(GetParam())), ends(first);

@@ -101,7 +101,7 @@ TEST(LowPrecisionOnTwoNodes, IsARingOfNodes) {
 Flat replica(const Training& training, const host::StrategyState& state, const std::string& name) {
   Flat flat;
   for (size_t parameter = training.sizes.size(); parameter-- > 0;) {
-    const auto& bytes = state.buckets.at(name).at(static_cast<uint32_t>(parameter));
+    const auto& bytes = state.buckets.at(name).values.at(static_cast<uint32_t>(parameter));
     const size_t begin = flat.size();
     flat.resize(begin + bytes.size() / sizeof(float));
     std::memcpy(flat.data() + begin, bytes.data(), bytes.size());
@@ -151,7 +151,6 @@ TEST_P(LowPrecision, SetsCopiesAnewWhenTrainingGoesOnAfterItsEnd) {
   on_ranks(training, [&](Trainee& trainee) {
     trainee.steps(0, 3);
     trainee.finish();
-    trainee.runtime().resume();
     trainee.steps(3, 6);
     weights[static_cast<size_t>(trainee.rank())] = trainee.finish();
   });
@@ -164,7 +163,8 @@ TEST_P(LowPrecision, FindsACopyThatHasDrifted) {
     Trainee trainee(rank, training);
     trainee.steps(0, 2);
     auto state = trainee.runtime().save_state();
-    if (rank.rank == 0) state.buckets.at("bagua/left").at(2)[10] ^= std::byte{1};  // of the mantissa, not its end
+    if (rank.rank == 0)
+      state.buckets.at("bagua/left").values.at(2)[10] ^= std::byte{1};  // of the mantissa, not its end
     trainee.runtime().load_state(std::move(state), 2);
     trainee.steps(2, 4);
   });

@@ -149,7 +149,6 @@ TEST_P(Qadam, GoesOnFromACheckpointBitByBit) {
       trainee.steps(0, saved_at);
       trainee.runtime().pause(COHORT_PAUSE_CHECKPOINT);
       saved[static_cast<size_t>(trainee.rank())] = {trainee.model().state(), trainee.runtime().save_state()};
-      trainee.runtime().resume();
     });
     ByRank ends(static_cast<size_t>(GetParam()));
     on_ranks(training, [&](Trainee& trainee) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include <cohort/host/buckets.hpp>
+#include <cohort/host/error.hpp>
 
 namespace cohort::host {
 namespace {
@@ -22,28 +23,112 @@ float* floats(std::byte* data) {
 
 TEST(Buckets, ShowAllWantedBuffersWithTheSameLayout) {
   Buckets buckets(zeroed);
-  buckets.want(COHORT_BUCKET_GRAD, "");
-  buckets.want(COHORT_BUCKET_STATE, "peer");
+  buckets.want({COHORT_BUCKET_GRAD});
+  buckets.want({COHORT_BUCKET_STATE, "peer"});
   buckets.configure(two_parameters(), {.size = 1}, COHORT_DEVICE_CPU, 0);
   ASSERT_EQ(buckets.count(), 2u);
   cohort_tensor gradient{}, peer{};
-  ASSERT_TRUE(buckets.view(1, COHORT_BUCKET_GRAD, "", gradient));
-  ASSERT_TRUE(buckets.view(1, COHORT_BUCKET_STATE, "peer", peer));
+  buckets.open_gradients(1);
+  buckets.view(1, COHORT_BUCKET_GRAD, "", gradient);
+  buckets.view(1, COHORT_BUCKET_STATE, "peer", peer);
   EXPECT_EQ(gradient.shape[0], 2);
   EXPECT_EQ(gradient.nbytes, peer.nbytes);
   EXPECT_NE(gradient.data, peer.data);
-  EXPECT_FALSE(buckets.view(1, COHORT_BUCKET_STATE, "other", peer));
-  EXPECT_FALSE(buckets.view(2, COHORT_BUCKET_GRAD, "", peer));
+  EXPECT_THROW(buckets.view(1, COHORT_BUCKET_STATE, "other", peer), UserError);
+  EXPECT_THROW(buckets.view(2, COHORT_BUCKET_GRAD, "", peer), UserError);
+}
+
+TEST(Buckets, ShowGradientsOnlyWhileTheyAreOpen) {
+  Buckets buckets(zeroed);
+  buckets.want({COHORT_BUCKET_GRAD});
+  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+  cohort_tensor view{};
+  EXPECT_THROW(buckets.view(0, COHORT_BUCKET_GRAD, "", view), UserError);
+  buckets.open_gradients(0);
+  buckets.view(0, COHORT_BUCKET_GRAD, "", view);
+  EXPECT_EQ(view.data, buckets.data(0, COHORT_BUCKET_GRAD));
+  buckets.close_gradients(0);
+  EXPECT_THROW(buckets.view(0, COHORT_BUCKET_GRAD, "", view), UserError);
+}
+
+TEST(Buckets, TakeAtMostTwoBlocksOfMemory) {
+  int allocated = 0;
+  Buckets buckets([&](uint64_t nbytes) {
+    ++allocated;
+    return zeroed(nbytes);
+  });
+  for (const int32_t kind : {COHORT_BUCKET_GRAD, COHORT_BUCKET_WEIGHT}) buckets.want({kind});
+  for (const char* name : {"a", "b"}) buckets.want({COHORT_BUCKET_STATE, name});
+  buckets.want({COHORT_BUCKET_OPTIM, "exp_avg"});
+  buckets.configure(two_parameters(), {.size = 1}, COHORT_DEVICE_CPU, 0);
+  EXPECT_EQ(allocated, 2);
+}
+
+TEST(Buckets, GiveEveryBufferMemoryOfItsOwn) {
+  Buckets buckets(zeroed);
+  const std::vector<BufferWant> wants{{COHORT_BUCKET_GRAD},
+                                      {COHORT_BUCKET_WEIGHT},
+                                      {COHORT_BUCKET_STATE, "a/m"},
+                                      {COHORT_BUCKET_STATE, "b/m", COHORT_FLOAT64}};
+  for (const BufferWant& want : wants) buckets.want(want);
+  buckets.configure(two_parameters(), {.size = 1}, COHORT_DEVICE_CPU, 0);
+  for (uint64_t index = 0; index < 2; ++index) {
+    buckets.open_gradients(index);
+    for (size_t i = 0; i < wants.size(); ++i) {
+      cohort_tensor view{};
+      buckets.view(index, wants[i].kind, wants[i].name, view);
+      std::memset(view.data, static_cast<int>(i + 10 * index + 1), view.nbytes);
+    }
+  }
+  for (uint64_t index = 0; index < 2; ++index) {
+    for (size_t i = 0; i < wants.size(); ++i) {
+      cohort_tensor view{};
+      buckets.view(index, wants[i].kind, wants[i].name, view);
+      const auto* const bytes = static_cast<const unsigned char*>(view.data);
+      EXPECT_EQ(bytes[0], i + 10 * index + 1) << wants[i].name;
+      EXPECT_EQ(bytes[view.nbytes - 1], i + 10 * index + 1) << wants[i].name;
+    }
+  }
+}
+
+TEST(Buckets, KeepStateOfATypeOfItsOwn) {
+  Buckets buckets(zeroed);
+  const BufferWant anchor{COHORT_BUCKET_STATE, "anchor", COHORT_FLOAT64};
+  buckets.want(anchor);
+  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+  cohort_tensor view{};
+  buckets.view(0, COHORT_BUCKET_STATE, "anchor", view);
+  EXPECT_EQ(view.dtype, COHORT_FLOAT64);
+  EXPECT_EQ(view.nbytes, 5 * sizeof(double));
+  static_cast<double*>(view.data)[4] = 0.1;
+  const StrategyState::Buckets saved = buckets.state();
+  EXPECT_EQ(saved.at("anchor").values.at(0).size(), 2 * sizeof(double));
+  buckets.reset();
+  buckets.want(anchor);
+  buckets.configure(two_parameters(), {.size = 1}, COHORT_DEVICE_CPU, 0);
+  buckets.view(1, COHORT_BUCKET_STATE, "anchor", view);
+  EXPECT_EQ(static_cast<double*>(view.data)[1], 0.1);
+  buckets.reset();
+  buckets.want({COHORT_BUCKET_STATE, "anchor"});
+  EXPECT_THROW(buckets.configure(two_parameters(), {.size = 1}, COHORT_DEVICE_CPU, 0), UserError);
+}
+
+TEST(Buckets, RefuseAWantThatDiffersFromAnEarlierOne) {
+  Buckets buckets(zeroed);
+  buckets.want({COHORT_BUCKET_STATE, "m"});
+  buckets.want({COHORT_BUCKET_STATE, "m"});
+  EXPECT_THROW(buckets.want({COHORT_BUCKET_STATE, "m", COHORT_FLOAT64}), UserError);
 }
 
 TEST(Buckets, HaveNoMemoryForGradientsThatStayWhereBackwardMadeThem) {
   Buckets buckets(zeroed);
-  buckets.want(COHORT_BUCKET_GRAD, "");
-  buckets.want(COHORT_BUCKET_WEIGHT, "");
+  buckets.want({COHORT_BUCKET_GRAD});
+  buckets.want({COHORT_BUCKET_WEIGHT});
   buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0, InPlace::kAll);
   cohort_tensor gradient{};
-  EXPECT_TRUE(buckets.wanted(COHORT_BUCKET_GRAD));
-  EXPECT_FALSE(buckets.view(0, COHORT_BUCKET_GRAD, "", gradient));
+  EXPECT_TRUE(buckets.has(COHORT_BUCKET_GRAD));
+  buckets.open_gradients(0);
+  EXPECT_THROW(buckets.view(0, COHORT_BUCKET_GRAD, "", gradient), UserError);
   EXPECT_EQ(buckets.places(COHORT_BUCKET_GRAD, 2), (std::vector<void*>{nullptr, nullptr}));
   EXPECT_NE(buckets.data(0, COHORT_BUCKET_WEIGHT), nullptr);
 }
@@ -52,15 +137,16 @@ TEST(Buckets, ShowAGradientThatIsAloneWhereItIsNow) {
   float here[2], there[2];
   float* now = nullptr;
   Buckets buckets(zeroed, [&](uint32_t) { return now; });
-  buckets.want(COHORT_BUCKET_GRAD, "");
-  buckets.want(COHORT_BUCKET_WEIGHT, "");
+  buckets.want({COHORT_BUCKET_GRAD});
+  buckets.want({COHORT_BUCKET_WEIGHT});
   buckets.configure({{2, "c", 1, COHORT_FLOAT32, 0}, {1, "b", 2, COHORT_FLOAT32, 0}, {0, "a", 1, COHORT_FLOAT32, 0}},
                     {.size = 1000, .alone_size = 8}, COHORT_DEVICE_CPU, 0, InPlace::kAlone);
   cohort_tensor gradient{};
-  EXPECT_FALSE(buckets.view(0, COHORT_BUCKET_GRAD, "", gradient));
+  buckets.open_gradients(0);
+  EXPECT_THROW(buckets.view(0, COHORT_BUCKET_GRAD, "", gradient), UserError);
   for (float* const place : {here, there}) {
     now = place;
-    ASSERT_TRUE(buckets.view(0, COHORT_BUCKET_GRAD, "", gradient));
+    buckets.view(0, COHORT_BUCKET_GRAD, "", gradient);
     EXPECT_EQ(gradient.data, place);
   }
   const auto places = buckets.places(COHORT_BUCKET_GRAD, 3);
@@ -83,17 +169,17 @@ TEST(Buckets, KeepMemoryInWhichTensorsOfTheProgramLieUntilTheyAreGone) {
       [](uint32_t) { return nullptr; });
   const auto lay_out = [&] {
     buckets.reset();
-    buckets.want(COHORT_BUCKET_GRAD, "");
+    buckets.want({COHORT_BUCKET_GRAD});
     buckets.configure({{0, "a", 4, COHORT_FLOAT32, 0}, {1, "b", 1, COHORT_FLOAT32, 0}, {2, "c", 1, COHORT_FLOAT32, 0}},
                       {.size = 1000, .alone_size = 16}, COHORT_DEVICE_CPU, 0, InPlace::kAlone);
   };
   lay_out();
-  EXPECT_EQ(allocated, 2) << "what is lent, and the bucket of two";
+  EXPECT_EQ(allocated, 1) << "what is lent and the bucket of two, in one block";
   buckets.take_back_memory(/*is_free=*/false);
   lay_out();
-  EXPECT_EQ(allocated, 4);
-  buckets.take_back_memory(/*is_free=*/true);
   EXPECT_EQ(allocated, 2);
+  buckets.take_back_memory(/*is_free=*/true);
+  EXPECT_EQ(allocated, 1);
   buckets.reset();
   EXPECT_EQ(allocated, 0);
   EXPECT_FALSE(buckets.left_memory());
@@ -101,14 +187,14 @@ TEST(Buckets, KeepMemoryInWhichTensorsOfTheProgramLieUntilTheyAreGone) {
 
 TEST(Buckets, KeepGradientsInTheirBucketWhereItIsPadded) {
   Buckets buckets(zeroed);
-  buckets.want(COHORT_BUCKET_GRAD, "");
+  buckets.want({COHORT_BUCKET_GRAD});
   buckets.configure({{0, "a", 3, COHORT_FLOAT32, 0}}, {.size = 1, .align = 2}, COHORT_DEVICE_CPU, 0, InPlace::kAlone);
   EXPECT_NE(buckets.places(COHORT_BUCKET_GRAD, 1)[0], nullptr);
 }
 
 TEST(Buckets, PlaceEveryParameterWhereItsPartIs) {
   Buckets buckets(zeroed);
-  buckets.want(COHORT_BUCKET_GRAD, "");
+  buckets.want({COHORT_BUCKET_GRAD});
   buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
   const auto places = buckets.places(COHORT_BUCKET_GRAD, 3);
   std::byte* const first = buckets.data(0, COHORT_BUCKET_GRAD);
@@ -119,11 +205,11 @@ TEST(Buckets, PlaceEveryParameterWhereItsPartIs) {
 
 TEST(Buckets, KeepStatePerParameterWhenTheLayoutChanges) {
   Buckets buckets(zeroed);
-  buckets.want(COHORT_BUCKET_STATE, "own");
+  buckets.want({COHORT_BUCKET_STATE, "own"});
   buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
   for (int i = 0; i < 5; ++i) floats(buckets.data(0, COHORT_BUCKET_STATE, "own"))[i] = static_cast<float>(i + 1);
   buckets.reset();
-  buckets.want(COHORT_BUCKET_STATE, "own");
+  buckets.want({COHORT_BUCKET_STATE, "own"});
   buckets.configure(two_parameters(), {.size = 1}, COHORT_DEVICE_CPU, 0);
   EXPECT_EQ(floats(buckets.data(0, COHORT_BUCKET_STATE, "own"))[2], 3.0f);
   EXPECT_EQ(floats(buckets.data(1, COHORT_BUCKET_STATE, "own"))[0], 4.0f);
@@ -131,27 +217,27 @@ TEST(Buckets, KeepStatePerParameterWhenTheLayoutChanges) {
 
 TEST(Buckets, NeitherKeepNorSaveScratch) {
   Buckets buckets(zeroed);
-  buckets.want(COHORT_BUCKET_STATE, ".scratch");
+  buckets.want({COHORT_BUCKET_STATE, "scratch", 0, COHORT_STATE_SCRATCH});
   buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
-  floats(buckets.data(0, COHORT_BUCKET_STATE, ".scratch"))[0] = 1.0f;
+  floats(buckets.data(0, COHORT_BUCKET_STATE, "scratch"))[0] = 1.0f;
   EXPECT_TRUE(buckets.state().empty());
   buckets.reset();
-  buckets.want(COHORT_BUCKET_STATE, ".scratch");
+  buckets.want({COHORT_BUCKET_STATE, "scratch", 0, COHORT_STATE_SCRATCH});
   buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
-  EXPECT_EQ(floats(buckets.data(0, COHORT_BUCKET_STATE, ".scratch"))[0], 0.0f);
+  EXPECT_EQ(floats(buckets.data(0, COHORT_BUCKET_STATE, "scratch"))[0], 0.0f);
 }
 
 TEST(Buckets, KeepStateForALaterLayoutThatWantsItAlsoWhileItIsSaved) {
   Buckets buckets(zeroed);
-  buckets.want(COHORT_BUCKET_STATE, "m");
+  buckets.want({COHORT_BUCKET_STATE, "m"});
   buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
   floats(buckets.data(0, COHORT_BUCKET_STATE, "m"))[1] = 5.0f;
   buckets.reset();
-  buckets.want(COHORT_BUCKET_GRAD, "");
+  buckets.want({COHORT_BUCKET_GRAD});
   buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
   EXPECT_EQ(buckets.state().count("m"), 1u);
   buckets.reset();
-  buckets.want(COHORT_BUCKET_STATE, "m");
+  buckets.want({COHORT_BUCKET_STATE, "m"});
   buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
   EXPECT_EQ(floats(buckets.data(0, COHORT_BUCKET_STATE, "m"))[1], 5.0f);
 }
@@ -159,33 +245,34 @@ TEST(Buckets, KeepStateForALaterLayoutThatWantsItAlsoWhileItIsSaved) {
 TEST(Buckets, KeepStateApartFromTheOptimizersOfTheSameName) {
   const float saved[] = {1, 2, 3};
   StrategyState::Buckets state;
-  state["m"][1].assign(reinterpret_cast<const std::byte*>(saved), reinterpret_cast<const std::byte*>(saved + 3));
+  state["m"].values[1].assign(reinterpret_cast<const std::byte*>(saved), reinterpret_cast<const std::byte*>(saved + 3));
   Buckets buckets(zeroed);
-  buckets.want(COHORT_BUCKET_OPTIM, "m");
+  buckets.want({COHORT_BUCKET_OPTIM, "m"});
   buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
   buckets.set_state(state);
   buckets.reset();
-  buckets.want(COHORT_BUCKET_STATE, "m");
+  buckets.want({COHORT_BUCKET_STATE, "m"});
   buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
   EXPECT_EQ(floats(buckets.data(0, COHORT_BUCKET_STATE, "m"))[2], 3.0f);
 }
 
 TEST(Buckets, ReplaceAnEarlierLayout) {
   Buckets buckets(zeroed);
-  buckets.want(COHORT_BUCKET_GRAD, "");
+  buckets.want({COHORT_BUCKET_GRAD});
   buckets.configure(two_parameters(), {.size = 1}, COHORT_DEVICE_CPU, 0);
+  buckets.want({COHORT_BUCKET_GRAD});
   buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
   EXPECT_EQ(buckets.count(), 1u);
 }
 
 TEST(Buckets, HaveWhatWasWantedSinceTheLastLayout) {
   Buckets buckets(zeroed);
-  buckets.want(COHORT_BUCKET_GRAD, "");
+  buckets.want({COHORT_BUCKET_GRAD});
   buckets.configure(two_parameters(), {.size = 1}, COHORT_DEVICE_CPU, 0);
-  buckets.want(COHORT_BUCKET_OPTIM, "exp_avg");
-  buckets.want(COHORT_BUCKET_OPTIM, "exp_avg_sq");
+  buckets.want({COHORT_BUCKET_OPTIM, "exp_avg"});
+  buckets.want({COHORT_BUCKET_OPTIM, "exp_avg_sq"});
   buckets.configure(two_parameters(), {.size = 1}, COHORT_DEVICE_CPU, 0);
-  EXPECT_FALSE(buckets.wanted(COHORT_BUCKET_GRAD));
+  EXPECT_FALSE(buckets.has(COHORT_BUCKET_GRAD));
   EXPECT_EQ(buckets.data(0, COHORT_BUCKET_GRAD), nullptr);
   EXPECT_EQ(buckets.names(COHORT_BUCKET_OPTIM), (std::vector<std::string>{"exp_avg", "exp_avg_sq"}));
   const auto places = buckets.places(COHORT_BUCKET_OPTIM, 2, "exp_avg_sq");

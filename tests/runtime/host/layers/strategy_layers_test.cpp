@@ -55,10 +55,15 @@ cohort_strategy_vt recording_base() {
   base.begin_step = [](cohort_strategy* s, const cohort_step*) noexcept -> cohort_status {
     record(s, "base.begin_step");
     // The overridable step, as code of base calls it.
-    s->top->vt->resume(s->top);
+    s->top->vt->layout_ready(s->top, COHORT_LAYOUT_AGAIN);
     return 104;
   };
-  base.reduce_bucket = [](cohort_strategy* s, const cohort_bucket*) noexcept -> cohort_status {
+  base.plan_buckets = [](cohort_strategy* s, cohort_bucket_plan* plan) noexcept -> cohort_status {
+    record(s, "base.plan_buckets");
+    if (plan) plan->size = 25;
+    return 112;
+  };
+  base.reduce_bucket = [](cohort_strategy* s, const cohort_step*, const cohort_bucket*) noexcept -> cohort_status {
     record(s, "base.reduce_bucket");
     return 105;
   };
@@ -78,8 +83,8 @@ cohort_strategy_vt recording_base() {
     record(s, "base.pause " + std::to_string(reason));
     return 109;
   };
-  base.resume = [](cohort_strategy* s) noexcept -> cohort_status {
-    record(s, "base.resume");
+  base.layout_ready = [](cohort_strategy* s, int32_t reason) noexcept -> cohort_status {
+    record(s, "base.layout_ready " + std::to_string(reason));
     return 110;
   };
   base.shutdown = [](cohort_strategy* s) noexcept -> cohort_status {
@@ -93,7 +98,7 @@ cohort_strategy_vt recording_base() {
   return base;
 }
 
-// Layer a overrides end_step and resume, b end_step and reduce_bucket, free end_step; each calls super.
+// Layer a overrides end_step and layout_ready, b end_step and reduce_bucket, free end_step; each calls super.
 cohort_strategy_vt layer_a() {
   cohort_strategy_vt table{};
   table.struct_size = sizeof(table);
@@ -105,7 +110,7 @@ cohort_strategy_vt layer_a() {
     record(s, "a.end_step");
     return s->super->vt->end_step(s->super, step);
   };
-  table.resume = [](cohort_strategy* s) noexcept { return record(s, "a.resume"); };
+  table.layout_ready = [](cohort_strategy* s, int32_t) noexcept { return record(s, "a.layout_ready"); };
   return table;
 }
 
@@ -116,7 +121,9 @@ cohort_strategy_vt layer_b() {
     return record(s, std::string("b.create ") + variant);
   };
   table.destroy = [](cohort_strategy* s) noexcept { record(s, "b.destroy"); };
-  table.reduce_bucket = [](cohort_strategy* s, const cohort_bucket*) noexcept { return record(s, "b.reduce_bucket"); };
+  table.reduce_bucket = [](cohort_strategy* s, const cohort_step*, const cohort_bucket*) noexcept {
+    return record(s, "b.reduce_bucket");
+  };
   table.end_step = [](cohort_strategy* s, const cohort_step* step) noexcept {
     record(s, "b.end_step");
     return s->super->vt->end_step(s->super, step);
@@ -149,7 +156,7 @@ struct StrategyLayersTest : ::testing::Test {
     layers.push_back({"free", &free, {}, "fast"});
     return layers;
   }
-  StrategyLayers stack() { return {blueprints(), recording_base(), &recorder, host.get()}; }
+  StrategyLayers stack() { return {blueprints(), recording_base(), &recorder, host}; }
   Calls calls() { return std::exchange(recorder.calls, {}); }
 };
 
@@ -162,14 +169,43 @@ TEST_F(StrategyLayersTest, AreCreatedLowestFirstAndDestroyedInReverse) {
   EXPECT_THAT(calls(), ElementsAre("free.destroy", "b.destroy", "a.destroy"));
 }
 
-TEST_F(StrategyLayersTest, AreLinkedBySuperTopAndHost) {
+TEST_F(StrategyLayersTest, AreLinkedBySuperAndTop) {
   const StrategyLayers layers = stack();
   std::size_t height = 0;
-  for (cohort_strategy* s = layers.top(); s; s = s->super, ++height) {
-    EXPECT_EQ(s->top, layers.top());
-    EXPECT_EQ(s->host, host.get());
-  }
+  for (cohort_strategy* s = layers.top(); s; s = s->super, ++height) EXPECT_EQ(s->top, layers.top());
   EXPECT_EQ(height, 4u);
+}
+
+TEST_F(StrategyLayersTest, HaveAHostForEachLayer) {
+  const StrategyLayers layers = stack();
+  std::vector<std::string> components;
+  for (cohort_strategy* s = layers.top(); s; s = s->super) {
+    EXPECT_EQ(&HostObject::of(s->host), &host);
+    components.push_back(HostObject::component_of(s->host));
+  }
+  EXPECT_THAT(components, ElementsAre("free", "b", "a", "base"));
+}
+
+// Each layer overwrites what the one below has left, and the upper one clears its flags.
+TEST_F(StrategyLayersTest, CombineFlagsAndAlignmentsOfALayout) {
+  a.plan_buckets = [](cohort_strategy* s, cohort_bucket_plan* plan) noexcept {
+    const cohort_status status = s->super->vt->plan_buckets(s->super, plan);
+    *plan = {sizeof *plan, COHORT_PLAN_KEEP_ORDER, 0, 0, 6};
+    return status;
+  };
+  b.plan_buckets = [](cohort_strategy* s, cohort_bucket_plan* plan) noexcept {
+    const cohort_status status = s->super->vt->plan_buckets(s->super, plan);
+    *plan = {sizeof *plan, COHORT_PLAN_KEEP_SIZE, 7, 0, 4};
+    return status;
+  };
+  StrategyLayers layers = stack();
+  for (int layout = 0; layout < 2; ++layout) {
+    cohort_bucket_plan plan{sizeof plan, 0, 0, 0, 1};
+    EXPECT_EQ(layers.plan_buckets(plan), 112);
+    EXPECT_EQ(plan.flags, COHORT_PLAN_KEEP_ORDER | COHORT_PLAN_KEEP_SIZE);
+    EXPECT_EQ(plan.alignment, 12u);
+    EXPECT_EQ(plan.size, 7u);
+  }
 }
 
 TEST_F(StrategyLayersTest, CallSuperDownTheStack) {
@@ -182,7 +218,7 @@ TEST_F(StrategyLayersTest, CallSuperDownTheStack) {
 TEST_F(StrategyLayersTest, StopAtALayerThatDoesNotCallSuper) {
   const StrategyLayers layers = stack();
   calls();
-  EXPECT_EQ(layers.top()->vt->reduce_bucket(layers.top(), nullptr), COHORT_OK);
+  EXPECT_EQ(layers.top()->vt->reduce_bucket(layers.top(), nullptr, nullptr), COHORT_OK);
   EXPECT_THAT(calls(), ElementsAre("b.reduce_bucket"));
 }
 
@@ -190,7 +226,7 @@ TEST_F(StrategyLayersTest, LetBaseReachAnOverrideThroughTop) {
   const StrategyLayers layers = stack();
   calls();
   layers.top()->vt->begin_step(layers.top(), nullptr);
-  EXPECT_THAT(calls(), ElementsAre("base.begin_step", "a.resume"));
+  EXPECT_THAT(calls(), ElementsAre("base.begin_step", "a.layout_ready"));
 }
 
 TEST_F(StrategyLayersTest, ForwardEveryNullSlotWithItsArgumentsAndResult) {
@@ -199,7 +235,7 @@ TEST_F(StrategyLayersTest, ForwardEveryNullSlotWithItsArgumentsAndResult) {
   std::vector<LayerBlueprint> two;
   two.push_back({"lower", &empty, {}, ""});
   two.push_back({"upper", &empty, {}, ""});
-  const StrategyLayers layers(std::move(two), recording_base(), &recorder, host.get());
+  const StrategyLayers layers(std::move(two), recording_base(), &recorder, host);
   cohort_strategy* s = layers.top();
   const cohort_job job{};
   const char* const id = "id";
@@ -208,18 +244,19 @@ TEST_F(StrategyLayersTest, ForwardEveryNullSlotWithItsArgumentsAndResult) {
   EXPECT_EQ(s->vt->init_dist_connection(s, nullptr), 102);
   EXPECT_EQ(s->vt->configure_model(s), 103);
   EXPECT_EQ(s->vt->begin_step(s, nullptr), 104);
-  EXPECT_EQ(s->vt->reduce_bucket(s, nullptr), 105);
+  EXPECT_EQ(s->vt->plan_buckets(s, nullptr), 112);
+  EXPECT_EQ(s->vt->layout_ready(s, 2), 110);
+  EXPECT_EQ(s->vt->reduce_bucket(s, nullptr, nullptr), 105);
   EXPECT_EQ(s->vt->end_backward(s, nullptr), 106);
   EXPECT_EQ(s->vt->optimizer_step(s, nullptr), 107);
   EXPECT_EQ(s->vt->end_step(s, nullptr), 108);
   EXPECT_EQ(s->vt->pause(s, 3), 109);
-  EXPECT_EQ(s->vt->resume(s), 110);
   EXPECT_EQ(s->vt->shutdown(s), 111);
   EXPECT_EQ(s->vt->get_extension(s, id), id);
-  EXPECT_THAT(calls(),
-              ElementsAre("base.plan", "base.init_dist_connection", "base.configure_model", "base.begin_step",
-                          "base.resume", "base.reduce_bucket", "base.end_backward", "base.optimizer_step",
-                          "base.end_step", "base.pause 3", "base.resume", "base.shutdown", "base.get_extension id"));
+  EXPECT_THAT(calls(), ElementsAre("base.plan", "base.init_dist_connection", "base.configure_model", "base.begin_step",
+                                   "base.layout_ready 3", "base.plan_buckets", "base.layout_ready 2",
+                                   "base.reduce_bucket", "base.end_backward", "base.optimizer_step", "base.end_step",
+                                   "base.pause 3", "base.shutdown", "base.get_extension id"));
 }
 
 TEST_F(StrategyLayersTest, ReadATableOnlyAsFarAsItSays) {
@@ -231,10 +268,10 @@ TEST_F(StrategyLayersTest, ReadATableOnlyAsFarAsItSays) {
   cohort_strategy* s = layers.top();
   EXPECT_EQ(s->vt->struct_size, sizeof(cohort_strategy_vt));
   EXPECT_EQ(s->vt->pause(s, 1), 109);
-  EXPECT_EQ(s->vt->resume(s), 110);
+  EXPECT_EQ(s->vt->shutdown(s), 111);
   EXPECT_EQ(s->vt->end_step(s, nullptr), 108);
-  EXPECT_THAT(calls(),
-              ElementsAre("base.pause 1", "base.resume", "free.end_step", "b.end_step", "a.end_step", "base.end_step"));
+  EXPECT_THAT(calls(), ElementsAre("base.pause 1", "base.shutdown", "free.end_step", "b.end_step", "a.end_step",
+                                   "base.end_step"));
 }
 
 TEST_F(StrategyLayersTest, AcceptATableThatIsLongerThanTheHostsOwn) {
@@ -245,7 +282,7 @@ TEST_F(StrategyLayersTest, AcceptATableThatIsLongerThanTheHostsOwn) {
   longer.known.struct_size = sizeof(longer);
   std::vector<LayerBlueprint> one;
   one.push_back({"a", &longer.known, {}, ""});
-  const StrategyLayers layers(std::move(one), recording_base(), &recorder, host.get());
+  const StrategyLayers layers(std::move(one), recording_base(), &recorder, host);
   EXPECT_EQ(layers.top()->vt->struct_size, sizeof(cohort_strategy_vt));
   EXPECT_EQ(layers.top()->vt->end_step(layers.top(), nullptr), 108);
 }
@@ -264,7 +301,7 @@ TEST_F(StrategyLayersTest, ThrowThePluginsMessageAndDestroyThoseBefore) {
 }
 
 TEST_F(StrategyLayersTest, AreBaseAloneWithoutBlueprints) {
-  const StrategyLayers layers({}, recording_base(), &recorder, host.get());
+  const StrategyLayers layers({}, recording_base(), &recorder, host);
   EXPECT_THAT(layers.names(), ElementsAre("base"));
   EXPECT_EQ(layers.top()->super, nullptr);
   EXPECT_EQ(layers.top()->vt->shutdown(layers.top()), 111);
@@ -276,7 +313,7 @@ TEST_F(StrategyLayersTest, GiveBaseItsOwnCreateAndDestroy) {
     return record(s, std::string("base.create ") + variant + " " + std::to_string(n));
   };
   base.destroy = [](cohort_strategy* s) noexcept { record(s, "base.destroy"); };
-  { const StrategyLayers layers(blueprints(), base, &recorder, host.get()); }
+  { const StrategyLayers layers(blueprints(), base, &recorder, host); }
   EXPECT_EQ(recorder.calls.front(), "base.create fast 0");
   EXPECT_EQ(recorder.calls.back(), "base.destroy");
 }
@@ -284,10 +321,10 @@ TEST_F(StrategyLayersTest, GiveBaseItsOwnCreateAndDestroy) {
 TEST_F(StrategyLayersTest, NameTheLayerThatFillsEachSlot) {
   std::vector<std::string> lines;
   for (const SlotOwner& owner : slot_owners(blueprints())) lines.push_back(std::string(owner.slot) + " " + owner.layer);
-  EXPECT_THAT(lines,
-              ElementsAre("plan base", "init_dist_connection base", "configure_model base", "begin_step base",
-                          "reduce_bucket b", "end_backward base", "optimizer_step base", "end_step free", "pause base",
-                          "resume a", "save_state base", "load_state base", "shutdown base", "get_extension base"));
+  EXPECT_THAT(lines, ElementsAre("plan base", "init_dist_connection base", "configure_model base", "plan_buckets base",
+                                 "layout_ready a", "begin_step base", "reduce_bucket b", "end_backward base",
+                                 "optimizer_step base", "end_step free", "pause base", "save_state base",
+                                 "load_state base", "shutdown base", "get_extension base"));
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 /* A free layer that scales gradients after the inherited reduction and asks the services what they know. */
 #include <cohort/api/cohort.h>
 
-static cohort_status reduce_bucket(cohort_strategy* s, const cohort_bucket* bucket) {
+static cohort_status reduce_bucket(cohort_strategy* s, const cohort_step* step, const cohort_bucket* bucket) {
   const cohort_buckets_1* buckets = s->host->get_interface(s->host, COHORT_BUCKETS_ID);
   cohort_tensor view;
-  const cohort_status status = s->super->vt->reduce_bucket(s->super, bucket);
+  const cohort_status status = s->super->vt->reduce_bucket(s->super, step, bucket);
   if (status != COHORT_OK) return status;
   if (buckets->view(s->host, bucket->index, COHORT_BUCKET_GRAD, 0, &view) != COHORT_OK) return COHORT_INTERNAL;
   float* values = view.data;

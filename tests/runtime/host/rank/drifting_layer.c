@@ -18,18 +18,19 @@ static void destroy(cohort_strategy* s) {
   free(s->data);
 }
 
-static cohort_status configure_model(cohort_strategy* s) {
+static cohort_status plan_buckets(cohort_strategy* s, cohort_bucket_plan* plan) {
   const cohort_buckets_1* buckets = s->host->get_interface(s->host, COHORT_BUCKETS_ID);
-  const cohort_status status = buckets->want(s->host, COHORT_BUCKET_STATE, "drifting/memory");
-  return status != COHORT_OK ? status : s->super->vt->configure_model(s->super);
+  const cohort_status status = s->super->vt->plan_buckets(s->super, plan);
+  return status != COHORT_OK ? status : buckets->want(s->host, COHORT_BUCKET_STATE, "memory", 0, 0);
 }
 
-static cohort_status reduce_bucket(cohort_strategy* s, const cohort_bucket* bucket) {
+static cohort_status reduce_bucket(cohort_strategy* s, const cohort_step* step, const cohort_bucket* bucket) {
   const drifting* self = s->data;
   const cohort_buckets_1* buckets = s->host->get_interface(s->host, COHORT_BUCKETS_ID);
   cohort_tensor gradient, memory;
+  (void)step;
   if (buckets->view(s->host, bucket->index, COHORT_BUCKET_GRAD, 0, &gradient) != COHORT_OK) return COHORT_INTERNAL;
-  if (buckets->view(s->host, bucket->index, COHORT_BUCKET_STATE, "drifting/memory", &memory) != COHORT_OK) {
+  if (buckets->view(s->host, bucket->index, COHORT_BUCKET_STATE, "memory", &memory) != COHORT_OK) {
     return COHORT_INTERNAL;
   }
   float *g = gradient.data, *m = memory.data;
@@ -49,7 +50,7 @@ static cohort_status save_state(cohort_strategy* s) {
   const drifting* self = s->data;
   const cohort_archive_1* archive = s->host->get_interface(s->host, COHORT_ARCHIVE_ID);
   const cohort_status status = s->super->vt->save_state(s->super);
-  return status != COHORT_OK ? status : archive->set(s->host, "drifting/steps", &self->steps, sizeof self->steps);
+  return status != COHORT_OK ? status : archive->set(s->host, "steps", &self->steps, sizeof self->steps);
 }
 
 static cohort_status load_state(cohort_strategy* s) {
@@ -58,18 +59,18 @@ static cohort_status load_state(cohort_strategy* s) {
   uint64_t nbytes = 0;
   const cohort_status status = s->super->vt->load_state(s->super);
   if (status != COHORT_OK) return status;
-  if (archive->get(s->host, "drifting/nothing", &nbytes, sizeof nbytes, &nbytes) != COHORT_NOT_FOUND) {
+  if (archive->get(s->host, "nothing", &nbytes, sizeof nbytes, &nbytes) != COHORT_NOT_FOUND) {
     return COHORT_INTERNAL;
   }
-  if (archive->get(s->host, "drifting/steps", &self->steps, 1, &nbytes) != COHORT_RESOURCE_EXHAUSTED || nbytes != 8) {
+  if (archive->get(s->host, "steps", &self->steps, 1, &nbytes) != COHORT_RESOURCE_EXHAUSTED || nbytes != 8) {
     return COHORT_INTERNAL;
   }
-  return archive->get(s->host, "drifting/steps", &self->steps, sizeof self->steps, &nbytes);
+  return archive->get(s->host, "steps", &self->steps, sizeof self->steps, &nbytes);
 }
 
 static cohort_status pause(cohort_strategy* s, int32_t reason) {
   const cohort_archive_1* archive = s->host->get_interface(s->host, COHORT_ARCHIVE_ID);
-  if (archive->set(s->host, "drifting/late", "", 0) == COHORT_OK) return COHORT_INTERNAL; /* not in a pause */
+  if (archive->set(s->host, "late", "", 0) == COHORT_OK) return COHORT_INTERNAL; /* not in a pause */
   return s->super->vt->pause(s->super, reason);
 }
 
@@ -81,7 +82,7 @@ static const void* get_extension(cohort_strategy* s, const char* id) {
 static const cohort_strategy_vt vtable = {.struct_size = sizeof vtable,
                                           .create = create,
                                           .destroy = destroy,
-                                          .configure_model = configure_model,
+                                          .plan_buckets = plan_buckets,
                                           .reduce_bucket = reduce_bucket,
                                           .end_step = end_step,
                                           .pause = pause,

@@ -1,6 +1,6 @@
 /* A free layer that keeps the sum of all mean gradients in STATE and steps with it, in the buckets' own memory: right
  * only where STATE and weights follow a change of the layout. Ends the run at step `tell_at` with the layout as text.
- * `flags` are those of the layout that it asks for. */
+ * `flags` are added to those of the layout that it asks for. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,17 +32,16 @@ static void destroy(cohort_strategy* s) {
   free(s->data);
 }
 
-static cohort_status configure_model(cohort_strategy* s) {
+static cohort_status plan_buckets(cohort_strategy* s, cohort_bucket_plan* plan) {
   const cohort_buckets_1* buckets = buckets_of(s);
   const options* own = s->data;
-  const cohort_bucket_layout layout = {
-      .struct_size = sizeof layout, .size = 12, .first_size = 4, .align = 1, .flags = own->flags};
-  const cohort_status status = s->super->vt->configure_model(s->super);
+  const cohort_status status = s->super->vt->plan_buckets(s->super, plan);
   if (status != COHORT_OK) return status;
-  buckets->want(s->host, COHORT_BUCKET_GRAD, 0);
-  buckets->want(s->host, COHORT_BUCKET_WEIGHT, 0);
-  buckets->want(s->host, COHORT_BUCKET_STATE, "sum");
-  return buckets->configure(s->host, &layout);
+  plan->size = 12;
+  plan->first_size = 4;
+  plan->flags |= COHORT_PLAN_KEEP_SIZE | own->flags;
+  buckets->want(s->host, COHORT_BUCKET_WEIGHT, 0, 0, 0);
+  return buckets->want(s->host, COHORT_BUCKET_STATE, "sum", 0, 0);
 }
 
 static float* values_of(const cohort_strategy* s, uint64_t bucket, int32_t kind, const char* name) {
@@ -50,8 +49,8 @@ static float* values_of(const cohort_strategy* s, uint64_t bucket, int32_t kind,
   return buckets_of(s)->view(s->host, bucket, kind, name, &view) == COHORT_OK ? view.data : 0;
 }
 
-static cohort_status reduce_bucket(cohort_strategy* s, const cohort_bucket* bucket) {
-  const cohort_status status = s->super->vt->reduce_bucket(s->super, bucket);
+static cohort_status reduce_bucket(cohort_strategy* s, const cohort_step* step, const cohort_bucket* bucket) {
+  const cohort_status status = s->super->vt->reduce_bucket(s->super, step, bucket);
   const float* gradients = values_of(s, bucket->index, COHORT_BUCKET_GRAD, 0);
   float* sum = values_of(s, bucket->index, COHORT_BUCKET_STATE, "sum");
   if (status != COHORT_OK) return status;
@@ -85,13 +84,13 @@ static cohort_status end_step(cohort_strategy* s, const cohort_step* step) {
 static const cohort_strategy_vt vtable = {.struct_size = sizeof vtable,
                                           .create = create,
                                           .destroy = destroy,
-                                          .configure_model = configure_model,
+                                          .plan_buckets = plan_buckets,
                                           .reduce_bucket = reduce_bucket,
                                           .optimizer_step = optimizer_step,
                                           .end_step = end_step};
 
 static const cohort_option known_options[] = {{"tell_at", "int", "-1", "step at which to end"},
-                                              {"flags", "int", "1", "of the layout"}};
+                                              {"flags", "int", "0", "of the layout"}};
 
 static const cohort_component component = {.struct_size = sizeof component,
                                            .kind = COHORT_KIND_STRATEGY,

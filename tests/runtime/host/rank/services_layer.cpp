@@ -24,10 +24,9 @@ class Services : public sdk::Strategy<Services> {
   }
 
   void configure_model() {
-    if (stopped_) return want_weights_only();
     super().configure_model();
+    calls_ = "configure";
     if (does_ == "lane") ready_lane();
-    if (does_ == "halve") ready_halving();
     if (does_ == "scale") host().optimizers().set_lr_factor(0, static_cast<double>(host().world().size()));
     if (does_ == "bad_lane") host().lane("user");
     if (does_ == "late_lane") {
@@ -36,6 +35,33 @@ class Services : public sdk::Strategy<Services> {
     }
     if (does_ == "roles") check_roles();
     if (does_ == "bad_factor") host().optimizers().set_lr_factor(0, 0.0);
+    if (does_ == "early_want") host().buckets().want(COHORT_BUCKET_WEIGHT);
+  }
+
+  void plan_buckets(cohort_bucket_plan& plan) {
+    super().plan_buckets(plan);
+    calls_ += ", plan";
+    if (stopped_) {
+      host().buckets().drop(COHORT_BUCKET_GRAD);
+      host().buckets().want(COHORT_BUCKET_WEIGHT);
+    }
+    if (does_ == "halve") {
+      host().buckets().want(COHORT_BUCKET_OPTIM, state_.c_str());
+      plan.size = 8;
+    }
+    if (does_ == "bad_flag") plan.flags |= 1u << 31;
+    if (does_ == "bad_drop") host().buckets().drop(COHORT_BUCKET_WEIGHT);
+    if (does_ == "bad_type") host().buckets().want(COHORT_BUCKET_STATE, "mine", 99);
+  }
+
+  void layout_ready(int32_t reason) {
+    super().layout_ready(reason);
+    if (does_ == "halve") require(host().buckets().count() > 1, "there are several buckets");
+    calls_ += ", ready " + std::to_string(reason);
+    if (does_ == "reasons" && reason == COHORT_LAYOUT_RESUMED) {
+      require(calls_ == "configure, plan, ready 1, plan, ready 3, ready 2", calls_);
+    }
+    if (does_ == "early_view") host().buckets().view(0, COHORT_BUCKET_GRAD);
   }
 
   void begin_step(const cohort_step& step) {
@@ -46,8 +72,8 @@ class Services : public sdk::Strategy<Services> {
     for (const sdk::Lane& lane : lanes_) tickets_.push_back(lane.submit(sum_));
   }
 
-  void reduce_bucket(const cohort_bucket& bucket) {
-    super().reduce_bucket(bucket);
+  void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) {
+    super().reduce_bucket(step, bucket);
     ++reduced_;
   }
 
@@ -70,15 +96,21 @@ class Services : public sdk::Strategy<Services> {
     if (does_ == "scale") require(host().optimizers().hyper(0, "lr") == 0.5, "the factor is not part of the rate");
     if (does_ == "stop_averaging" && static_cast<int64_t>(step.step) == at_) {
       stopped_ = true;
-      host().buckets().lay_out_again();
+      host().buckets().request_relayout();
     }
+  }
+
+  void end_step(const cohort_step& step) {
+    super().end_step(step);
+    if (does_ == "reasons" && step.step == 0) host().buckets().request_relayout();
+    if (does_ == "unused") check_unused();
   }
 
   void load_state() {
     super().load_state();
     if (does_ != "stop_averaging") return;
     stopped_ = true;
-    host().buckets().lay_out_again();
+    host().buckets().request_relayout();
   }
 
  private:
@@ -88,6 +120,19 @@ class Services : public sdk::Strategy<Services> {
     lanes_.clear();
     lanes_.push_back(first);
     lanes_.push_back(host().default_lane());
+  }
+
+  // All gradients can be viewed, also those of a parameter that no rank has used.
+  void check_unused() {
+    const sdk::Buckets buckets = host().buckets();
+    for (uint64_t i = 0; i < buckets.count(); ++i) {
+      const auto gradients = buckets.view(i, COHORT_BUCKET_GRAD).span<float>();
+      const cohort_bucket& bucket = buckets.at(i);
+      for (uint64_t part = 0; part < bucket.num_parts; ++part) {
+        const bool is_used = std::string(bucket.parts[part].name) == "a";
+        require((gradients[bucket.parts[part].offset] != 0) == is_used, bucket.parts[part].name);
+      }
+    }
   }
 
   // Throws where a communicator of two nodes with two ranks each has other ranks than its role says.
@@ -122,13 +167,6 @@ class Services : public sdk::Strategy<Services> {
     ++sums_;
   }
 
-  void ready_halving() {
-    host().buckets().want(COHORT_BUCKET_GRAD);
-    host().buckets().want(COHORT_BUCKET_OPTIM, state_.c_str());
-    host().buckets().configure(8, 0);
-    require(host().buckets().count() > 1, "there are several buckets");
-  }
-
   // The state of the optimizer, where it lies, and its count of steps, which it has moved on.
   void halve() {
     const sdk::Buckets buckets = host().buckets();
@@ -142,13 +180,8 @@ class Services : public sdk::Strategy<Services> {
     }
   }
 
-  void want_weights_only() {
-    const sdk::Buckets buckets = host().buckets();
-    buckets.want(COHORT_BUCKET_WEIGHT);
-    buckets.configure(1 << 20, 0);
-  }
-
   std::string does_, state_;
+  std::string calls_;  // of slots about the layout, since training began
   int64_t at_ = 0, step_ = 0;
   bool stopped_ = false;
   std::vector<sdk::Lane> lanes_;

@@ -1,7 +1,7 @@
 /* Service cohort.archive/1: values of a strategy in a checkpoint. Frozen.
  *
  * For use in save_state and load_state only. Values belong to the rank that set them. Keys are UTF-8 without NUL, at
- * most 256 bytes, and begin with the strategy's name so that layers do not meet: "async/rounds".
+ * most 256 bytes, and belong to the layer that used them: layers may use the same one.
  */
 #ifndef COHORT_API_HOST_ARCHIVE_H
 #define COHORT_API_HOST_ARCHIVE_H

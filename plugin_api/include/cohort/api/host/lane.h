@@ -22,8 +22,8 @@ typedef cohort_status (*cohort_lane_work)(void* arg) COHORT_NOEXCEPT;
 
 typedef struct cohort_lane_1 {
   /* The lane of this name ([a-z][a-z0-9_-]{0,31}; not one of the host's own: default, control, user, world), made at
-   * the first call for it: in configure_model, collective over all ranks, in the same order, while no work is under
-   * way. [main] */
+   * the first call for it: in configure_model or layout_ready, collective over all ranks, in the same order, while no
+   * work is under way. [main] */
   cohort_status (*create)(const cohort_host* host, const char* name, uint32_t* lane) COHORT_NOEXCEPT;
   /* Queues a work; `arg` is borrowed until it is done. Tickets count from 1. [main] [step], or another lane */
   cohort_status (*submit)(const cohort_host* host, uint32_t lane, cohort_lane_work work, void* arg,

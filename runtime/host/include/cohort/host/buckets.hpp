@@ -1,10 +1,12 @@
 // Flat buffers with the layout of the buckets: GRAD, WEIGHT, STATE(name) and OPTIM(name).
 //
-// Owns their memory, which comes from the collective where it has some. Views live until the next configure, those of
-// gradients in place until the end of the step. configure is collective and [main]; views may be asked for from any
-// thread.
+// A layout has two blocks of memory, which come from the collective if it has some: one for gradients, in which tensors
+// of the program may lie after the layout has gone, and one for all other buffers. Views live until the next configure,
+// those of GRAD from open_gradients to close_gradients. configure is collective and [main]; views may be asked for from
+// any thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -29,6 +31,14 @@ using GradientOf = std::function<void*(uint32_t parameter)>;
 /// Gradients that stay where backward made them, and have no place in a flat buffer.
 enum class InPlace { kNone, kAlone /* those that fill a bucket */, kAll };
 
+/// A buffer that a layout has.
+struct BufferWant {
+  int32_t kind = 0;
+  std::string name{};  ///< of STATE: with its layer's, "momentum/anchor"
+  int32_t dtype = 0;   ///< of STATE; 0: the bucket's
+  uint32_t flags = 0;  ///< of STATE: COHORT_STATE_...
+};
+
 class Buckets {
  public:
   /// `gradient_of`: for gradients in place.
@@ -37,63 +47,84 @@ class Buckets {
   Buckets(const Buckets&) = delete;
   Buckets& operator=(const Buckets&) = delete;
 
-  /// Forgets wishes and layout. STATE is kept aside and comes back, per parameter, with the next configure.
+  /// Forgets wants and layout. STATE is kept aside and comes back, per parameter, with the next configure.
   void reset();
-  /// STATE, by name and parameter.
+  /// Returns STATE, by name and parameter.
   StrategyState::Buckets state();
-  /// Puts back what state() gave, also under another layout; names not wanted yet wait for a configure that does.
+  /// Puts back what state() gave, also under another layout; a name that is not wanted yet waits for a layout that
+  /// has it. Throws UserError if the type of a buffer is another one now.
   void set_state(StrategyState::Buckets state);
-  /// For the next configure.
-  void want(int32_t kind, std::string name);
-  /// What the layout has.
-  bool wanted(int32_t kind) const;
+  /// Adds a buffer to the next layout. Throws UserError if it is wanted already, with another type or other flags.
+  void want(BufferWant want);
+  /// Withdraws the wants of a kind.
+  void drop(int32_t kind);
+  bool has_wants() const { return !wants_.empty(); }
+  /// Returns whether the present layout has this kind.
+  bool has(int32_t kind) const;
   std::vector<std::string> names(int32_t kind) const;
-  /// Lays out and allocates, in place of an earlier layout. `order`: parameters that take part, in the order in which
-  /// gradients are expected.
+  /// Lays out what was wanted and allocates. `order`: parameters that take part, in the order in which gradients are
+  /// expected.
   void configure(std::vector<LayoutParameter> order, const LayoutLimits& limits, int32_t device_type,
                  int32_t device_index, InPlace in_place = InPlace::kNone);
 
   size_t count() const { return buckets_.size(); }
-  /// Null beyond the last.
+  /// Returns null beyond the last.
   const cohort_bucket* get(size_t index) const;
-  /// False where that kind was not wanted or has no memory now.
-  bool view(size_t index, int32_t kind, const std::string& name, cohort_tensor& view) const;
-  /// First byte of a bucket's buffer, or null. Of a gradient in place: where it is now.
+  /// Fills `view`. Throws UserError if the layout has no such buffer, or for a GRAD view at the wrong time.
+  void view(size_t index, int32_t kind, const std::string& name, cohort_tensor& view) const;
+  /// From now on GRAD of this bucket may be viewed. [lane]
+  void open_gradients(size_t index) { buckets_[index]->gradients_are_open = true; }
+  /// From now on it may not, for the buckets of a phase. [step]
+  void close_gradients(uint32_t phase);
+  /// Returns the first byte of a bucket's buffer, or null. Of a gradient in place: where it is now.
   std::byte* data(size_t index, int32_t kind, const std::string& name = {}) const;
-  /// For each gradient in place, a piece of memory that the wire reaches: to make it there.
+  /// Returns, for each gradient in place, a piece of memory that the collective reaches: to make it there.
   std::vector<std::span<std::byte>> memory_to_lend() const;
-  /// `is_free`: nothing lies in what was ever lent, or in GRAD. Else both stay until a later call that says so.
+  /// `is_free`: no tensor lies in memory for gradients, of this layout or an earlier one. Else it stays until a later
+  /// call that says so.
   void take_back_memory(bool is_free);
-  /// What was not free when it was taken back stays until the process ends: the program's tensors lie there.
+  /// Memory that was not free when it was taken back stays until the process ends: the program's tensors lie there.
   void leave_lent_memory();
   bool left_memory() const { return left_memory_; }
-  /// For each parameter id below `num_parameters` its place in a kind's buffers, or null.
+  /// Returns, for each parameter id below `num_parameters`, its place in a kind's buffers, or null.
   std::vector<void*> places(int32_t kind, size_t num_parameters, const std::string& name = {}) const;
 
  private:
-  using Wish = std::pair<int32_t, std::string>;  // kind and name
+  static constexpr uint64_t kNoPlace = ~uint64_t{0};
+  using Key = std::pair<int32_t, std::string>;  // kind and name
   struct Bucket {
     BucketPlan plan;
     std::vector<cohort_bucket_part> parts;  // names point into plan
     cohort_bucket abi{};
     int64_t shape = 0;
     int64_t stride = 1;
-    bool is_in_place = false;      // its gradient
-    uint64_t byte_offset = 0;      // of this bucket in every kind's buffer,
-    uint64_t gradient_offset = 0;  // but in that of GRAD, or in memory_to_lend_, here
+    bool is_in_place = false;  // its gradient
+    std::atomic<bool> gradients_are_open{false};
+  };
+  struct Buffer {
+    int32_t dtype = 0;  // 0: the bucket's
+    uint32_t flags = 0;
+    std::vector<uint64_t> offsets{};  // by bucket, bytes in its block; kNoPlace for a gradient in place
   };
   BucketAllocator allocator_;
   GradientOf gradient_of_;
-  std::vector<Wish> wishes_, asked_;
+  std::vector<BufferWant> wants_;                 // of the next layout
   std::vector<std::unique_ptr<Bucket>> buckets_;  // stable addresses: plugins hold pointers
-  std::map<Wish, BucketMemory> memory_;
-  BucketMemory memory_to_lend_;
+  std::map<Key, Buffer> buffers_;
+  std::vector<std::span<std::byte>> to_lend_;
+  BucketMemory gradient_memory_, memory_;
   std::vector<BucketMemory> lent_before_;
   bool left_memory_ = false;
   StrategyState::Buckets kept_state_;
 
   void clear_layout();
-  std::byte* flat_data(const Bucket& bucket, int32_t kind, const std::string& name) const;
+  void add_bucket(BucketPlan plan, int32_t device_type, int32_t device_index, InPlace in_place);
+  void allocate(InPlace in_place);
+  std::byte* flat_data(size_t index, int32_t kind, const std::string& name) const;
+  int32_t dtype_of(const Buffer& buffer, size_t index) const;
+  /// Calls visit(part, its memory, its type, the bucket's type) for each parameter that has a place in a buffer.
+  template <class Visit>
+  void visit_parts(int32_t kind, const std::string& name, Visit visit) const;
   void keep_state();
   void restore_state(const std::string& name);
 };

@@ -1,9 +1,13 @@
 // The cohort_host that components are given: finds service tables by id and keeps the messages that plugins leave.
 //
+// Every component gets a cohort_host of its own, so that services know which one calls: names of STATE buffers and of
+// values in a checkpoint belong to the layer that used them.
+//
 // The object must outlive every component it was given to, and does not move. Any thread may call anything: messages
 // are kept per thread, so that a lane's failure never shows up in the step's.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -30,9 +34,14 @@ class HostObject {
   HostObject(const HostObject&) = delete;
   HostObject& operator=(const HostObject&) = delete;
 
-  const cohort_host* get() const { return &host_; }
-  /// The object behind a cohort_host that came from get().
-  static HostObject& of(const cohort_host* host) { return *static_cast<HostObject*>(host->ctx); }
+  /// Returns the cohort_host of a caller that is no component.
+  const cohort_host* get() const { return &doors_.front().host; }
+  /// Makes the cohort_host of a component; it lives as long as this object. Not while another thread calls it.
+  const cohort_host* get_for(std::string component);
+  /// Returns the object behind a cohort_host that came from get() or get_for().
+  static HostObject& of(const cohort_host* host) { return static_cast<Door*>(host->ctx)->owner; }
+  /// Returns the name of the component that was given this cohort_host; "" if it came from get().
+  static const std::string& component_of(const cohort_host* host) { return static_cast<Door*>(host->ctx)->component; }
 
   Log& log() const { return log_; }
   void* services() const { return services_; }
@@ -56,10 +65,16 @@ class HostObject {
     std::string message;
   };
 
+  struct Door {
+    HostObject& owner;
+    std::string component;
+    cohort_host host{};
+  };
+
   Log& log_;
   Lookup lookup_;
   void* services_;
-  cohort_host host_;
+  std::deque<Door> doors_;  // stable addresses: components hold pointers
   std::mutex mutex_;
   std::map<std::thread::id, Failure> failures_;
   FlightRecorder recorder_;

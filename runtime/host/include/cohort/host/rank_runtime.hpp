@@ -68,11 +68,9 @@ class RankRuntime {
   /// tensors lie. Local. After a step that failed half-way
   /// it aborts the communicators, so that nothing writes into freed memory.
   void release_model(ModelPort& model);
-  /// For the strategy: training pauses for `reason` (COHORT_PAUSE_...), with rank 0's buffers given to all; and goes
-  /// on.
+  /// Tells the strategy that training pauses for `reason` (COHORT_PAUSE_...), and gives rank 0's buffers to all.
   void pause(int32_t reason);
-  void resume();
-  /// What the strategy keeps; between pause(COHORT_PAUSE_CHECKPOINT) and resume. Local.
+  /// Returns what the strategy keeps, after pause(COHORT_PAUSE_CHECKPOINT). Local.
   StrategyState save_state();
   /// Gives it back, before the first step; `steps` were done when it was saved.
   void load_state(StrategyState saved, uint64_t steps);

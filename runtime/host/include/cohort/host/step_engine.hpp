@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <cohort/api/collective.h>
+#include <cohort/api/kernels.h>
 #include <cohort/api/strategy.h>
 #include <cohort/host/buckets.hpp>
 #include <cohort/host/host_object.hpp>
@@ -33,8 +34,9 @@ class StepEngine {
   struct Parts {
     HostObject& host;
     cohort_strategy* strategy;
-    const Buckets& buckets;
+    Buckets& buckets;
     ModelPort& model;
+    const cohort_kernels_1* kernels;  ///< with sum_of_n; null with one replica
     Lane* lane;
     cohort_comm* flags_comm;    ///< of the lane
     cohort_comm* control_comm;  ///< of the step thread
@@ -69,7 +71,7 @@ class StepEngine {
   uint32_t phase() const { return phase_; }
   /// Throws UserError where the phase's gradients are not complete: optimizer_step would.
   void check_steppable(uint32_t phase) const;
-  /// The optimizer step of a phase. Gradients are the sum over the replicas, the mean over the ranks.
+  /// Runs the optimizer step of a phase, on gradients that the strategy has reduced; then replicas get the weights.
   void optimizer_step(uint32_t phase = 0);
   /// Forgets a step that failed half-way. What it had sent is waited for when the next one begins.
   void abandon();
@@ -114,6 +116,7 @@ class StepEngine {
   std::vector<uint8_t> reached_;     // by replica and parameter, in any micro-batch of this step
   std::vector<uint32_t> arrival_order_;
   size_t next_bucket_ = 0;
+  cohort_step reduction_step_{};                   // the step whose buckets are reduced
   std::vector<uint8_t> used_;                      // by parameter, on any rank
   std::vector<uint64_t> flag_words_;               // votes, then one bit per parameter
   std::vector<FlightRecorder::Purpose> purposes_;  // by bucket
@@ -137,6 +140,7 @@ class StepEngine {
   void complete(uint32_t parameter, uint32_t replica);
   void complete_rest();
   void reduce(size_t bucket);
+  void sum_replicas(const cohort_bucket& bucket);
   void finish_reduction();
   void collect_flags();
   void exchange_flags();

@@ -17,6 +17,8 @@
 
 namespace cohort::host {
 
+class HostObject;
+
 /// One layer before it is instantiated: what the plugin declares and the options that go to it.
 struct LayerBlueprint {
   std::string name;
@@ -38,27 +40,31 @@ std::vector<std::string> inherited_variants(PluginHost& plugins, const cohort_co
 class StrategyLayers {
  public:
   /// `base` must have every overridable slot filled and gets `base_data` as its data. Calls `create` of each layer that
-  /// has one, lowest first; where one fails, destroys those before it and throws with the plugin's message. `host`
-  /// comes from a HostObject and is given to every layer.
+  /// has one, lowest first; if one fails, destroys those before it and throws with the plugin's message. Every layer
+  /// gets a cohort_host of its own from `host`.
   StrategyLayers(std::vector<LayerBlueprint> blueprints, const cohort_strategy_vt& base, void* base_data,
-                 const cohort_host* host);
+                 HostObject& host);
   ~StrategyLayers();  // destroys the layers, highest first
   StrategyLayers(const StrategyLayers&) = delete;
   StrategyLayers& operator=(const StrategyLayers&) = delete;
 
   cohort_strategy* top() const;
+  /// Calls plan_buckets of the topmost layer. The result has the flags of all layers, also of those below one that
+  /// cleared them, and the least common multiple of their alignments.
+  cohort_status plan_buckets(cohort_bucket_plan& plan);
   /// Names of the layers, lowest first, "base" included.
   std::vector<std::string> names() const;
-  /// True where no plugin fills a slot that runs between configure_model and end_step: none looks at gradients.
+  /// Returns whether no plugin fills plan_buckets or a slot of the step: then none looks at gradients.
   bool inherit_the_step() const { return inherit_the_step_; }
-  /// True where no layer expects GRAD at the same place in every step.
-  bool follow_gradients() const { return follow_gradients_; }
 
  private:
   struct Layer;
+  HostObject& host_;
   std::vector<std::unique_ptr<Layer>> layers_;
-  bool inherit_the_step_, follow_gradients_;
+  bool inherit_the_step_;
+  cohort_bucket_plan combined_plan_{};  // of the layers that have returned from plan_buckets
 
+  static cohort_status plan_layer(cohort_strategy* s, cohort_bucket_plan* plan) noexcept;
   void create();
   void destroy() noexcept;
 };

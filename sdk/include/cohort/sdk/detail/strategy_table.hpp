@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include <cohort/api/host/buckets.h>
+#include <cohort/api/strategy.h>
 #include <cohort/sdk/detail/slot.hpp>
 #include <cohort/sdk/error.hpp>
 #include <cohort/sdk/options.hpp>
@@ -20,18 +20,18 @@ COHORT_SDK_SLOT(create)
 COHORT_SDK_SLOT(plan)
 COHORT_SDK_SLOT(init_dist_connection)
 COHORT_SDK_SLOT(configure_model)
+COHORT_SDK_SLOT(plan_buckets)
+COHORT_SDK_SLOT(layout_ready)
 COHORT_SDK_SLOT(begin_step)
 COHORT_SDK_SLOT(reduce_bucket)
 COHORT_SDK_SLOT(end_backward)
 COHORT_SDK_SLOT(optimizer_step)
 COHORT_SDK_SLOT(end_step)
 COHORT_SDK_SLOT(pause)
-COHORT_SDK_SLOT(resume)
 COHORT_SDK_SLOT(save_state)
 COHORT_SDK_SLOT(load_state)
 COHORT_SDK_SLOT(shutdown)
 COHORT_SDK_SLOT(get_extension)
-COHORT_SDK_FLAG(kGradInPlace)
 }  // namespace strategy_slots
 
 template <class D>
@@ -62,11 +62,18 @@ struct StrategyTable {
   static cohort_status configure_model(cohort_strategy* s) noexcept {
     return guard(s->host, [&] { self(s).configure_model(); });
   }
+  static cohort_status plan_buckets(cohort_strategy* s, cohort_bucket_plan* plan) noexcept {
+    return guard(s->host, [&] { self(s).plan_buckets(*plan); });
+  }
+  static cohort_status layout_ready(cohort_strategy* s, int32_t reason) noexcept {
+    return guard(s->host, [&] { self(s).layout_ready(reason); });
+  }
   static cohort_status begin_step(cohort_strategy* s, const cohort_step* step) noexcept {
     return guard(s->host, [&] { self(s).begin_step(*step); });
   }
-  static cohort_status reduce_bucket(cohort_strategy* s, const cohort_bucket* bucket) noexcept {
-    return guard(s->host, [&] { self(s).reduce_bucket(*bucket); });
+  static cohort_status reduce_bucket(cohort_strategy* s, const cohort_step* step,
+                                     const cohort_bucket* bucket) noexcept {
+    return guard(s->host, [&] { self(s).reduce_bucket(*step, *bucket); });
   }
   static cohort_status end_backward(cohort_strategy* s, const cohort_step* step) noexcept {
     return guard(s->host, [&] { self(s).end_backward(*step); });
@@ -79,9 +86,6 @@ struct StrategyTable {
   }
   static cohort_status pause(cohort_strategy* s, int32_t reason) noexcept {
     return guard(s->host, [&] { self(s).pause(reason); });
-  }
-  static cohort_status resume(cohort_strategy* s) noexcept {
-    return guard(s->host, [&] { self(s).resume(); });
   }
   static cohort_status save_state(cohort_strategy* s) noexcept {
     return guard(s->host, [&] { self(s).save_state(); });
@@ -103,19 +107,19 @@ struct StrategyTable {
     using namespace strategy_slots;
     cohort_strategy_vt vt{};
     vt.struct_size = sizeof vt;
-    if constexpr (Is_kGradInPlace<D>::value) vt.flags = COHORT_STRATEGY_GRAD_IN_PLACE;
     vt.create = create;
     vt.destroy = destroy;
     if constexpr (declares_plan<D>) vt.plan = plan;
     if constexpr (declares_init_dist_connection<D>) vt.init_dist_connection = init_dist_connection;
     if constexpr (declares_configure_model<D>) vt.configure_model = configure_model;
+    if constexpr (declares_plan_buckets<D>) vt.plan_buckets = plan_buckets;
+    if constexpr (declares_layout_ready<D>) vt.layout_ready = layout_ready;
     if constexpr (declares_begin_step<D>) vt.begin_step = begin_step;
     if constexpr (declares_reduce_bucket<D>) vt.reduce_bucket = reduce_bucket;
     if constexpr (declares_end_backward<D>) vt.end_backward = end_backward;
     if constexpr (declares_optimizer_step<D>) vt.optimizer_step = optimizer_step;
     if constexpr (declares_end_step<D>) vt.end_step = end_step;
     if constexpr (declares_pause<D>) vt.pause = pause;
-    if constexpr (declares_resume<D>) vt.resume = resume;
     if constexpr (declares_save_state<D>) vt.save_state = save_state;
     if constexpr (declares_load_state<D>) vt.load_state = load_state;
     if constexpr (declares_shutdown<D>) vt.shutdown = shutdown;
