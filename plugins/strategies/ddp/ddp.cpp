@@ -28,20 +28,15 @@ class Ddp : public sdk::Strategy<Ddp> {
 
   void layout_ready(int32_t reason) {
     super().layout_ready(reason);
-    if (communicates()) wire_.prepare(host());
+    wire_.prepare(host());
   }
 
   void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) {
-    if (!communicates() || !wire_.casts(bucket)) return super().reduce_bucket(step, bucket);
+    if (!wire_.casts(bucket)) return super().reduce_bucket(step, bucket);
     wire_.all_reduce(host(), bucket, COHORT_REDUCE_MEAN);
   }
 
  private:
-  bool communicates() const {
-    const sdk::Comm world = host().world();
-    return world && world.size() > 1;
-  }
-
   sdk::CastWire wire_;
   uint64_t bucket_size_ = 0, first_bucket_size_ = 0;  // bytes; 0: the runtime's
 };

@@ -69,18 +69,14 @@ class Horovod : public sdk::Strategy<Horovod> {
 
   void layout_ready(int32_t reason) {
     super().layout_ready(reason);
-    if (!communicates()) return;
-    if (op_ == Op::kAdasum) {
-      cohort::horovod::Adasum::require_kernels(host());
-    } else {
-      wire_.prepare(host());
-    }
+    if (op_ != Op::kAdasum) return wire_.prepare(host());
+    cohort::horovod::Adasum::require_kernels(host());
   }
 
   void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) {
     const int32_t reduce = op_ == Op::kSum ? COHORT_REDUCE_SUM : COHORT_REDUCE_MEAN;
-    if (communicates() && wire_.casts(bucket)) return wire_.all_reduce(host(), bucket, reduce);
-    if (!communicates() || op_ != Op::kSum) return super().reduce_bucket(step, bucket);
+    if (wire_.casts(bucket)) return wire_.all_reduce(host(), bucket, reduce);
+    if (op_ != Op::kSum) return super().reduce_bucket(step, bucket);
     const sdk::TensorView gradients = host().buckets().view(bucket.index, COHORT_BUCKET_GRAD);
     host().world().all_reduce({gradients.data(), bucket.numel, bucket.dtype, bucket.stream}, reduce);
   }
@@ -105,10 +101,7 @@ class Horovod : public sdk::Strategy<Horovod> {
   }
 
  private:
-  bool communicates() const {
-    const sdk::Comm world = host().world();
-    return world && world.size() > 1;
-  }
+  bool communicates() const { return host().world().size() > 1; }
 
   bool scales_rates() const { return scale_lr_ && op_ == Op::kAverage; }
 

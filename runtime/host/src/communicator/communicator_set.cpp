@@ -6,6 +6,7 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/store.hpp>
 
+#include "communicator/alone.hpp"
 #include "communicator/staging.hpp"
 
 namespace cohort::host {
@@ -80,6 +81,16 @@ cohort_comm* CommunicatorSet::open(const char* text, const cohort_connect_args& 
   host_.check(collective.native().connect(collective.get(), &args, comm.get()),
               "collective '" + collective.name() + "', connect");
   host_.recorder().name(comm.get(), group.name);
+  return keep(std::move(comm));
+}
+
+cohort_comm* CommunicatorSet::open_alone() {
+  const bool is_device = accelerator_ && accelerator_->vt->device_type != COHORT_DEVICE_CPU;
+  Collective& alone = *collectives_.emplace_back(std::make_unique<Collective>(
+      alone_collective(), CheckedOptions{}, host_, deterministic_, is_device ? accelerator_ : nullptr));
+  auto comm = std::make_unique<cohort_comm>();
+  comm->struct_size = sizeof(cohort_comm);
+  host_.check(alone.native().connect(alone.get(), nullptr, comm.get()), "the world of one rank");
   return keep(std::move(comm));
 }
 

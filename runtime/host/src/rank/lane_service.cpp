@@ -17,9 +17,7 @@ constexpr std::array<std::string_view, 4> kOwnNames{"default", "control", "user"
 RankLane& lane_at(const cohort_host* host, uint32_t index) {
   const auto& lanes = rank_of(host).lanes;
   if (index >= lanes.size()) throw UserError("lane/1: there is no lane " + std::to_string(index));
-  if (!lanes[index]->thread) {
-    throw UserError("lane/1: lane 0 is there with several ranks or replicas only; with one compute on the spot");
-  }
+  if (!lanes[index]->thread) throw UserError("lane/1: there are no lanes before the ranks are connected");
   return *lanes[index];
 }
 

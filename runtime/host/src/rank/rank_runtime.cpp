@@ -55,7 +55,7 @@ void RankRuntime::connect() {
     throw UserError(
         "the strategy's init_dist_connection bound no communicator; it has to call the inherited one or comm/1.bind");
   }
-  if (!state_->default_lane().thread && state_->has_replicas()) state_->start_lane();
+  if (!state_->root) state_->bind_alone();
 }
 
 StepEngine& RankRuntime::configure(ModelPort& model) {
@@ -82,9 +82,9 @@ StepEngine& RankRuntime::configure(ModelPort& model) {
   state.traffic.reset();
   const cohort_kernels_1* const kernels = replicas > 1 ? &kernels_with_sum(state) : nullptr;
   const RankLane& lane = state.default_lane();
-  state.engine =
-      std::make_unique<StepEngine>(StepEngine::Parts{state.host, state.strategy(), *state.buckets, model, kernels,
-                                                     lane.thread.get(), lane.comms.world, state.control});
+  state.engine = std::make_unique<StepEngine>(
+      StepEngine::Parts{state.host, state.strategy(), *state.buckets, model, kernels, lane.thread.get(),
+                        state.is_distributed() ? lane.comms.world : nullptr, state.control});
   // With several optimizers a backward reaches a part of the parameters: there is no one order of arrival.
   const bool may_adapt = state.is_distributed() && model.num_phases() == 1;
   if (may_adapt && (state.engine->wants_gradients() || state.setup.autotune_file)) state.adaptation.emplace(state);
@@ -270,7 +270,8 @@ std::vector<std::pair<std::string, uint64_t>> RankRuntime::lane_waits() const {
 }
 
 std::string RankRuntime::collective_name() const {
-  return state_->root ? Collective::of(state_->root->collective).name() : "";
+  const bool is_connected = state_->root && state_->is_distributed();
+  return is_connected ? Collective::of(state_->root->collective).name() : "";
 }
 
 std::vector<std::string> RankRuntime::layer_names() const {

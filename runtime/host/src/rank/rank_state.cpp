@@ -128,6 +128,13 @@ void RankState::bind_world(cohort_comm* comm) {
   start_lane();
 }
 
+void RankState::bind_alone() {
+  root = comms->open_alone();
+  host.recorder().name(root, "world");
+  default_lane().comms = split_roles(default_lane().name);
+  start_lane();
+}
+
 cohort_comm* RankState::named_part(const std::string& name, int color) {
   cohort_comm* const made = comms->split(root, color, rank());
   if (made) host.recorder().name(made, name);

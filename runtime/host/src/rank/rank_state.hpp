@@ -32,7 +32,7 @@ struct RoleComms {
 struct RankLane {
   std::string name;
   RoleComms comms;
-  std::unique_ptr<Lane> thread;  // the first one, which reduces buckets: null where there is nothing to reduce
+  std::unique_ptr<Lane> thread;  // null before connect
 };
 
 struct RankState {
@@ -80,6 +80,8 @@ struct RankState {
   /// The communicator of all ranks, with the chosen collective.
   cohort_comm* connect_world(const cohort_dist_args& args);
   void bind_world(cohort_comm* comm);
+  /// Makes the world of one rank: strategies find one whatever the number of ranks.
+  void bind_alone();
   /// A part of the root communicator, for the flight recorder under this name. Collective.
   cohort_comm* named_part(const std::string& name, int color);
   RoleComms split_roles(const std::string& lane);

@@ -44,7 +44,7 @@ StepEngine::StepEngine(const Parts& parts) : parts_(parts) {
 }
 
 void StepEngine::layout_changed() {
-  wants_gradients_ = parts_.lane && parts_.buckets.has(COHORT_BUCKET_GRAD) && parts_.buckets.count() > 0;
+  wants_gradients_ = parts_.buckets.has(COHORT_BUCKET_GRAD) && parts_.buckets.count() > 0;
   bucket_of_.assign(num_parameters(), kNoBucket);
   pending_.assign(parts_.buckets.count(), 0);
   purposes_.clear();
@@ -71,7 +71,7 @@ void StepEngine::resume_after(std::span<const uint64_t> steps) {
 }
 
 void StepEngine::begin(bool last, uint32_t phase) {
-  if (std::exchange(abandoned_, false) && parts_.lane) parts_.lane->drain();
+  if (std::exchange(abandoned_, false)) parts_.lane->drain();
   Phase& current = phases_[phase];
   if (current.open && current.micro > 0 && (current.flags & COHORT_STEP_LAST)) {
     throw UserError(

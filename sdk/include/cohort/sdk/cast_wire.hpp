@@ -21,11 +21,14 @@ class CastWire {
   CastWire(std::string_view compression, std::string strategy)
       : dtype_(dtype_of(compression)), strategy_(std::move(strategy)) {}
 
-  /// False for buckets that are sent as they are.
-  bool casts(const cohort_bucket& bucket) const { return dtype_ != 0 && size_of(bucket.dtype) > size_of(dtype_); }
+  /// Returns whether the bucket is cast; others are sent as they are, and with one rank nothing is sent.
+  bool casts(const cohort_bucket& bucket) const {
+    return dtype_ != 0 && !is_alone_ && size_of(bucket.dtype) > size_of(dtype_);
+  }
 
-  /// Memory for the largest bucket, so that steps allocate nothing. Throws where the device cannot.
+  /// Allocates memory for the largest bucket, so that steps allocate nothing. Throws if the device cannot cast.
   void prepare(const Host& host) {
+    is_alone_ = host.world().size() == 1;
     const Buckets buckets = host.buckets();
     uint64_t largest = 0;
     for (uint64_t i = 0; i < buckets.count(); ++i) {
@@ -64,6 +67,7 @@ class CastWire {
   }
 
   int32_t dtype_ = 0;  // 0: gradients travel as they are
+  bool is_alone_ = false;
   std::string strategy_;
   std::vector<uint16_t> wire_;
 };

@@ -83,7 +83,7 @@ class Host {
   void optimizer_step(uint32_t phase) const { optimizers().step(phase); }
   Optimizers optimizers() const { return {host_, optimizer_.get(host_)}; }
 
-  /// The lane that reduces buckets, where there are several ranks or replicas.
+  /// The lane that reduces buckets.
   Lane default_lane() const { return {host_, lane_.get(host_), 0}; }
   /// A lane of this name, with communicators of its own; made at the first call. Collective, in configure_model.
   Lane lane(const char* name) const {

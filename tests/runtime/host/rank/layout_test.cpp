@@ -80,7 +80,7 @@ TEST(Layout, IsAnnouncedOnceForEachReason) {
 }
 
 TEST(Layers, KeepStateOfTheSameNameApart) {
-  for (const int world_size : {2, 3}) {
+  for (const int world_size : {1, 2, 3}) {
     run_ranks(two_sums(world_size), [](ToyRank& rank) {
       ToyModel model(two_parameters(), 0.0, 1.0);
       host::StepEngine& engine = rank.runtime.configure(model);

@@ -35,6 +35,8 @@ class Services : public sdk::Strategy<Services> {
     }
     if (does_ == "roles") check_roles();
     if (does_ == "bad_factor") host().optimizers().set_lr_factor(0, 0.0);
+    if (does_ == "operations") try_operations();
+    if (does_ == "lost_message") lose_message();
     if (does_ == "early_want") host().buckets().want(COHORT_BUCKET_WEIGHT);
   }
 
@@ -120,6 +122,40 @@ class Services : public sdk::Strategy<Services> {
     lanes_.clear();
     lanes_.push_back(first);
     lanes_.push_back(host().default_lane());
+  }
+
+  // Every operation on the world of one rank leaves what the rank gave.
+  void try_operations() {
+    const sdk::Comm world = host().world();
+    require(world && world.rank() == 0 && world.size() == 1, "there is a world of one rank");
+    require(ranks_of(COHORT_ROLE_NODE) == std::vector<int32_t>{0} &&
+                ranks_of(COHORT_ROLE_LEADERS) == std::vector<int32_t>{0},
+            "the rank is its node and a leader");
+    const std::vector<float> given{1, 2, 3};
+    std::vector<float> values = given, other(3);
+    const sdk::Elements in_place{values.data(), 3, COHORT_FLOAT32};
+    world.all_reduce(in_place, COHORT_REDUCE_MEAN);
+    world.reduce(in_place, COHORT_REDUCE_SUM, 0);
+    world.broadcast(in_place, 0);
+    require(values == given, "nothing changes in place");
+    world.all_reduce(in_place, other.data(), COHORT_REDUCE_SUM);
+    require(other == given, "all_reduce copies");
+    for (const int operation : {0, 1, 2, 3}) {
+      other.assign(3, 0);
+      if (operation == 0) world.all_gather(in_place, other.data());
+      if (operation == 1) world.reduce_scatter(in_place, other.data(), 3, COHORT_REDUCE_MEAN);
+      if (operation == 2) world.all_to_all(in_place, other.data(), 3);
+      const cohort_message messages[] = {{values.data(), 12, 0, 1}, {other.data(), 12, 0, 0}};
+      if (operation == 3) world.exchange({messages, 2});
+      require(other == given, "operation " + std::to_string(operation) + " copies");
+    }
+    world.barrier();
+  }
+
+  void lose_message() {
+    float value = 1;
+    const cohort_message sent[] = {{&value, sizeof value, 0, 1}};
+    host().world().exchange({sent, 1});
   }
 
   // All gradients can be viewed, also those of a parameter that no rank has used.

@@ -16,6 +16,7 @@ static float* values_of(const cohort_strategy* s, uint64_t bucket, int32_t kind,
 static cohort_status plan_buckets(cohort_strategy* s, cohort_bucket_plan* plan) {
   const cohort_status status = s->super->vt->plan_buckets(s->super, plan);
   if (status != COHORT_OK) return status;
+  buckets_of(s)->want(s->host, COHORT_BUCKET_GRAD, 0, 0, 0); /* with one rank base wants none */
   buckets_of(s)->want(s->host, COHORT_BUCKET_WEIGHT, 0, 0, 0);
   return buckets_of(s)->want(s->host, COHORT_BUCKET_STATE, "sum", 0, 0);
 }

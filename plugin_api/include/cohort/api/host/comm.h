@@ -27,8 +27,8 @@ typedef struct cohort_comm_1 {
                         cohort_comm** comm) COHORT_NOEXCEPT;
   /* Gives the host the communicator of all ranks; `node`, `leaders` and the lanes' own are split from it. [main] */
   cohort_status (*bind)(const cohort_host* host, int32_t role, cohort_comm* comm) COHORT_NOEXCEPT;
-  /* The calling lane's communicator for a role; null where this rank has none. Outside a lane: that of the default
-   * lane. */
+  /* The calling lane's communicator for a role; null for LEADERS on a rank that is none. Outside a lane: that of the
+   * default lane. WORLD is there after init_dist_connection, with one rank, too. */
   cohort_comm* (*get)(const cohort_host* host, int32_t role)COHORT_NOEXCEPT;
   /* Operations; `args` as in cohort/api/collective.h. In a lane they run at once; outside one they run on the default
    * lane and are waited for. Payload bytes are counted. [lane] [step] [main] */

@@ -2,8 +2,8 @@
  *
  * A lane is a thread with world, node and leaders communicators of its own: in its works comm/1.get gives those. Works
  * of one lane run one after the other, in the order in which they were submitted, which has to be the same on all ranks
- * where they communicate; works of different lanes run at the same time. Lane 0 is the one that reduces buckets; it is
- * there where there are several ranks or replicas. Lanes live until the end of the run, also when the layout changes.
+ * where they communicate; works of different lanes run at the same time. Lane 0 is the one that reduces buckets. Lanes
+ * live until the end of the run, also when the layout changes.
  *
  * Before buckets are laid out anew, and at the end of the run, the host waits for the works of all lanes.
  */

@@ -84,6 +84,8 @@ class CommunicatorSet {
   /// A root communicator of a group, on a part of the group's store that belongs to it alone. Null spec: the collective
   /// that was chosen. Collective over the group. Throws what opening throws, and with the plugin's message.
   cohort_comm* open(const char* spec, const cohort_connect_args& group);
+  /// Makes the communicator of one rank alone.
+  cohort_comm* open_alone();
   /// A part of `comm`; null where color < 0. Collective over `comm`.
   cohort_comm* split(cohort_comm* comm, int color, int key);
   /// Running and later operations on every communicator return soon. Any thread.

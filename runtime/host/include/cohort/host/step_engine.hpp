@@ -29,8 +29,7 @@ namespace cohort::host {
 
 class StepEngine {
  public:
-  /// What the engine works with; everything outlives it. `lane` is null where there is neither another rank nor another
-  /// replica, the communicators where there is no other rank.
+  /// What the engine works with; everything outlives it. The communicators are null without another rank.
   struct Parts {
     HostObject& host;
     cohort_strategy* strategy;
@@ -45,8 +44,7 @@ class StepEngine {
   StepEngine(const StepEngine&) = delete;
   StepEngine& operator=(const StepEngine&) = delete;
 
-  /// True where the strategy wants gradients of several ranks or replicas: then `gradient_ready` must be called for
-  /// each of them.
+  /// Returns whether the layout has gradients: then `gradient_ready` must be called for each of them.
   bool wants_gradients() const { return wants_gradients_; }
 
   /// Between steps: buckets were laid out anew, maybe without gradients, or with them again.
