@@ -55,7 +55,7 @@ cohort_connect_args group_of(cohort_store* store, int rank, int size, std::chron
   return group;
 }
 
-// The component without its operations but exchange, so that the host composes them.
+// The component without its operations but exchange, and without split, so that the host composes them.
 struct Stripped {
   cohort_component component;
   cohort_collective_vt table;
@@ -65,6 +65,7 @@ Stripped strip(const cohort_component& component) {
   bare.table.all_reduce = bare.table.reduce = bare.table.broadcast = bare.table.all_gather = nullptr;
   bare.table.reduce_scatter = bare.table.all_to_all = nullptr;
   bare.table.barrier = nullptr;
+  bare.table.split = nullptr;
   return bare;
 }
 
@@ -158,11 +159,7 @@ cohort_comm* Rank::connect_stripped(cohort_connect_args group) {
       host::check_options({whole.options, whole.num_options}, spec.options, "collective '" + spec.name + "'");
   stripped_ = std::make_unique<host::Collective>(bare.component, options, host_, subject().deterministic);
   auto comm = std::make_unique<cohort_comm>();
-  comm->struct_size = sizeof(cohort_comm);
-  comm->rank = group.rank;
-  comm->size = group.size;
-  comm->collective = stripped_->get();
-  host_.check(stripped_->native().connect(stripped_->get(), &group, comm.get()), "connect");
+  host_.check(stripped_->connect(group, *comm), "connect");
   stripped_comm_ = std::move(comm);
   return stripped_comm_.get();
 }

@@ -97,7 +97,9 @@ typedef struct cohort_exchange_args {
 /* Flags of a collective. */
 #define COHORT_COLLECTIVE_RANK_ORDERED 1u /* sums are taken left to right in rank order: --deterministic keeps them */
 
-/* Every operation but `exchange` may be null, or answer COHORT_UNIMPLEMENTED for some data types or reduce operations
+/* Required are connect and exchange, `close` if the collective holds anything for a communicator, and `split` if it has
+ * `alloc`. The host composes a split that is missing: the ranks gather colors and keys, and each part connects as a
+ * group of its own. Every operation but `exchange` may be null, or answer COHORT_UNIMPLEMENTED for some data types or reduce operations
  * (the same ones on every rank, before anything is sent): the host then composes it from `exchange`. */
 typedef struct cohort_collective_vt {
   uint32_t struct_size;
@@ -106,7 +108,9 @@ typedef struct cohort_collective_vt {
   cohort_status (*create)(cohort_collective* c, const cohort_key_value* options, uint64_t num_options) COHORT_NOEXCEPT;
   void (*destroy)(cohort_collective* c) COHORT_NOEXCEPT;
 
-  /* Makes a root communicator of args->size ranks. Collective. [main] */
+  /* Makes a root communicator of args->size ranks. args->store lives until `close`, everything else in args until the
+   * call returns. A connect or split that fails leaves nothing behind: the host does not close it. Collective. [main]
+   */
   cohort_status (*connect)(cohort_collective* c, const cohort_connect_args* args, cohort_comm* comm) COHORT_NOEXCEPT;
   /* Makes a communicator of the ranks that give the same color, ordered by key, then by rank. color < 0: this rank gets
    * none and `part` stays empty. Collective over `comm`. [main] */

@@ -5,13 +5,23 @@
 #include <cohort/host/error.hpp>
 
 #include "communicator/composed.hpp"
+#include "communicator/connected_groups.hpp"
 #include "communicator/staging.hpp"
+#include "host_object/guarded.hpp"
 
 namespace cohort::host {
 namespace {
 
-cohort_status no_split(cohort_collective* c, cohort_comm*, int32_t, int32_t, cohort_comm*) noexcept {
-  return c->host->fail(c->host, COHORT_UNIMPLEMENTED, "this collective has no split; ask its author for one");
+cohort_status composed_split(cohort_collective* c, cohort_comm* comm, int32_t color, int32_t key,
+                             cohort_comm* part) noexcept {
+  Collective& collective = Collective::of(c);
+  return guarded(c->host,
+                 [&] { return collective.groups()->split(c, collective.native().connect, comm, color, key, part); });
+}
+void composed_close(cohort_collective* c, cohort_comm* comm) noexcept {
+  Collective& collective = Collective::of(c);
+  if (collective.native().close) collective.native().close(c, comm);
+  collective.groups()->remove(comm);
 }
 void ignore(cohort_collective*, cohort_comm*) noexcept {}
 cohort_status no_error(cohort_collective*, cohort_comm*) noexcept {
@@ -49,8 +59,11 @@ void complete(cohort_collective_vt& table, bool keep) {
 cohort_collective_vt completed(cohort_collective_vt table, bool deterministic) {
   using Table = cohort_collective_vt;
   const bool keep_sums = !deterministic || (table.flags & COHORT_COLLECTIVE_RANK_ORDERED);
-  if (!table.split) table.split = no_split;
   if (!table.close) table.close = ignore;
+  if (!table.split) {
+    table.split = composed_split;
+    table.close = composed_close;
+  }
   if (!table.abort) table.abort = ignore;
   if (!table.async_error) table.async_error = no_error;
   complete<&Table::all_reduce, &composed::all_reduce>(table, keep_sums);
@@ -95,12 +108,23 @@ Collective::Collective(const cohort_component& component, const CheckedOptions& 
       deterministic_(deterministic),
       native_(native_table(component)),
       table_(completed(native_, deterministic)) {
+  if (!native_.split) groups_ = std::make_unique<ConnectedGroups>();
   if (device) {
     staging_ = std::make_unique<Staging>(*device, host, table_);
     table_ = staging_->table();
   }
   if (!native_.create) return;
   host_.check(native_.create(this, options.data(), options.size()), "collective '" + name_ + "', create");
+}
+
+cohort_status Collective::connect(const cohort_connect_args& args, cohort_comm& comm) {
+  comm.struct_size = sizeof comm;
+  comm.rank = args.rank;
+  comm.size = args.size;
+  comm.collective = this;
+  const cohort_status status = native_.connect(this, &args, &comm);
+  if (status == COHORT_OK && groups_) groups_->add(&comm, args);
+  return status;
 }
 
 bool Collective::sums_in_rank_order() const {

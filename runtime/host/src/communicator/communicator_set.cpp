@@ -71,15 +71,10 @@ cohort_comm* CommunicatorSet::open(const char* text, const cohort_connect_args& 
   auto store = std::make_unique<PrivateStore>(group.store, std::string(group.name) + "/");
   args.store = store->abi.get();
   auto comm = std::make_unique<cohort_comm>();
-  comm->struct_size = sizeof(cohort_comm);
-  comm->rank = args.rank;
-  comm->size = args.size;
-  comm->collective = made->get();
   // Kept before connecting: what a failed connect leaves behind still refers to them.
   Collective& collective = *collectives_.emplace_back(std::move(made));
   stores_.push_back(std::move(store));
-  host_.check(collective.native().connect(collective.get(), &args, comm.get()),
-              "collective '" + collective.name() + "', connect");
+  host_.check(collective.connect(args, *comm), "collective '" + collective.name() + "', connect");
   host_.recorder().name(comm.get(), group.name);
   return keep(std::move(comm));
 }
@@ -89,8 +84,11 @@ cohort_comm* CommunicatorSet::open_alone() {
   Collective& alone = *collectives_.emplace_back(std::make_unique<Collective>(
       alone_collective(), CheckedOptions{}, host_, deterministic_, is_device ? accelerator_ : nullptr));
   auto comm = std::make_unique<cohort_comm>();
-  comm->struct_size = sizeof(cohort_comm);
-  host_.check(alone.native().connect(alone.get(), nullptr, comm.get()), "the world of one rank");
+  cohort_connect_args group{};
+  group.struct_size = sizeof group;
+  group.size = group.num_nodes = 1;
+  group.name = "world";
+  host_.check(alone.connect(group, *comm), "the world of one rank");
   return keep(std::move(comm));
 }
 

@@ -10,7 +10,7 @@
 #include <cohort/sdk/dtype.hpp>
 #include <cohort/sdk/reduce.hpp>
 
-#include "rank/guarded.hpp"
+#include "host_object/guarded.hpp"
 
 namespace cohort::host::composed {
 namespace {

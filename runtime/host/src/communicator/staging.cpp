@@ -8,7 +8,7 @@
 #include <cohort/sdk/dtype.hpp>
 
 #include "communicator/composed.hpp"
-#include "rank/guarded.hpp"
+#include "host_object/guarded.hpp"
 
 namespace cohort::host {
 namespace {

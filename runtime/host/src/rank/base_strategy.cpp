@@ -9,7 +9,7 @@
 #include <cohort/sdk/dtype.hpp>
 
 #include "communicator/op_args.hpp"
-#include "guarded.hpp"
+#include "host_object/guarded.hpp"
 #include "rank_state.hpp"
 
 namespace cohort::host {

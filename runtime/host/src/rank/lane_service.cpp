@@ -6,7 +6,7 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/spec.hpp>
 
-#include "guarded.hpp"
+#include "host_object/guarded.hpp"
 #include "rank_state.hpp"
 
 namespace cohort::host {

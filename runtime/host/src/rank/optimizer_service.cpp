@@ -4,7 +4,7 @@
 
 #include <cohort/host/error.hpp>
 
-#include "guarded.hpp"
+#include "host_object/guarded.hpp"
 #include "rank_state.hpp"
 
 namespace cohort::host {

@@ -8,7 +8,7 @@
 #include <cohort/host/in_quotes.hpp>
 #include <cohort/sdk/dtype.hpp>
 
-#include "guarded.hpp"
+#include "host_object/guarded.hpp"
 #include "layout_choice.hpp"
 #include "rank_state.hpp"
 

@@ -35,11 +35,7 @@ class InProcessRank {
     args.timeout_ns = std::chrono::nanoseconds(std::chrono::seconds(20)).count();
     args.store = store;
     args.name = "test";
-    comm_.struct_size = sizeof comm_;
-    comm_.rank = rank;
-    comm_.size = size;
-    comm_.collective = collective_.get();
-    host_.check(collective_.native().connect(collective_.get(), &args, &comm_), "connect");
+    host_.check(collective_.connect(args, comm_), "connect");
   }
   ~InProcessRank() { table().close(collective_.get(), &comm_); }
   InProcessRank(const InProcessRank&) = delete;

@@ -20,6 +20,7 @@
 
 namespace cohort::host {
 
+class ConnectedGroups;
 class Staging;
 
 /// Opens a collective and those that it is made of, so that wrong names and options are known before anything connects.
@@ -44,6 +45,10 @@ class Collective : private cohort_collective {
   HostObject& host() const { return host_; }
   /// The plugin's own table; slots may be null.
   const cohort_collective_vt& native() const { return native_; }
+  /// Fills `comm` and connects the ranks of a group. `args->store` outlives this object.
+  cohort_status connect(const cohort_connect_args& args, cohort_comm& comm);
+  /// Returns how communicators were connected, to split them; null if the plugin splits them itself.
+  ConnectedGroups* groups() const { return groups_.get(); }
   /// Null where device memory is not staged.
   Staging* staging() const { return staging_.get(); }
   /// Sums are taken left to right in rank order, wherever in a buffer an element lies.
@@ -55,6 +60,7 @@ class Collective : private cohort_collective {
   bool deterministic_;
   cohort_collective_vt native_, table_;
   std::unique_ptr<Staging> staging_;
+  std::unique_ptr<ConnectedGroups> groups_;
 };
 
 /// Payload bytes by the algorithm's definition, per rank: what `bytes_sent_per_step` reports.
