@@ -25,13 +25,18 @@
 #define COHORT_HAS(pointer, type, field) ((pointer)->struct_size >= COHORT_END(type, field) && (pointer)->field)
 
 #ifdef __cplusplus
-#define COHORT_NOEXCEPT noexcept
 #define COHORT_EXTERN_C_BEGIN extern "C" {
 #define COHORT_EXTERN_C_END }
 #else
-#define COHORT_NOEXCEPT
 #define COHORT_EXTERN_C_BEGIN
 #define COHORT_EXTERN_C_END
+#endif
+
+/* No function of the ABI throws. Before C++17 this is no part of a function's type, and must not stand in a typedef. */
+#if defined(__cplusplus) && __cplusplus >= 201703L
+#define COHORT_NOEXCEPT noexcept
+#else
+#define COHORT_NOEXCEPT
 #endif
 
 /* Marks the one symbol that a plugin exports. */
