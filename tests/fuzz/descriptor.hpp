@@ -26,14 +26,15 @@ class Descriptor {
   const cohort_plugin& plugin() const { return *built_; }
 
  private:
-  static constexpr uint64_t kMostOptions = 256;  // that a host reads
+  static constexpr uint64_t kMostOptions = 256;        // that a host reads
+  static constexpr std::size_t kLongestStruct = 4096;  // that a host believes
 
   struct Component {
     cohort_component fields{};
     std::vector<const char*> variants{"fast"};
     std::vector<cohort_option> options{{"bits", "int[1..64]", "8", "Bits of a number"}};
     std::optional<uint64_t> num_options{};
-    uint32_t vtable_bytes = sizeof(cohort_collective_vt);
+    uint32_t vtable_bytes = sizeof(cohort_collective_vt), flags = 0;
     std::vector<std::size_t> null_slots{};
   };
 
@@ -70,7 +71,8 @@ class Descriptor {
     Component& last = components_.back();
     const std::pair<char, uint32_t*> numbers[]{{'M', &plugin_.magic},     {'S', &plugin_.struct_size},
                                                {'B', &plugin_.abi_built}, {'R', &plugin_.abi_required},
-                                               {'t', &last.vtable_bytes}, {'s', &last.fields.struct_size}};
+                                               {'t', &last.vtable_bytes}, {'s', &last.fields.struct_size},
+                                               {'f', &last.flags}};
     const std::pair<char, const char**> texts[]{
         {'I', &plugin_.id},       {'V', &plugin_.version},     {'W', &plugin_.vendor},      {'L', &plugin_.license},
         {'n', &last.fields.name}, {'y', &last.fields.summary}, {'p', &last.fields.inherits}};
@@ -91,19 +93,21 @@ class Descriptor {
     for (const char** field : {&option.key, &option.type, &option.default_value, &option.help}) *field = text(input);
   }
 
-  /// Memory with the first bytes of a struct, so that reading beyond them is noticed; never less than its size needs.
+  /// Memory of a struct that claims so many bytes, as far as a host may believe it; reading beyond them is noticed.
+  /// What no version knows is zero.
   template <class Struct>
   const Struct* copied(const Struct& from, uint32_t bytes) {
-    const std::size_t copied = std::clamp<std::size_t>(bytes, COHORT_END(Struct, struct_size), sizeof from);
-    std::byte* const memory = memory_.emplace_back(new std::byte[copied]).get();
-    std::memcpy(memory, &from, copied);
+    const std::size_t length = std::clamp<std::size_t>(bytes, COHORT_END(Struct, struct_size), kLongestStruct);
+    std::byte* const memory = memory_.emplace_back(new std::byte[length]()).get();
+    std::memcpy(memory, &from, std::min(length, sizeof from));
     return reinterpret_cast<const Struct*>(memory);
   }
 
   const void* vtable_of(const Component& component) {
-    std::vector<const void*> slots(std::clamp<std::size_t>(component.vtable_bytes, 8, 1024) / 8, &plugin_);
+    std::vector<const void*> slots(std::clamp<std::size_t>(component.vtable_bytes, 8, kLongestStruct) / 8, &plugin_);
     for (const std::size_t slot : component.null_slots) slots[slot % slots.size()] = nullptr;
-    std::memcpy(slots.data(), &component.vtable_bytes, sizeof component.vtable_bytes);
+    const uint32_t head[]{component.vtable_bytes, component.flags};
+    std::memcpy(slots.data(), head, sizeof head);
     std::byte* const memory = memory_.emplace_back(new std::byte[slots.size() * 8]).get();
     std::memcpy(memory, slots.data(), slots.size() * 8);
     return memory;

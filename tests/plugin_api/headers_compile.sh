@@ -26,6 +26,13 @@ for compiler in gcc clang; do
   command -v "$compiler" > /dev/null || continue
   for file in "$work"/*.c; do try "$file" "c99 c17" "c++11 c++20"; done
   try "$work/all.c" "c11 c17" "c++14 c++17"
+  for target in 0u COHORT_ABI_VERSION+1; do  # older and newer than the headers can serve
+    if "$compiler" -x c -DCOHORT_TARGET_ABI=$target $flags -I"$include" "$work/all.c" 2> "$work/errors"; then
+      echo "COHORT_TARGET_ABI=$target compiles" >&2
+      exit 1
+    fi
+    grep -q '"COHORT_TARGET_ABI is ' "$work/errors"
+  done
 done
 test "$compiled" -gt 0
 echo "$compiled compilations"

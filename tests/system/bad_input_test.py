@@ -133,9 +133,9 @@ class PluginTest(SystemTest):
                        check=True)
         return path
 
-    def descriptor(self, name, abi="COHORT_ABI_VERSION", init="0"):
+    def descriptor(self, name, abi="COHORT_ABI_VERSION", init="0", flags="0"):
         return f"""
-static const cohort_strategy_vt vt = {{ sizeof vt }};
+static const cohort_strategy_vt vt = {{ sizeof vt, {flags} }};
 static const cohort_component component = {{ sizeof component, COHORT_KIND_STRATEGY, "{name}", "a test", 0, 0, 0, 0, &vt, 0 }};
 static const cohort_component *const components[] = {{ &component, 0 }};
 const cohort_plugin cohort_plugin_0 = {{ COHORT_PLUGIN_MAGIC, sizeof(cohort_plugin), {abi}, {abi}, "org.example.{name}",
@@ -152,6 +152,10 @@ class BadPlugins(PluginTest):
     def test_a_newer_abi_names_both_versions(self):
         source = "#include <cohort/api/cohort.h>\n" + self.descriptor("newer", "(COHORT_ABI_VERSION + 7)")
         self.fail_with_file(self.compiled("newer", source), "0.8", "0.1")
+
+    def test_a_flag_that_no_host_knows(self):
+        source = "#include <cohort/api/cohort.h>\n" + self.descriptor("flagged", flags="0x40000000u")
+        self.fail_with_file(self.compiled("flagged", source), "its strategy sets the flags 0x40000000", "clear them")
 
     def test_an_init_that_crashes(self):
         source = ("#include <cohort/api/cohort.h>\n"

@@ -61,6 +61,7 @@ typedef struct cohort_connect_args {
   int32_t num_nodes;        /* that the group's ranks are on; 0 where it is not known */
   uint32_t reserved0;
 } cohort_connect_args;
+#define COHORT_CONNECT_ARGS_SIZE_1_0 COHORT_END(cohort_connect_args, reserved0)
 
 /* Arguments of an operation. Allocated by the host or its caller; the plugin changes nothing in it. */
 typedef struct cohort_op_args {
@@ -77,6 +78,7 @@ typedef struct cohort_op_args {
   const uint64_t* counts;
   const uint64_t* recv_counts; /* [size]; elements that rank r gives this rank; all_to_all with counts only */
 } cohort_op_args;
+#define COHORT_OP_ARGS_SIZE_1_0 COHORT_END(cohort_op_args, recv_counts)
 
 /* One message of an exchange. Frozen. */
 typedef struct cohort_message {
@@ -93,6 +95,7 @@ typedef struct cohort_exchange_args {
   uint64_t num_messages;
   cohort_stream stream;
 } cohort_exchange_args;
+#define COHORT_EXCHANGE_ARGS_SIZE_1_0 COHORT_END(cohort_exchange_args, stream)
 
 /* Flags of a collective. */
 #define COHORT_COLLECTIVE_RANK_ORDERED 1u /* sums are taken left to right in rank order: --deterministic keeps them */

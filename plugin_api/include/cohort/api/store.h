@@ -2,8 +2,8 @@
  *
  * Ownership: who makes it keeps it alive until after `shutdown`. Threads: every function [any-thread]; a thread that
  * waits blocks no other. A plugin may implement it (over etcd, a file system, ...) and hand it over in
- * cohort_dist_args. Keys are UTF-8 without NUL, at most 1,024 bytes; values are bytes, at most 64 MiB. Deadlines are
- * relative, in nanoseconds.
+ * cohort_dist_args; every function is required. Keys are UTF-8 without NUL, at most 1,024 bytes; values are bytes, at
+ * most 64 MiB. Deadlines are relative, in nanoseconds.
  */
 #ifndef COHORT_API_STORE_H
 #define COHORT_API_STORE_H

@@ -1,8 +1,15 @@
-/* The version of the plugin ABI, and the macros that read structs of another version.
+/* The version of the plugin ABI, and how its structs grow.
  *
  * Draft: while the major version is 0 every commit may change the layout, and a plugin runs only on the host it was
- * built for. From 1.0 on the ABI grows only: vtables, descriptors and argument structs begin with `struct_size` and get
- * new fields at their end; service tables (`cohort/api/host/`) never change, a changed one gets a new id.
+ * built for. From 1.0 on the ABI grows only: structs that begin with `struct_size` get new fields at their end; those
+ * that stand in arrays, and the service tables of `cohort/api/host/`, are frozen, and a changed one gets a new id.
+ *
+ * Whoever allocates a struct zeroes it and sets struct_size, and the other side reads a field if COHORT_COVERS says
+ * that it is there: descriptors and tables are the plugin's, arguments of slots the host's, arguments of services the
+ * plugin's. The host copies what plugins build into a zeroed struct of its own, so that whoever reads it next finds all
+ * fields; it refuses what it does not know there: flags, bytes that are not zero behind the fields it knows, reserved
+ * fields that are not zero. Plugins ignore flags and fields of the host's structs that they do not know. A plugin says
+ * by COHORT_TARGET_ABI for which hosts it is built.
  */
 #ifndef COHORT_API_VERSION_H
 #define COHORT_API_VERSION_H
@@ -14,6 +21,18 @@
 #define COHORT_ABI_MINOR 1u
 #define COHORT_ABI_VERSION ((COHORT_ABI_MAJOR << 16) | COHORT_ABI_MINOR)
 
+/* The oldest host that the plugin shall run on, as (major << 16) | minor: what is newer in these headers is hidden, so
+ * that structs have the sizes of that version. The descriptor says it as `abi_required`. Defined before the first
+ * header is included, for every file of the plugin alike. */
+#ifndef COHORT_TARGET_ABI
+#define COHORT_TARGET_ABI 1u /* 0.1 */
+#endif
+#if COHORT_TARGET_ABI < 1u
+#error "COHORT_TARGET_ABI is older than what these headers can build for: they begin with 0.1"
+#elif COHORT_TARGET_ABI > COHORT_ABI_VERSION
+#error "COHORT_TARGET_ABI is newer than these headers: take those of a newer cohort"
+#endif
+
 /* Number of bytes up to and including `field`. */
 #ifdef __cplusplus
 #define COHORT_END(type, field) (static_cast<uint32_t>(offsetof(type, field) + sizeof(type::field)))
@@ -21,8 +40,11 @@
 #define COHORT_END(type, field) ((uint32_t)(offsetof(type, field) + sizeof(((type*)0)->field)))
 #endif
 
-/* True where the struct that `pointer` points to has `field` and the field is not null. */
-#define COHORT_HAS(pointer, type, field) ((pointer)->struct_size >= COHORT_END(type, field) && (pointer)->field)
+/* True if the struct that `pointer` points to is long enough to have `field`. */
+#define COHORT_COVERS(pointer, type, field) ((pointer)->struct_size >= COHORT_END(type, field))
+
+/* True if it has this pointer, and the pointer is not null. */
+#define COHORT_HAS(pointer, type, field) (COHORT_COVERS(pointer, type, field) && (pointer)->field)
 
 #ifdef __cplusplus
 #define COHORT_EXTERN_C_BEGIN extern "C" {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include <cohort/api/accelerator.h>
@@ -22,16 +23,20 @@ class Accelerator {
   int32_t device_type() const { return table_.device_type; }
   /// Of this machine.
   int count_devices();
-  /// Null where it has none.
-  const cohort_kernels_1* kernels() { return table_.kernels ? table_.kernels(&accelerator_) : nullptr; }
+  /// Asks for the kernels, whose table strategies then read in full. Throws PluginRefused for a table that cannot be
+  /// read.
+  void take_kernels();
+  /// Returns what take_kernels() has found, or null.
+  const cohort_kernels_1* kernels() const { return kernels_ ? &*kernels_ : nullptr; }
   /// True where its tensors can go through pinned host memory.
   bool can_stage() const { return table_.alloc_pinned != nullptr; }
 
  private:
   std::string what_;
   HostObject& host_;
-  cohort_accelerator_vt table_{};
+  cohort_accelerator_vt table_;
   cohort_accelerator accelerator_;
+  std::optional<cohort_kernels_1> kernels_;
 };
 
 }  // namespace cohort::host

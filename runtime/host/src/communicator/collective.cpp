@@ -1,12 +1,10 @@
-#include <algorithm>
-#include <cstring>
-
 #include <cohort/host/communicator.hpp>
 #include <cohort/host/error.hpp>
 
 #include "communicator/composed.hpp"
 #include "communicator/connected_groups.hpp"
 #include "communicator/staging.hpp"
+#include "given/given_struct.hpp"
 #include "host_object/guarded.hpp"
 
 namespace cohort::host {
@@ -30,10 +28,7 @@ cohort_status no_error(cohort_collective*, cohort_comm*) noexcept {
 
 // The plugin's table as far as it reaches.
 cohort_collective_vt native_table(const cohort_component& component) {
-  const auto& given = *static_cast<const cohort_collective_vt*>(component.vtable);
-  cohort_collective_vt table{};
-  std::memcpy(&table, &given, std::min<size_t>(given.struct_size, sizeof table));
-  table.struct_size = sizeof table;
+  const auto table = full_copy(*static_cast<const cohort_collective_vt*>(component.vtable));
   if (!table.connect || !table.exchange) {
     throw PluginRefused("collective '" + std::string(component.name) +
                         "' lacks connect or exchange, which every collective needs; ask its author for them");

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include <cohort/host/communicator.hpp>
@@ -8,6 +7,7 @@
 
 #include "communicator/alone.hpp"
 #include "communicator/staging.hpp"
+#include "given/given_args.hpp"
 
 namespace cohort::host {
 
@@ -31,6 +31,12 @@ const char* objection(const PluginHost& plugins, const cohort_component& compone
   return query.reason ? query.reason : "it gives no reason";
 }
 
+void check_flags(const cohort_comm& comm, const char* slot) {
+  const std::string problem = flags_problem(comm.flags, COHORT_COMM_SHARED_MEMORY, "cohort_comm");
+  if (problem.empty()) return;
+  throw PluginRefused("collective '" + Collective::of(comm.collective).name() + "', " + slot + " " + problem);
+}
+
 }  // namespace
 
 CommunicatorSet::CommunicatorSet(PluginHost& plugins, HostObject& host, Spec chosen, bool deterministic,
@@ -47,11 +53,9 @@ CommunicatorSet::~CommunicatorSet() {
 
 cohort_comm* CommunicatorSet::open(const char* text, const cohort_connect_args& group) {
   const Spec spec = text ? parse_spec(text, "comm/1.open") : chosen_;
-  if (!group.store || !group.name) throw UserError("comm/1.open: the group needs a store and a name");
+  cohort_connect_args args = given(group);
+  if (!args.store || !args.name) throw UserError("comm/1.open: the group needs a store and a name");
   const cohort_component& component = plugins_.open(Kind::kCollective, spec.name);
-  cohort_connect_args args{};
-  std::memcpy(&args, &group, std::min<size_t>(group.struct_size, sizeof args));
-  args.struct_size = sizeof args;
   const CheckedOptions options =
       check_options({component.options, component.num_options}, spec.options, "collective '" + spec.name + "'");
   const char* const why_not = objection(plugins_, component, args, args.device_type);
@@ -75,6 +79,7 @@ cohort_comm* CommunicatorSet::open(const char* text, const cohort_connect_args& 
   Collective& collective = *collectives_.emplace_back(std::move(made));
   stores_.push_back(std::move(store));
   host_.check(collective.connect(args, *comm), "collective '" + collective.name() + "', connect");
+  check_flags(*comm, "connect");
   host_.recorder().name(comm.get(), group.name);
   return keep(std::move(comm));
 }
@@ -101,6 +106,7 @@ cohort_comm* CommunicatorSet::split(cohort_comm* comm, int color, int key) {
   const cohort_status status = comm->collective->vt->split(comm->collective, comm, color, key, part.get());
   host_.recorder().end(comm, number, status);
   host_.check(status, "splitting a communicator");
+  check_flags(*part, "split");
   return color < 0 ? nullptr : keep(std::move(part));
 }
 

@@ -14,12 +14,17 @@
 #include <cohort/host/plugin_host.hpp>
 #include <cohort/host/spec.hpp>
 
+#include "given/given_struct.hpp"
+
 namespace cohort::host {
 namespace {
 
 // More is a sign of a missing null or a wrong count.
 constexpr std::size_t kMostVariants = 64;
 constexpr uint64_t kMostOptions = 256;
+
+constexpr uint32_t kStrategyFlags = 0;
+constexpr uint32_t kCollectiveFlags = COHORT_COLLECTIVE_RANK_ORDERED;
 
 bool is_one_line(const char* text) {
   return text && *text && std::string_view(text).find('\n') == std::string_view::npos;
@@ -43,10 +48,8 @@ std::string header_problem(const cohort_plugin& plugin) {
            " bytes long; set struct_size to sizeof(cohort_plugin)";
   }
   if (auto problem = abi_problem(plugin); !problem.empty()) return problem;
-  if (plugin.struct_size < sizeof(cohort_plugin)) {
-    return "its descriptor is " + std::to_string(plugin.struct_size) + " bytes long instead of " +
-           std::to_string(sizeof(cohort_plugin)) + "; set struct_size to sizeof(cohort_plugin)";
-  }
+  const GivenLength length{plugin.struct_size, COHORT_PLUGIN_SIZE_1_0, sizeof plugin};
+  if (auto problem = length_problem(&plugin, length, "cohort_plugin"); !problem.empty()) return "it " + problem;
   if (!is_one_line(plugin.id) || !is_one_line(plugin.version))
     return "its descriptor lacks an id or a version; set both";
   if (!plugin.vendor || !plugin.license)
@@ -88,27 +91,51 @@ std::string parent_problem(const cohort_component& component) {
   return "inherits from " + in_quotes(parent) + ", which is no name; write a strategy's name, \"*\" or null";
 }
 
-// Slots without which a component of this kind can do nothing.
-std::string vtable_problem(const cohort_component& component) {
+// A table may be shorter than the host's, as far as a slot goes; what it lacks is null. `least`: its fields before the
+// slots.
+template <class Table>
+std::string table_length_problem(const Table& table, uint32_t least, const char* type) {
+  if (table.struct_size % sizeof(void*) != 0) {
+    return "has a " + std::string(type) + " of " + std::to_string(table.struct_size) +
+           " bytes, which end within a slot; set its struct_size to sizeof(" + type + ")";
+  }
+  return length_problem(&table, {table.struct_size, least, sizeof table}, type);
+}
+
+std::string strategy_problem(const cohort_strategy_vt& table) {
+  constexpr uint32_t kLeast = COHORT_END(cohort_strategy_vt, flags) + sizeof(void*);  // one slot
+  auto problem = table_length_problem(table, kLeast, "cohort_strategy_vt");
+  return problem.empty() ? flags_problem(table.flags, kStrategyFlags, "cohort_strategy_vt") : problem;
+}
+
+std::string collective_problem(const cohort_collective_vt& table) {
   const std::string lacks = "lacks the required function ";
-  if (!component.vtable) return "has no vtable; set it";
-  if (component.kind == COHORT_KIND_COLLECTIVE) {
-    const auto* table = static_cast<const cohort_collective_vt*>(component.vtable);
-    if (!COHORT_HAS(table, cohort_collective_vt, connect)) return lacks + "connect";
-    if (!COHORT_HAS(table, cohort_collective_vt, exchange)) return lacks + "exchange";
-  }
-  if (component.kind == COHORT_KIND_ACCELERATOR) {
-    const auto* table = static_cast<const cohort_accelerator_vt*>(component.vtable);
-    if (!COHORT_HAS(table, cohort_accelerator_vt, torch_device_type)) return "lacks torch_device_type";
-    if (!COHORT_HAS(table, cohort_accelerator_vt, device_count)) return lacks + "device_count";
-    const bool copies = COHORT_HAS(table, cohort_accelerator_vt, wait) && table->free_pinned && table->copy_to_host;
-    if (COHORT_HAS(table, cohort_accelerator_vt, alloc_pinned) && !(copies && table->copy_to_device))
-      return "has alloc_pinned without free_pinned, copy_to_host, copy_to_device or wait; set all five or none";
-  }
-  if (component.kind == COHORT_KIND_STRATEGY &&
-      static_cast<const cohort_strategy_vt*>(component.vtable)->struct_size <= COHORT_END(cohort_strategy_vt, flags))
-    return "has a vtable without functions; set its struct_size to sizeof(cohort_strategy_vt)";
+  constexpr uint32_t kLeast = COHORT_END(cohort_collective_vt, flags);
+  if (auto problem = table_length_problem(table, kLeast, "cohort_collective_vt"); !problem.empty()) return problem;
+  if (!COHORT_HAS(&table, cohort_collective_vt, connect)) return lacks + "connect";
+  if (!COHORT_HAS(&table, cohort_collective_vt, exchange)) return lacks + "exchange";
+  return flags_problem(table.flags, kCollectiveFlags, "cohort_collective_vt");
+}
+
+std::string accelerator_problem(const cohort_accelerator_vt& table) {
+  const std::string lacks = "lacks the required function ";
+  constexpr uint32_t kLeast = COHORT_END(cohort_accelerator_vt, device_type);
+  if (auto problem = table_length_problem(table, kLeast, "cohort_accelerator_vt"); !problem.empty()) return problem;
+  if (!COHORT_HAS(&table, cohort_accelerator_vt, torch_device_type)) return "lacks torch_device_type";
+  if (!COHORT_HAS(&table, cohort_accelerator_vt, device_count)) return lacks + "device_count";
+  const bool copies = COHORT_HAS(&table, cohort_accelerator_vt, wait) && table.free_pinned && table.copy_to_host;
+  if (COHORT_HAS(&table, cohort_accelerator_vt, alloc_pinned) && !(copies && table.copy_to_device))
+    return "has alloc_pinned without free_pinned, copy_to_host, copy_to_device or wait; set all five or none";
   return "";
+}
+
+std::string vtable_problem(const cohort_component& component) {
+  if (!component.vtable) return "has no vtable; set it";
+  if (component.kind == COHORT_KIND_STRATEGY)
+    return strategy_problem(*static_cast<const cohort_strategy_vt*>(component.vtable));
+  if (component.kind == COHORT_KIND_COLLECTIVE)
+    return collective_problem(*static_cast<const cohort_collective_vt*>(component.vtable));
+  return accelerator_problem(*static_cast<const cohort_accelerator_vt*>(component.vtable));
 }
 
 std::string component_problem(const cohort_component& component, std::string_view name) {
@@ -136,8 +163,9 @@ std::string descriptor_problem(const cohort_plugin& plugin, std::string_view nam
   std::set<int32_t> kinds;
   for (const cohort_component* const* it = plugin.components; *it; ++it) {
     const cohort_component& component = **it;
-    if (component.struct_size < sizeof(cohort_component))
-      return "it has a component with a wrong struct_size; set it to sizeof(cohort_component)";
+    const GivenLength length{component.struct_size, COHORT_COMPONENT_SIZE_1_0, sizeof component};
+    if (const auto problem = length_problem(&component, length, "cohort_component"); !problem.empty())
+      return "it " + problem;
     if (!is_kind(component.kind)) {
       return "it has a component of the unknown kind " + std::to_string(component.kind) +
              "; use a COHORT_KIND_ constant";

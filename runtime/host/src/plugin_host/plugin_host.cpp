@@ -1,6 +1,7 @@
 #include <cohort/host/plugin_host.hpp>
 
 #include <algorithm>
+#include <deque>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "plugin_host/content_hash.hpp"
 #include "plugin_host/descriptor_checks.hpp"
 #include "plugin_host/file_checks.hpp"
+#include "plugin_host/full_descriptor.hpp"
 #include "plugin_host/plugin_search.hpp"
 #include "plugin_host/probe.hpp"
 #include "plugin_host/refuse.hpp"
@@ -127,6 +129,7 @@ struct PluginHost::State {
   HostObject plain_host;
   std::mutex mutex;  // of what follows
   std::vector<SharedLibrary> libraries;
+  std::deque<FullDescriptor> descriptors;
   std::vector<LoadedPlugin> loaded;
 
   State(const PluginSearch& given, Log& log_, std::chrono::milliseconds deadline)
@@ -148,7 +151,7 @@ struct PluginHost::State {
     OpenedPlugin opened = open_plugin(file, plain_host, [](OpenStage) {});
     note_loaded_plugin(file, log);
     libraries.push_back(std::move(opened.library));
-    loaded.push_back({file, opened.descriptor, std::move(hash)});
+    loaded.push_back({file, &descriptors.emplace_back(*opened.descriptor).plugin(), std::move(hash)});
     log.debug("opened plugin " + file.string() + ", version " + opened.descriptor->version);
     return loaded.back();
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "given/given_args.hpp"
 #include "rank_state.hpp"
 #include "tuning_report.hpp"
 
@@ -27,7 +28,7 @@ Adaptation::Adaptation(RankState& state) : state_(state) {
   if (has_nothing_to_overlap()) use({.overlap = false});
   if (!autotunes()) return;
   cohort_strategy* const strategy = state_.strategy();
-  tunable_ = static_cast<const cohort_tunable_1*>(strategy->vt->get_extension(strategy, COHORT_TUNABLE_ID));
+  tunable_ = given(static_cast<const cohort_tunable_1*>(strategy->vt->get_extension(strategy, COHORT_TUNABLE_ID)));
 }
 
 // One bucket is complete when backward is over. Devices communicate beside computing.

@@ -9,6 +9,7 @@
 #include <cohort/host/error.hpp>
 
 #include "communicator/op_args.hpp"
+#include "given/given_args.hpp"
 #include "rank_state.hpp"
 
 namespace cohort::host {
@@ -155,7 +156,8 @@ void RankRuntime::load_state(StrategyState saved, uint64_t steps) {
 
 std::map<std::string, double> RankRuntime::figures() const {
   cohort_strategy* const strategy = state_->strategy();
-  const auto* table = static_cast<const cohort_figures_1*>(strategy->vt->get_extension(strategy, COHORT_FIGURES_ID));
+  const auto* table =
+      given(static_cast<const cohort_figures_1*>(strategy->vt->get_extension(strategy, COHORT_FIGURES_ID)));
   std::map<std::string, double> figures;
   for (uint32_t i = 0; table && i < table->count; ++i) figures[table->names[i]] = table->get(table->data, i);
   return figures;

@@ -12,6 +12,7 @@
 #include <cohort/host/meeting.hpp>
 
 #include "communicator/op_args.hpp"
+#include "given/given_args.hpp"
 
 namespace cohort::host {
 namespace {
@@ -35,6 +36,7 @@ BucketMemory ordinary_memory(uint64_t nbytes) {
 RankState::RankState(RankSetup given) : setup(std::move(given)), host(setup.log, find_service, this) {
   const Selection& selection = setup.selection;
   accelerator = std::make_unique<Accelerator>(setup.plugins.open(Kind::kAccelerator, selection.accelerator), host);
+  accelerator->take_kernels();
   if (!selection.collective.name.empty()) open_collective(setup.plugins, selection.collective);
   comms = std::make_unique<CommunicatorSet>(setup.plugins, host, selection.collective, setup.deterministic,
                                             accelerator->get());
@@ -100,6 +102,7 @@ void RankState::use_store(cohort_dist_args& args) {
 }
 
 void RankState::adopt_store(cohort_store* given) {
+  check_store(*given);
   store = given;
   job_store = std::make_unique<PrefixedStore>(store, "cohort/" + setup.topology.run_id + "/host/");
 }

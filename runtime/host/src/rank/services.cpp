@@ -8,6 +8,7 @@
 #include <cohort/host/in_quotes.hpp>
 #include <cohort/sdk/dtype.hpp>
 
+#include "given/given_args.hpp"
 #include "host_object/guarded.hpp"
 #include "layout_choice.hpp"
 #include "rank_state.hpp"
@@ -61,9 +62,10 @@ cohort_status comm_run(const cohort_host* host, cohort_comm* comm, const Args* a
   return guarded(host, [&] {
     RankState& state = rank_of(host);
     if (!comm) throw UserError("the communicator is null: this rank has none for that role");
+    const auto full = given(*args);
     Lane* const lane = lane_for(state, comm);
-    if (!lane) return Run(comm, *args, &state.traffic);
-    lane->run([&] { state.host.check(Run(comm, *args, &state.traffic), "operation outside a lane"); });
+    if (!lane) return Run(comm, full, &state.traffic);
+    lane->run([&] { state.host.check(Run(comm, full, &state.traffic), "operation outside a lane"); });
     return COHORT_OK;
   });
 }

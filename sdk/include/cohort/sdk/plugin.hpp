@@ -72,18 +72,22 @@ constexpr std::array<const cohort_component*, sizeof...(Components) + 1> compone
 
 /// Defines the exported symbol. The components, after the four strings, are constexpr cohort_component objects at
 /// namespace scope. Use it once, outside every namespace.
-#define COHORT_SDK_PLUGIN(id, version, vendor, license, ...)                     \
+#define COHORT_SDK_PLUGIN(id, version, vendor, license, ...) \
+  COHORT_SDK_PLUGIN_INIT(id, version, vendor, license, nullptr, nullptr, __VA_ARGS__)
+
+/// The same with functions that run once after loading and once at the end; see cohort_plugin. Either may be nullptr.
+#define COHORT_SDK_PLUGIN_INIT(id, version, vendor, license, init, fini, ...)    \
   namespace {                                                                    \
   constexpr auto kCohortComponents = ::cohort::sdk::component_list(__VA_ARGS__); \
   }                                                                              \
   constexpr cohort_plugin cohort_plugin_0 = {COHORT_PLUGIN_MAGIC,                \
                                              sizeof(cohort_plugin),              \
                                              COHORT_ABI_VERSION,                 \
-                                             COHORT_ABI_VERSION,                 \
+                                             COHORT_TARGET_ABI,                  \
                                              id,                                 \
                                              version,                            \
                                              vendor,                             \
                                              license,                            \
                                              kCohortComponents.data(),           \
-                                             nullptr,                            \
-                                             nullptr};
+                                             init,                               \
+                                             fini};

@@ -243,6 +243,7 @@ TEST(Staging, NeedsAnAcceleratorWithPinnedMemory) {
   CommunicatorSet comms(plugins, host, Spec("shm"), false, &accelerator);
   test::MemoryStore store;
   cohort_connect_args group{};
+  group.struct_size = sizeof group;
   group.size = 1;
   group.device_type = DeviceMemory::kDeviceType;
   group.store = store.handle();

@@ -59,7 +59,7 @@ TEST_F(DescriptorTest, MustBeLongEnough) {
   plugin.struct_size = 8;
   EXPECT_THAT(problem(), HasSubstr("only 8 bytes long"));
   plugin.struct_size = sizeof(cohort_plugin) - 8;
-  EXPECT_THAT(problem(), HasSubstr("set struct_size to sizeof(cohort_plugin)"));
+  EXPECT_THAT(problem(), HasSubstr("set its struct_size to sizeof(cohort_plugin)"));
 }
 
 TEST_F(DescriptorTest, IsComparedByAbiBeforeItsLength) {
@@ -159,6 +159,68 @@ TEST_F(DescriptorTest, NeedsTheRequiredFunctions) {
   component.kind = COHORT_KIND_ACCELERATOR;
   component.vtable = &accelerator_table;
   EXPECT_THAT(problem(), HasSubstr("required function device_count"));
+}
+
+// What these headers know of a struct, and a slot more.
+template <class T>
+struct Longer {
+  T known;
+  const void* more = nullptr;
+
+  explicit Longer(const T& from) : known(from) { known.struct_size = sizeof(Longer); }
+};
+
+TEST_F(DescriptorTest, MayBeLongerIfTheRestIsZero) {
+  Longer<cohort_plugin> longer(plugin);
+  Longer<cohort_component> longer_component(component);
+  Longer<cohort_strategy_vt> longer_table(strategy_table);
+  longer_component.known.vtable = &longer_table;
+  components[0] = &longer_component.known;
+  const auto problem_of_longer = [&] {
+    longer.known.components = components.data();
+    return descriptor_problem(longer.known, "ring");
+  };
+  EXPECT_EQ(problem_of_longer(), "");
+  longer_table.more = &longer;
+  EXPECT_THAT(problem_of_longer(),
+              ::testing::AllOf(HasSubstr("its strategy sets byte " + std::to_string(sizeof(cohort_strategy_vt))),
+                               HasSubstr("of its cohort_strategy_vt, of which this cohort knows")));
+  longer_table.more = nullptr;
+  longer_component.more = &longer;
+  EXPECT_THAT(problem_of_longer(), HasSubstr("it sets byte " + std::to_string(sizeof(cohort_component))));
+  longer_component.more = nullptr;
+  longer.more = &longer;
+  EXPECT_THAT(problem_of_longer(), HasSubstr("of its cohort_plugin, of which this cohort knows"));
+}
+
+TEST_F(DescriptorTest, HasComponentsOfThatLength) {
+  for (const uint32_t size : {0u, COHORT_COMPONENT_SIZE_1_0 - 8, 1u << 20}) {
+    component.struct_size = size;
+    EXPECT_THAT(problem(), HasSubstr("set its struct_size to sizeof(cohort_component)")) << size;
+  }
+}
+
+TEST_F(DescriptorTest, HasTablesThatEndWithASlot) {
+  strategy_table.struct_size = COHORT_END(cohort_strategy_vt, plan) - 3;
+  EXPECT_THAT(problem(), HasSubstr("which end within a slot; set its struct_size to sizeof(cohort_strategy_vt)"));
+  strategy_table.struct_size = COHORT_END(cohort_strategy_vt, plan);
+  EXPECT_EQ(problem(), "");
+}
+
+TEST_F(DescriptorTest, HasFlagsThatTheHostKnows) {
+  strategy_table.flags = 1u << 30;
+  EXPECT_THAT(problem(),
+              HasSubstr("its strategy sets the flags 0x40000000 of its cohort_strategy_vt, which this cohort "
+                        "does not know; update cohort, or clear them"));
+  collective_table.struct_size = sizeof collective_table;
+  collective_table.flags = COHORT_COLLECTIVE_RANK_ORDERED | 1u << 30;
+  collective_table.connect = [](auto...) noexcept { return COHORT_OK; };
+  collective_table.exchange = [](auto...) noexcept { return COHORT_OK; };
+  component.kind = COHORT_KIND_COLLECTIVE;
+  component.vtable = &collective_table;
+  EXPECT_THAT(problem(), HasSubstr("its collective sets the flags 0x40000000 of its cohort_collective_vt"));
+  collective_table.flags = COHORT_COLLECTIVE_RANK_ORDERED;
+  EXPECT_EQ(problem(), "");
 }
 
 TEST_F(DescriptorTest, OfAStrategyHasATableWithFunctions) {

@@ -54,6 +54,16 @@ TEST_F(PluginHostTest, OpensAGoodPluginOnce) {
   EXPECT_THAT(plugins.loaded()[0].content_hash, MatchesRegex("[0-9a-f]{16}"));
 }
 
+TEST_F(PluginHostTest, ReadsDescriptorsOfOtherLengthsInItsOwn) {
+  const cohort_component& component = plugins.open(Kind::kStrategy, "other_lengths");
+  EXPECT_EQ(component.struct_size, sizeof component);
+  EXPECT_STREQ(component.summary, "A strategy for tests");
+  EXPECT_EQ(plugins.loaded()[0].descriptor->struct_size, sizeof(cohort_plugin));
+  EXPECT_EQ(plugins.loaded()[0].descriptor->components[0], &component);
+  const auto& table = *static_cast<const cohort_strategy_vt*>(component.vtable);
+  EXPECT_LT(table.struct_size, sizeof table);
+}
+
 TEST_F(PluginHostTest, CallsFiniAtItsEndAndKeepsThePluginMapped) {
   const cohort_component* component = nullptr;
   int fini_calls = 0;
@@ -131,6 +141,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"wrong_magic", "does not begin with COHORT_PLUGIN_MAGIC"},
         Refusal{"no_components", "its descriptor lists no components"},
         Refusal{"wrong_name", "its strategy is named 'another_name', but its file says 'wrong_name'"},
+        Refusal{"longer_table", "its strategy sets byte"},
+        Refusal{"unknown_flags", "its strategy sets the flags 0x80000000 of its cohort_strategy_vt"},
         Refusal{"needs_missing", "the dynamic linker cannot open it (undefined symbol: symbol_that_nobody_defines)"},
         Refusal{"fails_in_init", "its init failed: the fabric is not plugged in"},
         Refusal{"throws_in_init", "its init threw 'no licence file'"},

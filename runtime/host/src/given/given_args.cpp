@@ -1,0 +1,64 @@
+#include "given/given_args.hpp"
+
+namespace cohort::host {
+namespace {
+
+// `service` was given a struct of this type.
+void check_reserved(uint32_t reserved, const char* service, const char* type) {
+  const std::string problem = reserved_problem(reserved, type);
+  if (!problem.empty()) throw UserError(std::string(service) + " was given what " + problem);
+}
+
+// The host reads no further, so that it needs no copy.
+template <class Table>
+const Table* checked_table(const Table* table, const char* id, const char* type, bool (*is_whole)(const Table&)) {
+  if (!table) return nullptr;
+  const std::string where = std::string("the strategy's extension ") + id;
+  const std::string problem = length_problem(table, {table->struct_size, sizeof *table, sizeof *table}, type);
+  if (!problem.empty()) throw UserError(where + " " + problem);
+  if (!is_whole(*table)) throw UserError(where + " lacks a function or a list; fill every field of its " + type);
+  return table;
+}
+
+}  // namespace
+
+cohort_op_args given(const cohort_op_args& args) {
+  return checked_copy(args, COHORT_OP_ARGS_SIZE_1_0, "comm/1", "cohort_op_args");
+}
+
+cohort_exchange_args given(const cohort_exchange_args& args) {
+  const auto full = checked_copy(args, COHORT_EXCHANGE_ARGS_SIZE_1_0, "comm/1.exchange", "cohort_exchange_args");
+  check_reserved(full.reserved0, "comm/1.exchange", "cohort_exchange_args");
+  return full;
+}
+
+cohort_connect_args given(const cohort_connect_args& group) {
+  const auto full = checked_copy(group, COHORT_CONNECT_ARGS_SIZE_1_0, "comm/1.open", "cohort_connect_args");
+  check_reserved(full.reserved0, "comm/1.open", "cohort_connect_args");
+  return full;
+}
+
+const cohort_figures_1* given(const cohort_figures_1* table) {
+  return checked_table<cohort_figures_1>(table, COHORT_FIGURES_ID, "cohort_figures_1",
+                                         [](const auto& t) { return t.count == 0 || (t.names && t.get); });
+}
+
+const cohort_tunable_1* given(const cohort_tunable_1* table) {
+  return checked_table<cohort_tunable_1>(table, COHORT_TUNABLE_ID, "cohort_tunable_1",
+                                         [](const auto& t) { return t.count == 0 || (t.settings && t.use); });
+}
+
+void check_store(const cohort_store& store) {
+  const std::string what = "init_dist_connection gave a store that ";
+  if (!store.vt) throw UserError(what + "has no table; set its vt");
+  const cohort_store_vt& table = *store.vt;
+  const GivenLength length{table.struct_size, COHORT_END(cohort_store_vt, reserved0), sizeof table};
+  auto problem = length_problem(&table, length, "cohort_store_vt");
+  if (problem.empty()) problem = reserved_problem(table.reserved0, "cohort_store_vt");
+  if (!problem.empty()) throw UserError(what + problem);
+  const cohort_store_vt full = full_copy(table);
+  const bool is_whole = full.set && full.get && full.try_get && full.add && full.wait && full.remove && full.count;
+  if (!is_whole) throw UserError(what + "lacks a function; fill every slot of its cohort_store_vt");
+}
+
+}  // namespace cohort::host

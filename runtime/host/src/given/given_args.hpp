@@ -1,0 +1,31 @@
+// What strategies hand to services and extensions, checked before anybody reads it.
+#pragma once
+
+#include <cstddef>
+
+#include <cohort/api/collective.h>
+#include <cohort/api/figures.h>
+#include <cohort/api/tunable.h>
+
+#include "given/given_struct.hpp"
+
+namespace cohort::host {
+
+/// Return a full copy of the arguments of an operation. Throw UserError for what cannot be one.
+cohort_op_args given(const cohort_op_args& args);
+cohort_exchange_args given(const cohort_exchange_args& args);
+inline std::nullptr_t given(std::nullptr_t) {
+  return nullptr;
+}
+
+/// Returns a full copy of the group that a strategy or a collective wants to connect. Throws as above.
+cohort_connect_args given(const cohort_connect_args& group);
+
+/// Return the table of an extension, which may be null. Throw UserError for one that is too short or lacks a function.
+const cohort_figures_1* given(const cohort_figures_1* table);
+const cohort_tunable_1* given(const cohort_tunable_1* table);
+
+/// Throws UserError if a strategy's store lacks a function.
+void check_store(const cohort_store& store);
+
+}  // namespace cohort::host

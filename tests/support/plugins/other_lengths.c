@@ -1,0 +1,31 @@
+/* A descriptor and a component with a field more, unused, and a table with slots less. */
+#include "test_plugin.h"
+
+typedef struct newer_component {
+  cohort_component known;
+  const char* more;
+} newer_component;
+typedef struct newer_plugin {
+  cohort_plugin known;
+  const char* more;
+} newer_plugin;
+
+static const cohort_strategy_vt table = {.struct_size = COHORT_END(cohort_strategy_vt, plan)};
+static const newer_component strategy = {.known = {.struct_size = sizeof(newer_component),
+                                                   .kind = COHORT_KIND_STRATEGY,
+                                                   .name = "other_lengths",
+                                                   .summary = "A strategy for tests",
+                                                   .vtable = &table}};
+static const cohort_component* const components[] = {&strategy.known, NULL};
+
+/* The headers declare the symbol in their own length. */
+COHORT_EXPORT const newer_plugin longer_plugin __asm__("cohort_plugin_0") = {
+    .known = {.magic = COHORT_PLUGIN_MAGIC,
+              .struct_size = sizeof(newer_plugin),
+              .abi_built = COHORT_ABI_VERSION,
+              .abi_required = COHORT_TARGET_ABI,
+              .id = "org.example.test",
+              .version = "1.0.0",
+              .vendor = "",
+              .license = "MIT",
+              .components = components}};
