@@ -26,24 +26,24 @@
 #define COHORT_DEVICE_CPU 1
 #define COHORT_DEVICE_CUDA 2
 
-/* Tensor flags. */
-#define COHORT_TENSOR_CONTIGUOUS 1u
+/* Tensor flags. A flat view of a bucket holds the elements of its parameters in the order in which they lie in memory:
+ * a part has its parameter's strides. */
+#define COHORT_TENSOR_DENSE 1u /* elements lie without gaps, in an order that strides say: channels last is one */
 #define COHORT_TENSOR_READ_ONLY 2u
 #define COHORT_TENSOR_REQUIRES_GRAD 4u
 
 typedef struct cohort_tensor {
-  void* data;             /* first byte of the storage; elements begin at data + byte_offset */
+  void* data;             /* first element */
   const int64_t* shape;   /* [ndim], in elements */
   const int64_t* strides; /* [ndim], in elements; always set when ndim > 0 */
   const char* name;       /* never null; "" where the tensor has no name */
-  uint64_t byte_offset;
-  uint64_t nbytes; /* number of elements x size of one */
-  int32_t dtype;   /* COHORT_FLOAT32 ... */
+  uint64_t nbytes;        /* number of elements x size of one */
+  int32_t dtype;          /* COHORT_FLOAT32 ... */
   int32_t ndim;
   int32_t device_type; /* COHORT_DEVICE_CPU ... */
   int32_t device_index;
   uint32_t flags; /* COHORT_TENSOR_... */
-  uint32_t id;    /* of a parameter: its registration index, the same on every rank */
+  uint32_t id;    /* of a parameter: its registration index, the same on every rank; of a view: its bucket's index */
 } cohort_tensor;
 
 /* Work on a device is ordered by a stream: on CUDA it is enqueued there, on CPU it is done when the call returns. */

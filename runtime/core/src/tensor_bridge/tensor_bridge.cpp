@@ -59,7 +59,7 @@ cohort_tensor abi_tensor(const at::Tensor& tensor, const std::string& name, uint
   view.ndim = static_cast<int32_t>(tensor.dim());
   view.device_type = abi_device_type(tensor.device().type(), name);
   view.device_index = tensor.device().has_index() ? tensor.device().index() : 0;
-  view.flags = (tensor.is_non_overlapping_and_dense() ? COHORT_TENSOR_CONTIGUOUS : 0u) |
+  view.flags = (tensor.is_non_overlapping_and_dense() ? COHORT_TENSOR_DENSE : 0u) |
                (tensor.requires_grad() ? COHORT_TENSOR_REQUIRES_GRAD : 0u);
   view.id = id;
   return view;

@@ -13,7 +13,7 @@ namespace cohort {
 /// COHORT_FLOAT32 and so on; 0 for a type that the ABI has no name for (complex numbers).
 int32_t abi_dtype(at::ScalarType dtype);
 
-/// A borrowed view: valid while the tensor keeps its memory; `name` is borrowed too. COHORT_TENSOR_CONTIGUOUS is set
+/// A borrowed view: valid while the tensor keeps its memory; `name` is borrowed too. COHORT_TENSOR_DENSE is set
 /// where the elements fill their memory without gaps, in whatever order.
 cohort_tensor abi_tensor(const at::Tensor& tensor, const std::string& name, uint32_t id);
 

@@ -167,7 +167,7 @@ void Buckets::view(size_t index, int32_t kind, const std::string& name, cohort_t
   view.ndim = 1;
   view.device_type = bucket.abi.stream.device_type;
   view.device_index = bucket.abi.stream.device_index;
-  view.flags = COHORT_TENSOR_CONTIGUOUS;
+  view.flags = COHORT_TENSOR_DENSE;
   view.id = bucket.abi.index;
 }
 

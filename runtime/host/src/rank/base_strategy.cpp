@@ -82,13 +82,12 @@ void agree_on_model(RankState& state) {
 void broadcast(RankState& state, std::span<const cohort_tensor> tensors) {
   for (const cohort_tensor& tensor : tensors) {
     if (tensor.nbytes == 0) continue;
-    if (!(tensor.flags & COHORT_TENSOR_CONTIGUOUS)) {
+    if (!(tensor.flags & COHORT_TENSOR_DENSE)) {
       throw UserError("'" + std::string(tensor.name) +
                       "' has gaps in memory (a strided view); make it contiguous() before training on several ranks");
     }
-    void* const data = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
     const cohort_stream stream{nullptr, tensor.device_type, tensor.device_index};
-    const cohort_op_args args = op_args(COHORT_UINT8, data, tensor.nbytes, stream);
+    const cohort_op_args args = op_args(COHORT_UINT8, tensor.data, tensor.nbytes, stream);
     const auto purpose = std::make_shared<const std::string>("'" + std::string(tensor.name) + "'");
     cohort_comm* const world = state.default_lane().comms.world;
     state.host.recorder().set_purpose(world, purpose);

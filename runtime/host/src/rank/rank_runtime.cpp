@@ -133,7 +133,7 @@ void RankRuntime::pause(int32_t reason) {
   if (!state.is_distributed() || !state.model) return;
   for (const cohort_tensor& buffer : state.model->buffers()) {
     if (buffer.nbytes == 0) continue;
-    state.broadcast(static_cast<std::byte*>(buffer.data) + buffer.byte_offset, buffer.nbytes, 0, buffer.name);
+    state.broadcast(buffer.data, buffer.nbytes, 0, buffer.name);
   }
   state.model->refresh_replicas();
 }

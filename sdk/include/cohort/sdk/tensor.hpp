@@ -20,19 +20,20 @@ class TensorView {
   std::uint64_t nbytes() const { return tensor_.nbytes; }
   std::uint64_t numel() const { return size_of(tensor_.dtype) ? tensor_.nbytes / size_of(tensor_.dtype) : 0; }
   bool is_on_cpu() const { return tensor_.device_type == COHORT_DEVICE_CPU; }
-  bool is_contiguous() const { return (tensor_.flags & COHORT_TENSOR_CONTIGUOUS) != 0; }
+  bool is_dense() const { return (tensor_.flags & COHORT_TENSOR_DENSE) != 0; }
   bool is_read_only() const { return (tensor_.flags & COHORT_TENSOR_READ_ONLY) != 0; }
 
   /// First element, on whatever device it lies.
-  void* data() const { return static_cast<unsigned char*>(tensor_.data) + tensor_.byte_offset; }
+  void* data() const { return tensor_.data; }
 
-  /// The elements of a contiguous CPU tensor. Throws where the tensor is none, or is read-only and `T` is not const.
+  /// The elements of a dense CPU tensor, as they lie in memory. Throws where the tensor is none, or is read-only and
+  /// `T` is not const.
   template <class T>
   Span<T> span() const {
     using Element = std::remove_const_t<T>;
     static_assert(kDtypeOf<Element> != 0, "T is not the element type of a cohort data type");
     require(is_on_cpu(), "is not in CPU memory");
-    require(is_contiguous(), "is not contiguous");
+    require(is_dense(), "has gaps in memory");
     require(std::is_const<T>::value || !is_read_only(), "is read-only");
     require(dtype() == kDtypeOf<Element>,
             std::string("has elements of type ") + name_of(dtype()) + ", not " + name_of(kDtypeOf<Element>));

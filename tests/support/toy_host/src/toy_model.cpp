@@ -112,7 +112,7 @@ void ToyModel::refresh_views() {
     view.dtype = slot.parameter.dtype;
     view.ndim = 1;
     view.device_type = COHORT_DEVICE_CPU;
-    view.flags = COHORT_TENSOR_CONTIGUOUS | (slot.parameter.requires_grad ? COHORT_TENSOR_REQUIRES_GRAD : 0u);
+    view.flags = COHORT_TENSOR_DENSE | (slot.parameter.requires_grad ? COHORT_TENSOR_REQUIRES_GRAD : 0u);
     view.id = static_cast<uint32_t>(views_.size());
     views_.push_back(view);
   }
