@@ -129,12 +129,9 @@ cohort_lane_1 lane_table() {
     *ticket = 10 + lane;
     return work(arg);
   };
-  table.poll = [](const cohort_host*, uint32_t, uint64_t ticket, uint32_t* done) noexcept {
-    *done = ticket == 13 ? 1 : 0;
-    return COHORT_OK;
-  };
-  table.wait = [](const cohort_host*, uint32_t, uint64_t ticket, int64_t timeout_ns) noexcept {
-    return ticket == 13 || timeout_ns == 0 ? COHORT_OK : COHORT_DEADLINE_EXCEEDED;
+  table.wait = [](const cohort_host*, uint32_t, uint64_t ticket, int64_t timeout_ns, uint32_t* done) noexcept {
+    if (done) *done = ticket == 13 ? 1 : 0;
+    return done || timeout_ns < 0 ? COHORT_OK : COHORT_INVALID_ARGUMENT;
   };
   return table;
 }
@@ -163,7 +160,9 @@ TEST(SdkLane, IsWaitedForForABoundedTime) {
   lane.wait(1);
   EXPECT_TRUE(lane.wait_for(13, 1));
   EXPECT_FALSE(lane.wait_for(1, 1));
-  EXPECT_FALSE(lane.poll(1));
+  EXPECT_FALSE(lane.wait_for(1, -1));
+  EXPECT_FALSE(lane.is_done(1));
+  EXPECT_TRUE(lane.is_done(13));
 }
 
 TEST(SdkTensorView, GivesTypedElements) {

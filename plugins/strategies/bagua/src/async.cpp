@@ -50,7 +50,7 @@ class Async final : public Algorithm {
 
   void begin_step(const cohort_step& step) override {
     if (is_warm_up_ || !(step.flags & COHORT_STEP_FIRST)) return;
-    if (ticket_ != 0 && lane_->poll(ticket_)) {
+    if (ticket_ != 0 && lane_->is_done(ticket_)) {
       ticket_ = 0;
       has_correction_ = true;
     }

@@ -50,26 +50,18 @@ cohort_status submit(const cohort_host* host, uint32_t index, cohort_lane_work w
   });
 }
 
-cohort_status poll(const cohort_host* host, uint32_t index, uint64_t ticket, uint32_t* done) noexcept {
+cohort_status wait(const cohort_host* host, uint32_t index, uint64_t ticket, int64_t timeout_ns,
+                   uint32_t* done) noexcept {
   return guarded(host, [&] {
-    *done = lane_at(host, index).thread->wait_for(ticket, std::chrono::nanoseconds(0)) ? 1 : 0;
+    Lane& lane = *lane_at(host, index).thread;
+    if (timeout_ns < 0) lane.wait(ticket);
+    const bool is_done = timeout_ns < 0 || lane.wait_for(ticket, std::chrono::nanoseconds(timeout_ns));
+    if (done) *done = is_done ? 1 : 0;
     return COHORT_OK;
   });
 }
 
-cohort_status wait(const cohort_host* host, uint32_t index, uint64_t ticket, int64_t timeout_ns) noexcept {
-  return guarded(host, [&] {
-    RankLane& lane = lane_at(host, index);
-    if (timeout_ns == 0) {
-      lane.thread->wait(ticket);
-    } else if (!lane.thread->wait_for(ticket, std::chrono::nanoseconds(timeout_ns))) {
-      return host->fail(host, COHORT_DEADLINE_EXCEEDED, ("lane '" + lane.name + "' is not done yet").c_str());
-    }
-    return COHORT_OK;
-  });
-}
-
-constexpr cohort_lane_1 kLane{.create = create, .submit = submit, .poll = poll, .wait = wait};
+constexpr cohort_lane_1 kLane{.create = create, .submit = submit, .wait = wait};
 
 }  // namespace
 

@@ -49,21 +49,15 @@ class Lane {
     check(table_->submit(host_, index_, &LaneTask::run, &task, &ticket));
     return ticket;
   }
-  /// True where it and all before it are done. Throws what a work of the lane threw.
-  bool poll(Ticket ticket) const {
+  /// Returns when it and all before it are done. Throws what a work of the lane threw.
+  void wait(Ticket ticket) const { check(table_->wait(host_, index_, ticket, -1, nullptr)); }
+  /// Returns whether they are done, at once or after at most this time.
+  bool wait_for(Ticket ticket, int64_t timeout_ns) const {
     uint32_t done = 0;
-    check(table_->poll(host_, index_, ticket, &done));
+    check(table_->wait(host_, index_, ticket, timeout_ns < 0 ? 0 : timeout_ns, &done));
     return done != 0;
   }
-  /// Returns when it and all before it are done.
-  void wait(Ticket ticket) const { check(table_->wait(host_, index_, ticket, 0)); }
-  /// The same for a bounded time: true where they are done.
-  bool wait_for(Ticket ticket, int64_t timeout_ns) const {
-    const cohort_status status = table_->wait(host_, index_, ticket, timeout_ns);
-    if (status == COHORT_DEADLINE_EXCEEDED && !poll(ticket)) return false;
-    if (status != COHORT_DEADLINE_EXCEEDED) check(status);
-    return true;
-  }
+  bool is_done(Ticket ticket) const { return wait_for(ticket, 0); }
 
  private:
   const cohort_host* host_;

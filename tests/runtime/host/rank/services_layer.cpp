@@ -86,7 +86,7 @@ class Services : public sdk::Strategy<Services> {
       while (!lanes_[i].wait_for(tickets_[i], 1'000'000)) {
       }
       lanes_[i].wait(tickets_[i]);
-      require(lanes_[i].poll(tickets_[i]), "what was waited for is done");
+      require(lanes_[i].is_done(tickets_[i]), "what was waited for is done");
     }
     tickets_.clear();
     require(sums_ == 2 * (step.step + 1), "each lane has summed once in this step");

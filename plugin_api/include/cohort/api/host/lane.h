@@ -28,11 +28,11 @@ typedef struct cohort_lane_1 {
   /* Queues a work; `arg` is borrowed until it is done. Tickets count from 1. [main] [step], or another lane */
   cohort_status (*submit)(const cohort_host* host, uint32_t lane, cohort_lane_work work, void* arg,
                           uint64_t* ticket) COHORT_NOEXCEPT;
-  /* `*done` = 1 where the work and all before it are done, else 0. [main] [step] */
-  cohort_status (*poll)(const cohort_host* host, uint32_t lane, uint64_t ticket, uint32_t* done) COHORT_NOEXCEPT;
-  /* Returns when the work and all before it are done; COHORT_DEADLINE_EXCEEDED after `timeout_ns` (0: the deadline of
-   * the run's operations, whose passing is a failure of the lane). [main] [step], or another lane */
-  cohort_status (*wait)(const cohort_host* host, uint32_t lane, uint64_t ticket, int64_t timeout_ns) COHORT_NOEXCEPT;
+  /* Returns when the work and all before it are done, with `*done` = 1, or when `timeout_ns` have passed, with `*done`
+   * = 0. 0: at once; below 0: after the deadline of the run's operations, whose passing is a failure of the lane, and
+   * `done` may be null. [main] [step], or another lane */
+  cohort_status (*wait)(const cohort_host* host, uint32_t lane, uint64_t ticket, int64_t timeout_ns,
+                        uint32_t* done) COHORT_NOEXCEPT;
 } cohort_lane_1;
 
 COHORT_EXTERN_C_END
