@@ -1,5 +1,7 @@
 #include <cohort/sdk/collective.hpp>
 
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include <cohort/sdk/accelerator.hpp>
@@ -30,6 +32,7 @@ struct Lone : cohort::sdk::Collective<Lone, LoneComm> {
     if (args.size != 1) throw cohort::sdk::invalid_argument("lone connects one rank");
     return std::make_unique<LoneComm>(closed);
   }
+  const void* get_extension(const char* id) { return std::string(id) == "mine/1" ? this : nullptr; }
   int closed = 0;
 };
 
@@ -40,7 +43,7 @@ struct Collective {
   Collective() { EXPECT_EQ(kTable.create(&object, nullptr, 0), COHORT_OK); }
   ~Collective() { kTable.destroy(&object); }
   FakeHost host;
-  cohort_collective object{&kTable, nullptr, host.raw()};
+  cohort_collective object{sizeof object, 0, &kTable, nullptr, host.raw()};
 };
 
 cohort_connect_args args_for(int32_t size) {
@@ -48,6 +51,12 @@ cohort_connect_args args_for(int32_t size) {
   args.struct_size = sizeof args;
   args.size = size;
   return args;
+}
+
+TEST(SdkCollective, GivesItsExtensions) {
+  Collective collective;
+  EXPECT_EQ(kTable.get_extension(&collective.object, "mine/1"), collective.object.data);
+  EXPECT_EQ(kTable.get_extension(&collective.object, "mine/2"), nullptr);
 }
 
 TEST(SdkCollective, LeavesOperationsNullThatTheHostComposes) {
@@ -111,6 +120,7 @@ struct Two : cohort::sdk::Accelerator<Two> {
   void select(int32_t index) {
     if (index > 1) throw cohort::sdk::invalid_argument("there are two");
   }
+  const void* get_extension(const char* id) { return std::string(id) == "mine/1" ? this : nullptr; }
 };
 
 TEST(SdkAccelerator, FillsTheTableFromTheClass) {
@@ -121,11 +131,13 @@ TEST(SdkAccelerator, FillsTheTableFromTheClass) {
   EXPECT_EQ(vt.kernels, nullptr);
   EXPECT_EQ(vt.device_info, nullptr);
   FakeHost host;
-  cohort_accelerator accelerator{&vt, nullptr, host.raw()};
+  cohort_accelerator accelerator{sizeof accelerator, 0, &vt, nullptr, host.raw()};
   ASSERT_EQ(vt.create(&accelerator, nullptr, 0), COHORT_OK);
   int32_t count = 0;
   EXPECT_EQ(vt.device_count(&accelerator, &count), COHORT_OK);
   EXPECT_EQ(count, 2);
+  EXPECT_EQ(vt.get_extension(&accelerator, "mine/1"), accelerator.data);
+  EXPECT_EQ(vt.get_extension(&accelerator, "mine/2"), nullptr);
   EXPECT_EQ(vt.select(&accelerator, 2), COHORT_INVALID_ARGUMENT);
   EXPECT_EQ(host.take_failure(), "there are two");
   vt.destroy(&accelerator);

@@ -61,7 +61,7 @@ class Kernels {
   Kernels(const char* file, const char* isa)
       : vt_(*static_cast<const cohort_accelerator_vt*>(
             cohort::test::component_of(cohort::test::open_plugin(file), COHORT_KIND_ACCELERATOR).vtable)),
-        object_{&vt_, nullptr, host_.raw()} {
+        object_{sizeof(cohort_accelerator), 0, &vt_, nullptr, host_.raw()} {
     const cohort_key_value option{"isa", isa};
     if (vt_.create(&object_, &option, 1) != COHORT_OK) throw std::runtime_error(host_.take_failure());
   }

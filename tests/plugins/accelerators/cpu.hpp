@@ -22,7 +22,7 @@ inline const cohort_stream kStream{nullptr, COHORT_DEVICE_CPU, 0};
 
 class Cpu {
  public:
-  Cpu() : object_{vtable(), nullptr, host.raw()} {}
+  Cpu() : object_{sizeof(cohort_accelerator), 0, vtable(), nullptr, host.raw()} {}
   ~Cpu() { object_.vt->destroy(&object_); }
 
   static const cohort_accelerator_vt* vtable() {

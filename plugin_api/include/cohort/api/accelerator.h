@@ -11,7 +11,10 @@
 
 COHORT_EXTERN_C_BEGIN
 
+/* Made by the host. */
 typedef struct cohort_accelerator {
+  uint32_t struct_size;
+  uint32_t reserved0;
   const struct cohort_accelerator_vt* vt;
   void* data;
   const cohort_host* host;
@@ -51,6 +54,8 @@ typedef struct cohort_accelerator_vt {
   cohort_status (*wait)(cohort_accelerator* a, const cohort_stream* stream) COHORT_NOEXCEPT;
   /* The kernels for this device type, or null. [any-thread] */
   const cohort_kernels_1* (*kernels)(cohort_accelerator* a)COHORT_NOEXCEPT;
+  /* A table of this accelerator by id, or null. May be null. [any-thread] */
+  const void* (*get_extension)(cohort_accelerator* a, const char* id)COHORT_NOEXCEPT;
 } cohort_accelerator_vt;
 
 COHORT_EXTERN_C_END

@@ -24,7 +24,10 @@ COHORT_EXTERN_C_BEGIN
 #define COHORT_REDUCE_PRODUCT 5
 #define COHORT_REDUCE_BIT_OR 6 /* integer types */
 
+/* Made by the host. */
 typedef struct cohort_collective {
+  uint32_t struct_size;
+  uint32_t reserved0;
   const struct cohort_collective_vt* vt; /* completed by the host */
   void* data;                            /* the plugin's, set in create */
   const cohort_host* host;
@@ -151,6 +154,9 @@ typedef struct cohort_collective_vt {
   cohort_status (*all_to_all)(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) COHORT_NOEXCEPT;
   /* Returns when every rank has called it. [lane] */
   cohort_status (*barrier)(cohort_collective* c, cohort_comm* comm) COHORT_NOEXCEPT;
+
+  /* A table of this collective by id, or null. May be null. [any-thread] */
+  const void* (*get_extension)(cohort_collective* c, const char* id)COHORT_NOEXCEPT;
 } cohort_collective_vt;
 
 COHORT_EXTERN_C_END

@@ -19,7 +19,10 @@
 
 COHORT_EXTERN_C_BEGIN
 
+/* Made by the host. */
 typedef struct cohort_strategy {
+  uint32_t struct_size;
+  uint32_t reserved0;
   const struct cohort_strategy_vt* vt; /* completed by the host: no slot is null */
   void* data;                          /* this layer's own, set in create */
   struct cohort_strategy* super;       /* null for base only */

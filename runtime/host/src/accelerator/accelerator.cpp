@@ -12,7 +12,7 @@ Accelerator::Accelerator(const cohort_component& component, HostObject& host)
     : what_("accelerator '" + std::string(component.name) + "'"),
       host_(host),
       table_(full_copy(*static_cast<const cohort_accelerator_vt*>(component.vtable))),
-      accelerator_{&table_, nullptr, host.get()} {
+      accelerator_{sizeof(cohort_accelerator), 0, &table_, nullptr, host.get()} {
   if (!table_.create) return;
   const CheckedOptions options = check_options({component.options, component.num_options}, {}, what_);
   host_.check(table_.create(&accelerator_, options.data(), options.size()), what_ + ", create");

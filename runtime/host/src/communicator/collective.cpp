@@ -36,6 +36,10 @@ cohort_collective_vt native_table(const cohort_component& component) {
   return table;
 }
 
+const void* no_extension(cohort_collective*, const char*) noexcept {
+  return nullptr;
+}
+
 // What the plugin has, and for data types that it leaves out what the host composes.
 template <auto Slot, auto Composed>
 cohort_status native_or_composed(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) noexcept {
@@ -68,6 +72,7 @@ cohort_collective_vt completed(cohort_collective_vt table, bool deterministic) {
   complete<&Table::all_gather, &composed::all_gather>(table, true);
   complete<&Table::all_to_all, &composed::all_to_all>(table, true);
   if (!table.barrier) table.barrier = composed::barrier;
+  if (!table.get_extension) table.get_extension = no_extension;
   return table;
 }
 
@@ -97,7 +102,7 @@ void open_collective(PluginHost& plugins, const Spec& spec) {
 
 Collective::Collective(const cohort_component& component, const CheckedOptions& options, HostObject& host,
                        bool deterministic, cohort_accelerator* device)
-    : cohort_collective{&table_, nullptr, host.get()},
+    : cohort_collective{sizeof(cohort_collective), 0, &table_, nullptr, host.get()},
       name_(name_with_parts(component, options)),
       host_(host),
       deterministic_(deterministic),

@@ -55,6 +55,7 @@ StrategyLayers::StrategyLayers(std::vector<LayerBlueprint> blueprints, const coh
   }
   cohort_strategy* below = nullptr;
   for (const auto& layer : layers_) {
+    layer->struct_size = sizeof(cohort_strategy);
     layer->vt = &layer->table;
     layer->super = below;
     layer->top = top();

@@ -9,10 +9,10 @@
 //   constexpr cohort_component kNpu = cohort::sdk::accelerator<Npu>("npu", "neural processing units");
 //
 // D may also declare create(const Options&), void device_info(int32_t index, cohort_device_info&), void select(int32_t
-// index), const cohort_kernels_1* kernels(), and, all five or none: void* alloc_pinned(uint64_t nbytes), void
-// free_pinned(void*), void copy_to_host(void* pinned, const void* device, uint64_t nbytes, const cohort_stream&), void
-// copy_to_device(void* device, const void* pinned, uint64_t nbytes, const cohort_stream&), void wait(const
-// cohort_stream&). It must not be final. Threads: as cohort/api/accelerator.h says.
+// index), const cohort_kernels_1* kernels(), const void* get_extension(const char* id), and, all five or none: void*
+// alloc_pinned(uint64_t nbytes), void free_pinned(void*), void copy_to_host(void* pinned, const void* device, uint64_t
+// nbytes, const cohort_stream&), void copy_to_device(void* device, const void* pinned, uint64_t nbytes, const
+// cohort_stream&), void wait(const cohort_stream&). It must not be final. Threads: as cohort/api/accelerator.h says.
 #pragma once
 
 #include <memory>
@@ -49,6 +49,7 @@ COHORT_SDK_SLOT(device_info)
 COHORT_SDK_SLOT(select)
 COHORT_SDK_SLOT(alloc_pinned)
 COHORT_SDK_SLOT(kernels)
+COHORT_SDK_SLOT(get_extension)
 }  // namespace accelerator_slots
 
 template <class D>
@@ -99,6 +100,11 @@ struct AcceleratorTable {
     guard(a->host, [&] { table = self(a).kernels(); });
     return table;
   }
+  static const void* get_extension(cohort_accelerator* a, const char* id) noexcept {
+    const void* table = nullptr;
+    guard(a->host, [&] { table = self(a).get_extension(id); });
+    return table;
+  }
 
   static constexpr cohort_accelerator_vt make() {
     using namespace accelerator_slots;
@@ -120,6 +126,7 @@ struct AcceleratorTable {
       vt.wait = wait;
     }
     if constexpr (declares_kernels<D>) vt.kernels = kernels;
+    if constexpr (declares_get_extension<D>) vt.get_extension = get_extension;
     return vt;
   }
 };

@@ -11,8 +11,8 @@
 //   };
 //   constexpr cohort_component kWire = cohort::sdk::collective<Wire>("wire", "moves tensors over a wire");
 //
-// The collective may also declare create(const Options&), and `static constexpr bool kRankOrdered = true` where it
-// takes sums left to right in rank order. A communicator may declare
+// The collective may also declare create(const Options&), const void* get_extension(const char* id), and `static
+// constexpr bool kRankOrdered = true` where it takes sums left to right in rank order. A communicator may declare
 //   std::unique_ptr<C> split(int32_t color, int32_t key)   null for a rank that gets none
 //   void abort()
 //   void check_async()                                      throws what went wrong behind an enqueued operation

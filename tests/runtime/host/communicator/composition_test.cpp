@@ -30,6 +30,14 @@ cohort_op_args op_of(const Reduction& c, const void* input, void* output) {
   return args;
 }
 
+TEST(ACollective, WithoutExtensionsHasNoneByAnyName) {
+  on_threads(kThreads, 1, [](InProcessRank& rank) {
+    cohort_collective& collective = *rank.comm()->collective;
+    if (collective.struct_size != sizeof collective) throw std::runtime_error("the object has another size");
+    if (rank.table().get_extension(&collective, "mine/1")) throw std::runtime_error("there is an extension");
+  });
+}
+
 class Composed : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, Composed, testing::Values(1, 2, 3, 4, 8));
 

@@ -66,7 +66,8 @@ class StagedRank {
 
   cohort_accelerator* make_accelerator(PluginHost& plugins) {
     const cohort_component& component = plugins.open(Kind::kAccelerator, "device");
-    device_.object = {static_cast<const cohort_accelerator_vt*>(component.vtable), nullptr, host_.get()};
+    device_.object = {sizeof device_.object, 0, static_cast<const cohort_accelerator_vt*>(component.vtable), nullptr,
+                      host_.get()};
     host_.check(device_.object.vt->create(&device_.object, nullptr, 0), "create");
     return &device_.object;
   }
@@ -239,7 +240,7 @@ TEST(Staging, NeedsAnAcceleratorWithPinnedMemory) {
   PluginHost plugins(both_folders(), log);
   HostObject host(log);
   cohort_accelerator_vt bare{};
-  cohort_accelerator accelerator{&bare, nullptr, host.get()};
+  cohort_accelerator accelerator{sizeof accelerator, 0, &bare, nullptr, host.get()};
   CommunicatorSet comms(plugins, host, Spec("shm"), false, &accelerator);
   test::MemoryStore store;
   cohort_connect_args group{};

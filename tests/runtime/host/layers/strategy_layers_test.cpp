@@ -239,6 +239,8 @@ TEST_F(StrategyLayersTest, ForwardEveryNullSlotWithItsArgumentsAndResult) {
   cohort_strategy* s = layers.top();
   const cohort_job job{};
   const char* const id = "id";
+  EXPECT_EQ(s->struct_size, sizeof *s);
+  EXPECT_EQ(s->reserved0, 0u);
   EXPECT_EQ(s->vt->plan(s, &job, nullptr), 101);
   EXPECT_EQ(recorder.seen_argument, &job);
   EXPECT_EQ(s->vt->init_dist_connection(s, nullptr), 102);

@@ -19,6 +19,7 @@ namespace cohort::sdk::detail {
 
 namespace collective_slots {
 COHORT_SDK_SLOT(create)
+COHORT_SDK_SLOT(get_extension)
 COHORT_SDK_SLOT(split)
 COHORT_SDK_SLOT(abort)
 COHORT_SDK_SLOT(check_async)
@@ -115,6 +116,11 @@ struct CollectiveTable {
   static cohort_status barrier(cohort_collective* c, cohort_comm* comm) noexcept {
     return guard(c->host, [&] { of(comm).barrier(); });
   }
+  static const void* get_extension(cohort_collective* c, const char* id) noexcept {
+    const void* table = nullptr;
+    guard(c->host, [&] { table = self(c).get_extension(id); });
+    return table;
+  }
 
   static constexpr cohort_collective_vt make() {
     using namespace collective_slots;
@@ -138,6 +144,7 @@ struct CollectiveTable {
     if constexpr (declares_reduce_scatter<C>) vt.reduce_scatter = reduce_scatter;
     if constexpr (declares_all_to_all<C>) vt.all_to_all = all_to_all;
     if constexpr (declares_barrier<C>) vt.barrier = barrier;
+    if constexpr (declares_get_extension<D>) vt.get_extension = get_extension;
     return vt;
   }
 };
