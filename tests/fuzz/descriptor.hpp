@@ -32,7 +32,7 @@ class Descriptor {
   struct Component {
     cohort_component fields{};
     std::vector<const char*> variants{"fast"};
-    std::vector<cohort_option> options{{"bits", "int[1..64]", "8", "Bits of a number"}};
+    std::vector<cohort_option> options{{"bits", "int[1..64]", "8", "Bits of a number", nullptr, 0, 0}};
     std::optional<uint64_t> num_options{};
     uint32_t vtable_bytes = sizeof(cohort_collective_vt), flags = 0;
     std::vector<std::size_t> null_slots{};

@@ -19,8 +19,12 @@ bool is_free_layer(const cohort_component& component) {
 Json report_options(std::span<const cohort_option> options) {
   Json list = Json::array();
   for (const cohort_option& option : options) {
-    list.push_back(
-        {{"key", option.key}, {"type", option.type}, {"default", option.default_value}, {"help", option.help}});
+    if (option.flags & COHORT_OPTION_HIDDEN) continue;
+    list.push_back({{"key", option.key},
+                    {"type", option.type},
+                    {"default", host::default_text(option)},
+                    {"variants", option.variants ? option.variants : ""},
+                    {"help", option.help}});
   }
   return list;
 }

@@ -15,7 +15,7 @@ static const void* get_extension(cohort_strategy* s, const char* id) {
 
 static const cohort_strategy_vt vtable = {.struct_size = sizeof(cohort_strategy_vt), .get_extension = get_extension};
 static const char* const variants[] = {"plain", "fancy", NULL};
-static const cohort_option options[] = {{"bits", "int[1..8]", "8", "Bits of the code"}};
+static const cohort_option options[] = {{"bits", "int[1..8]", "8", "Bits of the code", NULL, 0, 0}};
 static const cohort_component strategy = {.struct_size = sizeof(cohort_component),
                                           .kind = COHORT_KIND_STRATEGY,
                                           .name = "good",

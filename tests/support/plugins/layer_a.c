@@ -3,8 +3,8 @@
 
 static const cohort_strategy_vt vtable = {.struct_size = sizeof(cohort_strategy_vt)};
 static const char* const variants[] = {"slow", "fast", NULL};
-static const cohort_option options[] = {{"width", "int", "1", "Of layer_a, hidden by layer_b"},
-                                        {"depth", "size", "1KiB", "Of layer_a alone"}};
+static const cohort_option options[] = {{"width", "int", "1", "Of layer_a, hidden by layer_b", NULL, 0, 0},
+                                        {"depth", "size", "1KiB", "Of layer_a alone", NULL, 0, 0}};
 static const cohort_component strategy = {.struct_size = sizeof(cohort_component),
                                           .kind = COHORT_KIND_STRATEGY,
                                           .name = "layer_a",

@@ -3,7 +3,7 @@
 
 static const cohort_strategy_vt vtable = {.struct_size = sizeof(cohort_strategy_vt)};
 static const char* const variants[] = {"fancy", "fast", NULL};
-static const cohort_option options[] = {{"width", "enum(thin|wide)", "thin", "Of layer_b"}};
+static const cohort_option options[] = {{"width", "enum(thin|wide)", "thin", "Of layer_b", NULL, 0, 0}};
 static const cohort_component strategy = {.struct_size = sizeof(cohort_component),
                                           .kind = COHORT_KIND_STRATEGY,
                                           .name = "layer_b",

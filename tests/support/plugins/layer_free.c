@@ -3,7 +3,7 @@
 
 static const cohort_strategy_vt vtable = {.struct_size = sizeof(cohort_strategy_vt)};
 static const char* const variants[] = {"loud", NULL};
-static const cohort_option options[] = {{"site", "string", "", "Of layer_free"}};
+static const cohort_option options[] = {{"site", "string", "", "Of layer_free", NULL, 0, 0}};
 static const cohort_component layer = {.struct_size = sizeof(cohort_component),
                                        .kind = COHORT_KIND_STRATEGY,
                                        .name = "layer_free",

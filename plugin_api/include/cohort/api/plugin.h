@@ -19,6 +19,11 @@ COHORT_EXTERN_C_BEGIN
 #define COHORT_KIND_COLLECTIVE 2
 #define COHORT_KIND_ACCELERATOR 3
 
+/* Option flags. */
+#define COHORT_OPTION_REQUIRED 1u   /* users have to give it; default_value is null */
+#define COHORT_OPTION_DEPRECATED 2u /* who gives it is warned with its help, which says what to use instead */
+#define COHORT_OPTION_HIDDEN 4u     /* not listed for users */
+
 /* One option that a user may set as `name,key=value`. Frozen. `type` is one of
  *   "bool"  "int" or "int[1..64]"  "float" or "float[0..1]"  "size" (25MiB)  "duration" (100ms, 5s)  "enum(a|b|c)"
  * "string"  "collective" (a spec of the collective that this one is made of: gloo, or with options gloo,iface=eth0) */
@@ -27,6 +32,9 @@ typedef struct cohort_option {
   const char* type;
   const char* default_value; /* as the user would write it */
   const char* help;          /* one line */
+  const char* variants;      /* of the strategy that have it, "qadam|async"; null: all; others refuse it */
+  uint32_t flags;            /* COHORT_OPTION_... */
+  uint32_t reserved0;
 } cohort_option;
 
 /* One option as given to `create`: checked against its type; every declared option is present. Sizes are given in bytes

@@ -163,20 +163,25 @@ constexpr const char* kVariants[] = {
 constexpr cohort_option kOptions[] = {
     sdk::option("hierarchical", "enum(auto|true|false)", "auto",
                 "one rank of each node exchanges for its node; auto: on several nodes of several ranks"),
-    sdk::option("average", "bool", "true", "gradient_allreduce, bytegrad: mean of gradients; false: their sum"),
+    sdk::option("average", "bool", "true", "gradient_allreduce, bytegrad: mean of gradients; false: their sum",
+                "gradient_allreduce|bytegrad"),
     sdk::option("bucket_size", "size", "5MiB", "size at which a bucket closes"),
     sdk::option("peer_selection_mode", "enum(all|shift_one)", "all",
-                "decentralized: average over all, or with one other rank, another one each time"),
+                "decentralized: average over all, or with one other rank, another one each time", "decentralized"),
     sdk::option("communication_interval", "int[1..1000000000]", "1",
-                "decentralized, low_precision_decentralized: steps from one communication to the next"),
+                "decentralized, low_precision_decentralized: steps from one communication to the next",
+                "decentralized|low_precision_decentralized"),
     sdk::option("warmup_steps", "string", "auto",
                 "qadam: steps of Adam at first (auto: the optimizer's, 100); async: steps with averaged gradients at "
-                "first (auto: 0)"),
-    sdk::option("sync_interval_ms", "int[1..86400000]", "500", "async: milliseconds from one average to the next"),
+                "first (auto: 0)",
+                "qadam|async"),
+    sdk::option("sync_interval_ms", "int[1..86400000]", "500", "async: milliseconds from one average to the next",
+                "async"),
     sdk::option("check_replicas_every", "int[0..1000000000]", "0",
-                "low_precision_decentralized: steps from one comparison of copies to the next; 0: none"),
+                "low_precision_decentralized: steps from one comparison of copies to the next; 0: none",
+                "low_precision_decentralized"),
     sdk::option("isa", "enum(auto|baseline|avx2|avx512)", "auto",
-                "low_precision_decentralized: instructions that changes of weights use"),
+                "low_precision_decentralized: instructions that changes of weights use", "low_precision_decentralized"),
 };
 
 constexpr cohort_component kBagua =

@@ -8,39 +8,9 @@ namespace {
 
 using std::string_view;
 
-/// An option that not every algorithm has.
-struct Owned {
-  const char* key;
-  string_view default_value;  ///< as the host gives it
-  string_view owners;         ///< algorithms
-};
-
-constexpr Owned kOwned[] = {
-    {"average", "true", "gradient_allreduce and bytegrad"},
-    {"peer_selection_mode", "all", "decentralized"},
-    {"communication_interval", "1", "decentralized and low_precision_decentralized"},
-    {"warmup_steps", "auto", "qadam and async"},
-    {"sync_interval_ms", "500", "async"},
-    {"check_replicas_every", "0", "low_precision_decentralized"},
-    {"isa", "auto", "low_precision_decentralized"},
-};
-
-bool is_owner(string_view owners, string_view algorithm) {
-  const std::size_t middle = owners.find(" and ");
-  return algorithm == owners.substr(0, middle) ||
-         (middle != string_view::npos && algorithm == owners.substr(middle + 5));
-}
-
-void refuse_foreign_options(const sdk::Options& options) {
-  const std::string algorithm(options.variant());
-  for (const Owned& owned : kOwned) {
-    if (is_owner(owned.owners, algorithm) || options.text(owned.key) == owned.default_value) continue;
-    throw sdk::invalid_argument("bagua:" + algorithm + " has no option " + owned.key + ", which belongs to " +
-                                std::string(owned.owners) + "; leave it out");
-  }
-  if (algorithm == "async" && options.text("hierarchical") == "true") {
-    throw sdk::invalid_argument("bagua:async averages over all ranks at once; leave hierarchical out");
-  }
+void refuse_hierarchical_async(const sdk::Options& options) {
+  if (options.variant() != "async" || options.text("hierarchical") != "true") return;
+  throw sdk::invalid_argument("bagua:async averages over all ranks at once; leave hierarchical out");
 }
 
 Settings::Hierarchical hierarchical_of(string_view text) {
@@ -75,7 +45,7 @@ WriteRingChange write_ring_change_of(const sdk::Options& options) {
 }  // namespace
 
 Settings read_settings(const sdk::Options& options) {
-  refuse_foreign_options(options);
+  refuse_hierarchical_async(options);
   Settings settings;
   settings.algorithm = options.variant();
   settings.hierarchical = hierarchical_of(options.text("hierarchical"));

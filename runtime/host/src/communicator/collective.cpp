@@ -113,6 +113,7 @@ Collective::Collective(const cohort_component& component, const CheckedOptions& 
     staging_ = std::make_unique<Staging>(*device, host, table_);
     table_ = staging_->table();
   }
+  for (const std::string& warning : options.warnings) host_.log().warning(warning);
   if (!native_.create) return;
   host_.check(native_.create(this, options.data(), options.size()), "collective '" + name_ + "', create");
 }

@@ -135,7 +135,7 @@ LayerBlueprint free_blueprint(PluginHost& plugins, const Spec& spec, const std::
   const cohort_component& layer = open_free_layer(plugins, spec);
   const std::string who = "layer " + in_quotes(spec.name);
   const std::string own_variant = checked_variant(spec.variant, variants_of(layer), who);
-  return {spec.name, vtable_of(layer), check_options(options_of(layer), spec.options, who),
+  return {spec.name, vtable_of(layer), check_options(options_of(layer), spec.options, who, own_variant),
           own_variant.empty() ? strategy_variant : own_variant};
 }
 
@@ -155,7 +155,7 @@ std::vector<LayerBlueprint> resolve_layers(PluginHost& plugins, const Spec& stra
   const std::vector<Component> chain = chain_of(plugins, open_strategy(plugins, strategy));
   const std::string who = "strategy " + in_quotes(strategy.name);
   const std::string variant = checked_variant(strategy.variant, merged_variants(chain), who);
-  check_options(merged_options(chain), strategy.options, who);  // unknown keys belong to no layer
+  check_options(merged_options(chain), strategy.options, who, variant);  // unknown keys belong to no layer
 
   std::vector<LayerBlueprint> layers;
   KeyValues given = strategy.options;

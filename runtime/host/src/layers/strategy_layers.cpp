@@ -89,6 +89,7 @@ void StrategyLayers::create() {
     for (const auto& layer : layers_) {
       if (const auto create_layer = layer->table.create) {
         const CheckedOptions& options = layer->options;
+        for (const std::string& warning : options.warnings) HostObject::of(layer->host).log().warning(warning);
         const PluginCall call(host_.log(), "strategy " + in_quotes(layer->name), "create");
         const cohort_status status = create_layer(layer.get(), layer->variant.c_str(), options.data(), options.size());
         host_.check(status, "strategy " + in_quotes(layer->name));

@@ -8,6 +8,8 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
 
+#include "option_table/option_type.hpp"
+
 namespace cohort::host {
 namespace {
 
@@ -53,7 +55,44 @@ void refuse_bad_keys(std::span<const cohort_option> declared, std::span<const Ke
   }
 }
 
+// "a, b and c" of "a|b|c".
+std::string listed(std::string_view variants) {
+  std::string text(variants);
+  const std::size_t last = text.rfind('|');
+  if (last != std::string::npos) text.replace(last, 1, " and ");
+  for (std::size_t i = 0; (i = text.find('|', i)) != std::string::npos;) text.replace(i, 1, ", ");
+  return text;
+}
+
+void refuse_other_variants(std::span<const cohort_option> declared, std::span<const KeyValue> given,
+                           std::string_view component, std::string_view variant) {
+  for (const cohort_option& option : declared) {
+    if (!find_given(given, option.key) || has_variant(option, variant)) continue;
+    throw UserError(std::string(component) + " with the variant " + in_quotes(variant) + " has no option " +
+                    in_quotes(option.key) + ", which belongs to " + listed(option.variants) + "; leave it out");
+  }
+}
+
+std::string flags_problem(const cohort_option& option) {
+  constexpr uint32_t kKnown = COHORT_OPTION_REQUIRED | COHORT_OPTION_DEPRECATED | COHORT_OPTION_HIDDEN;
+  const bool is_required = (option.flags & COHORT_OPTION_REQUIRED) != 0;
+  if ((option.flags & ~kKnown) != 0) return "sets flags that this cohort does not know; clear them";
+  if (option.reserved0 != 0) return "sets its reserved field; set it to 0";
+  if (is_required && option.default_value) return "is required and has a default; set one of the two to null";
+  return "";
+}
+
 }  // namespace
+
+bool has_variant(const cohort_option& option, std::string_view variant) {
+  if (!option.variants || variant.empty()) return true;
+  const std::string all = "|" + std::string(option.variants) + "|";
+  return all.find("|" + std::string(variant) + "|") != std::string::npos;
+}
+
+const char* default_text(const cohort_option& option) {
+  return option.default_value ? option.default_value : "(required)";
+}
 
 CheckedOptions::CheckedOptions(std::vector<KeyValue> values) : values_(std::move(values)) {
   for (const auto& [key, value] : values_) pointers_.push_back({key.c_str(), value.c_str()});
@@ -66,12 +105,21 @@ bool is_valid_option(const cohort_option& option, std::string& problem) {
     return false;
   }
   const std::string where = "the option " + in_quotes(option.key);
-  if (!option.type || !option.default_value || !is_one_line(option.help)) {
+  if (const std::string wrong = flags_problem(option); !wrong.empty()) {
+    problem = where + " " + wrong;
+    return false;
+  }
+  const bool is_required = (option.flags & COHORT_OPTION_REQUIRED) != 0;
+  if (is_required && option.type && !parse_option_type(option.type)) {
+    problem = where + ": " + in_quotes(option.type) + " is not an option type";
+    return false;
+  }
+  if (!option.type || !(option.default_value || is_required) || !is_one_line(option.help)) {
     problem = where + " needs a type, a default and one line of help";
     return false;
   }
   try {
-    check_value(option.default_value, option.type, where);
+    if (!is_required) check_value(option.default_value, option.type, where);
   } catch (const UserError& error) {
     problem = error.what();
     return false;
@@ -80,22 +128,35 @@ bool is_valid_option(const cohort_option& option, std::string& problem) {
 }
 
 CheckedOptions check_options(std::span<const cohort_option> declared, std::span<const KeyValue> given,
-                             std::string_view component) {
+                             std::string_view component, std::string_view variant) {
   refuse_bad_keys(declared, given, component);
+  refuse_other_variants(declared, given, component, variant);
   std::vector<KeyValue> values;
+  std::vector<std::string> warnings;
   for (const auto& option : declared) {
     const KeyValue* found = find_given(given, option.key);
-    const std::string_view value = found ? std::string_view(found->second) : option.default_value;
     const std::string where = std::string(component) + ", option " + in_quotes(option.key);
+    if (!found && !option.default_value) {
+      throw UserError(std::string(component) + " needs the option " + in_quotes(option.key) + " (" + option.help +
+                      "); give it as " + option.key + "=VALUE");
+    }
+    if (found && (option.flags & COHORT_OPTION_DEPRECATED))
+      warnings.push_back(where + " is deprecated: " + option.help);
+    const std::string_view value = found ? std::string_view(found->second) : option.default_value;
     values.emplace_back(option.key, check_value(value, option.type, where));
   }
-  return CheckedOptions(std::move(values));
+  CheckedOptions checked(std::move(values));
+  checked.warnings = std::move(warnings);
+  return checked;
 }
 
 std::string option_table_text(std::span<const cohort_option> declared) {
   using Row = std::array<std::string_view, 4>;
   std::vector<Row> rows{{"key", "type", "default", "help"}};
-  for (const auto& option : declared) rows.push_back({option.key, option.type, option.default_value, option.help});
+  for (const auto& option : declared) {
+    if (option.flags & COHORT_OPTION_HIDDEN) continue;
+    rows.push_back({option.key, option.type, default_text(option), option.help});
+  }
 
   std::array<std::size_t, 4> widths{};
   for (const Row& row : rows) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <set>
 #include <span>
+#include <sstream>
 #include <vector>
 
 #include <cohort/api/accelerator.h>
@@ -58,6 +59,18 @@ std::string header_problem(const cohort_plugin& plugin) {
   return "";
 }
 
+// The first variant of an option that the component does not have, or "".
+std::string unknown_variant(const cohort_component& component, const cohort_option& option) {
+  if (!option.variants) return "";
+  std::istringstream names(option.variants);
+  for (std::string name; std::getline(names, name, '|');) {
+    const char* const* known = component.variants;
+    while (known && *known && name != *known) ++known;
+    if (!known || !*known) return name.empty() ? "(none)" : name;
+  }
+  return "";
+}
+
 std::string options_problem(const cohort_component& component) {
   if (component.num_options == 0) return "";
   if (!component.options || component.num_options > kMostOptions) return "has a wrong option table; check num_options";
@@ -65,6 +78,10 @@ std::string options_problem(const cohort_component& component) {
   for (const auto& option : std::span(component.options, component.num_options)) {
     std::string problem;
     if (!is_valid_option(option, problem)) return "has a wrong option table: " + problem;
+    if (const auto variant = unknown_variant(component, option); !variant.empty()) {
+      return "has the option " + in_quotes(option.key) + " for the variant " + in_quotes(variant) +
+             ", which it does not declare; name variants as in \"a|b\"";
+    }
     if (!keys.insert(option.key).second) return "declares the option " + in_quotes(option.key) + " twice; remove one";
   }
   return "";

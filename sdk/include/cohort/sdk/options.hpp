@@ -27,12 +27,15 @@ constexpr bool is_option_type(std::string_view type) {
 
 }  // namespace detail
 
-/// One row of an option table; a row that the host would refuse does not compile. All strings are literals.
-constexpr cohort_option option(const char* key, const char* type, const char* default_value, const char* help) {
+/// One row of an option table; a row that the host would refuse does not compile. All strings are literals. `variants`
+/// are those that have the option, "qadam|async"; null: all. `flags`: COHORT_OPTION_...
+constexpr cohort_option option(const char* key, const char* type, const char* default_value, const char* help,
+                               const char* variants = nullptr, uint32_t flags = 0) {
   if (std::string_view(key).empty()) throw "an option needs a key";
   if (!detail::is_option_type(type)) throw "an option's type is one of those in cohort/api/plugin.h";
   if (std::string_view(help).empty()) throw "an option needs a line of help";
-  return {key, type, default_value, help};
+  if (((flags & COHORT_OPTION_REQUIRED) != 0) != (default_value == nullptr)) throw "a required option has no default";
+  return {key, type, default_value, help, variants, flags, 0};
 }
 
 /// The values given to `create`: every declared option is there, checked by the host against its type.

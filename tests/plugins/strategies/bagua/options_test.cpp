@@ -13,7 +13,8 @@ std::string refusal_of(const std::string& algorithm, int ranks = 2) {
 
 TEST(BaguaOptions, ThatBelongToAnotherAlgorithmAreRefusedWithItsName) {
   EXPECT_THAT(refusal_of("bytegrad,communication_interval=2"),
-              AllOf(HasSubstr("bytegrad has no option communication_interval"), HasSubstr("decentralized")));
+              AllOf(HasSubstr("with the variant 'bytegrad' has no option 'communication_interval'"),
+                    HasSubstr("decentralized")));
   EXPECT_THAT(refusal_of("gradient_allreduce,warmup_steps=3"), AllOf(HasSubstr("warmup_steps"), HasSubstr("qadam")));
   EXPECT_THAT(refusal_of("low_precision_decentralized,average=false"),
               AllOf(HasSubstr("average"), HasSubstr("bytegrad")));

@@ -21,8 +21,8 @@ struct DescriptorTest : ::testing::Test {
   cohort_collective_vt collective_table{};
   cohort_accelerator_vt accelerator_table{};
   std::vector<const char*> variants{"plain", "fancy", nullptr};
-  std::vector<cohort_option> options{{"bits", "int[1..8]", "8", "Bits of the code"},
-                                     {"note", "string", "", "Anything"}};
+  std::vector<cohort_option> options{{"bits", "int[1..8]", "8", "Bits of the code", nullptr, 0, 0},
+                                     {"note", "string", "", "Anything", nullptr, 0, 0}};
   cohort_component component{sizeof(cohort_component), COHORT_KIND_STRATEGY, "ring", "One line",      nullptr,
                              variants.data(),          options.data(),       2,      &strategy_table, nullptr};
   std::vector<const cohort_component*> components{&component, nullptr};
@@ -138,13 +138,29 @@ TEST_F(DescriptorTest, DeclaresVariantsOnceEachAndByName) {
 TEST_F(DescriptorTest, DeclaresOptionsOnceEachAndWellFormed) {
   options[1].key = "bits";
   EXPECT_THAT(problem(), HasSubstr("option 'bits' twice"));
-  options[1] = {"note", "text", "", "Anything"};
+  options[1] = {"note", "text", "", "Anything", nullptr, 0, 0};
   EXPECT_THAT(problem(), HasSubstr("'text' is not an option type"));
   component.options = nullptr;
   EXPECT_THAT(problem(), HasSubstr("check num_options"));
   component.options = options.data();
   component.num_options = uint64_t{1} << 60;
   EXPECT_THAT(problem(), HasSubstr("check num_options"));
+}
+
+TEST_F(DescriptorTest, HasOptionsOfItsOwnVariants) {
+  options[0].variants = "plain|fancy";
+  EXPECT_EQ(problem(), "");
+  options[0].variants = "plain|fanciest";
+  EXPECT_THAT(problem(), HasSubstr("has the option 'bits' for the variant 'fanciest', which it does not declare"));
+}
+
+TEST_F(DescriptorTest, HasOptionsWithFlagsThatTheHostKnows) {
+  options[0].flags = 1u << 20;
+  EXPECT_THAT(problem(), HasSubstr("the option 'bits' sets flags that this cohort does not know; clear them"));
+  options[0].flags = COHORT_OPTION_DEPRECATED;
+  EXPECT_EQ(problem(), "");
+  options[0].reserved0 = 1;
+  EXPECT_THAT(problem(), HasSubstr("the option 'bits' sets its reserved field"));
 }
 
 TEST_F(DescriptorTest, NeedsTheRequiredFunctions) {

@@ -89,8 +89,8 @@ static const cohort_strategy_vt vtable = {.struct_size = sizeof vtable,
                                           .optimizer_step = optimizer_step,
                                           .end_step = end_step};
 
-static const cohort_option known_options[] = {{"tell_at", "int", "-1", "step at which to end"},
-                                              {"flags", "int", "0", "of the layout"}};
+static const cohort_option known_options[] = {{"tell_at", "int", "-1", "step at which to end", NULL, 0, 0},
+                                              {"flags", "int", "0", "of the layout", NULL, 0, 0}};
 
 static const cohort_component component = {.struct_size = sizeof component,
                                            .kind = COHORT_KIND_STRATEGY,

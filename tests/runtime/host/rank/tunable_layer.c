@@ -57,7 +57,7 @@ static const cohort_strategy_vt vtable = {.struct_size = sizeof vtable,
                                           .end_step = end_step,
                                           .get_extension = get_extension};
 
-static const cohort_option known_options[] = {{"tell_at", "int", "-1", "step at which to end"}};
+static const cohort_option known_options[] = {{"tell_at", "int", "-1", "step at which to end", NULL, 0, 0}};
 
 static const cohort_component component = {.struct_size = sizeof component,
                                            .kind = COHORT_KIND_STRATEGY,

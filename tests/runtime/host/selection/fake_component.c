@@ -79,11 +79,11 @@ static void supports(const cohort_host* host, cohort_query* query) {
 #endif
 
 #ifdef FAKE_NESTED
-static const cohort_option options[] = {{"over", "collective", "gloo", "a wire inside"}};
+static const cohort_option options[] = {{"over", "collective", "gloo", "a wire inside", NULL, 0, 0}};
 #define FAKE_OPTIONS options
 #define FAKE_NUM_OPTIONS 1
 #elif FAKE_KIND == COHORT_KIND_COLLECTIVE
-static const cohort_option options[] = {{"c", "int", "0", "for a table of the config file"}};
+static const cohort_option options[] = {{"c", "int", "0", "for a table of the config file", NULL, 0, 0}};
 #define FAKE_OPTIONS options
 #define FAKE_NUM_OPTIONS 1
 #else

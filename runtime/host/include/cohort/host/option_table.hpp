@@ -27,6 +27,9 @@ class CheckedOptions {
   const cohort_key_value* data() const { return pointers_.data(); }
   uint64_t size() const { return pointers_.size(); }
 
+  /// A sentence for each deprecated option that was given.
+  std::vector<std::string> warnings{};
+
  private:
   std::vector<std::pair<std::string, std::string>> values_;
   std::vector<cohort_key_value> pointers_;  // into values_, whose strings do not move with the vector
@@ -40,11 +43,19 @@ std::string check_value(std::string_view value, std::string_view type, std::stri
 bool is_valid_option(const cohort_option& option, std::string& problem);
 
 /// Checks given options against the declared ones and adds the defaults. `component` ("strategy 'ddp'") is for
-/// messages; an unknown or duplicate key gives the nearest known key and the option table.
+/// messages; an unknown or duplicate key gives the nearest known key and the option table. Options of other variants
+/// than `variant` are refused; "" has all.
 CheckedOptions check_options(std::span<const cohort_option> declared,
-                             std::span<const std::pair<std::string, std::string>> given, std::string_view component);
+                             std::span<const std::pair<std::string, std::string>> given, std::string_view component,
+                             std::string_view variant = "");
 
-/// The options as an aligned table: key, type, default, help.
+/// Returns whether an option belongs to a variant; "" has all.
+bool has_variant(const cohort_option& option, std::string_view variant);
+
+/// Returns the default as users see it: "(required)" for an option without one.
+const char* default_text(const cohort_option& option);
+
+/// The options as an aligned table, without hidden ones: key, type, default, help.
 std::string option_table_text(std::span<const cohort_option> declared);
 
 /// The candidate nearest to `name` by edit distance, or "" where none is near.
