@@ -24,6 +24,7 @@
 #include <cohort/sdk/plugin.hpp>
 
 namespace cohort::sdk {
+inline namespace v1 {
 
 namespace detail {
 template <class D>
@@ -142,4 +143,5 @@ constexpr Component accelerator(const char* name, const char* summary) {
   return {COHORT_KIND_ACCELERATOR, &detail::kAcceleratorTable<D>, name, summary};
 }
 
+}  // namespace v1
 }  // namespace cohort::sdk

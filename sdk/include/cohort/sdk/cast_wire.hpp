@@ -13,6 +13,7 @@
 #include <cohort/sdk/host.hpp>
 
 namespace cohort::sdk {
+inline namespace v1 {
 
 class CastWire {
  public:
@@ -72,4 +73,5 @@ class CastWire {
   std::vector<uint16_t> wire_;
 };
 
+}  // namespace v1
 }  // namespace cohort::sdk

@@ -33,6 +33,7 @@
 #include <cohort/sdk/plugin.hpp>
 
 namespace cohort::sdk {
+inline namespace v1 {
 
 template <class D, class C>
 class Collective {
@@ -54,4 +55,5 @@ constexpr Component collective(const char* name, const char* summary) {
   return {COHORT_KIND_COLLECTIVE, &detail::kCollectiveTable<D>, name, summary};
 }
 
+}  // namespace v1
 }  // namespace cohort::sdk

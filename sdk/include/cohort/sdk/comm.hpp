@@ -9,6 +9,7 @@
 #include <cohort/sdk/span.hpp>
 
 namespace cohort::sdk {
+inline namespace v1 {
 
 /// What an operation works on: `count` elements of `dtype`, ordered by `stream`.
 struct Elements {
@@ -93,4 +94,5 @@ class Comm {
   cohort_comm* comm_;
 };
 
+}  // namespace v1
 }  // namespace cohort::sdk

@@ -8,6 +8,7 @@
 #include <cohort/api/tensor.h>
 
 namespace cohort::sdk {
+inline namespace v1 {
 
 /// Elements of float16 and bfloat16 tensors, as bits; see half.hpp for conversions.
 struct Half {
@@ -91,4 +92,5 @@ inline constexpr std::int32_t kDtypeOf<std::uint64_t> = COHORT_UINT64;
 template <>
 inline constexpr std::int32_t kDtypeOf<bool> = COHORT_BOOL;
 
+}  // namespace v1
 }  // namespace cohort::sdk

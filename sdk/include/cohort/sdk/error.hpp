@@ -11,6 +11,7 @@
 #include <cohort/api/host.h>
 
 namespace cohort::sdk {
+inline namespace v1 {
 
 /// What a plugin throws to make its call fail with `status`. The message is one sentence: what is wrong, where, and how
 /// to mend it. An empty message keeps the one that a failed call to the host has left.
@@ -62,4 +63,5 @@ cohort_status guard(const cohort_host* host, Body&& body) noexcept {
 }
 
 }  // namespace detail
+}  // namespace v1
 }  // namespace cohort::sdk

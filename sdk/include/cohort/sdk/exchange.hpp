@@ -11,6 +11,7 @@
 #include <cohort/sdk/span.hpp>
 
 namespace cohort::sdk {
+inline namespace v1 {
 
 /// Calls `with(sent, received)` for each pair of messages of a rank to itself, which match in list order. Throws
 /// INVALID_ARGUMENT where they do not.
@@ -57,4 +58,5 @@ inline void copy_own(Span<const cohort_message> messages, int rank) {
   });
 }
 
+}  // namespace v1
 }  // namespace cohort::sdk

@@ -12,6 +12,7 @@
 #include <cohort/sdk/dtype.hpp>
 
 namespace cohort::sdk {
+inline namespace v1 {
 
 COHORT_SDK_INLINE std::uint32_t bits_of(float value) {
   std::uint32_t bits;
@@ -77,4 +78,5 @@ COHORT_SDK_INLINE float to_float_for_narrowing(double value) {
   return float_of(is_inexact ? (is_too_large ? bits - 1u : bits) | 1u : bits);
 }
 
+}  // namespace v1
 }  // namespace cohort::sdk

@@ -17,6 +17,7 @@
 #include <cohort/sdk/tensor.hpp>
 
 namespace cohort::sdk {
+inline namespace v1 {
 
 /// Flat buffers with the layout of the parameters, see cohort/api/host/buckets.h.
 class Buckets {
@@ -122,4 +123,5 @@ class Host {
   detail::Service<cohort_archive_1> archive_{COHORT_ARCHIVE_ID};
 };
 
+}  // namespace v1
 }  // namespace cohort::sdk

@@ -17,6 +17,7 @@
 #include <cohort/sdk/error.hpp>
 
 namespace cohort::sdk {
+inline namespace v1 {
 
 /// A piece of work that may be submitted any number of times. Outlives what was submitted. An exception ends the lane.
 class LaneTask {
@@ -65,4 +66,5 @@ class Lane {
   uint32_t index_;
 };
 
+}  // namespace v1
 }  // namespace cohort::sdk

@@ -6,6 +6,7 @@
 #include <cohort/api/host/log.h>
 
 namespace cohort::sdk {
+inline namespace v1 {
 
 /// Does nothing on a host without a log; parts are only put together where the line is written.
 class Log {
@@ -42,4 +43,5 @@ class Log {
   const cohort_log_1* table_;
 };
 
+}  // namespace v1
 }  // namespace cohort::sdk

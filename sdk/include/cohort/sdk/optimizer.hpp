@@ -10,6 +10,7 @@
 #include <cohort/sdk/error.hpp>
 
 namespace cohort::sdk {
+inline namespace v1 {
 
 class Optimizers {
  public:
@@ -47,4 +48,5 @@ class Optimizers {
   const cohort_optimizer_1* table_;
 };
 
+}  // namespace v1
 }  // namespace cohort::sdk

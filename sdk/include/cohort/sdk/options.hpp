@@ -12,6 +12,7 @@
 #include <cohort/sdk/error.hpp>
 
 namespace cohort::sdk {
+inline namespace v1 {
 
 namespace detail {
 
@@ -93,4 +94,5 @@ class Options {
   uint64_t count_;
 };
 
+}  // namespace v1
 }  // namespace cohort::sdk

@@ -14,6 +14,7 @@
 #include <cohort/sdk/options.hpp>
 
 namespace cohort::sdk {
+inline namespace v1 {
 
 /// Describes one component; each call gives a changed copy. Made by strategy<T>(), collective<T>() and
 /// accelerator<T>().
@@ -68,6 +69,7 @@ constexpr std::array<const cohort_component*, sizeof...(Components) + 1> compone
   return {&components..., nullptr};
 }
 
+}  // namespace v1
 }  // namespace cohort::sdk
 
 /// Defines the exported symbol. The components, after the four strings, are constexpr cohort_component objects at

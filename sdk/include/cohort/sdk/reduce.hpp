@@ -14,6 +14,7 @@
 #include <cohort/sdk/span.hpp>
 
 namespace cohort::sdk {
+inline namespace v1 {
 
 namespace detail {
 
@@ -97,4 +98,5 @@ inline void reduce_elements(std::int32_t dtype, std::int32_t op, Span<const std:
   }
 }
 
+}  // namespace v1
 }  // namespace cohort::sdk

@@ -11,6 +11,7 @@
 #include <cohort/sdk/half.hpp>
 
 namespace cohort::sdk {
+inline namespace v1 {
 
 // Integers wrap around; 16 bits are widened, as their product would be a signed int.
 template <class T>
@@ -82,4 +83,5 @@ struct Element<BFloat16> {
   static COHORT_SDK_INLINE BFloat16 store(float value) { return to_bfloat16(value); }
 };
 
+}  // namespace v1
 }  // namespace cohort::sdk

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 namespace cohort::sdk {
+inline namespace v1 {
 
 template <class T>
 class Span {
@@ -22,4 +23,5 @@ class Span {
   std::size_t size_ = 0;
 };
 
+}  // namespace v1
 }  // namespace cohort::sdk

@@ -12,6 +12,7 @@
 #include <cohort/sdk/error.hpp>
 
 namespace cohort::sdk {
+inline namespace v1 {
 
 /// To be called before a rank gives up because others did not come: rank 0, which usually serves the store, stays until
 /// those who `came` have given up as well, at most 1.5 s, so that they too learn who is missing and not that it is
@@ -110,4 +111,5 @@ inline std::vector<std::string> store_round(const cohort_connect_args& args, con
                                             " ms; look at their logs, or raise --timeout");
 }
 
+}  // namespace v1
 }  // namespace cohort::sdk

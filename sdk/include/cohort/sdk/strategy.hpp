@@ -23,6 +23,7 @@
 #include <cohort/sdk/plugin.hpp>
 
 namespace cohort::sdk {
+inline namespace v1 {
 
 /// True after another backward of a step whose gradients have been communicated, as modules that step by hand may call.
 inline bool is_repeated(const cohort_step& step) {
@@ -76,4 +77,5 @@ constexpr Component strategy(const char* name, const char* summary) {
   return {COHORT_KIND_STRATEGY, &detail::kStrategyTable<D>, name, summary};
 }
 
+}  // namespace v1
 }  // namespace cohort::sdk

@@ -8,6 +8,7 @@
 #include <cohort/sdk/span.hpp>
 
 namespace cohort::sdk {
+inline namespace v1 {
 
 class TensorView {
  public:
@@ -48,4 +49,5 @@ class TensorView {
   cohort_tensor tensor_{};
 };
 
+}  // namespace v1
 }  // namespace cohort::sdk

@@ -15,6 +15,7 @@
 #include <cohort/sdk/host.hpp>
 
 namespace cohort::sdk {
+inline namespace v1 {
 
 class Wire {
  public:
@@ -79,4 +80,5 @@ class Wire {
   Handle comm_{nullptr, [](cohort_comm*) {}};
 };
 
+}  // namespace v1
 }  // namespace cohort::sdk

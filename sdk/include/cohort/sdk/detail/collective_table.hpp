@@ -11,11 +11,15 @@
 #include <cohort/sdk/span.hpp>
 
 namespace cohort::sdk {
+inline namespace v1 {
 template <class D, class C>
 class Collective;
-}
+}  // namespace v1
+}  // namespace cohort::sdk
 
-namespace cohort::sdk::detail {
+namespace cohort::sdk {
+inline namespace v1 {
+namespace detail {
 
 namespace collective_slots {
 COHORT_SDK_SLOT(create)
@@ -152,4 +156,6 @@ struct CollectiveTable {
 template <class D>
 inline constexpr cohort_collective_vt kCollectiveTable = CollectiveTable<D>::make();
 
-}  // namespace cohort::sdk::detail
+}  // namespace detail
+}  // namespace v1
+}  // namespace cohort::sdk

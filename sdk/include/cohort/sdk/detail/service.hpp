@@ -7,7 +7,9 @@
 #include <cohort/api/host.h>
 #include <cohort/sdk/error.hpp>
 
-namespace cohort::sdk::detail {
+namespace cohort::sdk {
+inline namespace v1 {
+namespace detail {
 
 /// A service table, asked for until the host has it.
 template <class Table>
@@ -34,4 +36,6 @@ class Service {
   mutable std::atomic<const Table*> table_{nullptr};
 };
 
-}  // namespace cohort::sdk::detail
+}  // namespace detail
+}  // namespace v1
+}  // namespace cohort::sdk

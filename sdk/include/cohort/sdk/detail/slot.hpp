@@ -3,14 +3,18 @@
 
 #include <type_traits>
 
-namespace cohort::sdk::detail {
+namespace cohort::sdk {
+inline namespace v1 {
+namespace detail {
 
 template <class T>
 struct AlwaysVoid {
   using type = void;
 };
 
-}  // namespace cohort::sdk::detail
+}  // namespace detail
+}  // namespace v1
+}  // namespace cohort::sdk
 
 /// Defines `declares_NAME<T>`: true where T has any member of that name, whatever its type or access. Looking the name
 /// up in a class that derives from T and from a class with that name is ambiguous exactly then. A wrong signature is

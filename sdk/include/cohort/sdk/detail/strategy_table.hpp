@@ -9,11 +9,15 @@
 #include <cohort/sdk/options.hpp>
 
 namespace cohort::sdk {
+inline namespace v1 {
 template <class D>
 class Strategy;
-}
+}  // namespace v1
+}  // namespace cohort::sdk
 
-namespace cohort::sdk::detail {
+namespace cohort::sdk {
+inline namespace v1 {
+namespace detail {
 
 namespace strategy_slots {
 COHORT_SDK_SLOT(create)
@@ -131,4 +135,6 @@ struct StrategyTable {
 template <class D>
 inline constexpr cohort_strategy_vt kStrategyTable = StrategyTable<D>::make();
 
-}  // namespace cohort::sdk::detail
+}  // namespace detail
+}  // namespace v1
+}  // namespace cohort::sdk
