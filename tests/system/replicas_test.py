@@ -215,8 +215,8 @@ class Replicas(ReplicasTest):
         self.check_clipping(DDP, *NORM)
 
     def test_what_cannot_be_is_refused_in_a_sentence(self):
-        self.fail_with(USER, self.run_on_one("--strategy=dp", "--devices=2", "--num-nodes=2"), "dp cannot train on 2 nodes", "ddp2")
-        self.fail_with(USER, self.run_on_one("--optimizer=lbfgs"), "strategy 'single' cannot train with LBFGS", "choose another optimizer")
+        self.fail_with(USER, self.run_on_one("--strategy=dp", "--devices=2", "--num-nodes=2"), "'dp' cannot train on 2 nodes", "ddp2")
+        self.fail_with(USER, self.run_on_one("--optimizer=lbfgs"), "the runtime cannot train with LBFGS", "choose another optimizer")
 
 
 class InFull(ReplicasTest):
@@ -251,7 +251,8 @@ class InFull(ReplicasTest):
 
     def test_more_that_cannot_be_is_refused_in_a_sentence(self):
         self.fail_with(USER, [COHORT, "run", "-n", "2", *self.run_on_one("--strategy=dp")], "dp", "--strategy=ddp")
-        self.fail_with(USER, self.run_on_one("--strategy=dp", "--devices=2", model="adversarial_by_hand"), "steps by hand", "--strategy=ddp")
+        self.fail_with(USER, self.run_on_one("--strategy=dp", "--devices=2", model="adversarial_by_hand"),
+                       "'dp' cannot let training_step run the optimizers by hand", "--strategy=ddp")
         for value in ("0", "-1", "nan", "x"):
             self.fail_with(USER, self.run_on_one(f"--gradient-clip-val={value}"), "gradient-clip-val", "above 0")
 

@@ -1,4 +1,5 @@
 """Which strategy runs, what is said about it, and the table of what combines."""
+import json
 import re
 
 import harness
@@ -19,6 +20,11 @@ class Strategies(SystemTest):
         printed = self.run_program([COHORT, "strategies"]).stdout
         self.assertEqual(shown, printed, "put the output of `cohort strategies` into docs/strategies.md")
 
+    def test_every_promised_strategy_is_installed(self):
+        listed = {entry["name"]: entry["state"] for entry in json.loads(self.succeed([COHORT, "strategies", "--json"]).stdout)}
+        for name in ("single", "dp", "ddp", "ddp_spawn", "ddp2", "horovod", "bagua"):
+            self.assertEqual(listed.get(name), "installed")
+
     def test_older_spellings_train_and_say_what_to_write_today(self):
         log = self.mnist("--nb-gpu-nodes=1", "--devices=2")
         self.assertEqual(log.count("--nb-gpu-nodes is an older spelling; write --num-nodes=1"), 1, log)
@@ -26,13 +32,13 @@ class Strategies(SystemTest):
 
     def test_an_older_dp_on_several_nodes_becomes_ddp_with_a_warning(self):
         log = self.mnist("--distributed-backend=dp", "--nb-gpu-nodes=2")
-        self.assertIn("Using strategy ddp: dp cannot train on 2 nodes (--nb-gpu-nodes): its replicas are threads", log)
+        self.assertIn("Using strategy ddp: strategy 'dp' cannot train on 2 nodes (--nb-gpu-nodes): its replicas are threads", log)
         summary = self.summary()
         self.assertEqual((summary["strategy"], summary["world_size"], summary["num_nodes"]), ("ddp", 2, 2))
 
     def test_dp_on_several_nodes_is_refused_with_the_way_out(self):
         log = self.mnist("--strategy=dp", "--num-nodes=2", code=2)
-        self.assertIn("--strategy: dp cannot train on 2 nodes (--num-nodes)", log)
+        self.assertIn("--strategy: strategy 'dp' cannot train on 2 nodes (--num-nodes)", log)
         self.assertIn("choose --strategy=ddp2 or ddp", log)
 
     def test_devices_times_nodes_are_the_world(self):

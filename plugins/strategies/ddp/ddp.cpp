@@ -49,7 +49,9 @@ constexpr cohort_option kOptions[] = {
 };
 
 constexpr cohort_component kDdp =
-    sdk::strategy<Ddp>("ddp", "one process per device; gradients are averaged during backward").options(kOptions);
+    sdk::strategy<Ddp>("ddp", "one process per device; gradients are averaged during backward")
+        .options(kOptions)
+        .supports<sdk::yes_to_known>();
 
 }  // namespace
 

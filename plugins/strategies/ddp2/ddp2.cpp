@@ -14,8 +14,23 @@ struct Ddp2 : cohort::sdk::Strategy<Ddp2> {
   }
 };
 
-constexpr cohort_component kDdp2 = cohort::sdk::strategy<Ddp2>(
-    "ddp2", "one process per node; its batch is split over replicas, gradients are averaged over the nodes");
+cohort::sdk::Answer supports(const cohort::sdk::Query& query) {
+  switch (query.use()) {
+    case COHORT_USE_OWN_LOOP:
+      if (query.replicas() == 1) return cohort::sdk::yes();
+      return cohort::sdk::no("a forward pass of one's own cannot be split over replicas", "choose --strategy=ddp");
+    case COHORT_USE_BY_HAND:
+      if (query.replicas() == 1) return cohort::sdk::yes();
+      return cohort::sdk::no("its replicas take one step together", "choose --strategy=ddp");
+    default:
+      return cohort::sdk::yes_to_known(query);
+  }
+}
+
+constexpr cohort_component kDdp2 =
+    cohort::sdk::strategy<Ddp2>(
+        "ddp2", "one process per node; its batch is split over replicas, gradients are averaged over the nodes")
+        .supports<supports>();
 
 }  // namespace
 

@@ -11,9 +11,27 @@ struct DdpSpawn : cohort::sdk::Strategy<DdpSpawn> {
   }
 };
 
+cohort::sdk::Answer supports(const cohort::sdk::Query& query) {
+  switch (query.use()) {
+    case COHORT_USE_LAUNCHED:
+      return cohort::sdk::no("it forks its ranks itself", "choose --strategy=ddp");
+    case COHORT_USE_NODES:
+      return cohort::sdk::no("its ranks are forks of one process", "choose --strategy=ddp");
+    case COHORT_USE_DEVICE_TYPE:
+      if (query.value() == COHORT_DEVICE_CPU) return cohort::sdk::yes();
+      return cohort::sdk::no("a process that uses a GPU cannot be forked", "choose --strategy=ddp");
+    case COHORT_USE_OWN_LOOP:
+      if (query.world_size() == 1) return cohort::sdk::yes();
+      return cohort::sdk::no("only fit, validate and test can be forked", "choose --strategy=ddp");
+    default:
+      return cohort::sdk::yes_to_known(query);
+  }
+}
+
 constexpr cohort_component kDdpSpawn =
     cohort::sdk::strategy<DdpSpawn>("ddp_spawn", "ddp whose ranks are forked from the running program for each fit")
-        .inherits("ddp");
+        .inherits("ddp")
+        .supports<supports>();
 
 }  // namespace
 

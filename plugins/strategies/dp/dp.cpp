@@ -22,8 +22,26 @@ struct Dp : cohort::sdk::Strategy<Dp> {
   }
 };
 
+cohort::sdk::Answer supports(const cohort::sdk::Query& query) {
+  switch (query.use()) {
+    case COHORT_USE_LAUNCHED:
+      return cohort::sdk::no("its replicas are threads of one process", "start one rank, or choose --strategy=ddp");
+    case COHORT_USE_NODES:
+      return cohort::sdk::no("its replicas are threads of one process", "choose --strategy=ddp2 or ddp");
+    case COHORT_USE_OWN_LOOP:
+      if (query.replicas() == 1) return cohort::sdk::yes();
+      return cohort::sdk::no("a forward pass of one's own cannot be split over replicas", "choose --strategy=ddp");
+    case COHORT_USE_BY_HAND:
+      if (query.replicas() == 1) return cohort::sdk::yes();
+      return cohort::sdk::no("its replicas take one step together", "choose --strategy=ddp");
+    default:
+      return cohort::sdk::yes_to_known(query);
+  }
+}
+
 constexpr cohort_component kDp =
-    cohort::sdk::strategy<Dp>("dp", "one process; the batch is split over replicas of the model in threads");
+    cohort::sdk::strategy<Dp>("dp", "one process; the batch is split over replicas of the model in threads")
+        .supports<supports>();
 
 }  // namespace
 

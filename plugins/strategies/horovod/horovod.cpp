@@ -139,6 +139,11 @@ class Horovod : public sdk::Strategy<Horovod> {
   sdk::LaneTask combine_{[this] { adasum_.combine(host(), phase_); }};
 };
 
+sdk::Answer supports(const sdk::Query& query) {
+  if (query.use() != COHORT_USE_ALONE) return sdk::yes_to_known(query);
+  return sdk::no("a driver starts its ranks", "start the program with mpirun -np N or cohort run -np N");
+}
+
 constexpr cohort_option kOptions[] = {
     sdk::option("op", "enum(average|sum|adasum)", "average", "how ranks are put together"),
     sdk::option("scale_lr", "bool", "true", "op=average: learning rates are multiplied by the number of ranks"),
@@ -149,7 +154,8 @@ constexpr cohort_option kOptions[] = {
 
 constexpr cohort_component kHorovod =
     sdk::strategy<Horovod>("horovod", "one process per device, started by a driver; learning rate x ranks")
-        .options(kOptions);
+        .options(kOptions)
+        .supports<supports>();
 
 }  // namespace
 

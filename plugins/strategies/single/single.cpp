@@ -24,8 +24,19 @@ struct Single : cohort::sdk::Strategy<Single> {
   }
 };
 
+cohort::sdk::Answer supports(const cohort::sdk::Query& query) {
+  switch (query.use()) {
+    case COHORT_USE_ALONE:
+    case COHORT_USE_LAUNCHED:
+    case COHORT_USE_NODES:
+      return cohort::sdk::no("it is one process that talks to nobody", "choose --strategy=ddp");
+    default:
+      return cohort::sdk::yes_to_known(query);
+  }
+}
+
 constexpr cohort_component kSingle =
-    cohort::sdk::strategy<Single>("single", "one process on one device; nothing is communicated");
+    cohort::sdk::strategy<Single>("single", "one process on one device; nothing is communicated").supports<supports>();
 
 }  // namespace
 

@@ -1,6 +1,6 @@
 #include "strategies_text.hpp"
 
-#include <cohort/host/combinations.hpp>
+#include <cohort/host/uses.hpp>
 
 #include "table.hpp"
 
@@ -11,7 +11,7 @@ using Json = nlohmann::ordered_json;
 
 std::string cell_text(const Json& cell) {
   if (cell.is_null()) return "-";
-  return cell.is_string() ? "no" : "yes";
+  return cell.is_object() ? "no" : "yes";
 }
 
 Table overview(const Json& entries) {
@@ -19,7 +19,9 @@ Table overview(const Json& entries) {
   for (const host::UseText& use : host::uses()) table.front().emplace_back(use.name);
   for (const Json& entry : entries) {
     std::vector<std::string> row{entry["name"], entry["state"], entry["spread"]};
-    for (const Json& cell : entry["uses"]) row.push_back(cell_text(cell));
+    for (const host::UseText& use : host::uses()) {
+      row.push_back(entry.contains("uses") ? cell_text(entry["uses"][std::string(use.name)]) : "-");
+    }
     table.push_back(std::move(row));
   }
   return table;
@@ -30,7 +32,8 @@ Table legend() {
   for (const host::UseText& use : host::uses()) {
     table.push_back({std::string(use.name), "it can " + std::string(use.meaning)});
   }
-  table.push_back({"-", "nobody can say: not installed, no accelerator for it, or a plugin that is not cohort's own"});
+  table.push_back(
+      {"-", "nobody says: no accelerator for it, or the plugin does not answer, and then it is not refused"});
   return table;
 }
 
@@ -55,11 +58,13 @@ Table remarks(const Json& entries) {
   Remarks remarks;
   for (const Json& entry : entries) {
     const std::string name = entry["name"];
-    for (const auto& [use, cell] : entry["uses"].items()) {
-      if (cell.is_string()) remarks.add(name, "no " + use, cell);
-    }
     if (entry.contains("problem")) remarks.add(name, "broken", entry["problem"]);
-    if (entry["state"] == "installed" && entry["advice"] != "") remarks.add(name, "mind", entry["advice"]);
+    if (!entry.contains("uses")) continue;
+    for (const auto& [use, cell] : entry["uses"].items()) {
+      if (!cell.is_object()) continue;
+      remarks.add(name, "no " + use, cell["why"].get<std::string>() + "; " + cell["fix"].get<std::string>());
+    }
+    if (entry["advice"] != "") remarks.add(name, "mind", entry["advice"]);
   }
   return remarks.rows();
 }

@@ -7,7 +7,7 @@
 
 namespace cohort::cli {
 
-/// A line for each strategy, what the columns mean, every refusal with its way out, and what to mind.
+/// Returns a line for each strategy, what the columns mean, and every refusal with what to do instead.
 std::string strategies_text(const nlohmann::ordered_json& entries);
 
 }  // namespace cohort::cli

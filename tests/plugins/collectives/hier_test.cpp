@@ -190,7 +190,7 @@ TEST(Hier, RefusesAWireThatCannotServe) {
     on_host_ranks({.collective = "hier,across=shm", .nodes = {0, 1}}, [](HostRank&) {});
     ADD_FAILURE() << "shm went across nodes";
   } catch (const std::exception& error) {
-    EXPECT_THAT(error.what(), HasSubstr("shm connects the ranks of one machine"));
+    EXPECT_THAT(error.what(), HasSubstr("it connects the ranks of one machine"));
   }
 }
 

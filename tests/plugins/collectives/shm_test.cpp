@@ -168,16 +168,22 @@ TEST(ShmConnect, TellsOtherMachinesAndContainersApart) {
 }
 
 TEST(ShmSupports, SaysWhyItCannotServe) {
-  const auto ask = [](int32_t device, int32_t world, int32_t nodes) {
-    cohort_query query{sizeof query, device, world, nodes, world, 0, nullptr};
+  const auto ask = [](int32_t use, int64_t value) {
+    cohort_query query{};
+    query.struct_size = sizeof query;
+    query.use = use;
+    query.value = value;
+    query.variant = "";
     shm().supports(nullptr, &query);
     return query;
   };
-  EXPECT_GT(ask(COHORT_DEVICE_CPU, 4, 1).score, 0);
-  EXPECT_LE(ask(COHORT_DEVICE_CPU, 4, 2).score, 0);
-  EXPECT_THAT(ask(COHORT_DEVICE_CPU, 4, 2).reason, HasSubstr("gloo"));
-  EXPECT_LE(ask(COHORT_DEVICE_CUDA, 2, 1).score, 0);
-  EXPECT_LE(ask(COHORT_DEVICE_CPU, 1000, 1).score, 0);
+  EXPECT_EQ(ask(COHORT_USE_DEVICE_TYPE, COHORT_DEVICE_CPU).answer, COHORT_ANSWER_YES);
+  EXPECT_EQ(ask(COHORT_USE_DEVICE_TYPE, COHORT_DEVICE_CUDA).answer, COHORT_ANSWER_NO);
+  EXPECT_EQ(ask(COHORT_USE_RANKS, 4).answer, COHORT_ANSWER_YES);
+  EXPECT_EQ(ask(COHORT_USE_RANKS, 1000).answer, COHORT_ANSWER_NO);
+  EXPECT_EQ(ask(COHORT_USE_NODES, 2).answer, COHORT_ANSWER_NO);
+  EXPECT_THAT(ask(COHORT_USE_NODES, 2).fix, HasSubstr("gloo"));
+  EXPECT_EQ(ask(COHORT_USE_ELASTIC, 0).answer, COHORT_ANSWER_UNKNOWN);
 }
 
 }  // namespace

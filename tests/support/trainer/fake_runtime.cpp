@@ -52,6 +52,7 @@ Runtime::~Runtime() = default;
 bool Runtime::is_connected() const {
   return true;
 }
+void Runtime::require_use(int32_t, int64_t) const {}
 const host::Topology& Runtime::topology() const {
   return state_->setup.topology;
 }

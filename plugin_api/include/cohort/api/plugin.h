@@ -44,16 +44,56 @@ typedef struct cohort_key_value {
   const char* value;
 } cohort_key_value;
 
-/* What the host knows when it asks whether a component can serve. Filled by the host, answered in the last two fields.
- */
+/* What a job may ask of its plugins: `use` of a query. The host asks before a use begins, and only about uses that the
+ * job has. Unless a line says otherwise it asks every layer of the strategy, and the default is yes: what the host does
+ * if all answers are COHORT_ANSWER_UNKNOWN. One NO refuses the use, whatever other layers answer. */
+#define COHORT_USE_DEVICE_TYPE 1  /* tensors on devices of type `value`; collectives too: default CPU only */
+#define COHORT_USE_ALONE 2        /* several devices and no launcher; NO: each rank of a launcher has one device */
+#define COHORT_USE_LAUNCHED 3     /* be one of `value` ranks that a launcher has started */
+#define COHORT_USE_NODES 4        /* `value` nodes, more than one; collectives too */
+#define COHORT_USE_RANKS 5        /* collectives only: connect `value` ranks */
+#define COHORT_USE_REPLICAS 6     /* `value` replicas of the model in a process, more than one; accelerators too */
+#define COHORT_USE_FORK 7         /* ranks are forks of the running process; accelerators too: default CPU only */
+#define COHORT_USE_OWN_LOOP 8     /* a loop of the program's own (Session) */
+#define COHORT_USE_ACCUMULATION 9 /* `value` micro-batches in an optimizer step, more than one */
+#define COHORT_USE_CLIPPING 10    /* gradients are limited before the optimizer's step */
+#define COHORT_USE_PHASES 11      /* `value` optimizers, more than one */
+#define COHORT_USE_BY_HAND 12     /* training_step runs backward and the optimizers itself */
+#define COHORT_USE_UNNAMED 13     /* collectives only: be chosen although the user names no collective */
+
+#define COHORT_USE_LAST 13 /* the last use that the host of these headers asks about */
+
+/* Reserved numbers. No host asks about them yet. */
+#define COHORT_USE_CLOSURES 14          /* an optimizer that computes its loss several times in a step, as LBFGS */
+#define COHORT_USE_LOSS_SCALER 15       /* losses are scaled, and a step with infinite gradients is skipped */
+#define COHORT_USE_PRECISION 16         /* gradients and weights of dtype `value` */
+#define COHORT_USE_GRAPH 17             /* steps are captured once and replayed: no slot is called in a replay */
+#define COHORT_USE_UNUSED_PARAMETERS 18 /* a step reaches some of the parameters only */
+#define COHORT_USE_JOIN 19              /* ranks run out of data at different steps */
+#define COHORT_USE_ELASTIC 20           /* ranks come and go while the program runs */
+
+#define COHORT_ANSWER_UNKNOWN 0 /* not known, or a use that this plugin has never heard of */
+#define COHORT_ANSWER_YES 1
+#define COHORT_ANSWER_NO 2
+
+/* One use, and what the host knows when it asks about it. A number is 0 where it is not known: the answer then holds
+ * for any. All pointers live until `supports` returns. */
 typedef struct cohort_query {
   uint32_t struct_size;
-  int32_t device_type; /* of the chosen accelerator */
-  int32_t world_size;
+  int32_t use;        /* COHORT_USE_... */
+  int64_t value;      /* of the use; 0 also for a use that has none */
+  int32_t world_size; /* ranks */
   int32_t num_nodes;
-  int32_t local_world_size; /* ranks on this node */
-  int32_t score;            /* out: > 0 can serve (more is better), <= 0 cannot */
-  const char* reason;       /* out: one static sentence, where score <= 0 */
+  int32_t local_world_size;        /* ranks on this node */
+  int32_t replicas;                /* in each process */
+  const char* variant;             /* as in create: never null */
+  const cohort_key_value* options; /* [num_options], as in create */
+  uint64_t num_options;
+  const char* below; /* free layers: spec of the strategy below, "bagua:qadam,warmup_steps=3"; else "" */
+  int32_t answer;    /* out: COHORT_ANSWER_..., UNKNOWN when called */
+  uint32_t reserved0;
+  const char* why; /* out, for NO: static text, "its replicas are threads of one process" */
+  const char* fix; /* out, for NO: static text, what the user can do, "choose --strategy=ddp" */
 } cohort_query;
 
 typedef struct cohort_component {
@@ -67,7 +107,8 @@ typedef struct cohort_component {
   uint64_t num_options;
   const void* vtable; /* cohort_strategy_vt, cohort_collective_vt or cohort_accelerator_vt */
 
-  /* Answers in query->score and query->reason. Null means "always, score 1". Must not start threads. [main] */
+  /* Says whether this component can serve a use, in query->answer, why and fix; null answers UNKNOWN. Pure: no threads,
+   * no communication, no state; called before `create`, also in processes that never become a rank. [main] */
   void (*supports)(const cohort_host* host, cohort_query* query) COHORT_NOEXCEPT;
 } cohort_component;
 

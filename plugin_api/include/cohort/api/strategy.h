@@ -50,7 +50,8 @@ typedef struct cohort_plan {
   int32_t processes_per_node;   /* edit */
   int32_t replicas_per_process; /* edit */
   int32_t launch;               /* edit: COHORT_LAUNCH_... */
-  const char* collectives; /* edit: names in order of preference, "shm,hier,gloo"; static; "" where none is needed */
+  const char* collectives; /* edit: names in order of preference, "shm,hier,gloo", static; then any other installed one
+                            * that can serve. Null or "": the host's list. Not read for one process. */
 } cohort_plan;
 
 typedef struct cohort_dist_args {

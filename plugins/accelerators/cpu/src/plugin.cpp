@@ -52,8 +52,9 @@ constexpr cohort_option kOptions[] = {
     sdk::option("isa", "enum(auto|baseline|avx2|avx512)", "auto", "instructions that the kernels use"),
 };
 
-constexpr cohort_component kCpu =
-    sdk::accelerator<Cpu>("cpu", "CPU tensors, with kernels for this processor").options(kOptions);
+constexpr cohort_component kCpu = sdk::accelerator<Cpu>("cpu", "CPU tensors, with kernels for this processor")
+                                      .options(kOptions)
+                                      .supports<cohort::sdk::yes_to_known>();
 
 }  // namespace
 

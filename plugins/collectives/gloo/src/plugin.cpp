@@ -56,9 +56,11 @@ class Gloo : public sdk::Collective<Gloo, Communicator> {
   }
 };
 
-void supports(const cohort_host*, cohort_query* query) noexcept {
-  query->reason = query->device_type == COHORT_DEVICE_CPU ? nullptr : "gloo moves CPU memory only";
-  query->score = query->reason ? 0 : 5;
+sdk::Answer supports(const sdk::Query& query) {
+  if (query.use() == COHORT_USE_DEVICE_TYPE && query.value() != COHORT_DEVICE_CPU) {
+    return sdk::no("it moves CPU memory only", "choose --accelerator=cpu, or one with pinned memory");
+  }
+  return sdk::yes_to_known(query);
 }
 
 constexpr cohort_option kOptions[] = {
@@ -66,7 +68,7 @@ constexpr cohort_option kOptions[] = {
 };
 
 constexpr cohort_component kGloo =
-    sdk::collective<Gloo>("gloo", "ranks on any machines, over TCP").options(kOptions).supports(supports);
+    sdk::collective<Gloo>("gloo", "ranks on any machines, over TCP").options(kOptions).supports<supports>();
 
 }  // namespace
 

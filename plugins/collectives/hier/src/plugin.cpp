@@ -60,9 +60,11 @@ class Hier : public sdk::Collective<Hier, Communicator> {
   }
 };
 
-void supports(const cohort_host*, cohort_query* query) noexcept {
-  query->reason = query->device_type == COHORT_DEVICE_CPU ? nullptr : "hier moves CPU memory only";
-  query->score = query->reason ? 0 : query->num_nodes > 1 ? 8 : 1;
+sdk::Answer supports(const sdk::Query& query) {
+  if (query.use() == COHORT_USE_DEVICE_TYPE && query.value() != COHORT_DEVICE_CPU) {
+    return sdk::no("it moves CPU memory only", "choose --accelerator=cpu, or one with pinned memory");
+  }
+  return sdk::yes_to_known(query);
 }
 
 constexpr cohort_option kOptions[] = {
@@ -70,8 +72,9 @@ constexpr cohort_option kOptions[] = {
     sdk::option("across", "collective", "gloo", "wire across nodes, as in across=gloo,,iface=eth0"),
 };
 
-constexpr cohort_component kHier =
-    sdk::collective<Hier>("hier", "one wire inside a node, another across nodes").options(kOptions).supports(supports);
+constexpr cohort_component kHier = sdk::collective<Hier>("hier", "one wire inside a node, another across nodes")
+                                       .options(kOptions)
+                                       .supports<supports>();
 
 }  // namespace
 

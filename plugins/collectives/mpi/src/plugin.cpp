@@ -102,18 +102,21 @@ class Mpi : public sdk::Collective<Mpi, Communicator> {
   cohort::mpi::FloatSum float_sum_ = nullptr;
 };
 
-const char* why_not(const cohort_query& query) {
-  if (query.device_type != COHORT_DEVICE_CPU) return "mpi moves CPU memory only";
-  if (cohort::mpi::has_driver()) return nullptr;
+/// Returns whether the ranks can meet through MPI.
+bool has_mpi() {
   int is_initialised = 0;
-  ::MPI_Initialized(&is_initialised);
-  if (is_initialised) return nullptr;
-  return "no MPI driver started this process; start the ranks with mpirun, or choose shm or gloo";
+  if (!cohort::mpi::has_driver()) ::MPI_Initialized(&is_initialised);
+  return cohort::mpi::has_driver() || is_initialised;
 }
 
-void supports(const cohort_host*, cohort_query* query) noexcept {
-  query->reason = why_not(*query);
-  query->score = query->reason ? 0 : 8;
+sdk::Answer supports(const sdk::Query& query) {
+  if (query.use() == COHORT_USE_DEVICE_TYPE && query.value() != COHORT_DEVICE_CPU) {
+    return sdk::no("it moves CPU memory only", "choose --accelerator=cpu, or one with pinned memory");
+  }
+  if (query.use() == COHORT_USE_RANKS && !has_mpi()) {
+    return sdk::no("no MPI driver started this process", "start the ranks with mpirun, or choose shm or gloo");
+  }
+  return sdk::yes_to_known(query);
 }
 
 constexpr cohort_option kOptions[] = {
@@ -126,7 +129,7 @@ constexpr cohort_option kOptions[] = {
 };
 
 constexpr cohort_component kMpi =
-    sdk::collective<Mpi>("mpi", "ranks started by mpirun, over MPI").options(kOptions).supports(supports);
+    sdk::collective<Mpi>("mpi", "ranks started by mpirun, over MPI").options(kOptions).supports<supports>();
 
 }  // namespace
 

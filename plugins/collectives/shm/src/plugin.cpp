@@ -33,16 +33,17 @@ class Shm : public sdk::Collective<Shm, cohort::shm::Communicator> {
   cohort::shm::ReduceFunction reduce_ = nullptr;
 };
 
-const char* why_not(const cohort_query& query) {
-  if (query.device_type != COHORT_DEVICE_CPU) return "shm moves CPU memory only";
-  if (query.num_nodes > 1) return "shm connects the ranks of one machine; use gloo across several";
-  if (query.world_size > cohort::shm::kMaxRanks) return "shm connects at most 256 ranks";
-  return nullptr;
-}
-
-void supports(const cohort_host*, cohort_query* query) noexcept {
-  query->reason = why_not(*query);
-  query->score = query->reason ? 0 : 10;
+sdk::Answer supports(const sdk::Query& query) {
+  if (query.use() == COHORT_USE_DEVICE_TYPE && query.value() != COHORT_DEVICE_CPU) {
+    return sdk::no("it moves CPU memory only", "choose --accelerator=cpu, or one with pinned memory");
+  }
+  if (query.use() == COHORT_USE_NODES) {
+    return sdk::no("it connects the ranks of one machine", "choose --collective=hier or gloo");
+  }
+  if (query.use() == COHORT_USE_RANKS && query.value() > cohort::shm::kMaxRanks) {
+    return sdk::no("it connects at most 256 ranks", "choose --collective=gloo");
+  }
+  return sdk::yes_to_known(query);
 }
 
 constexpr cohort_option kOptions[] = {
@@ -50,7 +51,7 @@ constexpr cohort_option kOptions[] = {
 };
 
 constexpr cohort_component kShm =
-    sdk::collective<Shm>("shm", "ranks of one machine, through shared memory").options(kOptions).supports(supports);
+    sdk::collective<Shm>("shm", "ranks of one machine, through shared memory").options(kOptions).supports<supports>();
 
 }  // namespace
 

@@ -40,9 +40,12 @@ class Sim : public sdk::Collective<Sim, Communicator> {
   }
 };
 
-void supports(const cohort_host*, cohort_query* query) noexcept {
-  query->reason = query->device_type == COHORT_DEVICE_CPU ? nullptr : "sim moves CPU memory only";
-  query->score = query->reason ? 0 : 1;
+sdk::Answer supports(const sdk::Query& query) {
+  if (query.use() == COHORT_USE_DEVICE_TYPE && query.value() != COHORT_DEVICE_CPU) {
+    return sdk::no("it moves CPU memory only", "choose --accelerator=cpu, or one with pinned memory");
+  }
+  if (query.use() == COHORT_USE_UNNAMED) return sdk::no("it slows a job down on purpose", "name it: --collective=sim");
+  return sdk::yes_to_known(query);
 }
 
 constexpr cohort_option kOptions[] = {
@@ -55,7 +58,7 @@ constexpr cohort_option kOptions[] = {
 };
 
 constexpr cohort_component kSim =
-    sdk::collective<Sim>("sim", "a slow network, simulated over another wire").options(kOptions).supports(supports);
+    sdk::collective<Sim>("sim", "a slow network, simulated over another wire").options(kOptions).supports<supports>();
 
 }  // namespace
 

@@ -8,6 +8,7 @@
 
 #include "algorithm.hpp"
 #include "shift_one.hpp"
+#include "supports.hpp"
 
 namespace {
 
@@ -187,7 +188,8 @@ constexpr cohort_option kOptions[] = {
 constexpr cohort_component kBagua =
     sdk::strategy<Bagua>("bagua", "algorithms that send less or wait less, chosen as variant")
         .variants(kVariants)
-        .options(kOptions);
+        .options(kOptions)
+        .supports<supports>();
 
 }  // namespace
 

@@ -1,7 +1,7 @@
-// Adam for --strategy=bagua:qadam, with the number of its steps before momentum is compressed.
+// Adam for strategies that compress momentum, with the number of its steps before they do.
 //
-// By itself, under every other strategy and with one rank it is torch::optim::Adam. bagua:qadam takes Adam and AdamW as
-// well, with 100 steps; its option warmup_steps wins. Not thread-safe.
+// By itself, under all other strategies and with one rank it is torch::optim::Adam. Strategies that take Adam or AdamW
+// as well assume 100 steps; an option of theirs wins. Not thread-safe.
 #pragma once
 
 #include <cstdint>

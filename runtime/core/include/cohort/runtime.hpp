@@ -64,6 +64,9 @@ class Runtime {
   /// UserError.
   [[noreturn]] void refuse_to_fork(const std::string& reason) const;
 
+  /// Throws UserError if the strategy or one of its layers refuses this use (COHORT_USE_... of cohort/api/plugin.h).
+  void require_use(int32_t use, int64_t value = 0) const;
+
   int rank() const { return topology().rank; }
   int world_size() const { return topology().world_size; }
   int local_rank() const { return topology().local_rank; }

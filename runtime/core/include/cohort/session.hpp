@@ -63,7 +63,7 @@ class Session {
   /// undefined. Returns what the ranks voted.
   Votes step();
   Votes step(size_t phase);
-  /// For all later steps; nothing: gradients stay as they are.
+  /// For all later steps; nothing: gradients stay as they are. Throws UserError if the strategy cannot.
   void clip_gradients(std::optional<GradientClip> clip);
   /// What this rank says with the coming step. Call before its backward.
   void vote(Votes votes);
@@ -89,6 +89,7 @@ class Session {
   Votes exchange_votes();
 
   /// While the guard lives, begin and backward only add to the gradients: all but the last micro-batch of a step.
+  /// Throws UserError if the strategy cannot.
   class NoSync {
    public:
     explicit NoSync(Session& session);
@@ -127,7 +128,7 @@ class Session {
   /// Throws TrainingFailed on all ranks if a sample of their weights differs. Does nothing if the strategy lets ranks
   /// have different weights. save() and finish() call it. Collective; between steps.
   void check_equal_weights();
-  /// Numbers of the strategy's own, by name, after the end: of bagua:async "rounds".
+  /// Numbers of the strategy's own, by name, after the end: "rounds".
   std::map<std::string, double> figures() const;
 
   const Optimizers& optimizers() const;

@@ -5,6 +5,7 @@
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/rank_runtime.hpp>
+#include <cohort/host/uses.hpp>
 
 #include "../rendezvous/rendezvous.hpp"
 #include "threads.hpp"
@@ -105,6 +106,17 @@ void Runtime::note_fork() {
 }
 void Runtime::refuse_to_fork(const std::string& reason) const {
   state_->refuse_to_fork(reason);
+}
+
+void Runtime::require_use(int32_t use, int64_t value) const {
+  const Setup& setup = state_->setup;
+  host::require_use(setup.plugins, setup.selection.strategy, setup.selection.layers,
+                    {.use = use,
+                     .value = value,
+                     .world_size = setup.selection.world_size(),
+                     .num_nodes = setup.selection.num_nodes,
+                     .local_world_size = setup.selection.processes_per_node,
+                     .replicas = setup.selection.replicas});
 }
 
 void Runtime::State::choose_threads() {

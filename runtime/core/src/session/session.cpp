@@ -9,7 +9,6 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/optim/lbfgs.h>
 
-#include <cohort/host/combinations.hpp>
 #include <cohort/host/error.hpp>
 #include <cohort/host/rank_runtime.hpp>
 
@@ -34,6 +33,7 @@ struct Session::State {
   host::StepEngine* engine = nullptr;
   std::optional<GradientClip> clip;
   bool no_sync = false;
+  bool may_accumulate = false;
   bool begun = false;
   bool has_hooks = false;
 
@@ -47,16 +47,15 @@ struct Session::State {
 
 namespace {
 
-void check_optimizers(const Optimizers& optimizers, const std::string& strategy) {
+void check_optimizers(const Optimizers& optimizers, const Runtime& runtime) {
   if (optimizers.size() == 0) {
     throw UserError(
         "configure_optimizers returned no optimizer; return one, e.g. torch::optim::SGD(parameters(), 0.1)");
   }
   for (const auto& optimizer : optimizers) {
-    if (!dynamic_cast<const torch::optim::LBFGS*>(optimizer.get())) continue;
-    throw UserError("strategy '" + strategy +
-                    "' cannot train with LBFGS: " + std::string(host::refusal_of(strategy, host::Use::kLbfgs)));
+    if (dynamic_cast<const torch::optim::LBFGS*>(optimizer.get())) runtime.require_use(COHORT_USE_CLOSURES);
   }
+  if (optimizers.size() > 1) runtime.require_use(COHORT_USE_PHASES, static_cast<int64_t>(optimizers.size()));
 }
 
 void check_loss(const at::Tensor& loss) {
@@ -146,11 +145,22 @@ void Session::State::forget_gradients() {
   for (uint32_t phase = 0; phase < model.num_phases(); ++phase) model.forget_gradients(phase);
 }
 
+namespace {
+
+/// Returns the runtime if a loop of the program's own can train on it.
+Runtime& checked_for_own_loop(Runtime& runtime) {
+  runtime.rank_runtime();  // throws what says that there are no ranks yet
+  runtime.require_use(COHORT_USE_OWN_LOOP);
+  return runtime;
+}
+
+}  // namespace
+
 Session::Session(Runtime& runtime, torch::nn::Module& model, Optimizers optimizers)
-    : Session(runtime, std::array{&model}, std::move(optimizers)) {}
+    : Session(checked_for_own_loop(runtime), std::array{&model}, std::move(optimizers)) {}
 
 Session::Session(Runtime& runtime, std::span<torch::nn::Module* const> replicas, Optimizers optimizers) {
-  check_optimizers(optimizers, runtime.selection().strategy.name);
+  check_optimizers(optimizers, runtime);
   state_ = std::make_unique<State>(runtime, replicas, std::move(optimizers));
   State& state = *state_;
   state.forget_gradients();
@@ -261,11 +271,7 @@ Votes Session::step(size_t number) {
 }
 
 void Session::clip_gradients(std::optional<GradientClip> clip) {
-  const StrategySpec& strategy = state_->runtime.selection().strategy;
-  const auto refusal = host::refusal_of(strategy, host::Use::kClipping);
-  if (clip && !refusal.empty()) {
-    throw UserError("strategy '" + host::to_string(strategy) + "' cannot clip gradients: " + std::string(refusal));
-  }
+  if (clip && !state_->clip) state_->runtime.require_use(COHORT_USE_CLIPPING);
   state_->clip = clip;
 }
 
@@ -288,6 +294,9 @@ const Optimizers& Session::optimizers() const {
 }
 
 Session::NoSync::NoSync(Session& session) : session_(session) {
+  State& state = *session_.state_;
+  if (!state.may_accumulate) state.runtime.require_use(COHORT_USE_ACCUMULATION);
+  state.may_accumulate = true;
   session_.state_->no_sync = true;
 }
 Session::NoSync::~NoSync() {

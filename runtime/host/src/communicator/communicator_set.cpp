@@ -4,6 +4,7 @@
 #include <cohort/host/communicator.hpp>
 #include <cohort/host/error.hpp>
 #include <cohort/host/store.hpp>
+#include <cohort/host/uses.hpp>
 
 #include "communicator/alone.hpp"
 #include "communicator/staging.hpp"
@@ -20,15 +21,12 @@ struct CommunicatorSet::PrivateStore {
 
 namespace {
 
-// Why a collective cannot connect a group with tensors on such a device; null where it can.
-const char* objection(const PluginHost& plugins, const cohort_component& component, const cohort_connect_args& group,
-                      int32_t device_type) {
-  if (!component.supports) return nullptr;
-  const int32_t nodes = std::max(1, group.num_nodes);
-  cohort_query query{sizeof query, device_type, group.size, nodes, group.size / nodes, 0, nullptr};
-  component.supports(plugins.plain_host(), &query);
-  if (query.score > 0) return nullptr;
-  return query.reason ? query.reason : "it gives no reason";
+// Asks whether the collective can connect a group with tensors on such a device.
+Answer can_connect(PluginHost& plugins, const cohort_component& component, const Spec& spec,
+                   const cohort_connect_args& group, int32_t device_type) {
+  const int nodes = std::max(1, group.num_nodes);
+  return ask_collective(plugins, component, spec, device_type,
+                        {.world_size = group.size, .num_nodes = nodes, .local_world_size = group.size / nodes});
 }
 
 void check_flags(const cohort_comm& comm, const char* slot) {
@@ -58,12 +56,12 @@ cohort_comm* CommunicatorSet::open(const char* text, const cohort_connect_args& 
   const cohort_component& component = plugins_.open(Kind::kCollective, spec.name);
   const CheckedOptions options =
       check_options({component.options, component.num_options}, spec.options, "collective '" + spec.name + "'");
-  const char* const why_not = objection(plugins_, component, args, args.device_type);
-  const bool is_staged = why_not && accelerator_ && args.device_type != COHORT_DEVICE_CPU &&
-                         !objection(plugins_, component, args, COHORT_DEVICE_CPU);
-  if (why_not && !is_staged) {
-    throw UserError("collective '" + spec.name + "' cannot connect " + std::to_string(args.size) + " rank(s) on " +
-                    std::to_string(std::max(1, args.num_nodes)) + " node(s) (" + why_not + ")");
+  const Answer answer = can_connect(plugins_, component, spec, args, args.device_type);
+  const bool is_staged = answer.is_no() && accelerator_ && args.device_type != COHORT_DEVICE_CPU &&
+                         !can_connect(plugins_, component, spec, args, COHORT_DEVICE_CPU).is_no();
+  if (answer.is_no() && !is_staged) {
+    throw UserError(answer.text("connect " + std::to_string(args.size) + " rank(s) on " +
+                                std::to_string(std::max(1, args.num_nodes)) + " node(s)"));
   }
   if (is_staged) args.device_type = COHORT_DEVICE_CPU;
   if (is_staged) args.device_index = 0;

@@ -4,34 +4,62 @@
 
 #include <cohort/api/tensor.h>
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_child.hpp>
+#include <cohort/host/uses.hpp>
 
 #include "selection/names.hpp"
+#include "selection/tables.hpp"
 #include "selection/wording.hpp"
 
 namespace cohort::host {
 namespace {
 
-/// Why a collective cannot serve; empty where it can.
-std::string objection(const PluginHost& plugins, const cohort_component& component, const Wiring& wiring) {
-  if (component.supports == nullptr) return {};
-  cohort_query query{};
-  query.struct_size = sizeof query;
-  query.device_type = wiring.device_type;
-  query.world_size = wiring.world_size;
-  query.num_nodes = wiring.num_nodes;
-  query.local_world_size = wiring.local_world_size;
-  component.supports(plugins.plain_host(), &query);
-  if (query.score > 0) return {};
-  return query.reason != nullptr ? query.reason : "it gives no reason";
+/// Asks whether a collective can serve.
+Answer can_serve(PluginHost& plugins, const cohort_component& component, const CollectiveSpec& spec,
+                 const Wiring& wiring) {
+  return ask_collective(
+      plugins, component, spec, wiring.device_type,
+      {.world_size = wiring.world_size, .num_nodes = wiring.num_nodes, .local_world_size = wiring.local_world_size});
 }
 
-/// The same for a name that the user did not give: a plugin that is missing or broken is passed over.
-std::string objection(PluginHost& plugins, const std::string& name, const Wiring& wiring) {
+/// Returns why a collective that the user did not name cannot serve; empty if it can. A plugin that is missing or
+/// broken is passed over.
+std::string objection(PluginHost& plugins, const Options& options, const std::string& name, const Wiring& wiring) {
   try {
     const cohort_component* component = plugins.find(Kind::kCollective, name);
-    return component == nullptr ? "it is not installed" : objection(plugins, *component, wiring);
+    if (component == nullptr) return "it is not installed";
+    return can_serve(plugins, *component, with_table(options, "collective", CollectiveSpec(name)), wiring).why;
   } catch (const PluginRefused& refused) {
     return refused.what();
+  }
+}
+
+/// Returns whether the plugin holds a collective that can serve and be chosen although nobody names it.
+bool serves_unnamed(PluginHost& plugins, const std::string& name, const Wiring& wiring) {
+  try {
+    const cohort_component* component = plugins.find(Kind::kCollective, name);
+    const CollectiveSpec spec(name);
+    return component != nullptr && !ask_if_chosen_unnamed(plugins, *component, spec).is_no() &&
+           !can_serve(plugins, *component, spec, wiring).is_no();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Returns the first installed collective outside of `known` that can serve, or "". Plugins are opened in a child
+/// process, because all but one of them are not used here.
+std::string another(PluginHost& plugins, const std::vector<std::string>& known, const Wiring& wiring) {
+  const auto first = [&]() -> std::string {
+    for (const PluginFile& file : plugins.available()) {
+      const bool is_known = file.shadowed || std::ranges::find(known, file.name) != known.end();
+      if (!is_known && serves_unnamed(plugins, file.name, wiring)) return file.name;
+    }
+    return "";
+  };
+  try {
+    return in_child("a plugin", 4 * PluginHost::kProbeDeadline, first);
+  } catch (const PluginRefused&) {
+    return "";
   }
 }
 
@@ -58,10 +86,10 @@ CollectiveSpec given_collective(PluginHost& plugins, const Options& options, con
     reasons.push_back("Collective " + options.collective->name + " is not used: there is one rank");
     return {};
   }
-  const std::string why_not = objection(plugins, component, wiring);
-  if (why_not.empty() || objection(plugins, component, staged(wiring)).empty()) return *options.collective;
-  throw UserError(place_of(options, "collective") + ": '" + options.collective->name + "' cannot serve this job (" +
-                  why_not + "); leave it out for the runtime's choice");
+  const CollectiveSpec filled = with_table(options, "collective", *options.collective);
+  const Answer answer = can_serve(plugins, component, filled, wiring);
+  if (!answer.is_no() || !can_serve(plugins, component, filled, staged(wiring)).is_no()) return *options.collective;
+  throw UserError(place_of(options, "collective") + ": " + answer.text("serve this job"));
 }
 
 }  // namespace
@@ -72,18 +100,18 @@ CollectiveSpec choose_collective(PluginHost& plugins, const Options& options, co
   if (wiring.world_size == 1) return {};
   const auto names = names_in(preferred.empty() ? kDefaultCollectives : preferred);
   std::string refused;
+  const auto choose = [&](const std::string& name, const std::string& how) {
+    reasons.push_back("Using collective " + name + how + (refused.empty() ? "" : ": not" + refused));
+    return CollectiveSpec(name);
+  };
   for (const std::string& name : names) {
-    const std::string why_not = objection(plugins, name, wiring);
-    if (why_not.empty()) {
-      reasons.push_back("Using collective " + name + (refused.empty() ? "" : ": not" + refused));
-      return CollectiveSpec(name);
-    }
+    const std::string why_not = objection(plugins, options, name, wiring);
+    if (why_not.empty()) return choose(name, "");
     refused += (refused.empty() ? " " : ", ") + name + " (" + why_not + ")";
   }
+  if (const std::string name = another(plugins, names, wiring); !name.empty()) return choose(name, "");
   for (const std::string& name : wiring.can_stage ? names : std::vector<std::string>{}) {
-    if (!objection(plugins, name, staged(wiring)).empty()) continue;
-    reasons.push_back("Using collective " + name + " through pinned host memory: not" + refused);
-    return CollectiveSpec(name);
+    if (objection(plugins, options, name, staged(wiring)).empty()) return choose(name, " through pinned host memory");
   }
   throw UserError("no collective can serve " + counted(wiring.world_size, "rank") + " on " +
                   counted(wiring.num_nodes, "node") + ": not" + refused +

@@ -132,12 +132,12 @@ std::vector<int> choose_devices(const AcceleratorChoice& accelerator, const Opti
   return first_devices(accelerator, accelerator.is_unlimited ? 1 : accelerator.num_devices, why);
 }
 
-std::vector<int> one_device_each(const AcceleratorChoice& accelerator, const Options& options,
-                                 const Topology& topology) {
+std::vector<int> one_device_each(const AcceleratorChoice& accelerator, const Options& options, const Topology& topology,
+                                 const std::string& strategy) {
   const std::string decided = decided_by(topology, "local_world_size");
   const Devices& devices = options.devices;
   if (is_given(options, "devices") && (devices.kind != Devices::Kind::kCount || devices.count != 1)) {
-    throw UserError(place_of(options, "devices") + " contradicts " + decided + ": with strategy " + kDrivenStrategy +
+    throw UserError(place_of(options, "devices") + " contradicts " + decided + ": with strategy " + strategy +
                     " each process has one device, and the driver says how many there are; leave the flag out, or " +
                     "start more processes");
   }

@@ -30,7 +30,7 @@ std::vector<int> first_devices(const AcceleratorChoice& accelerator, int count, 
 
 /// The devices of a strategy whose processes have one each, as many as a driver has started on this node. Throws
 /// UserError where the user asks for others.
-std::vector<int> one_device_each(const AcceleratorChoice& accelerator, const Options& options,
-                                 const Topology& topology);
+std::vector<int> one_device_each(const AcceleratorChoice& accelerator, const Options& options, const Topology& topology,
+                                 const std::string& strategy);
 
 }  // namespace cohort::host

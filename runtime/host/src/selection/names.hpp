@@ -8,8 +8,6 @@ constexpr const char* kManyDevicesStrategy = "ddp";
 constexpr const char* kSpawningStrategy = "ddp_spawn";  ///< several devices of one node
 constexpr const char* kReplicasStrategy = "dp";         ///< the same, asked for in an older spelling
 
-constexpr const char* kDrivenStrategy = "horovod";  ///< a driver says how many processes there are, each has one device
-
 constexpr const char* kGpuAccelerator = "cuda";
 constexpr const char* kGpuAlias = "gpu";
 constexpr const char* kFallbackAccelerator = "cpu";

@@ -5,6 +5,7 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/machine.hpp>
 #include <cohort/host/selection.hpp>
+#include <cohort/host/uses.hpp>
 
 #include "selection/collective_choice.hpp"
 #include "selection/devices.hpp"
@@ -36,14 +37,37 @@ int choose_num_nodes(const Options& options, const Topology& topology) {
   return topology.num_nodes;
 }
 
+/// Returns whether a launcher starts the ranks, each with one device: the strategy cannot start any.
+bool needs_a_launcher(PluginHost& plugins, const Selection& selection) {
+  return ask_strategy(plugins, selection.strategy, {}, {.use = COHORT_USE_ALONE}).is_no();
+}
+
+/// Throws UserError if a plugin cannot serve what the strategy plans.
+void check_plan(PluginHost& plugins, const Options& options, const Selection& selection) {
+  const auto require = [&](const UseQuery& query, const std::string& words) {
+    Answer answer = ask_strategy(plugins, selection.strategy, selection.layers, query);
+    if (!answer.is_no()) answer = ask_accelerator(plugins, selection.accelerator, query);
+    if (answer.is_no()) throw UserError(place_of(options, answer.flag) + ": " + answer.text(words));
+  };
+  UseQuery query{.num_nodes = selection.num_nodes, .replicas = selection.replicas};
+  query.world_size = selection.world_size();
+  query.local_world_size = selection.processes_per_node;
+  if (selection.launch == COHORT_LAUNCH_FORK) {
+    query.use = COHORT_USE_FORK;
+    require(query, std::string(kForkWords));
+  }
+  if (selection.replicas > 1) {
+    query.use = COHORT_USE_REPLICAS;
+    query.value = selection.replicas;
+    require(query, "serve " + counted(selection.replicas, "replica") + " of the model in a process");
+  }
+}
+
 class Plan {
  public:
   Plan(const Selection& selection, const AcceleratorChoice& accelerator, const Topology& topology,
        const Planner& planner)
-      : strategy_(selection.strategy.name),
-        topology_(topology),
-        num_nodes_(selection.num_nodes),
-        on_cpu_(accelerator.device_type == COHORT_DEVICE_CPU) {
+      : strategy_(selection.strategy.name), topology_(topology), num_nodes_(selection.num_nodes) {
     cohort_job job{};
     job.struct_size = sizeof job;
     job.device_type = accelerator.device_type;
@@ -84,7 +108,7 @@ class Plan {
   void check_sense() const {
     const bool counts = plan_.processes_per_node >= 1 && plan_.replicas_per_process >= 1 &&
                         plan_.processes_per_node * plan_.replicas_per_process == num_devices_;
-    const bool forks = plan_.launch == COHORT_LAUNCH_FORK && num_nodes_ == 1 && on_cpu_;
+    const bool forks = plan_.launch == COHORT_LAUNCH_FORK && num_nodes_ == 1;
     const bool alone = plan_.processes_per_node * num_nodes_ == 1;
     const bool can_be_none = plan_.launch == COHORT_LAUNCH_NONE && (alone || is_launched(topology_));
     if (counts && (plan_.launch == COHORT_LAUNCH_EXEC || forks || can_be_none)) return;
@@ -97,7 +121,6 @@ class Plan {
   std::string strategy_;
   const Topology& topology_;
   int num_nodes_;
-  bool on_cpu_;
   int num_devices_ = 0;
   cohort_plan plan_{};
 };
@@ -129,14 +152,17 @@ Selection select(PluginHost& plugins, const Options& options, const Topology& to
   }
   selection.num_nodes = choose_num_nodes(options, topology);
   selection.device_ids = choose_devices(accelerator, options, topology);
-  choose_strategy(selection, plugins, options, accelerator, topology, starting);
-  selection.strategy = with_table(options, "strategy", selection.strategy);
-  if (selection.strategy.name == kDrivenStrategy && is_launched(topology)) {
-    selection.device_ids = one_device_each(accelerator, options, topology);
-  }
   for (const Spec& layer : options.layers) selection.layers.push_back(with_table(options, "strategy", layer));
+  choose_strategy(selection, plugins, options, accelerator, topology, starting);
+  if (topology.world_size > 1 && is_launched(topology) && needs_a_launcher(plugins, selection)) {
+    selection.device_ids = one_device_each(accelerator, options, topology, selection.strategy.name);
+  }
   const Plan plan = make_plan(selection, accelerator, options, topology, planner);
   plan.apply_to(selection);
+  check_plan(plugins, options, selection);
+  if (selection.replicas > 1) {
+    selection.warnings.push_back("Strategy " + selection.strategy.name + ": " + std::string(kAdviceOnReplicas));
+  }
   const Wiring wiring{accelerator.device_type, selection.world_size(), selection.num_nodes,
                       selection.processes_per_node, accelerator.can_stage};
   selection.collective = choose_collective(plugins, options, wiring, plan.collectives(), selection.reasons);

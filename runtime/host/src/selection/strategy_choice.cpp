@@ -5,44 +5,78 @@
 #include <utility>
 #include <vector>
 
-#include <cohort/host/combinations.hpp>
 #include <cohort/host/error.hpp>
+#include <cohort/host/uses.hpp>
 
 #include "selection/names.hpp"
+#include "selection/tables.hpp"
 #include "selection/wording.hpp"
 
 namespace cohort::host {
 namespace {
 
 /// What this job asks of its strategy, in words, with the flag or variable that asks for it.
-using Demands = std::vector<std::pair<Use, std::string>>;
+using Demands = std::vector<std::pair<UseQuery, std::string>>;
 
 Demands demands_of(const Selection& selection, const Options& options, const AcceleratorChoice& accelerator,
                    const Topology& topology) {
   const bool is_launched = topology.launcher != Launcher::kNone;
   const int devices = static_cast<int>(selection.device_ids.size()) * selection.num_nodes;
+  UseQuery query{.num_nodes = selection.num_nodes};
+  if (is_launched) query.world_size = topology.world_size;
+  if (is_launched) query.local_world_size = topology.local_world_size;
   Demands demands;
+  const auto add = [&](int32_t use, int64_t value, std::string words) {
+    query.use = use;
+    query.value = value;
+    demands.emplace_back(query, std::move(words));
+  };
   if (selection.num_nodes > 1) {
     const std::string place = is_launched ? decided_by(topology, "num_nodes") : place_of(options, "num-nodes");
-    demands.emplace_back(Use::kNodes, "train on " + counted(selection.num_nodes, "node") + " (" + place + ")");
+    add(COHORT_USE_NODES, selection.num_nodes, "train on " + counted(selection.num_nodes, "node") + " (" + place + ")");
   }
   if (is_launched && topology.world_size > 1) {
-    demands.emplace_back(Use::kLaunched, "be one of " + counted(topology.world_size, "rank") + " (" +
-                                             decided_by(topology, "world_size") + ")");
+    add(COHORT_USE_LAUNCHED, topology.world_size,
+        "be one of " + counted(topology.world_size, "rank") + " (" + decided_by(topology, "world_size") + ")");
   }
-  if (!is_launched && devices > 1)
-    demands.emplace_back(Use::kAlone, "use " + counted(devices, "device") + " without a launcher");
-  if (!accelerator.is_unlimited) demands.emplace_back(Use::kGpu, "use accelerator " + accelerator.name);
+  if (!is_launched && devices > 1) {
+    add(COHORT_USE_ALONE, devices, "use " + counted(devices, "device") + " without a launcher");
+  }
+  add(COHORT_USE_DEVICE_TYPE, accelerator.device_type, "use accelerator " + accelerator.name);
   return demands;
 }
 
-/// "dp cannot train on 2 nodes (--num-nodes): WHY; FIX" for the first demand that it does not meet; else empty.
-std::string objection(const std::string& strategy, const Demands& demands) {
-  for (const auto& [use, words] : demands) {
-    const auto refusal = refusal_of(strategy, use);
-    if (!refusal.empty()) return strategy + " cannot " + words + ": " + std::string(refusal);
+/// Why a strategy cannot serve the job; empty if it can.
+struct Objection {
+  std::string reason;
+  std::string text;  ///< the same with what to do
+  std::string flag;  ///< that chose who objects
+};
+
+/// The job, and who can be asked about it.
+struct Job {
+  PluginHost& plugins;
+  const Options& options;
+  const std::vector<Spec>& layers;
+  Demands demands;
+  const StartingRanks& starting;
+};
+
+/// Returns the objection to the first demand that the strategy or a layer does not meet.
+Objection objection(const Job& job, const StrategySpec& strategy) {
+  const StrategySpec filled = with_table(job.options, "strategy", strategy);
+  for (const auto& [query, words] : job.demands) {
+    const Answer answer = ask_strategy(job.plugins, filled, job.layers, query);
+    if (answer.is_no()) return {answer.reason(words), answer.text(words), answer.flag};
   }
-  return {};
+  if (strategy.name != kSpawningStrategy) return {};
+  if (const std::string& why = job.starting.objection_to_fork; !why.empty()) {
+    const std::string reason = strategy.name + " is not possible: " + why;
+    return {reason, reason, "strategy"};
+  }
+  const Answer fork = ask_strategy(job.plugins, filled, job.layers, {.use = COHORT_USE_FORK});
+  if (!fork.is_no()) return {};
+  return {fork.reason(kForkWords), fork.text(kForkWords), fork.flag};
 }
 
 /// A plugin that is missing, or broken and not named by the user, is passed over.
@@ -83,21 +117,22 @@ Wanted wanted_strategy(const Selection& selection, const Options& options, const
   return {*options.strategy, "", name == kSpawningStrategy || (is_older && name == kReplicasStrategy)};
 }
 
-/// Why the job cannot be trained with this strategy; empty where it can.
-std::string objection(const std::string& strategy, const Demands& demands, const StartingRanks& starting) {
-  std::string why_not = objection(strategy, demands);
-  if (why_not.empty() && strategy == kSpawningStrategy && !starting.objection_to_fork.empty()) {
-    why_not = strategy + " is not possible: " + starting.objection_to_fork;
-  }
-  return why_not;
+/// Ranks that cannot be started by executing the program again are forked, where that can be.
+void fork_instead(const Job& job, Wanted& wanted, const Topology& topology) {
+  const bool starts = wanted.strategy.name == kManyDevicesStrategy && topology.launcher == Launcher::kNone;
+  if (!starts || job.starting.by_exec) return;
+  StrategySpec spawning = wanted.strategy;
+  spawning.name = kSpawningStrategy;
+  if (!absence(job.plugins, spawning.name, false).empty() || !objection(job, spawning).text.empty()) return;
+  wanted.strategy = std::move(spawning);
+  wanted.reason = std::string(kManyDevicesStrategy) + " is not possible: this program cannot be executed again";
 }
 
-/// Ranks that cannot be started by executing the program again are forked, where that can be.
-void fork_instead(Wanted& wanted, const Demands& demands, const Topology& topology, const StartingRanks& starting) {
-  const bool starts = wanted.strategy.name == kManyDevicesStrategy && topology.launcher == Launcher::kNone;
-  if (!starts || starting.by_exec || !objection(kSpawningStrategy, demands, starting).empty()) return;
-  wanted.strategy.name = kSpawningStrategy;
-  wanted.reason = std::string(kManyDevicesStrategy) + " is not possible: this program cannot be executed again";
+/// Returns why the wanted strategy gives way to the one for many devices; empty if it serves.
+std::string reason_to_give_way(const Job& job, const Wanted& wanted) {
+  if (!wanted.gives_way) return {};
+  const std::string missing = absence(job.plugins, wanted.strategy.name, job.options.strategy.has_value());
+  return missing.empty() ? objection(job, wanted.strategy).reason : missing;
 }
 
 }  // namespace
@@ -105,26 +140,23 @@ void fork_instead(Wanted& wanted, const Demands& demands, const Topology& topolo
 void choose_strategy(Selection& selection, PluginHost& plugins, const Options& options,
                      const AcceleratorChoice& accelerator, const Topology& topology, const StartingRanks& starting) {
   Wanted wanted = wanted_strategy(selection, options, topology);
-  std::string& name = wanted.strategy.name;
-  const Demands demands = demands_of(selection, options, accelerator, topology);
-  std::string why_not = objection(name, demands, starting);
-  if (!wanted.gives_way && !why_not.empty()) throw UserError(place_of(options, "strategy") + ": " + why_not);
-  why_not = why_not.substr(0, why_not.rfind("; "));  // without the way out, which is taken here
-  if (wanted.gives_way && why_not.empty()) why_not = absence(plugins, name, options.strategy.has_value());
+  const Job job{plugins, options, selection.layers, demands_of(selection, options, accelerator, topology), starting};
+  const std::string why_not = reason_to_give_way(job, wanted);
   if (!why_not.empty()) {
-    name = kManyDevicesStrategy;
+    wanted.strategy.name = kManyDevicesStrategy;
     wanted.reason += (wanted.reason.empty() ? "" : "; ") + why_not;
   }
-  fork_instead(wanted, demands, topology, starting);
+  if (!wanted.gives_way || !why_not.empty()) {
+    const Objection refused = objection(job, wanted.strategy);
+    if (!refused.text.empty()) throw UserError(place_of(options, refused.flag) + ": " + refused.text);
+  }
+  fork_instead(job, wanted, topology);
   if (!wanted.reason.empty()) {
     const bool is_warning = !why_not.empty() && wanted.is_asked_for;
-    (is_warning ? selection.warnings : selection.reasons).push_back("Using strategy " + name + ": " + wanted.reason);
+    (is_warning ? selection.warnings : selection.reasons)
+        .push_back("Using strategy " + wanted.strategy.name + ": " + wanted.reason);
   }
-  const auto row = std::ranges::find(combinations(), name, &Combination::strategy);
-  if (row != combinations().end() && !row->advice.empty() && selection.device_ids.size() > 1) {
-    selection.warnings.push_back("Strategy " + name + ": " + std::string(row->advice));
-  }
-  selection.strategy = std::move(wanted.strategy);
+  selection.strategy = with_table(options, "strategy", std::move(wanted.strategy));
 }
 
 }  // namespace cohort::host

@@ -10,8 +10,8 @@
 
 namespace cohort::host {
 
-/// Fills in strategy, reasons and warnings; devices and nodes are known. Throws UserError where the strategy that the
-/// user chose cannot serve this job.
+/// Fills in strategy, reasons and warnings; devices, nodes and layers are known. Throws UserError if the strategy that
+/// the user chose, or a layer, cannot serve this job.
 void choose_strategy(Selection& selection, PluginHost& plugins, const Options& options,
                      const AcceleratorChoice& accelerator, const Topology& topology, const StartingRanks& starting);
 

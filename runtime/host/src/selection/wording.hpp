@@ -9,6 +9,9 @@
 
 namespace cohort::host {
 
+/// COHORT_USE_FORK, after "cannot".
+constexpr std::string_view kForkWords = "have ranks forked from the running program";
+
 /// "--devices", "--gpus", "COHORT_DEVICES", "devices in the config file", "devices in the program": where the value
 /// came from.
 std::string place_of(const Options& options, const std::string& flag);

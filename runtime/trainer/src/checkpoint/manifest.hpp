@@ -58,7 +58,7 @@ struct Manifest {
   uint64_t step = 0;                      ///< optimizer steps done, of the optimizer that has done most
   std::vector<uint64_t> optimizer_steps;  ///< of each optimizer; empty: of all the same
   int world_size = 1;
-  std::string strategy;               ///< "ddp", "bagua:async"
+  std::string strategy;               ///< "ddp"; "NAME:VARIANT" if there are variants
   std::vector<std::string> per_rank;  ///< what makes it fit this number of ranks only: "weights"
   std::optional<LoopPlace> loop;      ///< absent: the program's own loop
   std::vector<OptimizerSettings> optimizers;

@@ -90,6 +90,8 @@ class Fitting {
 StopReason train(Runtime& runtime, RunRecord& record, const LoopLimits& limits, Module& module, DataModule& data,
                  const Optimizers& optimizers) {
   const Fitting fitting(record);
+  if (limits.accumulate > 1) runtime.require_use(COHORT_USE_ACCUMULATION, limits.accumulate);
+  if (!module.automatic_optimization()) runtime.require_use(COHORT_USE_BY_HAND);
   agree_on_loop(runtime, limits, !data.validation().empty() && limits.validation.count != 0);
   FitCheckpoints checkpoints(runtime, limits, record.fits);
   Replicas replicas(runtime, module);

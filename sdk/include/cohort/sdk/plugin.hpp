@@ -12,6 +12,7 @@
 
 #include <cohort/api/plugin.h>
 #include <cohort/sdk/options.hpp>
+#include <cohort/sdk/supports.hpp>
 
 namespace cohort::sdk {
 inline namespace v1 {
@@ -49,9 +50,11 @@ class Component {
     changed.component_.num_options = N;
     return changed;
   }
-  constexpr Component supports(void (*answer)(const cohort_host*, cohort_query*) noexcept) const {
+  /// What answers the host's questions; see supports.hpp.
+  template <Answer (*Supports)(const Query&)>
+  constexpr Component supports() const {
     Component changed = *this;
-    changed.component_.supports = answer;
+    changed.component_.supports = detail::answer<Supports>;
     return changed;
   }
 

@@ -48,16 +48,8 @@ static const cohort_accelerator_vt vtable = {
     .wait = wait_for,
 #endif
 };
-static void supports(const cohort_host* host, cohort_query* query) {
-  (void)host;
-  query->score = 1;
-}
 #elif FAKE_KIND == COHORT_KIND_STRATEGY
 static const cohort_strategy_vt vtable = {.struct_size = sizeof(cohort_strategy_vt)};
-static void supports(const cohort_host* host, cohort_query* query) {
-  (void)host;
-  query->score = 1;
-}
 #else
 static cohort_status exchange(cohort_collective* c, cohort_comm* comm, const cohort_exchange_args* args) {
   (void)args;
@@ -71,10 +63,35 @@ static cohort_status connect(cohort_collective* c, const cohort_connect_args* ar
 }
 static const cohort_collective_vt vtable = {
     .struct_size = sizeof(cohort_collective_vt), .connect = connect, .exchange = exchange};
+#endif
+
+/* FAKE_REFUSES: {use, first value that is refused}, ... */
+#ifndef FAKE_REFUSES
+#define FAKE_REFUSES \
+  { 0, 0 }
+#endif
+#ifndef FAKE_MAX_NODES
+#define FAKE_MAX_NODES 1000
+#endif
+#ifndef FAKE_MUTE
 static void supports(const cohort_host* host, cohort_query* query) {
+  static const int64_t refused[][2] = {FAKE_REFUSES};
+  size_t i;
   (void)host;
-  query->score = query->num_nodes <= FAKE_MAX_NODES && query->device_type == FAKE_DEVICE_TYPE;
-  query->reason = "it reaches too few nodes";
+  for (i = 0; i < sizeof refused / sizeof *refused; ++i) {
+    if (query->use != refused[i][0] || query->value < refused[i][1]) continue;
+    query->answer = COHORT_ANSWER_NO;
+    query->why = "a fake refuses it";
+    query->fix = "choose another fake";
+    return;
+  }
+  if (query->use == COHORT_USE_NODES && query->value > FAKE_MAX_NODES) {
+    query->answer = COHORT_ANSWER_NO;
+    query->why = "it reaches too few nodes";
+  } else if (query->use == COHORT_USE_DEVICE_TYPE && FAKE_KIND == COHORT_KIND_COLLECTIVE) {
+    query->answer = query->value == FAKE_DEVICE_TYPE ? COHORT_ANSWER_YES : COHORT_ANSWER_NO;
+    query->why = "it cannot move this memory";
+  }
 }
 #endif
 
@@ -82,7 +99,7 @@ static void supports(const cohort_host* host, cohort_query* query) {
 static const cohort_option options[] = {{"over", "collective", "gloo", "a wire inside", NULL, 0, 0}};
 #define FAKE_OPTIONS options
 #define FAKE_NUM_OPTIONS 1
-#elif FAKE_KIND == COHORT_KIND_COLLECTIVE
+#elif FAKE_KIND != COHORT_KIND_ACCELERATOR
 static const cohort_option options[] = {{"c", "int", "0", "for a table of the config file", NULL, 0, 0}};
 #define FAKE_OPTIONS options
 #define FAKE_NUM_OPTIONS 1
@@ -96,10 +113,15 @@ static const cohort_component component = {
     .kind = FAKE_KIND,
     .name = FAKE_NAME,
     .summary = "for tests of the selection",
+#ifdef FAKE_LAYER
+    .inherits = "*",
+#endif
     .options = FAKE_OPTIONS,
     .num_options = FAKE_NUM_OPTIONS,
     .vtable = &vtable,
+#ifndef FAKE_MUTE
     .supports = supports,
+#endif
 };
 static const cohort_component* const components[] = {&component, 0};
 

@@ -55,7 +55,7 @@ TEST(Selection, DdpSpawnIsDdpWithTheReasonWhereTheProgramCannotBeForked) {
 }
 
 TEST(Selection, DdpIsDdpSpawnWhereTheProgramCannotBeExecutedAgain) {
-  Case hidden{{"--strategy=ddp", "--devices=2"}, {}, {"common"}, {}};
+  Case hidden{{"--strategy=ddp", "--devices=2"}, {}, {"common", "strategies"}, {}};
   hidden.starting.by_exec = false;
   const Selection chosen = selected(hidden);
   EXPECT_EQ(chosen.strategy.name, "ddp_spawn");
@@ -176,7 +176,7 @@ TEST(Selection, DevicesAndNodesBesideADriverAreRefused) {
   EXPECT_THAT(refusal(Case{{"--strategy=horovod", "--num-nodes=2"}, ranks(2, 2), {"common", "strategies"}, {}}),
               HasSubstr("--num-nodes=2 contradicts"));
   EXPECT_THAT(refusal(Case{{"--strategy=horovod", "--devices=2"}, {}, {"common", "strategies"}, {}}),
-              HasSubstr("mpirun -np N"));
+              HasSubstr("without a launcher"));
 }
 
 TEST(Selection, ADefaultOfTheProgramGivesWayToTheLauncher) {
@@ -204,8 +204,22 @@ TEST(Selection, ThePreferenceOfThePlanDecides) {
   const Selection choosy = selected({"--strategy=choosy", "--devices=2"});
   EXPECT_EQ(choosy.collective.name, "shm");
   EXPECT_THAT(choosy.reasons, Contains(HasSubstr("nowhere (it is not installed)")));
-  EXPECT_THAT(refusal({"--strategy=choosy", "--num-nodes=2"}),
+  EXPECT_THAT(refusal({"--strategy=choosy", "--num-nodes=2000"}),
               AllOf(HasSubstr("nowhere (it is not installed)"), HasSubstr("shm (it reaches too few nodes)")));
+}
+
+TEST(Selection, AnotherInstalledCollectiveServesIfNoneOfThePlanCan) {
+  const Selection far = selected(Case{{"--strategy=choosy", "--num-nodes=2"}, {}, {"far", "common"}, {}});
+  EXPECT_EQ(far.collective.name, "far") << "and not shy, which wants to be named";
+  EXPECT_THAT(far.reasons, Contains(HasSubstr("Using collective far: not nowhere (it is not installed), shm (it")));
+  EXPECT_EQ(selected(Case{{"--strategy=choosy", "--devices=2"}, {}, {"common", "far"}, {}}).collective.name, "shm");
+}
+
+TEST(Selection, ACollectiveThatSaysNothingMovesHostMemory) {
+  const Case gpus{{"--devices=2", "--collective=nest"}, {}, {"common", "pinned_gpus", "mute"}, {}};
+  EXPECT_EQ(selected(gpus).collective.name, "nest");
+  const Case unpinned{{"--devices=2", "--collective=nest"}, {}, {"common", "gpus", "mute"}, {}};
+  EXPECT_THAT(refusal(unpinned), HasSubstr("it does not say that it moves memory of this device"));
 }
 
 TEST(Selection, AWireThatCannotServeIsRefusedWithItsReason) {

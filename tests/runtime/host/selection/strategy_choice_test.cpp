@@ -57,7 +57,9 @@ TEST(StrategyChoice, WhereDdpSpawnIsNotInstalledDdpServesWithTheReason) {
 
 TEST(StrategyChoice, GpusAreNotForked) {
   const Case gpus{{"--devices=2"}, {}, {"common", "strategies", "pinned_gpus"}, {}};
-  EXPECT_THAT(selected(gpus), AllOf(chooses("ddp"), says("ddp_spawn cannot use accelerator cuda"), warns_of_nothing()));
+  EXPECT_THAT(selected(gpus),
+              AllOf(chooses("ddp"), says("strategy 'ddp_spawn' cannot use accelerator cuda: a fake refuses it"),
+                    warns_of_nothing()));
 }
 
 TEST(StrategyChoice, SeveralNodesAndStartedRanksAreDdp) {
@@ -68,39 +70,35 @@ TEST(StrategyChoice, SeveralNodesAndStartedRanksAreDdp) {
 TEST(StrategyChoice, DdpSpawnThatCannotBeIsDdpWithAWarning) {
   const std::string spawn = "--strategy=ddp_spawn";
   EXPECT_THAT(of_all({spawn, "--devices=2"}), AllOf(chooses("ddp_spawn"), warns_of_nothing()));
-  EXPECT_THAT(of_all({spawn}, ranks(2, 2)),
-              AllOf(chooses("ddp"), warns("ddp_spawn cannot be one of 2 ranks (WORLD_SIZE=2 (cohort run))")));
+  EXPECT_THAT(
+      of_all({spawn}, ranks(2, 2)),
+      AllOf(chooses("ddp"), warns("strategy 'ddp_spawn' cannot be one of 2 ranks (WORLD_SIZE=2 (cohort run))")));
   EXPECT_THAT(of_all({spawn, "--num-nodes=2"}),
-              AllOf(chooses("ddp"), warns("ddp_spawn cannot train on 2 nodes (--num-nodes)")));
+              AllOf(chooses("ddp"), warns("strategy 'ddp_spawn' cannot train on 2 nodes (--num-nodes)")));
   EXPECT_THAT(selected({spawn, "--devices=2"}), AllOf(chooses("ddp"), warns("ddp_spawn is not installed")));
 }
 
 TEST(StrategyChoice, WhatReplacesDdpSpawnKeepsItsOptions) {
-  EXPECT_EQ(of_all({"--strategy=ddp_spawn,bucket_size=1MiB", "--num-nodes=2"}).strategy,
-            Spec("ddp").set("bucket_size", "1MiB"));
+  EXPECT_EQ(of_all({"--strategy=ddp_spawn,c=1", "--num-nodes=2"}).strategy, Spec("ddp").set("c", 1));
 }
 
 TEST(StrategyChoice, DpOnSeveralNodesIsRefusedWithFlagAndWayOut) {
   EXPECT_EQ(refusal_of_all({"--strategy=dp", "--num-nodes=2", "--devices=2"}),
-            "--strategy: dp cannot train on 2 nodes (--num-nodes): its replicas are threads of one process; choose "
-            "--strategy=ddp2 or ddp");
+            "--strategy: strategy 'dp' cannot train on 2 nodes (--num-nodes): a fake refuses it; choose another fake");
   Variables by_variable{{"COHORT_STRATEGY", "dp"}, {"COHORT_NUM_NODES", "3"}};
   EXPECT_THAT(refusal_of_all({}, by_variable),
-              AllOf(HasSubstr("COHORT_STRATEGY: dp"), HasSubstr("3 nodes (COHORT_NUM_NODES)")));
+              AllOf(HasSubstr("COHORT_STRATEGY: strategy 'dp'"), HasSubstr("3 nodes (COHORT_NUM_NODES)")));
   EXPECT_THAT(refusal_of_all({"--strategy=dp"}, ranks(4, 2)), HasSubstr("2 nodes (WORLD_SIZE=4"));
 }
 
-TEST(StrategyChoice, WhatStartedRanksCannotBeIsRefusedWithTheVariable) {
-  for (const std::string name : {"single", "dp"}) {
-    EXPECT_THAT(refusal_of_all({"--strategy=" + name}, ranks(2, 2)),
-                AllOf(HasSubstr(name + " cannot be one of 2 ranks (WORLD_SIZE=2"), HasSubstr("choose")));
-  }
+TEST(StrategyChoice, RefusesStartedRanksWithTheVariable) {
+  EXPECT_THAT(refusal_of_all({"--strategy=dp"}, ranks(2, 2)),
+              HasSubstr("'dp' cannot be one of 2 ranks (WORLD_SIZE=2 (cohort run)): a fake refuses it; choose"));
 }
 
 TEST(StrategyChoice, HorovodNeedsADriver) {
   EXPECT_THAT(refusal_of_all({"--strategy=horovod", "--devices=2"}),
-              AllOf(HasSubstr("horovod cannot use 2 devices without a launcher: a driver starts its ranks"),
-                    HasSubstr("mpirun -np N")));
+              HasSubstr("'horovod' cannot use 2 devices without a launcher: a fake refuses it"));
   EXPECT_THAT(of_all({"--strategy=horovod"}, ranks(2, 2)), chooses("horovod"));
 }
 
@@ -119,7 +117,7 @@ TEST(StrategyChoice, AnOlderSpellingOfDpOnSeveralNodesBecomesDdpWithAWarning) {
   for (const Arguments& arguments :
        {Arguments{"--distributed-backend=dp", "--nb-gpu-nodes=2"},
         Arguments{"--distributed-backend=dp", "--num-nodes=2"}, Arguments{"--nb-gpu-nodes=2", "--devices=2"}}) {
-    EXPECT_THAT(of_all(arguments), AllOf(chooses("ddp"), warns("dp cannot train on 2 nodes (--n")));
+    EXPECT_THAT(of_all(arguments), AllOf(chooses("ddp"), warns("'dp' cannot train on 2 nodes (--n")));
   }
   EXPECT_THAT(of_all({"--distributed-backend=dp"}, ranks(2, 2)), AllOf(chooses("ddp"), warns("one of 2 ranks")));
   EXPECT_THAT(refusal_of_all({"--strategy=dp", "--nb-gpu-nodes=2"}), HasSubstr("2 nodes (--nb-gpu-nodes)"));
@@ -131,16 +129,41 @@ TEST(StrategyChoice, ABackendInAnOlderSpellingIsAStrategy) {
   EXPECT_THAT(of_all({"--distributed-backend=ddp2", "--nb-gpu-nodes=2"}), chooses("ddp2"));
 }
 
-TEST(StrategyChoice, ReplicasComeWithTheirWarning) {
-  EXPECT_THAT(of_all({"--strategy=dp", "--devices=2"}), warns("only replica 0's is kept; ddp is recommended"));
-  EXPECT_THAT(of_all({"--strategy=ddp2", "--devices=2"}), warns("ddp is recommended"));
-  EXPECT_THAT(of_all({"--strategy=dp"}), warns_of_nothing());
+TEST(StrategyChoice, WarnsOfReplicasWhoeverPlansThem) {
+  const std::string warning = "Strategy replicas: of what replicas write into buffers and members only replica 0's";
+  EXPECT_THAT(of_all({"--strategy=replicas", "--devices=2"}), warns(warning));
+  EXPECT_THAT(of_all({"--strategy=replicas"}), warns_of_nothing());
   EXPECT_THAT(of_all({"--strategy=ddp", "--devices=2"}), warns_of_nothing());
 }
 
-TEST(StrategyChoice, AStrategyThatTheTableDoesNotKnowIsThePluginsOwnMatter) {
-  EXPECT_THAT(of_all({"--strategy=replicas", "--devices=2", "--num-nodes=2"}),
-              AllOf(chooses("replicas"), warns_of_nothing()));
+TEST(StrategyChoice, AsksFreeLayersToo) {
+  const auto with = [](const std::string& layer, Arguments arguments) {
+    arguments.push_back("--layer=" + layer);
+    return Case{std::move(arguments), {}, {"common", "strategies", "replicas", "layers"}, {}};
+  };
+  EXPECT_EQ(refusal(with("no_nodes", {"--strategy=replicas", "--num-nodes=2"})),
+            "--layer: layer 'no_nodes' cannot train on 2 nodes (--num-nodes): a fake refuses it; choose another fake");
+  EXPECT_THAT(selected(with("no_nodes", {"--strategy=replicas"})), chooses("replicas"));
+  EXPECT_THAT(refusal(with("no_nodes", {"--strategy=ddp_spawn", "--num-nodes=2"})), HasSubstr("layer 'no_nodes'"))
+      << "what gives way to ddp is refused all the same";
+}
+
+TEST(StrategyChoice, ForksOnlyIfLayersLetIt) {
+  const auto with = [](const std::string& strategy) {
+    return Case{{strategy, "--layer=no_forks", "--devices=2"}, {}, {"common", "strategies", "replicas", "layers"}, {}};
+  };
+  EXPECT_THAT(selected(with("--strategy=ddp_spawn")),
+              AllOf(chooses("ddp"), warns("layer 'no_forks' cannot have ranks forked from the running program")));
+  EXPECT_THAT(refusal(with("--strategy=forks")),
+              HasSubstr("--layer: layer 'no_forks' cannot have ranks forked from the running program"));
+}
+
+TEST(StrategyChoice, ChecksWhatTheStrategyPlans) {
+  const auto with = [](const std::string& devices) {
+    return Case{{"--strategy=replicas", "--layer=no_replicas", devices}, {}, {"common", "replicas", "layers"}, {}};
+  };
+  EXPECT_EQ(selected(with("--devices=2")).replicas, 2);
+  EXPECT_THAT(refusal(with("--devices=3")), HasSubstr("'no_replicas' cannot serve 3 replicas of the model"));
 }
 
 TEST(StrategyChoice, GpusInAnOlderSpellingContradictTheCpu) {

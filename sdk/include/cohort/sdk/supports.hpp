@@ -1,0 +1,81 @@
+// What a component can do: the host's question and the plugin's answer.
+//
+//   cohort::sdk::Answer supports(const cohort::sdk::Query& query) {
+//     if (query.use() == COHORT_USE_NODES) return cohort::sdk::no("its ranks are threads", "choose --strategy=ddp");
+//     return cohort::sdk::yes_to_known(query);
+//   }
+//   constexpr cohort_component kLoud = cohort::sdk::strategy<Loud>("loud", "ddp that talks").supports<supports>();
+//
+// Uses that newer hosts ask about are answered by unknown(): the host's default then holds. `supports` is pure, and
+// runs before the component is made. Threads: [main].
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include <cohort/api/plugin.h>
+#include <cohort/api/tensor.h>
+#include <cohort/sdk/options.hpp>
+
+namespace cohort::sdk {
+
+/// What a plugin says about a use. The texts are literals.
+struct Answer {
+  int32_t answer = COHORT_ANSWER_UNKNOWN;
+  const char* why = nullptr;
+  const char* fix = nullptr;
+};
+
+constexpr Answer unknown() {
+  return {};
+}
+constexpr Answer yes() {
+  return {COHORT_ANSWER_YES, nullptr, nullptr};
+}
+/// `why`: "its replicas are threads of one process"; `fix`: "choose --strategy=ddp".
+constexpr Answer no(const char* why, const char* fix) {
+  return {COHORT_ANSWER_NO, why, fix};
+}
+
+/// One use of one job; see cohort_query. A number is 0 if it is not known: the answer then holds for any.
+class Query {
+ public:
+  explicit Query(const cohort_query& query) : query_(query) {}
+
+  int32_t use() const { return query_.use; }
+  int64_t value() const { return query_.value; }
+  int32_t world_size() const { return query_.world_size; }
+  int32_t num_nodes() const { return query_.num_nodes; }
+  int32_t local_world_size() const { return query_.local_world_size; }
+  int32_t replicas() const { return query_.replicas; }
+  std::string_view variant() const { return query_.variant; }
+  Options options() const { return {query_.variant, query_.options, query_.num_options}; }
+  /// Of a free layer: the strategy below, as a user writes it.
+  std::string_view below() const { return query_.below; }
+
+ private:
+  const cohort_query& query_;
+};
+
+/// YES to each use that these headers know, for a component that can do whatever it has not refused before.
+inline Answer yes_to_known(const Query& query) {
+  return query.use() > 0 && query.use() <= COHORT_USE_LAST ? yes() : unknown();
+}
+
+namespace detail {
+
+template <Answer (*Supports)(const Query&)>
+void answer(const cohort_host*, cohort_query* query) noexcept {
+  Answer answer;
+  try {
+    answer = Supports(Query(*query));
+  } catch (...) {
+    answer = no("its supports() throws an exception", "ask its authors");
+  }
+  query->answer = answer.answer;
+  query->why = answer.why;
+  query->fix = answer.fix;
+}
+
+}  // namespace detail
+}  // namespace cohort::sdk
