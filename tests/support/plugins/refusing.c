@@ -32,12 +32,12 @@ static void supports(const cohort_host* host, cohort_query* query) {
 }
 
 static const cohort_strategy_vt vtable = {.struct_size = sizeof(cohort_strategy_vt), .flags = 0, .create = NULL};
-static const cohort_option options[] = {{"use", "int", "0", "COHORT_USE_ that is answered"},
-                                        {"from", "int", "0", "from which value on"},
-                                        {"if_variant", "string", "", "for this variant alone"},
-                                        {"if_below", "string", "", "over this strategy alone"},
-                                        {"answer", "int", "2", "the answer"},
-                                        {"reason", "bool", "true", "with why and fix"}};
+static const cohort_option options[] = {{"use", "int", "0", "COHORT_USE_ that is answered", NULL, 0, 0},
+                                        {"from", "int", "0", "from which value on", NULL, 0, 0},
+                                        {"if_variant", "string", "", "for this variant alone", NULL, 0, 0},
+                                        {"if_below", "string", "", "over this strategy alone", NULL, 0, 0},
+                                        {"answer", "int", "2", "the answer", NULL, 0, 0},
+                                        {"reason", "bool", "true", "with why and fix", NULL, 0, 0}};
 static const char* const variants[] = {"plain", "fancy", NULL};
 static const cohort_component strategy = {.struct_size = sizeof(cohort_component),
                                           .kind = COHORT_KIND_STRATEGY,
