@@ -99,7 +99,7 @@ class Nodes(NodesTest):
     def test_simulated_nodes_train_to_the_weights_of_the_joined_batch(self):
         self.train_on({"": "hier(shm,gloo)"})
         self.assertIn("distributed_backend=hier(shm,gloo)", self.log)
-        self.assertIn("Using collective hier: not shm (shm connects the ranks of one machine", self.log)
+        self.assertIn("Using collective hier: not shm (it connects the ranks of one machine", self.log)
 
     def test_nodes_started_one_by_one_find_each_other(self):
         self.make_data()
@@ -107,7 +107,7 @@ class Nodes(NodesTest):
         self.train_one_by_one([[*SPREAD, f"--node-rank={node}", *address] for node in (1, 0)])
 
     def test_wires_that_cannot_serve_are_refused_in_a_sentence(self):
-        self.refuse("shm", "shm connects the ranks of one machine")
+        self.refuse("shm", "it connects the ranks of one machine")
         self.refuse("hier,across=gloo,,iface=eht7", "'eht7' does not exist", "lo (127.0.0.1)")
 
     def test_an_address_that_leads_nowhere_is_named(self):
@@ -164,7 +164,7 @@ class InFull(NodesTest):
         self.compare(got, self.single())
 
     def test_other_wires_that_cannot_serve_are_refused_in_a_sentence(self):
-        self.refuse("hier,across=shm", "shm connects the ranks of one machine")
+        self.refuse("hier,across=shm", "it connects the ranks of one machine")
         self.refuse("gloo,iface=eht7", "'eht7' does not exist", "lo (127.0.0.1)")
         self.refuse("hier,across=glu", "there is no collective 'glu'")
         self.refuse("hier,acros=gloo", "acros", "across")

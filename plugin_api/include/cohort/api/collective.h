@@ -105,8 +105,9 @@ typedef struct cohort_exchange_args {
 
 /* Required are connect and exchange, `close` if the collective holds anything for a communicator, and `split` if it has
  * `alloc`. The host composes a split that is missing: the ranks gather colors and keys, and each part connects as a
- * group of its own. Every operation but `exchange` may be null, or answer COHORT_UNIMPLEMENTED for some data types or reduce operations
- * (the same ones on every rank, before anything is sent): the host then composes it from `exchange`. */
+ * group of its own. Every operation but `exchange` may be null, or answer COHORT_UNIMPLEMENTED for some data types or
+ * reduce operations (the same ones on every rank, before anything is sent): the host then composes it from `exchange`.
+ */
 typedef struct cohort_collective_vt {
   uint32_t struct_size;
   uint32_t flags; /* COHORT_COLLECTIVE_... */
