@@ -27,7 +27,14 @@ FakeHost::FakeHost() : host_{}, log_table_{} {
   host_.fail = [](const cohort_host* host, cohort_status code, const char* message) noexcept {
     FakeHost& fake = self(host);
     const std::lock_guard lock(fake.mutex_);
-    fake.failures_[this_thread()] = message;
+    fake.failures_[this_thread()] = {message, {}};
+    return code;
+  };
+  host_.fail_peers = [](const cohort_host* host, cohort_status code, const int32_t* ranks, uint64_t num_ranks,
+                        const char* message) noexcept {
+    FakeHost& fake = self(host);
+    const std::lock_guard lock(fake.mutex_);
+    fake.failures_[this_thread()] = {message, {ranks, ranks + num_ranks}};
     return code;
   };
   log_table_.log = [](const cohort_host* host, int32_t, const char* message) noexcept {
@@ -51,11 +58,11 @@ std::vector<std::string> FakeHost::log_lines() const {
   return log_lines_;
 }
 
-std::string FakeHost::take_failure() {
+FakeHost::Failure FakeHost::take_failure_with_peers() {
   const std::lock_guard lock(mutex_);
-  std::string message = std::move(failures_[this_thread()]);
+  Failure failure = std::move(failures_[this_thread()]);
   failures_.erase(this_thread());
-  return message;
+  return failure;
 }
 
 int FakeHost::lookups(const std::string& id) const {

@@ -25,8 +25,14 @@ class FakeHost {
   void set_log_level(int32_t level) { log_level_ = level; }
 
   std::vector<std::string> log_lines() const;
-  /// The last message given to `fail` by the calling thread, taken out; "" where there is none.
-  std::string take_failure();
+  /// The last message given to `fail` or `fail_peers` by the calling thread, taken out; "" where there is none.
+  std::string take_failure() { return take_failure_with_peers().message; }
+  /// As take_failure, with the ranks that `fail_peers` was given.
+  struct Failure {
+    std::string message;
+    std::vector<int> peers;
+  };
+  Failure take_failure_with_peers();
   /// How often the table with this id was asked for.
   int lookups(const std::string& id) const;
 
@@ -40,7 +46,7 @@ class FakeHost {
   std::map<std::string, const void*> tables_;
   std::map<std::string, int> lookups_;
   std::vector<std::string> log_lines_;
-  std::map<std::size_t, std::string> failures_;  // by thread
+  std::map<std::size_t, Failure> failures_;  // by thread
 };
 
 }  // namespace cohort::test

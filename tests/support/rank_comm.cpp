@@ -22,7 +22,9 @@ RankCollective::~RankCollective() {
 }
 
 void RankCollective::check(cohort_status status) {
-  if (status != COHORT_OK) throw CallFailed(status, host_.take_failure());
+  if (status == COHORT_OK) return;
+  FakeHost::Failure failure = host_.take_failure_with_peers();
+  throw CallFailed(status, failure.message, std::move(failure.peers));
 }
 
 RankComm::RankComm(const cohort_component& component, cohort_store* store, int rank, int size,

@@ -117,6 +117,36 @@ TEST(Verdict, CallsARankThatRunsBusy) {
   EXPECT_THAT(judge(evidence(2, {})).sentence, HasSubstr("rank 1 (pid 101 on here) runs but has not failed"));
 }
 
+Operation waiting(std::vector<int> peers, const char* status) {
+  Operation one = operation("default/world", 17, "all_reduce of float32[10]", status);
+  one.peers = std::move(peers);
+  return one;
+}
+
+TEST(Verdict, SaysWhoWaitedForASilentRank) {
+  Evidence three = evidence(3, {waiting({2}, "DEADLINE_EXCEEDED")});
+  three.words[1] = echo({waiting({2}, "DEADLINE_EXCEEDED")});
+  EXPECT_THAT(judge(three).sentence,
+              HasSubstr("rank 2 (pid 102 on here) runs but has not failed: it is busy elsewhere, waited for by "
+                        "ranks 0, 1; seen here as"));
+}
+
+TEST(Verdict, CallsARankOfAnotherMachineGoneIfItsConnectionBroke) {
+  Evidence three = evidence(3, {waiting({1}, "UNAVAILABLE")});
+  three.words[1] = echo({waiting({2}, "UNAVAILABLE")});
+  three.states[2] = ProcessState::kUnknown;
+  EXPECT_THAT(judge(three).sentence,
+              AllOf(HasSubstr("rank 2 (pid 102 on here) is gone: its connection to rank 1 broke; "),
+                    Not(HasSubstr("rank 1 (pid"))));
+}
+
+TEST(Verdict, TellsForWhomARankWaitsElsewhere) {
+  Evidence two = evidence(2, {operation("default/world", 17, "all_reduce of float32[10]", "DEADLINE_EXCEEDED")});
+  two.words[1] = echo({operation("control", 5, "barrier", "DEADLINE_EXCEEDED")});
+  two.words[1]->operations.front().peers = {0};
+  EXPECT_THAT(judge(two).sentence, HasSubstr("rank 1 was in barrier, #5 of control, waiting for rank 0"));
+}
+
 TEST(Verdict, BlamesNobodyForSilenceWhereTheStoreDoesNotAnswer) {
   Evidence three = evidence(3, {});
   three.rank = 1;

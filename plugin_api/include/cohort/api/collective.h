@@ -3,8 +3,12 @@
  * A collective makes communicators. Operations are stream-ordered: on a device they are enqueued on args->stream, on
  * CPU they are done when the call returns. Threads: [main] one OS thread for the whole run; [lane] one caller at a time
  * per communicator, any thread; operations on different communicators may run at the same time. All ranks of a
- * communicator call the same operations on it in the same order. Every wait ends at the communicator's timeout with
- * COHORT_DEADLINE_EXCEEDED (the message names the missing ranks), or with COHORT_UNAVAILABLE when a rank is gone.
+ * communicator call the same operations on it in the same order.
+ *
+ * Failures: every wait ends at the communicator's timeout with COHORT_DEADLINE_EXCEEDED, or with COHORT_UNAVAILABLE as
+ * soon as a connection is lost or a rank has aborted. The call says in its message which operation failed and how, and
+ * gives the ranks that it waited for to host->fail_peers if it knows them. It asks nobody and stays for nobody: there
+ * is no second deadline. The host hears all ranks, names the one that caused the failure, and ends the others.
  */
 #ifndef COHORT_API_COLLECTIVE_H
 #define COHORT_API_COLLECTIVE_H

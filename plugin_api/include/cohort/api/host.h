@@ -1,6 +1,6 @@
 /* What a plugin can ask of the program that loaded it.
  *
- * Ownership: the host owns the object; it lives as long as the component it was given to. Threads: both functions may
+ * Ownership: the host owns the object; it lives as long as the component it was given to. Threads: every function may
  * be called from any thread.
  */
 #ifndef COHORT_API_HOST_H
@@ -25,6 +25,12 @@ typedef struct cohort_host {
   /* Keeps a copy of `message` for the call that this thread is in and returns `code`, so that a plugin can write
    * `return host->fail(host, COHORT_INVALID_ARGUMENT, "bits must be 8");`. [any-thread] */
   cohort_status (*fail)(const struct cohort_host* host, cohort_status code, const char* message) COHORT_NOEXCEPT;
+
+  /* As fail, for a collective whose call has waited for other ranks: `ranks` has their `num_ranks` numbers in the group
+   * that `connect` was given, also if the call was about a part of that group. The host gives them the job's numbers
+   * and decides, from what all ranks report, which rank caused the failure. [any-thread] */
+  cohort_status (*fail_peers)(const struct cohort_host* host, cohort_status code, const int32_t* ranks,
+                              uint64_t num_ranks, const char* message) COHORT_NOEXCEPT;
 } cohort_host;
 
 COHORT_EXTERN_C_END

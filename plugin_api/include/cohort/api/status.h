@@ -1,7 +1,8 @@
 /* Status codes. Every function of the ABI that can fail returns one; 0 is success.
  *
- * The text of an error goes to the host with `host->fail(host, code, message)` just before returning the code; without
- * it the host shows the name of the code. Nothing is ever thrown across the ABI.
+ * The text of an error goes to the host with `host->fail(host, code, message)`, or `host->fail_peers` if other ranks
+ * were waited for, just before returning the code; without it the host shows the name of the code. Nothing is ever
+ * thrown across the ABI.
  */
 #ifndef COHORT_API_STATUS_H
 #define COHORT_API_STATUS_H
@@ -14,7 +15,7 @@ typedef int32_t cohort_status;
 #define COHORT_CANCELLED 1
 #define COHORT_UNKNOWN 2
 #define COHORT_INVALID_ARGUMENT 3  /* the caller's mistake; ends the run with exit code 2 where a user caused it */
-#define COHORT_DEADLINE_EXCEEDED 4 /* a wait reached its deadline; the message names the missing ranks */
+#define COHORT_DEADLINE_EXCEEDED 4 /* a wait reached its deadline; see host->fail_peers */
 #define COHORT_NOT_FOUND 5
 #define COHORT_ALREADY_EXISTS 6
 #define COHORT_PERMISSION_DENIED 7
@@ -24,7 +25,7 @@ typedef int32_t cohort_status;
 #define COHORT_OUT_OF_RANGE 11
 #define COHORT_UNIMPLEMENTED 12
 #define COHORT_INTERNAL 13
-#define COHORT_UNAVAILABLE 14 /* another rank is gone; the message names it */
+#define COHORT_UNAVAILABLE 14 /* the connection to another rank is lost; see host->fail_peers */
 #define COHORT_DATA_LOSS 15
 #define COHORT_UNAUTHENTICATED 16
 

@@ -40,10 +40,28 @@ const void* no_extension(cohort_collective*, const char*) noexcept {
   return nullptr;
 }
 
+template <auto Slot, class Function>
+struct Native;
+
+// Calls the plugin; what is left of a failure gets the job's numbers of the ranks that were waited for.
+template <auto Slot, class... Args>
+struct Native<Slot, cohort_status (*)(cohort_collective*, cohort_comm*, Args...) noexcept> {
+  static cohort_status call(cohort_collective* c, cohort_comm* comm, Args... args) noexcept {
+    const Collective& collective = Collective::of(c);
+    const cohort_status status = (collective.native().*Slot)(c, comm, args...);
+    if (status != COHORT_OK) collective.host().number_peers(status, collective.job_ranks(*comm));
+    return status;
+  }
+};
+
+template <auto Slot>
+constexpr auto kNative =
+    &Native<Slot, std::remove_reference_t<decltype(std::declval<cohort_collective_vt&>().*Slot)>>::call;
+
 // What the plugin has, and for data types that it leaves out what the host composes.
 template <auto Slot, auto Composed>
 cohort_status native_or_composed(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) noexcept {
-  const cohort_status status = (Collective::of(c).native().*Slot)(c, comm, args);
+  const cohort_status status = kNative<Slot>(c, comm, args);
   if (status != COHORT_UNIMPLEMENTED) return status;
   Collective::of(c).host().take_message(status);
   return Composed(c, comm, args);
@@ -59,19 +77,23 @@ cohort_collective_vt completed(cohort_collective_vt table, bool deterministic) {
   using Table = cohort_collective_vt;
   const bool keep_sums = !deterministic || (table.flags & COHORT_COLLECTIVE_RANK_ORDERED);
   if (!table.close) table.close = ignore;
-  if (!table.split) {
+  if (table.split) {
+    table.split = kNative<&Table::split>;
+  } else {
     table.split = composed_split;
     table.close = composed_close;
   }
   if (!table.abort) table.abort = ignore;
-  if (!table.async_error) table.async_error = no_error;
+  table.async_error = table.async_error ? kNative<&Table::async_error> : no_error;
+  if (table.alloc) table.alloc = kNative<&Table::alloc>;
+  table.exchange = kNative<&Table::exchange>;
   complete<&Table::all_reduce, &composed::all_reduce>(table, keep_sums);
   complete<&Table::reduce, &composed::reduce>(table, keep_sums);
   complete<&Table::reduce_scatter, &composed::reduce_scatter>(table, keep_sums);
   complete<&Table::broadcast, &composed::broadcast>(table, true);
   complete<&Table::all_gather, &composed::all_gather>(table, true);
   complete<&Table::all_to_all, &composed::all_to_all>(table, true);
-  if (!table.barrier) table.barrier = composed::barrier;
+  table.barrier = table.barrier ? kNative<&Table::barrier> : composed::barrier;
   if (!table.get_extension) table.get_extension = no_extension;
   return table;
 }
@@ -119,13 +141,19 @@ Collective::Collective(const cohort_component& component, const CheckedOptions& 
 }
 
 cohort_status Collective::connect(const cohort_connect_args& args, cohort_comm& comm) {
+  if (args.job_ranks) job_ranks_.assign(args.job_ranks, args.job_ranks + args.size);
   comm.struct_size = sizeof comm;
   comm.rank = args.rank;
   comm.size = args.size;
   comm.collective = this;
   const cohort_status status = native_.connect(this, &args, &comm);
+  if (status != COHORT_OK) host_.number_peers(status, job_ranks_);
   if (status == COHORT_OK && groups_) groups_->add(&comm, args);
   return status;
+}
+
+const std::vector<int>& Collective::job_ranks(const cohort_comm& comm) const {
+  return groups_ ? groups_->job_ranks(comm) : job_ranks_;
 }
 
 bool Collective::sums_in_rank_order() const {

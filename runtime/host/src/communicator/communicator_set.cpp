@@ -52,7 +52,13 @@ CommunicatorSet::~CommunicatorSet() {
 cohort_comm* CommunicatorSet::open(const char* text, const cohort_connect_args& group) {
   const Spec spec = text ? parse_spec(text, "comm/1.open") : chosen_;
   cohort_connect_args args = given(group);
-  if (!args.store || !args.name) throw UserError("comm/1.open: the group needs a store and a name");
+  if (!args.store || !args.name || args.timeout_ns <= 0) {
+    throw UserError("comm/1.open: the group needs a store, a name and a timeout above 0");
+  }
+  if (args.rank < 0 || args.rank >= args.size) {
+    throw UserError("comm/1.open: there is no rank " + std::to_string(args.rank) + " in a group of " +
+                    std::to_string(args.size));
+  }
   const cohort_component& component = plugins_.open(Kind::kCollective, spec.name);
   const CheckedOptions options =
       check_options({component.options, component.num_options}, spec.options, "collective '" + spec.name + "'");
@@ -76,9 +82,12 @@ cohort_comm* CommunicatorSet::open(const char* text, const cohort_connect_args& 
   // Kept before connecting: what a failed connect leaves behind still refers to them.
   Collective& collective = *collectives_.emplace_back(std::move(made));
   stores_.push_back(std::move(store));
-  host_.check(collective.connect(args, *comm), "collective '" + collective.name() + "', connect");
-  check_flags(*comm, "connect");
   host_.recorder().name(comm.get(), group.name);
+  const uint64_t number = host_.recorder().begin(comm.get(), {.operation = "connect"});
+  const cohort_status status = collective.connect(args, *comm);
+  host_.recorder().end(comm.get(), number, status, host_.peers_of(status));
+  host_.check(status, "collective '" + collective.name() + "', connect");
+  check_flags(*comm, "connect");
   return keep(std::move(comm));
 }
 
@@ -102,7 +111,7 @@ cohort_comm* CommunicatorSet::split(cohort_comm* comm, int color, int key) {
   host_.check_process();
   const uint64_t number = host_.recorder().begin(comm, {.operation = "split"});
   const cohort_status status = comm->collective->vt->split(comm->collective, comm, color, key, part.get());
-  host_.recorder().end(comm, number, status);
+  host_.recorder().end(comm, number, status, host_.peers_of(status));
   host_.check(status, "splitting a communicator");
   check_flags(*part, "split");
   return color < 0 ? nullptr : keep(std::move(part));

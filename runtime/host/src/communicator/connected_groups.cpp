@@ -4,16 +4,29 @@
 #include <set>
 #include <tuple>
 
+#include <cohort/host/host_object.hpp>
+
 #include "communicator/op_args.hpp"
 
 namespace cohort::host {
 
 void ConnectedGroups::add(const cohort_comm* comm, const cohort_connect_args& args) {
+  const std::lock_guard lock(mutex_);
   Group& group = groups_[comm];
   group = {args, args.name, args.master_addr ? args.master_addr : "", {}, nullptr};
   if (args.job_ranks) group.job_ranks.assign(args.job_ranks, args.job_ranks + args.size);
   group.args.name = group.args.master_addr = nullptr;  // borrowed only until now
   group.args.job_ranks = nullptr;
+}
+
+void ConnectedGroups::remove(const cohort_comm* comm) {
+  const std::lock_guard lock(mutex_);
+  groups_.erase(comm);
+}
+
+const std::vector<int32_t>& ConnectedGroups::job_ranks(const cohort_comm& comm) const {
+  const std::lock_guard lock(mutex_);
+  return groups_.at(&comm).job_ranks;
 }
 
 ConnectedGroups::Group ConnectedGroups::part_of(Group& whole, const std::vector<Member>& members, int32_t own_rank) {
@@ -53,8 +66,11 @@ cohort_status ConnectedGroups::split(cohort_collective* c, decltype(cohort_colle
   part->rank = connecting.rank;
   part->size = connecting.size;
   const cohort_status status = connect(c, &connecting, part);
-  if (status == COHORT_OK) groups_.insert_or_assign(part, std::move(group));
-  return status;
+  if (status != COHORT_OK) HostObject::of(c->host).number_peers(status, group.job_ranks);
+  if (status != COHORT_OK) return status;
+  const std::lock_guard lock(mutex_);
+  groups_.insert_or_assign(part, std::move(group));
+  return COHORT_OK;
 }
 
 }  // namespace cohort::host

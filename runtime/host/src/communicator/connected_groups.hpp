@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,9 @@ class ConnectedGroups {
  public:
   /// Remembers how a communicator was connected; its store outlives this object.
   void add(const cohort_comm* comm, const cohort_connect_args& args);
-  void remove(const cohort_comm* comm) { groups_.erase(comm); }
+  void remove(const cohort_comm* comm);
+  /// Returns the job's number of each rank; empty: as in the group. [any-thread]
+  const std::vector<int32_t>& job_ranks(const cohort_comm& comm) const;
   /// As cohort_collective_vt::split, over a communicator that was added or is a part of one. The ranks gather colors
   /// and keys, and each part connects with a store of its own.
   cohort_status split(cohort_collective* c, decltype(cohort_collective_vt::connect) connect, cohort_comm* comm,
@@ -41,6 +44,7 @@ class ConnectedGroups {
     int32_t color, key, rank, node_rank, job_rank;
   };
 
+  mutable std::mutex mutex_;  // of groups_: lanes that fail look for job_ranks
   std::map<const cohort_comm*, Group> groups_;
 
   static Group part_of(Group& whole, const std::vector<Member>& members, int32_t own_rank);

@@ -26,7 +26,7 @@ cohort_status run(cohort_comm* comm, const OperationRecord& record, const Args*.
   FlightRecorder& recorder = host.recorder();
   const uint64_t number = recorder.begin(comm, record);
   const cohort_status status = (collective->vt->*Slot)(collective, comm, args...);
-  recorder.end(comm, number, status);
+  recorder.end(comm, number, status, status == COHORT_OK ? std::vector<int>{} : host.peers_of(status));
   return status;
 }
 

@@ -39,7 +39,8 @@ HostObject::HostObject(Log& log, Lookup lookup, void* services)
 
 const cohort_host* HostObject::get_for(std::string component) {
   Door& door = doors_.emplace_back(Door{*this, std::move(component)});
-  door.host = {sizeof(cohort_host), COHORT_ABI_VERSION, &door, "cohort", COHORT_VERSION, get_interface, fail};
+  door.host = {sizeof(cohort_host), COHORT_ABI_VERSION, &door, "cohort",
+               COHORT_VERSION,      get_interface,      fail,  fail_peers};
   return &door.host;
 }
 
@@ -52,9 +53,26 @@ void HostObject::check_process() const {
   ::_exit(static_cast<int>(ExitCode::kUserMistake));
 }
 
-void HostObject::leave_message(cohort_status status, std::string_view message) {
+void HostObject::leave_message(cohort_status status, std::string_view message, std::vector<int> peers) {
   const std::lock_guard lock(mutex_);
-  failures_.insert_or_assign(std::this_thread::get_id(), Failure{status, std::string(message)});
+  failures_.insert_or_assign(std::this_thread::get_id(), Failure{status, std::string(message), std::move(peers)});
+}
+
+void HostObject::number_peers(cohort_status status, const std::vector<int>& job_ranks) {
+  const std::lock_guard lock(mutex_);
+  const auto found = failures_.find(std::this_thread::get_id());
+  if (found == failures_.end() || found->second.status != status) return;
+  Failure& failure = found->second;
+  if (std::exchange(failure.has_job_numbers, true) || job_ranks.empty()) return;
+  const auto size = static_cast<int>(job_ranks.size());
+  std::erase_if(failure.peers, [size](int peer) { return peer < 0 || peer >= size; });
+  for (int& peer : failure.peers) peer = job_ranks[static_cast<size_t>(peer)];
+}
+
+std::vector<int> HostObject::peers_of(cohort_status status) {
+  const std::lock_guard lock(mutex_);
+  const auto found = failures_.find(std::this_thread::get_id());
+  return found != failures_.end() && found->second.status == status ? found->second.peers : std::vector<int>{};
 }
 
 std::string HostObject::take_message(cohort_status status) {
@@ -85,6 +103,17 @@ const void* HostObject::get_interface(const cohort_host* host, const char* id) n
 cohort_status HostObject::fail(const cohort_host* host, cohort_status status, const char* message) noexcept {
   try {
     of(host).leave_message(status, on_one_line(message ? message : ""));
+  } catch (...) {
+    // Without memory for the message the status alone has to do.
+  }
+  return status;
+}
+
+cohort_status HostObject::fail_peers(const cohort_host* host, cohort_status status, const int32_t* ranks,
+                                     uint64_t num_ranks, const char* message) noexcept {
+  try {
+    const auto* const end = ranks ? ranks + num_ranks : ranks;
+    of(host).leave_message(status, on_one_line(message ? message : ""), {ranks, end});
   } catch (...) {
     // Without memory for the message the status alone has to do.
   }

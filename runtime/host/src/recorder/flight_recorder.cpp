@@ -52,12 +52,13 @@ uint64_t FlightRecorder::begin(const cohort_comm* comm, OperationRecord record) 
   return track.operations;
 }
 
-void FlightRecorder::end(const cohort_comm* comm, uint64_t number, cohort_status status) {
+void FlightRecorder::end(const cohort_comm* comm, uint64_t number, cohort_status status, std::vector<int> peers) {
   const std::lock_guard lock(mutex_);
   ++moves_;
   add_wait_locked(std::this_thread::get_id(), -1);
   OperationRecord& record = track_of(comm).ring[number % kKept];
   record.status = status;
+  record.peers = std::move(peers);
   record.ended_ns = now_ns();
 }
 

@@ -47,7 +47,8 @@ Operation operation_of(const std::string& communicator, const host::OperationRec
                       record.operation,
                       record.dtype == 0 ? "" : sdk::name_of(record.dtype),
                       record.count,
-                      record.count};
+                      record.count,
+                      record.peers};
   if (record.dtype != 0) operation.bytes *= sdk::size_of(record.dtype);
   return operation;
 }
@@ -88,7 +89,8 @@ nlohmann::ordered_json to_json(const std::vector<Operation>& operations) {
                     {"purpose", one.purpose},
                     {"begun", one.begun},
                     {"ended", one.ended == 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(one.ended)},
-                    {"status", one.status}});
+                    {"status", one.status},
+                    {"waited_for", one.peers}});
   }
   return json;
 }
@@ -107,6 +109,7 @@ std::vector<Operation> operations_from(const nlohmann::ordered_json& json) {
     operation.purpose = line("purpose");
     operation.begun = one.at("begun");
     operation.status = line("status");
+    operation.peers = one.at("waited_for").get<std::vector<int>>();
     operations.push_back(std::move(operation));
   }
   return operations;

@@ -20,6 +20,7 @@ struct Operation {
   double ended = 0;     ///< 0: running
   std::string name, dtype;
   uint64_t count = 0, bytes = 0;
+  std::vector<int> peers;  ///< ranks that it waited for when it failed, if it knew them
 
   bool is_done() const { return status == "OK"; }
 };

@@ -48,7 +48,36 @@ std::vector<std::string> failures(const Evidence& evidence, bool in_operation) {
   return found;
 }
 
-const char* condition(const Evidence& evidence, size_t rank) {
+template <class Rank>
+std::string in_words(const std::vector<Rank>& ranks) {
+  std::string text;
+  for (const Rank rank : ranks) text += (text.empty() ? "" : ", ") + std::to_string(rank);
+  return (ranks.size() > 1 ? "ranks " : "rank ") + text;
+}
+
+/// The ranks that needed another one and failed.
+struct Waiters {
+  std::vector<size_t> ranks;
+  bool lost_connection = false;
+};
+
+Waiters waiters_of(const Evidence& evidence, size_t rank) {
+  Waiters waiters;
+  for (size_t other = 0; other < evidence.peers.size(); ++other) {
+    const LastWords* const words = words_of(evidence, other);
+    if (!words) continue;
+    for (const Operation& one : words->operations) {
+      if (std::ranges::find(one.peers, static_cast<int>(rank)) == one.peers.end()) continue;
+      if (waiters.ranks.empty() || waiters.ranks.back() != other) waiters.ranks.push_back(other);
+      waiters.lost_connection |= one.status == "UNAVAILABLE";
+    }
+  }
+  return waiters;
+}
+
+std::string condition(const Evidence& evidence, size_t rank) {
+  const Waiters waiters = waiters_of(evidence, rank);
+  const std::string waited = waiters.ranks.empty() ? "" : ", waited for by " + in_words(waiters.ranks);
   switch (evidence.states[rank]) {
     case ProcessState::kGone:
       // Rank 0 serves the store: who ends after it has nobody to tell why.
@@ -57,11 +86,12 @@ const char* condition(const Evidence& evidence, size_t rank) {
     case ProcessState::kStopped:
       return " is stopped (SIGSTOP, or a debugger)";
     case ProcessState::kRunning:
-      return " runs but has not failed: it is busy elsewhere";
+      return " runs but has not failed: it is busy elsewhere" + waited;
     case ProcessState::kUnknown:
       break;
   }
-  return " says nothing: it is gone, stopped or busy";
+  if (waiters.lost_connection) return " is gone: its connection to " + in_words(waiters.ranks) + " broke";
+  return " says nothing: it is gone, stopped or busy" + waited;
 }
 
 std::vector<std::string> ranks_in_state(const Evidence& evidence, ProcessState state) {
@@ -96,9 +126,7 @@ struct Call {
 
 // "rank 0 called barrier" or "ranks 1, 2 called barrier"
 std::string describe(const Call& call) {
-  std::string ranks;
-  for (const size_t rank : call.ranks) ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
-  return (call.ranks.size() > 1 ? "ranks " : "rank ") + ranks + " called " + call.text;
+  return in_words(call.ranks) + " called " + call.text;
 }
 
 // The first operation of each communicator that ranks call differently: what follows differs as well.
@@ -143,7 +171,8 @@ std::vector<std::string> places(const Evidence& evidence) {
     if (rank == evidence.rank || !evidence.words[rank]) continue;
     const Operation* const theirs = unfinished(evidence.words[rank]->operations);
     if (!theirs || (own && own->communicator == theirs->communicator && own->number == theirs->number)) continue;
-    found.push_back("rank " + std::to_string(rank) + " was in " + describe(*theirs));
+    const std::string waits = theirs->peers.empty() ? "" : ", waiting for " + in_words(theirs->peers);
+    found.push_back("rank " + std::to_string(rank) + " was in " + describe(*theirs) + waits);
   }
   return found;
 }

@@ -7,6 +7,7 @@
 #include <new>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <cohort/api/host.h>
 
@@ -17,13 +18,17 @@ inline namespace v1 {
 /// to mend it. An empty message keeps the one that a failed call to the host has left.
 class Error : public std::exception {
  public:
-  Error(cohort_status status, std::string message) : status_(status), message_(std::move(message)) {}
+  /// `peers`: the ranks that a collective's call has waited for, as host->fail_peers takes them.
+  Error(cohort_status status, std::string message, std::vector<int32_t> peers = {})
+      : status_(status), message_(std::move(message)), peers_(std::move(peers)) {}
   cohort_status status() const noexcept { return status_; }
+  const std::vector<int32_t>& peers() const noexcept { return peers_; }
   const char* what() const noexcept override { return message_.c_str(); }
 
  private:
   cohort_status status_;
   std::string message_;
+  std::vector<int32_t> peers_;
 };
 
 inline Error invalid_argument(std::string message) {
@@ -40,9 +45,11 @@ inline void check(cohort_status status) {
 
 namespace detail {
 
-inline cohort_status report(const cohort_host* host, cohort_status status, const char* message) noexcept {
-  if (host && message[0] != '\0') host->fail(host, status, message);
-  return status;
+inline cohort_status report(const cohort_host* host, cohort_status status, const char* message,
+                            const std::vector<int32_t>& peers = {}) noexcept {
+  if (!host || message[0] == '\0') return status;
+  return peers.empty() ? host->fail(host, status, message)
+                       : host->fail_peers(host, status, peers.data(), peers.size(), message);
 }
 
 /// Runs `body`; an exception becomes a status and a message.
@@ -52,7 +59,7 @@ cohort_status guard(const cohort_host* host, Body&& body) noexcept {
     body();
     return COHORT_OK;
   } catch (const Error& error) {
-    return report(host, error.status() == COHORT_OK ? COHORT_INTERNAL : error.status(), error.what());
+    return report(host, error.status() == COHORT_OK ? COHORT_INTERNAL : error.status(), error.what(), error.peers());
   } catch (const std::bad_alloc&) {
     return report(host, COHORT_RESOURCE_EXHAUSTED, "out of memory");
   } catch (const std::exception& error) {

@@ -246,6 +246,7 @@ TEST(Staging, NeedsAnAcceleratorWithPinnedMemory) {
   cohort_connect_args group{};
   group.struct_size = sizeof group;
   group.size = 1;
+  group.timeout_ns = 1;
   group.device_type = DeviceMemory::kDeviceType;
   group.store = store.handle();
   group.name = "test";

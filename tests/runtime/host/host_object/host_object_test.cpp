@@ -51,6 +51,18 @@ TEST_F(HostObjectTest, DropsTheMessageOfAFailureThatThePluginGotOver) {
   EXPECT_EQ(object.take_message(COHORT_NOT_FOUND), "NOT_FOUND");
 }
 
+TEST_F(HostObjectTest, GivesPeersTheNumbersOfTheJobOnce) {
+  const int32_t ranks[] = {2, 0, 7};
+  EXPECT_EQ(host->fail_peers(host, COHORT_UNAVAILABLE, ranks, 3, "broke"), COHORT_UNAVAILABLE);
+  object.number_peers(COHORT_DEADLINE_EXCEEDED, {1, 1, 1});  // of another failure
+  object.number_peers(COHORT_UNAVAILABLE, {4, 5, 6});
+  object.number_peers(COHORT_UNAVAILABLE, {1, 1, 1, 1, 1, 1, 1});
+  EXPECT_THAT(object.peers_of(COHORT_UNAVAILABLE), testing::ElementsAre(6, 4));
+  EXPECT_THAT(object.peers_of(COHORT_INTERNAL), testing::IsEmpty());
+  EXPECT_EQ(object.take_message(COHORT_UNAVAILABLE), "broke");
+  EXPECT_THAT(object.peers_of(COHORT_UNAVAILABLE), testing::IsEmpty());
+}
+
 TEST_F(HostObjectTest, KeepsMessagesOfThreadsApart) {
   host->fail(host, COHORT_INTERNAL, "of the step");
   std::string from_lane;

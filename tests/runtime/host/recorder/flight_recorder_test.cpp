@@ -46,8 +46,9 @@ TEST(FlightRecorder, ShowsAnOperationThatHangsAsRunning) {
   const auto running = recorder.flights()[0].operations[0];
   EXPECT_EQ(running.ended_ns, 0);
   EXPECT_GT(running.begun_ns, 0);
-  recorder.end(&world, running.number, COHORT_UNAVAILABLE);
+  recorder.end(&world, running.number, COHORT_UNAVAILABLE, {2, 3});
   const auto ended = recorder.flights()[0].operations[0];
+  EXPECT_EQ(ended.peers, (std::vector{2, 3}));
   EXPECT_GE(ended.ended_ns, ended.begun_ns);
   EXPECT_EQ(ended.status, COHORT_UNAVAILABLE);
 }

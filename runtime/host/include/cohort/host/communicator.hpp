@@ -43,9 +43,12 @@ class Collective : private cohort_collective {
   /// "shm"; "hier(shm,gloo)" with what it is made of.
   const std::string& name() const { return name_; }
   HostObject& host() const { return host_; }
+  /// Returns the job's number of each rank of the group; empty: as in the group.
+  const std::vector<int>& job_ranks(const cohort_comm& comm) const;
   /// The plugin's own table; slots may be null.
   const cohort_collective_vt& native() const { return native_; }
-  /// Fills `comm` and connects the ranks of a group. `args->store` outlives this object.
+  /// Fills `comm` and connects the ranks of a group. `args.store` outlives this object. A failure keeps the job's
+  /// numbers of the ranks that were waited for.
   cohort_status connect(const cohort_connect_args& args, cohort_comm& comm);
   /// Returns how communicators were connected, to split them; null if the plugin splits them itself.
   ConnectedGroups* groups() const { return groups_.get(); }
@@ -59,6 +62,7 @@ class Collective : private cohort_collective {
   HostObject& host_;
   bool deterministic_;
   cohort_collective_vt native_, table_;
+  std::vector<int> job_ranks_;
   std::unique_ptr<Staging> staging_;
   std::unique_ptr<ConnectedGroups> groups_;
 };

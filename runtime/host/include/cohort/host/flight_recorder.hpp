@@ -28,6 +28,7 @@ struct OperationRecord {
   int64_t begun_ns = 0;                                  ///< CLOCK_MONOTONIC_COARSE, which ticks every few milliseconds
   int64_t ended_ns = 0;                                  ///< 0: running
   cohort_status status = COHORT_OK;
+  std::vector<int> peers{};  ///< ranks of the job that a failed operation has waited for, if it knew them
 };
 
 class FlightRecorder {
@@ -42,9 +43,10 @@ class FlightRecorder {
   void set_purpose(const cohort_comm* comm, Purpose purpose);
   Purpose purpose_of(const cohort_comm* comm);
 
-  /// An operation begins; the ticket is for its end. The recorder fills number, purpose and times.
+  /// An operation begins; the ticket is for its end. The recorder fills number, purpose, times and what end() is
+  /// given.
   uint64_t begin(const cohort_comm* comm, OperationRecord record);
-  void end(const cohort_comm* comm, uint64_t number, cohort_status status);
+  void end(const cohort_comm* comm, uint64_t number, cohort_status status, std::vector<int> peers = {});
 
   struct Flight {
     std::string communicator;

@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include <sys/types.h>
 
@@ -51,8 +52,14 @@ class HostObject {
   /// the threads of the rank, and two processes would use the memory and connections that the rank shares with others.
   void check_process() const;
 
-  /// Keeps `message` for the call that this thread is in; what `host->fail` does.
-  void leave_message(cohort_status status, std::string_view message);
+  /// Keeps `message` for the call that this thread is in; what `host->fail` does. `peers`: what `host->fail_peers` was
+  /// given.
+  void leave_message(cohort_status status, std::string_view message, std::vector<int> peers = {});
+  /// Gives the peers that this thread left for `status` the numbers `job_ranks`, by rank of a group; empty: they keep
+  /// theirs. Only the first call after a failure does: a collective that is made of others passes their failures on.
+  void number_peers(cohort_status status, const std::vector<int>& job_ranks);
+  /// Returns the peers that this thread left for `status`.
+  std::vector<int> peers_of(cohort_status status);
   /// The message that this thread left for `status`, or the name of the status where it left none; then forgets it. A
   /// message left for another status belongs to a failure that the plugin got over, and is dropped.
   std::string take_message(cohort_status status);
@@ -63,6 +70,8 @@ class HostObject {
   struct Failure {
     cohort_status status;
     std::string message;
+    std::vector<int> peers;
+    bool has_job_numbers = false;
   };
 
   struct Door {
@@ -83,6 +92,8 @@ class HostObject {
   const void* find_table(std::string_view id) const;
   static const void* get_interface(const cohort_host* host, const char* id) noexcept;
   static cohort_status fail(const cohort_host* host, cohort_status status, const char* message) noexcept;
+  static cohort_status fail_peers(const cohort_host* host, cohort_status status, const int32_t* ranks,
+                                  uint64_t num_ranks, const char* message) noexcept;
 };
 
 }  // namespace cohort::host
