@@ -129,6 +129,56 @@ TEST(PostMortem, SaysOfASilentRankThatItRuns) {
   EXPECT_THAT(texts[0], AllOf(HasSubstr("rank 1 (pid "), HasSubstr("runs but has not failed"), HasSubstr("barrier")));
 }
 
+// Its operations end with "it took too long" and nothing else.
+toy::ToyJob job_of_a_stranger() {
+  toy::ToyJob made = job(3, std::chrono::seconds(1));
+  made.plugins = {TEST_PLUGIN_FOLDER "/cohort_stranger.so"};
+  made.collective = CollectiveSpec("stranger");
+  return made;
+}
+
+TEST(PostMortem, TellsWhoThrewOverAStrangersCollective) {
+  const auto [texts, codes] = reports(job_of_a_stranger(), [](ToyRank& rank) {
+    if (rank.rank == 1) throw TrainingFailed("no such file 'x'");
+    rank.runtime.barrier();
+  });
+  for (const size_t rank : {0u, 2u}) {
+    EXPECT_THAT(texts[rank], AllOf(HasSubstr("rank 1 (pid "), HasSubstr("failed: no such file 'x'; seen here as: "),
+                                   HasSubstr("it took too long")));
+  }
+  EXPECT_THAT(codes, ::testing::ElementsAre(4, 1, 4));
+}
+
+TEST(PostMortem, SaysOfASilentRankThatItRunsOverAStrangersCollective) {
+  std::atomic<int> known = 0;
+  const auto [texts, codes] = reports(
+      job_of_a_stranger(),
+      [&](ToyRank& rank) {
+        if (rank.rank != 1) return rank.runtime.barrier();
+        for (int now = known; now < 2; now = known) known.wait(now);
+        throw TrainingFailed("the others know");
+      },
+      {},
+      [&] {
+        ++known;
+        known.notify_all();
+      });
+  for (const size_t rank : {0u, 2u}) {
+    EXPECT_EQ(codes[rank], 4);
+    EXPECT_THAT(texts[rank], AllOf(::testing::StartsWith("rank 1 (pid "), HasSubstr("runs but has not failed"),
+                                   Not(HasSubstr("rank 0 (pid")), Not(HasSubstr("rank 2 (pid"))));
+  }
+}
+
+TEST(PostMortem, FindsADifferenceOverAStrangersCollective) {
+  const auto [texts, codes] = reports(job_of_a_stranger(), [](ToyRank& rank) {
+    std::vector<double> values(7, 1.0);
+    rank.rank == 0 ? rank.runtime.all_reduce(values, COHORT_REDUCE_SUM) : rank.runtime.barrier();
+  });
+  EXPECT_THAT(codes, Each(2));
+  EXPECT_THAT(texts, Each(HasSubstr("called all_reduce sum of float64[7] for reducing metrics")));
+}
+
 TEST(PostMortem, WritesTheLastOperationsToTheLogFolder) {
   const cohort::testing::TemporaryFolder folder;
   reports(

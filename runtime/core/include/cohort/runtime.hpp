@@ -1,8 +1,7 @@
 // This rank of a running job: its place, its device, and small collectives for everything that is not a gradient.
 //
-// Made once per process, after launch; connects in its constructor, or, in a program that forks its ranks, once it is
-// one of them. [main] thread. `shutdown` is explicit and collective; the destructor never communicates, so a rank that
-// fails can be torn down alone.
+// Made once per process, after launch, and then connected. [main] thread. `shutdown` is explicit and collective; the
+// destructor never communicates, so a rank that fails can be torn down alone.
 #pragma once
 
 #include <cstddef>
@@ -44,8 +43,7 @@ class Runtime {
     host::Log& log;
   };
 
-  /// Sets threads and device, opens the store and connects all ranks; logs the lines that say so. Throws UserError
-  /// where ranks disagree about plugins, PeerFailed where a rank is missing at the deadline.
+  /// Sets threads and device, and makes the rank, which is not connected yet.
   explicit Runtime(Setup setup);
   /// A process that forks the ranks of the job and stands in rank 0's place outside of them, without a connection.
   /// Its number of threads is left alone. Collectives and sessions throw UserError, or RanksNeeded.
@@ -56,8 +54,11 @@ class Runtime {
   Runtime& operator=(const Runtime&) = delete;
 
   bool is_connected() const;
-  /// In a fork of an unconnected process: this process is that rank from now on, also for the log, and connects.
-  void connect(const host::Topology& place);
+  /// In a fork of an unconnected process: this process is that rank from now on, also for the log.
+  void become(const host::Topology& place);
+  /// Opens the store and connects all ranks; logs the lines that say so. Collective. Throws UserError if ranks disagree
+  /// about plugins, PeerFailed if a rank is missing at the deadline.
+  void connect();
   /// Ranks are forked: from now on the program cannot begin again.
   void note_fork();
   /// Throws because of `reason`: RanksNeeded where the strategy is a default and nothing was forked yet, else

@@ -45,11 +45,11 @@ struct Runtime::State {
   }
   Setup setup;
   host::Topology topology;
-  std::unique_ptr<host::RankRuntime> rank;  // null: not connected
+  std::unique_ptr<host::RankRuntime> rank;  // null: no rank
   int threads = 1;
   bool has_forked = false;
 
-  void connect();
+  void make_rank();
   void choose_threads();
   void log_place();
   void log_connected();
@@ -58,7 +58,7 @@ struct Runtime::State {
 };
 
 Runtime::Runtime(Setup setup) : state_(std::make_unique<State>(setup)) {
-  state_->connect();
+  state_->make_rank();
 }
 
 Runtime::Runtime(Setup setup, Unconnected) : state_(std::make_unique<State>(setup)) {
@@ -74,20 +74,23 @@ bool Runtime::is_connected() const {
   return state_->rank != nullptr;
 }
 
-void Runtime::connect(const host::Topology& place) {
+void Runtime::become(const host::Topology& place) {
   const Options& options = state_->setup.options;
   state_->topology = place;
   state_->setup.log.reopen({options.log_level, options.log_format, options.log_dir, place.rank, place.world_size});
-  state_->connect();
+  state_->make_rank();
 }
 
-void Runtime::State::connect() {
+void Runtime::connect() {
+  state_->connected().connect();
+  state_->log_connected();
+}
+
+void Runtime::State::make_rank() {
   choose_threads();
   at::set_num_threads(threads);
   log_place();
   rank = std::make_unique<host::RankRuntime>(rank_setup(setup, topology));
-  rank->connect();
-  log_connected();
 }
 
 host::RankRuntime& Runtime::State::connected() {

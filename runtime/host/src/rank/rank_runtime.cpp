@@ -249,8 +249,12 @@ void RankRuntime::abort() {
   state_->comms->abort();
 }
 
+void RankRuntime::when_met(std::function<void()> call) {
+  state_->when_met = std::move(call);
+}
+
 Store* RankRuntime::job_store() {
-  return state_->job_store.get();
+  return state_->has_met || state_->control ? state_->job_store.get() : nullptr;
 }
 
 void RankRuntime::limit_store_calls(std::chrono::milliseconds longest) {

@@ -69,7 +69,9 @@ void RankState::meet(const std::string& topic, std::string_view text, std::strin
   const bool is_fresh = own_store && !setup.topology.store_is_external;
   PrefixedStore places(store, is_fresh ? "cohort/meeting/" : "cohort/" + setup.topology.run_id + "/meeting/");
   const Agreement place{places, rank(), world_size(), setup.connect_timeout, who()};
-  if (host::meet({place, setup.topology, is_fresh}, topic, text)) return;
+  has_met = host::meet({place, setup.topology, is_fresh}, topic, text);
+  if (has_met && when_met) when_met();
+  if (has_met) return;
   throw_difference({*job_store, rank(), world_size(), setup.connect_timeout, who(), agreements++}, topic, text,
                    problem);
 }

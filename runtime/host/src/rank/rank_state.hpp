@@ -47,6 +47,8 @@ struct RankState {
   std::unique_ptr<AbiStore> own_abi_store;
   cohort_store* store = nullptr;
   std::unique_ptr<PrefixedStore> job_store;  // of this run
+  bool has_met = false;                      // all ranks have come and fit together
+  std::function<void()> when_met;            // may be empty
   std::unique_ptr<CommunicatorSet> comms;
   cohort_comm* root = nullptr;                   // bound as world
   cohort_comm* control = nullptr;                // metrics, barriers, votes: nothing else touches it

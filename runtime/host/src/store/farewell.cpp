@@ -1,20 +1,27 @@
 #include "store/farewell.hpp"
 
 #include <algorithm>
+#include <thread>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/farewell.hpp>
 #include <cohort/host/in_quotes.hpp>
 
 namespace cohort::host {
 namespace {
 
-constexpr std::chrono::seconds kLongestFarewell{5};
+constexpr std::chrono::milliseconds kPause{5};
 
 std::string in_seconds(std::chrono::nanoseconds time) {
   return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count()) + " s";
 }
 
 }  // namespace
+
+void stay_while(const std::function<bool()>& is_awaited) {
+  const auto deadline = std::chrono::steady_clock::now() + kGraceTime;
+  while (is_awaited() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(kPause);
+}
 
 std::string join(const std::vector<int>& ranks) {
   std::string text;
@@ -34,10 +41,7 @@ std::string published_by_rank0(const Agreement& agreement, const std::string& to
 
 void leave_together(const Agreement& agreement, const std::string& key, int readers) {
   agreement.store.add(key, 1);
-  const auto deadline = std::chrono::steady_clock::now() + kLongestFarewell;
-  while (agreement.rank == 0 && agreement.store.add(key, 0) < readers && std::chrono::steady_clock::now() < deadline) {
-    agreement.store.get(key + "/never", std::chrono::milliseconds(20));
-  }
+  if (agreement.rank == 0) stay_while([&] { return agreement.store.add(key, 0) < readers; });
 }
 
 void throw_missing(const Agreement& agreement, const std::string& topic, const std::string& ranks,

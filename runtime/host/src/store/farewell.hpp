@@ -12,7 +12,7 @@ namespace cohort::host {
 std::string published_by_rank0(const Agreement& agreement, const std::string& topic, const std::string& key);
 
 /// Counts this rank under `key`. Rank 0, which usually serves the store, then waits until `readers` ranks are counted,
-/// but at most five seconds; other ranks return at once.
+/// but at most for the grace time; other ranks return at once.
 void leave_together(const Agreement& agreement, const std::string& key, int readers);
 
 /// Throws PeerFailed with the missing ranks ("1, 3"), after leave_together with all ranks that are not missing.

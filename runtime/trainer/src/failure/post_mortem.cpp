@@ -6,6 +6,7 @@
 #include <thread>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/farewell.hpp>
 #include <cohort/host/files.hpp>
 
 #include "failure/last_words.hpp"
@@ -17,9 +18,9 @@ using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr std::chrono::milliseconds kLongestCall = 1s;      // of the store
-constexpr std::chrono::milliseconds kLongestTalk = 1500ms;  // ranks that live and have failed too answer in far less
-constexpr std::chrono::milliseconds kLongestLinger = 3s;    // until the others, on busy cores, have asked this one
+constexpr std::chrono::milliseconds kLongestCall = 1s;  // of the store
+// Shorter than whoever serves the store stays. Ranks that live and have failed too answer in far less.
+constexpr std::chrono::milliseconds kLongestTalk = host::kGraceTime / 2;
 constexpr std::chrono::milliseconds kPause = 5ms;
 constexpr size_t kToldOperations = 16;  // of each communicator
 constexpr size_t kLongestError = 500;
@@ -32,9 +33,17 @@ std::string key_of_leave(size_t rank) {
   return key_of(rank) + "/left";
 }
 
+std::string key_of_introduction(size_t rank) {
+  return key_of(rank) + "/who";
+}
+
 std::string first_line(const std::string& text) {
   const std::string line = text.substr(0, text.find('\n'));
   return line.size() <= kLongestError ? line : line.substr(0, kLongestError) + "...";
+}
+
+bool can_speak(ProcessState state) {
+  return state == ProcessState::kRunning || state == ProcessState::kUnknown;
 }
 
 // An operation that failed by itself; one that was aborted says nothing about the cause.
@@ -46,6 +55,7 @@ bool has_failed(const Operation& operation) {
 
 PostMortem::PostMortem(host::RankRuntime& rank, const std::filesystem::path& log_dir) : rank_(rank), log_dir_(log_dir) {
   for (int r = 0; r < rank.topology().world_size; ++r) peers_.push_back({r, 0, "", "", 0});
+  rank.when_met([this] { rank_.job_store()->set(key_of_introduction(own_rank()), introduction()); });
 }
 
 void PostMortem::introduce() {
@@ -57,10 +67,22 @@ void PostMortem::introduce() {
   watch_ = std::make_unique<DeadlockWatch>(rank_, [this] { return !store_is_lost(); });
 }
 
+// For a failure before introduce().
+void PostMortem::read_introductions() {
+  try {
+    for (size_t rank = 0; rank < peers_.size(); ++rank) {
+      const auto text = store()->try_get(key_of_introduction(rank));
+      if (text) peers_[rank] = peer_from(static_cast<int>(rank), *text);
+    }
+  } catch (const Error& error) {
+    rank_.log().debug(error.what());
+  }
+}
+
 Failure PostMortem::examine(const Failure& failure) noexcept {
   try {
-    if (peers_.size() == 1) return failure;
-    if (watch_) watch_->stop();
+    if (!has_others()) return failure;
+    watch_ ? watch_->stop() : read_introductions();
     const auto operations = operations_of(rank_.flights(), host::FlightRecorder::kKept);
     const bool in_operation = std::ranges::any_of(operations, has_failed);
     Evidence evidence;
@@ -88,17 +110,15 @@ Failure PostMortem::examine(const Failure& failure) noexcept {
 
 void PostMortem::leave() noexcept {
   try {
-    if (peers_.size() == 1 || store_is_lost()) return;
+    if (!has_others() || store_is_lost()) return;
     rank_.abort();
     store()->set(key_of_leave(own_rank()), "");
-    const auto deadline = Clock::now() + kLongestLinger;
-    const auto is_awaited = [&](size_t rank) {
-      const ProcessState state = state_of(rank);
-      return state != ProcessState::kGone && state != ProcessState::kStopped && !store()->try_get(key_of_leave(rank));
-    };
-    for (size_t rank = 0; serves_store() && rank < peers_.size(); ++rank) {
-      while (is_awaited(rank) && Clock::now() < deadline) std::this_thread::sleep_for(kPause);
-    }
+    if (!serves_store()) return;
+    size_t rank = 0;  // all before it have left, or cannot
+    host::stay_while([&] {
+      while (rank < peers_.size() && (!can_speak(state_of(rank)) || store()->try_get(key_of_leave(rank)))) ++rank;
+      return rank < peers_.size();
+    });
   } catch (const std::exception& error) {
     rank_.log().debug(std::string("the other ranks were not waited for: ") + error.what());
   }
@@ -112,8 +132,7 @@ ProcessState PostMortem::state_of(size_t rank) const {
 // Known without asking it.
 bool PostMortem::store_is_lost() const {
   if (rank_.topology().store_is_external || serves_store()) return false;
-  const ProcessState state = state_of(0);
-  return state == ProcessState::kGone || state == ProcessState::kStopped;
+  return !can_speak(state_of(0));
 }
 
 host::Store* PostMortem::store() const {
@@ -149,10 +168,9 @@ void PostMortem::ask(Evidence& evidence) const {
         evidence.heard_all = false;
       }
       const ProcessState state = evidence.states[rank];
-      const bool can_speak = state == ProcessState::kRunning || state == ProcessState::kUnknown;
       // Connections close a little before their process has ended.
       const bool is_ending = rank == 0 && state == ProcessState::kRunning;
-      const bool is_awaited = evidence.heard_all ? can_speak && !evidence.words[rank] : is_ending;
+      const bool is_awaited = evidence.heard_all ? can_speak(state) && !evidence.words[rank] : is_ending;
       may_answer = may_answer || (is_awaited && !last_round);
     }
     if (may_answer) std::this_thread::sleep_for(kPause);

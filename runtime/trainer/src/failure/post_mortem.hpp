@@ -1,7 +1,7 @@
-// What a rank does when it fails: tells the others, asks them, and finds out who is to blame.
+// What a rank does when it fails: tells the others, asks them, and finds out which rank caused it.
 //
-// Made on every rank once it is connected; main thread. Nothing here throws or waits for more than a few seconds: the
-// others may be gone, and so may the store.
+// Made on every rank before it connects; main thread. Has nothing to say until the ranks have met. Only introduce()
+// throws, and nothing here waits for more than a few seconds: the others may be gone, and so may the store.
 #pragma once
 
 #include <filesystem>
@@ -39,10 +39,12 @@ class PostMortem {
   std::unique_ptr<DeadlockWatch> watch_;  // from introduce() on
 
   size_t own_rank() const { return static_cast<size_t>(rank_.topology().rank); }
+  bool has_others() const { return peers_.size() > 1 && rank_.job_store(); }
   bool serves_store() const { return own_rank() == 0 && !rank_.topology().store_is_external; }
   ProcessState state_of(size_t rank) const;
   bool store_is_lost() const;
   host::Store* store() const;
+  void read_introductions();
   void tell(const LastWords& words) const;
   void ask(Evidence& evidence) const;
   void write_flight(const LastWords& words) const;

@@ -10,6 +10,7 @@ namespace cohort {
 int run_rank(Runtime& runtime, const std::filesystem::path& error_file, const std::function<int()>& work) {
   PostMortem post_mortem(runtime.rank_runtime(), runtime.options().log_dir);
   try {
+    runtime.connect();
     post_mortem.introduce();
     const int code = work();
     runtime.shutdown();

@@ -58,7 +58,7 @@ int be_a_rank(Runtime& runtime, const std::vector<MemoryFile>& files, const std:
   const UnfinishedWork unfinished(runtime.log(), {});
   try {
     host::ignore_write_signals();
-    runtime.connect(host::detect_topology(host::process_environment()));
+    runtime.become(host::detect_topology(host::process_environment()));
   } catch (...) {
     const Failure failure = current_failure();
     report_failure(failure, runtime.log(), {});

@@ -102,7 +102,9 @@ class RankRuntime {
   void check_process() const;
   /// Running and later operations of this rank end soon, and so do those of ranks that wait for it.
   void abort();
-  /// The store of the run. Null before connect and with one rank.
+  /// Calls `call` in connect, once the ranks have met and before they connect their collective.
+  void when_met(std::function<void()> call);
+  /// The store of the run. Null until the ranks have met, and with one rank.
   Store* job_store();
   /// From now on a call of the store takes at most this long, if it is the host's own.
   void limit_store_calls(std::chrono::milliseconds longest);
