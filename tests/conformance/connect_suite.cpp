@@ -1,7 +1,4 @@
 // What goes wrong while ranks connect: some never come, or the store by which they find each other is gone.
-#include <future>
-#include <thread>
-
 #include <gmock/gmock.h>
 
 #include <cohort/host/error.hpp>
@@ -35,26 +32,6 @@ TEST(Connect, NamesWhoServesAStoreThatIsGone) {
   } catch (const cohort::PeerFailed& failed) {
     EXPECT_THAT(failed.what(), HasSubstr("rank 0"));
   }
-}
-
-TEST(Connect, NamesTheMissingRankToWhoeverCameLater) {
-  ServedStore served;
-  const auto connect = [&](int rank) -> std::string {
-    try {
-      Rank one(served.handle(), rank, 3, 1200ms);
-      return "rank " + std::to_string(rank) + " of 3 connected without rank 2";
-    } catch (const cohort::PeerFailed& failed) {
-      return failed.what();
-    }
-  };
-  auto first = std::async(std::launch::async, [&] {
-    const std::string message = connect(0);
-    served.leave();
-    return message;
-  });
-  std::this_thread::sleep_for(300ms);
-  EXPECT_THAT(connect(1), HasSubstr("rank 2"));
-  EXPECT_THAT(first.get(), HasSubstr("rank 2"));
 }
 
 }  // namespace

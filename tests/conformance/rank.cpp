@@ -82,7 +82,11 @@ Comm::~Comm() {
 }
 
 void Comm::check(cohort_status status) {
-  if (status != COHORT_OK) throw test::CallFailed(status, host_->take_message(status));
+  if (status == COHORT_OK) return;
+  std::vector<int> peers = host_->peers_of(status);
+  std::string message = host_->take_message(status);
+  for (const int peer : peers) message += "; it waited for rank " + std::to_string(peer);
+  throw test::CallFailed(status, message, std::move(peers));
 }
 
 Comm Comm::split(int color, int key) {

@@ -45,6 +45,19 @@ double value_of(int rank, uint64_t i) {
   return static_cast<double>((i * 7 + static_cast<uint64_t>(rank) * 3) % 16);
 }
 
+TEST(Failure, OfAWireHasTheNumbersOfTheWholeGroup) {
+  std::promise<void> has_failed;
+  const std::shared_future<void> end = has_failed.get_future().share();
+  on_host_ranks({.collective = kSpec, .nodes = {0, 1, 0, 1}, .timeout = std::chrono::seconds(1)}, [&](HostRank& rank) {
+    if (rank.root()->rank != 0) return end.wait();
+    int value = 0;
+    const cohort_status status = rank.exchange_status(rank.root(), {{&value, sizeof value, 2, 0}});
+    EXPECT_EQ(status, COHORT_DEADLINE_EXCEEDED);
+    EXPECT_THAT(rank.peers_of(status), ElementsAre(2));  // the second rank of its node
+    has_failed.set_value();
+  });
+}
+
 TEST_P(Placements, AllReduceGivesTheMean) {
   on_ranks([](HostRank& rank) {
     const int size = rank.root()->size;

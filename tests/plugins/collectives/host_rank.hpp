@@ -51,6 +51,7 @@ class HostRank {
   cohort_comm* split(cohort_comm* comm, int color, int key) { return comms_.split(comm, color, key); }
   const cohort_collective_vt& vt() const { return *root_->collective->vt; }
   std::string name() const { return host::Collective::of(root_->collective).name(); }
+  std::vector<int> peers_of(cohort_status status) { return host_.peers_of(status); }
   /// Throws what the host throws, with the plugin's message.
   void check(cohort_status status) { host_.check(status, "operation"); }
   void all_reduce(cohort_comm* comm, void* data, int32_t dtype, uint64_t count, int32_t reduce) {
@@ -64,8 +65,11 @@ class HostRank {
     check(vt().all_reduce(comm->collective, comm, &args));
   }
   void exchange(cohort_comm* comm, const std::vector<cohort_message>& messages) {
+    check(exchange_status(comm, messages));
+  }
+  cohort_status exchange_status(cohort_comm* comm, const std::vector<cohort_message>& messages) {
     const cohort_exchange_args args{sizeof args, 0, messages.data(), messages.size(), {nullptr, COHORT_DEVICE_CPU, 0}};
-    check(vt().exchange(comm->collective, comm, &args));
+    return vt().exchange(comm->collective, comm, &args);
   }
 
  private:

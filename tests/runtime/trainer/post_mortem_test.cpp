@@ -130,15 +130,15 @@ TEST(PostMortem, SaysOfASilentRankThatItRuns) {
 }
 
 // Its operations end with "it took too long" and nothing else.
-toy::ToyJob job_of_a_stranger() {
+toy::ToyJob job_of_a_patient_collective() {
   toy::ToyJob made = job(3, std::chrono::seconds(1));
-  made.plugins = {TEST_PLUGIN_FOLDER "/cohort_stranger.so"};
-  made.collective = CollectiveSpec("stranger");
+  made.plugins = {TEST_PLUGIN_FOLDER "/cohort_patient.so"};
+  made.collective = CollectiveSpec("patient");
   return made;
 }
 
 TEST(PostMortem, TellsWhoThrewOverAStrangersCollective) {
-  const auto [texts, codes] = reports(job_of_a_stranger(), [](ToyRank& rank) {
+  const auto [texts, codes] = reports(job_of_a_patient_collective(), [](ToyRank& rank) {
     if (rank.rank == 1) throw TrainingFailed("no such file 'x'");
     rank.runtime.barrier();
   });
@@ -152,7 +152,7 @@ TEST(PostMortem, TellsWhoThrewOverAStrangersCollective) {
 TEST(PostMortem, SaysOfASilentRankThatItRunsOverAStrangersCollective) {
   std::atomic<int> known = 0;
   const auto [texts, codes] = reports(
-      job_of_a_stranger(),
+      job_of_a_patient_collective(),
       [&](ToyRank& rank) {
         if (rank.rank != 1) return rank.runtime.barrier();
         for (int now = known; now < 2; now = known) known.wait(now);
@@ -171,7 +171,7 @@ TEST(PostMortem, SaysOfASilentRankThatItRunsOverAStrangersCollective) {
 }
 
 TEST(PostMortem, FindsADifferenceOverAStrangersCollective) {
-  const auto [texts, codes] = reports(job_of_a_stranger(), [](ToyRank& rank) {
+  const auto [texts, codes] = reports(job_of_a_patient_collective(), [](ToyRank& rank) {
     std::vector<double> values(7, 1.0);
     rank.rank == 0 ? rank.runtime.all_reduce(values, COHORT_REDUCE_SUM) : rank.runtime.barrier();
   });

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include <cohort/sdk/duration.hpp>
+
 namespace cohort::gloo {
 
 namespace {
 
-using Clock = Watch::Clock;
+using Clock = std::chrono::steady_clock;
 
 // A wait that the watch ends may overlook that its message has just come.
 constexpr int kLossesToBelieve = 2;
@@ -20,8 +22,7 @@ Batch::Batch(Communicator& communicator, std::function<std::string()> operation)
       operation_(std::move(operation)),
       use_(*communicator.network_),
       running_(communicator, *this),
-      guard_(communicator.network_->watch(), std::min(Clock::now() + Network::kLookEvery, deadline_),
-             [this] { return on_time(); }) {}
+      guard_(communicator.network_->watch(), [this] { interrupt(); }) {}
 
 Batch::~Batch() = default;
 
@@ -40,11 +41,10 @@ std::size_t Batch::post(int peer, uint64_t nbytes, Post&& post_it) {
     try {
       message.transfer = post_it(communicator_.network_->mesh(), communicator_.ranks_[static_cast<std::size_t>(peer)]);
     } catch (const LinkBroken& broken) {
-      fail(peer, broken.what());
+      fail_broken(peer, broken.what());
     }
   }
   const std::lock_guard lock(mutex_);
-  if (message.transfer && stopped_ != Stop::kNone) message.transfer->stop();
   messages_.push_back(std::move(message));
   return messages_.size() - 1;
 }
@@ -53,24 +53,25 @@ std::size_t Batch::post(int peer, uint64_t nbytes, Post&& post_it) {
 void Batch::wait(std::size_t index) {
   Message& message = messages_[index];
   if (!message.transfer) return;
-  const int rank = communicator_.ranks_[static_cast<std::size_t>(message.peer)];
   std::string loss;
   for (int losses = 0; !wait_a_while(message); losses += loss.empty() ? 0 : 1) {
-    if (stopped() != Stop::kNone || losses == kLossesToBelieve) fail(message.peer, loss);
-    loss = communicator_.network_->look_around(scene(), rank);
+    check_time(message.peer);
+    if (losses == kLossesToBelieve) fail_broken(message.peer, loss);
+    loss = communicator_.network_->loss_of(communicator_.ranks_[static_cast<std::size_t>(message.peer)]);
   }
 }
 
 bool Batch::wait_a_while(Message& message) {
   {
     const std::lock_guard lock(mutex_);
+    if (is_aborted_) return false;
     waited_for_ = &message;
   }
   bool is_done = false;
   try {
     is_done = message.transfer->wait();
   } catch (const LinkBroken& broken) {
-    fail(message.peer, broken.what());
+    fail_broken(message.peer, broken.what());
   }
   const std::lock_guard lock(mutex_);
   waited_for_ = nullptr;
@@ -78,40 +79,41 @@ bool Batch::wait_a_while(Message& message) {
   return is_done;
 }
 
-Clock::time_point Batch::on_time() {
-  const auto now = Clock::now();
-  if (now >= deadline_) {
-    stop(Stop::kDeadline);
-    return Watch::kNever;
-  }
-  const std::lock_guard lock(mutex_);
-  if (waited_for_) waited_for_->transfer->stop();
-  return std::min(now + Network::kLookEvery, deadline_);
-}
-
 void Batch::wait_all() {
   for (std::size_t index = 0; index < messages_.size(); ++index) wait(index);
 }
 
-void Batch::stop(Stop reason) {
+void Batch::interrupt() {
   const std::lock_guard lock(mutex_);
-  if (stopped_ == Stop::kNone) stopped_ = reason;
-  for (Message& message : messages_) {
-    if (message.transfer) message.transfer->stop();
+  if (waited_for_) waited_for_->transfer->stop();
+}
+
+void Batch::abort() {
+  const std::lock_guard lock(mutex_);
+  is_aborted_ = true;
+  if (waited_for_) waited_for_->transfer->stop();
+}
+
+// Throws if the batch was aborted, or if its deadline has passed.
+void Batch::check_time(int peer) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_aborted_) throw sdk::Error(COHORT_ABORTED, operation_() + " was aborted");
   }
-}
-
-Batch::Stop Batch::stopped() {
-  const std::lock_guard lock(mutex_);
-  return stopped_;
-}
-
-void Batch::fail(int peer, const std::string& broken) {
-  const Stop why = stopped();
-  if (why == Stop::kAbort) throw sdk::Error(COHORT_ABORTED, operation_() + " was aborted");
+  if (Clock::now() < deadline_) return;
+  Network& network = *communicator_.network_;
   const int rank = communicator_.ranks_[static_cast<std::size_t>(peer)];
-  if (why == Stop::kDeadline) communicator_.network_->fail_late(scene(), rank);
-  communicator_.network_->fail_broken(scene(), rank, broken);
+  const std::string what =
+      operation_() + " waited " + sdk::in_words(network.timeout()) + " for " + network.name_of(rank);
+  network.fail({COHORT_DEADLINE_EXCEEDED, what, {rank}});
+}
+
+void Batch::fail_broken(int peer, const std::string& reason) {
+  check_time(peer);
+  Network& network = *communicator_.network_;
+  const int rank = communicator_.ranks_[static_cast<std::size_t>(peer)];
+  const std::string what = "the connection to " + network.name_of(rank) + " broke in " + operation_();
+  network.fail({COHORT_UNAVAILABLE, what + " (" + reason + ")", {rank}});
 }
 
 }  // namespace cohort::gloo

@@ -3,7 +3,7 @@
 // Send first, then receive: what is sent before its receiver is ready is copied by Gloo's thread. One that is ready is
 // sent to by the calling thread, which holds a lock meanwhile that Gloo's thread spins on.
 //
-// Peers are ranks of the communicator. Made and used by the thread that runs the operation; stop() by any.
+// Peers are ranks of the communicator. Made and used by the thread that runs the operation; abort() by any.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +31,7 @@ class Batch {
   /// For all that have not been waited for.
   void wait_all();
 
-  enum class Stop { kNone, kDeadline, kAbort };
-  void stop(Stop reason);
+  void abort();
 
  private:
   struct Message {
@@ -41,24 +40,23 @@ class Batch {
   };
 
   Communicator& communicator_;
-  const Watch::Clock::time_point deadline_;
+  const std::chrono::steady_clock::time_point deadline_;
   std::function<std::string()> operation_;
   Network::Use use_;  // outlives messages_
   std::mutex mutex_;
   std::deque<Message> messages_;  // references stay valid while others are added
   Message* waited_for_ = nullptr;
-  Stop stopped_ = Stop::kNone;
+  bool is_aborted_ = false;
   Communicator::Running running_;
   Watch::Guard guard_;
 
   template <class Post>
   std::size_t post(int peer, uint64_t nbytes, Post&& post_it);
-  /// Waits until it has ended, the watch calls, or this is stopped; false in the latter cases.
+  /// Returns whether it has ended; else it was interrupted.
   bool wait_a_while(Message& message);
-  Watch::Clock::time_point on_time();
-  Stop stopped();
-  Scene scene() const { return {operation_(), communicator_.ranks_}; }
-  [[noreturn]] void fail(int peer, const std::string& broken);
+  void interrupt();
+  void check_time(int peer);
+  [[noreturn]] void fail_broken(int peer, const std::string& reason);
 };
 
 }  // namespace cohort::gloo

@@ -82,7 +82,7 @@ void Communicator::abort() {
   {
     const std::lock_guard lock(mutex_);
     is_aborted_ = true;
-    if (running_) running_->stop(Batch::Stop::kAbort);
+    if (running_) running_->abort();
   }
   network_->give_up(name_);
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
-#include <numeric>
 #include <sstream>
 
 #include <cohort/sdk/store_round.hpp>
@@ -21,19 +20,17 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* kLoopback = "127.0.0.1";
 constexpr const char* kFarAway = "192.0.2.1";  // reserved for documentation: reached by the default route
 constexpr char kFailure = '!';
-constexpr std::chrono::milliseconds kAnswerTime{1500};
 
 /// What a rank says about itself first.
 struct Introduction {
-  std::string host, pid;
   std::string machine;  // equal for ranks that reach each other by loopback
   std::string master;   // what the master address resolves to there
 
-  std::string to_text() const { return host + '\n' + pid + '\n' + machine + '\n' + master + '\n'; }
+  std::string to_text() const { return machine + '\n' + master + '\n'; }
   static Introduction from(const std::string& text) {
     Introduction result;
     std::istringstream lines(text);
-    for (std::string* line : {&result.host, &result.pid, &result.machine, &result.master}) std::getline(lines, *line);
+    for (std::string* line : {&result.machine, &result.master}) std::getline(lines, *line);
     return result;
   }
 };
@@ -45,9 +42,6 @@ std::string link_target(const char* path) {
 
 Introduction own_introduction(const char* master_addr) {
   Introduction own;
-  std::array<char, 256> host{};
-  own.host = ::gethostname(host.data(), host.size() - 1) == 0 ? host.data() : "unknown host";
-  own.pid = std::to_string(::getpid());
   std::ifstream("/proc/sys/kernel/random/boot_id") >> own.machine;
   own.machine += " " + link_target("/proc/self/ns/net");  // containers of one machine have loopbacks of their own
   if (master_addr) own.master = resolve(master_addr);
@@ -82,10 +76,11 @@ std::string own_address(const std::string& interface, const char* master_addr, c
 
 }  // namespace
 
-std::vector<Peer> meet(const cohort_connect_args& args, const std::string& interface, Clock::time_point deadline) {
+std::vector<std::string> meet(const cohort_connect_args& args, const std::string& interface,
+                              Clock::time_point deadline) {
   std::vector<Introduction> introductions;
   for (const std::string& text :
-       sdk::store_round(args, "gloo/who", own_introduction(args.master_addr).to_text(), deadline)) {
+       sdk::store_round(args, "gloo/machine", own_introduction(args.master_addr).to_text(), deadline)) {
     introductions.push_back(Introduction::from(text));
   }
   std::string answer;
@@ -94,46 +89,13 @@ std::vector<Peer> meet(const cohort_connect_args& args, const std::string& inter
   } catch (const sdk::Error& error) {
     answer = kFailure + std::string(error.what());
   }
-  const std::vector<std::string> answers = sdk::store_round(args, "gloo/where", answer, deadline);
-  std::vector<Peer> peers;
-  std::vector<int> everybody(answers.size());
-  std::iota(everybody.begin(), everybody.end(), 0);
+  std::vector<std::string> answers = sdk::store_round(args, "gloo/where", answer, deadline);
   for (std::size_t rank = 0; rank < answers.size(); ++rank) {
+    if (answers[rank].empty() || answers[rank][0] != kFailure) continue;
     const int number = args.job_ranks ? args.job_ranks[rank] : static_cast<int>(rank);
-    const std::string who =
-        "rank " + std::to_string(number) + " (pid " + introductions[rank].pid + " on " + introductions[rank].host + ")";
-    if (!answers[rank].empty() && answers[rank][0] == kFailure) {
-      sdk::give_up_together(args.store, "gloo/where", args.rank, everybody);
-      throw sdk::invalid_argument(who + ": " + answers[rank].substr(1));
-    }
-    peers.push_back({who, answers[rank]});
+    throw sdk::invalid_argument("rank " + std::to_string(number) + ": " + answers[rank].substr(1));
   }
-  return peers;
-}
-
-std::string who_is_missing(const cohort_connect_args& args, const std::vector<Peer>& peers) {
-  const std::string round = "gloo/failed";
-  const auto key = [&](int rank) { return round + "/" + std::to_string(rank); };
-  const auto deadline = Clock::now() + kAnswerTime;
-  cohort_status status = args.store->vt->set(args.store, key(args.rank).c_str(), "", 0);
-  std::string missing;
-  std::vector<int> came;
-  for (int rank = 0; rank < args.size && status == COHORT_OK; ++rank) {
-    if (rank == args.rank) continue;
-    const auto left = std::max<std::chrono::nanoseconds>(deadline - Clock::now(), std::chrono::milliseconds(1));
-    char nothing = 0;
-    uint64_t nbytes = 0;
-    status = args.store->vt->get(args.store, key(rank).c_str(), left.count(), &nothing, 1, &nbytes);
-    if (status == COHORT_OK) came.push_back(rank);
-    if (status != COHORT_DEADLINE_EXCEEDED) continue;
-    missing += (missing.empty() ? "" : ", ") + peers[static_cast<std::size_t>(rank)].who;
-    status = COHORT_OK;
-  }
-  if (status != COHORT_OK) {
-    return args.rank == 0 ? "" : peers.front().who + ", or the launcher, which serves the job's store,";
-  }
-  sdk::give_up_together(args.store, round, args.rank, came);
-  return missing;
+  return answers;
 }
 
 }  // namespace cohort::gloo

@@ -10,8 +10,7 @@ namespace cohort::gloo {
 constexpr int kTagBits = 30;  // that Mesh takes
 constexpr int kSignatureBits = 19;
 constexpr int kMaxNumber = (1 << (kTagBits - kSignatureBits)) - 2;
-constexpr int32_t kNoteTag = (kMaxNumber + 1) << kSignatureBits;
-constexpr int32_t kNothingTag = kNoteTag + 1;  // is never sent
+constexpr int32_t kNothingTag = (kMaxNumber + 1) << kSignatureBits;  // is never sent
 
 /// `number` is the communicator's; `signature` is what all ranks know of the operation.
 constexpr int32_t tag_of(int number, std::initializer_list<uint64_t> signature) {

@@ -1,4 +1,4 @@
-// Calls that are made when their time comes, from one thread.
+// Calls functions again and again, from one thread, so that waits in Gloo end now and then.
 //
 // Threads: any. A Guard whose destructor has returned is not called any more.
 #pragma once
@@ -14,19 +14,13 @@ namespace cohort::gloo {
 
 class Watch {
  public:
-  using Clock = std::chrono::steady_clock;
-
-  static constexpr Clock::time_point kNever = Clock::time_point::max();
-
-  /// Calls usually lie `usual` ahead: the thread sleeps that long while there is none, so that setting one wakes
-  /// nobody.
-  explicit Watch(std::chrono::nanoseconds usual);
+  explicit Watch(std::chrono::nanoseconds interval);
   ~Watch();
 
   class Guard {
    public:
-    /// `on_time` runs on the watch's thread, may not use the watch, and gives when to call it again.
-    Guard(Watch& watch, Clock::time_point first, std::function<Clock::time_point()> on_time);
+    /// `call` runs on the watch's thread and may not use the watch.
+    Guard(Watch& watch, std::function<void()> call);
     ~Guard();
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
@@ -34,16 +28,14 @@ class Watch {
    private:
     friend class Watch;
     Watch& watch_;
-    Clock::time_point next_;
-    std::function<Clock::time_point()> on_time_;
+    std::function<void()> call_;
   };
 
  private:
-  const std::chrono::nanoseconds usual_;
+  const std::chrono::nanoseconds interval_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable stop_;
   std::vector<Guard*> guards_;
-  Clock::time_point next_look_;
   bool stopping_ = false;
   std::thread thread_;
 

@@ -36,7 +36,7 @@ std::vector<int64_t> Communicator::least(const std::string& text, std::vector<in
 }
 
 void Communicator::call_together(const char* name, const std::string& text, std::function<int()> function) {
-  network_->call_together(name, {text + " on '" + name_ + "'", members_}, std::move(function));
+  network_->call_together(name, text + " on '" + name_ + "'", std::move(function));
 }
 
 void* Communicator::alloc(uint64_t nbytes) {

@@ -76,7 +76,7 @@ std::unique_ptr<Communicator> Communicator::split(int32_t color, int32_t key) {
 }
 
 void Communicator::abort() {
-  if (!is_aborted_.exchange(true)) network_->give_up(name_);
+  if (!is_aborted_.exchange(true)) network_->give_up();
 }
 
 void Communicator::require_usable() const {

@@ -67,7 +67,11 @@ class Communicator {
   friend class OrderedSum;
   friend class SharedSum;
 
-  enum class Kind { kSend, kReceive, kCollective };
+  /// A request of MPI's; `peer` is a rank of the root, -1 for a collective.
+  struct Part {
+    int peer;
+    bool is_receive;
+  };
 
   /// What others' pieces are received in, kept from call to call.
   class Scratch {
@@ -109,7 +113,7 @@ class Communicator {
   Sums sums_;
   FloatSum float_sum_;
   std::vector<MPI_Request> requests_;  // of the operation under way, kept from call to call
-  std::vector<Kind> kinds_;
+  std::vector<Part> parts_;
   std::vector<MPI_Status> statuses_;
   Scratch scratch_;
   std::atomic<bool> is_aborted_{false};

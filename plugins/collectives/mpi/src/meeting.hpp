@@ -13,9 +13,8 @@ namespace cohort::mpi {
 
 /// What is known of every rank.
 struct Peer {
-  std::string who;     // "rank 1 (pid 4711 on host)"
+  std::string who;     // "rank 1", as the job counts
   int pid;             // 0: on another machine, or in another container
-  bool is_local;       // on this machine
   bool takes_turns;    // its machine has fewer cores than ranks
   int world_rank = 0;  // in MPI_COMM_WORLD
 };

@@ -29,7 +29,7 @@ Operation::Operation(Communicator& communicator, std::function<std::string()> te
     : communicator_(communicator),
       text_(std::move(text)),
       requests_(communicator.requests_),
-      kinds_(communicator.kinds_) {
+      parts_(communicator.parts_) {
   communicator.require_usable();
 }
 
@@ -38,14 +38,14 @@ Operation::Operation(Communicator& communicator, std::function<std::string()> te
 Operation::~Operation() {
   Library& library = communicator_.network_->library();
   for (std::size_t i = 0; i < requests_.size(); ++i) {
-    if (requests_[i] == MPI_REQUEST_NULL || kinds_[i] == Kind::kCollective) continue;
+    if (requests_[i] == MPI_REQUEST_NULL || parts_[i].peer < 0) continue;
     library.call([&] {
-      if (kinds_[i] == Kind::kReceive) ::MPI_Cancel(&requests_[i]);
+      if (parts_[i].is_receive) ::MPI_Cancel(&requests_[i]);
       return ::MPI_Request_free(&requests_[i]);
     });
   }
   requests_.clear();
-  kinds_.clear();
+  parts_.clear();
 }
 
 void Operation::send(int peer, const void* data, uint64_t nbytes, int tag) {
@@ -54,7 +54,7 @@ void Operation::send(int peer, const void* data, uint64_t nbytes, int tag) {
       return ::MPI_Isend(static_cast<const std::byte*>(data) + offset, length, MPI_BYTE, peer, tag, communicator_.comm_,
                          request);
     });
-    kinds_.back() = Kind::kSend;
+    parts_.back() = {communicator_.members_[static_cast<std::size_t>(peer)], false};
   });
 }
 
@@ -64,7 +64,7 @@ void Operation::receive(int peer, void* data, uint64_t nbytes, int tag) {
       return ::MPI_Irecv(static_cast<std::byte*>(data) + offset, length, MPI_BYTE, peer, tag, communicator_.comm_,
                          request);
     });
-    kinds_.back() = Kind::kReceive;
+    parts_.back() = {communicator_.members_[static_cast<std::size_t>(peer)], true};
   });
 }
 
@@ -105,9 +105,9 @@ void Operation::wait_long(std::size_t first, std::size_t last) {
   while (!is_done(first, last)) {
     communicator_.require_usable();
     const auto now = Clock::now();
-    if (now >= *waits_since_ + network.timeout()) network.fail_late(scene());
+    if (now >= *waits_since_ + network.timeout()) network.fail_late(text(), missing(first, last));
     if (now >= next_look) {
-      network.look_around(scene());
+      network.look_around(text());
       next_look = Clock::now() + kLookInterval;
     }
     if (now < begin + kBusyTime) {
@@ -119,11 +119,17 @@ void Operation::wait_long(std::size_t first, std::size_t last) {
 }
 
 void Operation::check(int code) {
-  if (code != MPI_SUCCESS) communicator_.network_->fail_broken(scene(), code);
+  if (code != MPI_SUCCESS) communicator_.network_->fail_broken(text(), code);
 }
 
-Scene Operation::scene() const {
-  return {text_() + " on '" + communicator_.name_ + "'", communicator_.members_};
+// The ranks of the root whose messages have not ended; MPI does not tell which one a collective waits for.
+std::vector<int> Operation::missing(std::size_t first, std::size_t last) {
+  std::vector<int> ranks;
+  for (std::size_t i = first; i < last; ++i) {
+    if (is_done(i, i + 1) || parts_[i].peer < 0) continue;
+    if (std::find(ranks.begin(), ranks.end(), parts_[i].peer) == ranks.end()) ranks.push_back(parts_[i].peer);
+  }
+  return ranks;
 }
 
 }  // namespace cohort::mpi

@@ -33,7 +33,7 @@ class Operation {
   template <class Start>
   void begin(Start&& start) {
     requests_.push_back(MPI_REQUEST_NULL);
-    kinds_.push_back(Kind::kCollective);
+    parts_.push_back({-1, false});
     check(communicator_.network_->library().call([&] { return start(&requests_.back()); }));
   }
 
@@ -44,18 +44,19 @@ class Operation {
   void wait_all() { wait(0, requests_.size()); }
 
  private:
-  using Kind = Communicator::Kind;
+  using Part = Communicator::Part;
 
   Communicator& communicator_;
   std::function<std::string()> text_;
   std::vector<MPI_Request>& requests_;
-  std::vector<Kind>& kinds_;
+  std::vector<Part>& parts_;
   std::optional<Clock::time_point> waits_since_;
 
   bool is_done(std::size_t first, std::size_t last);
   void wait_long(std::size_t first, std::size_t last);
   void check(int code);
-  Scene scene() const;
+  std::string text() const { return text_() + " on '" + communicator_.name_ + "'"; }
+  std::vector<int> missing(std::size_t first, std::size_t last);
 };
 
 }  // namespace cohort::mpi

@@ -2,6 +2,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <cohort/sdk/collective.hpp>
@@ -26,17 +27,21 @@ Sums sums_of(std::string_view text) {
   return text == "mpi" ? Sums::kMpi : Sums::kAuto;
 }
 
-// While ranks connect, which nobody can be told of yet.
-std::function<void()> look_for_the_gone(Library& library, const std::vector<Peer>& peers) {
+// Calls a function of MPI's that makes a communicator; looks after the processes of the other ranks meanwhile.
+void call_while_connecting(Library& library, const char* name, const std::function<int()>& function,
+                           const std::vector<Peer>& peers, Clock::time_point deadline) {
   std::vector<int> pids;
   for (const Peer& peer : peers) pids.push_back(peer.pid);
-  return [&library, &peers, processes = std::make_shared<const cohort::mpi::Processes>(pids)] {
-    const std::vector<int> gone = processes->gone();
+  const sdk::Processes processes(std::move(pids));
+  const auto look = [&] {
+    const std::vector<int> gone = processes.gone();
     if (gone.empty()) return;
-    library.expect_no_end();
-    throw sdk::Error(COHORT_UNAVAILABLE, peers[static_cast<std::size_t>(gone.front())].who +
-                                             " is gone: its process has ended while ranks connected");
+    const std::string& who = peers[static_cast<std::size_t>(gone.front())].who;
+    throw sdk::Error(COHORT_UNAVAILABLE, "the process of " + who + " has ended while ranks connected", gone);
   };
+  const int code = library.call_blocking(name, function, deadline, look);
+  if (code == MPI_SUCCESS) return;
+  throw sdk::Error(COHORT_UNAVAILABLE, "MPI cannot make a communicator (" + cohort::mpi::text_of_error(code) + ")");
 }
 
 // Ranks in their order, which need not be all of MPI's world nor in its order.
@@ -54,17 +59,15 @@ MPI_Comm communicator_of(Library& library, const std::vector<Peer>& peers, Clock
     ::MPI_Group_free(&world);
     return code;
   };
-  const int code = library.call_blocking("MPI_Comm_create_group", make, deadline, look_for_the_gone(library, peers));
-  if (code == MPI_SUCCESS) return *made;
-  throw sdk::Error(COHORT_UNAVAILABLE, "MPI cannot make a communicator (" + cohort::mpi::text_of_error(code) + ")");
+  call_while_connecting(library, "MPI_Comm_create_group", make, peers, deadline);
+  return *made;
 }
 
 bool is_one_machine(Library& library, MPI_Comm comm, const std::vector<Peer>& peers, Clock::time_point deadline) {
   auto is_one = std::make_shared<bool>(false);
   const auto find = [comm, is_one] { return cohort::mpi::find_one_machine(comm, *is_one); };
-  const int code = library.call_blocking("MPI_Comm_split_type", find, deadline, look_for_the_gone(library, peers));
-  if (code == MPI_SUCCESS) return *is_one;
-  throw sdk::Error(COHORT_UNAVAILABLE, "MPI cannot make a communicator (" + cohort::mpi::text_of_error(code) + ")");
+  call_while_connecting(library, "MPI_Comm_split_type", find, peers, deadline);
+  return *is_one;
 }
 
 class Mpi : public sdk::Collective<Mpi, Communicator> {
@@ -81,11 +84,6 @@ class Mpi : public sdk::Collective<Mpi, Communicator> {
   }
 
   std::unique_ptr<Communicator> connect(const cohort_connect_args& args) {
-    if (args.size < 1 || args.rank < 0 || args.rank >= args.size) {
-      throw sdk::invalid_argument("mpi was asked for rank " + std::to_string(args.rank) + " of " +
-                                  std::to_string(args.size));
-    }
-    if (args.timeout_ns <= 0) throw sdk::invalid_argument("mpi needs a timeout above 0");
     const std::chrono::nanoseconds timeout(args.timeout_ns);
     const auto deadline = Clock::now() + timeout;
     Library& library = Library::of_process();

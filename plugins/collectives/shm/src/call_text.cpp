@@ -39,10 +39,4 @@ std::string describe(const Call& call) {
   }
 }
 
-std::string describe(std::chrono::nanoseconds duration) {
-  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
-  if (milliseconds % 1000 == 0) return std::to_string(milliseconds / 1000) + " s";
-  return std::to_string(milliseconds) + " ms";
-}
-
 }  // namespace cohort::shm

@@ -1,7 +1,6 @@
 // Calls in words, for messages.
 #pragma once
 
-#include <chrono>
 #include <string>
 
 #include "call.hpp"
@@ -12,7 +11,5 @@ const char* name_of(OpKind kind);
 const char* name_of_reduce(int32_t reduce);
 /// "all_reduce(mean, float32, 100 elements)".
 std::string describe(const Call& call);
-/// "300 s", "250 ms".
-std::string describe(std::chrono::nanoseconds duration);
 
 }  // namespace cohort::shm

@@ -6,7 +6,7 @@
 
 namespace cohort::shm {
 
-Channel::Channel(Segment segment, ChannelOptions options, std::shared_ptr<const Processes> processes)
+Channel::Channel(Segment segment, ChannelOptions options, std::shared_ptr<const sdk::Processes> processes)
     : segment_(std::move(segment)),
       options_(std::move(options)),
       control_(segment_.data(), options_.size),
@@ -26,7 +26,8 @@ std::string Channel::operation_name() const {
 void Channel::begin(OpKind kind) {
   if (broken_) {
     throw sdk::Error(broken_->status(),
-                     std::string("this communicator is unusable since an earlier error: ") + broken_->what());
+                     std::string("this communicator is unusable since an earlier error: ") + broken_->what(),
+                     broken_->peers());
   }
   ++operation_;
   kind_ = kind;
@@ -38,7 +39,6 @@ void Channel::begin(OpKind kind) {
 
 void Channel::break_off(const sdk::Error& error) noexcept {
   broken_.emplace(error);
-  self().blamed.store(blamed_, std::memory_order_release);
   leave(RankState::kFailed);
 }
 

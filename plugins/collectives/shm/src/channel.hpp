@@ -20,9 +20,9 @@
 #include <vector>
 
 #include <cohort/sdk/error.hpp>
+#include <cohort/sdk/processes.hpp>
 
 #include "control.hpp"
-#include "processes.hpp"
 #include "segment.hpp"
 
 namespace cohort::shm {
@@ -45,7 +45,7 @@ struct ChannelOptions {
 class Channel {
  public:
   /// Every rank has made its words in the segment.
-  Channel(Segment segment, ChannelOptions options, std::shared_ptr<const Processes> processes);
+  Channel(Segment segment, ChannelOptions options, std::shared_ptr<const sdk::Processes> processes);
   ~Channel();  // tells the others; waits for nobody
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
@@ -54,7 +54,7 @@ class Channel {
   int size() const { return options_.size; }
   const ChannelOptions& options() const { return options_; }
   const ControlLayout& control() const { return control_; }
-  void set_processes(std::shared_ptr<const Processes> processes) { processes_ = std::move(processes); }
+  void set_processes(std::shared_ptr<const sdk::Processes> processes) { processes_ = std::move(processes); }
   void set_may_spin(bool may_spin) { options_.may_spin = may_spin; }
 
   /// Runs one operation; an error in it breaks the channel.
@@ -122,20 +122,19 @@ class Channel {
   void check_gone(const IsMissing& is_missing);
   void check_calls(const IsMissing& is_missing);
   void check_states(const IsMissing& is_missing);
-  [[noreturn]] void fail_because_of(int rank, cohort_status status, const std::string& message);
+  /// `ranks`: those that were waited for.
+  [[noreturn]] void fail(const std::vector<int>& ranks, cohort_status status, const std::string& message) const;
   bool is_gone(int rank) const;
-  int cause_of(int rank) const;
   std::string name_of(int rank) const;
-  std::string names_of_missing(const IsMissing& is_missing) const;
+  std::string names_of(const std::vector<int>& ranks) const;
 
   Segment segment_;
   ChannelOptions options_;
   ControlLayout control_;
-  std::shared_ptr<const Processes> processes_;  // null while ranks connect
+  std::shared_ptr<const sdk::Processes> processes_;  // null while ranks connect
   uint32_t barrier_ = 0;
   uint64_t operation_ = 0;
   OpKind kind_ = OpKind::kNone;
-  int blamed_ = -1;  // a rank; -1: none
   std::optional<sdk::Error> broken_;
   std::atomic<bool> is_aborted_{false};
 };

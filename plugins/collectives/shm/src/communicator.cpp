@@ -1,5 +1,7 @@
 #include "communicator.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -51,6 +53,13 @@ std::vector<int> members_of(const std::vector<Seat>& seats, int32_t color) {
   return members;
 }
 
+cpu_set_t usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  ::sched_getaffinity(0, sizeof set, &set);
+  return set;
+}
+
 /// Cores that one rank or another may run on: launchers often bind each rank to one.
 int number_of_cores(const std::vector<cpu_set_t>& cores) {
   cpu_set_t all;
@@ -77,7 +86,7 @@ Communicator::Communicator(Segment control, ChannelOptions options, ReduceFuncti
   channel_->run(OpKind::kConnect, [&] {
     const auto cores = gather(*channel_, plain_call(OpKind::kConnect), usable_cores());
     channel_->set_may_spin(number_of_cores(cores) >= size());
-    processes_ = std::make_shared<const Processes>(pids_of(*channel_));
+    processes_ = std::make_shared<const sdk::Processes>(pids_of(*channel_));
     channel_->set_processes(processes_);
   });
 }

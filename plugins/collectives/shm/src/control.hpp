@@ -39,7 +39,6 @@ struct RankBlock {
   std::array<Post, 2> posts;  // by the parity of the barrier's number
   alignas(kCacheLine) Doorbell doorbell;
   alignas(kCacheLine) std::atomic<RankState> state{};
-  std::atomic<int32_t> blamed{-1};  // the rank because of which it gave up; written before `state`
   std::atomic<int32_t> pid{};
   std::atomic<uint64_t> current{};  // the current_word of the running operation
 };

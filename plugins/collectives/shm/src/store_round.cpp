@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include <cohort/sdk/duration.hpp>
 #include <cohort/sdk/error.hpp>
 #include <cohort/sdk/store_round.hpp>
-
-#include "call_text.hpp"
 
 namespace cohort::shm {
 
@@ -82,20 +81,19 @@ void StoreRounds::fail_without_store(cohort_status status) const {
 
 void StoreRounds::fail_with_missing(const std::string& round, cohort_status status) {
   if (status != COHORT_DEADLINE_EXCEEDED) fail_without_store(status);
-  std::string missing;
-  std::vector<int> came;
+  std::string names;
+  std::vector<int> missing;
   for (int rank = 0; rank < size(); ++rank) {
     char value = 0;
     uint64_t nbytes = 0;
-    if (store_->vt->try_get(store_, key_of(round, rank).c_str(), &value, 1, &nbytes) != COHORT_NOT_FOUND) {
-      came.push_back(rank);
-      continue;
+    if (store_->vt->try_get(store_, key_of(round, rank).c_str(), &value, 1, &nbytes) == COHORT_NOT_FOUND) {
+      missing.push_back(rank);
     }
-    missing += (missing.empty() ? "" : ", ") + name_of(rank);
   }
-  if (missing.empty()) missing = name_of(0);
-  sdk::give_up_together(store_, "shm/" + round, rank_, came);
-  throw sdk::Error(COHORT_DEADLINE_EXCEEDED, missing + " did not reach connect within " + describe(timeout_));
+  if (missing.empty()) missing = {0};
+  for (const int rank : missing) names += (names.empty() ? "" : ", ") + name_of(rank);
+  throw sdk::Error(COHORT_DEADLINE_EXCEEDED, names + " did not reach connect within " + sdk::in_words(timeout_),
+                   missing);
 }
 
 std::chrono::nanoseconds StoreRounds::time_left() const {

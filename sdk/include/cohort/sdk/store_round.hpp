@@ -9,27 +9,11 @@
 #include <vector>
 
 #include <cohort/api/collective.h>
+#include <cohort/sdk/duration.hpp>
 #include <cohort/sdk/error.hpp>
 
 namespace cohort::sdk {
 inline namespace v1 {
-
-/// To be called before a rank gives up because others did not come: rank 0, which usually serves the store, stays until
-/// those who `came` have given up as well, at most 1.5 s, so that they too learn who is missing and not that it is
-/// gone.
-inline void give_up_together(cohort_store* store, const std::string& round, int rank, const std::vector<int>& came) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(1500);
-  const auto key = [&](int other) { return round + "/gave_up/" + std::to_string(other); };
-  cohort_status status = store->vt->set(store, key(rank).c_str(), "", 0);
-  if (rank != 0) return;
-  for (const int other : came) {
-    const std::chrono::nanoseconds left = deadline - std::chrono::steady_clock::now();
-    if (status != COHORT_OK || left.count() <= 0) return;
-    char nothing = 0;
-    uint64_t nbytes = 0;
-    status = store->vt->get(store, key(other).c_str(), left.count(), &nothing, 1, &nbytes);
-  }
-}
 
 namespace detail {
 
@@ -87,8 +71,8 @@ inline std::vector<std::string> store_round(const cohort_connect_args& args, con
   const std::string own = with_size(args.size, value);
   check(args.store->vt->set(args.store, key(args.rank).c_str(), own.data(), own.size()));
   std::vector<std::string> values;
-  std::string missing;
-  std::vector<int> came;
+  std::string names;
+  std::vector<int32_t> missing;
   for (int rank = 0; rank < args.size; ++rank) {
     std::string& found = values.emplace_back();
     const cohort_status status = detail::read_value(
@@ -97,18 +81,17 @@ inline std::vector<std::string> store_round(const cohort_connect_args& args, con
         },
         found);
     if (status == COHORT_DEADLINE_EXCEEDED) {
-      missing += (missing.empty() ? "rank " : ", rank ") + name(rank);
+      names += (names.empty() ? "rank " : ", rank ") + name(rank);
+      missing.push_back(rank);
       continue;
     }
     check(status);
-    came.push_back(rank);
     found = without_size(args.size, found, "rank " + name(rank));
   }
   if (missing.empty()) return values;
-  give_up_together(args.store, round, args.rank, came);
-  throw Error(COHORT_DEADLINE_EXCEEDED, missing + " did not come to connect within " +
-                                            std::to_string(args.timeout_ns / 1'000'000) +
-                                            " ms; look at their logs, or raise --timeout");
+  const std::string time = in_words(std::chrono::nanoseconds(args.timeout_ns));
+  throw Error(COHORT_DEADLINE_EXCEEDED,
+              names + " did not come to connect within " + time + "; look at their logs, or raise --timeout", missing);
 }
 
 }  // namespace v1

@@ -13,10 +13,10 @@ namespace sdk = cohort::sdk;
 using cohort::test::ThreadHub;
 using cohort::test::ThreadWireComm;
 
-class StrangerComm {
+class PatientComm {
  public:
-  StrangerComm(std::shared_ptr<ThreadHub> hub, std::vector<int> members, int rank, int64_t timeout_ns,
-               std::shared_ptr<int> numbers)
+  PatientComm(std::shared_ptr<ThreadHub> hub, std::vector<int> members, int rank, int64_t timeout_ns,
+              std::shared_ptr<int> numbers)
       : hub_(std::move(hub)),
         members_(std::move(members)),
         rank_(rank),
@@ -41,7 +41,7 @@ class StrangerComm {
     }
   }
 
-  std::unique_ptr<StrangerComm> split(int32_t color, int32_t key) {
+  std::unique_ptr<PatientComm> split(int32_t color, int32_t key) {
     struct Wish {
       int32_t color, key;
     };
@@ -61,7 +61,7 @@ class StrangerComm {
     std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) { return key_of(a) < key_of(b); });
     const auto rank = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin());
     for (int& one : ranks) one = members_[static_cast<std::size_t>(one)];
-    auto part = std::make_unique<StrangerComm>(hub_, std::move(ranks), rank, timeout_ns_, numbers_);
+    auto part = std::make_unique<PatientComm>(hub_, std::move(ranks), rank, timeout_ns_, numbers_);
     return color < 0 ? nullptr : std::move(part);
   }
 
@@ -79,17 +79,17 @@ class StrangerComm {
   int number_;
 };
 
-struct Stranger : sdk::Collective<Stranger, StrangerComm> {
-  std::unique_ptr<StrangerComm> connect(const cohort_connect_args& args) {
+struct Patient : sdk::Collective<Patient, PatientComm> {
+  std::unique_ptr<PatientComm> connect(const cohort_connect_args& args) {
     std::vector<int> members(static_cast<std::size_t>(args.size));
     std::iota(members.begin(), members.end(), 0);
-    return std::make_unique<StrangerComm>(cohort::test::meet_in_hub(args), std::move(members), args.rank,
-                                          args.timeout_ns, std::make_shared<int>(0));
+    return std::make_unique<PatientComm>(cohort::test::meet_in_hub(args), std::move(members), args.rank,
+                                         args.timeout_ns, std::make_shared<int>(0));
   }
 };
 
-constexpr cohort_component kStranger = sdk::collective<Stranger>("stranger", "ranks that are threads");
+constexpr cohort_component kPatient = sdk::collective<Patient>("patient", "ranks that are threads");
 
 }  // namespace
 
-COHORT_SDK_PLUGIN("org.example.stranger", "1.0.0", "a stranger", "Apache-2.0", kStranger)
+COHORT_SDK_PLUGIN("org.example.patient", "1.0.0", "a stranger", "Apache-2.0", kPatient)

@@ -1,0 +1,15 @@
+// Durations in messages.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+namespace cohort::sdk {
+
+/// Returns "300 s" or "250 ms".
+inline std::string in_words(std::chrono::nanoseconds duration) {
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+  return ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
+}
+
+}  // namespace cohort::sdk
