@@ -18,7 +18,7 @@
 #include <vector>
 
 #include <cohort/sdk/error.hpp>
-#include <cohort/sdk/processes.hpp>
+#include "processes.hpp"
 
 #include "library.hpp"
 #include "meeting.hpp"
@@ -69,7 +69,7 @@ class Network {
   const std::vector<Peer> peers_;
   const std::chrono::nanoseconds timeout_;
   const bool takes_turns_;
-  const sdk::Processes processes_;
+  const Processes processes_;
   std::mutex mutex_;  // of what follows
   std::atomic<bool> has_failed_{false};
   std::optional<sdk::Error> failure_;

@@ -10,6 +10,7 @@
 #include "communicator.hpp"
 #include "environment/driver.hpp"
 #include "meeting.hpp"
+#include "processes.hpp"
 #include "sum.hpp"
 
 namespace {
@@ -32,7 +33,7 @@ void call_while_connecting(Library& library, const char* name, const std::functi
                            const std::vector<Peer>& peers, Clock::time_point deadline) {
   std::vector<int> pids;
   for (const Peer& peer : peers) pids.push_back(peer.pid);
-  const sdk::Processes processes(std::move(pids));
+  const cohort::Processes processes(std::move(pids));
   const auto look = [&] {
     const std::vector<int> gone = processes.gone();
     if (gone.empty()) return;

@@ -6,7 +6,7 @@
 
 namespace cohort::shm {
 
-Channel::Channel(Segment segment, ChannelOptions options, std::shared_ptr<const sdk::Processes> processes)
+Channel::Channel(Segment segment, ChannelOptions options, std::shared_ptr<const Processes> processes)
     : segment_(std::move(segment)),
       options_(std::move(options)),
       control_(segment_.data(), options_.size),

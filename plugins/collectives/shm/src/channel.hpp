@@ -20,7 +20,7 @@
 #include <vector>
 
 #include <cohort/sdk/error.hpp>
-#include <cohort/sdk/processes.hpp>
+#include "processes.hpp"
 
 #include "control.hpp"
 #include "segment.hpp"
@@ -45,7 +45,7 @@ struct ChannelOptions {
 class Channel {
  public:
   /// Every rank has made its words in the segment.
-  Channel(Segment segment, ChannelOptions options, std::shared_ptr<const sdk::Processes> processes);
+  Channel(Segment segment, ChannelOptions options, std::shared_ptr<const Processes> processes);
   ~Channel();  // tells the others; waits for nobody
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
@@ -54,7 +54,7 @@ class Channel {
   int size() const { return options_.size; }
   const ChannelOptions& options() const { return options_; }
   const ControlLayout& control() const { return control_; }
-  void set_processes(std::shared_ptr<const sdk::Processes> processes) { processes_ = std::move(processes); }
+  void set_processes(std::shared_ptr<const Processes> processes) { processes_ = std::move(processes); }
   void set_may_spin(bool may_spin) { options_.may_spin = may_spin; }
 
   /// Runs one operation; an error in it breaks the channel.
@@ -131,7 +131,7 @@ class Channel {
   Segment segment_;
   ChannelOptions options_;
   ControlLayout control_;
-  std::shared_ptr<const sdk::Processes> processes_;  // null while ranks connect
+  std::shared_ptr<const Processes> processes_;  // null while ranks connect
   uint32_t barrier_ = 0;
   uint64_t operation_ = 0;
   OpKind kind_ = OpKind::kNone;

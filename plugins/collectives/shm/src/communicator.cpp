@@ -86,7 +86,7 @@ Communicator::Communicator(Segment control, ChannelOptions options, ReduceFuncti
   channel_->run(OpKind::kConnect, [&] {
     const auto cores = gather(*channel_, plain_call(OpKind::kConnect), usable_cores());
     channel_->set_may_spin(number_of_cores(cores) >= size());
-    processes_ = std::make_shared<const sdk::Processes>(pids_of(*channel_));
+    processes_ = std::make_shared<const Processes>(pids_of(*channel_));
     channel_->set_processes(processes_);
   });
 }

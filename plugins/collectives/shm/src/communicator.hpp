@@ -47,7 +47,7 @@ class Communicator {
 
   std::unique_ptr<Channel> channel_;
   std::shared_ptr<Arena> arena_;
-  std::shared_ptr<const sdk::Processes> processes_;
+  std::shared_ptr<const Processes> processes_;
   ReduceFunction reduce_;
   bool is_root_;
 };

@@ -5,6 +5,7 @@
 #include <string>
 
 namespace cohort::sdk {
+inline namespace v1 {
 
 /// Returns "300 s" or "250 ms".
 inline std::string in_words(std::chrono::nanoseconds duration) {
@@ -12,4 +13,5 @@ inline std::string in_words(std::chrono::nanoseconds duration) {
   return ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
 }
 
+}  // namespace v1
 }  // namespace cohort::sdk

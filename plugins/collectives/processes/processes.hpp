@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace cohort::sdk {
+namespace cohort {
 
 class Processes {
  public:
@@ -60,4 +60,4 @@ class Processes {
   }
 };
 
-}  // namespace cohort::sdk
+}  // namespace cohort
