@@ -66,7 +66,7 @@ bool serves_gpus(const cohort_component* accelerator) {
          static_cast<const cohort_accelerator_vt*>(accelerator->vtable)->device_type != COHORT_DEVICE_CPU;
 }
 
-/// What a plugin says of a use without who says it.
+/// Returns whether two sets of answers are equal, apart from the plugin that gives them.
 bool say_the_same(const Json& one, const Json& other) {
   for (const auto& [use, cell] : one.items()) {
     const Json& there = other[use];

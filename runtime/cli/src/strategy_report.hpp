@@ -1,4 +1,4 @@
-// What a strategy plugin says that it can do.
+// Reports what strategy plugins answer about their uses.
 #pragma once
 
 #include <string>

@@ -149,7 +149,7 @@ TEST(PostMortem, TellsWhoThrewOverAStrangersCollective) {
   EXPECT_THAT(codes, ::testing::ElementsAre(4, 1, 4));
 }
 
-TEST(PostMortem, SaysOfASilentRankThatItRunsOverAStrangersCollective) {
+TEST(PostMortem, NamesASilentRankOverAStrangersCollective) {
   std::atomic<int> known = 0;
   const auto [texts, codes] = reports(
       job_of_a_patient_collective(),

@@ -4,7 +4,7 @@
  * built for. From 1.0 on the ABI grows only: structs that begin with `struct_size` get new fields at their end; those
  * that stand in arrays, and the service tables of `cohort/api/host/`, are frozen, and a changed one gets a new id.
  *
- * Whoever allocates a struct zeroes it and sets struct_size, and the other side reads a field if COHORT_COVERS says
+ * The side that allocates a struct zeroes it and sets struct_size; the other side reads a field if COHORT_COVERS says
  * that it is there: descriptors and tables are the plugin's, arguments of slots the host's, arguments of services the
  * plugin's. The host copies what plugins build into a zeroed struct of its own, so that whoever reads it next finds all
  * fields; it refuses what it does not know there: flags, bytes that are not zero behind the fields it knows, reserved

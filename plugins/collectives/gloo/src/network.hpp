@@ -1,4 +1,4 @@
-// What all communicators of one root share: the mesh, the watch over its deadlines, and whether it still works.
+// The state that communicators of one root share: the mesh, the watch over its deadlines, and whether it still works.
 //
 // After a failure messages may be under way, so that the network is of no use any more: later calls throw the same.
 // Threads: any.

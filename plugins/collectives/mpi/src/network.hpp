@@ -1,4 +1,4 @@
-// What all communicators of one root share: MPI's communicator, who its ranks are, and whether it still works.
+// The state that communicators of one root share: MPI's communicator, its ranks, and whether it still works.
 //
 // MPI itself says nothing of a rank that is gone or late: a wait goes on for ever. So ranks that wait for long look at
 // the processes of the others on their machine, and a rank that aborts sends each of the others an empty message. After

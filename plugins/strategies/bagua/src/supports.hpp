@@ -1,4 +1,4 @@
-// What the algorithms can do, for the host's questions.
+// Answers the host's questions about what the algorithms can do.
 #pragma once
 
 #include <cohort/sdk/supports.hpp>

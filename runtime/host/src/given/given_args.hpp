@@ -1,4 +1,4 @@
-// What strategies hand to services and extensions, checked before anybody reads it.
+// Checks the structs that strategies hand to services and extensions, before anybody reads them.
 #pragma once
 
 #include <cstddef>

@@ -208,7 +208,7 @@ TEST(Selection, ThePreferenceOfThePlanDecides) {
               AllOf(HasSubstr("nowhere (it is not installed)"), HasSubstr("shm (it reaches too few nodes)")));
 }
 
-TEST(Selection, AnotherInstalledCollectiveServesIfNoneOfThePlanCan) {
+TEST(Selection, TakesAnotherCollectiveIfThePlansCannotServe) {
   const Selection far = selected(Case{{"--strategy=choosy", "--num-nodes=2"}, {}, {"far", "common"}, {}});
   EXPECT_EQ(far.collective.name, "far") << "and not shy, which wants to be named";
   EXPECT_THAT(far.reasons, Contains(HasSubstr("Using collective far: not nowhere (it is not installed), shm (it")));

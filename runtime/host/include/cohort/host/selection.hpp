@@ -32,7 +32,7 @@ struct Selection {
   int world_size() const { return processes_per_node * num_nodes; }
 };
 
-/// What to know about strategies that run several replicas in a process.
+/// The advice for strategies that run several replicas in a process.
 constexpr std::string_view kAdviceOnReplicas =
     "of what replicas write into buffers and members only replica 0's is kept; ddp is recommended: each device "
     "then has a process of its own, which loads its data and waits for no other before gradients are averaged";

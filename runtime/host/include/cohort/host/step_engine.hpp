@@ -29,7 +29,7 @@ namespace cohort::host {
 
 class StepEngine {
  public:
-  /// What the engine works with; everything outlives it. The communicators are null without another rank.
+  /// The parts that the engine works with; all outlive it. The communicators are null without another rank.
   struct Parts {
     HostObject& host;
     cohort_strategy* strategy;

@@ -1,4 +1,4 @@
-// What plugins say that they can do: asks `supports` of components and puts the answers together.
+// Asks `supports` of components what they can do, and puts the answers together.
 //
 // The runtime keeps no table of plugins: it knows the uses, and what holds if nobody answers. `supports` is plugin code
 // that runs outside of a run. [main] thread.
