@@ -23,7 +23,7 @@ void dispatch(benchmark::State& state) {
   for (int64_t i = 0; i < state.range(0); ++i) blueprints.push_back({"layer" + std::to_string(i), &layer, {}, ""});
   Log log(LogSettings{});
   HostObject host(log);
-  const StrategyLayers layers(std::move(blueprints), answering_base(), nullptr, host.get());
+  const StrategyLayers layers(std::move(blueprints), answering_base(), nullptr, host);
   cohort_strategy* top = layers.top();
   const cohort_step step{};
   for ([[maybe_unused]] const auto _ : state) {
