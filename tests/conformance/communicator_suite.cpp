@@ -93,7 +93,7 @@ TEST_P(Memory, IsZeroAlignedAndUsableOnSplits) {
     const auto wanted = static_cast<float>((comm.rank() % 2 + 1) * part.size());
     for (uint64_t i = 0; i < kCount; ++i) require(memory[i] == wanted, "the part's sum");
     comm.barrier();
-    comm.free(memory);
+    comm.release(memory);
   });
 }
 
@@ -106,10 +106,10 @@ TEST_P(Memory, CanBeFreedAndAllocatedAgain) {
       one[4999] = 1;
       two[9999] = 2;
       comm.all_reduce({.input = one, .output = one, .dtype = COHORT_INT32, .count = 5000});
-      comm.free(one);
+      comm.release(one);
       comm.all_reduce({.input = two, .output = two, .dtype = COHORT_INT32, .count = 10000});
       require(two[9999] == 2 * comm.size(), "the sum in the second piece");
-      comm.free(two);
+      comm.release(two);
     }
   });
 }

@@ -95,7 +95,7 @@ TEST_P(Exchange, SendsFromAllocatedMemoryThatMayChangeAfterwards) {
       require(holds(memory + kBytes, pattern(kBytes, left_of(comm) + round)), "round " + std::to_string(round));
     }
     comm.barrier();
-    comm.free(memory);
+    comm.release(memory);
   });
 }
 

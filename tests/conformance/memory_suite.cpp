@@ -24,7 +24,7 @@ class Field {
       : comm_(comm), nbytes_(nbytes), memory_(static_cast<std::byte*>(comm.alloc(nbytes))) {
     clear();
   }
-  ~Field() { comm_.free(memory_); }
+  ~Field() { comm_.release(memory_); }
   Field(const Field&) = delete;
   Field& operator=(const Field&) = delete;
 

@@ -56,7 +56,7 @@ TEST_P(Broadcast, SendsFromAllocatedMemory) {
       if (comm.rank() == root) std::memset(memory, 0, kBytes);
     }
     comm.barrier();
-    comm.free(memory);
+    comm.release(memory);
   });
 }
 
@@ -124,7 +124,7 @@ TEST_P(AllGather, ReadsFromAllocatedMemoryOfAllOrSomeRanks) {
         require(holds(output.data() + static_cast<uint64_t>(rank) * kBytes, pattern(kBytes, rank)), "a piece");
       }
     }
-    comm.free(memory);
+    comm.release(memory);
   });
 }
 

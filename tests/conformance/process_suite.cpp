@@ -54,7 +54,7 @@ void use_everything(Comm& comm, bool has_alloc) {
     if (!has_alloc) continue;
     auto* memory = static_cast<std::byte*>(comm.alloc(values.size()));
     for (int round = 0; round < 5; ++round) reduce_and_verify(comm, memory, count);
-    comm.free(memory);
+    comm.release(memory);
   }
   const auto n = static_cast<std::size_t>(comm.size());
   const auto own = static_cast<uint8_t>(comm.rank());
@@ -261,7 +261,7 @@ TEST_F(DescriptorsDeathTest, AreClosedWithTheCommunicator) {
     const auto once = [&] {
       Comm part = whole.split(0, 0);
       part.barrier();
-      if (has_alloc) whole.free(whole.alloc(4096));
+      if (has_alloc) whole.release(whole.alloc(4096));
     };
     once();  // what the first use opens for good is no leak
     whole.barrier();

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include <cohort/api/host/comm.h>
 #include <cohort/host/error.hpp>
 #include <cohort/host/option_table.hpp>
 
@@ -15,29 +14,6 @@ host::LogSettings warnings_alone() {
   host::LogSettings settings;
   settings.level = host::LogLevel::kWarning;
   return settings;
-}
-
-// For collectives that are made of others.
-cohort_status open_other(const cohort_host* host, const char* spec, const cohort_connect_args* group,
-                         cohort_comm** comm) noexcept {
-  host::HostObject& object = host::HostObject::of(host);
-  try {
-    *comm = static_cast<host::CommunicatorSet*>(object.services())->open(spec, *group);
-    return COHORT_OK;
-  } catch (const PeerFailed& error) {
-    return host->fail(host, COHORT_UNAVAILABLE, error.what());
-  } catch (const std::exception& error) {
-    return host->fail(host, COHORT_INVALID_ARGUMENT, error.what());
-  }
-}
-
-const void* find_service(std::string_view id) {
-  static const cohort_comm_1 comm = [] {
-    cohort_comm_1 table{};
-    table.open = open_other;
-    return table;
-  }();
-  return id == COHORT_COMM_ID ? &comm : nullptr;
 }
 
 cohort_connect_args group_of(cohort_store* store, int rank, int size, std::chrono::nanoseconds timeout) {
@@ -107,8 +83,8 @@ void* Comm::alloc(uint64_t nbytes) {
   return memory;
 }
 
-void Comm::free(void* memory) {
-  table().free(comm_->collective, comm_, memory);
+void Comm::release(void* memory) {
+  table().release(comm_->collective, comm_, memory);
 }
 
 void Comm::call(decltype(cohort_collective_vt::all_reduce) operation, const Op& op) {
@@ -141,7 +117,7 @@ void Comm::barrier() {
 
 Rank::Rank(cohort_store* store, int rank, int size, std::chrono::nanoseconds timeout)
     : log_(warnings_alone()),
-      host_(log_, find_service, &comms_),
+      host_(log_),
       comms_(subject().plugins, host_, subject().collective, subject().deterministic),
       root_(host_, connect(group_of(store, rank, size, timeout))) {}
 
@@ -161,7 +137,8 @@ cohort_comm* Rank::connect_stripped(cohort_connect_args group) {
   bare.component.vtable = &bare.table;
   const host::CheckedOptions options =
       host::check_options({whole.options, whole.num_options}, spec.options, "collective '" + spec.name + "'");
-  stripped_ = std::make_unique<host::Collective>(bare.component, options, host_, subject().deterministic);
+  stripped_ = std::make_unique<host::Collective>(bare.component, options, host_, comms_.door_for(spec.name),
+                                                 subject().deterministic);
   auto comm = std::make_unique<cohort_comm>();
   host_.check(stripped_->connect(group, *comm), "connect");
   stripped_comm_ = std::move(comm);

@@ -40,7 +40,7 @@ class Comm {
   Comm split(int color, int key);
   void abort();
   void* alloc(uint64_t nbytes);
-  void free(void* memory);
+  void release(void* memory);
 
   void all_reduce(const Op& op) { call(table().all_reduce, op); }
   void reduce(const Op& op) { call(table().reduce, op); }

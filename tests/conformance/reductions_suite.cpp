@@ -92,7 +92,7 @@ TEST_P(AllReduce, UsesAllocatedMemoryInEveryCombination) {
           Reduction{COHORT_FLOAT64, COHORT_REDUCE_SUM, 170003}, Reduction{COHORT_INT8, COHORT_REDUCE_MAX, 5001}}) {
       all_reduce_in_allocated_memory(comm, c, memory, kHalf);
     }
-    comm.free(memory);
+    comm.release(memory);
   });
 }
 

@@ -17,6 +17,8 @@ cohort_collective_vt native_table() {
   cohort_collective_vt table{};
   std::memcpy(&table, &given, std::min<std::size_t>(given.struct_size, sizeof table));
   table.struct_size = sizeof table;
+  if (subject().composed) table.alloc = nullptr;  // which would need its own split
+  if (subject().composed) table.release = nullptr;
   return table;
 }
 

@@ -36,7 +36,7 @@ struct Subject {
 };
 const Subject& subject();
 
-/// The wire's own table.
+/// The collective's own table; without memory if everything is composed.
 cohort_collective_vt native_table();
 /// True where sums have to be left to right in rank order.
 bool is_rank_ordered();

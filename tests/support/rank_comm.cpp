@@ -73,8 +73,8 @@ void* RankComm::alloc(uint64_t nbytes) {
   return memory;
 }
 
-void RankComm::free(void* memory) {
-  vt().free(collective_->object(), &comm_, memory);
+void RankComm::release(void* memory) {
+  vt().release(collective_->object(), &comm_, memory);
 }
 
 cohort_op_args RankComm::operation(const void* input, void* output, int32_t dtype, uint64_t count) const {

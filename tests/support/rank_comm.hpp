@@ -53,7 +53,7 @@ class RankComm {
   RankComm split(int color, int key);
   void abort();
   void* alloc(uint64_t nbytes);
-  void free(void* memory);
+  void release(void* memory);
 
   void all_reduce(const void* input, void* output, int32_t dtype, uint64_t count, int32_t reduce);
   void broadcast(const void* input, void* output, int32_t dtype, uint64_t count, int32_t root);

@@ -169,7 +169,7 @@ TEST_P(Placements, MemoryIsZeroAndUsableOnParts) {
     EXPECT_EQ(values[0], 2.0f * static_cast<float>(comm->size));
     EXPECT_EQ(values[39'999], 2.0f * static_cast<float>(comm->size));
     rank.check(rank.vt().barrier(comm->collective, comm));
-    rank.vt().free(comm->collective, comm, memory);
+    rank.vt().release(comm->collective, comm, memory);
   });
 }
 

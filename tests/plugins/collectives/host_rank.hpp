@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <cohort/api/host/comm.h>
+#include <cohort/api/collective.h>
 #include <cohort/host/communicator.hpp>
 #include <cohort/host/error.hpp>
 #include <cohort/host/host_object.hpp>
@@ -34,7 +34,7 @@ inline host::LogSettings errors_alone() {
 class HostRank {
  public:
   HostRank(host::PluginHost& plugins, const HostJob& job, cohort_store* store, int rank)
-      : host_(log_, find_service, &comms_), comms_(plugins, host_, {}, false) {
+      : host_(log_), comms_(plugins, host_, {}, false) {
     cohort_connect_args group{};
     group.struct_size = sizeof group;
     group.rank = rank;
@@ -77,31 +77,6 @@ class HostRank {
   host::HostObject host_;
   host::CommunicatorSet comms_;
   cohort_comm* root_ = nullptr;
-
-  static cohort_status open(const cohort_host* host, const char* spec, const cohort_connect_args* group,
-                            cohort_comm** comm) noexcept {
-    auto& object = host::HostObject::of(host);
-    try {
-      *comm = static_cast<host::CommunicatorSet*>(object.services())->open(spec, *group);
-      return COHORT_OK;
-    } catch (const std::exception& error) {
-      return host->fail(host, COHORT_INVALID_ARGUMENT, error.what());
-    }
-  }
-  static const void* find_service(std::string_view id) {
-    static constexpr cohort_comm_1 kComm{.open = open,
-                                         .bind = nullptr,
-                                         .get = nullptr,
-                                         .exchange = nullptr,
-                                         .all_reduce = nullptr,
-                                         .reduce = nullptr,
-                                         .broadcast = nullptr,
-                                         .all_gather = nullptr,
-                                         .reduce_scatter = nullptr,
-                                         .all_to_all = nullptr,
-                                         .barrier = nullptr};
-    return id == COHORT_COMM_ID ? &kComm : nullptr;
-  }
 };
 
 /// Runs `body` on connected ranks that are threads; rethrows the first exception, by rank.

@@ -27,7 +27,7 @@ std::vector<Bytes> all_reduce_mean(int32_t dtype, uint64_t count, const std::vec
     std::memcpy(memory, own.data(), own.size());
     comm.all_reduce(memory, memory, dtype, count, COHORT_REDUCE_MEAN);
     std::memcpy(own.data(), memory, own.size());
-    comm.free(memory);
+    comm.release(memory);
   };
   on_ranks(static_cast<int>(inputs.size()), reduce, std::chrono::seconds(60), {{"isa", isa}});
   return outputs;

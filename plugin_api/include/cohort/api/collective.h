@@ -8,7 +8,10 @@
  * Failures: every wait ends at the communicator's timeout with COHORT_DEADLINE_EXCEEDED, or with COHORT_UNAVAILABLE as
  * soon as a connection is lost or a rank has aborted. The call says in its message which operation failed and how, and
  * gives the ranks that it waited for to host->fail_peers if it knows them. It asks nobody and stays for nobody: there
- * is no second deadline. The host hears all ranks, names the one that caused the failure, and ends the others.
+ * is no second deadline. The host hears all ranks, names the one that caused the failure, and ends the others. When the
+ * deadline of an enqueued operation passes, the host calls `abort`, after which enqueued work ends soon.
+ *
+ * A collective that is made of others uses them through cohort/api/host/comm.h; it never calls another plugin's table.
  */
 #ifndef COHORT_API_COLLECTIVE_H
 #define COHORT_API_COLLECTIVE_H
@@ -107,10 +110,11 @@ typedef struct cohort_exchange_args {
 /* Flags of a collective. */
 #define COHORT_COLLECTIVE_RANK_ORDERED 1u /* sums are taken left to right in rank order: --deterministic keeps them */
 
-/* Required are connect and exchange, `close` if the collective holds anything for a communicator, and `split` if it has
- * `alloc`. The host composes a split that is missing: the ranks gather colors and keys, and each part connects as a
- * group of its own. Every operation but `exchange` may be null, or answer COHORT_UNIMPLEMENTED for some data types or
- * reduce operations (the same ones on every rank, before anything is sent): the host then composes it from `exchange`.
+/* Required are connect and exchange, `close` if the collective holds anything for a communicator, and `split` and
+ * `release` if it has `alloc`. The host composes a split that is missing: the ranks gather colors and keys, and each
+ * part connects as a group of its own. Every operation but `exchange` may be null, or answer COHORT_UNIMPLEMENTED for
+ * some data types or reduce operations (the same ones on every rank, before anything is sent): the host then composes
+ * it from `exchange`.
  */
 typedef struct cohort_collective_vt {
   uint32_t struct_size;
@@ -135,10 +139,11 @@ typedef struct cohort_collective_vt {
    * [any-thread] */
   cohort_status (*async_error)(cohort_collective* c, cohort_comm* comm) COHORT_NOEXCEPT;
 
-  /* Memory that operations on `comm` (a root communicator) and its splits use without a copy. Collective: every rank
-   * asks for the same size. Aligned to 64 bytes, zero-filled. Null slots: the host uses ordinary memory. [main] */
+  /* Memory of connect's device that operations on `comm` (a root communicator) and its splits use without a copy.
+   * Collective: every rank asks for the same size. Aligned to 64 bytes, zero-filled. Null slots: the host uses ordinary
+   * memory. [main] */
   cohort_status (*alloc)(cohort_collective* c, cohort_comm* comm, uint64_t nbytes, void** memory) COHORT_NOEXCEPT;
-  void (*free)(cohort_collective* c, cohort_comm* comm, void* memory) COHORT_NOEXCEPT;
+  void (*release)(cohort_collective* c, cohort_comm* comm, void* memory) COHORT_NOEXCEPT;
 
   /* Sends and receives, all in flight together, done when all are done. Required. [lane] */
   cohort_status (*exchange)(cohort_collective* c, cohort_comm* comm, const cohort_exchange_args* args) COHORT_NOEXCEPT;

@@ -1,4 +1,4 @@
-// A communicator of ranks on several nodes: one wire inside a node, another across.
+// A communicator of ranks on several nodes: one communicator inside a node, another across.
 //
 // Sums go over the node first, so that every byte crosses between nodes once and not once for each rank. Where all
 // nodes have equally many ranks, every rank carries its slice across, so that all network queues work; else local rank
@@ -9,32 +9,31 @@
 #include <vector>
 
 #include <cohort/api/collective.h>
-#include <cohort/sdk/wire.hpp>
+#include <cohort/sdk/comm.hpp>
 
 #include "layout.hpp"
 
 namespace cohort::hier {
 
-/// The wires of a rank. `across` joins all ranks, `column` those that carry data between nodes with this one; both are
-/// empty on one node, `column` also for a rank that carries nothing.
-struct Wires {
-  sdk::Wire node;
-  sdk::Wire across;
-  sdk::Wire column;
+/// The communicators that it is made of. `across` joins all ranks, `column` those that carry data between nodes with
+/// this one; both are empty on one node, `column` also for a rank that carries nothing.
+struct Parts {
+  sdk::OwnedComm node;
+  sdk::OwnedComm across;
+  sdk::OwnedComm column;  // split from across
 };
 
 class Communicator {
  public:
   /// Splits off the column. Collective.
-  Communicator(Layout layout, int rank, sdk::Wire node, sdk::Wire across);
+  Communicator(Layout layout, int rank, sdk::OwnedComm node, sdk::OwnedComm across);
 
   int rank() const { return rank_; }
   int size() const { return layout_.size(); }
   std::unique_ptr<Communicator> split(int32_t color, int32_t key);
   void abort();
-  void check_async() const;
-  void* alloc(uint64_t nbytes);
-  void free(void* memory);
+  void* alloc(uint64_t nbytes) { return parts_.node.alloc(nbytes); }
+  void release(void* memory) { parts_.node.release(memory); }
 
   void exchange(sdk::Span<const cohort_message> messages, const cohort_stream& stream);
   void all_reduce(const cohort_op_args& args);
@@ -45,7 +44,7 @@ class Communicator {
  private:
   Layout layout_;
   int rank_;
-  Wires wires_;
+  Parts parts_;
   std::vector<float> widened_;  // 16-bit elements while they are summed
   std::vector<std::byte> partial_;
 

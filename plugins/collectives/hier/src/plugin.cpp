@@ -1,4 +1,4 @@
-// The collective `hier`: one wire inside a node, another across nodes.
+// The collective `hier`: one collective inside a node, another across nodes.
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,15 +28,15 @@ class Hier : public sdk::Collective<Hier, Communicator> {
       nodes.push_back(std::stoi(node));
     }
     Layout layout(nodes);
-    sdk::Wire node = open_node(args, layout);
-    sdk::Wire across = layout.num_nodes() > 1 ? open_across(args, layout) : sdk::Wire();
+    sdk::OwnedComm node = open_node(args, layout);
+    sdk::OwnedComm across = layout.num_nodes() > 1 ? open_across(args, layout) : sdk::OwnedComm();
     return std::make_unique<Communicator>(std::move(layout), args.rank, std::move(node), std::move(across));
   }
 
  private:
   std::string node_, across_;
 
-  sdk::Wire open_node(const cohort_connect_args& args, const Layout& layout) {
+  sdk::OwnedComm open_node(const cohort_connect_args& args, const Layout& layout) {
     const std::string name = std::string(args.name) + "/node" + std::to_string(layout.node(args.rank));
     std::vector<int32_t> job_ranks;
     for (int rank = 0; rank < layout.size(); ++rank) {
@@ -49,14 +49,14 @@ class Hier : public sdk::Collective<Hier, Communicator> {
     group.size = layout.node_size(args.rank);
     group.name = name.c_str();
     group.num_nodes = 1;
-    return sdk::Wire::open(host(), node_, group);
+    return host().open_comm(node_.c_str(), group);
   }
-  sdk::Wire open_across(const cohort_connect_args& args, const Layout& layout) {
+  sdk::OwnedComm open_across(const cohort_connect_args& args, const Layout& layout) {
     const std::string name = std::string(args.name) + "/across";
     cohort_connect_args group = args;
     group.name = name.c_str();
     group.num_nodes = layout.num_nodes();
-    return sdk::Wire::open(host(), across_, group);
+    return host().open_comm(across_.c_str(), group);
   }
 };
 
@@ -68,11 +68,11 @@ sdk::Answer supports(const sdk::Query& query) {
 }
 
 constexpr cohort_option kOptions[] = {
-    sdk::option("node", "collective", "shm", "wire inside a node; ,, separates its own options"),
-    sdk::option("across", "collective", "gloo", "wire across nodes, as in across=gloo,,iface=eth0"),
+    sdk::option("node", "collective", "shm", "collective inside a node; ,, separates its own options"),
+    sdk::option("across", "collective", "gloo", "collective across nodes, as in across=gloo,,iface=eth0"),
 };
 
-constexpr cohort_component kHier = sdk::collective<Hier>("hier", "one wire inside a node, another across nodes")
+constexpr cohort_component kHier = sdk::collective<Hier>("hier", "one collective inside a node, another across nodes")
                                        .options(kOptions)
                                        .supports<supports>();
 

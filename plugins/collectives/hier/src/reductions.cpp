@@ -1,4 +1,5 @@
-// Sums and broadcasts over two wires. Means are taken as sums and divided by the number of ranks at the end, once.
+// Sums and broadcasts over two communicators. Means are taken as sums and divided by the number of ranks at the end,
+// once.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -78,8 +79,8 @@ cohort_op_args as_sum(const cohort_op_args& args) {
 }  // namespace
 
 void Communicator::all_reduce(const cohort_op_args& args) {
-  if (is_one_node()) return wires_.node.all_reduce(args);
-  if (layout_.is_even && layout_.node_size(rank_) == 1) return wires_.column.all_reduce(args);
+  if (is_one_node()) return parts_.node.all_reduce(args);
+  if (layout_.is_even && layout_.node_size(rank_) == 1) return parts_.column.all_reduce(args);
   check(args, "all_reduce");
   if (args.count == 0) return;
   if (is_rounded(args)) return sum_widened(args);
@@ -103,26 +104,26 @@ void Communicator::sum_in_slices(const cohort_op_args& args) {
   step.count = 0;
   step.counts = counts.data();
   step.output = place;
-  wires_.node.reduce_scatter(step);
+  parts_.node.reduce_scatter(step);
   const uint64_t count = counts[own];
-  wires_.column.all_reduce(in_place(as_sum(args), place, count));
+  parts_.column.all_reduce(in_place(as_sum(args), place, count));
   if (args.reduce == COHORT_REDUCE_MEAN) divide(args.dtype, place, count, size());
   step.input = place;
   step.output = args.output;
-  wires_.node.all_gather(step);
+  parts_.node.all_gather(step);
 }
 
 void Communicator::sum_through_leaders(const cohort_op_args& args) {
   const bool leads = layout_.local(rank_) == 0;
   cohort_op_args step = as_sum(args);
   step.root = 0;
-  wires_.node.reduce(step);
+  parts_.node.reduce(step);
   step = in_place(step, args.output, args.count);
   if (leads) {
-    wires_.column.all_reduce(step);
+    parts_.column.all_reduce(step);
     if (args.reduce == COHORT_REDUCE_MEAN) divide(args.dtype, args.output, args.count, size());
   }
-  wires_.node.broadcast(step);
+  parts_.node.broadcast(step);
 }
 
 void Communicator::sum_widened(const cohort_op_args& args) {
@@ -148,11 +149,11 @@ void Communicator::reduce(const cohort_op_args& args) {
     step.output = partial_.data();
   }
   step.root = carrier_for(args.root);
-  wires_.node.reduce(step);
+  parts_.node.reduce(step);
   if (carries && !is_one_node()) {
     step = in_place(step, step.output, args.count);
     step.root = layout_.node(args.root);
-    wires_.column.reduce(step);
+    parts_.column.reduce(step);
   }
   if (is_on_node_of(args.root) && !root_carries(args.root)) hand_to_root(args, step.output);
   if (is_root && args.reduce == COHORT_REDUCE_MEAN) divide(args.dtype, args.output, args.count, size());
@@ -164,7 +165,7 @@ void Communicator::hand_to_root(const cohort_op_args& args, void* sum) {
   std::vector<cohort_message> messages;
   if (rank_ == args.root) messages.push_back({args.output, nbytes, carrier_for(args.root), 0});
   if (carries_for(args.root)) messages.push_back({sum, nbytes, layout_.local(args.root), 1});
-  wires_.node.exchange({messages.data(), messages.size()}, args.stream);
+  parts_.node.exchange({messages.data(), messages.size()}, args.stream);
 }
 
 void Communicator::broadcast(const cohort_op_args& args) {
@@ -173,18 +174,18 @@ void Communicator::broadcast(const cohort_op_args& args) {
   cohort_op_args step = args;
   if (is_on_node_of(args.root) && !is_given) {
     step.root = layout_.local(args.root);
-    wires_.node.broadcast(step);
+    parts_.node.broadcast(step);
     step = in_place(args, args.output, args.count);
   }
   if (is_one_node()) return;
   if (carries_for(args.root)) {
     step.root = layout_.node(args.root);
-    wires_.column.broadcast(step);
+    parts_.column.broadcast(step);
   }
   if (is_on_node_of(args.root) && !is_given) return;
   step = in_place(args, args.output, args.count);
   step.root = carrier_for(args.root);
-  wires_.node.broadcast(step);
+  parts_.node.broadcast(step);
 }
 
 }  // namespace cohort::hier

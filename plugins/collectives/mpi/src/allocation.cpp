@@ -91,7 +91,7 @@ bool Communicator::shares_memory() const {
   return memory_->is_possible();
 }
 
-void Communicator::free(void* memory) {
+void Communicator::release(void* memory) {
   memory_->free(memory);
 }
 

@@ -49,7 +49,7 @@ class Communicator {
   /// Collective, on a root communicator. Memory that all ranks map where they are on one machine that has room for it,
   /// else ordinary memory: the same kind on all.
   void* alloc(uint64_t nbytes);
-  void free(void* memory);
+  void release(void* memory);
   /// All ranks are on one machine: there may be no room for windows all the same.
   bool shares_memory() const;
 

@@ -28,7 +28,7 @@ class Communicator {
   std::unique_ptr<Communicator> split(int32_t color, int32_t key);
   void abort() { channel_->abort(); }
   void* alloc(uint64_t nbytes);
-  void free(void* memory) { arena_->remove(memory); }
+  void release(void* memory) { arena_->remove(memory); }
   bool shares_memory() const { return true; }
 
   void exchange(sdk::Span<const cohort_message> messages, const cohort_stream& stream);

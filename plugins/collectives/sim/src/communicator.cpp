@@ -58,11 +58,11 @@ class TimedMessages {
 
 }  // namespace
 
-Communicator::Communicator(sdk::Wire wire, std::shared_ptr<Link> link, Nanoseconds timeout)
-    : wire_(std::move(wire)), link_(std::move(link)), timeout_(timeout) {}
+Communicator::Communicator(sdk::OwnedComm over, std::shared_ptr<Link> link, Nanoseconds timeout)
+    : over_(std::move(over)), link_(std::move(link)), timeout_(timeout) {}
 
 std::unique_ptr<Communicator> Communicator::split(int32_t color, int32_t key) {
-  sdk::Wire part = wire_.split(color, key);
+  sdk::OwnedComm part = over_.split(color, key);
   return part ? std::make_unique<Communicator>(std::move(part), link_, timeout_) : nullptr;
 }
 
@@ -72,7 +72,7 @@ void Communicator::abort() {
     is_aborted_ = true;
   }
   aborted_.notify_all();
-  wire_.abort();
+  over_.abort();
 }
 
 void Communicator::exchange(sdk::Span<const cohort_message> messages, const cohort_stream& stream) {
@@ -84,7 +84,7 @@ void Communicator::exchange(sdk::Span<const cohort_message> messages, const coho
     throw sdk::Error(COHORT_UNAVAILABLE, "sim: this rank vanished from the network, as its option vanish says");
   }
   TimedMessages timed(messages, rank(), *link_);
-  wire_.exchange(timed.all(), stream);
+  over_.exchange(timed.all(), stream);
   const Nanoseconds end = timed.end(messages, *link_);
   if (end > deadline) {
     throw sdk::Error(COHORT_DEADLINE_EXCEEDED, "sim: the messages of an exchange of rank " + std::to_string(rank()) +

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <cohort/api/collective.h>
-#include <cohort/sdk/wire.hpp>
+#include <cohort/sdk/comm.hpp>
 
 #include "link.hpp"
 
@@ -19,18 +19,17 @@ namespace cohort::sim {
 
 class Communicator {
  public:
-  Communicator(sdk::Wire wire, std::shared_ptr<Link> link, Nanoseconds timeout);
+  Communicator(sdk::OwnedComm over, std::shared_ptr<Link> link, Nanoseconds timeout);
 
-  int rank() const { return wire_.rank(); }
-  int size() const { return wire_.size(); }
+  int rank() const { return over_.rank(); }
+  int size() const { return over_.size(); }
   std::unique_ptr<Communicator> split(int32_t color, int32_t key);
   void abort();
-  void check_async() const { wire_.check_async(); }
 
   void exchange(sdk::Span<const cohort_message> messages, const cohort_stream& stream);
 
  private:
-  sdk::Wire wire_;
+  sdk::OwnedComm over_;
   std::shared_ptr<Link> link_;
   Nanoseconds timeout_;
   std::mutex mutex_;

@@ -1,4 +1,4 @@
-// The collective `sim`: another wire with the speed of a network that is not there.
+// The collective `sim`: another collective with the speed of a network that is not there.
 #include <memory>
 #include <string>
 
@@ -24,9 +24,9 @@ class Sim : public sdk::Collective<Sim, Communicator> {
     const std::string name = std::string(args.name) + "/over";
     cohort_connect_args group = args;
     group.name = name.c_str();
-    group.num_nodes = 1;  // the wire below runs on one machine; the network between nodes is this one
-    sdk::Wire wire = sdk::Wire::open(host(), settings_.over, group);
-    return std::make_unique<Communicator>(std::move(wire), std::make_shared<Link>(settings_, args.rank),
+    group.num_nodes = 1;  // the collective below runs on one machine; the network between nodes is this one
+    sdk::OwnedComm over = host().open_comm(settings_.over.c_str(), group);
+    return std::make_unique<Communicator>(std::move(over), std::make_shared<Link>(settings_, args.rank),
                                           Nanoseconds(args.timeout_ns));
   }
 
@@ -49,7 +49,7 @@ sdk::Answer supports(const sdk::Query& query) {
 }
 
 constexpr cohort_option kOptions[] = {
-    sdk::option("over", "collective", "shm", "wire that carries the bytes; ,, separates its own options"),
+    sdk::option("over", "collective", "shm", "collective that carries the bytes; ,, separates its own options"),
     sdk::option("bandwidth", "string", "1Gbit", "of each rank and direction, per second: 1Gbit, 100Mbit, unlimited"),
     sdk::option("latency", "duration", "100us", "of each message"),
     sdk::option("straggler", "int[-1..65535]", "-1", "rank that comes late to every exchange; -1: none"),
@@ -57,8 +57,9 @@ constexpr cohort_option kOptions[] = {
     sdk::option("vanish", "string", "", "RANK@EXCHANGE: that rank answers no more from then on, as 1@50"),
 };
 
-constexpr cohort_component kSim =
-    sdk::collective<Sim>("sim", "a slow network, simulated over another wire").options(kOptions).supports<supports>();
+constexpr cohort_component kSim = sdk::collective<Sim>("sim", "a slow network, simulated over another collective")
+                                      .options(kOptions)
+                                      .supports<supports>();
 
 }  // namespace
 

@@ -52,7 +52,7 @@ Settings settings_from(const sdk::Options& options) {
   settings.over = options.text("over");
   if (settings.over.empty() || settings.over.substr(0, settings.over.find(',')) == "sim") {
     throw sdk::invalid_argument("sim: over is '" + settings.over +
-                                "'; name the wire that carries the bytes, as in over=shm");
+                                "'; name the collective that carries the bytes, as in over=shm");
   }
   settings.bytes_per_second = rate_from(std::string(options.text("bandwidth")));
   settings.latency = options.duration("latency");

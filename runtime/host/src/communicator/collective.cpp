@@ -26,14 +26,9 @@ cohort_status no_error(cohort_collective*, cohort_comm*) noexcept {
   return COHORT_OK;
 }
 
-// The plugin's table as far as it reaches.
+// The plugin's table as far as it reaches. What it must have was checked when the plugin was loaded.
 cohort_collective_vt native_table(const cohort_component& component) {
-  const auto table = full_copy(*static_cast<const cohort_collective_vt*>(component.vtable));
-  if (!table.connect || !table.exchange) {
-    throw PluginRefused("collective '" + std::string(component.name) +
-                        "' lacks connect or exchange, which every collective needs; ask its author for them");
-  }
-  return table;
+  return full_copy(*static_cast<const cohort_collective_vt*>(component.vtable));
 }
 
 const void* no_extension(cohort_collective*, const char*) noexcept {
@@ -123,8 +118,8 @@ void open_collective(PluginHost& plugins, const Spec& spec) {
 }
 
 Collective::Collective(const cohort_component& component, const CheckedOptions& options, HostObject& host,
-                       bool deterministic, cohort_accelerator* device)
-    : cohort_collective{sizeof(cohort_collective), 0, &table_, nullptr, host.get()},
+                       const cohort_host* door, bool deterministic, cohort_accelerator* device)
+    : cohort_collective{sizeof(cohort_collective), 0, &table_, nullptr, door},
       name_(name_with_parts(component, options)),
       host_(host),
       deterministic_(deterministic),

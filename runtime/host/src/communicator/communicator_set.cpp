@@ -1,12 +1,20 @@
+// The communicators of a rank: opened, split, aborted and closed in an order that plugins can rely on.
+//
+// A root communicator keeps its collective and its store until it is closed, which is after its parts. A communicator
+// takes its place in the order when it is connected: one that is made of others then comes after them and is closed
+// before them, so that it can close them itself.
 #include <algorithm>
 #include <utility>
 
 #include <cohort/host/communicator.hpp>
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 #include <cohort/host/store.hpp>
 #include <cohort/host/uses.hpp>
 
 #include "communicator/alone.hpp"
+#include "communicator/comm_of_parts.hpp"
+#include "communicator/host_memory.hpp"
 #include "communicator/staging.hpp"
 #include "given/given_args.hpp"
 
@@ -17,6 +25,16 @@ struct CommunicatorSet::PrivateStore {
   PrivateStore(cohort_store* store, std::string prefix) : prefixed(store, std::move(prefix)), abi(prefixed) {}
   PrefixedStore prefixed;
   AbiStore abi;
+};
+
+struct CommunicatorSet::Entry {
+  CommPlace place;
+  std::unique_ptr<PrivateStore> store;     // of a root communicator
+  std::unique_ptr<Collective> collective;  // of a root communicator
+  cohort_comm comm{};
+  Entry* parent = nullptr;  // that it was split from; null for a root
+  Entry* root = nullptr;    // of all parents the first; itself for a root
+  unsigned num_parts = 0;   // that were split from it and are open
 };
 
 namespace {
@@ -35,6 +53,15 @@ void check_flags(const cohort_comm& comm, const char* slot) {
   throw PluginRefused("collective '" + Collective::of(comm.collective).name() + "', " + slot + " " + problem);
 }
 
+void check_group(const cohort_connect_args& group) {
+  if (!group.store || !group.name || group.timeout_ns <= 0) {
+    throw UserError("comm/1.open: the group needs a store, a name and a timeout above 0");
+  }
+  if (group.rank >= 0 && group.rank < group.size) return;
+  throw UserError("comm/1.open: there is no rank " + std::to_string(group.rank) + " in a group of " +
+                  std::to_string(group.size));
+}
+
 }  // namespace
 
 CommunicatorSet::CommunicatorSet(PluginHost& plugins, HostObject& host, Spec chosen, bool deterministic,
@@ -46,19 +73,17 @@ CommunicatorSet::CommunicatorSet(PluginHost& plugins, HostObject& host, Spec cho
       accelerator_(accelerator) {}
 
 CommunicatorSet::~CommunicatorSet() {
-  std::for_each(comms_.rbegin(), comms_.rend(), [](auto& c) { c->collective->vt->close(c->collective, c.get()); });
+  while (!entries_.empty()) close(&entries_.back().comm);
 }
 
-cohort_comm* CommunicatorSet::open(const char* text, const cohort_connect_args& group) {
+const cohort_host* CommunicatorSet::door_for(const std::string& collective) {
+  return host_.get_for(collective, find_comm_of_parts, this);
+}
+
+cohort_comm* CommunicatorSet::open(const char* text, const cohort_connect_args& group, const cohort_host* owner) {
   const Spec spec = text ? parse_spec(text, "comm/1.open") : chosen_;
   cohort_connect_args args = given(group);
-  if (!args.store || !args.name || args.timeout_ns <= 0) {
-    throw UserError("comm/1.open: the group needs a store, a name and a timeout above 0");
-  }
-  if (args.rank < 0 || args.rank >= args.size) {
-    throw UserError("comm/1.open: there is no rank " + std::to_string(args.rank) + " in a group of " +
-                    std::to_string(args.size));
-  }
+  check_group(args);
   const cohort_component& component = plugins_.open(Kind::kCollective, spec.name);
   const CheckedOptions options =
       check_options({component.options, component.num_options}, spec.options, "collective '" + spec.name + "'");
@@ -71,60 +96,141 @@ cohort_comm* CommunicatorSet::open(const char* text, const cohort_connect_args& 
   }
   if (is_staged) args.device_type = COHORT_DEVICE_CPU;
   if (is_staged) args.device_index = 0;
-  auto made =
-      std::make_unique<Collective>(component, options, host_, deterministic_, is_staged ? accelerator_ : nullptr);
+  const auto made = begin({owner, 0});
+  Entry& entry = *made;
+  entry.store = std::make_unique<PrivateStore>(group.store, std::string(group.name) + "/");
+  entry.collective = std::make_unique<Collective>(component, options, host_, door_for(spec.name), deterministic_,
+                                                  is_staged ? accelerator_ : nullptr);
   if (is_staged && !std::exchange(said_staging_, true)) {
     host_.log().info("collective " + spec.name + " moves host memory: tensors are staged through pinned memory");
   }
-  auto store = std::make_unique<PrivateStore>(group.store, std::string(group.name) + "/");
-  args.store = store->abi.get();
-  auto comm = std::make_unique<cohort_comm>();
-  // Kept before connecting: what a failed connect leaves behind still refers to them.
-  Collective& collective = *collectives_.emplace_back(std::move(made));
-  stores_.push_back(std::move(store));
-  host_.recorder().name(comm.get(), group.name);
-  const uint64_t number = host_.recorder().begin(comm.get(), {.operation = "connect"});
-  const cohort_status status = collective.connect(args, *comm);
-  host_.recorder().end(comm.get(), number, status, host_.peers_of(status));
-  host_.check(status, "collective '" + collective.name() + "', connect");
-  check_flags(*comm, "connect");
-  return keep(std::move(comm));
+  args.store = entry.store->abi.get();
+  host_.recorder().name(&entry.comm, group.name);
+  const uint64_t number = host_.recorder().begin(&entry.comm, {.operation = "connect"});
+  const cohort_status status = entry.collective->connect(args, entry.comm);
+  host_.recorder().end(&entry.comm, number, status, host_.peers_of(status));
+  host_.check(status, "collective '" + entry.collective->name() + "', connect");
+  check_flags(entry.comm, "connect");
+  return keep(made);
 }
 
 cohort_comm* CommunicatorSet::open_alone() {
   const bool is_device = accelerator_ && accelerator_->vt->device_type != COHORT_DEVICE_CPU;
-  Collective& alone = *collectives_.emplace_back(std::make_unique<Collective>(
-      alone_collective(), CheckedOptions{}, host_, deterministic_, is_device ? accelerator_ : nullptr));
-  auto comm = std::make_unique<cohort_comm>();
+  const auto made = begin({});
+  Entry& entry = *made;
+  entry.collective = std::make_unique<Collective>(alone_collective(), CheckedOptions{}, host_, door_for("alone"),
+                                                  deterministic_, is_device ? accelerator_ : nullptr);
   cohort_connect_args group{};
   group.struct_size = sizeof group;
   group.size = group.num_nodes = 1;
   group.name = "world";
-  host_.check(alone.connect(group, *comm), "the world of one rank");
-  return keep(std::move(comm));
+  host_.check(entry.collective->connect(group, entry.comm), "the world of one rank");
+  return keep(made);
 }
 
-cohort_comm* CommunicatorSet::split(cohort_comm* comm, int color, int key) {
-  auto part = std::make_unique<cohort_comm>();
-  part->struct_size = sizeof(cohort_comm);
-  part->collective = comm->collective;
+cohort_comm* CommunicatorSet::split(cohort_comm* comm, int color, int key, CommPlace place) {
+  const auto made = begin(place);
+  Entry& entry = *made;
+  entry.parent = &entry_of(comm);
+  entry.root = entry.parent->root;
+  entry.comm.struct_size = sizeof(cohort_comm);
+  entry.comm.collective = comm->collective;
   host_.check_process();
   const uint64_t number = host_.recorder().begin(comm, {.operation = "split"});
-  const cohort_status status = comm->collective->vt->split(comm->collective, comm, color, key, part.get());
+  const cohort_status status = comm->collective->vt->split(comm->collective, comm, color, key, &entry.comm);
   host_.recorder().end(comm, number, status, host_.peers_of(status));
   host_.check(status, "splitting a communicator");
-  check_flags(*part, "split");
-  return color < 0 ? nullptr : keep(std::move(part));
+  if (color < 0) {
+    unconnected_.erase(made);
+    return nullptr;
+  }
+  check_flags(entry.comm, "split");
+  ++entry.parent->num_parts;
+  return keep(made);
+}
+
+void CommunicatorSet::adopt(cohort_comm* comm) {
+  const std::lock_guard lock(mutex_);
+  by_comm_.at(comm)->place.owner = nullptr;
+}
+
+void CommunicatorSet::close(cohort_comm* comm) {
+  Entry& entry = entry_of(comm);
+  if (entry.num_parts > 0) {
+    throw UserError("comm/1.close: " + std::to_string(entry.num_parts) +
+                    " communicator(s) were split from this one; close them first");
+  }
+  const std::lock_guard end(end_);
+  Entries closed;
+  {
+    const std::lock_guard lock(mutex_);
+    closed.splice(closed.end(), entries_, by_comm_.at(comm));
+    by_comm_.erase(comm);
+  }
+  if (entry.parent) --entry.parent->num_parts;
+  comm->collective->vt->close(comm->collective, comm);
+  host_.recorder().forget(comm);
+}
+
+void CommunicatorSet::abort(cohort_comm* comm) {
+  const std::lock_guard end(end_);
+  comm->collective->vt->abort(comm->collective, comm);
 }
 
 void CommunicatorSet::abort() {
-  const std::lock_guard lock(mutex_);
-  for (auto& comm : comms_) comm->collective->vt->abort(comm->collective, comm.get());
+  const std::lock_guard end(end_);
+  std::vector<cohort_comm*> all;
+  {
+    const std::lock_guard lock(mutex_);
+    for (Entry& entry : entries_) all.push_back(&entry.comm);
+  }
+  for (cohort_comm* const comm : all) comm->collective->vt->abort(comm->collective, comm);
 }
 
-cohort_comm* CommunicatorSet::keep(std::unique_ptr<cohort_comm> comm) {
+void* CommunicatorSet::alloc(cohort_comm* comm, uint64_t nbytes) {
+  cohort_comm& root = entry_of(comm).root->comm;
+  if (!root.collective->vt->alloc) return alloc_host_memory(nbytes);
+  void* memory = nullptr;
+  host_.check(root.collective->vt->alloc(root.collective, &root, nbytes, &memory), "allocating memory of ranks");
+  return memory;
+}
+
+void CommunicatorSet::release(cohort_comm* comm, void* memory) {
+  cohort_comm& root = entry_of(comm).root->comm;
+  if (!root.collective->vt->alloc) return free_host_memory(memory);
+  root.collective->vt->release(root.collective, &root, memory);
+}
+
+CommPlace CommunicatorSet::place_for(const cohort_host* caller, const cohort_comm* comm, const char* call,
+                                     bool must_be_own) const {
   const std::lock_guard lock(mutex_);
-  return comms_.emplace_back(std::move(comm)).get();
+  const auto found = by_comm_.find(comm);
+  if (found != by_comm_.end()) {
+    const CommPlace place = found->second->place;
+    if (place.owner == caller || (!must_be_own && !place.owner)) return place;
+  }
+  const std::string& component = HostObject::component_of(caller);
+  throw UserError((component.empty() ? "the runtime" : in_quotes(component)) + " gave " + call +
+                  " a communicator that is not its own; it can use those that comm/1 gave to it, until it closes them");
+}
+
+CommunicatorSet::Entry& CommunicatorSet::entry_of(const cohort_comm* comm) {
+  const std::lock_guard lock(mutex_);
+  return *by_comm_.at(comm);
+}
+
+CommunicatorSet::Entries::iterator CommunicatorSet::begin(CommPlace place) {
+  const auto made = unconnected_.emplace(unconnected_.end());
+  made->place = place;
+  made->root = &*made;
+  return made;
+}
+
+cohort_comm* CommunicatorSet::keep(Entries::iterator made) {
+  const std::lock_guard lock(mutex_);
+  entries_.splice(entries_.end(), unconnected_, made);
+  by_comm_.emplace(&made->comm, made);
+  return &made->comm;
 }
 
 }  // namespace cohort::host

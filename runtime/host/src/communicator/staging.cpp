@@ -136,7 +136,7 @@ cohort_collective_vt Staging::table() const {
   using Table = cohort_collective_vt;
   Table table = host_table_;
   table.alloc = nullptr;
-  table.free = nullptr;
+  table.release = nullptr;
   table.exchange = exchange;
   table.all_reduce = on_either<&Table::all_reduce>;
   table.reduce = on_either<&Table::reduce>;

@@ -32,13 +32,16 @@ constexpr cohort_log_1 kLogTable{write_line, is_enabled};
 
 }  // namespace
 
-HostObject::HostObject(Log& log, Lookup lookup, void* services)
-    : log_(log), lookup_(std::move(lookup)), services_(services), process_(::getpid()) {
-  get_for("");
+HostObject::HostObject(Log& log, Lookup lookup, void* services) : log_(log), process_(::getpid()) {
+  get_for("", std::move(lookup), services);
 }
 
 const cohort_host* HostObject::get_for(std::string component) {
-  Door& door = doors_.emplace_back(Door{*this, std::move(component)});
+  return get_for(std::move(component), doors_.front().lookup, doors_.front().services);
+}
+
+const cohort_host* HostObject::get_for(std::string component, Lookup lookup, void* services) {
+  Door& door = doors_.emplace_back(Door{*this, std::move(component), std::move(lookup), services});
   door.host = {sizeof(cohort_host), COHORT_ABI_VERSION, &door, "cohort",
                COHORT_VERSION,      get_interface,      fail,  fail_peers};
   return &door.host;
@@ -87,14 +90,14 @@ void HostObject::check(cohort_status status, std::string_view what) {
   throw_status(status, std::string(what) + ": " + take_message(status));
 }
 
-const void* HostObject::find_table(std::string_view id) const {
+const void* HostObject::Door::find_table(std::string_view id) const {
   if (id == COHORT_LOG_ID) return &kLogTable;
-  return lookup_ ? lookup_(id) : nullptr;
+  return lookup ? lookup(id) : nullptr;
 }
 
 const void* HostObject::get_interface(const cohort_host* host, const char* id) noexcept {
   try {
-    return id ? of(host).find_table(id) : nullptr;
+    return id ? static_cast<Door*>(host->ctx)->find_table(id) : nullptr;
   } catch (...) {
     return nullptr;
   }

@@ -131,6 +131,8 @@ std::string collective_problem(const cohort_collective_vt& table) {
   if (auto problem = table_length_problem(table, kLeast, "cohort_collective_vt"); !problem.empty()) return problem;
   if (!COHORT_HAS(&table, cohort_collective_vt, connect)) return lacks + "connect";
   if (!COHORT_HAS(&table, cohort_collective_vt, exchange)) return lacks + "exchange";
+  if (table.alloc && !(table.split && table.release))
+    return "has alloc without split or release; set all three or none";
   return flags_problem(table.flags, kCollectiveFlags, "cohort_collective_vt");
 }
 

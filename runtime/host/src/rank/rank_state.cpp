@@ -1,11 +1,8 @@
 #include "rank_state.hpp"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/machine.hpp>
@@ -19,17 +16,6 @@ namespace {
 
 constexpr const char* kDefaultLane = "default";
 constexpr std::chrono::seconds kLaneSlack{30};  // works end by their own deadline; this only guards the guard
-
-BucketMemory ordinary_memory(uint64_t nbytes) {
-  constexpr uint64_t kCacheLine = 64, kHugePage = 2 << 20;
-  const uint64_t alignment = nbytes < kHugePage ? kCacheLine : kHugePage;
-  void* memory = nullptr;
-  if (::posix_memalign(&memory, alignment, std::max(nbytes, kCacheLine)) != 0) throw std::bad_alloc();
-  // Weights and states are read and written as a whole in every step: fewer pages to fault in and to look up.
-  if (alignment == kHugePage) ::madvise(memory, nbytes, MADV_HUGEPAGE);
-  std::memset(memory, 0, nbytes);
-  return {memory, [](void* pointer) { std::free(pointer); }};
-}
 
 }  // namespace
 
@@ -49,13 +35,14 @@ RankState::RankState(RankSetup given) : setup(std::move(given)), host(setup.log,
 
 RankState::~RankState() {
   host.check_process();
-  if (!finished) comms->abort();  // so that the lane does not wait for ranks that are gone
-  lanes.clear();                  // before what their works refer to
+  if (!finished) comms->abort();                        // so that the lane does not wait for ranks that are gone
+  for (const auto& lane : lanes) lane->thread.reset();  // before what their tasks refer to
   engine.reset();
-  // Tensors of the program lie in memory of a communicator: it stays until the process ends.
-  if (buckets->left_memory()) static_cast<void>(comms.release());
+  const bool left_memory = buckets->left_memory();
   buckets.reset();
   layers.reset();
+  // Tensors of the program lie in memory of a communicator: it stays until the process ends.
+  if (left_memory) static_cast<void>(comms.release());
   comms.reset();
 }
 
@@ -129,32 +116,32 @@ void RankState::bind_world(cohort_comm* comm) {
   root = comm;
   host.recorder().name(root, "world");
   control = named_part("control", 0);
-  default_lane().comms = split_roles(default_lane().name);
+  default_lane().comms = split_roles(default_lane().name, 0);
   start_lane();
 }
 
 void RankState::bind_alone() {
   root = comms->open_alone();
   host.recorder().name(root, "world");
-  default_lane().comms = split_roles(default_lane().name);
+  default_lane().comms = split_roles(default_lane().name, 0);
   start_lane();
 }
 
-cohort_comm* RankState::named_part(const std::string& name, int color) {
-  cohort_comm* const made = comms->split(root, color, rank());
+cohort_comm* RankState::named_part(const std::string& name, int color, uint32_t lane) {
+  cohort_comm* const made = comms->split(root, color, rank(), {nullptr, lane});
   if (made) host.recorder().name(made, name);
   return made;
 }
 
-RoleComms RankState::split_roles(const std::string& lane) {
+RoleComms RankState::split_roles(const std::string& name, uint32_t lane) {
   const Topology& topology = setup.topology;
   RoleComms made;
-  made.world = named_part(lane + "/world", 0);
+  made.world = named_part(name + "/world", 0, lane);
   // On one node "all ranks of this node" are all ranks: no second communicator is needed.
   made.node = topology.num_nodes == 1
                   ? made.world
-                  : named_part(lane + "/node " + std::to_string(topology.node_rank), topology.node_rank);
-  made.leaders = named_part(lane + "/leaders", topology.local_rank == 0 ? 0 : -1);
+                  : named_part(name + "/node " + std::to_string(topology.node_rank), topology.node_rank, lane);
+  made.leaders = named_part(name + "/leaders", topology.local_rank == 0 ? 0 : -1, lane);
   return made;
 }
 
@@ -168,17 +155,20 @@ RankLane* RankState::current_lane() const {
   return found == lanes.end() ? nullptr : found->get();
 }
 
+void RankState::require_idle_lanes(const std::string& call) const {
+  const auto is_busy = [](const auto& lane) { return lane->thread && !lane->thread->is_idle(); };
+  if (!std::ranges::any_of(lanes, is_busy)) return;
+  throw UserError(call + " while tasks are under way; call it before the first submit or when all tasks are done");
+}
+
 uint32_t RankState::lane_named(const std::string& name) {
   const auto found = std::ranges::find(lanes, name, &RankLane::name);
   const auto index = static_cast<uint32_t>(found - lanes.begin());
   if (found != lanes.end()) return index;
-  if (std::ranges::any_of(lanes, [](const auto& lane) { return lane->thread && !lane->thread->is_idle(); })) {
-    throw UserError("lane/1.create of '" + name +
-                    "' while works are under way; make all lanes before the first submit");
-  }
+  require_idle_lanes("lane/1.create of '" + name + "'");
   auto made = std::make_unique<RankLane>();
   made->name = name;
-  if (root) made->comms = split_roles(name);
+  if (root) made->comms = split_roles(name, index);
   made->thread = std::make_unique<Lane>(name, setup.timeout + kLaneSlack, &host);
   lanes.push_back(std::move(made));
   return index;
@@ -198,11 +188,7 @@ void RankState::broadcast(std::string& text, const char* purpose) {
 }
 
 BucketMemory RankState::allocate(uint64_t nbytes) {
-  cohort_collective* const owner = root ? root->collective : nullptr;
-  if (!owner || !owner->vt->alloc || !owner->vt->free) return ordinary_memory(nbytes);
-  void* memory = nullptr;
-  host.check(owner->vt->alloc(owner, root, nbytes, &memory), "allocating bucket memory");
-  return {memory, [owner, comm = root](void* pointer) { owner->vt->free(owner, comm, pointer); }};
+  return {comms->alloc(root, nbytes), [this](void* memory) { comms->release(root, memory); }};
 }
 
 void RankState::with_archive(StrategyState::Values& values,

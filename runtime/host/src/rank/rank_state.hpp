@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <cohort/api/host/comm.h>
 #include <cohort/api/host/lane.h>
 #include <cohort/api/host/model.h>
 #include <cohort/host/buckets.hpp>
@@ -85,8 +86,10 @@ struct RankState {
   /// Makes the world of one rank: strategies find one whatever the number of ranks.
   void bind_alone();
   /// A part of the root communicator, for the flight recorder under this name. Collective.
-  cohort_comm* named_part(const std::string& name, int color);
-  RoleComms split_roles(const std::string& lane);
+  cohort_comm* named_part(const std::string& name, int color, uint32_t lane = 0);
+  RoleComms split_roles(const std::string& name, uint32_t lane);
+  /// Throws UserError while a lane has tasks: `call` needs all ranks at the same point.
+  void require_idle_lanes(const std::string& call) const;
   void start_lane();
   RankLane& default_lane() const { return *lanes.front(); }
   /// The lane whose thread is calling, or null.
@@ -111,11 +114,12 @@ struct RankState {
 
 /// Service tables of a rank by id; null for an unknown one.
 const void* find_service(std::string_view id);
+const cohort_comm_1& comm_service();
 const cohort_optimizer_1& optimizer_service();
 const cohort_lane_1& lane_service();
 /// The rank behind a host object.
 inline RankState& rank_of(const cohort_host* host) {
-  return *static_cast<RankState*>(HostObject::of(host).services());
+  return *static_cast<RankState*>(HostObject::services_of(host));
 }
 
 /// The slots of the bottom layer; its data is the RankState (null is enough for plan).

@@ -16,80 +16,6 @@
 namespace cohort::host {
 namespace {
 
-// ---- comm/1
-
-cohort_status comm_open(const cohort_host* host, const char* collective, const cohort_connect_args* group,
-                        cohort_comm** comm) noexcept {
-  return guarded(host, [&] {
-    *comm = rank_of(host).comms->open(collective, *group);
-    return COHORT_OK;
-  });
-}
-
-cohort_status comm_bind(const cohort_host* host, int32_t role, cohort_comm* comm) noexcept {
-  return guarded(host, [&] {
-    if (role != COHORT_ROLE_WORLD)
-      throw UserError("comm/1.bind takes the role world; node and leaders are split from it");
-    if (rank_of(host).root) throw UserError("comm/1.bind was called twice; one layer alone binds the world");
-    rank_of(host).bind_world(comm);
-    return COHORT_OK;
-  });
-}
-
-cohort_comm* comm_get(const cohort_host* host, int32_t role) noexcept {
-  const RankState& state = rank_of(host);
-  const RankLane* const current = state.current_lane();
-  const RoleComms& comms = (current ? *current : state.default_lane()).comms;
-  if (role == COHORT_ROLE_WORLD) return comms.world;
-  if (role == COHORT_ROLE_NODE) return comms.node;
-  return role == COHORT_ROLE_LEADERS ? comms.leaders : nullptr;
-}
-
-// Where an operation of this communicator belongs; null: on the calling thread.
-Lane* lane_for(const RankState& state, const cohort_comm* comm) {
-  const RankLane* const current = state.current_lane();
-  for (const auto& lane : state.lanes) {
-    const RoleComms& own = lane->comms;
-    if (comm != own.world && comm != own.node && comm != own.leaders) continue;
-    return lane.get() == current ? nullptr : lane->thread.get();
-  }
-  return current ? nullptr : state.default_lane().thread.get();
-}
-
-// In the communicator's lane at once; elsewhere on the lane, waited for.
-template <auto Run, class Args>
-cohort_status comm_run(const cohort_host* host, cohort_comm* comm, const Args* args) noexcept {
-  return guarded(host, [&] {
-    RankState& state = rank_of(host);
-    if (!comm) throw UserError("the communicator is null: this rank has none for that role");
-    const auto full = given(*args);
-    Lane* const lane = lane_for(state, comm);
-    if (!lane) return Run(comm, full, &state.traffic);
-    lane->run([&] { state.host.check(Run(comm, full, &state.traffic), "operation outside a lane"); });
-    return COHORT_OK;
-  });
-}
-
-cohort_status barrier_of(cohort_comm* comm, std::nullptr_t, Traffic*) {
-  return run_barrier(comm);
-}
-cohort_status comm_barrier(const cohort_host* host, cohort_comm* comm) noexcept {
-  constexpr std::nullptr_t kNoArgs = nullptr;
-  return comm_run<barrier_of>(host, comm, &kNoArgs);
-}
-
-constexpr cohort_comm_1 kComm{.open = comm_open,
-                              .bind = comm_bind,
-                              .get = comm_get,
-                              .exchange = comm_run<run_exchange>,
-                              .all_reduce = comm_run<run_all_reduce>,
-                              .reduce = comm_run<run_reduce>,
-                              .broadcast = comm_run<run_broadcast>,
-                              .all_gather = comm_run<run_all_gather>,
-                              .reduce_scatter = comm_run<run_reduce_scatter>,
-                              .all_to_all = comm_run<run_all_to_all>,
-                              .barrier = comm_barrier};
-
 // ---- buckets/1
 
 bool has_name(int32_t kind) {
@@ -251,7 +177,7 @@ constexpr cohort_archive_1 kArchive{archive_set, archive_get};
 }  // namespace
 
 const void* find_service(std::string_view id) {
-  if (id == COHORT_COMM_ID) return &kComm;
+  if (id == COHORT_COMM_ID) return &comm_service();
   if (id == COHORT_BUCKETS_ID) return &kBuckets;
   if (id == COHORT_PARAMS_ID) return &kParams;
   if (id == COHORT_KERNELS_ID) return &kKernels;

@@ -29,6 +29,11 @@ void FlightRecorder::name(const cohort_comm* comm, std::string name) {
   if (other != tracks_.end()) track.purpose = other->purpose;
 }
 
+void FlightRecorder::forget(const cohort_comm* comm) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(tracks_, [comm](const Track& track) { return track.comm == comm; });
+}
+
 void FlightRecorder::set_purpose(const cohort_comm* comm, Purpose purpose) {
   const std::lock_guard lock(mutex_);
   *track_of(comm).purpose = std::move(purpose);

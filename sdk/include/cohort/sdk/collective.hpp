@@ -16,7 +16,7 @@
 //   std::unique_ptr<C> split(int32_t color, int32_t key)   null for a rank that gets none
 //   void abort()
 //   void check_async()                                      throws what went wrong behind an enqueued operation
-//   void* alloc(uint64_t nbytes), void free(void* memory)   both or none
+//   void* alloc(uint64_t nbytes), void release(void* memory) with split, or none
 //   bool shares_memory() const                              COHORT_COMM_SHARED_MEMORY
 //   void all_reduce(const cohort_op_args&), reduce(...), broadcast(...), all_gather(...), reduce_scatter(...),
 //   all_to_all(...), barrier()

@@ -1,7 +1,14 @@
-// A communicator of the running job and operations on it, as calls that throw.
+// Communicators of the running job and operations on them, as calls that throw.
 //
-// A Comm is a borrowed handle, valid until the end of the run; copy it freely. Threads: as cohort/api/host/comm.h says.
+//   Comm world = host().world();                            // borrowed: the host's
+//   OwnedComm pairs = world.split(rank / 2, rank, "pairs");  // closed by its destructor
+//   pairs.all_reduce({data, count, COHORT_FLOAT32}, COHORT_REDUCE_SUM);
+//
+// A Comm is a borrowed handle; copy it freely, as long as its owner lives. Threads: as cohort/api/host/comm.h says.
 #pragma once
+
+#include <string>
+#include <utility>
 
 #include <cohort/api/host/comm.h>
 #include <cohort/sdk/dtype.hpp>
@@ -10,6 +17,8 @@
 
 namespace cohort::sdk {
 inline namespace v1 {
+
+class OwnedComm;
 
 /// What an operation works on: `count` elements of `dtype`, ordered by `stream`.
 struct Elements {
@@ -30,40 +39,46 @@ class Comm {
   int size() const { return comm_->size; }
   cohort_comm* raw() const { return comm_; }
 
+  /// Returns the part of the ranks that give the same color, ordered by key; none where color < 0. Its operations run
+  /// on `lane`. Collective.
+  OwnedComm split(int32_t color, int32_t key, const char* name = "part", uint32_t lane = 0) const;
+  /// Lets this rank's operations fail soon. For a communicator of the plugin's own.
+  void abort() const { check(table_->abort(host_, comm_)); }
+  /// Memory that operations use without a copy, until it is released or the communicator is closed. Collective.
+  void* alloc(uint64_t nbytes) const {
+    void* memory = nullptr;
+    check(table_->alloc(host_, comm_, nbytes, &memory));
+    return memory;
+  }
+  void release(void* memory) const { check(table_->release(host_, comm_, memory)); }
+
   void all_reduce(const Elements& in_place, int32_t reduce) const {
-    const auto args = operation(in_place.data, in_place, reduce, 0);
-    check(table_->all_reduce(host_, comm_, &args));
+    all_reduce(operation(in_place.data, in_place, reduce, 0));
   }
   /// `input` stays as it is; `output` does not overlap with it.
   void all_reduce(const Elements& input, void* output, int32_t reduce) const {
-    const auto args = operation(output, input, reduce, 0);
-    check(table_->all_reduce(host_, comm_, &args));
+    all_reduce(operation(output, input, reduce, 0));
   }
   /// The result is in `in_place` on rank `root` alone.
   void reduce(const Elements& in_place, int32_t reduce, int32_t root) const {
-    const auto args = operation(in_place.data, in_place, reduce, root);
-    check(table_->reduce(host_, comm_, &args));
+    this->reduce(operation(in_place.data, in_place, reduce, root));
   }
   void broadcast(const Elements& in_place, int32_t root) const {
-    const auto args = operation(in_place.data, in_place, 0, root);
-    check(table_->broadcast(host_, comm_, &args));
+    broadcast(operation(in_place.data, in_place, 0, root));
   }
   /// `output` holds size() x input.count elements.
-  void all_gather(const Elements& input, void* output) const {
-    const auto args = operation(output, input, 0, 0);
-    check(table_->all_gather(host_, comm_, &args));
-  }
+  void all_gather(const Elements& input, void* output) const { all_gather(operation(output, input, 0, 0)); }
   /// `input` holds size() x output_count elements; this rank gets its piece of the reduced whole.
   void reduce_scatter(const Elements& input, void* output, uint64_t output_count, int32_t reduce) const {
     auto args = operation(output, input, reduce, 0);
     args.count = output_count;
-    check(table_->reduce_scatter(host_, comm_, &args));
+    reduce_scatter(args);
   }
   /// `input` and `output` hold a piece of `piece_count` elements for each rank.
   void all_to_all(const Elements& input, void* output, uint64_t piece_count) const {
     auto args = operation(output, input, 0, 0);
     args.count = piece_count;
-    check(table_->all_to_all(host_, comm_, &args));
+    all_to_all(args);
   }
   void exchange(Span<const cohort_message> messages, cohort_stream stream = {nullptr, COHORT_DEVICE_CPU, 0}) const {
     cohort_exchange_args args{};
@@ -74,6 +89,22 @@ class Comm {
     check(table_->exchange(host_, comm_, &args));
   }
   void barrier() const { check(table_->barrier(host_, comm_)); }
+
+  // The same with all that cohort_op_args can say.
+  void all_reduce(const cohort_op_args& args) const { check(table_->all_reduce(host_, comm_, &args)); }
+  void reduce(const cohort_op_args& args) const { check(table_->reduce(host_, comm_, &args)); }
+  void broadcast(const cohort_op_args& args) const { check(table_->broadcast(host_, comm_, &args)); }
+  void all_gather(const cohort_op_args& args) const { check(table_->all_gather(host_, comm_, &args)); }
+  void reduce_scatter(const cohort_op_args& args) const { check(table_->reduce_scatter(host_, comm_, &args)); }
+  void all_to_all(const cohort_op_args& args) const { check(table_->all_to_all(host_, comm_, &args)); }
+
+ protected:
+  Comm() = default;
+  void close() noexcept {
+    if (comm_) table_->close(host_, comm_);
+    comm_ = nullptr;
+  }
+  cohort_comm* hand_over() noexcept { return std::exchange(comm_, nullptr); }
 
  private:
   static cohort_op_args operation(void* output, const Elements& input, int32_t reduce, int32_t root) {
@@ -89,10 +120,36 @@ class Comm {
     return args;
   }
 
-  const cohort_host* host_;
-  const cohort_comm_1* table_;
-  cohort_comm* comm_;
+  const cohort_host* host_ = nullptr;
+  const cohort_comm_1* table_ = nullptr;
+  cohort_comm* comm_ = nullptr;
 };
+
+/// A communicator that the plugin has opened or split off; its destructor closes it. Destroy those that were split from
+/// it first.
+class OwnedComm : public Comm {
+ public:
+  /// No communicator: false in a bool context.
+  OwnedComm() = default;
+  explicit OwnedComm(const Comm& made) : Comm(made) {}
+  ~OwnedComm() { close(); }
+  OwnedComm(OwnedComm&& other) noexcept : Comm(other) { other.hand_over(); }
+  OwnedComm& operator=(OwnedComm&& other) noexcept {
+    if (this == &other) return *this;
+    close();
+    Comm::operator=(other);
+    other.hand_over();
+    return *this;
+  }
+  /// Gives the communicator up: the host closes it.
+  using Comm::hand_over;
+};
+
+inline OwnedComm Comm::split(int32_t color, int32_t key, const char* name, uint32_t lane) const {
+  cohort_comm* part = nullptr;
+  check(table_->split(host_, comm_, lane, name, color, key, &part));
+  return OwnedComm(Comm(host_, *table_, part));
+}
 
 }  // namespace v1
 }  // namespace cohort::sdk

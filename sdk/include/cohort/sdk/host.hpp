@@ -63,7 +63,18 @@ class Host {
   Comm world() const { return comm(COHORT_ROLE_WORLD); }
   Comm node() const { return comm(COHORT_ROLE_NODE); }
   Comm leaders() const { return comm(COHORT_ROLE_LEADERS); }
-  const cohort_comm_1& comm_service() const { return comm_.get(host_); }
+  /// A communicator of a group, made with a collective by spec ("gloo,iface=eth0"; null: the chosen one). Collective.
+  OwnedComm open_comm(const char* spec, const cohort_connect_args& group) const {
+    const auto& table = comm_.get(host_);
+    cohort_comm* comm = nullptr;
+    check(table.open(host_, spec, &group, &comm));
+    return OwnedComm({host_, table, comm});
+  }
+  /// Gives the host the communicator of all ranks, in init_dist_connection.
+  void bind(OwnedComm world) const {
+    check(comm_.get(host_).bind(host_, world.raw()));
+    world.hand_over();
+  }
 
   Buckets buckets() const { return {host_, buckets_.get(host_)}; }
 

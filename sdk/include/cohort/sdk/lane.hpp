@@ -44,6 +44,9 @@ class Lane {
   Lane(const cohort_host* host, const cohort_lane_1& table, uint32_t index)
       : host_(host), table_(&table), index_(index) {}
 
+  /// For Comm::split.
+  uint32_t index() const { return index_; }
+
   Ticket submit(LaneTask& task) const {
     task.host_ = host_;
     Ticket ticket = 0;

@@ -114,7 +114,19 @@ TEST_F(HostObjectTest, AsksForOtherTablesAndAnswersNullWhereThereIsNone) {
 TEST_F(HostObjectTest, LeadsTablesToTheirServices) {
   int services = 7;
   HostObject other(log, {}, &services);
-  EXPECT_EQ(HostObject::of(other.get()).services(), &services);
+  EXPECT_EQ(HostObject::services_of(other.get()), &services);
+  EXPECT_EQ(HostObject::services_of(other.get_for("ddp")), &services);
+}
+
+TEST_F(HostObjectTest, GivesAComponentTablesOfItsOwn) {
+  int services = 7, own = 8;
+  const int table = 0;
+  HostObject other(log, {}, &services);
+  const auto lookup = [&](std::string_view id) { return id == "cohort.comm/1" ? &table : nullptr; };
+  const cohort_host* const door = other.get_for("gloo", lookup, &own);
+  EXPECT_EQ(HostObject::services_of(door), &own);
+  EXPECT_EQ(door->get_interface(door, "cohort.comm/1"), &table);
+  EXPECT_EQ(other.get()->get_interface(other.get(), "cohort.comm/1"), nullptr);
 }
 
 TEST(ThrowStatus, ChoosesTheExceptionByWhoCanMendIt) {

@@ -264,6 +264,19 @@ TEST_F(DescriptorTest, OfAnAcceleratorStagesWholeOrNotAtAll) {
   EXPECT_THAT(problem(), HasSubstr("set all five or none"));
 }
 
+TEST_F(DescriptorTest, OfACollectiveHasMemoryWithASplit) {
+  collective_table.struct_size = sizeof collective_table;
+  collective_table.connect = [](auto...) noexcept { return COHORT_OK; };
+  collective_table.exchange = [](auto...) noexcept { return COHORT_OK; };
+  collective_table.alloc = [](auto...) noexcept { return COHORT_OK; };
+  collective_table.release = [](auto...) noexcept {};
+  component.kind = COHORT_KIND_COLLECTIVE;
+  component.vtable = &collective_table;
+  EXPECT_THAT(problem(), HasSubstr("has alloc without split or release; set all three or none"));
+  collective_table.split = [](auto...) noexcept { return COHORT_OK; };
+  EXPECT_EQ(problem(), "");
+}
+
 TEST_F(DescriptorTest, SeesNoSlotBeyondTheTablesOwnSize) {
   collective_table.connect = [](cohort_collective*, const cohort_connect_args*, cohort_comm*) noexcept {
     return COHORT_OK;

@@ -81,7 +81,7 @@ TEST(ALane, CannotHaveTheNameOfOneOfTheHosts) {
 
 TEST(ALane, IsMadeBeforeWorksAreUnderWay) {
   const auto texts = run_ranks_to_failure(services_job(2, "late_lane"), [](ToyRank& rank) { communicate(rank, 1); });
-  EXPECT_THAT(texts, Each(HasSubstr("make all lanes before the first submit")));
+  EXPECT_THAT(texts, Each(HasSubstr("call it before the first submit or when all tasks are done")));
 }
 
 TEST(RankRuntime, SplitsNodesFromTheWorld) {

@@ -1,7 +1,14 @@
 /* Service cohort.comm/1: communicators of the running job and operations on them. Frozen.
  *
- * Every lane has communicators of its own, split from those that were bound; an operation runs only on its
- * communicator's lane. Ownership: the host owns every communicator given out here until the end of the run.
+ * For strategies. Every lane has communicators of its own; an operation runs on the lane of its communicator, at once
+ * if that lane calls, else the call waits for it. Its payload bytes are counted.
+ *
+ * For collectives that are made of others. Each group is opened in `connect`, split in `connect` and `split`, and
+ * closed in `close`. An operation runs on the calling thread, at once and uncounted; lanes, `bind` and `get` mean
+ * nothing here.
+ *
+ * A communicator belongs to the component that opened or split it; nobody else may use it, except those of `get`, which
+ * belong to the host and serve every layer. The host closes the ones that are left at the end of the run.
  */
 #ifndef COHORT_API_HOST_COMM_H
 #define COHORT_API_HOST_COMM_H
@@ -20,18 +27,35 @@ COHORT_EXTERN_C_BEGIN
 
 typedef struct cohort_comm_1 {
   /* Opens a communicator of a group with a collective by spec ("shm", "gloo,iface=eth0"; null: the one that was
-   * chosen): in init_dist_connection of a strategy, or in `connect` of a collective that is made of others. `group` is
-   * as that collective will see it, with a store that all of the group share and a name that tells it from every other
-   * group opened over that store. Collective over the group. [main] */
+   * chosen). `group` is as that collective will see it, with a store that all of the group share and a name that tells
+   * it from every other group opened over that store. In a strategy: in init_dist_connection, configure_model or
+   * layout_ready. Collective over the group. [main] */
   cohort_status (*open)(const cohort_host* host, const char* collective, const cohort_connect_args* group,
                         cohort_comm** comm) COHORT_NOEXCEPT;
-  /* Gives the host the communicator of all ranks; `node`, `leaders` and the lanes' own are split from it. [main] */
-  cohort_status (*bind)(const cohort_host* host, int32_t role, cohort_comm* comm) COHORT_NOEXCEPT;
-  /* The calling lane's communicator for a role; null for LEADERS on a rank that is none. Outside a lane: that of the
-   * default lane. WORLD is there after init_dist_connection, with one rank, too. */
+  /* Gives the host the communicator of all ranks, in init_dist_connection; `node`, `leaders` and the lanes' own are
+   * split from it. [main] */
+  cohort_status (*bind)(const cohort_host* host, cohort_comm* comm) COHORT_NOEXCEPT;
+  /* Returns the calling lane's communicator for a role; null for LEADERS on a rank that is none. Outside a lane: that
+   * of the default lane. WORLD is there after init_dist_connection, with one rank, too. */
   cohort_comm* (*get)(const cohort_host* host, int32_t role)COHORT_NOEXCEPT;
-  /* Operations; `args` as in cohort/api/collective.h. In a lane they run at once; outside one they run on the default
-   * lane and are waited for. Payload bytes are counted. [lane] [step] [main] */
+  /* Makes a communicator of the ranks that give the same color, ordered by key, then by rank. color < 0: this rank gets
+   * none, and `*part` is null. `lane` is the lane that its operations run on (0: the one that reduces buckets), `name`
+   * ([a-z][a-z0-9_-]{0,31}) is for messages. Collective over `comm`, in the same order on all ranks, while no task is
+   * under way. [main] */
+  cohort_status (*split)(const cohort_host* host, cohort_comm* comm, uint32_t lane, const char* name, int32_t color,
+                         int32_t key, cohort_comm** part) COHORT_NOEXCEPT;
+  /* Closes a communicator of `open` or `split`, after those that were split from it. Local; no operation may be running
+   * and its memory is no longer used. [main] */
+  cohort_status (*close)(const cohort_host* host, cohort_comm* comm) COHORT_NOEXCEPT;
+  /* This rank's operations on a communicator of `open` or `split` soon return COHORT_ABORTED, and peers that wait for
+   * them fail. [any-thread] */
+  cohort_status (*abort)(const cohort_host* host, cohort_comm* comm) COHORT_NOEXCEPT;
+  /* Memory of the root communicator that `comm` was split from, if it was: operations on that and on all its parts use
+   * it without a copy. Ordinary memory if the collective has none. Zero-filled, aligned to 64 bytes. Collective over
+   * the root: each of its ranks asks for the same size. [main] */
+  cohort_status (*alloc)(const cohort_host* host, cohort_comm* comm, uint64_t nbytes, void** memory) COHORT_NOEXCEPT;
+  cohort_status (*release)(const cohort_host* host, cohort_comm* comm, void* memory) COHORT_NOEXCEPT;
+  /* Operations; `args` as in cohort/api/collective.h. [lane] [step] [main] */
   cohort_status (*exchange)(const cohort_host* host, cohort_comm* comm,
                             const cohort_exchange_args* args) COHORT_NOEXCEPT;
   cohort_status (*all_reduce)(const cohort_host* host, cohort_comm* comm, const cohort_op_args* args) COHORT_NOEXCEPT;

@@ -6,9 +6,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include <cohort/api/accelerator.h>
@@ -31,9 +33,9 @@ void open_collective(PluginHost& plugins, const Spec& spec);
 class Collective : private cohort_collective {
  public:
   /// `deterministic`: sums are composed, in rank order, unless the plugin takes them so itself. `device`: whose memory
-  /// is staged; null where it is not.
-  Collective(const cohort_component& component, const CheckedOptions& options, HostObject& host, bool deterministic,
-             cohort_accelerator* device = nullptr);
+  /// is staged; null where it is not. `door` is the cohort_host that the plugin gets, one of `host`.
+  Collective(const cohort_component& component, const CheckedOptions& options, HostObject& host,
+             const cohort_host* door, bool deterministic, cohort_accelerator* device = nullptr);
   ~Collective();
   Collective(const Collective&) = delete;
   Collective& operator=(const Collective&) = delete;
@@ -80,7 +82,14 @@ class Traffic {
   std::atomic<uint64_t> sent_{0};
 };
 
-/// All communicators of one rank, and the collectives that they belong to.
+/// Whose a communicator is, and on which lane its operations run.
+struct CommPlace {
+  const cohort_host* owner = nullptr;  ///< the component that made it; null: the host
+  uint32_t lane = 0;
+};
+
+/// All communicators of one rank, and the collectives that they belong to. The collectives get comm/1 for those that
+/// they are made of; its operations run on the calling thread, uncounted.
 class CommunicatorSet {
  public:
   /// `host` is what the collectives are given; it outlives the set, as `plugins` and `accelerator` do. `chosen` may be
@@ -91,30 +100,51 @@ class CommunicatorSet {
   CommunicatorSet(const CommunicatorSet&) = delete;
   CommunicatorSet& operator=(const CommunicatorSet&) = delete;
 
+  /// Makes the cohort_host of a collective.
+  const cohort_host* door_for(const std::string& collective);
+
   /// A root communicator of a group, on a part of the group's store that belongs to it alone. Null spec: the collective
   /// that was chosen. Collective over the group. Throws what opening throws, and with the plugin's message.
-  cohort_comm* open(const char* spec, const cohort_connect_args& group);
+  cohort_comm* open(const char* spec, const cohort_connect_args& group, const cohort_host* owner = nullptr);
   /// Makes the communicator of one rank alone.
   cohort_comm* open_alone();
   /// A part of `comm`; null where color < 0. Collective over `comm`.
-  cohort_comm* split(cohort_comm* comm, int color, int key);
-  /// Running and later operations on every communicator return soon. Any thread.
+  cohort_comm* split(cohort_comm* comm, int color, int key, CommPlace place = {});
+  /// Takes a communicator over from the component that opened it.
+  void adopt(cohort_comm* comm);
+  /// Throws UserError while parts of it are open.
+  void close(cohort_comm* comm);
+  /// Running and later operations on a communicator, or on all, return soon. Any thread.
+  void abort(cohort_comm* comm);
   void abort();
+  /// Memory of the root of `comm`; ordinary memory if the collective has none. Collective over the root.
+  void* alloc(cohort_comm* comm, uint64_t nbytes);
+  void release(cohort_comm* comm, void* memory);
+
+  /// Returns the place of a communicator that `caller` may use: one of its own or, unless `must_be_own`, of the host.
+  /// Throws UserError for any other pointer, naming the caller and `call`. Any thread.
+  CommPlace place_for(const cohort_host* caller, const cohort_comm* comm, const char* call,
+                      bool must_be_own = false) const;
 
  private:
   struct PrivateStore;
+  struct Entry;
+  using Entries = std::list<Entry>;
   PluginHost& plugins_;
   HostObject& host_;
   Spec chosen_;
   bool deterministic_;
   cohort_accelerator* accelerator_;
   bool said_staging_ = false;
-  std::vector<std::unique_ptr<PrivateStore>> stores_;
-  std::vector<std::unique_ptr<Collective>> collectives_;
-  std::mutex mutex_;                                 // of comms_: abort comes from any thread
-  std::vector<std::unique_ptr<cohort_comm>> comms_;  // in the order made: closed in reverse
+  mutable std::mutex mutex_;  // of entries_ and by_comm_; held by nobody who calls a plugin
+  std::recursive_mutex end_;  // no communicator is closed while it is aborted; a plugin's abort may abort its parts
+  Entries entries_;           // in the order made: closed in reverse
+  Entries unconnected_;       // what a failed connect may have left behind refers to them
+  std::unordered_map<const cohort_comm*, Entries::iterator> by_comm_;
 
-  cohort_comm* keep(std::unique_ptr<cohort_comm> comm);
+  Entry& entry_of(const cohort_comm* comm);
+  Entries::iterator begin(CommPlace place);
+  cohort_comm* keep(Entries::iterator made);
 };
 
 /// Runs an operation and counts its bytes; `traffic` may be null (control).

@@ -38,6 +38,8 @@ class FlightRecorder {
 
   /// Names a communicator. Ranks that share it give the same name, others another one: "control", "default/node 1".
   void name(const cohort_comm* comm, std::string name);
+  /// Drops what is known of a communicator that is closed.
+  void forget(const cohort_comm* comm);
   /// What operations are for from now on: those of `comm` and of the communicators whose names have the same beginning,
   /// up to a '/'.
   void set_purpose(const cohort_comm* comm, Purpose purpose);

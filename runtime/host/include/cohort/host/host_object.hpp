@@ -30,7 +30,7 @@ class HostObject {
   using Lookup = std::function<const void*(std::string_view id)>;
 
   /// log/1 is always there and writes to `log`; every other table is asked of `lookup` (empty: there is none).
-  /// Functions of those tables reach what they work on through of(host).services().
+  /// Functions of those tables reach what they work on through services_of(host).
   explicit HostObject(Log& log, Lookup lookup = {}, void* services = nullptr);
   HostObject(const HostObject&) = delete;
   HostObject& operator=(const HostObject&) = delete;
@@ -39,13 +39,17 @@ class HostObject {
   const cohort_host* get() const { return &doors_.front().host; }
   /// Makes the cohort_host of a component; it lives as long as this object. Not while another thread calls it.
   const cohort_host* get_for(std::string component);
+  /// The same with other tables than the object's, and with what they work on.
+  const cohort_host* get_for(std::string component, Lookup lookup, void* services);
   /// Returns the object behind a cohort_host that came from get() or get_for().
   static HostObject& of(const cohort_host* host) { return static_cast<Door*>(host->ctx)->owner; }
   /// Returns the name of the component that was given this cohort_host; "" if it came from get().
   static const std::string& component_of(const cohort_host* host) { return static_cast<Door*>(host->ctx)->component; }
 
+  /// Returns what the tables of this cohort_host work on.
+  static void* services_of(const cohort_host* host) { return static_cast<Door*>(host->ctx)->services; }
+
   Log& log() const { return log_; }
-  void* services() const { return services_; }
   FlightRecorder& recorder() { return recorder_; }
 
   /// Ends the process with a message and exit code 2 if it is a fork of the process that made this object. A fork lacks
@@ -77,19 +81,20 @@ class HostObject {
   struct Door {
     HostObject& owner;
     std::string component;
+    Lookup lookup;
+    void* services;
     cohort_host host{};
+
+    const void* find_table(std::string_view id) const;
   };
 
   Log& log_;
-  Lookup lookup_;
-  void* services_;
   std::deque<Door> doors_;  // stable addresses: components hold pointers
   std::mutex mutex_;
   std::map<std::thread::id, Failure> failures_;
   FlightRecorder recorder_;
   pid_t process_;
 
-  const void* find_table(std::string_view id) const;
   static const void* get_interface(const cohort_host* host, const char* id) noexcept;
   static cohort_status fail(const cohort_host* host, cohort_status status, const char* message) noexcept;
   static cohort_status fail_peers(const cohort_host* host, cohort_status status, const int32_t* ranks,

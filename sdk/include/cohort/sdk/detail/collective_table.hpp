@@ -28,7 +28,7 @@ COHORT_SDK_SLOT(split)
 COHORT_SDK_SLOT(abort)
 COHORT_SDK_SLOT(check_async)
 COHORT_SDK_SLOT(alloc)
-COHORT_SDK_SLOT(free)
+COHORT_SDK_SLOT(release)
 COHORT_SDK_SLOT(shares_memory)
 COHORT_SDK_SLOT(all_reduce)
 COHORT_SDK_SLOT(broadcast)
@@ -91,8 +91,8 @@ struct CollectiveTable {
   static cohort_status alloc(cohort_collective* c, cohort_comm* comm, uint64_t nbytes, void** memory) noexcept {
     return guard(c->host, [&] { *memory = of(comm).alloc(nbytes); });
   }
-  static void free(cohort_collective* c, cohort_comm* comm, void* memory) noexcept {
-    guard(c->host, [&] { of(comm).free(memory); });
+  static void release(cohort_collective* c, cohort_comm* comm, void* memory) noexcept {
+    guard(c->host, [&] { of(comm).release(memory); });
   }
   static cohort_status exchange(cohort_collective* c, cohort_comm* comm, const cohort_exchange_args* args) noexcept {
     return guard(c->host, [&] {
@@ -140,7 +140,7 @@ struct CollectiveTable {
     if constexpr (declares_abort<C>) vt.abort = abort;
     if constexpr (declares_check_async<C>) vt.async_error = async_error;
     if constexpr (declares_alloc<C>) vt.alloc = alloc;
-    if constexpr (declares_free<C>) vt.free = free;
+    if constexpr (declares_release<C>) vt.release = release;
     if constexpr (declares_all_reduce<C>) vt.all_reduce = all_reduce;
     if constexpr (declares_broadcast<C>) vt.broadcast = broadcast;
     if constexpr (declares_all_gather<C>) vt.all_gather = all_gather;

@@ -57,7 +57,7 @@ class CountingComm {
     std::memset(memory, 0, rounded);
     return memory;
   }
-  void free(void* memory) {
+  void release(void* memory) {
     counts_.add("release");
     std::free(memory);
   }

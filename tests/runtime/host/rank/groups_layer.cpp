@@ -1,0 +1,122 @@
+// A free layer that makes groups of ranks: it adds up over pairs, or does with them what it must not, as `does` says.
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <cohort/sdk/strategy.hpp>
+
+namespace {
+
+namespace sdk = cohort::sdk;
+
+void require(bool condition, const std::string& what) {
+  if (!condition) throw sdk::invalid_argument(what);
+}
+
+class Groups : public sdk::Strategy<Groups> {
+ public:
+  void create(const sdk::Options& options) { does_ = options.text("does"); }
+
+  void configure_model() {
+    super().configure_model();
+    const sdk::Comm world = host().world();
+    const int rank = world.rank();
+    lane_.emplace(host().lane("pairs"));
+    pair_ = world.split(rank / 2, -rank, "pair", lane_->index());  // in reverse order
+    odd_ = world.split(rank % 2 == 1 ? 0 : -1, rank, "odd");
+    if (does_ == "add") add();
+    if (does_ == "share") share();
+    if (does_ == "again") again();
+    if (does_ == "abort") abort();
+    if (does_ == "close_world") check_close(world);
+    if (does_ == "close_first") close_before_its_part();
+    if (does_ == "twice") use_after_close();
+    if (does_ == "foreign") use_foreign();
+    if (does_ == "no_lane") world.split(0, rank, "pair", 9);
+    if (does_ == "no_name") world.split(0, rank, "A pair");
+    if (does_ == "bind") bind_part();
+  }
+
+  void begin_step(const cohort_step& step) {
+    super().begin_step(step);
+    if (does_ == "add") lane_->wait(lane_->submit(sum_));
+  }
+
+ private:
+  // On the lane of the pair, while the step thread does something else.
+  void add() {
+    std::vector<double> ranks{static_cast<double>(host().world().rank())};
+    pair_.all_reduce({ranks.data(), 1, COHORT_FLOAT64}, COHORT_REDUCE_SUM);
+    const int first = host().world().rank() / 2 * 2;
+    const bool is_alone = pair_.size() == 1;
+    require(ranks[0] == (is_alone ? first : 2 * first + 1), "a pair adds its ranks");
+    require(pair_.rank() == (is_alone || host().world().rank() % 2 == 1 ? 0 : 1), "the key orders the ranks");
+    require(static_cast<bool>(odd_) == (host().world().rank() % 2 == 1), "odd ranks alone have the group");
+  }
+
+  // Memory of the root serves the parts.
+  void share() {
+    const sdk::Comm world = host().world();
+    auto* const values = static_cast<float*>(world.alloc(4096 * sizeof(float)));
+    for (int i = 0; i < 4096; ++i) require(values[i] == 0, "memory is zero-filled");
+    for (int i = 0; i < 4096; ++i) values[i] = 1;
+    world.all_reduce({values, 4096, COHORT_FLOAT32}, COHORT_REDUCE_SUM);
+    require(values[4095] == static_cast<float>(world.size()), "the world adds in memory of its root");
+    pair_.all_reduce({values, 4096, COHORT_FLOAT32}, COHORT_REDUCE_SUM);
+    require(values[0] == static_cast<float>(world.size() * pair_.size()), "a part adds in memory of its root");
+    world.release(values);
+  }
+
+  void again() {
+    for (int i = 0; i < 50; ++i) {
+      sdk::OwnedComm part = host().world().split(0, host().world().rank(), "part");
+      sdk::OwnedComm half = part.split(part.rank() % 2, part.rank(), "half");
+      half.barrier();
+    }
+  }
+
+  void abort() {
+    pair_.abort();
+    pair_.barrier();
+  }
+
+  void check_close(const sdk::Comm& comm) {
+    cohort_comm* const raw = comm.raw();
+    sdk::check(service().close(host().raw(), raw));
+  }
+  void close_before_its_part() {
+    sdk::OwnedComm part = host().world().split(0, host().world().rank());
+    const sdk::OwnedComm half = part.split(0, part.rank());
+    check_close(part);
+  }
+  void use_after_close() {
+    cohort_comm* const raw = pair_.raw();
+    pair_ = sdk::OwnedComm();
+    sdk::check(service().barrier(host().raw(), raw));
+  }
+  void use_foreign() {
+    cohort_comm own{};
+    own.struct_size = sizeof own;
+    own.size = 1;
+    sdk::check(service().barrier(host().raw(), &own));
+  }
+  void bind_part() { host().bind(host().world().split(0, 0)); }
+
+  const cohort_comm_1& service() {
+    return *static_cast<const cohort_comm_1*>(host().raw()->get_interface(host().raw(), COHORT_COMM_ID));
+  }
+
+  std::string does_;
+  std::optional<sdk::Lane> lane_;
+  sdk::OwnedComm pair_, odd_;
+  sdk::LaneTask sum_{[this] { add(); }};
+};
+
+constexpr cohort_option kOptions[] = {sdk::option("does", "string", "add", "what it does")};
+constexpr cohort_component kGroups =
+    sdk::strategy<Groups>("groups", "makes groups of ranks").inherits("*").options(kOptions);
+
+}  // namespace
+
+COHORT_SDK_PLUGIN("org.example.groups", "1.0.0", "Example", "MIT", kGroups)
