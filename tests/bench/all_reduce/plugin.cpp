@@ -40,7 +40,7 @@ class PluginRank final : public cohort::bench::Contestant {
   void release() {
     if (!shared_) return;
     comm_.barrier();
-    comm_.free(shared_);
+    comm_.release(shared_);
   }
 
   RankComm comm_;
