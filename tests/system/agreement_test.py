@@ -1,6 +1,8 @@
 """Ranks find out together where they do not fit together, before they train wrongly or wait for ever."""
 import os
+import pathlib
 import re
+import signal
 import subprocess
 import time
 
@@ -11,6 +13,12 @@ PROGRAM = str(BUILD / "tests/agreement_program")
 SHORT = ["--epochs=1", "--max-steps=6", "--threads=1"]
 SMALL = ["--max-steps=8", "--threads=1"]
 USER, FAILED = 2, 1
+
+
+def connections_to(port):
+    """Returns how many processes of this machine are connected to the port."""
+    lines = [line.split() for table in ("tcp", "tcp6") for line in pathlib.Path(f"/proc/net/{table}").read_text().splitlines()]
+    return len([fields for fields in lines if fields[2].endswith(f":{port:04X}") and fields[3] == "01"])
 
 
 class AgreementTest(SystemTest):
@@ -124,6 +132,36 @@ class PlacesInFull(AgreementTest):
     def test_two_processes_with_one_number(self):
         results = self.by_hand([[MNIST, *SHORT]] * 3, [(0, 3), (1, 3), (1, 3)])
         self.all_end(results, USER, "two processes say that they are rank 1")
+
+
+class Restart(AgreementTest):
+    """A rank that is killed before all are there is started again by the same command."""
+
+    def restart_one(self, wire):
+        port = self.reserve_port()
+
+        def start(rank):
+            return self.start([MNIST, *SHORT, f"--collective={wire}"], self.place(rank, 3, port=port))
+
+        first = start(0)
+        self.wait_until(lambda: connections_to(port) == 1, "rank 0 uses its own store", first)
+        killed = start(1)
+        self.wait_until(lambda: connections_to(port) == 2, "rank 1 has come to the store", killed)
+        killed.kill()
+        self.assertEqual(killed.wait(), -signal.SIGKILL)
+        self.all_end([self.finish(process) for process in (first, start(1), start(2))], 0)
+
+    def test_over_shm(self):
+        self.restart_one("shm")
+
+
+class RestartInFull(Restart):
+    def test_over_shm(self):
+        for _ in range(3):
+            self.restart_one("shm")
+
+    def test_over_gloo(self):
+        self.restart_one("gloo")
 
 
 class Settings(AgreementTest):
