@@ -118,16 +118,16 @@ TEST(SdkOptimizers, GiveNothingWhereTheHostKnowsNone) {
   EXPECT_EQ(status_of([&] { (void)host.optimizers().kind(1); }), COHORT_INVALID_ARGUMENT);
 }
 
-// A lane that runs its works at once.
+// A lane that runs its tasks at once.
 cohort_lane_1 lane_table() {
   cohort_lane_1 table{};
   table.create = [](const cohort_host*, const char* name, uint32_t* lane) noexcept {
     *lane = 3;
     return name == std::string("aside") ? COHORT_OK : COHORT_INVALID_ARGUMENT;
   };
-  table.submit = [](const cohort_host*, uint32_t lane, cohort_lane_work work, void* arg, uint64_t* ticket) noexcept {
+  table.submit = [](const cohort_host*, uint32_t lane, cohort_lane_task task, void* arg, uint64_t* ticket) noexcept {
     *ticket = 10 + lane;
-    return work(arg);
+    return task(arg);
   };
   table.wait = [](const cohort_host*, uint32_t, uint64_t ticket, int64_t timeout_ns, uint32_t* done) noexcept {
     if (done) *done = ticket == 13 ? 1 : 0;

@@ -1,6 +1,6 @@
 // Data parallel: one process per device, gradients averaged during backward. The runtime's base does the work; this
-// layer adds a 16-bit wire and the sizes of buckets.
-#include <cohort/sdk/cast_wire.hpp>
+// layer adds compression to 16 bits and the sizes of buckets.
+#include <cohort/sdk/cast_compression.hpp>
 #include <cohort/sdk/strategy.hpp>
 
 namespace {
@@ -10,7 +10,7 @@ namespace sdk = cohort::sdk;
 class Ddp : public sdk::Strategy<Ddp> {
  public:
   void create(const sdk::Options& options) {
-    wire_ = sdk::CastWire(options.text("compression"), "ddp");
+    compression_ = sdk::CastCompression(options.text("compression"), "ddp");
     bucket_size_ = options.bytes("bucket_size");
     first_bucket_size_ = options.bytes("first_bucket_size");
   }
@@ -28,16 +28,16 @@ class Ddp : public sdk::Strategy<Ddp> {
 
   void layout_ready(int32_t reason) {
     super().layout_ready(reason);
-    wire_.prepare(host());
+    compression_.prepare(host());
   }
 
   void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) {
-    if (!wire_.casts(bucket)) return super().reduce_bucket(step, bucket);
-    wire_.all_reduce(host(), bucket, COHORT_REDUCE_MEAN);
+    if (!compression_.casts(bucket)) return super().reduce_bucket(step, bucket);
+    compression_.all_reduce(host(), bucket, COHORT_REDUCE_MEAN);
   }
 
  private:
-  sdk::CastWire wire_;
+  sdk::CastCompression compression_;
   uint64_t bucket_size_ = 0, first_bucket_size_ = 0;  // bytes; 0: the runtime's
 };
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include <cohort/sdk/cast_wire.hpp>
+#include <cohort/sdk/cast_compression.hpp>
 #include <cohort/sdk/strategy.hpp>
 
 #include "adasum.hpp"
@@ -27,7 +27,7 @@ class Horovod : public sdk::Strategy<Horovod> {
     op_ = op_of(options.text("op"));
     scale_lr_ = options.flag("scale_lr");
     fusion_threshold_ = options.bytes("fusion_threshold");
-    wire_ = sdk::CastWire(options.text("compression"), "horovod");
+    compression_ = sdk::CastCompression(options.text("compression"), "horovod");
     if (options.integer("backward_passes_per_step") != 1) {
       throw sdk::invalid_argument(
           "horovod accumulates gradients as every strategy does: instead of "
@@ -69,13 +69,13 @@ class Horovod : public sdk::Strategy<Horovod> {
 
   void layout_ready(int32_t reason) {
     super().layout_ready(reason);
-    if (op_ != Op::kAdasum) return wire_.prepare(host());
+    if (op_ != Op::kAdasum) return compression_.prepare(host());
     cohort::horovod::Adasum::require_kernels(host());
   }
 
   void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) {
     const int32_t reduce = op_ == Op::kSum ? COHORT_REDUCE_SUM : COHORT_REDUCE_MEAN;
-    if (wire_.casts(bucket)) return wire_.all_reduce(host(), bucket, reduce);
+    if (compression_.casts(bucket)) return compression_.all_reduce(host(), bucket, reduce);
     if (op_ != Op::kSum) return super().reduce_bucket(step, bucket);
     const sdk::TensorView gradients = host().buckets().view(bucket.index, COHORT_BUCKET_GRAD);
     host().world().all_reduce({gradients.data(), bucket.numel, bucket.dtype, bucket.stream}, reduce);
@@ -134,7 +134,7 @@ class Horovod : public sdk::Strategy<Horovod> {
   bool has_said_rates_ = false;
   uint64_t fusion_threshold_ = 0;
   uint32_t phase_ = 0;
-  sdk::CastWire wire_;
+  sdk::CastCompression compression_;
   cohort::horovod::Adasum adasum_;
   sdk::LaneTask combine_{[this] { adasum_.combine(host(), phase_); }};
 };

@@ -90,7 +90,7 @@ typedef struct cohort_op_args {
 } cohort_op_args;
 #define COHORT_OP_ARGS_SIZE_1_0 COHORT_END(cohort_op_args, recv_counts)
 
-/* One message of an exchange. Frozen. */
+/* One message of an exchange. Frozen from 1.0. */
 typedef struct cohort_message {
   void* data;       /* read when sending, written when receiving */
   uint64_t nbytes;  /* 0 is allowed; sender and receiver give the same */

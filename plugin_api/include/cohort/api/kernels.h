@@ -1,7 +1,7 @@
 /* The kernels of one device type: a typed table in which every entry may be null.
  *
  * All pointers are memory of that device; `n` counts elements. Input and output may be the same pointer but must not
- * overlap otherwise. Threads: [any-thread]. The table is frozen under its id; more kernels get a new table.
+ * overlap otherwise. Threads: [any-thread]. The table is frozen from 1.0 under its id; more kernels get a new table.
  */
 #ifndef COHORT_API_KERNELS_H
 #define COHORT_API_KERNELS_H

@@ -24,7 +24,7 @@ COHORT_EXTERN_C_BEGIN
 #define COHORT_OPTION_DEPRECATED 2u /* who gives it is warned with its help, which says what to use instead */
 #define COHORT_OPTION_HIDDEN 4u     /* not listed for users */
 
-/* One option that a user may set as `name,key=value`. Frozen. `type` is one of
+/* One option that a user may set as `name,key=value`. Frozen from 1.0. `type` is one of
  *   "bool"  "int" or "int[1..64]"  "float" or "float[0..1]"  "size" (25MiB)  "duration" (100ms, 5s)  "enum(a|b|c)"
  * "string"  "collective" (a spec of the collective that this one is made of: gloo, or with options gloo,iface=eth0) */
 typedef struct cohort_option {
@@ -38,7 +38,8 @@ typedef struct cohort_option {
 } cohort_option;
 
 /* One option as given to `create`: checked against its type; every declared option is present. Sizes are given in bytes
- * and durations in nanoseconds, as decimal integers; bool as "true" or "false". Frozen. */
+ * and durations in nanoseconds, as decimal integers; bool as "true" or "false". Frozen
+ * from 1.0. */
 typedef struct cohort_key_value {
   const char* key;
   const char* value;

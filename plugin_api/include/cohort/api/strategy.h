@@ -80,7 +80,7 @@ typedef struct cohort_step {
   uint32_t phase; /* which optimizer, from 0 */
 } cohort_step;
 
-/* One parameter in a bucket. Frozen. */
+/* One parameter in a bucket. Frozen from 1.0. */
 typedef struct cohort_bucket_part {
   const char* name;
   uint64_t offset; /* elements from the beginning of the bucket */

@@ -1,8 +1,8 @@
 /* Tensors and streams as plugins see them: plain, fixed-width, borrowed.
  *
  * Ownership: the host owns the memory, the shape and the name; a plugin may use them until the call returns, or, for
- * views from `buckets/1`, as long as buckets.h says. Both structs are frozen: they stand in arrays and never
- * grow.
+ * views from `buckets/1`, as long as buckets.h says. Both structs are frozen from 1.0: they stand in arrays
+ * and never grow.
  */
 #ifndef COHORT_API_TENSOR_H
 #define COHORT_API_TENSOR_H

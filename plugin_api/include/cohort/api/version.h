@@ -2,7 +2,7 @@
  *
  * Draft: while the major version is 0 every commit may change the layout, and a plugin runs only on the host it was
  * built for. From 1.0 on the ABI grows only: structs that begin with `struct_size` get new fields at their end; those
- * that stand in arrays, and the service tables of `cohort/api/host/`, are frozen, and a changed one gets a new id.
+ * that stand in arrays, and the service tables of `cohort/api/host/`, are frozen then, and a changed one gets a new id.
  *
  * The side that allocates a struct zeroes it and sets struct_size; the other side reads a field if COHORT_COVERS says
  * that it is there: descriptors and tables are the plugin's, arguments of slots the host's, arguments of services the

@@ -1,5 +1,5 @@
 // all_reduce over messages: sums are taken left to right in rank order, so that every rank has the same bits, the same
-// as on any other wire that does so.
+// as on any other collective that does so.
 #include <algorithm>
 #include <cstring>
 #include <vector>

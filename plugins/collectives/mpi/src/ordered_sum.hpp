@@ -1,5 +1,5 @@
 // Sums left to right in rank order, from memory that ranks share or from messages: the same bits on every rank and as
-// on any other wire that does so; 16-bit types are taken in float32 and rounded once.
+// on any other collective that does so; 16-bit types are taken in float32 and rounded once.
 //
 // MPI's blocking all-reduce has no deadline, and its nonblocking one takes a half more to many times the time between
 // few ranks (Open MPI 4.1). Every rank reduces a piece of the whole and hands on the result, segment by segment; of

@@ -1,8 +1,8 @@
 // Operations made of `exchange`, for collectives that do not have them: the same signatures as the slots.
 //
 // all_to_all, all_gather, broadcast and barrier are exchanges; reduce_scatter is all_to_all and a sum in rank order;
-// reduce and all_reduce are reduce_scatter and a gathering. So sums have the same bits on every wire, and a wire that
-// charges for what is sent charges for the algorithm. CPU memory only.
+// reduce and all_reduce are reduce_scatter and a gathering. So sums have the same bits on every collective, and one
+// that charges for what is sent charges for the algorithm. CPU memory only.
 #pragma once
 
 #include <cohort/api/collective.h>

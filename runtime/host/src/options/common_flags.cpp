@@ -159,7 +159,7 @@ std::vector<Flag> where_flags() {
             return o.devices.kind == Devices::Kind::kDefault ? std::nullopt : Printed(literal(o.devices));
           }),
       number(kWhere, "num-nodes", "machines of the job", &Options::num_nodes, 1, 1'000'000),
-      spec("collective", "the wire between ranks; auto follows strategy and devices", &Options::collective),
+      spec("collective", "how ranks exchange tensors; auto follows strategy and devices", &Options::collective),
       flag(
           kWhere, "bucket-size", "SIZE|auto", "gradients are communicated in pieces of this size, for example 25MiB",
           [](Options& o, Given given) {

@@ -34,17 +34,17 @@ cohort_status create(const cohort_host* host, const char* name, uint32_t* lane) 
   });
 }
 
-cohort_status submit(const cohort_host* host, uint32_t index, cohort_lane_work work, void* arg,
+cohort_status submit(const cohort_host* host, uint32_t index, cohort_lane_task task, void* arg,
                      uint64_t* ticket) noexcept {
   return guarded(host, [&] {
     RankState& state = rank_of(host);
     RankLane& lane = lane_at(host, index);
     const RankLane* const caller = state.current_lane();  // whose bucket it is for
     const auto purpose = caller && caller->comms.world ? state.host.recorder().purpose_of(caller->comms.world)
-                                                       : std::make_shared<const std::string>("work of the strategy");
-    *ticket = lane.thread->submit([&state, &lane, work, arg, purpose] {
+                                                       : std::make_shared<const std::string>("task of the strategy");
+    *ticket = lane.thread->submit([&state, &lane, task, arg, purpose] {
       if (lane.comms.world) state.host.recorder().set_purpose(lane.comms.world, purpose);
-      state.host.check(work(arg), "lane '" + lane.name + "', " + *purpose);
+      state.host.check(task(arg), "lane '" + lane.name + "', " + *purpose);
     });
     return COHORT_OK;
   });

@@ -15,7 +15,7 @@ namespace cohort::host {
 namespace {
 
 constexpr const char* kDefaultLane = "default";
-constexpr std::chrono::seconds kLaneSlack{30};  // works end by their own deadline; this only guards the guard
+constexpr std::chrono::seconds kLaneSlack{30};  // tasks end by their own deadline; this only guards the guard
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Which wire carries a job.
+// Chooses the collective of a job.
 #pragma once
 
 #include <cstdint>

@@ -1,15 +1,15 @@
 // Collectives in C++: a class that connects, and a class for its communicators.
 //
-//   struct WireComm {
+//   struct RingComm {
 //     int rank() const;
 //     int size() const;
 //     void exchange(Span<const cohort_message> messages, const cohort_stream& stream);   // required
 //     void all_reduce(const cohort_op_args& args);  // and so on: what is not declared is composed by the host
 //   };
-//   struct Wire : cohort::sdk::Collective<Wire, WireComm> {
-//     std::unique_ptr<WireComm> connect(const cohort_connect_args& args);
+//   struct Ring : cohort::sdk::Collective<Ring, RingComm> {
+//     std::unique_ptr<RingComm> connect(const cohort_connect_args& args);
 //   };
-//   constexpr cohort_component kWire = cohort::sdk::collective<Wire>("wire", "moves tensors over a wire");
+//   constexpr cohort_component kRing = cohort::sdk::collective<Ring>("ring", "sends tensors around a ring");
 //
 // The collective may also declare create(const Options&), const void* get_extension(const char* id), and `static
 // constexpr bool kRankOrdered = true` where it takes sums left to right in rank order. A communicator may declare

@@ -1,4 +1,4 @@
-// Lanes: work that communicates while the step thread computes.
+// Lanes: tasks that communicate while the step thread computes.
 //
 //   sdk::LaneTask average_{[this] { host().world().all_reduce(...); }};     // a member: lives as long as it may run
 //   const auto ticket = lane.submit(average_);                              // [step]
@@ -6,7 +6,7 @@
 //   lane.wait(ticket);
 //
 // A Lane is a borrowed handle, valid until the end of the run; copy it freely. Threads: [main], [step] and
-// works of other lanes.
+// tasks of other lanes.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@
 namespace cohort::sdk {
 inline namespace v1 {
 
-/// A piece of work that may be submitted any number of times. Outlives what was submitted. An exception ends the lane.
+/// A task that may be submitted any number of times; it must outlive its last run. An exception ends the lane.
 class LaneTask {
  public:
-  explicit LaneTask(std::function<void()> work) : work_(std::move(work)) {}
+  explicit LaneTask(std::function<void()> body) : body_(std::move(body)) {}
   LaneTask(const LaneTask&) = delete;
   LaneTask& operator=(const LaneTask&) = delete;
 
@@ -30,10 +30,10 @@ class LaneTask {
   friend class Lane;
   static cohort_status run(void* self) noexcept {
     auto& task = *static_cast<LaneTask*>(self);
-    return detail::guard(task.host_, task.work_);
+    return detail::guard(task.host_, task.body_);
   }
 
-  std::function<void()> work_;
+  std::function<void()> body_;
   const cohort_host* host_ = nullptr;
 };
 
@@ -53,7 +53,7 @@ class Lane {
     check(table_->submit(host_, index_, &LaneTask::run, &task, &ticket));
     return ticket;
   }
-  /// Returns when it and all before it are done. Throws what a work of the lane threw.
+  /// Returns when it and all before it are done. Throws what a task of the lane threw.
   void wait(Ticket ticket) const { check(table_->wait(host_, index_, ticket, -1, nullptr)); }
   /// Returns whether they are done, at once or after at most this time.
   bool wait_for(Ticket ticket, int64_t timeout_ns) const {

@@ -70,7 +70,7 @@ TEST(Lane, CountsWaitsAlsoForWorkThatIsDone) {
 
 TEST(Lane, IsTheCallingThreadWhileItRunsWorkHere) {
   Lane lane("test", kLong);
-  std::vector<int> order;  // unguarded: the lane itself keeps its works apart
+  std::vector<int> order;  // unguarded: the lane itself keeps its tasks apart
   for (int i = 0; i < 200; ++i) {
     lane.submit([&order, i] { order.push_back(3 * i); });
     lane.run_here([&] {
@@ -148,7 +148,7 @@ TEST(LaneAtRest, EndsWithTheSubmissionOfWork) {
     may_end = true;
     may_end.notify_all();
     lane.drain();
-    ASSERT_FALSE(is_at_rest) << "there is work";
+    ASSERT_FALSE(is_at_rest) << "there is a task";
   }
 }
 

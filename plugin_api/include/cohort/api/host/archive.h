@@ -1,4 +1,4 @@
-/* Service cohort.archive/1: values of a strategy in a checkpoint. Frozen.
+/* Service cohort.archive/1: values of a strategy in a checkpoint. Frozen from 1.0.
  *
  * For use in save_state and load_state only. Values belong to the rank that set them. Keys are UTF-8 without NUL, at
  * most 256 bytes, and belong to the layer that used them: layers may use the same one.

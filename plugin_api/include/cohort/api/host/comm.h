@@ -1,4 +1,4 @@
-/* Service cohort.comm/1: communicators of the running job and operations on them. Frozen.
+/* Service cohort.comm/1: communicators of the running job and operations on them. Frozen from 1.0.
  *
  * For strategies. Every lane has communicators of its own; an operation runs on the lane of its communicator, at once
  * if that lane calls, else the call waits for it. Its payload bytes are counted.

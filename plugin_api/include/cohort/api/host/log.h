@@ -1,4 +1,4 @@
-/* Service cohort.log/1: lines in the program's log. Frozen. Threads: [any-thread]. */
+/* Service cohort.log/1: lines in the program's log. Frozen from 1.0. Threads: [any-thread]. */
 #ifndef COHORT_API_HOST_LOG_H
 #define COHORT_API_HOST_LOG_H
 

@@ -1,5 +1,5 @@
 /* Services cohort.params/1, cohort.optimizer/1 and cohort.kernels/1: the model, its optimizers and the device's
- * kernels. Frozen. Available from configure_model on (kernels: always). */
+ * kernels. Frozen from 1.0. Available from configure_model on (kernels: always). */
 #ifndef COHORT_API_HOST_MODEL_H
 #define COHORT_API_HOST_MODEL_H
 

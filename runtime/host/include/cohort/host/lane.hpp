@@ -1,7 +1,7 @@
 // A lane: a thread that runs communication in the order it was submitted, while the step thread computes.
 //
-// Submitting, waiting, run() and run_here() may be called from any thread but the lane's own. A work that throws ends
-// the lane: later works are dropped and every wait throws what it threw.
+// Submitting, waiting, run() and run_here() may be called from any thread but the lane's own. A task that throws ends
+// the lane: later tasks are dropped and every wait throws what it threw.
 #pragma once
 
 #include <atomic>
@@ -25,10 +25,10 @@ class HostObject;
 
 class Lane {
  public:
-  using Work = std::function<void()>;
+  using Task = std::function<void()>;
   using Ticket = uint64_t;
 
-  /// `stall_timeout`: the longest that one work may take before a wait gives up. Works have deadlines of their own, so
+  /// `stall_timeout`: the longest that one task may take before a wait gives up. Tasks have deadlines of their own, so
   /// it only has to be longer than those. `host`: its flight recorder counts the lane's thread and the
   /// threads that wait for it; may be null.
   Lane(std::string name, std::chrono::nanoseconds stall_timeout, HostObject* host = nullptr);
@@ -37,24 +37,24 @@ class Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  Ticket submit(Work work);
-  /// Returns when the work and all before it are done. Throws what a work threw, or PeerFailed after the stall timeout.
+  Ticket submit(Task task);
+  /// Returns when the task and all before it are done. Throws what a task threw, or PeerFailed after the stall timeout.
   void wait(Ticket ticket);
   /// The same for a bounded time: true where they are done.
   bool wait_for(Ticket ticket, std::chrono::nanoseconds timeout);
   /// Everything submitted so far.
   void drain();
-  /// Returns how often a thread has waited for works, whether or not they were done by then.
+  /// Returns how often a thread has waited for tasks, whether or not they were done by then.
   uint64_t waits();
   /// True where nothing is running or queued.
   bool is_idle();
   /// Waits until nothing runs any more, whatever became of it.
   void settle();
   /// submit + wait; on the lane's own thread it simply runs.
-  void run(Work work);
-  /// As run(), but the calling thread is the lane for as long as the work takes: it costs no change of threads. What is
+  void run(Task task);
+  /// As run(), but the calling thread is the lane for as long as the task takes: it costs no change of threads. What is
   /// submitted meanwhile begins afterwards.
-  void run_here(const Work& work);
+  void run_here(const Task& task);
   /// On the lane's own thread, and in run_here.
   bool is_current_thread() const {
     const auto caller = std::this_thread::get_id();
@@ -66,17 +66,17 @@ class Lane {
   std::chrono::nanoseconds stall_timeout_;
   HostObject* host_;
   std::mutex mutex_;
-  std::condition_variable work_added_, work_done_;
-  std::deque<Work> queue_;
+  std::condition_variable task_added_, task_done_;
+  std::deque<Task> queue_;
   uint64_t submitted_ = 0, completed_ = 0, waits_ = 0;
   std::exception_ptr failure_;
   bool stopping_ = false;
   std::atomic<std::thread::id> guest_{};      // the thread in run_here, or none
   std::optional<FlightRecorder::Rest> rest_;  // while the lane's thread has nothing that it can run
-  bool is_waiting_ = false;                   // the lane's thread, for work
+  bool is_waiting_ = false;                   // the lane's thread, for a task
   struct Waiter {
     Ticket ticket;
-    std::optional<FlightRecorder::Rest> rest;  // until its work is done
+    std::optional<FlightRecorder::Rest> rest;  // until its task is done
   };
   std::vector<Waiter*> waiters_;
   std::thread thread_;
@@ -85,7 +85,7 @@ class Lane {
   void finish(std::exception_ptr failure);
   void note_rest();
   FlightRecorder* recorder() const;
-  bool has_work() const { return !queue_.empty() && is_free(); }
+  bool has_task() const { return !queue_.empty() && is_free(); }
   bool is_free() const { return guest_.load(std::memory_order_relaxed) == std::thread::id(); }
   void loop();
 };

@@ -62,7 +62,7 @@ struct Options {
   std::optional<double> gradient_clip_val;  ///< absent: gradients stay as they are
   bool gradient_clip_by_value = false;      ///< --gradient-clip-algorithm=norm|value
   uint64_t seed = 0;
-  bool deterministic = false;  ///< the same bits in every run, on every wire
+  bool deterministic = false;  ///< the same bits in every run, on every collective
   bool barebones = false;      ///< nothing but the loop: no logs, bars, metrics files, validation
   int64_t fast_dev_run = 0;    ///< > 0: this many batches of each loop, no files
   // Plugins.

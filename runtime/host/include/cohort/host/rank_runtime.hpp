@@ -42,7 +42,7 @@ struct RankSetup {
   std::chrono::nanoseconds connect_timeout{std::chrono::seconds(60)};  ///< until all ranks are there
   std::optional<uint64_t> bucket_size;                                 ///< bytes; wins over the strategy's
   std::optional<std::filesystem::path> autotune_file;                  ///< ways to communicate are tried; for the best
-  bool deterministic = false;                                          ///< sums have the same bits on every wire
+  bool deterministic = false;                                          ///< sums have the same bits on every collective
   std::string options_text{};                                          ///< from text_across_ranks; ranks compare it
   /// Opens the host's store for these arguments; called once, in base's init_dist_connection.
   std::function<std::unique_ptr<Store>(const cohort_dist_args&)> open_store;

@@ -48,8 +48,8 @@ using Planner = std::function<cohort_plan(const StrategySpec&, std::span<const S
 
 /// Resolves defaults, asks the strategy for its plan and checks it against what a launcher has started: a flag that is
 /// not set follows the launcher. Opens accelerator, strategy and collective. Throws UserError for a combination that
-/// cannot be (devices, world size, wire), naming flag or variable, and PluginRefused for a named plugin that cannot be
-/// used.
+/// cannot be (devices, world size, collective), naming flag or variable, and PluginRefused for a named plugin that
+/// cannot be used.
 Selection select(PluginHost& plugins, const Options& options, const Topology& topology, const Planner& planner,
                  const StartingRanks& starting = {});
 

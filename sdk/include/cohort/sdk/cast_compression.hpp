@@ -1,4 +1,4 @@
-// Gradients that travel as 16-bit numbers: cast into a buffer, reduced there, cast back.
+// Compression by a cast: gradients are cast to a 16-bit type in a buffer, reduced there, and cast back.
 //
 // One buffer serves all buckets, which are reduced one after the other. Made in create; prepare in layout_ready,
 // all_reduce in reduce_bucket. The sum is the collective's: taken in fp32 and rounded once.
@@ -15,11 +15,11 @@
 namespace cohort::sdk {
 inline namespace v1 {
 
-class CastWire {
+class CastCompression {
  public:
-  CastWire() = default;
+  CastCompression() = default;
   /// `compression`: "none", "fp16", "bf16"; `strategy` is for messages.
-  CastWire(std::string_view compression, std::string strategy)
+  CastCompression(std::string_view compression, std::string strategy)
       : dtype_(dtype_of(compression)), strategy_(std::move(strategy)) {}
 
   /// Returns whether the bucket is cast; others are sent as they are, and with one rank nothing is sent.
@@ -38,15 +38,15 @@ class CastWire {
       check(host, bucket.stream.device_type);
       largest = std::max(largest, bucket.numel);
     }
-    wire_.resize(largest);
+    buffer_.resize(largest);
   }
 
   void all_reduce(const Host& host, const cohort_bucket& bucket, int32_t reduce) {
     const TensorView gradients = host.buckets().view(bucket.index, COHORT_BUCKET_GRAD);
     const auto& kernels = host.kernels(bucket.stream.device_type);
-    sdk::check(kernels.cast(wire_.data(), dtype_, gradients.data(), bucket.dtype, bucket.numel, &bucket.stream));
-    host.world().all_reduce({wire_.data(), bucket.numel, dtype_, bucket.stream}, reduce);
-    sdk::check(kernels.cast(gradients.data(), bucket.dtype, wire_.data(), dtype_, bucket.numel, &bucket.stream));
+    sdk::check(kernels.cast(buffer_.data(), dtype_, gradients.data(), bucket.dtype, bucket.numel, &bucket.stream));
+    host.world().all_reduce({buffer_.data(), bucket.numel, dtype_, bucket.stream}, reduce);
+    sdk::check(kernels.cast(gradients.data(), bucket.dtype, buffer_.data(), dtype_, bucket.numel, &bucket.stream));
   }
 
  private:
@@ -70,7 +70,7 @@ class CastWire {
   int32_t dtype_ = 0;  // 0: gradients travel as they are
   bool is_alone_ = false;
   std::string strategy_;
-  std::vector<uint16_t> wire_;
+  std::vector<uint16_t> buffer_;
 };
 
 }  // namespace v1
