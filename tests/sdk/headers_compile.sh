@@ -31,7 +31,7 @@ else
 fi
 test "$compiled" -gt 0
 echo "$compiled compilations"
-if grep -rnE '#include <' cohort/sdk | grep -vE '<(cohort/(api|sdk)/[a-z_/.]+|[a-z_]+)>'; then
+if grep -rnE '#include <' cohort/sdk | grep -vE '<(cohort/(api|sdk)/[a-z0-9_/.]+|[a-z_]+)>'; then
   echo "an SDK header includes something else than the standard library, plugin_api and the SDK" >&2
   exit 1
 fi

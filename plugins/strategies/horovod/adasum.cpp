@@ -18,13 +18,13 @@ char* at(void* data, uint64_t element, const cohort_bucket& bucket) {
 
 /// A bucket while it is combined.
 struct Adasum::Work {
-  const cohort_kernels_1& kernels;
+  sdk::CoreKernels kernels;
   const cohort_bucket& bucket;
   sdk::Comm world;
   void *weights, *start, *received;
 
   Work(const sdk::Host& host, const cohort_bucket& bucket_)
-      : kernels(host.kernels(bucket_.stream.device_type)),
+      : kernels(host.core_kernels(bucket_.stream.device_type)),
         bucket(bucket_),
         world(host.world()),
         weights(view(host, COHORT_BUCKET_WEIGHT, nullptr)),
@@ -34,6 +34,8 @@ struct Adasum::Work {
   void* view(const sdk::Host& host, int32_t kind, const char* name) const {
     return host.buckets().view(bucket.index, kind, name).data();
   }
+  /// Elements at a place of one of the three.
+  sdk::Elements elements(char* begin, uint64_t count) const { return {begin, count, bucket.dtype, bucket.stream}; }
   char* weight(uint64_t element) const { return at(weights, element, bucket); }
   char* other(uint64_t element) const { return at(received, element, bucket); }
   uint64_t nbytes(Range range) const { return range.size() * sdk::size_of(bucket.dtype); }
@@ -63,15 +65,11 @@ void Adasum::plan(const sdk::Buckets& buckets, cohort_bucket_plan& plan) {
   plan.flags |= COHORT_PLAN_ONE_BUCKET | COHORT_PLAN_KEEP_ORDER;
 }
 
-void Adasum::require_kernels(const sdk::Host& host) {
+void Adasum::require_cpu(const sdk::Host& host) {
   const sdk::Buckets buckets = host.buckets();
   for (uint64_t i = 0; i < buckets.count(); ++i) {
-    const auto& kernels = host.kernels(buckets.at(i).stream.device_type);
-    if (kernels.copy && kernels.axpby && kernels.dot && kernels.square_sum) continue;
-    throw sdk::Error(
-        COHORT_UNIMPLEMENTED,
-        "op=adasum needs the kernels copy, axpby, dot and square_sum, which this accelerator lacks; choose "
-        "op=average");
+    if (buckets.at(i).stream.device_type == COHORT_DEVICE_CPU) continue;
+    throw sdk::Error(COHORT_UNIMPLEMENTED, "op=adasum combines weights on CPU devices only; choose op=average");
   }
 }
 
@@ -79,7 +77,7 @@ void Adasum::remember(const sdk::Host& host, uint32_t phase) {
   for (uint64_t i = 0; i < host.buckets().count(); ++i) {
     const Work work(host, host.buckets().at(i));
     if (work.bucket.phase != phase) continue;
-    sdk::check(work.kernels.copy(work.start, work.weights, work.bucket.nbytes, &work.bucket.stream));
+    work.kernels.copy({work.start, work.bucket.numel, work.bucket.dtype, work.bucket.stream}, work.weights);
   }
 }
 
@@ -88,9 +86,8 @@ void Adasum::combine(const sdk::Host& host, uint32_t phase) {
     const Work work(host, host.buckets().at(i));
     const cohort_bucket& bucket = work.bucket;
     if (bucket.phase != phase) continue;
-    const auto add_start = [&](double factor) {
-      sdk::check(work.kernels.axpby(work.weights, work.start, bucket.dtype, bucket.numel, factor, 1.0, &bucket.stream));
-    };
+    const sdk::Elements weights{work.weights, bucket.numel, bucket.dtype, bucket.stream};
+    const auto add_start = [&](double factor) { work.kernels.axpby(weights, work.start, factor, 1.0); };
     add_start(-1.0);  // weights hold the change from here on
     Range own{0, bucket.numel};
     ranges_.clear();
@@ -130,11 +127,10 @@ void Adasum::multiply(const Work& work, Range range, bool is_first) {
   products_.assign(work.bucket.num_parts, {});
   work.each_part(range, [&](uint64_t part, uint64_t begin, uint64_t count) {
     Products& p = products_[part];
-    const void *own = work.weight(begin), *other = work.other(begin);
-    const cohort_bucket& bucket = work.bucket;
-    sdk::check(work.kernels.dot(own, other, bucket.dtype, count, &p.both, &bucket.stream));
-    sdk::check(work.kernels.square_sum(own, bucket.dtype, count, is_first ? &p.first : &p.second, &bucket.stream));
-    sdk::check(work.kernels.square_sum(other, bucket.dtype, count, is_first ? &p.second : &p.first, &bucket.stream));
+    const sdk::Elements own = work.elements(work.weight(begin), count), other = work.elements(work.other(begin), count);
+    work.kernels.dot(own, other.data, &p.both);
+    work.kernels.square_sum(own, is_first ? &p.first : &p.second);
+    work.kernels.square_sum(other, is_first ? &p.second : &p.first);
   });
 }
 
@@ -158,8 +154,8 @@ void Adasum::merge(const Work& work, Range range, bool is_first) const {
     const bool has_zero = p.first == 0 || p.second == 0;
     const double first = has_zero ? 1.0 : 1.0 - p.both / (2 * p.first);
     const double second = has_zero ? 1.0 : 1.0 - p.both / (2 * p.second);
-    sdk::check(work.kernels.axpby(work.weight(begin), work.other(begin), work.bucket.dtype, count,
-                                  is_first ? second : first, is_first ? first : second, &work.bucket.stream));
+    work.kernels.axpby(work.elements(work.weight(begin), count), work.other(begin), is_first ? second : first,
+                       is_first ? first : second);
   });
 }
 

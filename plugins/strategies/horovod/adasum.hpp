@@ -17,8 +17,8 @@ class Adasum {
  public:
   /// In plan_buckets: weights in one bucket, and memory for two copies of them; no gradients.
   static void plan(const sdk::Buckets& buckets, cohort_bucket_plan& plan);
-  /// In layout_ready. Throws if the device lacks a kernel.
-  static void require_kernels(const sdk::Host& host);
+  /// In layout_ready. Throws for weights that are not on a CPU: the products are kept in host memory.
+  static void require_cpu(const sdk::Host& host);
   /// Before the local step of a phase: what the weights are. [step]
   void remember(const sdk::Host& host, uint32_t phase);
   /// After it: the weights become what they were plus the combined change of all ranks. [lane]

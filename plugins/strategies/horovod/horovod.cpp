@@ -70,7 +70,7 @@ class Horovod : public sdk::Strategy<Horovod> {
   void layout_ready(int32_t reason) {
     super().layout_ready(reason);
     if (op_ != Op::kAdasum) return compression_.prepare(host());
-    cohort::horovod::Adasum::require_kernels(host());
+    cohort::horovod::Adasum::require_cpu(host());
   }
 
   void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) {

@@ -68,7 +68,9 @@ class Kernels {
   ~Kernels() { vt_.destroy(&object_); }
   Kernels(const Kernels&) = delete;
   Kernels& operator=(const Kernels&) = delete;
-  const cohort_kernels_1& table() { return *vt_.kernels(&object_); }
+  const cohort_kernels_minmax_uint8_1& codec() {
+    return *static_cast<const cohort_kernels_minmax_uint8_1*>(vt_.kernels(&object_, COHORT_KERNELS_MINMAX_UINT8_ID));
+  }
 
  private:
   const cohort_accelerator_vt& vt_;
@@ -86,7 +88,7 @@ void print(const std::vector<Pair>& pairs, uint64_t numel) {
 
 int run(const char* file, const char* isa, uint64_t mibibytes, int rounds) {
   Kernels kernels(file, isa);
-  const cohort_kernels_1& k = kernels.table();
+  const cohort_kernels_minmax_uint8_1& k = kernels.codec();
   const cohort_stream stream{nullptr, COHORT_DEVICE_CPU, 0};
   const uint64_t n = mibibytes * (1u << 20) / sizeof(float);
   std::vector<float> values(n), sums(n, 0.0f);
@@ -97,25 +99,26 @@ int run(const char* file, const char* isa, uint64_t mibibytes, int rounds) {
   uint8_t* const codes = chunk.data() + COHORT_MINMAX_UINT8_HEADER_NBYTES;
   volatile uint32_t seen = 0;
   std::vector<Pair> pairs{
-      {"encode", [&] { k.encode_minmax_uint8(chunk.data(), values.data(), COHORT_FLOAT32, n, 1.0, &stream); },
+      {"encode", [&] { k.encode(nullptr, chunk.data(), values.data(), COHORT_FLOAT32, n, 1, 1.0, &stream); },
        [&] {
          seen = read(words, n);
          narrow(codes, words, n);
        }},
-      {"decode", [&] { k.decode_minmax_uint8(sums.data(), COHORT_FLOAT32, chunk.data(), 0, n, &stream); },
+      {"decode", [&] { k.decode(nullptr, sums.data(), COHORT_FLOAT32, chunk.data(), n, 1, &stream); },
        [&] { widen(totals, codes, n); }},
-      {"decode_add", [&] { k.decode_add_minmax_uint8(sums.data(), COHORT_FLOAT32, chunk.data(), 0, n, &stream); },
+      {"decode_add",
+       [&] { k.decode_add(nullptr, sums.data(), sums.data(), COHORT_FLOAT32, chunk.data(), n, 1, &stream); },
        [&] { widen_add(totals, codes, n); }},
   };
   for (int round = 0; round < rounds; ++round) {
     std::fill(sums.begin(), sums.end(), 0.0f);
-    k.encode_minmax_uint8(chunk.data(), values.data(), COHORT_FLOAT32, n, 1.0, &stream);
+    k.encode(nullptr, chunk.data(), values.data(), COHORT_FLOAT32, n, 1, 1.0, &stream);
     for (Pair& pair : pairs) {
       pair.codec_ms = std::min(pair.codec_ms, milliseconds_of(pair.codec));
       std::fill(sums.begin(), sums.end(), 0.0f);
       pair.loop_ms = std::min(pair.loop_ms, milliseconds_of(pair.loop));
       std::fill(sums.begin(), sums.end(), 0.0f);
-      k.encode_minmax_uint8(chunk.data(), values.data(), COHORT_FLOAT32, n, 1.0, &stream);
+      k.encode(nullptr, chunk.data(), values.data(), COHORT_FLOAT32, n, 1, 1.0, &stream);
     }
   }
   print(pairs, n);

@@ -33,13 +33,23 @@ class Cpu {
     const cohort_key_value option{"isa", isa};
     return object_.vt->create(&object_, &option, 1);
   }
-  const cohort_kernels_1& kernels() { return *object_.vt->kernels(&object_); }
+  /// Its functions need no accelerator: their first argument is null here.
+  const cohort_kernels_core_1& kernels() { return table<cohort_kernels_core_1>(COHORT_KERNELS_CORE_ID); }
+  const cohort_kernels_minmax_uint8_1& codec() {
+    return table<cohort_kernels_minmax_uint8_1>(COHORT_KERNELS_MINMAX_UINT8_ID);
+  }
+  const cohort_kernels_adam_1& adam() { return table<cohort_kernels_adam_1>(COHORT_KERNELS_ADAM_ID); }
   cohort_accelerator* object() { return &object_; }
 
   FakeHost host;
 
  private:
   cohort_accelerator object_;
+
+  template <class Table>
+  const Table& table(const char* id) {
+    return *static_cast<const Table*>(object_.vt->kernels(&object_, id));
+  }
 };
 
 /// The accelerator once for each instruction set of this machine.

@@ -30,7 +30,7 @@ double in_math(int32_t dtype, double value) {
   return dtype == COHORT_FLOAT64 ? value : static_cast<double>(static_cast<float>(value));
 }
 
-using Operation = std::function<void(const cohort_kernels_1&, Elements& out)>;
+using Operation = std::function<void(Cpu&, Elements& out)>;
 using Reference = std::function<double(uint64_t i)>;
 
 /// Runs on every instruction set: the first one against the reference, the others against the first one's bits.
@@ -39,7 +39,7 @@ void check_elementwise(int32_t dtype, uint64_t n, const Operation& operation, co
   for (auto& [isa, cpu] : all_isas()) {
     SCOPED_TRACE(isa);
     auto out = std::make_unique<Elements>(mixed(dtype, n, 3));
-    operation(cpu->kernels(), *out);
+    operation(*cpu, *out);
     if (first) {
       EXPECT_TRUE(is_same(*out, *first)) << "other bits than the first instruction set";
       continue;
@@ -83,22 +83,25 @@ TEST(CpuAccelerator, RefusesDataTypesItCannotCompute) {
   int64_t values[4] = {};
   double result = 0;
   uint32_t found = 0;
-  EXPECT_EQ(k.scale(values, values, COHORT_INT64, 4, 2.0, &kStream), COHORT_INVALID_ARGUMENT);
-  EXPECT_EQ(k.axpby(values, values, COHORT_BOOL, 4, 1, 1, &kStream), COHORT_INVALID_ARGUMENT);
-  EXPECT_EQ(k.cast(values, COHORT_FLOAT32, values, COHORT_INT32, 4, &kStream), COHORT_INVALID_ARGUMENT);
-  EXPECT_EQ(k.cast(values, COHORT_INT32, values, COHORT_INT32, 4, &kStream), COHORT_INVALID_ARGUMENT);
-  EXPECT_EQ(k.cast(values, 0, values, COHORT_FLOAT32, 4, &kStream), COHORT_INVALID_ARGUMENT);
-  EXPECT_EQ(k.fill(values, 99, 4, 2.0, &kStream), COHORT_INVALID_ARGUMENT);
-  EXPECT_EQ(k.sum_of_n(values, nullptr, 0, COHORT_FLOAT32, 4, 1.0, &kStream), COHORT_INVALID_ARGUMENT);
-  EXPECT_EQ(k.square_sum(values, COHORT_INT8, 4, &result, &kStream), COHORT_INVALID_ARGUMENT);
-  EXPECT_EQ(k.found_inf(values, COHORT_INT8, 4, &found, &kStream), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.scale(nullptr, values, values, COHORT_INT64, 4, 2.0, &kStream), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.axpby(nullptr, values, values, COHORT_BOOL, 4, 1, 1, &kStream), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.cast(nullptr, values, COHORT_FLOAT32, values, COHORT_INT32, 4, &kStream), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.cast(nullptr, values, COHORT_INT32, values, COHORT_INT32, 4, &kStream), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.cast(nullptr, values, 0, values, COHORT_FLOAT32, 4, &kStream), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.fill(nullptr, values, 99, 4, 2.0, &kStream), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.sum_of_n(nullptr, values, nullptr, 0, COHORT_FLOAT32, 4, 1.0, &kStream), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.square_sum(nullptr, values, COHORT_INT8, 4, &result, &kStream), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.found_inf(nullptr, values, COHORT_INT8, 4, &found, &kStream), COHORT_INVALID_ARGUMENT);
 }
 
 TEST(CpuKernels, FillEveryType) {
   for (const int32_t dtype : kAllDtypes) {
     for (const uint64_t n : {uint64_t{0}, uint64_t{1}, uint64_t{65}}) {
       check_elementwise(
-          dtype, n, [&](auto& k, Elements& out) { EXPECT_EQ(k.fill(out.data(), dtype, n, 3.0, &kStream), COHORT_OK); },
+          dtype, n,
+          [&](Cpu& cpu, Elements& out) {
+            EXPECT_EQ(cpu.kernels().fill(nullptr, out.data(), dtype, n, 3.0, &kStream), COHORT_OK);
+          },
           [](uint64_t) { return 3.0; });
     }
   }
@@ -112,7 +115,7 @@ TEST(CpuKernels, FillIntegersWithTheNearestValue) {
   int64_t large = 0;
   uint64_t unsigned_large = 0;
   const auto fill = [&](auto& value, int32_t dtype, double with) {
-    cpu.kernels().fill(&value, dtype, 1, with, &kStream);
+    cpu.kernels().fill(nullptr, &value, dtype, 1, with, &kStream);
   };
   fill(small, COHORT_INT8, 1000);
   EXPECT_EQ(small, 127);
@@ -136,12 +139,16 @@ TEST(CpuKernels, ScaleInPlaceAndNot) {
       Elements in = mixed(dtype, n, 1);
       const auto expected = [&](uint64_t i) { return in_math(dtype, in_math(dtype, 0.3) * in[i]); };
       check_elementwise(
-          dtype, n, [&](auto& k, Elements& out) { k.scale(out.data(), in.data(), dtype, n, 0.3, &kStream); }, expected);
+          dtype, n,
+          [&](Cpu& cpu, Elements& out) {
+            cpu.kernels().scale(nullptr, out.data(), in.data(), dtype, n, 0.3, &kStream);
+          },
+          expected);
       check_elementwise(
           dtype, n,
-          [&](auto& k, Elements& out) {
+          [&](Cpu& cpu, Elements& out) {
             if (n) std::memcpy(out.data(), in.data(), in.nbytes());
-            k.scale(out.data(), out.data(), dtype, n, 0.3, &kStream);
+            cpu.kernels().scale(nullptr, out.data(), out.data(), dtype, n, 0.3, &kStream);
           },
           expected);
     }
@@ -154,7 +161,10 @@ TEST(CpuKernels, AxpbyRoundsBothProductsAndTheSum) {
       Elements x = mixed(dtype, n, 1);
       Elements before = mixed(dtype, n, 3);
       check_elementwise(
-          dtype, n, [&](auto& k, Elements& out) { k.axpby(out.data(), x.data(), dtype, n, 0.1, 0.9, &kStream); },
+          dtype, n,
+          [&](Cpu& cpu, Elements& out) {
+            cpu.kernels().axpby(nullptr, out.data(), x.data(), dtype, n, 0.1, 0.9, &kStream);
+          },
           [&](uint64_t i) {
             const double product_x = in_math(dtype, in_math(dtype, 0.1) * x[i]);
             const double product_out = in_math(dtype, in_math(dtype, 0.9) * before[i]);
@@ -170,7 +180,8 @@ TEST(CpuKernels, CastBetweenAllFloatingTypesRoundsOnce) {
       for (const uint64_t n : kSizes) {
         Elements in = mixed(from, n, 1);
         check_elementwise(
-            to, n, [&](auto& k, Elements& out) { k.cast(out.data(), to, in.data(), from, n, &kStream); },
+            to, n,
+            [&](Cpu& cpu, Elements& out) { cpu.kernels().cast(nullptr, out.data(), to, in.data(), from, n, &kStream); },
             [&](uint64_t i) { return in[i]; });
       }
     }
@@ -183,8 +194,8 @@ TEST(CpuKernels, CastRoundsTiesToEven) {
   const float values[4] = {1.0f + 0x1p-11f, 1.0f + 0x3p-11f, 1.0f + 0x1p-8f, 1.0f + 0x3p-8f};
   uint16_t half[4];
   uint16_t bfloat[4];
-  cpu.kernels().cast(half, COHORT_FLOAT16, values, COHORT_FLOAT32, 4, &kStream);
-  cpu.kernels().cast(bfloat, COHORT_BFLOAT16, values, COHORT_FLOAT32, 4, &kStream);
+  cpu.kernels().cast(nullptr, half, COHORT_FLOAT16, values, COHORT_FLOAT32, 4, &kStream);
+  cpu.kernels().cast(nullptr, bfloat, COHORT_BFLOAT16, values, COHORT_FLOAT32, 4, &kStream);
   EXPECT_EQ(half[0], 0x3c00);
   EXPECT_EQ(half[1], 0x3c02);
   EXPECT_EQ(bfloat[2], 0x3f80);
@@ -201,8 +212,8 @@ TEST(CpuKernels, SumOfNAddsFromLeftToRight) {
         for (Elements& input : inputs) pointers.push_back(input.data());
         check_elementwise(
             dtype, n,
-            [&](auto& k, Elements& out) {
-              k.sum_of_n(out.data(), pointers.data(), num_inputs, dtype, n, 0.2, &kStream);
+            [&](Cpu& cpu, Elements& out) {
+              cpu.kernels().sum_of_n(nullptr, out.data(), pointers.data(), num_inputs, dtype, n, 0.2, &kStream);
             },
             [&](uint64_t i) {
               double sum = inputs[0][i];
@@ -229,8 +240,8 @@ TEST(CpuKernels, DotAndSquareSumAreAccurateAndTheSameOnEveryInstructionSet) {
       for (auto& [isa, cpu] : all_isas()) {
         double dot = -1;
         double squares = -1;
-        ASSERT_EQ(cpu->kernels().dot(a.data(), b.data(), dtype, n, &dot, &kStream), COHORT_OK);
-        ASSERT_EQ(cpu->kernels().square_sum(a.data(), dtype, n, &squares, &kStream), COHORT_OK);
+        ASSERT_EQ(cpu->kernels().dot(nullptr, a.data(), b.data(), dtype, n, &dot, &kStream), COHORT_OK);
+        ASSERT_EQ(cpu->kernels().square_sum(nullptr, a.data(), dtype, n, &squares, &kStream), COHORT_OK);
         results.emplace_back(dot, squares);
         EXPECT_EQ(results.back(), results.front()) << isa;
       }
@@ -248,7 +259,7 @@ TEST(CpuKernels, FindOneNanOrInfinityAnywhere) {
       for (auto& [isa, cpu] : all_isas()) {
         const auto found = [&, k = &cpu->kernels()] {
           uint32_t result = 7;
-          EXPECT_EQ(k->found_inf(values.data(), dtype, n, &result, &kStream), COHORT_OK);
+          EXPECT_EQ(k->found_inf(nullptr, values.data(), dtype, n, &result, &kStream), COHORT_OK);
           return result;
         };
         EXPECT_EQ(found(), 0u) << isa;
@@ -274,8 +285,9 @@ TEST(CpuKernels, AdamStepsAsItsFormulaSays) {
       for (uint64_t i = 0; i < n; ++i) put_element(square.data(), dtype, i, i % 7 == 3 ? 0 : std::abs(square[i]));
       check_elementwise(
           dtype, n,
-          [&](auto& k, Elements& out) {
-            k.adam(out.data(), momentum.data(), square.data(), dtype, n, kKeep, kRate, kCorrection, kEps, &kStream);
+          [&](Cpu& cpu, Elements& out) {
+            cpu.adam().step(nullptr, out.data(), momentum.data(), square.data(), dtype, n, kKeep, kRate, kCorrection,
+                            kEps, &kStream);
           },
           [&](uint64_t i) {
             const auto rounded = [dtype](double value) { return in_math(dtype, value); };
@@ -293,9 +305,9 @@ TEST(CpuKernels, CopyBytes) {
   ASSERT_EQ(cpu.create("auto"), COHORT_OK);
   Elements in = mixed(COHORT_FLOAT32, 1001, 1);
   Elements out(COHORT_FLOAT32, 1001);
-  EXPECT_EQ(cpu.kernels().copy(out.data(), in.data(), in.nbytes(), &kStream), COHORT_OK);
+  EXPECT_EQ(cpu.kernels().copy(nullptr, out.data(), in.data(), in.nbytes(), &kStream), COHORT_OK);
   EXPECT_TRUE(is_same(in, out));
-  EXPECT_EQ(cpu.kernels().copy(nullptr, nullptr, 0, &kStream), COHORT_OK);
+  EXPECT_EQ(cpu.kernels().copy(nullptr, nullptr, nullptr, 0, &kStream), COHORT_OK);
 }
 
 }  // namespace

@@ -74,13 +74,13 @@ void check_codec(int32_t dtype, const std::vector<double>& values, double diviso
   for (auto& [isa, cpu] : all_isas()) {
     SCOPED_TRACE(isa + ", type " + std::to_string(dtype) + ", " + std::to_string(n) + " elements");
     Chunk chunk(n);
-    ASSERT_EQ(cpu->kernels().encode_minmax_uint8(chunk.data(), in.data(), dtype, n, divisor, &kStream), COHORT_OK);
+    ASSERT_EQ(cpu->codec().encode(nullptr, chunk.data(), in.data(), dtype, n, 1, divisor, &kStream), COHORT_OK);
     EXPECT_TRUE(chunk.is_intact());
     const MinmaxUint8 got = chunk.content();
     ASSERT_TRUE(is_same_bits({got.min, got.max}, {wanted.min, wanted.max})) << got.min << " .. " << got.max;
     ASSERT_EQ(got.codes, wanted.codes);
     std::vector<float> out(n, 7.0f);
-    ASSERT_EQ(cpu->kernels().decode_minmax_uint8(out.data(), COHORT_FLOAT32, chunk.data(), 0, n, &kStream), COHORT_OK);
+    ASSERT_EQ(cpu->codec().decode(nullptr, out.data(), COHORT_FLOAT32, chunk.data(), n, 1, &kStream), COHORT_OK);
     ASSERT_TRUE(is_same_bits(out, decoded));
   }
 }
@@ -173,33 +173,100 @@ TEST(MinmaxUint8, OfNoElementsIsAHeaderOfZeros) {
   for (auto& [isa, cpu] : all_isas()) {
     Chunk chunk(0);
     float nothing = 0;
-    ASSERT_EQ(cpu->kernels().encode_minmax_uint8(chunk.data(), &nothing, COHORT_FLOAT32, 0, 1.0, &kStream), COHORT_OK);
+    ASSERT_EQ(cpu->codec().encode(nullptr, chunk.data(), &nothing, COHORT_FLOAT32, 0, 1, 1.0, &kStream), COHORT_OK);
     EXPECT_EQ(chunk.content(), MinmaxUint8{}) << isa;
     EXPECT_TRUE(chunk.is_intact());
   }
 }
 
-TEST(MinmaxUint8, DecodesAnyPartInEveryTypeAndAddsIt) {
-  constexpr uint64_t kNumel = 1000, kFirst = 129, kCount = 333;
-  Elements in = elements_of(COHORT_FLOAT32, spread(kNumel, -2.0, 3.0));
-  const std::vector<float> whole = through_codec(singles_of(in));
-  for (auto& [isa, cpu] : all_isas()) {
-    Chunk chunk(kNumel);
-    cpu->kernels().encode_minmax_uint8(chunk.data(), in.data(), COHORT_FLOAT32, kNumel, 1.0, &kStream);
+/// Some chunks of one size as a batch has them, with a guard behind the last.
+class Batch {
+ public:
+  Batch(uint64_t chunk_numel, uint64_t num_chunks)
+      : nbytes_(num_chunks * COHORT_MINMAX_UINT8_NBYTES(chunk_numel)), memory_(nbytes_ / 4 + 1, kGuard) {}
+  void* data() { return memory_.data(); }
+  bool is_intact() const { return memory_.back() == kGuard; }
+  bool operator==(const Batch& other) const { return memory_ == other.memory_; }
+  void put(uint64_t index, Chunk& chunk, uint64_t numel) {
+    const uint64_t each = COHORT_MINMAX_UINT8_NBYTES(numel);
+    std::memcpy(reinterpret_cast<std::byte*>(memory_.data()) + index * each, chunk.data(), each);
+  }
+
+ private:
+  static constexpr uint32_t kGuard = 0xa5a5a5a5u;
+  uint64_t nbytes_;
+  std::vector<uint32_t> memory_;
+};
+
+TEST(MinmaxUint8, EncodesAndDecodesABatchAsItsChunks) {
+  for (const uint64_t numel : {uint64_t{1}, uint64_t{7}, uint64_t{64}, uint64_t{2049}}) {
+    constexpr uint64_t kChunks = 3;
+    std::vector<double> values = spread(kChunks * numel, -2.0, 3.0);
+    values[numel] = double{kNan};  // of the second chunk alone
     for (const int32_t dtype : kFloats) {
-      SCOPED_TRACE(isa + ", type " + std::to_string(dtype));
-      const auto math = [dtype](double value) {
-        return dtype == COHORT_FLOAT64 ? value : double{static_cast<float>(value)};
-      };
-      Elements out = mixed(dtype, kCount, 3), sum = finite(dtype, kCount, 5), before = finite(dtype, kCount, 5);
-      auto& k = cpu->kernels();
-      ASSERT_EQ(k.decode_minmax_uint8(out.data(), dtype, chunk.data(), kFirst, kCount, &kStream), COHORT_OK);
-      ASSERT_EQ(k.decode_add_minmax_uint8(sum.data(), dtype, chunk.data(), kFirst, kCount, &kStream), COHORT_OK);
-      for (uint64_t i = 0; i < kCount; ++i) {
-        const double element = double{whole[kFirst + i]};
-        Elements wanted = elements_of(dtype, {element, math(before[i] + element)});
-        ASSERT_EQ(out[i], wanted[0]);
-        ASSERT_EQ(sum[i], wanted[1]);
+      Elements in = elements_of(dtype, values);
+      for (auto& [isa, cpu] : all_isas()) {
+        SCOPED_TRACE(isa + ", type " + std::to_string(dtype) + ", chunks of " + std::to_string(numel));
+        Batch batch(numel, kChunks), wanted(numel, kChunks);
+        std::vector<float> decoded;
+        for (uint64_t c = 0; c < kChunks; ++c) {
+          Chunk chunk(numel);
+          std::byte* const first = in.data() + c * numel * size_of(dtype);
+          ASSERT_EQ(cpu->codec().encode(nullptr, chunk.data(), first, dtype, numel, 1, 2.0, &kStream), COHORT_OK);
+          wanted.put(c, chunk, numel);
+          for (const float value : decode(chunk.content())) decoded.push_back(value);
+        }
+        ASSERT_EQ(cpu->codec().encode(nullptr, batch.data(), in.data(), dtype, numel, kChunks, 2.0, &kStream),
+                  COHORT_OK);
+        EXPECT_TRUE(batch == wanted) << "or bytes behind codes were written";
+        Elements out = mixed(dtype, kChunks * numel, 3);
+        ASSERT_EQ(cpu->codec().decode(nullptr, out.data(), dtype, batch.data(), numel, kChunks, &kStream), COHORT_OK);
+        for (uint64_t i = 0; i < out.size(); ++i) {
+          Elements element = elements_of(dtype, {double{decoded[i]}});
+          ASSERT_TRUE(out[i] == element[0] || (std::isnan(out[i]) && std::isnan(element[0]))) << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(MinmaxUint8, AddsUpChunksLeftToRightRoundedOnce) {
+  for (const uint64_t numel : {uint64_t{1}, uint64_t{333}, uint64_t{2048}, uint64_t{5000}}) {
+    for (const uint64_t num_chunks : {uint64_t{1}, uint64_t{2}, uint64_t{5}}) {
+      std::vector<std::vector<float>> decoded;
+      for (auto& [isa, cpu] : all_isas()) {
+        Batch batch(numel, num_chunks);
+        decoded.clear();
+        for (uint64_t c = 0; c < num_chunks; ++c) {
+          Elements in = elements_of(COHORT_FLOAT32, spread(numel, -2.0, 3.0, c + 1));
+          Chunk chunk(numel);
+          cpu->codec().encode(nullptr, chunk.data(), in.data(), COHORT_FLOAT32, numel, 1, 1.0, &kStream);
+          batch.put(c, chunk, numel);
+          decoded.push_back(through_codec(singles_of(in)));
+        }
+        for (const int32_t dtype : kFloats) {
+          SCOPED_TRACE(isa + ", type " + std::to_string(dtype) + ", " + std::to_string(num_chunks) + " chunks of " +
+                       std::to_string(numel));
+          const auto math = [dtype](double value) {
+            return dtype == COHORT_FLOAT64 ? value : double{static_cast<float>(value)};
+          };
+          Elements start = finite(dtype, numel, 5), in_place = finite(dtype, numel, 5), out = mixed(dtype, numel, 3),
+                   sum = mixed(dtype, numel, 4);
+          auto& k = cpu->codec();
+          ASSERT_EQ(k.decode_add(nullptr, out.data(), start.data(), dtype, batch.data(), numel, num_chunks, &kStream),
+                    COHORT_OK);
+          k.decode_add(nullptr, in_place.data(), in_place.data(), dtype, batch.data(), numel, num_chunks, &kStream);
+          k.decode_add(nullptr, sum.data(), nullptr, dtype, batch.data(), numel, num_chunks, &kStream);
+          for (uint64_t i = 0; i < numel; ++i) {
+            double of_all = start[i], of_chunks = double{decoded[0][i]};
+            for (uint64_t c = 0; c < num_chunks; ++c) of_all = math(of_all + double{decoded[c][i]});
+            for (uint64_t c = 1; c < num_chunks; ++c) of_chunks = math(of_chunks + double{decoded[c][i]});
+            Elements wanted = elements_of(dtype, {of_all, of_chunks});
+            ASSERT_EQ(out[i], wanted[0]) << i;
+            ASSERT_EQ(in_place[i], wanted[0]) << i;
+            ASSERT_EQ(sum[i], wanted[1]) << i;
+          }
+        }
       }
     }
   }
@@ -208,14 +275,16 @@ TEST(MinmaxUint8, DecodesAnyPartInEveryTypeAndAddsIt) {
 TEST(MinmaxUint8, RefusesOtherTypesAndDivisorsThatAreNotPositive) {
   Cpu cpu;
   ASSERT_EQ(cpu.create("auto"), COHORT_OK);
-  const auto& k = cpu.kernels();
+  const auto& k = cpu.codec();
   Chunk chunk(4);
   int64_t values[4] = {};
-  EXPECT_EQ(k.encode_minmax_uint8(chunk.data(), values, COHORT_INT64, 4, 1.0, &kStream), COHORT_INVALID_ARGUMENT);
-  EXPECT_EQ(k.decode_minmax_uint8(values, COHORT_UINT8, chunk.data(), 0, 4, &kStream), COHORT_INVALID_ARGUMENT);
-  EXPECT_EQ(k.decode_add_minmax_uint8(values, 99, chunk.data(), 0, 4, &kStream), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.encode(nullptr, chunk.data(), values, COHORT_INT64, 4, 1, 1.0, &kStream), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.decode(nullptr, values, COHORT_UINT8, chunk.data(), 4, 1, &kStream), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.decode_add(nullptr, values, values, 99, chunk.data(), 4, 1, &kStream), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.decode_add(nullptr, values, nullptr, COHORT_FLOAT32, chunk.data(), 4, 0, &kStream),
+            COHORT_INVALID_ARGUMENT);
   for (const double divisor : {0.0, -1.0, double{kNan}}) {
-    EXPECT_EQ(k.encode_minmax_uint8(chunk.data(), values, COHORT_FLOAT32, 4, divisor, &kStream),
+    EXPECT_EQ(k.encode(nullptr, chunk.data(), values, COHORT_FLOAT32, 4, 1, divisor, &kStream),
               COHORT_INVALID_ARGUMENT);
   }
 }

@@ -41,12 +41,12 @@ struct FakeJob {
       return COHORT_OK;
     };
     kernels.cast = cast;
-    kernel_table.table = [](const cohort_host*, int32_t) noexcept -> const cohort_kernels_1* {
-      return &current->kernels;
+    kernel_service.table = [](const cohort_host*, int32_t, const char* id) noexcept -> const void* {
+      return std::strcmp(id, COHORT_KERNELS_CORE_ID) == 0 ? &current->kernels : nullptr;
     };
     host.offer(COHORT_COMM_ID, &comm_table);
     host.offer(COHORT_BUCKETS_ID, &bucket_table);
-    host.offer(COHORT_KERNELS_ID, &kernel_table);
+    host.offer(COHORT_KERNELS_ID, &kernel_service);
   }
 
   static cohort_bucket make_bucket(uint32_t index, int32_t dtype, uint64_t numel, uint64_t nbytes) {
@@ -60,8 +60,8 @@ struct FakeJob {
     return bucket;
   }
 
-  static cohort_status cast(void* out, int32_t out_dtype, const void* in, int32_t in_dtype, uint64_t n,
-                            const cohort_stream*) noexcept {
+  static cohort_status cast(cohort_accelerator*, void* out, int32_t out_dtype, const void* in, int32_t in_dtype,
+                            uint64_t n, const cohort_stream*) noexcept {
     for (uint64_t i = 0; i < n; ++i) {
       if (in_dtype == COHORT_FLOAT32 && out_dtype == COHORT_BFLOAT16) {
         static_cast<uint16_t*>(out)[i] = cohort::sdk::to_bfloat16(static_cast<const float*>(in)[i]).bits;
@@ -80,8 +80,8 @@ struct FakeJob {
   float gradients[3] = {1.0f, 1.00390625f, -3.0f};
   cohort_comm_1 comm_table{};
   cohort_buckets_1 bucket_table{};
-  cohort_kernels_1 kernels{};
-  cohort_kernel_service_1 kernel_table{};
+  cohort_kernels_core_1 kernels{};
+  cohort_kernels_1 kernel_service{};
   cohort_status all_reduce_result = COHORT_OK;
   std::vector<cohort_op_args> reduced;
   std::vector<uint16_t> wire;
@@ -197,12 +197,9 @@ TEST_F(Ddp, StopsWhereTheAllReduceFails) {
   EXPECT_EQ(job.gradients[1], 1.00390625f);
 }
 
-TEST_F(Ddp, RefusesCompressionWithoutACastKernelOrOffTheCpu) {
+TEST_F(Ddp, RefusesCompressionOffTheCpu) {
   FakeJob job(host, 2);
-  job.kernels.cast = nullptr;
   create({{"compression", "bf16"}});
-  EXPECT_EQ(make_ready(), COHORT_UNIMPLEMENTED);
-  EXPECT_THAT(host.take_failure(), HasSubstr("cast kernel"));
   job.buckets[0].stream.device_type = COHORT_DEVICE_CUDA;
   EXPECT_EQ(make_ready(), COHORT_UNIMPLEMENTED);
   EXPECT_THAT(host.take_failure(), HasSubstr("CPU devices only"));

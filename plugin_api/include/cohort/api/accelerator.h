@@ -52,8 +52,9 @@ typedef struct cohort_accelerator_vt {
   cohort_status (*copy_to_device)(cohort_accelerator* a, void* device, const void* pinned, uint64_t nbytes,
                                   const cohort_stream* stream) COHORT_NOEXCEPT;
   cohort_status (*wait)(cohort_accelerator* a, const cohort_stream* stream) COHORT_NOEXCEPT;
-  /* The kernels for this device type, or null. [any-thread] */
-  const cohort_kernels_1* (*kernels)(cohort_accelerator* a)COHORT_NOEXCEPT;
+  /* The table of kernels with this id for this device type, or null; lives as long as the accelerator. The host asks
+   * for the tables of kernels.h once, and completes copies of them. May be null. [any-thread] */
+  const void* (*kernels)(cohort_accelerator* a, const char* id)COHORT_NOEXCEPT;
   /* A table of this accelerator by id, or null. May be null. [any-thread] */
   const void* (*get_extension)(cohort_accelerator* a, const char* id)COHORT_NOEXCEPT;
 } cohort_accelerator_vt;

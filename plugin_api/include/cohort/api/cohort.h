@@ -8,6 +8,7 @@
 #include "host/archive.h"
 #include "host/buckets.h"
 #include "host/comm.h"
+#include "host/kernels.h"
 #include "host/lane.h"
 #include "host/log.h"
 #include "host/model.h"

@@ -1,7 +1,19 @@
-/* The kernels of one device type: a typed table in which every entry may be null.
+/* Kernels: tables of functions that compute on the tensors of one device type.
  *
- * All pointers are memory of that device; `n` counts elements. Input and output may be the same pointer but must not
- * overlap otherwise. Threads: [any-thread]. The table is frozen from 1.0 under its id; more kernels get a new table.
+ * An accelerator has tables by id (cohort_accelerator_vt.kernels), strategies look them up by id (host/kernels.h). Of
+ * the tables below an accelerator fills what it has and leaves the rest null. The host completes them: on CPU by
+ * portable code, on another device by what copies to pinned host memory, computes there and copies back. So a strategy
+ * finds every entry. Tables with ids of a vendor's own ("org.example.topk/1") reach strategies as they are.
+ *
+ * Who builds a table sets struct_size and leaves `accelerator` null, which the host sets: it is the first argument of
+ * every function. A later version adds kernels at the end of a table, which COHORT_COVERS asks for.
+ *
+ * Pointers are memory of the device that the stream belongs to, aligned to their elements, and may be null where
+ * nothing is read or written; arrays of pointers are host memory, which is read before the call returns. `n` counts
+ * elements. Output and one input may be the same pointer, if their elements have the same size; else memory does not
+ * overlap. Functions are ordered by `stream`, which is never null; on CPU they are done when they return. Results of
+ * reductions are memory of the device, too, aligned to 8 bytes. A type that a function does not know is
+ * COHORT_INVALID_ARGUMENT; `a->host->fail` leaves a message. Threads: [any-thread].
  */
 #ifndef COHORT_API_KERNELS_H
 #define COHORT_API_KERNELS_H
@@ -11,6 +23,46 @@
 #include "version.h"
 
 COHORT_EXTERN_C_BEGIN
+
+#define COHORT_KERNELS_CORE_ID "cohort.kernels.core/1"
+#define COHORT_KERNELS_MINMAX_UINT8_ID "cohort.kernels.minmax_uint8/1"
+#define COHORT_KERNELS_ADAM_ID "cohort.kernels.adam/1"
+
+struct cohort_accelerator;
+
+/* cohort.kernels.core/1. Floating types are computed in themselves, 16-bit ones in float32, without contraction. */
+typedef struct cohort_kernels_core_1 {
+  uint32_t struct_size;
+  uint32_t reserved0;
+  struct cohort_accelerator* accelerator;
+  /* out[i] = value; every type: integers take the nearest value of their range, NaN becomes 0 */
+  cohort_status (*fill)(struct cohort_accelerator* a, void* out, int32_t dtype, uint64_t n, double value,
+                        const cohort_stream* stream) COHORT_NOEXCEPT;
+  /* out = in */
+  cohort_status (*copy)(struct cohort_accelerator* a, void* out, const void* in, uint64_t nbytes,
+                        const cohort_stream* stream) COHORT_NOEXCEPT;
+  /* out[i] = factor x in[i]; floating types */
+  cohort_status (*scale)(struct cohort_accelerator* a, void* out, const void* in, int32_t dtype, uint64_t n,
+                         double factor, const cohort_stream* stream) COHORT_NOEXCEPT;
+  /* out[i] = p x x[i] + q x out[i]; floating types */
+  cohort_status (*axpby)(struct cohort_accelerator* a, void* out, const void* x, int32_t dtype, uint64_t n, double p,
+                         double q, const cohort_stream* stream) COHORT_NOEXCEPT;
+  /* out[i] = in[i], between floating types, rounded to nearest even */
+  cohort_status (*cast)(struct cohort_accelerator* a, void* out, int32_t out_dtype, const void* in, int32_t in_dtype,
+                        uint64_t n, const cohort_stream* stream) COHORT_NOEXCEPT;
+  /* out[i] = factor x (inputs[0][i] + inputs[1][i] + ...), left to right; floating types */
+  cohort_status (*sum_of_n)(struct cohort_accelerator* a, void* out, const void* const* inputs, uint64_t num_inputs,
+                            int32_t dtype, uint64_t n, double factor, const cohort_stream* stream) COHORT_NOEXCEPT;
+  /* *result = sum of in[i]^2, accumulated in float64; floating types */
+  cohort_status (*square_sum)(struct cohort_accelerator* a, const void* in, int32_t dtype, uint64_t n, double* result,
+                              const cohort_stream* stream) COHORT_NOEXCEPT;
+  /* *result = sum of x[i] x y[i], accumulated in float64; floating types */
+  cohort_status (*dot)(struct cohort_accelerator* a, const void* x, const void* y, int32_t dtype, uint64_t n,
+                       double* result, const cohort_stream* stream) COHORT_NOEXCEPT;
+  /* *found = 1 if any in[i] is NaN or infinite, else 0; floating types */
+  cohort_status (*found_inf)(struct cohort_accelerator* a, const void* in, int32_t dtype, uint64_t n, uint32_t* found,
+                             const cohort_stream* stream) COHORT_NOEXCEPT;
+} cohort_kernels_core_1;
 
 /* Chunks of min-max-uint8: floating elements as one byte each. In memory, little-endian:
  *
@@ -33,52 +85,42 @@ COHORT_EXTERN_C_BEGIN
 /* Bytes of a chunk of `n` elements, a uint64_t. */
 #define COHORT_MINMAX_UINT8_NBYTES(n) (COHORT_MINMAX_UINT8_HEADER_NBYTES + ((n) + 7u) / 8u * 8u)
 
-typedef struct cohort_kernels_1 {
+/* cohort.kernels.minmax_uint8/1. Each call works on `num_chunks` chunks of `chunk_numel` elements each: chunk c begins
+ * c x COHORT_MINMAX_UINT8_NBYTES(chunk_numel) bytes after `chunks`, which is aligned to 4 bytes. Elements are of
+ * floating types, and chunks do not overlap with them. */
+typedef struct cohort_kernels_minmax_uint8_1 {
   uint32_t struct_size;
   uint32_t reserved0;
-  /* out[i] = value */
-  cohort_status (*fill)(void* out, int32_t dtype, uint64_t n, double value,
-                        const cohort_stream* stream) COHORT_NOEXCEPT;
-  /* out = in */
-  cohort_status (*copy)(void* out, const void* in, uint64_t nbytes, const cohort_stream* stream) COHORT_NOEXCEPT;
-  /* out[i] = factor x in[i]; floating types, computed in the type (16-bit types: in float32) */
-  cohort_status (*scale)(void* out, const void* in, int32_t dtype, uint64_t n, double factor,
-                         const cohort_stream* stream) COHORT_NOEXCEPT;
-  /* out[i] = a x x[i] + b x out[i]; floating types */
-  cohort_status (*axpby)(void* out, const void* x, int32_t dtype, uint64_t n, double a, double b,
-                         const cohort_stream* stream) COHORT_NOEXCEPT;
-  /* out[i] = in[i], between floating types, rounded to nearest even */
-  cohort_status (*cast)(void* out, int32_t out_dtype, const void* in, int32_t in_dtype, uint64_t n,
-                        const cohort_stream* stream) COHORT_NOEXCEPT;
-  /* out[i] = factor x (inputs[0][i] + inputs[1][i] + ...), left to right; 16-bit types are summed in float32 */
-  cohort_status (*sum_of_n)(void* out, const void* const* inputs, uint64_t num_inputs, int32_t dtype, uint64_t n,
-                            double factor, const cohort_stream* stream) COHORT_NOEXCEPT;
-  /* *result = sum of in[i]^2, accumulated in float64; host memory */
-  cohort_status (*square_sum)(const void* in, int32_t dtype, uint64_t n, double* result,
+  struct cohort_accelerator* accelerator;
+  /* Chunk c = in[c x chunk_numel + i] / divisor, both rounded to float32 first; the divisor is above 0. */
+  cohort_status (*encode)(struct cohort_accelerator* a, void* chunks, const void* in, int32_t dtype,
+                          uint64_t chunk_numel, uint64_t num_chunks, double divisor,
+                          const cohort_stream* stream) COHORT_NOEXCEPT;
+  /* out[c x chunk_numel + i] = element i of chunk c */
+  cohort_status (*decode)(struct cohort_accelerator* a, void* out, int32_t dtype, const void* chunks,
+                          uint64_t chunk_numel, uint64_t num_chunks, const cohort_stream* stream) COHORT_NOEXCEPT;
+  /* out[i] = start[i] + element i of chunk 0 + element i of chunk 1 + ..., left to right, for chunk_numel elements in
+   * all; computed in the type (16-bit types: in float32). `start` may be `out`, or null: then the sum begins with chunk
+   * 0. There is at least one chunk. */
+  cohort_status (*decode_add)(struct cohort_accelerator* a, void* out, const void* start, int32_t dtype,
+                              const void* chunks, uint64_t chunk_numel, uint64_t num_chunks,
                               const cohort_stream* stream) COHORT_NOEXCEPT;
-  /* *result = sum of a[i] x b[i], accumulated in float64; host memory */
-  cohort_status (*dot)(const void* a, const void* b, int32_t dtype, uint64_t n, double* result,
-                       const cohort_stream* stream) COHORT_NOEXCEPT;
-  /* *found = 1 where any in[i] is NaN or infinite, else 0; host memory */
-  cohort_status (*found_inf)(const void* in, int32_t dtype, uint64_t n, uint32_t* found,
-                             const cohort_stream* stream) COHORT_NOEXCEPT;
-  /* chunk = in[i] / divisor, both rounded to float32 first, as min-max-uint8; floating types. Chunks begin at a
-   * multiple of 4 bytes and do not overlap with other memory. */
-  cohort_status (*encode_minmax_uint8)(void* chunk, const void* in, int32_t dtype, uint64_t n, double divisor,
-                                       const cohort_stream* stream) COHORT_NOEXCEPT;
-  /* out[i] = element first + i of a chunk; floating types */
-  cohort_status (*decode_minmax_uint8)(void* out, int32_t dtype, const void* chunk, uint64_t first, uint64_t n,
-                                       const cohort_stream* stream) COHORT_NOEXCEPT;
-  /* out[i] = out[i] + element first + i of a chunk; floating types, computed in the type (16-bit types: in float32) */
-  cohort_status (*decode_add_minmax_uint8)(void* out, int32_t dtype, const void* chunk, uint64_t first, uint64_t n,
-                                           const cohort_stream* stream) COHORT_NOEXCEPT;
+} cohort_kernels_minmax_uint8_1;
+
+/* cohort.kernels.adam/1 */
+typedef struct cohort_kernels_adam_1 {
+  uint32_t struct_size;
+  uint32_t reserved0;
+  struct cohort_accelerator* accelerator;
   /* weight[i] = keep x weight[i] - rate x momentum[i] / (sqrt(square[i]) / correction + eps), the product before the
    * division; floating types, all three the same, computed in the type (16-bit types: in float32). Adam and AdamW with
-   * keep = 1 - lr x decoupled decay, rate = lr / (1 - beta1^t), correction = sqrt(1 - beta2^t). Where square[i] is 0
-   * the element only keeps: nothing is known of its scale, and momentum[i] / eps would be huge. */
-  cohort_status (*adam)(void* weight, const void* momentum, const void* square, int32_t dtype, uint64_t n, double keep,
-                        double rate, double correction, double eps, const cohort_stream* stream) COHORT_NOEXCEPT;
-} cohort_kernels_1;
+   * keep = 1 - lr x decoupled decay, rate = lr / (1 - beta1^t), correction = sqrt(1 - beta2^t) (Kingma and Ba, 2015;
+   * Loshchilov and Hutter, 2019). If square[i] is 0 the element only keeps: nothing is known of its scale, and
+   * momentum[i] / eps would be huge. */
+  cohort_status (*step)(struct cohort_accelerator* a, void* weight, const void* momentum, const void* square,
+                        int32_t dtype, uint64_t n, double keep, double rate, double correction, double eps,
+                        const cohort_stream* stream) COHORT_NOEXCEPT;
+} cohort_kernels_adam_1;
 
 COHORT_EXTERN_C_END
 #endif

@@ -2,17 +2,23 @@
 
 namespace cohort::cpu {
 
+const void* KernelTables::find(std::string_view id) const {
+  if (id == COHORT_KERNELS_CORE_ID) return &core;
+  if (id == COHORT_KERNELS_MINMAX_UINT8_ID) return &minmax_uint8;
+  return id == COHORT_KERNELS_ADAM_ID ? &adam : nullptr;
+}
+
 namespace baseline {
-const cohort_kernels_1* table();
+const KernelTables* tables();
 }
 
 #ifdef COHORT_HAS_X86_ISAS
 
 namespace avx2 {
-const cohort_kernels_1* table();
+const KernelTables* tables();
 }
 namespace avx512 {
-const cohort_kernels_1* table();
+const KernelTables* tables();
 }
 
 namespace {
@@ -27,17 +33,17 @@ bool has_avx512() {
 
 }  // namespace
 
-const cohort_kernels_1* kernels_for(std::string_view isa) {
+const KernelTables* kernels_for(std::string_view isa) {
   const bool is_auto = isa == "auto";
-  if ((is_auto || isa == "avx512") && has_avx512()) return avx512::table();
-  if ((is_auto || isa == "avx2") && has_avx2()) return avx2::table();
-  return is_auto || isa == "baseline" ? baseline::table() : nullptr;
+  if ((is_auto || isa == "avx512") && has_avx512()) return avx512::tables();
+  if ((is_auto || isa == "avx2") && has_avx2()) return avx2::tables();
+  return is_auto || isa == "baseline" ? baseline::tables() : nullptr;
 }
 
 #else
 
-const cohort_kernels_1* kernels_for(std::string_view isa) {
-  return isa == "auto" || isa == "baseline" ? baseline::table() : nullptr;
+const KernelTables* kernels_for(std::string_view isa) {
+  return isa == "auto" || isa == "baseline" ? baseline::tables() : nullptr;
 }
 
 #endif

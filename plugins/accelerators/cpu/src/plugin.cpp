@@ -42,10 +42,10 @@ class Cpu : public sdk::Accelerator<Cpu> {
     if (index < 0) throw sdk::invalid_argument("there is no CPU device " + std::to_string(index));
   }
 
-  const cohort_kernels_1* kernels() { return kernels_; }
+  const void* kernels(const char* id) { return kernels_->find(id); }
 
  private:
-  const cohort_kernels_1* kernels_ = nullptr;
+  const cohort::cpu::KernelTables* kernels_ = nullptr;
 };
 
 constexpr cohort_option kOptions[] = {

@@ -29,7 +29,7 @@ class Algorithm {
 
   virtual void configure() {}
   virtual void plan_buckets(const sdk::Buckets& buckets, cohort_bucket_plan& plan) = 0;
-  virtual void layout_ready(int32_t reason) = 0;
+  virtual void layout_ready(int32_t) {}
   virtual void begin_step(const cohort_step&) {}
   virtual void reduce_bucket(const cohort_bucket&) {}
   virtual void end_backward(const cohort_step&) {}
@@ -75,19 +75,14 @@ void for_all_buckets(const sdk::Host& host, Work work) {
 
 /// `to` = a x `x` + b x `to`, elements of a bucket.
 inline void axpby(const sdk::Host& host, const sdk::Elements& to, const sdk::Elements& x, double a, double b) {
-  const cohort_kernels_1& kernels = host.kernels(to.stream.device_type);
-  sdk::check(kernels.axpby(to.data, x.data, to.dtype, to.count, a, b, &to.stream));
+  host.core_kernels(to.stream.device_type).axpby(to, x.data, a, b);
 }
 inline void copy(const sdk::Host& host, const sdk::Elements& to, const sdk::Elements& from) {
-  const cohort_kernels_1& kernels = host.kernels(to.stream.device_type);
-  sdk::check(kernels.copy(to.data, from.data, to.count * sdk::size_of(to.dtype), &to.stream));
+  host.core_kernels(to.stream.device_type).copy(to, from.data);
 }
 inline void scale(const sdk::Host& host, const sdk::Elements& elements, double factor) {
-  const cohort_kernels_1& kernels = host.kernels(elements.stream.device_type);
-  sdk::check(kernels.scale(elements.data, elements.data, elements.dtype, elements.count, factor, &elements.stream));
+  host.core_kernels(elements.stream.device_type).scale(elements, factor);
 }
-/// Throws where the accelerator lacks one of those.
-void require_kernels(const sdk::Host& host);
 
 /// Zeros behind the last parameter: what is not finite there would stay, and spoil its chunk in every step.
 inline void clear_padding(const cohort_bucket& bucket, const sdk::Elements& elements) {

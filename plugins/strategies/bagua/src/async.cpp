@@ -43,10 +43,7 @@ class Async final : public Algorithm {
     plan.flags |= COHORT_PLAN_ONE_BUCKET;
   }
 
-  void layout_ready(int32_t) override {
-    require_kernels(host());
-    due_ = Clock::now() + settings().sync_interval;
-  }
+  void layout_ready(int32_t) override { due_ = Clock::now() + settings().sync_interval; }
 
   void begin_step(const cohort_step& step) override {
     if (is_warm_up_ || !(step.flags & COHORT_STEP_FIRST)) return;

@@ -22,7 +22,7 @@ class Bytegrad final : public Algorithm {
   void layout_ready(int32_t) override {
     lanes_.configure(host(), [this](const cohort_bucket& bucket, std::size_t lane) { reduce(bucket, means_[lane]); });
     for_all_buckets(host(), [&](const cohort_bucket& bucket) {
-      Codec(host(), bucket);  // throws where it cannot be
+      codec_for(host(), bucket);  // throws where it cannot be
       means_[lanes_.lane_of(bucket)].reserve(bucket.numel, group().size());
     });
   }
@@ -49,7 +49,7 @@ class Bytegrad final : public Algorithm {
   }
 
   void average(const cohort_bucket& bucket, const sdk::Elements& gradients, CompressedMean& mean) {
-    const Codec codec(host(), bucket);
+    const sdk::MinmaxUint8Kernels codec = codec_for(host(), bucket);
     const sdk::Comm ranks = group().comm(host());
     clear_padding(bucket, gradients);
     const bool sends_finite = mean.encode(codec, ranks, gradients);

@@ -5,32 +5,21 @@
 
 namespace cohort::bagua {
 
-Codec::Codec(const sdk::Host& host, const cohort_bucket& bucket)
-    : kernels_(host.kernels(bucket.stream.device_type)), stream_(bucket.stream) {
-  const bool has_kernels =
-      kernels_.encode_minmax_uint8 && kernels_.decode_minmax_uint8 && kernels_.decode_add_minmax_uint8;
-  if (bucket.stream.device_type == COHORT_DEVICE_CPU && has_kernels) return;
+sdk::MinmaxUint8Kernels codec_for(const sdk::Host& host, const cohort_bucket& bucket) {
+  const int32_t device_type = bucket.stream.device_type;
+  if (device_type == COHORT_DEVICE_CPU) return host.minmax_uint8_kernels(device_type);
   throw sdk::Error(COHORT_UNIMPLEMENTED,
-                   "bagua compresses what it sends on CPU devices only, with kernels for min-max-uint8 that this "
-                   "accelerator lacks; choose --strategy=bagua:gradient_allreduce");
+                   "bagua compresses what it sends on CPU devices only; choose --strategy=bagua:gradient_allreduce");
 }
 
-void Codec::encode(void* chunk, const void* elements, int32_t dtype, uint64_t numel, double divisor) const {
-  sdk::check(kernels_.encode_minmax_uint8(chunk, elements, dtype, numel, divisor, &stream_));
-}
-
-void Codec::decode(void* out, int32_t dtype, const void* chunk, uint64_t first, uint64_t numel) const {
-  sdk::check(kernels_.decode_minmax_uint8(out, dtype, chunk, first, numel, &stream_));
-}
-
-void Codec::decode_add(void* out, int32_t dtype, const void* chunk, uint64_t first, uint64_t numel) const {
-  sdk::check(kernels_.decode_add_minmax_uint8(out, dtype, chunk, first, numel, &stream_));
-}
-
-bool is_finite(const void* chunk) {
-  float min = 0;
-  std::memcpy(&min, chunk, sizeof min);
-  return !std::isnan(min);
+bool are_finite(const void* chunks, uint64_t numel, int num_chunks) {
+  const auto* chunk = static_cast<const unsigned char*>(chunks);
+  for (int i = 0; i < num_chunks; ++i, chunk += chunk_nbytes(numel)) {
+    float min = 0;
+    std::memcpy(&min, chunk, sizeof min);
+    if (std::isnan(min)) return false;
+  }
+  return true;
 }
 
 }  // namespace cohort::bagua

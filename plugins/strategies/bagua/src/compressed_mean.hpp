@@ -18,19 +18,14 @@ class CompressedMean {
   void reserve(uint64_t numel, int ranks);
 
   /// The first half: encodes this rank's data. False where an element is not finite. [lane]
-  bool encode(const Codec& codec, const sdk::Comm& ranks, const sdk::Elements& data);
+  bool encode(const sdk::MinmaxUint8Kernels& codec, const sdk::Comm& ranks, const sdk::Elements& data);
   /// The second half: `data`, a multiple of `ranks.size()` elements, becomes the sum over the ranks divided by
   /// `divisor`. False where an element of it is not finite. [lane]
-  bool average(const Codec& codec, const sdk::Comm& ranks, const sdk::Elements& data, double divisor);
+  bool average(const sdk::MinmaxUint8Kernels& codec, const sdk::Comm& ranks, const sdk::Elements& data, double divisor);
 
  private:
   std::vector<unsigned char> sent_, received_;  // a chunk for each rank
   std::vector<float> sum_;                      // of one chunk
-
-  unsigned char* chunk(int rank, uint64_t numel) {
-    return sent_.data() + static_cast<uint64_t>(rank) * chunk_nbytes(numel);
-  }
-  void add_up(const Codec& codec, int ranks, uint64_t numel);
 };
 
 }  // namespace cohort::bagua

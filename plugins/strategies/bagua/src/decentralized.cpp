@@ -24,7 +24,6 @@ class Decentralized final : public Algorithm {
   }
 
   void layout_ready(int32_t) override {
-    require_kernels(host());
     phases_.clear();
     for (uint32_t phase = 0; phase < host().optimizers().count(); ++phase) {
       phases_.push_back(std::make_unique<Phase>([this, phase] { average(phase); }));

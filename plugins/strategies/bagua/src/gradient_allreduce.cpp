@@ -9,7 +9,6 @@ class GradientAllreduce final : public Algorithm {
   using Algorithm::Algorithm;
 
   void plan_buckets(const sdk::Buckets&, cohort_bucket_plan& plan) override { plan.size = settings().bucket_size; }
-  void layout_ready(int32_t) override { require_kernels(host()); }
 
   void reduce_bucket(const cohort_bucket& bucket) override {
     const sdk::Elements gradients = elements_of(host(), bucket, COHORT_BUCKET_GRAD);

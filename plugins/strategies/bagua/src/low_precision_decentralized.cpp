@@ -39,7 +39,6 @@ class LowPrecisionDecentralized final : public Algorithm {
 
   // All ranks have the same weights when training begins, and after a checkpoint of a strategy that keeps no copies.
   void layout_ready(int32_t reason) override {
-    require_kernels(host());
     make_chunks();
     const bool has_copies = reason == COHORT_LAYOUT_RESUMED && copies_are_restored_;
     if (reason != COHORT_LAYOUT_AGAIN && !has_copies) set_copies();
@@ -110,7 +109,7 @@ class LowPrecisionDecentralized final : public Algorithm {
     chunks_.clear();
     messages_.clear();
     for_all_buckets(host(), [&](const cohort_bucket& bucket) {
-      Codec(host(), bucket);  // throws where it cannot be
+      codec_for(host(), bucket);  // throws where it cannot be
       const std::vector<unsigned char> none(chunk_nbytes(bucket.numel));
       chunks_.push_back({none, none, is_pair() ? std::vector<unsigned char>() : none});
     });
@@ -144,11 +143,12 @@ class LowPrecisionDecentralized final : public Algorithm {
   }
 
   void encode_change(const cohort_bucket& bucket) {
-    const Codec codec(host(), bucket);
+    const sdk::MinmaxUint8Kernels codec = codec_for(host(), bucket);
     const auto at = [&](const char* name) { return elements_of(host(), bucket, COHORT_BUCKET_STATE, name).data; };
-    void* const z = elements_of(host(), bucket, COHORT_BUCKET_WEIGHT).data;
-    settings().write_ring_change({bucket.dtype, bucket.numel, z, at(kLeft), at(is_pair() ? kLeft : kRight), at(kOwn)});
-    codec.encode(chunks_[bucket.index].own.data(), z, bucket.dtype, bucket.numel);
+    const sdk::Elements z = elements_of(host(), bucket, COHORT_BUCKET_WEIGHT);
+    settings().write_ring_change(
+        {bucket.dtype, bucket.numel, z.data, at(kLeft), at(is_pair() ? kLeft : kRight), at(kOwn)});
+    codec.encode(chunks_[bucket.index].own.data(), z);
   }
 
   void add_messages(int rank, const cohort_bucket& bucket) {
@@ -162,11 +162,11 @@ class LowPrecisionDecentralized final : public Algorithm {
   }
 
   void take_changes(const cohort_bucket& bucket) {
-    const Codec codec(host(), bucket);
+    const sdk::MinmaxUint8Kernels codec = codec_for(host(), bucket);
     const Chunks& chunks = chunks_[bucket.index];
     const auto add = [&](const char* name, const std::vector<unsigned char>& chunk) {
       const sdk::Elements replica = elements_of(host(), bucket, COHORT_BUCKET_STATE, name);
-      codec.decode_add(replica.data, bucket.dtype, chunk.data(), 0, bucket.numel);
+      codec.decode_add(replica, replica.data, chunk.data());
       return replica;
     };
     add(kLeft, chunks.left);

@@ -7,20 +7,15 @@ namespace {
 
 constexpr const char* kConsequence = "; it is carried: every rank goes on with NaN in its place";
 
-bool is_finite(const cohort_kernels_1& kernels, const sdk::Elements& elements, const cohort_bucket_part& part) {
-  uint32_t found = 0;
-  const auto* const first = static_cast<const unsigned char*>(elements.data);
-  const void* const begin = first + part.offset * sdk::size_of(elements.dtype);
-  sdk::check(kernels.found_inf(begin, elements.dtype, part.numel, &found, &elements.stream));
-  return found == 0;
-}
-
 std::string names_in(const sdk::Host& host, const cohort_bucket& bucket, const sdk::Elements& elements) {
-  const cohort_kernels_1& kernels = host.kernels(bucket.stream.device_type);
+  const sdk::CoreKernels kernels = host.core_kernels(bucket.stream.device_type);
   std::string names;
-  for (uint64_t i = 0; i < bucket.num_parts && kernels.found_inf; ++i) {
+  for (uint64_t i = 0; i < bucket.num_parts; ++i) {
     const cohort_bucket_part& part = bucket.parts[i];
-    if (!is_finite(kernels, elements, part)) names += (names.empty() ? "'" : ", '") + std::string(part.name) + "'";
+    auto* const first = static_cast<unsigned char*>(elements.data) + part.offset * sdk::size_of(elements.dtype);
+    uint32_t found = 0;
+    kernels.found_inf({first, part.numel, elements.dtype, elements.stream}, &found);
+    if (found != 0) names += (names.empty() ? "'" : ", '") + std::string(part.name) + "'";
   }
   // A double may be finite and too large for the codec.
   return names.empty() ? "a parameter of bucket " + std::to_string(bucket.index) : names;

@@ -44,11 +44,9 @@ class Qadam final : public Algorithm {
   }
 
   void layout_ready(int32_t) override {
-    require_kernels(host());
     lanes_.configure(host(), [this](const cohort_bucket& bucket, std::size_t lane) { reduce(bucket, means_[lane]); });
     for_all_buckets(host(), [&](const cohort_bucket& bucket) {
-      Codec(host(), bucket);  // throws where it cannot be
-      if (!host().kernels(bucket.stream.device_type).adam) throw no_kernel();
+      codec_for(host(), bucket);  // throws where it cannot be
       means_[lanes_.lane_of(bucket)].reserve(bucket.numel, group().size());
     });
     hypers_.assign(host().num_params(), {});
@@ -85,11 +83,6 @@ class Qadam final : public Algorithm {
   std::vector<uint64_t> warmup_steps_;  // by phase
   std::vector<uint8_t> is_reduced_;     // by bucket: its momentum has taken in this step's gradient
   bool is_unknown_said_ = false;
-
-  static sdk::Error no_kernel() {
-    return {COHORT_UNIMPLEMENTED,
-            "bagua:qadam steps with the kernel adam, which this accelerator lacks; choose --strategy=bagua:bytegrad"};
-  }
 
   static sdk::Error reduced_twice() {
     return sdk::failed_precondition(
@@ -166,7 +159,7 @@ class Qadam final : public Algorithm {
     const sdk::Comm ranks = group().comm(host());
     const double divisor = group().world_size();
     if (ranks.size() == 1) return scale(host(), momentum, 1.0 / divisor);  // one node: nothing leaves it
-    const Codec codec(host(), bucket);
+    const sdk::MinmaxUint8Kernels codec = codec_for(host(), bucket);
     clear_padding(bucket, momentum);
     if (!mean.encode(codec, ranks, momentum)) not_finite_.report_own(host(), bucket, momentum, "momentum");
     if (!mean.average(codec, ranks, momentum, divisor)) not_finite_.report_other(host(), bucket, "momentum");
@@ -185,10 +178,10 @@ class Qadam final : public Algorithm {
     const sdk::Elements weight = at(COHORT_BUCKET_WEIGHT, nullptr);
     const double rate = hyper.lr / (1.0 - std::pow(hyper.beta1, static_cast<double>(counted)));
     const double correction = std::sqrt(1.0 - std::pow(hyper.beta2, static_cast<double>(kept_since)));
-    const cohort_kernels_1& kernels = host().kernels(bucket.stream.device_type);
-    sdk::check(kernels.adam(weight.data, at(COHORT_BUCKET_OPTIM, kMomentum).data, at(COHORT_BUCKET_OPTIM, kSquare).data,
-                            bucket.dtype, part.numel, 1.0 - hyper.lr * hyper.decoupled, rate, correction, hyper.eps,
-                            &bucket.stream));
+    host()
+        .adam_kernels(bucket.stream.device_type)
+        .step(weight, at(COHORT_BUCKET_OPTIM, kMomentum).data, at(COHORT_BUCKET_OPTIM, kSquare).data,
+              {1.0 - hyper.lr * hyper.decoupled, rate, correction, hyper.eps});
   }
 
   // A step by momentum / eps would be huge.

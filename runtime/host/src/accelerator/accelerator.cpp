@@ -8,27 +8,45 @@
 
 namespace cohort::host {
 
-Accelerator::Accelerator(const cohort_component& component, HostObject& host)
+Accelerator::Accelerator(const cohort_component& component, HostObject& host, const Options& given)
     : what_("accelerator '" + std::string(component.name) + "'"),
       host_(host),
       table_(full_copy(*static_cast<const cohort_accelerator_vt*>(component.vtable))),
-      accelerator_{sizeof(cohort_accelerator), 0, &table_, nullptr, host.get()} {
+      accelerator_{{sizeof(cohort_accelerator), 0, &table_, nullptr, host.get()}, *this},
+      pinned_(std::in_place, accelerator_, host) {
   if (!table_.create) return;
-  const CheckedOptions options = check_options({component.options, component.num_options}, {}, what_);
+  const CheckedOptions options = check_options({component.options, component.num_options}, given, what_);
   host_.check(table_.create(&accelerator_, options.data(), options.size()), what_ + ", create");
 }
 
 void Accelerator::take_kernels() {
-  const cohort_kernels_1* const given = table_.kernels ? table_.kernels(&accelerator_) : nullptr;
-  if (!given) return;
-  constexpr uint32_t kLeast = COHORT_END(cohort_kernels_1, reserved0);
-  auto problem = length_problem(given, {given->struct_size, kLeast, sizeof *given}, "cohort_kernels_1");
-  if (problem.empty()) problem = reserved_problem(given->reserved0, "cohort_kernels_1");
-  if (!problem.empty()) throw PluginRefused(what_ + " " + problem);
-  kernels_ = full_copy(*given);
+  cpu_kernels_ = portable_kernels(get());
+  kernels_ = is_cpu() ? cpu_kernels_ : staged_kernels(get());
+  const std::string lacking = put_own_kernels(kernels_, get(), what_);
+  if (is_cpu() && !lacking.empty()) host_.log().info(what_ + " lacks kernels; the host's run instead: " + lacking);
+}
+
+const void* Accelerator::kernels(int32_t device_type, const char* id) {
+  const bool is_own_device = device_type == this->device_type();
+  if (is_own_kernels_id(id)) {
+    if (is_own_device) return kernels_.find(id);
+    return device_type == COHORT_DEVICE_CPU ? cpu_kernels_.find(id) : nullptr;
+  }
+  return is_own_device && table_.kernels ? table_.kernels(get(), id) : nullptr;
+}
+
+bool Accelerator::may_stage(std::string_view kernel) {
+  if (!can_stage()) return false;
+  const std::lock_guard lock(mutex_);
+  if (staged_.contains(kernel)) return true;
+  staged_.emplace(kernel);
+  host_.log().info(what_ + " lacks the kernel " + std::string(kernel) +
+                   ": it runs on the CPU, with copies through pinned memory");
+  return true;
 }
 
 Accelerator::~Accelerator() {
+  pinned_.reset();
   if (table_.destroy) table_.destroy(&accelerator_);
 }
 

@@ -4,39 +4,66 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include <cohort/api/accelerator.h>
 #include <cohort/host/host_object.hpp>
+
+#include "accelerator/kernel_tables.hpp"
+#include "accelerator/pinned_memory.hpp"
 
 namespace cohort::host {
 
 class Accelerator {
  public:
-  Accelerator(const cohort_component& component, HostObject& host);
+  using Options = std::vector<std::pair<std::string, std::string>>;
+
+  /// Creates it with these options and the defaults of the others. Throws UserError for options that it does not have.
+  Accelerator(const cohort_component& component, HostObject& host, const Options& options = {});
   ~Accelerator();
   Accelerator(const Accelerator&) = delete;
   Accelerator& operator=(const Accelerator&) = delete;
 
   cohort_accelerator* get() { return &accelerator_; }
+  /// Returns the object behind what get() has returned.
+  static Accelerator& of(cohort_accelerator* a) { return static_cast<Object*>(a)->owner; }
   int32_t device_type() const { return table_.device_type; }
   /// Of this machine.
   int count_devices();
-  /// Asks for the kernels, whose table strategies then read in full. Throws PluginRefused for a table that cannot be
-  /// read.
+  /// Asks for the kernels and completes their tables. Throws PluginRefused for a table that cannot be read.
   void take_kernels();
-  /// Returns what take_kernels() has found, or null.
-  const cohort_kernels_1* kernels() const { return kernels_ ? &*kernels_ : nullptr; }
+  /// Returns the table with this id for tensors of a device type, or null. After take_kernels(). Any thread.
+  const void* kernels(int32_t device_type, const char* id);
+  /// Returns the complete core table for its device type. After take_kernels().
+  const cohort_kernels_core_1& core_kernels() const { return kernels_.core; }
   /// True where its tensors can go through pinned host memory.
   bool can_stage() const { return table_.alloc_pinned != nullptr; }
+  /// Returns can_stage(), and says in the log, once for each kernel, that it runs on the CPU. Any thread.
+  bool may_stage(std::string_view kernel);
+  PinnedMemory& pinned() { return *pinned_; }
 
  private:
+  struct Object : cohort_accelerator {
+    Accelerator& owner;
+  };
+
   std::string what_;
   HostObject& host_;
   cohort_accelerator_vt table_;
-  cohort_accelerator accelerator_;
-  std::optional<cohort_kernels_1> kernels_;
+  Object accelerator_;
+  std::optional<PinnedMemory> pinned_;  // given back before the accelerator is destroyed
+  KernelTables kernels_;                // of its device type
+  KernelTables cpu_kernels_;            // of the host, for the CPU beside another device
+  std::mutex mutex_;
+  std::set<std::string, std::less<>> staged_;  // kernels, as the log has said
+
+  bool is_cpu() const { return table_.device_type == COHORT_DEVICE_CPU; }
 };
 
 }  // namespace cohort::host

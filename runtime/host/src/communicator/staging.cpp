@@ -120,16 +120,12 @@ cohort_status exchange(cohort_collective* c, cohort_comm* comm, const cohort_exc
 }  // namespace
 
 Staging::Staging(cohort_accelerator& accelerator, HostObject& host, const cohort_collective_vt& host_table)
-    : accelerator_(accelerator), host_(host), host_table_(host_table) {
+    : accelerator_(accelerator), host_(host), host_table_(host_table), pinned_(accelerator, host) {
   if (!accelerator.vt->alloc_pinned) {
     throw UserError(
         "this collective moves host memory only, and the accelerator has no pinned memory to stage its "
         "tensors through; choose another one with --collective");
   }
-}
-
-Staging::~Staging() {
-  for (const auto& [nbytes, memory] : unused_) accelerator_.vt->free_pinned(&accelerator_, memory);
 }
 
 cohort_collective_vt Staging::table() const {
@@ -145,23 +141,6 @@ cohort_collective_vt Staging::table() const {
   table.reduce_scatter = on_either<&Table::reduce_scatter>;
   table.all_to_all = on_either<&Table::all_to_all>;
   return table;
-}
-
-Staging::Pinned Staging::take(uint64_t nbytes) {
-  const std::lock_guard lock(mutex_);
-  auto found = unused_.lower_bound(nbytes);
-  if (found == unused_.end()) {
-    void* memory = nullptr;
-    const uint64_t size = std::max(nbytes, kChunkBytes);
-    host_.check(accelerator_.vt->alloc_pinned(&accelerator_, size, &memory), "pinned memory for staging");
-    found = unused_.emplace(size, static_cast<std::byte*>(memory));
-  }
-  const auto [size, memory] = *found;
-  unused_.erase(found);
-  return {memory, [this, size = size](std::byte* given_back) {
-            const std::lock_guard relock(mutex_);
-            unused_.emplace(size, given_back);
-          }};
 }
 
 void Staging::copy(const Pieces& pieces, uint64_t element, bool is_back, const cohort_stream& stream) {
@@ -187,7 +166,8 @@ cohort_status Staging::run(const Work& work, const cohort_stream& stream) {
   }
   const uint64_t num_chunks = (longest - 1) / work.chunk + 1;
   // Two are enough: a copy into one is behind the copy out of it on the same stream.
-  const Pinned slots[]{take(nbytes), num_chunks > 1 ? take(nbytes) : Pinned()};
+  const PinnedMemory::Piece slots[]{pinned_.take(nbytes, kChunkBytes),
+                                    num_chunks > 1 ? pinned_.take(nbytes, kChunkBytes) : PinnedMemory::Piece()};
   Pieces parts[2];
   const auto copy_in = [&](uint64_t index) {
     std::byte* next = slots[index % 2].get();

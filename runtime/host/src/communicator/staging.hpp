@@ -7,14 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <vector>
 
 #include <cohort/api/accelerator.h>
 #include <cohort/api/collective.h>
 #include <cohort/host/host_object.hpp>
+
+#include "accelerator/pinned_memory.hpp"
 
 namespace cohort::host {
 
@@ -22,7 +21,6 @@ class Staging {
  public:
   /// `host_table` is complete and serves host memory. Throws UserError where the accelerator has no pinned memory.
   Staging(cohort_accelerator& accelerator, HostObject& host, const cohort_collective_vt& host_table);
-  ~Staging();
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
@@ -48,15 +46,11 @@ class Staging {
   cohort_status run(const Work& work, const cohort_stream& stream);
 
  private:
-  using Pinned = std::unique_ptr<std::byte, std::function<void(std::byte*)>>;
-
   cohort_accelerator& accelerator_;
   HostObject& host_;
   cohort_collective_vt host_table_;
-  std::mutex mutex_;
-  std::multimap<uint64_t, std::byte*> unused_;  // pinned memory by its bytes
+  PinnedMemory pinned_;
 
-  Pinned take(uint64_t nbytes);
   void copy(const Pieces& pieces, uint64_t element, bool is_back, const cohort_stream& stream);
   void wait(const cohort_stream& stream);
 };

@@ -24,13 +24,6 @@ cohort_comm* user_comm(RankState& state) {
   return state.user;
 }
 
-const cohort_kernels_1& kernels_with_sum(const RankState& state) {
-  const cohort_kernels_1* const kernels = state.accelerator->kernels();
-  if (kernels && kernels->sum_of_n) return *kernels;
-  throw UserError("accelerator '" + state.setup.selection.accelerator +
-                  "' has no kernel sum_of_n, with which gradients of replicas are added; choose --strategy=ddp");
-}
-
 }  // namespace
 
 RankRuntime::RankRuntime(RankSetup setup) : state_(std::make_unique<RankState>(std::move(setup))) {}
@@ -81,11 +74,10 @@ StepEngine& RankRuntime::configure(ModelPort& model) {
     throw;
   }
   state.traffic.reset();
-  const cohort_kernels_1* const kernels = replicas > 1 ? &kernels_with_sum(state) : nullptr;
   const RankLane& lane = state.default_lane();
   state.engine = std::make_unique<StepEngine>(
-      StepEngine::Parts{state.host, state.strategy(), *state.buckets, model, kernels, lane.thread.get(),
-                        state.is_distributed() ? lane.comms.world : nullptr, state.control});
+      StepEngine::Parts{state.host, state.strategy(), *state.buckets, model, state.accelerator->core_kernels(),
+                        lane.thread.get(), state.is_distributed() ? lane.comms.world : nullptr, state.control});
   // With several optimizers a backward reaches a part of the parameters: there is no one order of arrival.
   const bool may_adapt = state.is_distributed() && model.num_phases() == 1;
   if (may_adapt && (state.engine->wants_gradients() || state.setup.autotune_file)) state.adaptation.emplace(state);

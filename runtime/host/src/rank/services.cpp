@@ -129,11 +129,10 @@ cohort_status params_get_buffer(const cohort_host* host, uint64_t index, cohort_
 }
 constexpr cohort_params_1 kParams{params_count, params_get, params_count_buffers, params_get_buffer};
 
-const cohort_kernels_1* kernel_table(const cohort_host* host, int32_t device_type) noexcept {
-  Accelerator& accelerator = *rank_of(host).accelerator;
-  return accelerator.device_type() == device_type ? accelerator.kernels() : nullptr;
+const void* kernel_table(const cohort_host* host, int32_t device_type, const char* id) noexcept {
+  return id ? rank_of(host).accelerator->kernels(device_type, id) : nullptr;
 }
-constexpr cohort_kernel_service_1 kKernels{kernel_table};
+constexpr cohort_kernels_1 kKernels{kernel_table};
 
 // ---- archive/1
 

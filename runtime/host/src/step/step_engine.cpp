@@ -153,8 +153,8 @@ void StepEngine::sum_replicas(const cohort_bucket& bucket) {
       if (const void* const gradient = parts_.model.gradient_data(replica, part.id)) gradients.push_back(gradient);
     }
     if (gradients.size() < 2) continue;  // only replica 0's, which always has one
-    check(parts_.kernels->sum_of_n(parts_.model.gradient_data(0, part.id), gradients.data(), gradients.size(),
-                                   bucket.dtype, part.numel, 1.0, &bucket.stream),
+    check(parts_.kernels.sum_of_n(parts_.kernels.accelerator, parts_.model.gradient_data(0, part.id), gradients.data(),
+                                  gradients.size(), bucket.dtype, part.numel, 1.0, &bucket.stream),
           "sum over replicas");
   }
 }

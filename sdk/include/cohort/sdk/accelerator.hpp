@@ -9,7 +9,7 @@
 //   constexpr cohort_component kNpu = cohort::sdk::accelerator<Npu>("npu", "neural processing units");
 //
 // D may also declare create(const Options&), void device_info(int32_t index, cohort_device_info&), void select(int32_t
-// index), const cohort_kernels_1* kernels(), const void* get_extension(const char* id), and, all five or none: void*
+// index), const void* kernels(const char* id), const void* get_extension(const char* id), and, all five or none: void*
 // alloc_pinned(uint64_t nbytes), void free_pinned(void*), void copy_to_host(void* pinned, const void* device, uint64_t
 // nbytes, const cohort_stream&), void copy_to_device(void* device, const void* pinned, uint64_t nbytes, const
 // cohort_stream&), void wait(const cohort_stream&). It must not be final. Threads: as cohort/api/accelerator.h says.
@@ -96,9 +96,9 @@ struct AcceleratorTable {
   static cohort_status wait(cohort_accelerator* a, const cohort_stream* stream) noexcept {
     return guard(a->host, [&] { self(a).wait(*stream); });
   }
-  static const cohort_kernels_1* kernels(cohort_accelerator* a) noexcept {
-    const cohort_kernels_1* table = nullptr;
-    guard(a->host, [&] { table = self(a).kernels(); });
+  static const void* kernels(cohort_accelerator* a, const char* id) noexcept {
+    const void* table = nullptr;
+    guard(a->host, [&] { table = self(a).kernels(id); });
     return table;
   }
   static const void* get_extension(cohort_accelerator* a, const char* id) noexcept {

@@ -27,7 +27,7 @@ class CastCompression {
     return dtype_ != 0 && !is_alone_ && size_of(bucket.dtype) > size_of(dtype_);
   }
 
-  /// Allocates memory for the largest bucket, so that steps allocate nothing. Throws if the device cannot cast.
+  /// Allocates memory for the largest bucket, so that steps allocate nothing. Throws if the device is no CPU.
   void prepare(const Host& host) {
     is_alone_ = host.world().size() == 1;
     const Buckets buckets = host.buckets();
@@ -35,7 +35,7 @@ class CastCompression {
     for (uint64_t i = 0; i < buckets.count(); ++i) {
       const cohort_bucket& bucket = buckets.at(i);
       if (!casts(bucket)) continue;
-      check(host, bucket.stream.device_type);
+      require_cpu(bucket.stream.device_type);
       largest = std::max(largest, bucket.numel);
     }
     buffer_.resize(largest);
@@ -43,10 +43,12 @@ class CastCompression {
 
   void all_reduce(const Host& host, const cohort_bucket& bucket, int32_t reduce) {
     const TensorView gradients = host.buckets().view(bucket.index, COHORT_BUCKET_GRAD);
-    const auto& kernels = host.kernels(bucket.stream.device_type);
-    sdk::check(kernels.cast(buffer_.data(), dtype_, gradients.data(), bucket.dtype, bucket.numel, &bucket.stream));
-    host.world().all_reduce({buffer_.data(), bucket.numel, dtype_, bucket.stream}, reduce);
-    sdk::check(kernels.cast(gradients.data(), bucket.dtype, buffer_.data(), dtype_, bucket.numel, &bucket.stream));
+    const CoreKernels kernels = host.core_kernels(bucket.stream.device_type);
+    const Elements full{gradients.data(), bucket.numel, bucket.dtype, bucket.stream};
+    const Elements half{buffer_.data(), bucket.numel, dtype_, bucket.stream};
+    kernels.cast(half, full.data, full.dtype);
+    host.world().all_reduce(half, reduce);
+    kernels.cast(full, half.data, half.dtype);
   }
 
  private:
@@ -55,16 +57,11 @@ class CastCompression {
     return compression == "bf16" ? COHORT_BFLOAT16 : 0;
   }
 
-  void check(const Host& host, int32_t device_type) const {
-    if (device_type != COHORT_DEVICE_CPU) {
-      throw Error(COHORT_UNIMPLEMENTED, strategy_ +
-                                            " compresses gradients on CPU devices only; leave compression out on "
-                                            "this accelerator");
-    }
-    if (host.kernels(device_type).cast) return;
+  void require_cpu(int32_t device_type) const {
+    if (device_type == COHORT_DEVICE_CPU) return;
     throw Error(COHORT_UNIMPLEMENTED, strategy_ +
-                                          " compresses gradients with a cast kernel, which this accelerator "
-                                          "lacks; leave compression out");
+                                          " compresses gradients on CPU devices only; leave compression out on "
+                                          "this accelerator");
   }
 
   int32_t dtype_ = 0;  // 0: gradients travel as they are

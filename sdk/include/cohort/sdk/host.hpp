@@ -8,9 +8,11 @@
 
 #include <cohort/api/host/archive.h>
 #include <cohort/api/host/buckets.h>
+#include <cohort/api/host/kernels.h>
 #include <cohort/api/host/model.h>
 #include <cohort/sdk/comm.hpp>
 #include <cohort/sdk/detail/service.hpp>
+#include <cohort/sdk/kernels.hpp>
 #include <cohort/sdk/lane.hpp>
 #include <cohort/sdk/log.hpp>
 #include <cohort/sdk/optimizer.hpp>
@@ -116,10 +118,19 @@ class Host {
     return status == COHORT_OK && found == nbytes;
   }
 
-  const cohort_kernels_1& kernels(int32_t device_type) const {
-    const cohort_kernels_1* table = kernels_.get(host_).table(host_, device_type);
-    if (!table) throw failed_precondition("there are no kernels for device type " + std::to_string(device_type));
-    return *table;
+  /// Kernels for a device type, the CPU's or that of the run.
+  CoreKernels core_kernels(int32_t device_type) const {
+    return CoreKernels(kernel_table<cohort_kernels_core_1>(device_type));
+  }
+  MinmaxUint8Kernels minmax_uint8_kernels(int32_t device_type) const {
+    return MinmaxUint8Kernels(kernel_table<cohort_kernels_minmax_uint8_1>(device_type));
+  }
+  AdamKernels adam_kernels(int32_t device_type) const {
+    return AdamKernels(kernel_table<cohort_kernels_adam_1>(device_type));
+  }
+  /// A vendor's table by its id, or null: the accelerator of the run has none.
+  const void* find_kernels(int32_t device_type, const char* id) const {
+    return kernels_.get(host_).table(host_, device_type, id);
   }
 
  private:
@@ -130,8 +141,15 @@ class Host {
   detail::Service<cohort_params_1> params_{COHORT_PARAMS_ID};
   detail::Service<cohort_optimizer_1> optimizer_{COHORT_OPTIMIZER_ID};
   detail::Service<cohort_lane_1> lane_{COHORT_LANE_ID};
-  detail::Service<cohort_kernel_service_1> kernels_{COHORT_KERNELS_ID};
+  detail::Service<cohort_kernels_1> kernels_{COHORT_KERNELS_ID};
   detail::Service<cohort_archive_1> archive_{COHORT_ARCHIVE_ID};
+
+  template <class Table>
+  const Table& kernel_table(int32_t device_type) const {
+    const auto* table = static_cast<const Table*>(find_kernels(device_type, detail::kKernelsId<Table>));
+    if (!table) throw failed_precondition("there are no kernels for device type " + std::to_string(device_type));
+    return *table;
+  }
 };
 
 }  // namespace v1

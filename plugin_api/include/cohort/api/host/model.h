@@ -1,16 +1,14 @@
-/* Services cohort.params/1, cohort.optimizer/1 and cohort.kernels/1: the model, its optimizers and the device's
- * kernels. Frozen from 1.0. Available from configure_model on (kernels: always). */
+/* Services cohort.params/1 and cohort.optimizer/1: the model and its optimizers. Frozen from 1.0. Available from
+ * configure_model on. */
 #ifndef COHORT_API_HOST_MODEL_H
 #define COHORT_API_HOST_MODEL_H
 
-#include "../kernels.h"
 #include "../strategy.h"
 
 COHORT_EXTERN_C_BEGIN
 
 #define COHORT_PARAMS_ID "cohort.params/1"
 #define COHORT_OPTIMIZER_ID "cohort.optimizer/1"
-#define COHORT_KERNELS_ID "cohort.kernels/1"
 
 typedef struct cohort_params_1 {
   /* Parameters in registration order, frozen ones included (flag COHORT_TENSOR_REQUIRES_GRAD tells). [main] [step] */
@@ -41,11 +39,6 @@ typedef struct cohort_optimizer_1 {
   cohort_status (*get_step)(const cohort_host* host, uint32_t parameter, int64_t* step) COHORT_NOEXCEPT;
   cohort_status (*set_step)(const cohort_host* host, uint32_t parameter, int64_t step) COHORT_NOEXCEPT;
 } cohort_optimizer_1;
-
-typedef struct cohort_kernel_service_1 {
-  /* Kernels for a device type, or null. [any-thread] */
-  const cohort_kernels_1* (*table)(const cohort_host* host, int32_t device_type)COHORT_NOEXCEPT;
-} cohort_kernel_service_1;
 
 COHORT_EXTERN_C_END
 #endif

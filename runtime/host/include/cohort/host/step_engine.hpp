@@ -35,7 +35,7 @@ class StepEngine {
     cohort_strategy* strategy;
     Buckets& buckets;
     ModelPort& model;
-    const cohort_kernels_1* kernels;  ///< with sum_of_n; null with one replica
+    const cohort_kernels_core_1& kernels;  ///< of the model's device
     Lane* lane;
     cohort_comm* flags_comm;    ///< of the lane
     cohort_comm* control_comm;  ///< of the step thread

@@ -1,16 +1,13 @@
-// How kernels read, compute with and write elements of floating types. Included once for each instruction set, in
-// namespace COHORT_ISA; everything is inlined.
+// How portable kernels read, compute with and write elements of floating types. Everything is inlined.
 #pragma once
 
+#include <cohort/api/status.h>
 #include <cohort/sdk/dtype.hpp>
 #include <cohort/sdk/half.hpp>
 
-namespace cohort::cpu::COHORT_ISA {
-
-namespace {
-
-using sdk::BFloat16;
-using sdk::Half;
+namespace cohort::sdk {
+inline namespace v1 {
+namespace portable {
 
 // Arithmetic on T is done in Math<T>::Type.
 template <class T>
@@ -33,10 +30,10 @@ COHORT_SDK_INLINE double load(double value) {
   return value;
 }
 COHORT_SDK_INLINE float load(Half value) {
-  return sdk::to_float(value);
+  return to_float(value);
 }
 COHORT_SDK_INLINE float load(BFloat16 value) {
-  return sdk::to_float(value);
+  return to_float(value);
 }
 
 // From float or double, rounded once.
@@ -54,13 +51,13 @@ struct Store<double> {
 };
 template <>
 struct Store<Half> {
-  static COHORT_SDK_INLINE Half from(float value) { return sdk::to_half(value); }
-  static COHORT_SDK_INLINE Half from(double value) { return sdk::to_half(sdk::to_float_for_narrowing(value)); }
+  static COHORT_SDK_INLINE Half from(float value) { return to_half(value); }
+  static COHORT_SDK_INLINE Half from(double value) { return to_half(to_float_for_narrowing(value)); }
 };
 template <>
 struct Store<BFloat16> {
-  static COHORT_SDK_INLINE BFloat16 from(float value) { return sdk::to_bfloat16(value); }
-  static COHORT_SDK_INLINE BFloat16 from(double value) { return sdk::to_bfloat16(sdk::to_float_for_narrowing(value)); }
+  static COHORT_SDK_INLINE BFloat16 from(float value) { return to_bfloat16(value); }
+  static COHORT_SDK_INLINE BFloat16 from(double value) { return to_bfloat16(to_float_for_narrowing(value)); }
 };
 
 template <class T>
@@ -93,6 +90,6 @@ COHORT_SDK_INLINE cohort_status status_of(bool is_known) {
   return is_known ? COHORT_OK : COHORT_INVALID_ARGUMENT;
 }
 
-}  // namespace
-
-}  // namespace cohort::cpu::COHORT_ISA
+}  // namespace portable
+}  // namespace v1
+}  // namespace cohort::sdk
