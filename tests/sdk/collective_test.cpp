@@ -12,7 +12,7 @@ namespace {
 
 using cohort::test::FakeHost;
 
-struct LoneComm {
+struct LoneComm final : cohort::sdk::Communicator<LoneComm> {
   explicit LoneComm(int& closed) : closed_(closed) {}
   ~LoneComm() { ++closed_; }
   int rank() const { return 0; }
@@ -27,7 +27,7 @@ struct LoneComm {
   std::size_t seen_ = 0;
 };
 
-struct Lone : cohort::sdk::Collective<Lone, LoneComm> {
+struct Lone final : cohort::sdk::Collective<Lone, LoneComm> {
   std::unique_ptr<LoneComm> connect(const cohort_connect_args& args) {
     if (args.size != 1) throw cohort::sdk::invalid_argument("lone connects one rank");
     return std::make_unique<LoneComm>(closed);
@@ -63,7 +63,12 @@ TEST(SdkCollective, LeavesOperationsNullThatTheHostComposes) {
   EXPECT_NE(kTable.exchange, nullptr);
   EXPECT_NE(kTable.split, nullptr);
   EXPECT_NE(kTable.barrier, nullptr);
+  EXPECT_EQ(kTable.async_error, nullptr);
   EXPECT_EQ(kTable.all_reduce, nullptr);
+  EXPECT_EQ(kTable.reduce, nullptr);
+  EXPECT_EQ(kTable.reduce_scatter, nullptr);
+  EXPECT_EQ(kTable.all_to_all, nullptr);
+  EXPECT_EQ(kTable.release, nullptr);
   EXPECT_EQ(kTable.broadcast, nullptr);
   EXPECT_EQ(kTable.all_gather, nullptr);
   EXPECT_EQ(kTable.alloc, nullptr);
@@ -112,10 +117,9 @@ TEST(SdkCollective, TurnsExceptionsIntoStatusAndMessage) {
   kTable.close(&collective.object, &comm);
 }
 
-struct Two : cohort::sdk::Accelerator<Two> {
+struct Two final : cohort::sdk::Accelerator<Two> {
   static constexpr int32_t kDeviceType = 12;
   static constexpr const char* kTorchDeviceType = "privateuseone";
-  static constexpr const char* kTorchLibrary = nullptr;
   int32_t device_count() { return 2; }
   void select(int32_t index) {
     if (index > 1) throw cohort::sdk::invalid_argument("there are two");
@@ -130,6 +134,9 @@ TEST(SdkAccelerator, FillsTheTableFromTheClass) {
   EXPECT_STREQ(vt.torch_device_type, "privateuseone");
   EXPECT_EQ(vt.kernels, nullptr);
   EXPECT_EQ(vt.device_info, nullptr);
+  EXPECT_EQ(vt.alloc_pinned, nullptr);
+  EXPECT_EQ(vt.copy_to_host, nullptr);
+  EXPECT_EQ(vt.torch_library, nullptr);
   FakeHost host;
   cohort_accelerator accelerator{sizeof accelerator, 0, &vt, nullptr, host.raw()};
   ASSERT_EQ(vt.create(&accelerator, nullptr, 0), COHORT_OK);

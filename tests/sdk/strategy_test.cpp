@@ -1,5 +1,6 @@
 #include <cohort/sdk/strategy.hpp>
 
+#include <cstring>
 #include <stdexcept>
 #include <string>
 
@@ -16,7 +17,7 @@ using cohort::test::RecordingBase;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-struct Nothing : cohort::sdk::Strategy<Nothing> {};
+struct Nothing final : cohort::sdk::Strategy<Nothing> {};
 
 struct Loud : cohort::sdk::Strategy<Loud> {
   void end_step(const cohort_step& step) {
@@ -41,9 +42,37 @@ struct Everything : cohort::sdk::Strategy<Everything> {
   void optimizer_step(const cohort_step& step) { super().optimizer_step(step); }
   void end_step(const cohort_step& step) { super().end_step(step); }
   void pause(int32_t reason) { super().pause(reason); }
+  void save_state() { super().save_state(); }
+  void load_state() { super().load_state(); }
   void shutdown() { super().shutdown(); }
   const void* get_extension(const char* id) { return std::string(id) == "mine/1" ? this : nullptr; }
 };
+
+// Calls the inherited steps as methods of its base class.
+struct Defaults : cohort::sdk::Strategy<Defaults> {
+  void plan(const cohort_job& job, cohort_plan& plan) { Strategy::plan(job, plan); }
+  void init_dist_connection(cohort_dist_args& args) { Strategy::init_dist_connection(args); }
+  void configure_model() { Strategy::configure_model(); }
+  void plan_buckets(cohort_bucket_plan& plan) { Strategy::plan_buckets(plan); }
+  void layout_ready(int32_t reason) { Strategy::layout_ready(reason); }
+  void begin_step(const cohort_step& step) { Strategy::begin_step(step); }
+  void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) { Strategy::reduce_bucket(step, bucket); }
+  void end_backward(const cohort_step& step) { Strategy::end_backward(step); }
+  void optimizer_step(const cohort_step& step) { Strategy::optimizer_step(step); }
+  void end_step(const cohort_step& step) { Strategy::end_step(step); }
+  void pause(int32_t reason) { Strategy::pause(reason); }
+  void save_state() { Strategy::save_state(); }
+  void load_state() { Strategy::load_state(); }
+  void shutdown() { Strategy::shutdown(); }
+  const void* get_extension(const char* id) { return Strategy::get_extension(id); }
+};
+
+// Slots of a class between the layer and the SDK count, and a method may be const.
+template <class D>
+struct Half : cohort::sdk::Strategy<D> {
+  void begin_step(const cohort_step&) const {}
+};
+struct Whole final : Half<Whole> {};
 
 enum class Throw { kError, kSilentError, kRuntimeError, kBadAlloc, kInt, kOkError };
 
@@ -82,6 +111,8 @@ const cohort_strategy_vt& table_of(const cohort_component& component) {
 constexpr cohort_component kNothing = cohort::sdk::strategy<Nothing>("nothing", "changes nothing");
 constexpr cohort_component kLoud = cohort::sdk::strategy<Loud>("loud", "ddp that talks").inherits("ddp");
 constexpr cohort_component kEverything = cohort::sdk::strategy<Everything>("everything", "changes everything");
+constexpr cohort_component kDefaults = cohort::sdk::strategy<Defaults>("defaults", "inherits all");
+constexpr cohort_component kWhole = cohort::sdk::strategy<Whole>("whole", "begins steps");
 constexpr cohort_component kThrower = cohort::sdk::strategy<Thrower>("thrower", "throws");
 constexpr cohort_component kCannotBeMade = cohort::sdk::strategy<CannotBeMade>("cannot", "cannot be made");
 
@@ -96,27 +127,22 @@ cohort_status shutdown_throwing(Throw what, std::string& message) {
   return status;
 }
 
-TEST(SdkStrategy, LeavesSlotsNullThatTheClassDoesNotDeclare) {
-  const auto& vt = table_of(kNothing);
-  EXPECT_EQ(vt.struct_size, sizeof(cohort_strategy_vt));
-  EXPECT_NE(vt.create, nullptr);
-  EXPECT_NE(vt.destroy, nullptr);
-  EXPECT_EQ(vt.plan, nullptr);
-  EXPECT_EQ(vt.init_dist_connection, nullptr);
-  EXPECT_EQ(vt.configure_model, nullptr);
-  EXPECT_EQ(vt.begin_step, nullptr);
-  EXPECT_EQ(vt.reduce_bucket, nullptr);
-  EXPECT_EQ(vt.end_backward, nullptr);
-  EXPECT_EQ(vt.optimizer_step, nullptr);
-  EXPECT_EQ(vt.end_step, nullptr);
-  EXPECT_EQ(vt.pause, nullptr);
-  EXPECT_EQ(vt.plan_buckets, nullptr);
-  EXPECT_EQ(vt.layout_ready, nullptr);
-  EXPECT_EQ(vt.shutdown, nullptr);
-  EXPECT_EQ(vt.get_extension, nullptr);
+TEST(SdkStrategy, LeavesOtherSlotsNull) {
+  cohort_strategy_vt bare{};
+  bare.struct_size = sizeof bare;
+  bare.create = table_of(kNothing).create;
+  bare.destroy = table_of(kNothing).destroy;
+  EXPECT_NE(bare.create, nullptr);
+  EXPECT_NE(bare.destroy, nullptr);
+  EXPECT_EQ(std::memcmp(&bare, &table_of(kNothing), sizeof bare), 0);
 }
 
-TEST(SdkStrategy, SetsOnlyTheSlotThatTheClassDeclares) {
+TEST(SdkStrategy, FillsSlotsFromAClassBetween) {
+  EXPECT_NE(table_of(kWhole).begin_step, nullptr);
+  EXPECT_EQ(table_of(kWhole).end_step, nullptr);
+}
+
+TEST(SdkStrategy, SetsOnlyTheSlotThatTheClassDefines) {
   const auto& vt = table_of(kLoud);
   EXPECT_NE(vt.end_step, nullptr);
   EXPECT_EQ(vt.begin_step, nullptr);
@@ -137,10 +163,10 @@ TEST(SdkStrategy, CallsTheInheritedStepAndLogs) {
   EXPECT_THAT(host.log_lines(), ElementsAre("step 7 is done"));
 }
 
-TEST(SdkStrategy, ForwardsEverySlotToSuper) {
+// Calls every slot of a layer and expects that each reaches the layer below once.
+void expect_forwarding(const cohort_component& component, RecordingBase& base) {
   FakeHost host;
-  RecordingBase base;
-  LayerOver layer(table_of(kEverything), base, host.raw());
+  LayerOver layer(table_of(component), base, host.raw());
   ASSERT_EQ(layer.create(), COHORT_OK);
   const auto& vt = layer.vt();
   cohort_job job{};
@@ -149,23 +175,35 @@ TEST(SdkStrategy, ForwardsEverySlotToSuper) {
   args.rank = 4;
   cohort_step step{};
   cohort_bucket bucket{};
+  cohort_bucket_plan layout{};
   EXPECT_EQ(vt.plan(layer.get(), &job, &plan), COHORT_OK);
   EXPECT_EQ(vt.init_dist_connection(layer.get(), &args), COHORT_OK);
   EXPECT_EQ(vt.configure_model(layer.get()), COHORT_OK);
-  EXPECT_EQ(vt.begin_step(layer.get(), &step), COHORT_OK);
-  cohort_bucket_plan layout{};
   EXPECT_EQ(vt.plan_buckets(layer.get(), &layout), COHORT_OK);
   EXPECT_EQ(vt.layout_ready(layer.get(), COHORT_LAYOUT_NEW), COHORT_OK);
+  EXPECT_EQ(vt.begin_step(layer.get(), &step), COHORT_OK);
   EXPECT_EQ(vt.reduce_bucket(layer.get(), &step, &bucket), COHORT_OK);
   EXPECT_EQ(vt.end_backward(layer.get(), &step), COHORT_OK);
   EXPECT_EQ(vt.optimizer_step(layer.get(), &step), COHORT_OK);
   EXPECT_EQ(vt.end_step(layer.get(), &step), COHORT_OK);
   EXPECT_EQ(vt.pause(layer.get(), COHORT_PAUSE_END), COHORT_OK);
+  EXPECT_EQ(vt.save_state(layer.get()), COHORT_OK);
+  EXPECT_EQ(vt.load_state(layer.get()), COHORT_OK);
   EXPECT_EQ(vt.shutdown(layer.get()), COHORT_OK);
-  EXPECT_THAT(base.calls, ElementsAre("plan", "init_dist_connection", "configure_model", "begin_step", "plan_buckets",
-                                      "layout_ready", "reduce_bucket", "end_backward", "optimizer_step", "end_step",
-                                      "pause", "shutdown"));
+  EXPECT_THAT(base.calls, ElementsAre("plan", "init_dist_connection", "configure_model", "plan_buckets", "layout_ready",
+                                      "begin_step", "reduce_bucket", "end_backward", "optimizer_step", "end_step",
+                                      "pause", "save_state", "load_state", "shutdown"));
+}
+
+TEST(SdkStrategy, ForwardsEverySlotToSuper) {
+  RecordingBase base;
+  expect_forwarding(kEverything, base);
   EXPECT_EQ(base.last_dist_args.rank, 5);
+}
+
+TEST(SdkStrategy, InheritsEverySlotByDefault) {
+  RecordingBase base;
+  expect_forwarding(kDefaults, base);
 }
 
 TEST(SdkStrategy, AsksTheInheritedCodeForExtensionsItDoesNotKnow) {

@@ -39,6 +39,8 @@ const cohort_strategy_vt& recording_table() {
     vt.optimizer_step = [](cohort_strategy* s, const cohort_step*) noexcept { return record(s, "optimizer_step"); };
     vt.end_step = [](cohort_strategy* s, const cohort_step*) noexcept { return record(s, "end_step"); };
     vt.pause = [](cohort_strategy* s, int32_t) noexcept { return record(s, "pause"); };
+    vt.save_state = [](cohort_strategy* s) noexcept { return record(s, "save_state"); };
+    vt.load_state = [](cohort_strategy* s) noexcept { return record(s, "load_state"); };
     vt.shutdown = [](cohort_strategy* s) noexcept { return record(s, "shutdown"); };
     vt.get_extension = [](cohort_strategy* s, const char*) noexcept -> const void* {
       record(s, "get_extension");

@@ -13,7 +13,7 @@ namespace cohort::test {
 
 class ThreadHub;
 
-class ThreadWireComm {
+class ThreadWireComm : public sdk::Communicator<ThreadWireComm> {
  public:
   ThreadWireComm(std::shared_ptr<ThreadHub> hub, int rank, int size, int64_t timeout_ns);
 

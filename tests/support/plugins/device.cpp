@@ -18,7 +18,6 @@ class Device : public sdk::Accelerator<Device> {
  public:
   static constexpr int32_t kDeviceType = DeviceMemory::kDeviceType;
   static constexpr const char* kTorchDeviceType = "privateuseone";
-  static constexpr const char* kTorchLibrary = nullptr;
 
   ~Device() {
     if (!pinned_.empty()) log().error("pinned memory was not given back");

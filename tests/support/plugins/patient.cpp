@@ -13,7 +13,7 @@ namespace sdk = cohort::sdk;
 using cohort::test::ThreadHub;
 using cohort::test::ThreadWireComm;
 
-class PatientComm {
+class PatientComm : public sdk::Communicator<PatientComm> {
  public:
   PatientComm(std::shared_ptr<ThreadHub> hub, std::vector<int> members, int rank, int64_t timeout_ns,
               std::shared_ptr<int> numbers)

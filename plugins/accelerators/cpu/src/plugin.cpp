@@ -15,7 +15,6 @@ class Cpu : public sdk::Accelerator<Cpu> {
  public:
   static constexpr int32_t kDeviceType = COHORT_DEVICE_CPU;
   static constexpr const char* kTorchDeviceType = "cpu";
-  static constexpr const char* kTorchLibrary = nullptr;
 
   void create(const sdk::Options& options) {
     const std::string isa(options.text("isa"));

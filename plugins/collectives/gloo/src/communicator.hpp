@@ -10,8 +10,7 @@
 #include <string>
 #include <vector>
 
-#include <cohort/api/collective.h>
-#include <cohort/sdk/span.hpp>
+#include <cohort/sdk/communicator.hpp>
 
 #include "network.hpp"
 #include "tags.hpp"
@@ -20,7 +19,7 @@ namespace cohort::gloo {
 
 class Batch;
 
-class Communicator {
+class Communicator : public sdk::Communicator<Communicator> {
  public:
   /// A root communicator of all ranks of the network. Collective: returns when all of them have connected.
   Communicator(std::shared_ptr<Network> network, const std::string& name);

@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include <cohort/api/collective.h>
 #include <cohort/sdk/comm.hpp>
+#include <cohort/sdk/communicator.hpp>
 
 #include "layout.hpp"
 
@@ -23,7 +23,7 @@ struct Parts {
   sdk::OwnedComm column;  // split from across
 };
 
-class Communicator {
+class Communicator : public sdk::Communicator<Communicator> {
  public:
   /// Splits off the column. Collective.
   Communicator(Layout layout, int rank, sdk::OwnedComm node, sdk::OwnedComm across);

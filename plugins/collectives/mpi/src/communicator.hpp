@@ -11,8 +11,7 @@
 #include <string>
 #include <vector>
 
-#include <cohort/api/collective.h>
-#include <cohort/sdk/span.hpp>
+#include <cohort/sdk/communicator.hpp>
 
 #include "network.hpp"
 #include "shared_memory.hpp"
@@ -29,7 +28,7 @@ enum class Sums {
   kMpi,      // MPI, where it can: in its own order
 };
 
-class Communicator {
+class Communicator : public sdk::Communicator<Communicator> {
  public:
   /// A root communicator.
   Communicator(std::shared_ptr<Network> network, const std::string& name, Sums sums, FloatSum float_sum,

@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <cohort/api/collective.h>
-#include <cohort/sdk/span.hpp>
+#include <cohort/sdk/communicator.hpp>
 
 #include "arena.hpp"
 #include "channel.hpp"
@@ -16,7 +15,7 @@
 
 namespace cohort::shm {
 
-class Communicator {
+class Communicator : public sdk::Communicator<Communicator> {
  public:
   /// A root communicator over a control segment that all ranks have open.
   Communicator(Segment control, ChannelOptions options, ReduceFunction function);

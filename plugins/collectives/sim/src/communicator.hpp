@@ -10,14 +10,14 @@
 #include <mutex>
 #include <vector>
 
-#include <cohort/api/collective.h>
 #include <cohort/sdk/comm.hpp>
+#include <cohort/sdk/communicator.hpp>
 
 #include "link.hpp"
 
 namespace cohort::sim {
 
-class Communicator {
+class Communicator : public sdk::Communicator<Communicator> {
  public:
   Communicator(sdk::OwnedComm over, std::shared_ptr<Link> link, Nanoseconds timeout);
 

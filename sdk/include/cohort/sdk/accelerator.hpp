@@ -3,16 +3,12 @@
 //   struct Npu : cohort::sdk::Accelerator<Npu> {
 //     static constexpr int32_t kDeviceType = 12;
 //     static constexpr const char* kTorchDeviceType = "privateuseone";
-//     static constexpr const char* kTorchLibrary = nullptr;   // a further LibTorch library to open first
 //     int32_t device_count();                                 // required
 //   };
 //   constexpr cohort_component kNpu = cohort::sdk::accelerator<Npu>("npu", "neural processing units");
 //
-// D may also declare create(const Options&), void device_info(int32_t index, cohort_device_info&), void select(int32_t
-// index), const void* kernels(const char* id), const void* get_extension(const char* id), and, all five or none: void*
-// alloc_pinned(uint64_t nbytes), void free_pinned(void*), void copy_to_host(void* pinned, const void* device, uint64_t
-// nbytes, const cohort_stream&), void copy_to_device(void* device, const void* pinned, uint64_t nbytes, const
-// cohort_stream&), void wait(const cohort_stream&). It must not be final. Threads: as cohort/api/accelerator.h says.
+// Each method of Accelerator<D> is a slot of cohort_accelerator_vt; those that D does not define stay null. Threads: as
+// cohort/api/accelerator.h says for each slot.
 #pragma once
 
 #include <memory>
@@ -33,36 +29,55 @@ struct AcceleratorTable;
 
 template <class D>
 class Accelerator {
+ public:
+  /// A further LibTorch library to open first ("libtorch_cuda.so"), or null.
+  static constexpr const char* kTorchLibrary = nullptr;
+
+  /// Reads the options, as checked by the host. [main]
+  void create(const Options& /*options*/) {}
+  /// Fills in name and memory of a device. [main]
+  void device_info(int32_t /*index*/, cohort_device_info& /*info*/) { throw missing(); }
+  /// Makes a device the calling thread's current one. [any-thread]
+  void select(int32_t /*index*/) { throw missing(); }
+  /// Returns host memory that copies overlap with, freed by free_pinned. All five or none. [any-thread]
+  void* alloc_pinned(uint64_t /*nbytes*/) { throw missing(); }
+  void free_pinned(void* /*memory*/) { throw missing(); }
+  /// Enqueue copies on the stream; `wait` returns when all that is enqueued on it is done. [any-thread]
+  void copy_to_host(void* /*pinned*/, const void* /*device*/, uint64_t /*nbytes*/, const cohort_stream& /*stream*/) {
+    throw missing();
+  }
+  void copy_to_device(void* /*device*/, const void* /*pinned*/, uint64_t /*nbytes*/, const cohort_stream& /*stream*/) {
+    throw missing();
+  }
+  void wait(const cohort_stream& /*stream*/) { throw missing(); }
+  /// Returns the table of kernels of this id for this device type, or null. [any-thread]
+  const void* kernels(const char* /*id*/) { return nullptr; }
+  /// Returns the table of this id, or null. [any-thread]
+  const void* get_extension(const char* /*id*/) { return nullptr; }
+
  protected:
   const Host& host() const { return *host_; }
   Log log() const { return host_->log(); }
 
  private:
   friend struct detail::AcceleratorTable<D>;
+  static Error missing() { return {COHORT_UNIMPLEMENTED, "this accelerator does not have the function"}; }
   std::optional<Host> host_;
 };
 
 namespace detail {
 
-namespace accelerator_slots {
-COHORT_SDK_SLOT(create)
-COHORT_SDK_SLOT(device_info)
-COHORT_SDK_SLOT(select)
-COHORT_SDK_SLOT(alloc_pinned)
-COHORT_SDK_SLOT(kernels)
-COHORT_SDK_SLOT(get_extension)
-}  // namespace accelerator_slots
-
 template <class D>
 struct AcceleratorTable {
+  using Base = Accelerator<D>;
   static D& self(cohort_accelerator* a) noexcept { return *static_cast<D*>(a->data); }
 
   static cohort_status create(cohort_accelerator* a, const cohort_key_value* options, uint64_t num_options) noexcept {
     return guard(a->host, [&] {
       auto accelerator = std::make_unique<D>();
-      Accelerator<D>& base = *accelerator;
+      Base& base = *accelerator;
       base.host_.emplace(a->host);
-      if constexpr (accelerator_slots::declares_create<D>) accelerator->create(Options("", options, num_options));
+      accelerator->create(Options("", options, num_options));
       a->data = accelerator.release();
     });
   }
@@ -73,28 +88,11 @@ struct AcceleratorTable {
   static cohort_status device_count(cohort_accelerator* a, int32_t* count) noexcept {
     return guard(a->host, [&] { *count = self(a).device_count(); });
   }
-  static cohort_status device_info(cohort_accelerator* a, int32_t index, cohort_device_info* info) noexcept {
-    return guard(a->host, [&] { self(a).device_info(index, *info); });
-  }
-  static cohort_status select(cohort_accelerator* a, int32_t index) noexcept {
-    return guard(a->host, [&] { self(a).select(index); });
-  }
   static cohort_status alloc_pinned(cohort_accelerator* a, uint64_t nbytes, void** memory) noexcept {
     return guard(a->host, [&] { *memory = self(a).alloc_pinned(nbytes); });
   }
   static void free_pinned(cohort_accelerator* a, void* memory) noexcept {
     guard(a->host, [&] { self(a).free_pinned(memory); });
-  }
-  static cohort_status copy_to_host(cohort_accelerator* a, void* pinned, const void* device, uint64_t nbytes,
-                                    const cohort_stream* stream) noexcept {
-    return guard(a->host, [&] { self(a).copy_to_host(pinned, device, nbytes, *stream); });
-  }
-  static cohort_status copy_to_device(cohort_accelerator* a, void* device, const void* pinned, uint64_t nbytes,
-                                      const cohort_stream* stream) noexcept {
-    return guard(a->host, [&] { self(a).copy_to_device(device, pinned, nbytes, *stream); });
-  }
-  static cohort_status wait(cohort_accelerator* a, const cohort_stream* stream) noexcept {
-    return guard(a->host, [&] { self(a).wait(*stream); });
   }
   static const void* kernels(cohort_accelerator* a, const char* id) noexcept {
     const void* table = nullptr;
@@ -107,8 +105,23 @@ struct AcceleratorTable {
     return table;
   }
 
+  static constexpr void fill_copies(cohort_accelerator_vt& vt) {
+    constexpr bool has_pinned = overrides<D, &D::alloc_pinned, &Base::alloc_pinned>();
+    static_assert(has_pinned == overrides<D, &D::free_pinned, &Base::free_pinned>() &&
+                      has_pinned == overrides<D, &D::copy_to_host, &Base::copy_to_host>() &&
+                      has_pinned == overrides<D, &D::copy_to_device, &Base::copy_to_device>() &&
+                      has_pinned == overrides<D, &D::wait, &Base::wait>(),
+                  "an accelerator has alloc_pinned, free_pinned, copy_to_host, copy_to_device and wait, or none");
+    if constexpr (has_pinned) {
+      vt.alloc_pinned = alloc_pinned;
+      vt.free_pinned = free_pinned;
+    }
+    fill<D, &D::copy_to_host, &Base::copy_to_host>(vt.copy_to_host);
+    fill<D, &D::copy_to_device, &Base::copy_to_device>(vt.copy_to_device);
+    fill<D, &D::wait, &Base::wait>(vt.wait);
+  }
   static constexpr cohort_accelerator_vt make() {
-    using namespace accelerator_slots;
+    overrides<D, &D::create, &Base::create>();
     cohort_accelerator_vt vt{};
     vt.struct_size = sizeof vt;
     vt.device_type = D::kDeviceType;
@@ -117,17 +130,11 @@ struct AcceleratorTable {
     vt.create = create;
     vt.destroy = destroy;
     vt.device_count = device_count;
-    if constexpr (declares_device_info<D>) vt.device_info = device_info;
-    if constexpr (declares_select<D>) vt.select = select;
-    if constexpr (declares_alloc_pinned<D>) {
-      vt.alloc_pinned = alloc_pinned;
-      vt.free_pinned = free_pinned;
-      vt.copy_to_host = copy_to_host;
-      vt.copy_to_device = copy_to_device;
-      vt.wait = wait;
-    }
-    if constexpr (declares_kernels<D>) vt.kernels = kernels;
-    if constexpr (declares_get_extension<D>) vt.get_extension = get_extension;
+    fill<D, &D::device_info, &Base::device_info>(vt.device_info);
+    fill<D, &D::select, &Base::select>(vt.select);
+    fill_copies(vt);
+    if constexpr (overrides<D, &D::kernels, &Base::kernels>()) vt.kernels = kernels;
+    if constexpr (overrides<D, &D::get_extension, &Base::get_extension>()) vt.get_extension = get_extension;
     return vt;
   }
 };

@@ -1,33 +1,20 @@
-// Collectives in C++: a class that connects, and a class for its communicators.
+// Collectives in C++: derive from Collective<D, C>, and from Communicator<C> for its communicators.
 //
-//   struct RingComm {
-//     int rank() const;
-//     int size() const;
-//     void exchange(Span<const cohort_message> messages, const cohort_stream& stream);   // required
-//     void all_reduce(const cohort_op_args& args);  // and so on: what is not declared is composed by the host
-//   };
+//   struct RingComm : cohort::sdk::Communicator<RingComm> { ... };   // see communicator.hpp
 //   struct Ring : cohort::sdk::Collective<Ring, RingComm> {
-//     std::unique_ptr<RingComm> connect(const cohort_connect_args& args);
+//     std::unique_ptr<RingComm> connect(const cohort_connect_args& args);   // required
 //   };
 //   constexpr cohort_component kRing = cohort::sdk::collective<Ring>("ring", "sends tensors around a ring");
 //
-// The collective may also declare create(const Options&), const void* get_extension(const char* id), and `static
-// constexpr bool kRankOrdered = true` where it takes sums left to right in rank order. A communicator may declare
-//   std::unique_ptr<C> split(int32_t color, int32_t key)   null for a rank that gets none
-//   void abort()
-//   void check_async()                                      throws what went wrong behind an enqueued operation
-//   void* alloc(uint64_t nbytes), void release(void* memory) with split, or none
-//   bool shares_memory() const                              COHORT_COMM_SHARED_MEMORY
-//   void all_reduce(const cohort_op_args&), reduce(...), broadcast(...), all_gather(...), reduce_scatter(...),
-//   all_to_all(...), barrier()
-// which may throw Error(COHORT_UNIMPLEMENTED, ...) for arguments that the host shall compose. It is deleted by `close`.
-// Neither class may be final. Threads: as cohort/api/collective.h says for each slot.
+// D is default-constructed by the host's `create` and deleted by `destroy`. Threads: as cohort/api/collective.h says
+// for each slot.
 #pragma once
 
 #include <memory>
 #include <optional>
 
 #include <cohort/api/collective.h>
+#include <cohort/sdk/communicator.hpp>
 #include <cohort/sdk/detail/collective_table.hpp>
 #include <cohort/sdk/host.hpp>
 #include <cohort/sdk/plugin.hpp>
@@ -39,6 +26,14 @@ template <class D, class C>
 class Collective {
  public:
   using Communicator = C;
+
+  /// True in a class of its own: sums are taken left to right in rank order (COHORT_COLLECTIVE_RANK_ORDERED).
+  static constexpr bool kRankOrdered = false;
+
+  /// Reads the options, as checked by the host. [main]
+  void create(const Options& /*options*/) {}
+  /// Returns the table of this id, or null. [any-thread]
+  const void* get_extension(const char* /*id*/) { return nullptr; }
 
  protected:
   const Host& host() const { return *host_; }

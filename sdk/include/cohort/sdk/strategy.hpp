@@ -9,10 +9,9 @@
 //   constexpr cohort_component kLoud = cohort::sdk::strategy<Loud>("loud", "ddp that talks").inherits("ddp");
 //   COHORT_SDK_PLUGIN("org.example.loud", "1.0.0", "Example", "MIT", kLoud)
 //
-// D may declare: create(const Options&), plan, init_dist_connection, configure_model, plan_buckets, layout_ready,
-// begin_step, reduce_bucket, end_backward, optimizer_step, end_step, pause, save_state, load_state, shutdown,
-// get_extension, with the arguments of StrategyRef below. It is default-constructed by the host's `create` and deleted
-// by `destroy`; it must not be final. Threads: as cohort/api/strategy.h says for each slot.
+// Each method of Strategy<D> is a slot; its comment says when it runs, what the runtime's base does, and on which
+// thread: [main], [step], [lane] as in cohort/api/strategy.h, which has the details. A method that D defines fills the
+// slot, all others stay inherited. D is default-constructed by the host's `create` and deleted by `destroy`.
 #pragma once
 
 #include <optional>
@@ -59,6 +58,43 @@ class StrategyRef {
 
 template <class D>
 class Strategy {
+ public:
+  /// Reads the variant and the options, as checked by the host. [main]
+  void create(const Options& /*options*/) {}
+  /// Fills the plan of processes and replicas; pure. base: one process per device, one replica. [main]
+  void plan(const cohort_job& job, cohort_plan& plan) { super().plan(job, plan); }
+  /// Connects the ranks. base: opens a store and binds the communicator of all ranks. Collective. [main]
+  void init_dist_connection(cohort_dist_args& args) { super().init_dist_connection(args); }
+  /// Once per training, with model and optimizers. base: compares the ranks' models and gives rank 0's weights, buffers
+  /// and optimizer state to all. Collective. [main]
+  void configure_model() { super().configure_model(); }
+  /// Describes the layout of the buckets: call super() first, then edit, and say what you want of buckets(). base: GRAD
+  /// if there are several ranks or replicas. [main]
+  void plan_buckets(cohort_bucket_plan& plan) { super().plan_buckets(plan); }
+  /// The layout exists, weights and restored state are in it. `reason`: COHORT_LAYOUT_... base: nothing. Collective.
+  /// [main]
+  void layout_ready(int32_t reason) { super().layout_ready(reason); }
+  /// Before forward, for each micro-batch. base: nothing. [step]
+  void begin_step(const cohort_step& step) { super().begin_step(step); }
+  /// The bucket's gradients are in its GRAD view. base: all-reduce mean over the world. [lane]
+  void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) { super().reduce_bucket(step, bucket); }
+  /// After backward and every reduce_bucket, for each micro-batch. base: nothing. [step]
+  void end_backward(const cohort_step& step) { super().end_backward(step); }
+  /// Once per optimizer step. base: the host optimizer's step. [step]
+  void optimizer_step(const cohort_step& step) { super().optimizer_step(step); }
+  /// Once per optimizer step, after it. base: nothing. [step]
+  void end_step(const cohort_step& step) { super().end_step(step); }
+  /// Training stops for an evaluation, a checkpoint or its end: COHORT_PAUSE_... base: nothing. Collective. [step]
+  void pause(int32_t reason) { super().pause(reason); }
+  /// A checkpoint: what is kept outside STATE goes to host().save(). base: nothing. [main]
+  void save_state() { super().save_state(); }
+  /// A run resumes, before its first step: host().load(). base: nothing. [main]
+  void load_state() { super().load_state(); }
+  /// The end, on all ranks, while communicators still work. base: nothing. [main]
+  void shutdown() { super().shutdown(); }
+  /// Returns the table of this id, or null: then the layers below are asked. [any-thread]
+  const void* get_extension(const char* id) { return super().get_extension(id); }
+
  protected:
   const Host& host() const { return *host_; }
   Log log() const { return host_->log(); }

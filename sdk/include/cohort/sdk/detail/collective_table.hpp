@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include <cohort/api/collective.h>
+#include <cohort/sdk/communicator.hpp>
 #include <cohort/sdk/detail/slot.hpp>
 #include <cohort/sdk/error.hpp>
 #include <cohort/sdk/options.hpp>
@@ -12,56 +13,43 @@
 
 namespace cohort::sdk {
 inline namespace v1 {
+
 template <class D, class C>
 class Collective;
-}  // namespace v1
-}  // namespace cohort::sdk
 
-namespace cohort::sdk {
-inline namespace v1 {
 namespace detail {
 
-namespace collective_slots {
-COHORT_SDK_SLOT(create)
-COHORT_SDK_SLOT(get_extension)
-COHORT_SDK_SLOT(split)
-COHORT_SDK_SLOT(abort)
-COHORT_SDK_SLOT(check_async)
-COHORT_SDK_SLOT(alloc)
-COHORT_SDK_SLOT(release)
-COHORT_SDK_SLOT(shares_memory)
-COHORT_SDK_SLOT(all_reduce)
-COHORT_SDK_SLOT(broadcast)
-COHORT_SDK_SLOT(all_gather)
-COHORT_SDK_SLOT(reduce)
-COHORT_SDK_SLOT(reduce_scatter)
-COHORT_SDK_SLOT(all_to_all)
-COHORT_SDK_SLOT(barrier)
-COHORT_SDK_FLAG(kRankOrdered)
-}  // namespace collective_slots
+/// Calls `Method` of the C that a communicator's `data` points to.
+template <class C, auto Method, class... Args>
+cohort_status call_comm(cohort_collective* c, cohort_comm* comm, Args... args) noexcept {
+  return guard(c->host, [&] { (static_cast<C*>(comm->data)->*Method)(argument(args)...); });
+}
+template <class C, auto Method, auto Default, class... Args>
+constexpr void fill_comm(cohort_status (*&slot)(cohort_collective*, cohort_comm*, Args...) noexcept) {
+  if constexpr (overrides<C, Method, Default>()) slot = call_comm<C, Method, Args...>;
+}
 
 template <class D>
 struct CollectiveTable {
   using C = typename D::Communicator;
-  static D& self(cohort_collective* c) noexcept { return *static_cast<D*>(c->data); }
-  static C& of(cohort_comm* comm) noexcept { return *static_cast<C*>(comm->data); }
+  using Base = Collective<D, C>;
+  using CommBase = typename C::CommunicatorBase;
 
+  static C& of(cohort_comm* comm) noexcept { return *static_cast<C*>(comm->data); }
   static void hand_over(std::unique_ptr<C> made, cohort_collective* c, cohort_comm* comm) {
     comm->rank = made->rank();
     comm->size = made->size();
     comm->collective = c;
-    if constexpr (collective_slots::declares_shares_memory<C>) {
-      comm->flags = made->shares_memory() ? COHORT_COMM_SHARED_MEMORY : 0u;
-    }
+    comm->flags = made->shares_memory() ? COHORT_COMM_SHARED_MEMORY : 0u;
     comm->data = made.release();
   }
 
   static cohort_status create(cohort_collective* c, const cohort_key_value* options, uint64_t num_options) noexcept {
     return guard(c->host, [&] {
       auto collective = std::make_unique<D>();
-      Collective<D, C>& base = *collective;
+      Base& base = *collective;
       base.host_.emplace(c->host);
-      if constexpr (collective_slots::declares_create<D>) collective->create(Options("", options, num_options));
+      collective->create(Options("", options, num_options));
       c->data = collective.release();
     });
   }
@@ -70,7 +58,7 @@ struct CollectiveTable {
     c->data = nullptr;
   }
   static cohort_status connect(cohort_collective* c, const cohort_connect_args* args, cohort_comm* comm) noexcept {
-    return guard(c->host, [&] { hand_over(self(c).connect(*args), c, comm); });
+    return guard(c->host, [&] { hand_over(static_cast<D*>(c->data)->connect(*args), c, comm); });
   }
   static cohort_status split(cohort_collective* c, cohort_comm* comm, int32_t color, int32_t key,
                              cohort_comm* part) noexcept {
@@ -85,9 +73,6 @@ struct CollectiveTable {
   static void abort(cohort_collective* c, cohort_comm* comm) noexcept {
     guard(c->host, [&] { of(comm).abort(); });
   }
-  static cohort_status async_error(cohort_collective* c, cohort_comm* comm) noexcept {
-    return guard(c->host, [&] { of(comm).check_async(); });
-  }
   static cohort_status alloc(cohort_collective* c, cohort_comm* comm, uint64_t nbytes, void** memory) noexcept {
     return guard(c->host, [&] { *memory = of(comm).alloc(nbytes); });
   }
@@ -99,56 +84,50 @@ struct CollectiveTable {
       of(comm).exchange(Span<const cohort_message>(args->messages, args->num_messages), args->stream);
     });
   }
-  static cohort_status all_reduce(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) noexcept {
-    return guard(c->host, [&] { of(comm).all_reduce(*args); });
-  }
-  static cohort_status broadcast(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) noexcept {
-    return guard(c->host, [&] { of(comm).broadcast(*args); });
-  }
-  static cohort_status all_gather(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) noexcept {
-    return guard(c->host, [&] { of(comm).all_gather(*args); });
-  }
-  static cohort_status reduce(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) noexcept {
-    return guard(c->host, [&] { of(comm).reduce(*args); });
-  }
-  static cohort_status reduce_scatter(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) noexcept {
-    return guard(c->host, [&] { of(comm).reduce_scatter(*args); });
-  }
-  static cohort_status all_to_all(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) noexcept {
-    return guard(c->host, [&] { of(comm).all_to_all(*args); });
-  }
-  static cohort_status barrier(cohort_collective* c, cohort_comm* comm) noexcept {
-    return guard(c->host, [&] { of(comm).barrier(); });
-  }
   static const void* get_extension(cohort_collective* c, const char* id) noexcept {
     const void* table = nullptr;
-    guard(c->host, [&] { table = self(c).get_extension(id); });
+    guard(c->host, [&] { table = static_cast<D*>(c->data)->get_extension(id); });
     return table;
   }
 
+  static constexpr void fill_memory(cohort_collective_vt& vt) {
+    constexpr bool has_alloc = overrides<C, &C::alloc, &CommBase::alloc>();
+    static_assert(has_alloc == overrides<C, &C::release, &CommBase::release>(),
+                  "a communicator has alloc and release, or neither");
+    if constexpr (overrides<C, &C::split, &CommBase::split>()) {
+      vt.split = split;
+    } else {
+      static_assert(!has_alloc, "a communicator with alloc has split, too: its parts use the same memory");
+    }
+    if constexpr (has_alloc) {
+      vt.alloc = alloc;
+      vt.release = release;
+    }
+  }
   static constexpr cohort_collective_vt make() {
-    using namespace collective_slots;
+    static_assert(std::is_invocable_r_v<std::unique_ptr<C>, decltype(&D::connect), D&, const cohort_connect_args&>,
+                  "a collective has std::unique_ptr<C> connect(const cohort_connect_args&)");
+    overrides<D, &D::create, &Base::create>();
+    overrides<C, &C::shares_memory, &CommBase::shares_memory>();
     cohort_collective_vt vt{};
     vt.struct_size = sizeof vt;
-    if constexpr (Is_kRankOrdered<D>::value) vt.flags = COHORT_COLLECTIVE_RANK_ORDERED;
+    vt.flags = D::kRankOrdered ? COHORT_COLLECTIVE_RANK_ORDERED : 0u;
     vt.create = create;
     vt.destroy = destroy;
     vt.connect = connect;
     vt.close = close;
     vt.exchange = exchange;
-    if constexpr (declares_split<C>) vt.split = split;
-    if constexpr (declares_abort<C>) vt.abort = abort;
-    if constexpr (declares_check_async<C>) vt.async_error = async_error;
-    if constexpr (declares_alloc<C>) vt.alloc = alloc;
-    if constexpr (declares_release<C>) vt.release = release;
-    if constexpr (declares_all_reduce<C>) vt.all_reduce = all_reduce;
-    if constexpr (declares_broadcast<C>) vt.broadcast = broadcast;
-    if constexpr (declares_all_gather<C>) vt.all_gather = all_gather;
-    if constexpr (declares_reduce<C>) vt.reduce = reduce;
-    if constexpr (declares_reduce_scatter<C>) vt.reduce_scatter = reduce_scatter;
-    if constexpr (declares_all_to_all<C>) vt.all_to_all = all_to_all;
-    if constexpr (declares_barrier<C>) vt.barrier = barrier;
-    if constexpr (declares_get_extension<D>) vt.get_extension = get_extension;
+    fill_memory(vt);
+    if constexpr (overrides<C, &C::abort, &CommBase::abort>()) vt.abort = abort;
+    fill_comm<C, &C::check_async, &CommBase::check_async>(vt.async_error);
+    fill_comm<C, &C::all_reduce, &CommBase::all_reduce>(vt.all_reduce);
+    fill_comm<C, &C::reduce, &CommBase::reduce>(vt.reduce);
+    fill_comm<C, &C::broadcast, &CommBase::broadcast>(vt.broadcast);
+    fill_comm<C, &C::all_gather, &CommBase::all_gather>(vt.all_gather);
+    fill_comm<C, &C::reduce_scatter, &CommBase::reduce_scatter>(vt.reduce_scatter);
+    fill_comm<C, &C::all_to_all, &CommBase::all_to_all>(vt.all_to_all);
+    fill_comm<C, &C::barrier, &CommBase::barrier>(vt.barrier);
+    if constexpr (overrides<D, &D::get_extension, &Base::get_extension>()) vt.get_extension = get_extension;
     return vt;
   }
 };

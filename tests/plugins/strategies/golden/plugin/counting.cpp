@@ -38,7 +38,7 @@ uint64_t bytes_of(const cohort_op_args& args) {
   return args.count * sdk::size_of(args.dtype);
 }
 
-class CountingComm {
+class CountingComm : public sdk::Communicator<CountingComm> {
  public:
   CountingComm(std::shared_ptr<ThreadGroup> group, Counts& counts, Seat seat)
       : group_(std::move(group)), counts_(counts), seat_(seat) {}
