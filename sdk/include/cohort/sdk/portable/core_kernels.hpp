@@ -18,6 +18,8 @@ namespace portable {
 
 template <class Isa>
 struct CoreKernels {
+  using Sums = Reductions<Isa>;
+
   template <class T>
   static void fill_with(void* out, uint64_t n, T value) {
     T* to = static_cast<T*>(out);
@@ -152,9 +154,9 @@ struct CoreKernels {
                                                 axpby,
                                                 cast,
                                                 sum_of_n,
-                                                Reductions<Isa>::square_sum,
-                                                Reductions<Isa>::dot,
-                                                Reductions<Isa>::found_inf};
+                                                Sums::square_sum,
+                                                Sums::dot,
+                                                Sums::found_inf};
 };
 
 }  // namespace portable
