@@ -27,6 +27,7 @@ struct Loud : cohort::sdk::Strategy<Loud> {
 };
 
 struct Everything : cohort::sdk::Strategy<Everything> {
+  static constexpr bool kPartialGradients = true;
   void create(const cohort::sdk::Options&) {}
   void plan(const cohort_job& job, cohort_plan& plan) { super().plan(job, plan); }
   void init_dist_connection(cohort_dist_args& args) {
@@ -39,6 +40,7 @@ struct Everything : cohort::sdk::Strategy<Everything> {
   void layout_ready(int32_t reason) { super().layout_ready(reason); }
   void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) { super().reduce_bucket(step, bucket); }
   void end_backward(const cohort_step& step) { super().end_backward(step); }
+  void clip_gradients(const cohort_step& step, const cohort_clip_args& args) { super().clip_gradients(step, args); }
   void optimizer_step(const cohort_step& step) { super().optimizer_step(step); }
   void end_step(const cohort_step& step) { super().end_step(step); }
   void pause(int32_t reason) { super().pause(reason); }
@@ -58,6 +60,7 @@ struct Defaults : cohort::sdk::Strategy<Defaults> {
   void begin_step(const cohort_step& step) { Strategy::begin_step(step); }
   void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) { Strategy::reduce_bucket(step, bucket); }
   void end_backward(const cohort_step& step) { Strategy::end_backward(step); }
+  void clip_gradients(const cohort_step& step, const cohort_clip_args& args) { Strategy::clip_gradients(step, args); }
   void optimizer_step(const cohort_step& step) { Strategy::optimizer_step(step); }
   void end_step(const cohort_step& step) { Strategy::end_step(step); }
   void pause(int32_t reason) { Strategy::pause(reason); }
@@ -184,6 +187,8 @@ void expect_forwarding(const cohort_component& component, RecordingBase& base) {
   EXPECT_EQ(vt.begin_step(layer.get(), &step), COHORT_OK);
   EXPECT_EQ(vt.reduce_bucket(layer.get(), &step, &bucket), COHORT_OK);
   EXPECT_EQ(vt.end_backward(layer.get(), &step), COHORT_OK);
+  const cohort_clip_args limit{sizeof limit, COHORT_CLIP_NORM, 1.0, nullptr};
+  EXPECT_EQ(vt.clip_gradients(layer.get(), &step, &limit), COHORT_OK);
   EXPECT_EQ(vt.optimizer_step(layer.get(), &step), COHORT_OK);
   EXPECT_EQ(vt.end_step(layer.get(), &step), COHORT_OK);
   EXPECT_EQ(vt.pause(layer.get(), COHORT_PAUSE_END), COHORT_OK);
@@ -191,13 +196,14 @@ void expect_forwarding(const cohort_component& component, RecordingBase& base) {
   EXPECT_EQ(vt.load_state(layer.get()), COHORT_OK);
   EXPECT_EQ(vt.shutdown(layer.get()), COHORT_OK);
   EXPECT_THAT(base.calls, ElementsAre("plan", "init_dist_connection", "configure_model", "plan_buckets", "layout_ready",
-                                      "begin_step", "reduce_bucket", "end_backward", "optimizer_step", "end_step",
-                                      "pause", "save_state", "load_state", "shutdown"));
+                                      "begin_step", "reduce_bucket", "end_backward", "clip_gradients", "optimizer_step",
+                                      "end_step", "pause", "save_state", "load_state", "shutdown"));
 }
 
 TEST(SdkStrategy, ForwardsEverySlotToSuper) {
   RecordingBase base;
   expect_forwarding(kEverything, base);
+  EXPECT_EQ(table_of(kEverything).flags, COHORT_STRATEGY_PARTIAL_GRADIENTS);
   EXPECT_EQ(base.last_dist_args.rank, 5);
 }
 

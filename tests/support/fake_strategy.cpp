@@ -36,6 +36,9 @@ const cohort_strategy_vt& recording_table() {
       return record(s, "reduce_bucket");
     };
     vt.end_backward = [](cohort_strategy* s, const cohort_step*) noexcept { return record(s, "end_backward"); };
+    vt.clip_gradients = [](cohort_strategy* s, const cohort_step*, const cohort_clip_args*) noexcept {
+      return record(s, "clip_gradients");
+    };
     vt.optimizer_step = [](cohort_strategy* s, const cohort_step*) noexcept { return record(s, "optimizer_step"); };
     vt.end_step = [](cohort_strategy* s, const cohort_step*) noexcept { return record(s, "end_step"); };
     vt.pause = [](cohort_strategy* s, int32_t) noexcept { return record(s, "pause"); };

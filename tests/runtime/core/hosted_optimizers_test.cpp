@@ -168,6 +168,51 @@ TEST(HostedOptimizers, StepWithStateInOtherMemoryAsIfItHadNotMoved) {
   }
 }
 
+Make in_two_groups() {
+  return [](const Tensors& parameters) {
+    return std::make_shared<torch::optim::AdamW>(std::vector<torch::optim::OptimizerParamGroup>{
+        {{parameters[0]}, std::make_unique<torch::optim::AdamWOptions>(0.1)},
+        {{parameters[1]}, std::make_unique<torch::optim::AdamWOptions>(0.3)}});
+  };
+}
+
+TEST(HostedOptimizers, StepSomeOfTheirParametersAsTheyStepAll) {
+  for (const auto& make : {sgd(0), sgd(0.9, 0.5), plain<torch::optim::Adam>(), plain<torch::optim::RMSprop>(),
+                           plain<torch::optim::Adagrad>(), in_two_groups()}) {
+    Hosted whole(make), parts(make), half(make);
+    const Tensors before = weights();
+    for (int number = 0; number < 3; ++number) {
+      whole.step(number);
+      for (Hosted* const hosted : {&parts, &half}) {
+        for (at::Tensor& own : hosted->parameters) own.mutable_grad() = torch::sin(own.detach() + number);
+        EXPECT_NO_THROW(hosted->port.check_partial(0));
+        hosted->port.step(0, std::vector<uint32_t>{1});
+      }
+      parts.port.step(0, std::vector<uint32_t>{0});
+    }
+    expect_equal(parts.parameters, whole.parameters);
+    expect_equal({half.parameters[0], half.parameters[1]}, {before[0], whole.parameters[1]});
+    EXPECT_EQ(half.optimizers[0].param_groups()[0].params().size(),
+              whole.optimizers[0].param_groups()[0].params().size());
+  }
+}
+
+TEST(HostedOptimizers, KeepStateOfWhatTheyStepAlone) {
+  Hosted adam(plain<torch::optim::AdamW>());
+  for (at::Tensor& own : adam.parameters) own.mutable_grad() = torch::ones_like(own);
+  adam.port.step(0, std::vector<uint32_t>{1});
+  EXPECT_EQ(adam.port.with_state(), std::vector<uint32_t>{1});
+}
+
+TEST(HostedOptimizers, RefuseStepsOfSomeParametersWhereNobodyKnowsThem) {
+  Hosted custom(
+      [](const Tensors& parameters) { return std::make_shared<Custom>(parameters, torch::optim::SGDOptions(0.5)); });
+  Hosted lbfgs(plain<torch::optim::LBFGS>());
+  EXPECT_THAT([&] { custom.port.check_partial(0); }, ThrowsMessage<UserError>(HasSubstr("Custom")));
+  EXPECT_THAT([&] { lbfgs.port.check_partial(0); },
+              ThrowsMessage<UserError>(HasSubstr("choose SGD, Adam, AdamW, RMSprop or Adagrad, or another strategy")));
+}
+
 TEST(HostedOptimizers, PutRestoredStateBackWhereItWas) {
   Hosted hosted(plain<torch::optim::Adam>());
   hosted.move("exp_avg");
@@ -191,9 +236,11 @@ TEST(HostedOptimizers, TakeTheShapeOfAnothersState) {
     Hosted one(make), other(make);
     one.step(0);
     one.step(1);
-    other.port.take_state_shape(one.port.state_shape());
-    EXPECT_EQ(other.port.state_shape(), one.port.state_shape());
-    const auto from = one.port.state_tensors(), to = other.port.state_tensors();
+    const auto kept = one.port.with_state();
+    const std::string shape = one.port.state_shape(kept);
+    EXPECT_EQ(other.port.take_state_shape(shape), kept);
+    EXPECT_EQ(other.port.state_shape(kept), shape);
+    const auto from = one.port.state_tensors(kept), to = other.port.state_tensors(kept);
     ASSERT_EQ(from.size(), to.size());
     for (size_t i = 0; i < from.size(); ++i) {
       ASSERT_EQ(from[i].nbytes, to[i].nbytes);
@@ -206,10 +253,12 @@ TEST(HostedOptimizers, TakeTheShapeOfAnothersState) {
     expect_equal(one.parameters, other.parameters);
   }
   Hosted fresh(sgd(0.9)), used(sgd(0.9));
-  EXPECT_EQ(fresh.port.state_shape(), "");
+  EXPECT_TRUE(fresh.port.with_state().empty());
+  EXPECT_EQ(fresh.port.state_shape({}), "");
   used.step(0);
-  used.port.take_state_shape("");
-  EXPECT_EQ(used.port.state_shape(), "");
+  EXPECT_TRUE(used.port.take_state_shape("").empty());
+  used.port.forget_state(used.port.with_state());
+  EXPECT_TRUE(used.port.with_state().empty());
 }
 
 TEST(HostedOptimizers, RefuseStateThatIsNotKept) {

@@ -80,13 +80,16 @@ typedef struct cohort_step {
   uint32_t phase; /* which optimizer, from 0 */
 } cohort_step;
 
+/* Flags of a part. */
+#define COHORT_PART_NEW 1u /* its parameter was in no earlier layout of this training: nothing is kept for it yet */
+
 /* One parameter in a bucket. Frozen from 1.0. */
 typedef struct cohort_bucket_part {
   const char* name;
   uint64_t offset; /* elements from the beginning of the bucket */
   uint64_t numel;
-  uint32_t id; /* registration index of the parameter */
-  uint32_t reserved0;
+  uint32_t id;    /* registration index of the parameter */
+  uint32_t flags; /* COHORT_PART_... */
 } cohort_bucket_part;
 
 /* A bucket: parameters of one dtype and device, laid out one after another and padded at the end with zeros. */
@@ -125,14 +128,32 @@ typedef struct cohort_bucket_plan {
 #define COHORT_LAYOUT_AGAIN 3   /* the layout has changed between two steps; all values were kept */
 #define COHORT_LAYOUT_MEMBERS 4 /* reserved: other ranks; communicators, lanes and memory are asked for again */
 
+/* What gradients are limited by. */
+#define COHORT_CLIP_NORM 1  /* all of the phase are multiplied by limit / (norm + 1e-6), if that is below 1 */
+#define COHORT_CLIP_VALUE 2 /* each element is brought into -limit .. limit */
+
+/* How the gradients of a phase are limited, as torch.nn.utils.clip_grad_norm_ and clip_grad_value_ do. */
+typedef struct cohort_clip_args {
+  uint32_t struct_size;
+  int32_t by;   /* COHORT_CLIP_... */
+  double limit; /* of the 2-norm over all gradients, or of an element's magnitude; infinite: they stay as they are */
+  double* norm; /* out: the 2-norm before, in memory of the parameters' device; null: not asked for */
+} cohort_clip_args;
+#define COHORT_CLIP_ARGS_SIZE_1_0 COHORT_END(cohort_clip_args, norm)
+
 /* Why training pauses. It goes on with the next begin_step. */
 #define COHORT_PAUSE_EVALUATE 1
 #define COHORT_PAUSE_CHECKPOINT 2
 #define COHORT_PAUSE_END 3
 
+/* Flags of a strategy; those of all its layers hold. */
+#define COHORT_STRATEGY_PARTIAL_GRADIENTS                                                                            \
+  1u /* after reduce_bucket a rank has gradients of the parameters alone that it owns (optimizer/1.own): the program \
+      * and the optimizers are shown no others */
+
 typedef struct cohort_strategy_vt {
   uint32_t struct_size;
-  uint32_t flags; /* 0 */
+  uint32_t flags; /* COHORT_STRATEGY_... */
   /* `variant` is never null; "" where none was given and none is declared. [main] */
   cohort_status (*create)(cohort_strategy* s, const char* variant, const cohort_key_value* options,
                           uint64_t num_options) COHORT_NOEXCEPT;
@@ -144,8 +165,9 @@ typedef struct cohort_strategy_vt {
   /* Connects the ranks. base: opens a store, binds `world`, `node`, `leaders` of the collective. Collective. [main] */
   cohort_status (*init_dist_connection)(cohort_strategy* s, cohort_dist_args* args) COHORT_NOEXCEPT;
   /* The model and its optimizers exist; once per training. base: checks that all ranks have the same model, and gives
-   * rank 0's weights, buffers and optimizer state to all. Lanes and communicators are made here or in layout_ready.
-   * Collective. [main] */
+   * rank 0's weights, buffers and optimizer state to all; state of parameters that one rank owns (optimizer/1.own,
+   * before `super`) is that rank's alone. Lanes and communicators are made here or in layout_ready. Collective. [main]
+   */
   cohort_status (*configure_model)(cohort_strategy* s) COHORT_NOEXCEPT;
   /* Describes the layout of the buckets, and with buckets/1 the views that it must have: a layer calls `super` first,
    * then edits. After configure_model, and again between two steps whenever the layout changes. The same on all ranks.
@@ -165,6 +187,10 @@ typedef struct cohort_strategy_vt {
                                  const cohort_bucket* bucket) COHORT_NOEXCEPT;
   /* After backward, for each micro-batch; every reduce_bucket has returned. base: nothing. [step] */
   cohort_status (*end_backward)(cohort_strategy* s, const cohort_step* step) COHORT_NOEXCEPT;
+  /* If gradients are to be limited, once per optimizer step, before it. base: limits the gradients of the phase that
+   * this rank shows. A strategy with partial gradients puts the ranks' norms together. [step] */
+  cohort_status (*clip_gradients)(cohort_strategy* s, const cohort_step* step,
+                                  const cohort_clip_args* args) COHORT_NOEXCEPT;
   /* Once per optimizer step. base: the host optimizer's step. [step] */
   cohort_status (*optimizer_step)(cohort_strategy* s, const cohort_step* step) COHORT_NOEXCEPT;
   /* Once per optimizer step, after it; then the host gives replica 0's weights to the other replicas. base: nothing.

@@ -22,6 +22,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cohort/host/state_owners.hpp>
 #include <cohort/host/strategy_state.hpp>
 #include <cohort/host/votes.hpp>
 #include <cohort/optimizers.hpp>
@@ -57,7 +58,8 @@ class Session {
   void begin(size_t phase = 0);
   /// Runs backward of loss x scale; gradients are averaged over the ranks while it runs. `loss` is a scalar. With
   /// several optimizers it reaches the parameters of the phase only. Read `grad()` before step(); to keep one, clone
-  /// it. What it throws ends the step: begin() makes a new one, without its gradients, if all ranks have thrown alike.
+  /// it. A strategy whose ranks own parameters shows each rank the gradients of its own. What it throws ends the step:
+  /// begin() makes a new one, without its gradients, if all ranks have thrown alike.
   void backward(const at::Tensor& loss, double scale = 1.0);
   /// The step of the phase that began last, or of another one whose backward is done; afterwards its gradients are
   /// undefined. Returns what the ranks voted.
@@ -118,6 +120,8 @@ class Session {
   host::StrategyState pause_for_checkpoint();
   /// Gives that back before the first step; `steps` were done when it was kept. Collective.
   void resume_after(uint64_t steps, host::StrategyState state);
+  /// Returns which ranks keep the optimizer's state of a parameter of the module.
+  host::StateKeeper state_keeper(const at::Tensor& parameter) const;
   /// Whenever something else has given the optimizers other state: it goes where the strategy wants it.
   void optimizers_restored();
 

@@ -5,10 +5,11 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cohort/session.hpp>
+#include <cohort/host/model_port.hpp>
 
 namespace cohort {
 
-void clip_gradients(const std::vector<at::Tensor>& gradients, const GradientClip& clip);
+/// `args` as strategies give them; its norm lies on the device of the first gradient.
+void clip_gradients(const std::vector<at::Tensor>& gradients, const cohort_clip_args& args);
 
 }  // namespace cohort

@@ -1,10 +1,12 @@
 #include "tensor_model.hpp"
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/function_hook.h>
@@ -14,6 +16,7 @@
 #include <cohort/host/error.hpp>
 
 #include "../tensor_bridge/tensor_bridge.hpp"
+#include "clip.hpp"
 
 namespace cohort {
 namespace {
@@ -263,6 +266,13 @@ std::vector<at::Tensor> TensorModel::trained(uint32_t replica, uint32_t phase) c
   return parameters;
 }
 
+uint32_t TensorModel::number_of(const at::Tensor& parameter) const {
+  const auto& parameters = replicas_[0].parameters;
+  const auto found = std::ranges::find_if(parameters, [&](const at::Tensor& own) { return own.is_same(parameter); });
+  if (found == parameters.end()) throw UserError("the tensor is no parameter of the module");
+  return static_cast<uint32_t>(found - parameters.begin());
+}
+
 std::vector<at::Tensor> TensorModel::gradients(uint32_t phase) const {
   std::vector<at::Tensor> gradients;
   for (uint32_t i = 0; i < parameter_names_.size(); ++i) {
@@ -270,6 +280,12 @@ std::vector<at::Tensor> TensorModel::gradients(uint32_t phase) const {
     if (phase_of_[i] == phase && gradient.defined()) gradients.push_back(gradient);
   }
   return gradients;
+}
+
+void TensorModel::clip_gradients(uint32_t phase, const cohort_clip_args& args) {
+  std::vector<at::Tensor> shown = gradients(phase);
+  if (shown.empty()) shown.push_back(at::zeros({1}, replicas_[0].parameters.at(0).options().requires_grad(false)));
+  cohort::clip_gradients(shown, args);
 }
 
 void TensorModel::show_gradient(uint32_t parameter) {

@@ -50,6 +50,7 @@ class TensorModel final : public host::ModelPort {
   bool has_gradient(uint32_t replica, uint32_t parameter) override;
   void move_weights(std::span<void* const> places) override;
   void zero_gradient(uint32_t replica, uint32_t parameter) override;
+  void clip_gradients(uint32_t phase, const cohort_clip_args& args) override;
   host::OptimizerPort& optimizers() override { return *hosted_; }
   void refresh_replicas() override;
 
@@ -72,6 +73,8 @@ class TensorModel final : public host::ModelPort {
   /// Those of a phase.
   void forget_gradients(uint32_t phase);
 
+  /// Returns the number of a parameter of the module, as strategies know it. Throws UserError for another tensor.
+  uint32_t number_of(const at::Tensor& parameter) const;
   const Optimizers& given_optimizers() const { return optimizers_; }
   /// Their state was replaced from outside.
   void optimizers_restored() { hosted_->restored(); }

@@ -9,6 +9,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
+#include <c10/util/Type.h>
 
 #include <cohort/host/error.hpp>
 #include <cohort/qadam.hpp>
@@ -37,6 +38,27 @@ class ScaledRates {
  private:
   torch::optim::Optimizer& optimizer_;
   std::vector<double> rates_;
+};
+
+/// The groups of an optimizer hold these parameters alone while it lives. LibTorch's own kinds step each parameter by
+/// itself, so that the others are as if they had no gradient.
+class ChosenParameters {
+ public:
+  ChosenParameters(torch::optim::Optimizer& optimizer, std::vector<std::vector<at::Tensor>> by_group)
+      : optimizer_(optimizer), others_(std::move(by_group)) {
+    swap();
+  }
+  ~ChosenParameters() { swap(); }
+  ChosenParameters(const ChosenParameters&) = delete;
+  ChosenParameters& operator=(const ChosenParameters&) = delete;
+
+ private:
+  void swap() {
+    for (size_t i = 0; i < others_.size(); ++i) optimizer_.param_groups()[i].params().swap(others_[i]);
+  }
+
+  torch::optim::Optimizer& optimizer_;
+  std::vector<std::vector<at::Tensor>> others_;  // by group
 };
 
 /// State that is kept only where a setting is not 0.
@@ -97,6 +119,23 @@ HostedOptimizers::HostedOptimizers(const Optimizers& optimizers, const std::vect
 void HostedOptimizers::step(uint32_t phase) {
   const ScaledRates scaled(optimizers_[phase], lr_factors_[phase]);
   optimizers_[phase].step();
+}
+
+void HostedOptimizers::step(uint32_t phase, std::span<const uint32_t> parameters) {
+  torch::optim::Optimizer& optimizer = optimizers_[phase];
+  std::vector<std::vector<at::Tensor>> chosen(optimizer.param_groups().size());
+  for (const uint32_t parameter : parameters) {
+    if (owners_[parameter].optimizer) chosen[owners_[parameter].group].push_back(parameters_[parameter]);
+  }
+  const ChosenParameters some(optimizer, std::move(chosen));
+  step(phase);
+}
+
+void HostedOptimizers::check_partial(uint32_t phase) {
+  if (optimizer_kind(optimizers_[phase])) return;
+  throw UserError("optimizer " + std::to_string(phase) + " is a " + c10::demangle(typeid(optimizers_[phase]).name()) +
+                  ", of which nobody knows whether it can step some of its parameters alone, as the strategy asks; "
+                  "choose SGD, Adam, AdamW, RMSprop or Adagrad, or another strategy");
 }
 
 void HostedOptimizers::set_lr_factor(uint32_t phase, double factor) {
@@ -238,31 +277,39 @@ void HostedOptimizers::restored() {
   for (const auto& [name, places] : places_) move_state(name, std::vector<void*>(places));
 }
 
-// A line for each parameter with state: its number and its count of steps. What is kept follows from the settings.
-std::string HostedOptimizers::state_shape() {
-  std::string shape;
+std::vector<uint32_t> HostedOptimizers::with_state() {
+  std::vector<uint32_t> parameters;
   for (uint32_t i = 0; i < parameters_.size(); ++i) {
-    if (find_state(i)) shape += std::to_string(i) + ' ' + std::to_string(counted_steps(i).value_or(0)) + '\n';
+    if (find_state(i)) parameters.push_back(i);
+  }
+  return parameters;
+}
+
+// A line for each parameter: its number and its count of steps. What is kept follows from the settings.
+std::string HostedOptimizers::state_shape(std::span<const uint32_t> parameters) {
+  std::string shape;
+  for (const uint32_t i : parameters) {
+    shape += std::to_string(i) + ' ' + std::to_string(counted_steps(i).value_or(0)) + '\n';
   }
   return shape;
 }
 
-void HostedOptimizers::take_state_shape(const std::string& shape) {
-  for (const Owner& owner : owners_) {
-    if (owner.kind) owner.optimizer->state().clear();
-  }
+std::vector<uint32_t> HostedOptimizers::take_state_shape(const std::string& shape) {
+  std::vector<uint32_t> parameters;
   std::istringstream lines(shape);
   int64_t steps = 0;
   for (uint32_t parameter = 0; lines >> parameter >> steps;) {
+    parameters.push_back(parameter);
     state_of(parameter);
     if (counted_steps(parameter)) set_counted_steps(parameter, steps);
   }
   restored();
+  return parameters;
 }
 
-std::vector<cohort_tensor> HostedOptimizers::state_tensors() {
+std::vector<cohort_tensor> HostedOptimizers::state_tensors(std::span<const uint32_t> parameters) {
   std::vector<cohort_tensor> tensors;
-  for (uint32_t i = 0; i < parameters_.size(); ++i) {
+  for (const uint32_t i : parameters) {
     if (!find_state(i)) continue;
     owners_[i].kind->visit_state(*find_state(i), [&](const char* name, StateField field) {
       auto* const tensor = std::get_if<at::Tensor*>(&field);
@@ -270,6 +317,12 @@ std::vector<cohort_tensor> HostedOptimizers::state_tensors() {
     });
   }
   return tensors;
+}
+
+void HostedOptimizers::forget_state(std::span<const uint32_t> parameters) {
+  for (const uint32_t i : parameters) {
+    if (owners_[i].kind) owners_[i].optimizer->state().erase(parameters_[i].unsafeGetTensorImpl());
+  }
 }
 
 }  // namespace cohort

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ class HostedOptimizers final : public host::OptimizerPort {
                    const std::vector<std::string>& names);
 
   void step(uint32_t phase) override;
+  void step(uint32_t phase, std::span<const uint32_t> parameters) override;
+  void check_partial(uint32_t phase) override;
   void set_lr_factor(uint32_t phase, double factor) override;
   std::string settings() override;
   const char* kind(uint32_t phase) override;
@@ -30,9 +33,11 @@ class HostedOptimizers final : public host::OptimizerPort {
   std::optional<int64_t> counted_steps(uint32_t parameter) override;
   void set_counted_steps(uint32_t parameter, int64_t steps) override;
   void move_state(const std::string& name, std::span<void* const> places) override;
-  std::string state_shape() override;
-  void take_state_shape(const std::string& shape) override;
-  std::vector<cohort_tensor> state_tensors() override;
+  std::vector<uint32_t> with_state() override;
+  std::string state_shape(std::span<const uint32_t> parameters) override;
+  std::vector<uint32_t> take_state_shape(const std::string& shape) override;
+  std::vector<cohort_tensor> state_tensors(std::span<const uint32_t> parameters) override;
+  void forget_state(std::span<const uint32_t> parameters) override;
 
   /// State was replaced from outside: what was moved is moved again.
   void restored();

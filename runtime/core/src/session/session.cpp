@@ -12,7 +12,6 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/rank_runtime.hpp>
 
-#include "../gradients/clip.hpp"
 #include "../gradients/tensor_model.hpp"
 #include "../tensor_bridge/tensor_bridge.hpp"
 #include "weights_sample.hpp"
@@ -129,11 +128,11 @@ void Session::State::follow_strategy() {
   model.on_gradient([this](uint32_t parameter, uint32_t replica) { engine->gradient_ready(parameter, replica); });
 }
 
-// Nobody used it: no gradient, as in training on one device. Any rank did: the mean, on all of them.
+// Nobody used it: no gradient, as in training on one device. Any rank did: the mean, on all of them that have it.
 void Session::State::settle_unused(uint32_t phase) {
   for (const cohort_tensor& parameter : model.parameters()) {
     if (!(parameter.flags & COHORT_TENSOR_REQUIRES_GRAD) || model.phase_of(parameter.id) != phase) continue;
-    if (engine->is_used(parameter.id)) {
+    if (engine->is_used(parameter.id) && rank.has_mean_gradient(parameter.id)) {
       model.show_gradient(parameter.id);
     } else {
       model.hide_gradient(parameter.id);
@@ -262,7 +261,10 @@ Votes Session::step(size_t number) {
   const auto phase = static_cast<uint32_t>(number);
   state.rank.check_process();
   state.engine->check_steppable(phase);
-  if (state.clip) cohort::clip_gradients(state.model.gradients(phase), *state.clip);
+  if (state.clip) {
+    const bool by_norm = state.clip->by == GradientClip::By::kNorm;
+    state.engine->clip_gradients(phase, by_norm ? COHORT_CLIP_NORM : COHORT_CLIP_VALUE, state.clip->limit);
+  }
   state.engine->optimizer_step(phase);
   state.model.forget_gradients(phase);
   state.rank.between_steps();
@@ -318,6 +320,9 @@ host::StrategyState Session::pause_for_checkpoint() {
 void Session::resume_after(uint64_t steps, host::StrategyState state) {
   state_->rank.load_state(std::move(state), steps);
   state_->follow_strategy();
+}
+host::StateKeeper Session::state_keeper(const at::Tensor& parameter) const {
+  return state_->rank.state_keeper(state_->model.number_of(parameter));
 }
 void Session::optimizers_restored() {
   state_->model.optimizers_restored();

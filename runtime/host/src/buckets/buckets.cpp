@@ -72,6 +72,7 @@ void Buckets::configure(std::vector<LayoutParameter> order, const LayoutLimits& 
     add_bucket(std::move(plan), device_type, device_index, in_place);
   }
   allocate(in_place);
+  for (const LayoutParameter& parameter : order) laid_out_.insert(parameter.id);
   for (const auto& [key, buffer] : buffers_) {
     if (key.first == COHORT_BUCKET_STATE && !(buffer.flags & COHORT_STATE_SCRATCH)) restore_state(key.second);
   }
@@ -81,7 +82,8 @@ void Buckets::add_bucket(BucketPlan plan, int32_t device_type, int32_t device_in
   auto bucket = std::make_unique<Bucket>();
   bucket->plan = std::move(plan);
   for (const auto& part : bucket->plan.parts) {
-    bucket->parts.push_back({part.name.c_str(), part.offset, part.numel, part.id, 0});
+    const uint32_t flags = laid_out_.contains(part.id) ? 0 : COHORT_PART_NEW;
+    bucket->parts.push_back({part.name.c_str(), part.offset, part.numel, part.id, flags});
   }
   bucket->shape = static_cast<int64_t>(bucket->plan.numel);
   bucket->is_in_place = in_place == InPlace::kAll || (in_place == InPlace::kAlone && is_one_parameter(bucket->plan));
@@ -224,6 +226,11 @@ void Buckets::set_state(StrategyState::Buckets state) {
   for (const auto& [key, buffer] : buffers_) {
     if (key.first == COHORT_BUCKET_STATE && !(buffer.flags & COHORT_STATE_SCRATCH)) restore_state(key.second);
   }
+}
+
+void Buckets::end_training() {
+  kept_state_.clear();
+  laid_out_.clear();
 }
 
 void Buckets::keep_state() {

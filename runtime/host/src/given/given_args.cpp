@@ -38,6 +38,13 @@ cohort_connect_args given(const cohort_connect_args& group) {
   return full;
 }
 
+cohort_clip_args given(const cohort_clip_args& args) {
+  const auto full = checked_copy(args, COHORT_CLIP_ARGS_SIZE_1_0, "clip_gradients", "cohort_clip_args");
+  if (full.by == COHORT_CLIP_NORM || full.by == COHORT_CLIP_VALUE) return full;
+  throw UserError("clip_gradients: gradients cannot be limited by " + std::to_string(full.by) +
+                  "; give COHORT_CLIP_NORM or COHORT_CLIP_VALUE");
+}
+
 const cohort_figures_1* given(const cohort_figures_1* table) {
   return checked_table<cohort_figures_1>(table, COHORT_FIGURES_ID, "cohort_figures_1",
                                          [](const auto& t) { return t.count == 0 || (t.names && t.get); });

@@ -5,6 +5,7 @@
 
 #include <cohort/api/collective.h>
 #include <cohort/api/figures.h>
+#include <cohort/api/strategy.h>
 #include <cohort/api/tunable.h>
 
 #include "given/given_struct.hpp"
@@ -20,6 +21,9 @@ inline std::nullptr_t given(std::nullptr_t) {
 
 /// Returns a full copy of the group that a strategy or a collective wants to connect. Throws as above.
 cohort_connect_args given(const cohort_connect_args& group);
+
+/// Returns a full copy of how gradients are to be limited. Throws UserError for what cannot be done.
+cohort_clip_args given(const cohort_clip_args& args);
 
 /// Return the table of an extension, which may be null. Throw UserError for one that is too short or lacks a function.
 const cohort_figures_1* given(const cohort_figures_1* table);

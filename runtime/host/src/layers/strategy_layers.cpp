@@ -34,8 +34,8 @@ namespace {
 
 bool fills_the_step(const LayerBlueprint& blueprint) {
   const cohort_strategy_vt table = full_size(*blueprint.vtable);
-  return table.plan_buckets || table.begin_step || table.reduce_bucket || table.end_backward || table.optimizer_step ||
-         table.end_step;
+  return table.plan_buckets || table.begin_step || table.reduce_bucket || table.end_backward || table.clip_gradients ||
+         table.optimizer_step || table.end_step;
 }
 
 }  // namespace
@@ -63,6 +63,11 @@ StrategyLayers::StrategyLayers(std::vector<LayerBlueprint> blueprints, const coh
     below = layer.get();
   }
   create();
+}
+
+bool StrategyLayers::have_partial_gradients() const {
+  return std::ranges::any_of(
+      layers_, [](const auto& layer) { return (layer->table.flags & COHORT_STRATEGY_PARTIAL_GRADIENTS) != 0; });
 }
 
 cohort_status StrategyLayers::plan_buckets(cohort_bucket_plan& plan) {

@@ -19,6 +19,7 @@ constexpr void for_each_slot(Visit&& visit) {
   visit.template operator()<&Table::begin_step>("begin_step");
   visit.template operator()<&Table::reduce_bucket>("reduce_bucket");
   visit.template operator()<&Table::end_backward>("end_backward");
+  visit.template operator()<&Table::clip_gradients>("clip_gradients");
   visit.template operator()<&Table::optimizer_step>("optimizer_step");
   visit.template operator()<&Table::end_step>("end_step");
   visit.template operator()<&Table::pause>("pause");

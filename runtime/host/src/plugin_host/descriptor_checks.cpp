@@ -24,7 +24,7 @@ namespace {
 constexpr std::size_t kMostVariants = 64;
 constexpr uint64_t kMostOptions = 256;
 
-constexpr uint32_t kStrategyFlags = 0;
+constexpr uint32_t kStrategyFlags = COHORT_STRATEGY_PARTIAL_GRADIENTS;
 constexpr uint32_t kCollectiveFlags = COHORT_COLLECTIVE_RANK_ORDERED;
 
 bool is_one_line(const char* text) {

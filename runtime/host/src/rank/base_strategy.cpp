@@ -2,13 +2,12 @@
 //
 // It behaves like data-parallel training: one process per device, rank 0's weights for all, gradients averaged bucket
 // by bucket. With one rank it communicates nothing. Its data is the RankState.
-#include <algorithm>
 #include <sstream>
 
 #include <cohort/host/error.hpp>
-#include <cohort/sdk/dtype.hpp>
 
 #include "communicator/op_args.hpp"
+#include "given/given_args.hpp"
 #include "host_object/guarded.hpp"
 #include "rank_state.hpp"
 
@@ -58,59 +57,12 @@ cohort_status init_dist_connection(cohort_strategy* s, cohort_dist_args* args) n
   });
 }
 
-std::string describe(const cohort_tensor& tensor, const char* kind) {
-  std::ostringstream text;
-  text << kind << ' ' << tensor.name << ' ' << sdk::name_of(tensor.dtype) << " [";
-  for (int32_t i = 0; i < tensor.ndim; ++i) text << (i ? ", " : "") << tensor.shape[i];
-  text << ']' << (tensor.flags & COHORT_TENSOR_REQUIRES_GRAD ? "" : " (no gradient)") << '\n';
-  return text.str();
-}
-
-void agree_on_model(RankState& state) {
-  std::string text;
-  for (const cohort_tensor& parameter : state.model->parameters()) text += describe(parameter, "parameter");
-  for (const cohort_tensor& buffer : state.model->buffers()) text += describe(buffer, "buffer");
-  for (uint32_t phase = 0; phase < state.model->num_phases(); ++phase) {
-    text += std::string("optimizer ") + state.model->optimizers().kind(phase) + '\n';
-  }
-  text += state.model->optimizers().settings();
-  state.agree_on("model", text,
-                 "ranks have different models or optimizers; build the same module and the same optimizers, with the "
-                 "same options, on every rank");
-}
-
-void broadcast(RankState& state, std::span<const cohort_tensor> tensors) {
-  for (const cohort_tensor& tensor : tensors) {
-    if (tensor.nbytes == 0) continue;
-    if (!(tensor.flags & COHORT_TENSOR_DENSE)) {
-      throw UserError("'" + std::string(tensor.name) +
-                      "' has gaps in memory (a strided view); make it contiguous() before training on several ranks");
-    }
-    const cohort_stream stream{nullptr, tensor.device_type, tensor.device_index};
-    const cohort_op_args args = op_args(COHORT_UINT8, tensor.data, tensor.nbytes, stream);
-    const auto purpose = std::make_shared<const std::string>("'" + std::string(tensor.name) + "'");
-    cohort_comm* const world = state.default_lane().comms.world;
-    state.host.recorder().set_purpose(world, purpose);
-    state.host.check(run_broadcast(world, args, nullptr), "broadcast of " + *purpose);
-  }
-}
-
-// Rank 0's, where it has some: a program may have loaded it there alone.
-void share_optimizer_state(RankState& state) {
-  OptimizerPort& optimizers = state.model->optimizers();
-  const std::string own = optimizers.state_shape();
-  std::string shape = own;
-  state.broadcast(shape, "state of the optimizers");
-  if (shape != own) optimizers.take_state_shape(shape);
-  const auto tensors = optimizers.state_tensors();
-  state.default_lane().thread->run([&] { broadcast(state, tensors); });
-}
-
 cohort_status configure_model(cohort_strategy* s) noexcept {
   return guarded(s->host, [&] {
     RankState& state = state_of(s);
-    if (!state.is_distributed()) return COHORT_OK;
+    state.may_own = false;
     agree_on_model(state);
+    if (!state.is_distributed()) return COHORT_OK;
     state.default_lane().thread->run([&] {
       broadcast(state, state.model->parameters());
       broadcast(state, state.model->buffers());
@@ -139,9 +91,16 @@ cohort_status reduce_bucket(cohort_strategy* s, const cohort_step*, const cohort
   });
 }
 
+cohort_status clip_gradients(cohort_strategy* s, const cohort_step* step, const cohort_clip_args* args) noexcept {
+  return guarded(s->host, [&] {
+    state_of(s).model->clip_gradients(step->phase, given(*args));
+    return COHORT_OK;
+  });
+}
+
 cohort_status optimizer_step(cohort_strategy* s, const cohort_step* step) noexcept {
   return guarded(s->host, [&] {
-    state_of(s).model->optimizers().step(step->phase);
+    state_of(s).step_optimizer(step->phase);
     return COHORT_OK;
   });
 }
@@ -176,6 +135,7 @@ constexpr cohort_strategy_vt kBase{
     .begin_step = nothing_for_step,
     .reduce_bucket = reduce_bucket,
     .end_backward = nothing_for_step,
+    .clip_gradients = clip_gradients,
     .optimizer_step = optimizer_step,
     .end_step = nothing_for_step,
     .pause = nothing_for_reason,

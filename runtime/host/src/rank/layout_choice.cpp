@@ -140,7 +140,11 @@ void lay_out(RankState& state) {
   model.lend_memory(buckets.memory_to_lend());
   if (buckets.has(COHORT_BUCKET_WEIGHT)) model.move_weights(buckets.places(COHORT_BUCKET_WEIGHT, parameters));
   for (const std::string& name : buckets.names(COHORT_BUCKET_OPTIM)) {
-    model.optimizers().move_state(name, buckets.places(COHORT_BUCKET_OPTIM, parameters, name));
+    std::vector<void*> places = buckets.places(COHORT_BUCKET_OPTIM, parameters, name);
+    for (uint32_t id = 0; id < parameters; ++id) {
+      if (state.owners.of(id) == StateKeeper::kAnotherRank) places[id] = nullptr;
+    }
+    model.optimizers().move_state(name, places);
   }
   if (state.engine) state.engine->layout_changed();
 }

@@ -1,8 +1,10 @@
 // Service optimizer/1.
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 
 #include "host_object/guarded.hpp"
 #include "rank_state.hpp"
@@ -34,12 +36,71 @@ cohort_status give(const std::optional<Value>& found, Value* value) {
   return found ? COHORT_OK : COHORT_NOT_FOUND;
 }
 
-cohort_status step(const cohort_host* host, uint32_t phase) noexcept {
+// Throws UserError, which begins with the call, unless these are different parameters of the phase.
+void check_parameters(ModelPort& model, uint32_t phase, std::span<const uint32_t> ids, const std::string& call) {
+  const auto parameters = model.parameters();
+  std::vector<uint8_t> seen(parameters.size());
+  for (const uint32_t id : ids) {
+    if (id >= parameters.size()) throw UserError(call + ": no parameter " + std::to_string(id));
+    const std::string name = in_quotes(parameters[id].name);
+    if (model.phase_of(id) != phase) {
+      throw UserError(call + ": " + name + " belongs to optimizer " + std::to_string(model.phase_of(id)) + ", not to " +
+                      std::to_string(phase));
+    }
+    if (std::exchange(seen[id], uint8_t{1})) throw UserError(call + ": " + name + " is named twice");
+  }
+}
+
+cohort_status step(const cohort_host* host, uint32_t phase, const uint32_t* parameters, uint64_t n) noexcept {
   return guarded(host, [&] {
-    optimizers_of(host, phase).step(phase);
+    OptimizerPort& optimizers = optimizers_of(host, phase);
+    RankState& state = rank_of(host);
+    if (!parameters) {
+      state.step_optimizer(phase);
+      return COHORT_OK;
+    }
+    const std::span ids(parameters, n);
+    check_parameters(*state.model, phase, ids, "optimizer/1.step");
+    for (const uint32_t id : ids) {
+      if (state.owners.of(id) != StateKeeper::kAnotherRank) continue;
+      throw UserError("optimizer/1.step: " + in_quotes(state.model->parameters()[id].name) +
+                      " is owned by another rank, which alone has its state");
+    }
+    optimizers.check_partial(phase);
+    optimizers.step(phase, ids);
     return COHORT_OK;
   });
 }
+
+cohort_status own(const cohort_host* host, uint32_t phase, const uint32_t* parameters, uint64_t n) noexcept {
+  return guarded(host, [&] {
+    OptimizerPort& optimizers = optimizers_of(host, phase);
+    RankState& state = rank_of(host);
+    if (!state.may_own) {
+      throw UserError("strategy " + in_quotes(HostObject::component_of(host)) +
+                      " called optimizer/1.own outside of configure_model, or after the inherited one had shared the "
+                      "state; call it there, before super");
+    }
+    const std::span ids(parameters, n);
+    check_parameters(*state.model, phase, ids, "optimizer/1.own");
+    optimizers.check_partial(phase);
+    std::vector<uint32_t> all;
+    for (uint32_t id = 0; id < state.model->parameters().size(); ++id) {
+      if (state.model->phase_of(id) == phase) all.push_back(id);
+    }
+    state.owners.own(phase, all, ids);
+    return COHORT_OK;
+  });
+}
+
+cohort_status phase_of(const cohort_host* host, uint32_t parameter, uint32_t* phase) noexcept {
+  return guarded(host, [&] {
+    static_cast<void>(optimizers_with(host, parameter));
+    *phase = rank_of(host).model->phase_of(parameter);
+    return COHORT_OK;
+  });
+}
+
 const char* kind(const cohort_host* host, uint32_t phase) noexcept {
   return phase < count(host) ? rank_of(host).model->optimizers().kind(phase) : nullptr;
 }
@@ -67,6 +128,8 @@ cohort_status set_step(const cohort_host* host, uint32_t parameter, int64_t step
 }
 
 constexpr cohort_optimizer_1 kOptimizer{.step = step,
+                                        .own = own,
+                                        .phase_of = phase_of,
                                         .count = count,
                                         .kind = kind,
                                         .hyper = hyper,

@@ -64,9 +64,13 @@ StepEngine& RankRuntime::configure(ModelPort& model) {
     throw UserError("there is a Session already; destroy it before making another (one model at a time)");
   }
   state.model = &model;
+  state.owners.reset(model.parameters().size(), model.num_phases());
   try {
     cohort_strategy* const strategy = state.strategy();
-    state.host.check(strategy->vt->configure_model(strategy), "configure_model");
+    state.may_own = true;
+    const cohort_status status = strategy->vt->configure_model(strategy);
+    state.may_own = false;
+    state.host.check(status, "configure_model");
     lay_out(state);
     announce_layout(state, COHORT_LAYOUT_NEW);
   } catch (...) {
@@ -113,9 +117,17 @@ void RankRuntime::release_model(ModelPort& model) {
   state.engine.reset();
   state.layout = {};
   leave_buckets(state);
-  state.buckets->set_state({});  // what a training has kept is its own
+  state.buckets->end_training();
   state.buckets->leave_lent_memory();
   state.model = nullptr;
+}
+
+StateKeeper RankRuntime::state_keeper(uint32_t parameter) const {
+  return state_->owners.of(parameter);
+}
+
+bool RankRuntime::has_mean_gradient(uint32_t parameter) const {
+  return state_keeper(parameter) != StateKeeper::kAnotherRank || !state_->layers->have_partial_gradients();
 }
 
 void RankRuntime::pause(int32_t reason) {

@@ -191,6 +191,12 @@ BucketMemory RankState::allocate(uint64_t nbytes) {
   return {comms->alloc(root, nbytes), [this](void* memory) { comms->release(root, memory); }};
 }
 
+void RankState::step_optimizer(uint32_t phase) {
+  OptimizerPort& optimizers = model->optimizers();
+  if (owners.is_owned(phase)) return optimizers.step(phase, owners.own(phase));
+  optimizers.step(phase);
+}
+
 void RankState::with_archive(StrategyState::Values& values,
                              decltype(cohort_strategy_vt::save_state) cohort_strategy_vt::*slot, const char* name) {
   archive = &values;

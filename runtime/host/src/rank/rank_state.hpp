@@ -14,6 +14,7 @@
 #include <cohort/host/host_object.hpp>
 #include <cohort/host/lane.hpp>
 #include <cohort/host/rank_runtime.hpp>
+#include <cohort/host/state_owners.hpp>
 #include <cohort/host/strategy_layers.hpp>
 
 #include "accelerator/accelerator.hpp"
@@ -57,6 +58,8 @@ struct RankState {
   std::vector<std::unique_ptr<RankLane>> lanes;  // the default one first
   std::unique_ptr<Buckets> buckets;
   ModelPort* model = nullptr;
+  StateOwners owners;    // of the model
+  bool may_own = false;  // optimizer/1.own: until base shares the state
   LayoutChoice layout;
   std::unique_ptr<StepEngine> engine;
   std::optional<Adaptation> adaptation;  // where gradients are communicated
@@ -107,6 +110,8 @@ struct RankState {
     host.check(operation(control), purpose);
   }
   BucketMemory allocate(uint64_t nbytes);
+  /// The host optimizer's step over what this rank steps of a phase.
+  void step_optimizer(uint32_t phase);
   /// Calls a slot of the strategy that may use archive/1.
   void with_archive(StrategyState::Values& values, decltype(cohort_strategy_vt::save_state) cohort_strategy_vt::*slot,
                     const char* name);
@@ -116,6 +121,12 @@ struct RankState {
 const void* find_service(std::string_view id);
 const cohort_comm_1& comm_service();
 const cohort_optimizer_1& optimizer_service();
+/// Throws UserError unless every rank has the same model, optimizers and owners of state. Collective.
+void agree_on_model(RankState& state);
+/// Rank 0's state of the optimizers for all ranks; what a rank owns is its own. Collective.
+void share_optimizer_state(RankState& state);
+/// Rank 0's values of these tensors for all ranks, on lane 0's thread. Collective.
+void broadcast(RankState& state, std::span<const cohort_tensor> tensors);
 const cohort_lane_1& lane_service();
 /// The rank behind a host object.
 inline RankState& rank_of(const cohort_host* host) {

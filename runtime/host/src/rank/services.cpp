@@ -99,7 +99,7 @@ constexpr cohort_buckets_1 kBuckets{.want = buckets_want,
 
 // ---- params/1, kernels/1
 
-cohort_status tensor_at(const cohort_host* host, std::span<const cohort_tensor> tensors, uint64_t index,
+cohort_status tensor_at(const cohort_host* host, std::span<const cohort_tensor> tensors, uint32_t index,
                         cohort_tensor* tensor) {
   if (index >= tensors.size()) return host->fail(host, COHORT_OUT_OF_RANGE, "params/1: no tensor of this index");
   *tensor = tensors[index];
@@ -115,16 +115,16 @@ std::span<const cohort_tensor> buffers_of(const cohort_host* host) {
   return model ? model->buffers() : std::span<const cohort_tensor>{};
 }
 
-uint64_t params_count(const cohort_host* host) noexcept {
-  return parameters_of(host).size();
+uint32_t params_count(const cohort_host* host) noexcept {
+  return static_cast<uint32_t>(parameters_of(host).size());
 }
-cohort_status params_get(const cohort_host* host, uint64_t index, cohort_tensor* weight) noexcept {
+cohort_status params_get(const cohort_host* host, uint32_t index, cohort_tensor* weight) noexcept {
   return guarded(host, [&] { return tensor_at(host, parameters_of(host), index, weight); });
 }
-uint64_t params_count_buffers(const cohort_host* host) noexcept {
-  return buffers_of(host).size();
+uint32_t params_count_buffers(const cohort_host* host) noexcept {
+  return static_cast<uint32_t>(buffers_of(host).size());
 }
-cohort_status params_get_buffer(const cohort_host* host, uint64_t index, cohort_tensor* buffer) noexcept {
+cohort_status params_get_buffer(const cohort_host* host, uint32_t index, cohort_tensor* buffer) noexcept {
   return guarded(host, [&] { return tensor_at(host, buffers_of(host), index, buffer); });
 }
 constexpr cohort_params_1 kParams{params_count, params_get, params_count_buffers, params_get_buffer};

@@ -256,6 +256,14 @@ void StepEngine::check_steppable(uint32_t phase) const {
   }
 }
 
+void StepEngine::clip_gradients(uint32_t phase, int32_t by, double limit, double* norm) {
+  check_steppable(phase);
+  phase_ = phase;
+  const cohort_step step = step_of(phase);
+  const cohort_clip_args args{sizeof args, by, limit, norm};
+  check(parts_.strategy->vt->clip_gradients(parts_.strategy, &step, &args), "clip_gradients");
+}
+
 void StepEngine::optimizer_step(uint32_t phase) {
   check_steppable(phase);
   phase_ = phase;

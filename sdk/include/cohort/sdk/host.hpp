@@ -80,14 +80,14 @@ class Host {
 
   Buckets buckets() const { return {host_, buckets_.get(host_)}; }
 
-  uint64_t num_params() const { return params_.get(host_).count(host_); }
-  TensorView param(uint64_t index) const {
+  uint32_t num_params() const { return params_.get(host_).count(host_); }
+  TensorView param(uint32_t index) const {
     cohort_tensor tensor{};
     check(params_.get(host_).get(host_, index, &tensor));
     return TensorView(tensor);
   }
-  uint64_t num_buffers() const { return params_.get(host_).count_buffers(host_); }
-  TensorView buffer(uint64_t index) const {
+  uint32_t num_buffers() const { return params_.get(host_).count_buffers(host_); }
+  TensorView buffer(uint32_t index) const {
     cohort_tensor tensor{};
     check(params_.get(host_).get_buffer(host_, index, &tensor));
     return TensorView(tensor);

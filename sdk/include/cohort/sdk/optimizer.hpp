@@ -8,6 +8,7 @@
 
 #include <cohort/api/host/model.h>
 #include <cohort/sdk/error.hpp>
+#include <cohort/sdk/span.hpp>
 
 namespace cohort::sdk {
 inline namespace v1 {
@@ -23,8 +24,21 @@ class Optimizers {
     if (!kind) throw invalid_argument("there is no optimizer " + std::to_string(phase));
     return kind;
   }
-  /// The step over the parameters of a phase, with its learning rate times the factor.
-  void step(uint32_t phase) const { check(table_->step(host_, phase)); }
+  /// The step over all parameters of a phase that this rank steps, with its learning rate times the factor.
+  void step(uint32_t phase) const { check(table_->step(host_, phase, nullptr, 0)); }
+  /// The same over some of them, each named once.
+  void step(uint32_t phase, Span<const uint32_t> parameters) const {
+    check(table_->step(host_, phase, named(parameters), parameters.size()));
+  }
+  /// In configure_model, before the inherited one: this rank alone keeps the state of these parameters.
+  void own(uint32_t phase, Span<const uint32_t> parameters) const {
+    check(table_->own(host_, phase, named(parameters), parameters.size()));
+  }
+  uint32_t phase_of(uint32_t parameter) const {
+    uint32_t phase = 0;
+    check(table_->phase_of(host_, parameter, &phase));
+    return phase;
+  }
   void set_lr_factor(uint32_t phase, double factor) const { check(table_->set_lr_factor(host_, phase, factor)); }
   /// A setting for this parameter, "lr" without the factor; nothing where its optimizer has none of that name.
   std::optional<double> hyper(uint32_t parameter, const char* name) const {
@@ -39,6 +53,11 @@ class Optimizers {
   void set_steps(uint32_t parameter, int64_t steps) const { check(table_->set_step(host_, parameter, steps)); }
 
  private:
+  /// Not null, which would mean all.
+  static const uint32_t* named(const Span<const uint32_t>& parameters) {
+    static constexpr uint32_t kNone = 0;
+    return parameters.size() == 0 ? &kNone : parameters.data();
+  }
   static bool found(cohort_status status) {
     if (status != COHORT_NOT_FOUND) check(status);
     return status == COHORT_OK;

@@ -44,6 +44,9 @@ class StrategyRef {
     check(s_->vt->reduce_bucket(s_, &step, &bucket));
   }
   void end_backward(const cohort_step& step) const { check(s_->vt->end_backward(s_, &step)); }
+  void clip_gradients(const cohort_step& step, const cohort_clip_args& args) const {
+    check(s_->vt->clip_gradients(s_, &step, &args));
+  }
   void optimizer_step(const cohort_step& step) const { check(s_->vt->optimizer_step(s_, &step)); }
   void end_step(const cohort_step& step) const { check(s_->vt->end_step(s_, &step)); }
   void pause(int32_t reason) const { check(s_->vt->pause(s_, reason)); }
@@ -59,6 +62,9 @@ class StrategyRef {
 template <class D>
 class Strategy {
  public:
+  /// True in D: after reduce_bucket a rank has the gradients of the parameters alone that it owns.
+  static constexpr bool kPartialGradients = false;
+
   /// Reads the variant and the options, as checked by the host. [main]
   void create(const Options& /*options*/) {}
   /// Fills the plan of processes and replicas; pure. base: one process per device, one replica. [main]
@@ -80,6 +86,9 @@ class Strategy {
   void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) { super().reduce_bucket(step, bucket); }
   /// After backward and every reduce_bucket, for each micro-batch. base: nothing. [step]
   void end_backward(const cohort_step& step) { super().end_backward(step); }
+  /// If gradients are limited, before the optimizer's step. base: limits the gradients of the phase that this rank
+  /// shows. [step]
+  void clip_gradients(const cohort_step& step, const cohort_clip_args& args) { super().clip_gradients(step, args); }
   /// Once per optimizer step. base: the host optimizer's step. [step]
   void optimizer_step(const cohort_step& step) { super().optimizer_step(step); }
   /// Once per optimizer step, after it. base: nothing. [step]

@@ -22,6 +22,7 @@ class TensorView {
   std::uint64_t numel() const { return size_of(tensor_.dtype) ? tensor_.nbytes / size_of(tensor_.dtype) : 0; }
   bool is_on_cpu() const { return tensor_.device_type == COHORT_DEVICE_CPU; }
   bool is_dense() const { return (tensor_.flags & COHORT_TENSOR_DENSE) != 0; }
+  bool requires_grad() const { return (tensor_.flags & COHORT_TENSOR_REQUIRES_GRAD) != 0; }
   bool is_read_only() const { return (tensor_.flags & COHORT_TENSOR_READ_ONLY) != 0; }
 
   /// First element, on whatever device it lies.

@@ -215,6 +215,26 @@ TEST(Buckets, KeepStatePerParameterWhenTheLayoutChanges) {
   EXPECT_EQ(floats(buckets.data(1, COHORT_BUCKET_STATE, "own"))[0], 4.0f);
 }
 
+TEST(Buckets, TellWhichParametersWereInNoEarlierLayout) {
+  using Flags = std::vector<uint32_t>;
+  Buckets buckets(zeroed);
+  const auto lay_out = [&](std::vector<LayoutParameter> order) {
+    buckets.reset();
+    buckets.want({COHORT_BUCKET_GRAD});
+    buckets.configure(std::move(order), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+    Flags flags;
+    const cohort_bucket& bucket = *buckets.get(0);
+    for (uint64_t i = 0; i < bucket.num_parts; ++i) flags.push_back(bucket.parts[i].flags);
+    return flags;
+  };
+  const LayoutParameter a{0, "a", 3, COHORT_FLOAT32, 0}, late{1, "late", 2, COHORT_FLOAT32, 0};
+  EXPECT_EQ(lay_out({a}), Flags{COHORT_PART_NEW});
+  EXPECT_EQ(lay_out({late, a}), (Flags{COHORT_PART_NEW, 0}));
+  EXPECT_EQ(lay_out({late, a}), (Flags{0, 0}));
+  buckets.end_training();
+  EXPECT_EQ(lay_out({a}), Flags{COHORT_PART_NEW});
+}
+
 TEST(Buckets, NeitherKeepNorSaveScratch) {
   Buckets buckets(zeroed);
   buckets.want({COHORT_BUCKET_STATE, "scratch", 0, COHORT_STATE_SCRATCH});

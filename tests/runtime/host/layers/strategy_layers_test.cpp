@@ -71,6 +71,10 @@ cohort_strategy_vt recording_base() {
     record(s, "base.end_backward");
     return 106;
   };
+  base.clip_gradients = [](cohort_strategy* s, const cohort_step*, const cohort_clip_args*) noexcept -> cohort_status {
+    record(s, "base.clip_gradients");
+    return 113;
+  };
   base.optimizer_step = [](cohort_strategy* s, const cohort_step*) noexcept -> cohort_status {
     record(s, "base.optimizer_step");
     return 107;
@@ -250,15 +254,17 @@ TEST_F(StrategyLayersTest, ForwardEveryNullSlotWithItsArgumentsAndResult) {
   EXPECT_EQ(s->vt->layout_ready(s, 2), 110);
   EXPECT_EQ(s->vt->reduce_bucket(s, nullptr, nullptr), 105);
   EXPECT_EQ(s->vt->end_backward(s, nullptr), 106);
+  EXPECT_EQ(s->vt->clip_gradients(s, nullptr, nullptr), 113);
   EXPECT_EQ(s->vt->optimizer_step(s, nullptr), 107);
   EXPECT_EQ(s->vt->end_step(s, nullptr), 108);
   EXPECT_EQ(s->vt->pause(s, 3), 109);
   EXPECT_EQ(s->vt->shutdown(s), 111);
   EXPECT_EQ(s->vt->get_extension(s, id), id);
-  EXPECT_THAT(calls(), ElementsAre("base.plan", "base.init_dist_connection", "base.configure_model", "base.begin_step",
-                                   "base.layout_ready 3", "base.plan_buckets", "base.layout_ready 2",
-                                   "base.reduce_bucket", "base.end_backward", "base.optimizer_step", "base.end_step",
-                                   "base.pause 3", "base.shutdown", "base.get_extension id"));
+  EXPECT_THAT(calls(),
+              ElementsAre("base.plan", "base.init_dist_connection", "base.configure_model", "base.begin_step",
+                          "base.layout_ready 3", "base.plan_buckets", "base.layout_ready 2", "base.reduce_bucket",
+                          "base.end_backward", "base.clip_gradients", "base.optimizer_step", "base.end_step",
+                          "base.pause 3", "base.shutdown", "base.get_extension id"));
 }
 
 TEST_F(StrategyLayersTest, ReadATableOnlyAsFarAsItSays) {
@@ -325,8 +331,8 @@ TEST_F(StrategyLayersTest, NameTheLayerThatFillsEachSlot) {
   for (const SlotOwner& owner : slot_owners(blueprints())) lines.push_back(std::string(owner.slot) + " " + owner.layer);
   EXPECT_THAT(lines, ElementsAre("plan base", "init_dist_connection base", "configure_model base", "plan_buckets base",
                                  "layout_ready a", "begin_step base", "reduce_bucket b", "end_backward base",
-                                 "optimizer_step base", "end_step free", "pause base", "save_state base",
-                                 "load_state base", "shutdown base", "get_extension base"));
+                                 "clip_gradients base", "optimizer_step base", "end_step free", "pause base",
+                                 "save_state base", "load_state base", "shutdown base", "get_extension base"));
 }
 
 }  // namespace

@@ -169,8 +169,14 @@ void ToyRank::backward(host::StepEngine& engine, ToyModel& model, Gradients grad
 void ToyRank::update(host::StepEngine& engine, ToyModel& model, uint32_t phase) {
   const auto parameters = static_cast<uint32_t>(model.parameters().size());
   for (uint32_t i = 0; i < parameters; ++i) {
-    if (model.phase_of(i) == phase && engine.is_used(i)) model.show_gradient(i);
+    if (model.phase_of(i) != phase || !engine.is_used(i)) continue;
+    if (runtime.has_mean_gradient(i)) {
+      model.show_gradient(i);
+    } else {
+      model.forget_gradient(i);
+    }
   }
+  if (clip) engine.clip_gradients(phase, clip->by, clip->limit, &norm);
   engine.optimizer_step(phase);
   for (uint32_t i = 0; i < parameters; ++i) {
     if (model.phase_of(i) == phase) model.forget_gradient(i);

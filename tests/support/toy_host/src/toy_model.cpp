@@ -210,11 +210,43 @@ void ToyModel::zero_gradient(uint32_t replica, uint32_t parameter) {
 
 void ToyModel::step(uint32_t phase) {
   for (Slot& slot : slots_) {
-    if (slot.parameter.phase != phase || !slot.gradients[0].is_there) continue;
-    ++slot.steps;
-    const double rate = optimizer_.learning_rate * lr_factors_[phase];
-    for (uint64_t i = 0; i < slot.parameter.numel; ++i) step_element(slot, i, rate);
+    if (slot.parameter.phase == phase) step_slot(slot);
   }
+}
+
+void ToyModel::step(uint32_t, std::span<const uint32_t> parameters) {
+  for (const uint32_t parameter : parameters) step_slot(slots_[parameter]);
+}
+
+void ToyModel::check_partial(uint32_t) {
+  if (optimizer_.kind != "whole") return;
+  throw UserError("the optimizer whole steps all of its parameters together; choose another optimizer or strategy");
+}
+
+void ToyModel::step_slot(Slot& slot) {
+  if (!slot.gradients[0].is_there) return;
+  ++slot.steps;
+  const double rate = optimizer_.learning_rate * lr_factors_[slot.parameter.phase];
+  for (uint64_t i = 0; i < slot.parameter.numel; ++i) step_element(slot, i, rate);
+}
+
+void ToyModel::clip_gradients(uint32_t phase, const cohort_clip_args& args) {
+  double squares = 0;
+  const auto each = [&](auto&& visit) {
+    for (Slot& slot : slots_) {
+      if (slot.parameter.phase != phase || !slot.gradients[0].is_there) continue;
+      void* const place = slot.gradients[0].place;
+      const int32_t dtype = slot.parameter.dtype;
+      for (uint64_t i = 0; i < slot.parameter.numel; ++i) visit(place, dtype, i, load(place, dtype, i));
+    }
+  };
+  each([&](void*, int32_t, uint64_t, double value) { squares += value * value; });
+  if (args.norm) *args.norm = std::sqrt(squares);
+  if (std::isinf(args.limit)) return;
+  const double factor = std::min(1.0, args.limit / (std::sqrt(squares) + 1e-6));
+  each([&](void* place, int32_t dtype, uint64_t i, double value) {
+    store(place, dtype, i, args.by == COHORT_CLIP_NORM ? value * factor : std::clamp(value, -args.limit, args.limit));
+  });
 }
 
 void ToyModel::step_element(Slot& slot, uint64_t i, double rate) const {
@@ -275,13 +307,25 @@ void ToyModel::move_state(const std::string& name, std::span<void* const> places
   }
 }
 
+bool ToyModel::has_state(uint32_t parameter) const {
+  return slots_[parameter].steps > 0;
+}
+
+std::vector<uint32_t> ToyModel::with_state() {
+  std::vector<uint32_t> parameters;
+  for (uint32_t parameter = 0; parameter < slots_.size(); ++parameter) {
+    if (has_state(parameter)) parameters.push_back(parameter);
+  }
+  return parameters;
+}
+
 // State is in doubles of its own: what it is on rank 0 travels in the text.
-std::string ToyModel::state_shape() {
+std::string ToyModel::state_shape(std::span<const uint32_t> parameters) {
   std::ostringstream shape;
   shape.precision(17);
-  for (const Slot& slot : slots_) {
-    if (slot.steps == 0) continue;
-    shape << &slot - slots_.data() << ' ' << slot.steps;
+  for (const uint32_t parameter : parameters) {
+    const Slot& slot = slots_[parameter];
+    shape << parameter << ' ' << slot.steps;
     for (const auto* state : {&slot.momenta, &slot.squares}) {
       for (const double value : state->all(slot.parameter.dtype)) shape << ' ' << value;
     }
@@ -290,16 +334,22 @@ std::string ToyModel::state_shape() {
   return shape.str();
 }
 
-void ToyModel::take_state_shape(const std::string& shape) {
-  for (Slot& slot : slots_) {
+void ToyModel::forget_state(std::span<const uint32_t> parameters) {
+  for (const uint32_t parameter : parameters) {
+    Slot& slot = slots_[parameter];
     slot.steps = 0;
     for (auto* state : {&slot.momenta, &slot.squares}) {
       state->set_all(std::vector<double>(slot.parameter.numel), slot.parameter.dtype);
     }
   }
+}
+
+std::vector<uint32_t> ToyModel::take_state_shape(const std::string& shape) {
+  std::vector<uint32_t> parameters;
   std::istringstream numbers(shape);
-  for (size_t index = 0; numbers >> index;) {
-    Slot& slot = slots_[index];
+  for (uint32_t parameter = 0; numbers >> parameter;) {
+    parameters.push_back(parameter);
+    Slot& slot = slots_[parameter];
     numbers >> slot.steps;
     for (auto* state : {&slot.momenta, &slot.squares}) {
       std::vector<double> values(slot.parameter.numel);
@@ -307,9 +357,10 @@ void ToyModel::take_state_shape(const std::string& shape) {
       state->set_all(values, slot.parameter.dtype);
     }
   }
+  return parameters;
 }
 
-std::vector<cohort_tensor> ToyModel::state_tensors() {
+std::vector<cohort_tensor> ToyModel::state_tensors(std::span<const uint32_t>) {
   return {};
 }
 

@@ -12,17 +12,27 @@ COHORT_EXTERN_C_BEGIN
 
 typedef struct cohort_params_1 {
   /* Parameters in registration order, frozen ones included (flag COHORT_TENSOR_REQUIRES_GRAD tells). [main] [step] */
-  uint64_t (*count)(const cohort_host* host) COHORT_NOEXCEPT;
-  cohort_status (*get)(const cohort_host* host, uint64_t index, cohort_tensor* weight) COHORT_NOEXCEPT;
+  uint32_t (*count)(const cohort_host* host) COHORT_NOEXCEPT;
+  cohort_status (*get)(const cohort_host* host, uint32_t id, cohort_tensor* weight) COHORT_NOEXCEPT;
   /* Buffers (running statistics and the like) in registration order. */
-  uint64_t (*count_buffers)(const cohort_host* host) COHORT_NOEXCEPT;
-  cohort_status (*get_buffer)(const cohort_host* host, uint64_t index, cohort_tensor* buffer) COHORT_NOEXCEPT;
+  uint32_t (*count_buffers)(const cohort_host* host) COHORT_NOEXCEPT;
+  cohort_status (*get_buffer)(const cohort_host* host, uint32_t index, cohort_tensor* buffer) COHORT_NOEXCEPT;
 } cohort_params_1;
 
-/* Optimizers are numbered: each is a phase of the step. `parameter` is the index in params/1. [main] [step] */
+/* Optimizers are numbered: each is a phase of the step. A parameter is told by its index in params/1. [main] [step] */
 typedef struct cohort_optimizer_1 {
-  /* The host optimizer's step over all parameters of the phase, with its learning rate times the factor. [step] */
-  cohort_status (*step)(const cohort_host* host, uint32_t phase) COHORT_NOEXCEPT;
+  /* The host optimizer's step over these parameters of the phase, each named once, with its learning rate times the
+   * factor. Null: over all, or all that this rank owns. A parameter without a gradient is left alone. Fails for some
+   * parameters of an optimizer that steps all together (LBFGS) or that the host does not know. [step] */
+  cohort_status (*step)(const cohort_host* host, uint32_t phase, const uint32_t* parameters,
+                        uint64_t n) COHORT_NOEXCEPT;
+  /* This rank alone keeps the optimizer's state of these parameters and steps them. In configure_model, before `super`,
+   * on all ranks: each parameter of the phase belongs to one rank. Their state is not sent to other ranks, which forget
+   * theirs; a checkpoint holds it once and may be read by any strategy on any number of ranks. Fails as `step` does.
+   * [main] */
+  cohort_status (*own)(const cohort_host* host, uint32_t phase, const uint32_t* parameters, uint64_t n) COHORT_NOEXCEPT;
+  /* The phase that a parameter belongs to. */
+  cohort_status (*phase_of)(const cohort_host* host, uint32_t parameter, uint32_t* phase) COHORT_NOEXCEPT;
   uint32_t (*count)(const cohort_host* host) COHORT_NOEXCEPT;
   /* "sgd", "adam", "adamw", "rmsprop", "adagrad"; "" for every other one. Static. */
   const char* (*kind)(const cohort_host* host, uint32_t phase)COHORT_NOEXCEPT;

@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -54,6 +55,8 @@ class Buckets {
   /// Puts back what state() gave, also under another layout; a name that is not wanted yet waits for a layout that
   /// has it. Throws UserError if the type of a buffer is another one now.
   void set_state(StrategyState::Buckets state);
+  /// Forgets STATE and which parameters were laid out: what a training has kept is its own.
+  void end_training();
   /// Adds a buffer to the next layout. Throws UserError if it is wanted already, with another type or other flags.
   void want(BufferWant want);
   /// Withdraws the wants of a kind.
@@ -116,6 +119,7 @@ class Buckets {
   std::vector<BucketMemory> lent_before_;
   bool left_memory_ = false;
   StrategyState::Buckets kept_state_;
+  std::set<uint32_t> laid_out_;  // parameters of this training's layouts
 
   void clear_layout();
   void add_bucket(BucketPlan plan, int32_t device_type, int32_t device_index, InPlace in_place);

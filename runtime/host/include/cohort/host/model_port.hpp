@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include <cohort/api/tensor.h>
+#include <cohort/api/strategy.h>
 
 namespace cohort::host {
 
@@ -24,6 +24,10 @@ class OptimizerPort {
 
   /// The step over the parameters of the phase, with learning rates times the factor.
   virtual void step(uint32_t phase) = 0;
+  /// The same over some of them, each named once. Only if check_partial throws nothing.
+  virtual void step(uint32_t phase, std::span<const uint32_t> parameters) = 0;
+  /// Throws UserError for an optimizer that cannot step some of its parameters alone.
+  virtual void check_partial(uint32_t phase) = 0;
   virtual void set_lr_factor(uint32_t phase, double factor) = 0;
   /// Returns the settings that have to be equal on all ranks, one on each line: "optimizer 0, group 1: lr = 0.01".
   virtual std::string settings() { return ""; }
@@ -35,12 +39,17 @@ class OptimizerPort {
 
   /// Moves state of this name to these places, by parameter, values kept; null: stays where it is.
   virtual void move_state(const std::string& name, std::span<void* const> places) = 0;
-  /// What is kept, in words: the same text, the same tensors and counts. Mostly "" before the first step.
-  virtual std::string state_shape() = 0;
-  /// Makes the state what state_shape told of on another rank, with zeros.
-  virtual void take_state_shape(const std::string& shape) = 0;
-  /// The tensors that state_shape tells of, in its order. Valid until the state changes.
-  virtual std::vector<cohort_tensor> state_tensors() = 0;
+  /// Returns the parameters for which something is kept: mostly none before the first step.
+  virtual std::vector<uint32_t> with_state() = 0;
+  /// What is kept for these parameters, in words: the same text, the same tensors and counts. "" for none.
+  virtual std::string state_shape(std::span<const uint32_t> parameters) = 0;
+  /// Makes the state what state_shape told of on another rank, with zeros, and returns the parameters that it told of.
+  /// State of others stays.
+  virtual std::vector<uint32_t> take_state_shape(const std::string& shape) = 0;
+  /// The tensors that are kept for these parameters, in their order. Valid until the state changes.
+  virtual std::vector<cohort_tensor> state_tensors(std::span<const uint32_t> parameters) = 0;
+  /// Nothing is kept for these parameters from now on, until they are stepped.
+  virtual void forget_state(std::span<const uint32_t> parameters) = 0;
 };
 
 class ModelPort {
@@ -69,6 +78,8 @@ class ModelPort {
   virtual void move_weights(std::span<void* const> places) = 0;
   /// There is none after a replica's backward: zeros for replica 0, no gradient for the others.
   virtual void zero_gradient(uint32_t replica, uint32_t parameter) = 0;
+  /// Limits the gradients of a phase that replica 0 shows, as cohort_clip_args says.
+  virtual void clip_gradients(uint32_t phase, const cohort_clip_args& args) = 0;
   virtual OptimizerPort& optimizers() = 0;
   /// After a step: what replica 0 holds goes to the others.
   virtual void refresh_replicas() {}

@@ -25,6 +25,7 @@
 #include <cohort/host/model_port.hpp>
 #include <cohort/host/plugin_host.hpp>
 #include <cohort/host/selection.hpp>
+#include <cohort/host/state_owners.hpp>
 #include <cohort/host/step_engine.hpp>
 #include <cohort/host/store.hpp>
 #include <cohort/host/strategy_state.hpp>
@@ -68,6 +69,10 @@ class RankRuntime {
   /// tensors lie. Local. After a step that failed half-way
   /// it aborts the communicators, so that nothing writes into freed memory.
   void release_model(ModelPort& model);
+  /// Returns who keeps the optimizer's state of a parameter of the configured model.
+  StateKeeper state_keeper(uint32_t parameter) const;
+  /// Returns whether this rank has the parameter's gradient once gradients are reduced, to show it.
+  bool has_mean_gradient(uint32_t parameter) const;
   /// Tells the strategy that training pauses for `reason` (COHORT_PAUSE_...), and gives rank 0's buffers to all.
   void pause(int32_t reason);
   /// Returns what the strategy keeps, after pause(COHORT_PAUSE_CHECKPOINT). Local.

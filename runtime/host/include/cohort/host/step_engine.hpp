@@ -69,6 +69,9 @@ class StepEngine {
   uint32_t phase() const { return phase_; }
   /// Throws UserError where the phase's gradients are not complete: optimizer_step would.
   void check_steppable(uint32_t phase) const;
+  /// Lets the strategy limit the gradients of a phase, before its optimizer step. `norm` may be null; see
+  /// cohort_clip_args.
+  void clip_gradients(uint32_t phase, int32_t by, double limit, double* norm = nullptr);
   /// Runs the optimizer step of a phase, on gradients that the strategy has reduced; then replicas get the weights.
   void optimizer_step(uint32_t phase = 0);
   /// Forgets a step that failed half-way. What it had sent is waited for when the next one begins.

@@ -56,6 +56,8 @@ class StrategyLayers {
   std::vector<std::string> names() const;
   /// Returns whether no plugin fills plan_buckets or a slot of the step: then none looks at gradients.
   bool inherit_the_step() const { return inherit_the_step_; }
+  /// Returns whether a layer leaves each rank the gradients of the parameters that it owns alone.
+  bool have_partial_gradients() const;
 
  private:
   struct Layer;

@@ -46,6 +46,7 @@ struct StrategyTable {
     overrides<D, &D::create, &Base::create>();
     cohort_strategy_vt vt{};
     vt.struct_size = sizeof vt;
+    vt.flags = D::kPartialGradients ? COHORT_STRATEGY_PARTIAL_GRADIENTS : 0u;
     vt.create = create;
     vt.destroy = destroy;
     fill<D, &D::plan, &Base::plan>(vt.plan);
@@ -56,6 +57,7 @@ struct StrategyTable {
     fill<D, &D::begin_step, &Base::begin_step>(vt.begin_step);
     fill<D, &D::reduce_bucket, &Base::reduce_bucket>(vt.reduce_bucket);
     fill<D, &D::end_backward, &Base::end_backward>(vt.end_backward);
+    fill<D, &D::clip_gradients, &Base::clip_gradients>(vt.clip_gradients);
     fill<D, &D::optimizer_step, &Base::optimizer_step>(vt.optimizer_step);
     fill<D, &D::end_step, &Base::end_step>(vt.end_step);
     fill<D, &D::pause, &Base::pause>(vt.pause);

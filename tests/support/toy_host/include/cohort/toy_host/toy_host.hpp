@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,6 +43,14 @@ struct ToyRank {
   host::RankRuntime& runtime;
   int rank;
   int world_size;
+
+  /// How update() limits gradients, and the norm that they had before.
+  struct Clip {
+    int32_t by = COHORT_CLIP_NORM;
+    double limit = 1;
+  };
+  std::optional<Clip> clip{};
+  double norm = 0;
 
   /// What the backward of each replica computes: `[replica * parameters + parameter]`; empty: it does not reach it.
   using Gradients = std::span<const std::vector<double>>;

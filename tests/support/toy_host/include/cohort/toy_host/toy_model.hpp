@@ -28,6 +28,7 @@ struct ToyParameter {
 ///   beta2^t)) +
 ///          eps). State "exp_avg", "exp_avg_sq" and t.
 ///   adamw: w -= l weight_decay w, then as adam.
+///   whole: as sgd, but it cannot step some of its parameters alone.
 struct ToyOptimizer {
   std::string kind = "sgd";
   double learning_rate = 1;
@@ -72,6 +73,8 @@ class ToyModel final : public host::ModelPort, private host::OptimizerPort {
   void forget_gradient(uint32_t parameter);
   /// The step without a host.
   void optimizer_step(uint32_t phase) { step(phase); }
+  /// Returns whether the optimizer keeps something for the parameter.
+  bool has_state(uint32_t parameter) const;
 
   std::span<const cohort_tensor> parameters() override { return views_; }
   std::span<const cohort_tensor> buffers() override { return {}; }
@@ -82,6 +85,7 @@ class ToyModel final : public host::ModelPort, private host::OptimizerPort {
   void* gradient_data(uint32_t replica, uint32_t parameter) override;
   void move_weights(std::span<void* const> places) override;
   void zero_gradient(uint32_t replica, uint32_t parameter) override;
+  void clip_gradients(uint32_t phase, const cohort_clip_args& args) override;
   host::OptimizerPort& optimizers() override { return *this; }
 
  private:
@@ -93,19 +97,24 @@ class ToyModel final : public host::ModelPort, private host::OptimizerPort {
   uint32_t replicas_;
 
   void refresh_views();
-  bool is_adam() const { return optimizer_.kind != "sgd"; }
+  bool is_adam() const { return optimizer_.kind.starts_with("adam"); }
   void step_element(Slot& slot, uint64_t index, double rate) const;
+  void step_slot(Slot& slot);
 
   void step(uint32_t phase) override;
+  void step(uint32_t phase, std::span<const uint32_t> parameters) override;
+  void check_partial(uint32_t phase) override;
   void set_lr_factor(uint32_t phase, double factor) override { lr_factors_[phase] = factor; }
   const char* kind(uint32_t) override { return optimizer_.kind.c_str(); }
   std::optional<double> hyper(uint32_t parameter, std::string_view name) override;
   std::optional<int64_t> counted_steps(uint32_t parameter) override;
   void set_counted_steps(uint32_t parameter, int64_t steps) override;
   void move_state(const std::string& name, std::span<void* const> places) override;
-  std::string state_shape() override;
-  void take_state_shape(const std::string& shape) override;
-  std::vector<cohort_tensor> state_tensors() override;
+  std::vector<uint32_t> with_state() override;
+  std::string state_shape(std::span<const uint32_t> parameters) override;
+  std::vector<uint32_t> take_state_shape(const std::string& shape) override;
+  std::vector<cohort_tensor> state_tensors(std::span<const uint32_t> parameters) override;
+  void forget_state(std::span<const uint32_t> parameters) override;
 };
 
 }  // namespace cohort::toy
