@@ -3,6 +3,7 @@
 //   DIR/step-00000120/manifest.json        what it is, and checksums of the other files
 //                     shared.safetensors   weights, buffers and optimizer: all ranks' (or their mean)
 //                     rank-N.safetensors   what is rank N's own: random numbers, metrics, strategy, weights that differ
+//                     optimizer-N.safetensors  state of the optimizers that rank N alone kept
 #pragma once
 
 #include <filesystem>

@@ -200,11 +200,14 @@ void check_optimizer(torch::optim::Optimizer& optimizer, const ParameterNames& n
 }
 
 std::set<std::string, std::less<>> optimizer_names(torch::optim::Optimizer& optimizer, const ParameterNames& names,
-                                                   const std::string& prefix) {
+                                                   const std::string& prefix,
+                                                   const std::function<bool(const at::Tensor&)>& of) {
   const OptimizerKind* const kind = optimizer_kind(optimizer);
-  if (!kind) return {prefix + kArchive};
   std::set<std::string, std::less<>> known;
-  each_parameter(optimizer, names, [&](const std::string& name, const at::Tensor&, size_t) {
+  if (!kind && !of) known.insert(prefix + kArchive);
+  if (!kind) return known;
+  each_parameter(optimizer, names, [&](const std::string& name, const at::Tensor& parameter, size_t) {
+    if (of && !of(parameter)) return;
     kind->visit_state(*kind->make_state(),
                       [&](const char* field, StateField) { known.insert(key_of(prefix, field, name)); });
   });

@@ -39,9 +39,11 @@ OptimizerSettings optimizer_settings(torch::optim::Optimizer& optimizer, const P
 /// Throws UserError, beginning with `file`, where the optimizer of the checkpoint is another one.
 void check_optimizer(torch::optim::Optimizer& optimizer, const ParameterNames& names, const std::string& prefix,
                      const OptimizerSettings& saved, const TensorIndex& tensors, const std::string& file);
-/// Returns all names that tensors of this optimizer's state can have in a checkpoint.
+/// Returns all names that tensors of this optimizer's state can have in a checkpoint; with `of`, only those of
+/// parameters for which it returns true, and none of an archive.
 std::set<std::string, std::less<>> optimizer_names(torch::optim::Optimizer& optimizer, const ParameterNames& names,
-                                                   const std::string& prefix);
+                                                   const std::string& prefix,
+                                                   const std::function<bool(const at::Tensor&)>& of = nullptr);
 /// After check_optimizer: copies state and settings. May be repeated.
 void restore_optimizer(torch::optim::Optimizer& optimizer, const ParameterNames& names, const std::string& prefix,
                        const OptimizerSettings& saved, const TensorIndex& tensors);

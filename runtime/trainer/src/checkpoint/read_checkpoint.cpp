@@ -11,6 +11,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/checkpoint_folder.hpp"
 #include "checkpoint/optimizer_state.hpp"
+#include "checkpoint/owned_state.hpp"
 #include "checkpoint/session_tensors.hpp"
 
 namespace cohort {
@@ -138,6 +139,22 @@ void check_own(const LoadedCheckpoint& loaded, const TensorIndex& own, const tor
   }
 }
 
+/// Adds what this rank keeps of the state that ranks owned. Throws DamagedCheckpoint for what is there already, or is
+/// no such state.
+void add_owned_state(const Session& session, LoadedCheckpoint& loaded) {
+  for (int rank = 0; rank < loaded.manifest.world_size; ++rank) {
+    const std::string file = owned_file(rank);
+    if (!loaded.manifest.files.contains(file)) continue;
+    TensorIndex owned = tensors_in(loaded, file);
+    drop_state_of_others(session, owned);
+    for (auto& [name, tensor] : owned) {
+      if (name.starts_with(kOptimizerPrefix) && loaded.tensors.emplace(name, std::move(tensor)).second) continue;
+      throw DamagedCheckpoint(shown(loaded.path / file) + " holds " + host::in_quotes(name) +
+                              ", which is no state of an optimizer, or is in another file, too");
+    }
+  }
+}
+
 /// Reads the files of this rank. Its own tensors override the shared ones.
 LoadedCheckpoint read_files(const Session& session, const fs::path& path, std::string& manifest_text) {
   const Runtime& runtime = session.runtime();
@@ -153,6 +170,8 @@ LoadedCheckpoint read_files(const Session& session, const fs::path& path, std::s
   }
   check_own(loaded, own, session.module(), shown(path / own_file));
   loaded.tensors = tensors_in(loaded, kSharedFile);
+  drop_state_of_others(session, loaded.tensors);
+  add_owned_state(session, loaded);
   for (auto& [name, tensor] : own) loaded.tensors.insert_or_assign(name, std::move(tensor));
   return loaded;
 }

@@ -13,6 +13,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/checkpoint_folder.hpp"
 #include "checkpoint/optimizer_state.hpp"
+#include "checkpoint/owned_state.hpp"
 #include "checkpoint/session_tensors.hpp"
 
 namespace cohort {
@@ -161,10 +162,12 @@ fs::path save_checkpoint(Session& session, const fs::path& folder, FolderLock* l
   const fs::path checkpoint = folder / checkpoint_name(session.steps());
   const fs::path partial = partial_of(checkpoint);
   SessionTensors tensors;
+  NamedTensors owned;  // state of the optimizers
   KeptBuffers buffers(session.module());
   std::optional<BegunCheckpoint> begun;  // on rank 0
   all_or_none(runtime, [&] {
     tensors = tensors_of(session, buffers.tensors());
+    owned = take_owned(session, tensors.optimizer);
     if (lock) lock->keep();
     if (runtime.is_first()) begun.emplace(checkpoint);
   });
@@ -181,6 +184,7 @@ fs::path save_checkpoint(Session& session, const fs::path& folder, FolderLock* l
   all_or_none(runtime, [&] {
     check_same_folder(partial);
     write_part(written, partial, rank_file(runtime.rank()), own);
+    if (!owned.empty()) write_part(written, partial, owned_file(runtime.rank()), owned);
     if (runtime.is_first()) write_part(written, partial, kSharedFile, divided.shared);
   });
   written = merged(runtime.all_gather(text_of(written)));
