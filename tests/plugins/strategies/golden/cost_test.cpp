@@ -51,6 +51,8 @@ std::vector<Case> all_cases() {
       {.strategy = "ddp", .worlds = kFour, .nodes = 2},
       {.strategy = "ddp,compression=bf16"},
       {.strategy = "ddp_spawn"},
+      {.strategy = "sharded"},
+      {.strategy = "sharded", .worlds = kOne},
       {.strategy = "ddp2", .worlds = {2, 4}, .nodes = 2, .replicas = 2},
       {.strategy = "horovod"},
       {.strategy = "horovod,op=sum"},
@@ -144,7 +146,9 @@ void measured_step(toy::ToyRank& rank, host::StepEngine& engine, toy::ToyModel& 
                    const std::vector<std::vector<double>>& values) {
   engine.set_overlap(true);
   rank.backward(engine, model, values);
-  for (uint32_t i = 0; i < model.parameters().size(); ++i) model.show_gradient(i);
+  for (uint32_t i = 0; i < model.parameters().size(); ++i) {
+    if (rank.runtime.has_mean_gradient(i)) model.show_gradient(i);
+  }
   engine.optimizer_step(0);
   for (uint32_t i = 0; i < model.parameters().size(); ++i) model.forget_gradient(i);
 }

@@ -1,0 +1,151 @@
+"""sharded on real ranks: the weights of ddp with a part of the optimizer's memory, and checkpoints that both go on from."""
+import shutil
+
+import torch
+from safetensors.torch import load_file, save_file
+
+import harness
+from checkpoint_test import CheckpointTest
+from harness import NUMERICS, SystemTest
+
+STEPS = 50
+SIZES = {"linear32": 32, "odd": 32, "adversarial": 32, "adversarial_by_hand": 32, "mlp_small": 784}
+
+
+def state_in(file):
+    """State of the optimizers in a file of a checkpoint, by name."""
+    return {name: tensor for name, tensor in load_file(file).items() if name.startswith("optimizer.")}
+
+
+def bytes_of(tensors):
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+
+
+class ShardedTest(SystemTest):
+    def make_data(self, model, world, steps=STEPS):
+        data = self.folder / f"{model}-{world}.safetensors"
+        generator = torch.Generator().manual_seed(5)
+        if model == "gpt_mini":
+            x = torch.randint(0, 65, (steps, world, 2, 64), generator=generator)
+            y = x.roll(-1, -1).contiguous()
+        else:
+            x = torch.randn(steps, world, 3, SIZES[model], generator=generator)
+            y = torch.randint(0, 10, (steps, world, 3), generator=generator)
+        save_file({"x": x, "y": y}, data)
+        return data
+
+    def train(self, strategy, model, world, data, *more):
+        out = self.folder / f"{strategy}.safetensors"
+        self.succeed([NUMERICS, f"--model={model}", f"--strategy={strategy}", f"--data-from={data}",
+                      f"--devices={world // 2 if '--num-nodes=2' in more else world}",
+                      f"--save-final={out}", "--summary-json=summary.json", "--threads=1", *more])
+        summary = self.summary()
+        self.assertEqual((summary["strategy"], summary["world_size"]), (strategy, world))
+        self.assertEqual(len(set(summary["weights_sha256"])), 1, "ranks ended with different weights")
+        return load_file(out)
+
+    def compare_with_ddp(self, model, world, *more, steps=STEPS):
+        """In float64, to 1e-12."""
+        with self.subTest(model=model, world=world, flags=more):
+            data = self.make_data(model, world, steps)
+            optimizer = [] if any(flag.startswith("--optimizer") for flag in more) else ["--optimizer=adamw"]
+            flags = ["--dtype=float64", *optimizer, "--lr=0.01", *more]
+            wanted, got = (self.train(strategy, model, world, data, *flags) for strategy in ("ddp", "sharded"))
+            for name, tensor in wanted.items():
+                self.assertLessEqual(((got[name] - tensor).norm() / max(tensor.norm(), 1e-12)).item(), 1e-12, name)
+
+    def check_memory(self, world):
+        data = self.make_data("gpt_mini", world, 2)
+        kept = {}
+        for strategy in ("ddp", "sharded"):
+            self.train(strategy, "gpt_mini", world, data, "--optimizer=adamw", f"--checkpoint-dir={strategy}-{world}")
+            folder = self.folder / f"{strategy}-{world}/step-00000002"
+            kept[strategy] = [state_in(file) for file in sorted(folder.glob("optimizer-*")) or [folder / "shared.safetensors"]]
+        whole = bytes_of(kept["ddp"][0])
+        self.assertGreater(whole, 2 * 818_176 * 4)
+        self.assertEqual(len(kept["sharded"]), world)
+        self.assertEqual(sum(map(bytes_of, kept["sharded"])), whole)
+        for state in kept["sharded"]:
+            self.assertLessEqual(bytes_of(state), 1.1 / world * whole)
+
+
+class Sharded(ShardedTest):
+    def test_float64_equals_ddp_to_1e_12_over_50_steps(self):
+        self.compare_with_ddp("odd", 3)  # frozen and unused parameters
+        self.compare_with_ddp("odd", 2, "--gradient-clip-val=0.05", "--accumulate-grad-batches=3")
+        self.compare_with_ddp("adversarial", 2)  # two optimizers
+        self.compare_with_ddp("mlp_small", 1)
+
+    def test_each_rank_keeps_its_part_of_the_optimizers_state(self):
+        self.check_memory(2)
+
+    def test_what_it_cannot_do_is_refused(self):
+        self.fail_with(2, [NUMERICS, "--strategy=sharded,level=3", "--devices=2"], "'level'", "sharded")
+
+
+class InFull(ShardedTest):
+    def test_float64_equals_ddp_to_1e_12_over_50_steps(self):
+        for world in (2, 4):
+            self.compare_with_ddp("mlp_small", world, "--optimizer=sgd_momentum")
+            self.compare_with_ddp("mlp_small", world, "--gradient-clip-val=0.5")
+            self.compare_with_ddp("linear32", world, "--optimizer=adam", "--gradient-clip-val=0.01", "--gradient-clip-algorithm=value")
+            self.compare_with_ddp("adversarial", world, "--optimizer=sgd_momentum", "--gradient-clip-val=0.1")
+            self.compare_with_ddp("adversarial_by_hand", world)
+            self.compare_with_ddp("odd", world, "--bucket-size=128")
+        self.compare_with_ddp("mlp_small", 2, "--collective=gloo")
+        self.compare_with_ddp("mlp_small", 4, "--num-nodes=2", "--collective=sim,over=shm,bandwidth=10Gbit,latency=1us")
+        self.compare_with_ddp("gpt_mini", 2, steps=8)
+
+    def test_each_of_four_ranks_keeps_its_part_of_the_optimizers_state(self):
+        self.check_memory(4)
+
+
+class ShardedCheckpoints(CheckpointTest):
+    def go_on(self, start, strategy, ranks, steps):
+        """Goes on from a copy of a folder of checkpoints, and returns the copy and the weights at the end."""
+        folder = self.folder / f"{start.name}-{strategy}-{ranks}"
+        shutil.copytree(start, folder)
+        self.strategy, self.checkpoints = strategy, folder
+        self.succeed(self.writing("--resume=auto", ranks=ranks, steps=steps))
+        self.assertEqual(self.summary()["steps"], steps)
+        self.assertEqual(len(set(self.digests())), 1)
+        return folder, self.digests()[0]
+
+    def test_ddp_and_sharded_go_on_from_each_other_on_other_numbers_of_ranks(self):
+        starts = {}
+        for strategy in ("ddp", "sharded"):
+            self.strategy, self.checkpoints = strategy, self.folder / strategy
+            self.succeed(self.writing("--max-epochs=1"))
+            starts[strategy] = self.checkpoints
+        self.check_parts(starts["sharded"] / "step-00000012", starts["ddp"] / "step-00000012")
+        ends = {(start, strategy): self.go_on(folder, strategy, 3, 24)
+                for start, folder in starts.items() for strategy in ("ddp", "sharded")}
+        self.assertEqual(len({weights for _, weights in ends.values()}), 1, "on three ranks they end with different weights")
+        back = [self.go_on(ends[start, "sharded"][0], strategy, 2, 30)[1] for start, strategy in (("ddp", "ddp"), ("sharded", "sharded"))]
+        back.append(self.go_on(ends["sharded", "ddp"][0], "sharded", 2, 30)[1])
+        self.assertEqual(len(set(back)), 1, "back on two ranks they end with different weights")
+
+    def check_parts(self, sharded, ddp):
+        """Each piece of state is in one file, with the bits that all ranks of ddp have."""
+        parts = [state_in(sharded / f"optimizer-{rank}.safetensors") for rank in range(2)]
+        whole = state_in(ddp / "shared.safetensors")
+        self.assertEqual(state_in(sharded / "shared.safetensors"), {})
+        self.assertEqual(sorted([*parts[0], *parts[1]]), sorted(whole))
+        for name, tensor in {**parts[0], **parts[1]}.items():
+            self.assertTrue(torch.equal(tensor, whole[name]), name)
+
+    def test_a_run_in_pieces_equals_one_in_one_piece(self):
+        self.strategy = "sharded"
+        self.go_on_in_pieces(2, [(7, []), (12, ["--bucket-size=64KiB"])])
+
+    def test_a_damaged_part_of_the_state_is_named(self):
+        self.strategy = "sharded"
+        self.succeed(self.writing("--checkpoint-every-n-steps=4", steps=8))
+        part = self.checkpoints / "step-00000008/optimizer-1.safetensors"
+        part.write_bytes(part.read_bytes()[:-1] + b"\x77")
+        self.fail_with(2, self.mnist(f"--resume={self.checkpoints}/step-00000008"), "optimizer-1.safetensors is not as it was written")
+        self.assertIn("step-00000004: step 4", self.succeed(self.writing("--resume=auto", steps=9)).stderr)
+
+
+if __name__ == "__main__":
+    harness.main()
