@@ -26,7 +26,7 @@ struct Run {
   uint64_t nbytes;
 };
 
-/// Runs that close when they have this many bytes.
+/// Cuts the lines into runs that close when they have this many bytes.
 std::vector<Run> runs_of(const std::vector<Line>& lines, uint64_t limit) {
   std::vector<Run> runs;
   for (size_t line = 0; line < lines.size(); ++line) {
@@ -41,7 +41,7 @@ std::vector<Run> runs_of(const std::vector<Line>& lines, uint64_t limit) {
   return runs;
 }
 
-/// The bytes up to which each rank is filled when `more` bytes are poured onto these loads: as even as it gets.
+/// Returns the bytes that each rank gets so that `more` bytes make these loads as even as they can be.
 std::vector<uint64_t> shares_of(const Loads& loads, uint64_t more) {
   Loads ascending = loads;
   std::sort(ascending.begin(), ascending.end());
@@ -58,7 +58,7 @@ std::vector<uint64_t> shares_of(const Loads& loads, uint64_t more) {
   return shares;
 }
 
-/// Cuts a window into one range for each rank, at the ends of parameters that are nearest to even shares.
+/// Divides a window into one range for each rank, at the ends of parameters that are nearest to even shares.
 void cut(const Line& line, const Run& window, Loads& loads, std::vector<int>& owners) {
   const std::vector<uint64_t> shares = shares_of(loads, window.nbytes);
   int rank = 0;

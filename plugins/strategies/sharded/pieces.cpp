@@ -9,7 +9,7 @@ char* at(const sdk::Elements& bucket, uint64_t element) {
   return static_cast<char*>(bucket.data) + element * sdk::size_of(bucket.dtype);
 }
 
-/// In place over the whole stretch: this rank's piece is at its place in it.
+/// Returns the arguments of an operation in place over a stretch: this rank's piece is at its place in it.
 cohort_op_args pieces_of(const sdk::Comm& world, const sdk::Elements& bucket, const Stretch& stretch) {
   const auto rank = static_cast<size_t>(world.rank());
   const uint64_t before = std::accumulate(stretch.pieces.begin(), stretch.pieces.begin() + world.rank(), uint64_t{0});

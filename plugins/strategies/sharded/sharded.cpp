@@ -104,7 +104,7 @@ class Sharded : public sdk::Strategy<Sharded> {
   }
 
  private:
-  /// What is done with a bucket.
+  /// A bucket: its stretches, this rank's parameters in it, and the task that gathers its weights.
   struct Shard {
     explicit Shard(std::function<void()> work) : gather(std::move(work)) {}
     std::vector<sharded::Stretch> stretches;

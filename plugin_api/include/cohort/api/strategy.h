@@ -128,7 +128,7 @@ typedef struct cohort_bucket_plan {
 #define COHORT_LAYOUT_AGAIN 3   /* the layout has changed between two steps; all values were kept */
 #define COHORT_LAYOUT_MEMBERS 4 /* reserved: other ranks; communicators, lanes and memory are asked for again */
 
-/* What gradients are limited by. */
+/* Ways to limit gradients. */
 #define COHORT_CLIP_NORM 1  /* all of the phase are multiplied by limit / (norm + 1e-6), if that is below 1 */
 #define COHORT_CLIP_VALUE 2 /* each element is brought into -limit .. limit */
 

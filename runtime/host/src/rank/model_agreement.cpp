@@ -1,4 +1,4 @@
-// What base does when a model exists: ranks agree on it, and rank 0's values go to all.
+// The first collective part of a training: ranks agree on the model, and rank 0's values go to all.
 //
 // State of the optimizers may have owners, one rank for each parameter (StateOwners). Rank 0's own state is not sent,
 // and no rank keeps what another one owns; what rank 0 alone has of others, as a program may have loaded it, goes to

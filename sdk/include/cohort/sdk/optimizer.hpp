@@ -26,11 +26,11 @@ class Optimizers {
   }
   /// The step over all parameters of a phase that this rank steps, with its learning rate times the factor.
   void step(uint32_t phase) const { check(table_->step(host_, phase, nullptr, 0)); }
-  /// The same over some of them, each named once.
+  /// Steps some of them, each named once.
   void step(uint32_t phase, Span<const uint32_t> parameters) const {
     check(table_->step(host_, phase, named(parameters), parameters.size()));
   }
-  /// In configure_model, before the inherited one: this rank alone keeps the state of these parameters.
+  /// Says, in configure_model before the inherited one, that this rank alone keeps the state of these parameters.
   void own(uint32_t phase, Span<const uint32_t> parameters) const {
     check(table_->own(host_, phase, named(parameters), parameters.size()));
   }
@@ -53,7 +53,7 @@ class Optimizers {
   void set_steps(uint32_t parameter, int64_t steps) const { check(table_->set_step(host_, parameter, steps)); }
 
  private:
-  /// Not null, which would mean all.
+  /// Returns a pointer that is never null, which would mean all.
   static const uint32_t* named(const Span<const uint32_t>& parameters) {
     static constexpr uint32_t kNone = 0;
     return parameters.size() == 0 ? &kNone : parameters.data();

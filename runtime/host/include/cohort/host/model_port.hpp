@@ -24,7 +24,7 @@ class OptimizerPort {
 
   /// The step over the parameters of the phase, with learning rates times the factor.
   virtual void step(uint32_t phase) = 0;
-  /// The same over some of them, each named once. Only if check_partial throws nothing.
+  /// Steps some of them, each named once. Only if check_partial throws nothing.
   virtual void step(uint32_t phase, std::span<const uint32_t> parameters) = 0;
   /// Throws UserError for an optimizer that cannot step some of its parameters alone.
   virtual void check_partial(uint32_t phase) = 0;
@@ -41,14 +41,14 @@ class OptimizerPort {
   virtual void move_state(const std::string& name, std::span<void* const> places) = 0;
   /// Returns the parameters for which something is kept: mostly none before the first step.
   virtual std::vector<uint32_t> with_state() = 0;
-  /// What is kept for these parameters, in words: the same text, the same tensors and counts. "" for none.
+  /// Says in words what is kept for these parameters: the same text, the same tensors and counts. "" for none.
   virtual std::string state_shape(std::span<const uint32_t> parameters) = 0;
   /// Makes the state what state_shape told of on another rank, with zeros, and returns the parameters that it told of.
   /// State of others stays.
   virtual std::vector<uint32_t> take_state_shape(const std::string& shape) = 0;
-  /// The tensors that are kept for these parameters, in their order. Valid until the state changes.
+  /// Returns the tensors that are kept for these parameters, in their order. Valid until the state changes.
   virtual std::vector<cohort_tensor> state_tensors(std::span<const uint32_t> parameters) = 0;
-  /// Nothing is kept for these parameters from now on, until they are stepped.
+  /// Forgets what is kept for these parameters, until they are stepped.
   virtual void forget_state(std::span<const uint32_t> parameters) = 0;
 };
 

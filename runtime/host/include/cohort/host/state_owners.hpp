@@ -10,18 +10,18 @@
 
 namespace cohort::host {
 
-/// Who keeps the optimizer's state of a parameter and steps it.
+/// The ranks that keep the optimizer's state of a parameter and step it.
 enum class StateKeeper : uint8_t { kEveryRank, kThisRank, kAnotherRank };
 
 class StateOwners {
  public:
-  /// A model of this many parameters and optimizers: every rank keeps all state.
+  /// Begins with a model of this many parameters and optimizers, whose state every rank keeps.
   void reset(size_t parameters, size_t phases) {
     keepers_.assign(parameters, StateKeeper::kEveryRank);
     own_.assign(phases, {});
     is_owned_.assign(phases, 0);
   }
-  /// Of the parameters of a phase this rank owns some, and other ranks the rest.
+  /// Records that of all parameters of a phase this rank owns some, and other ranks the rest.
   void own(uint32_t phase, std::span<const uint32_t> all, std::span<const uint32_t> own) {
     for (const uint32_t parameter : all) keepers_[parameter] = StateKeeper::kAnotherRank;
     for (const uint32_t parameter : own) keepers_[parameter] = StateKeeper::kThisRank;
