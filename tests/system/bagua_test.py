@@ -264,7 +264,23 @@ class MnistInFull(MnistTest):
         self.succeed(self.command("bagua:low_precision_decentralized", f"--checkpoint-dir={self.folder / 'ckpt'}", steps=8))
         command = self.command("bagua:low_precision_decentralized", f"--resume={self.folder / 'ckpt'}")
         command[command.index("--devices=2")] = "--devices=3"
-        self.fail_with(2, command, "of each of 2 ranks")
+        self.fail_with(2, command, "STATE 'left' of layer 'bagua'", "of each of 2 ranks")
+
+    def test_another_number_of_ranks_begins_with_the_means(self):
+        for strategy in ("bagua:decentralized,peer_selection_mode=shift_one", "bagua:async,sync_interval_ms=1"):
+            with self.subTest(strategy=strategy):
+                folder = self.folder / strategy
+                self.succeed(self.command(strategy, f"--checkpoint-dir={folder}", steps=8))
+                shared = load_file(folder / "step-00000008/shared.safetensors")
+                own = [load_file(folder / f"step-00000008/rank-{rank}.safetensors") for rank in (0, 1)]
+                for name in ("fc1.weight", "optimizer.exp_avg.fc1.weight"):
+                    self.assertTrue(torch.equal(shared[name], (own[0][name] + own[1][name]) / 2), name)
+                command = self.command(strategy, f"--resume={folder}")
+                command[command.index("--devices=2")] = "--devices=4"
+                result = self.succeed(command)
+                self.assertIn("The checkpoint of 2 ranks is gone on from by 4 ranks, which begin with the means over ranks "
+                              "of what differed: weights, optimizer state", result.stderr)
+                self.assertEqual((self.summary()["steps"], len(set(self.summary()["weights_sha256"]))), (20, 1))
 
     def test_async_ends_with_the_name_of_a_rank_that_dies(self):
         process = self.start([COHORT, "run", "-n", "3", MNIST, "--strategy=bagua:async,sync_interval_ms=20", "--threads=1",

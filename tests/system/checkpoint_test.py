@@ -255,14 +255,16 @@ class InFull(CheckpointTest):
         whole = self.uninterrupted(*drifting)
         self.assertNotEqual(*whole["weights_sha256"])
         self.succeed(self.writing(*drifting, steps=7))
-        self.assertEqual(self.manifest("step-00000007")["per_rank"], ["weights", "optimizer state", "strategy state"])
+        self.assertEqual(self.manifest("step-00000007")["per_rank"],
+                         ["weights", "optimizer state", "STATE 'memory' of layer 'drifting'", "value 'steps' of layer 'drifting'"])
         shared, *own = (load_file(self.checkpoints / "step-00000007" / name)
                         for name in ("shared.safetensors", "rank-0.safetensors", "rank-1.safetensors"))
         for name in ("fc2.weight", "optimizer.exp_avg.fc1.weight"):
             self.assertFalse(torch.equal(own[0][name], own[1][name]))
             self.assertTrue(torch.equal(shared[name], (own[0][name] + own[1][name]) / 2), name)
         self.assertIn("cohort.state/drifting/memory/fc1.weight", own[1])
-        self.fail_with(2, self.writing("--resume=auto", *drifting, ranks=3), "of each of 2 ranks", "resume with 2 ranks")
+        self.fail_with(2, self.writing("--resume=auto", *drifting, ranks=3), "STATE 'memory' of layer 'drifting'", "of each of 2 ranks",
+                       "resume with 2 ranks")
         self.succeed(self.writing("--resume=auto", *drifting))
         self.assertEqual(self.digests(), whole["weights_sha256"])
 

@@ -148,7 +148,11 @@ TEST(Resume, FromAForgedCheckpointSaysWhatIsWrong) {
               HasSubstr("holds the state of another random number generator"));
   EXPECT_THAT(message(own, [](NamedTensors& t) { t.emplace_back(kGeneratorBeforeAheadName, torch::ones({3})); }),
               HasSubstr("holds the state of another random number generator"));
-  EXPECT_THAT(message(own, [](NamedTensors& t) { t.emplace_back("cohort.state/kept/fc1.bias", torch::ones({3})); }),
+  EXPECT_THAT(message(own, [](NamedTensors& t) { t.emplace_back("cohort.state/top/kept/fc1.bias", torch::ones({4})); }),
+              HasSubstr("rank-0.safetensors holds STATE 'kept' of layer 'top' of this rank alone"));
+  EXPECT_THAT(message(own, [](NamedTensors& t) { t.emplace_back("cohort.strategy/top/key", torch::ones({4})); }),
+              HasSubstr("rank-0.safetensors holds value 'key' of layer 'top' of this rank alone"));
+  EXPECT_THAT(message(shared, [](NamedTensors& t) { t.emplace_back("cohort.state/kept/fc1.bias", torch::ones({3})); }),
               HasSubstr("has state of the strategy in 'cohort.state/kept/fc1.bias' that fits no weight"));
   EXPECT_THAT(message(own, [](NamedTensors& t) { t.emplace_back("cohort.metrics.latest/x", torch::ones({3})); }),
               HasSubstr("does not hold numbers in 'cohort.metrics.latest/x'"));
@@ -304,7 +308,7 @@ TEST(Session, SavesAndLoadsInALoopOfOnesOwn) {
   Learner net;
   Session session(run.runtime(), net, net.configure_optimizers());
   steps(session, net, 3);
-  run.script().strategy.values["kept/value"] = "some bytes";
+  run.script().strategy.values["kept/value"].bytes = "some bytes";
   run.script().strategy.buckets["kept"].values[0] = std::vector<std::byte>(net.fc1->weight.nbytes(), std::byte{7});
   const host::StrategyState kept = run.script().strategy;
   session.save(folder.path() / "own");

@@ -81,7 +81,7 @@ class Async final : public Algorithm {
   // A correction that waits is left out.
   void save_state() override {
     const uint8_t value = is_warm_up_ ? 1 : 0;
-    host().save(kArchived, &value, sizeof value);
+    host().save(kArchived, &value, sizeof value, COHORT_ARCHIVE_SHARED);
   }
   // What is on its way was learned by weights that are no more.
   void load_state() override {

@@ -239,6 +239,7 @@ void Buckets::keep_state() {
     if (kind != COHORT_BUCKET_STATE || (buffer.flags & COHORT_STATE_SCRATCH)) continue;
     StrategyState::Buffer& kept = kept_state_[name];
     kept.dtype = buffer.dtype;
+    kept.is_shared = (buffer.flags & COHORT_STATE_SHARED) != 0;
     visit_parts(kind, name, [&](const BucketPlan::Part& part, std::span<std::byte> values, int32_t, int32_t) {
       kept.values[part.id].assign(values.begin(), values.end());
     });

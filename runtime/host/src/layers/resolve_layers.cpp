@@ -136,7 +136,7 @@ LayerBlueprint free_blueprint(PluginHost& plugins, const Spec& spec, const std::
   const std::string who = "layer " + in_quotes(spec.name);
   const std::string own_variant = checked_variant(spec.variant, variants_of(layer), who);
   return {spec.name, vtable_of(layer), check_options(options_of(layer), spec.options, who, own_variant),
-          own_variant.empty() ? strategy_variant : own_variant};
+          own_variant.empty() ? strategy_variant : own_variant, plugins.version_of(layer)};
 }
 
 void refuse_repeated(std::span<const Spec> free_layers) {
@@ -162,8 +162,8 @@ std::vector<LayerBlueprint> resolve_layers(PluginHost& plugins, const Spec& stra
   for (const Component component : chain) {
     const KeyValues taken = take_declared(given, *component);
     const std::string layer_name = "strategy " + in_quotes(component->name);
-    layers.push_back(
-        {component->name, vtable_of(*component), check_options(options_of(*component), taken, layer_name), variant});
+    layers.push_back({component->name, vtable_of(*component), check_options(options_of(*component), taken, layer_name),
+                      variant, plugins.version_of(*component)});
   }
   std::ranges::reverse(layers);
   for (const Spec& spec : free_layers) layers.push_back(free_blueprint(plugins, spec, variant));

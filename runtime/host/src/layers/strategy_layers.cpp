@@ -13,18 +13,20 @@
 namespace cohort::host {
 
 struct StrategyLayers::Layer : cohort_strategy {
-  Layer(StrategyLayers& owner, std::string name_, std::string variant_, CheckedOptions options_,
+  Layer(StrategyLayers& owner, std::string name_, std::string variant_, CheckedOptions options_, std::string version_,
         const cohort_strategy_vt& table_)
       : cohort_strategy{},
         stack(owner),
         name(std::move(name_)),
         variant(std::move(variant_)),
         options(std::move(options_)),
+        version(std::move(version_)),
         table(table_) {}
 
   StrategyLayers& stack;
   std::string name, variant;
   CheckedOptions options;
+  std::string version;
   cohort_strategy_vt table;
   decltype(cohort_strategy_vt::plan_buckets) own_plan_buckets = nullptr;  // the plugin's, if it has one
   bool created = false;
@@ -44,11 +46,12 @@ StrategyLayers::StrategyLayers(std::vector<LayerBlueprint> blueprints, const coh
                                HostObject& host)
     : host_(host), inherit_the_step_(std::ranges::none_of(blueprints, fills_the_step)) {
   const std::string variant = blueprints.empty() ? "" : blueprints.front().variant;
-  layers_.push_back(std::make_unique<Layer>(*this, "base", variant, CheckedOptions{}, base));
+  layers_.push_back(std::make_unique<Layer>(*this, "base", variant, CheckedOptions{}, "", base));
   layers_.front()->data = base_data;
   for (LayerBlueprint& blueprint : blueprints) {
     layers_.push_back(std::make_unique<Layer>(*this, std::move(blueprint.name), std::move(blueprint.variant),
-                                              std::move(blueprint.options), completed(*blueprint.vtable)));
+                                              std::move(blueprint.options), std::move(blueprint.version),
+                                              completed(*blueprint.vtable)));
     Layer& layer = *layers_.back();
     layer.own_plan_buckets = full_size(*blueprint.vtable).plan_buckets;
     if (layer.own_plan_buckets) layer.table.plan_buckets = plan_layer;
@@ -127,6 +130,14 @@ std::vector<std::string> StrategyLayers::names() const {
   std::vector<std::string> names;
   for (const auto& layer : layers_) names.push_back(layer->name);
   return names;
+}
+
+StrategyState::Versions StrategyLayers::versions() const {
+  StrategyState::Versions versions;
+  for (const auto& layer : layers_) {
+    if (layer->super) versions.emplace(layer->name, layer->version);
+  }
+  return versions;
 }
 
 std::vector<SlotOwner> slot_owners(std::span<const LayerBlueprint> blueprints) {

@@ -213,6 +213,14 @@ const cohort_component* PluginHost::find(Kind kind, std::string_view name) {
   return plugin ? component_of(*plugin->descriptor, static_cast<int32_t>(kind)) : nullptr;
 }
 
+std::string PluginHost::version_of(const cohort_component& component) const {
+  const std::lock_guard lock(state_->mutex);
+  for (const LoadedPlugin& plugin : state_->loaded) {
+    if (component_of(*plugin.descriptor, component.kind) == &component) return plugin.descriptor->version;
+  }
+  return "";
+}
+
 std::span<const LoadedPlugin> PluginHost::loaded() const {
   return state_->loaded;
 }

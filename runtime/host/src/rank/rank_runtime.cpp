@@ -143,8 +143,12 @@ void RankRuntime::pause(int32_t reason) {
 }
 
 StrategyState RankRuntime::save_state() {
-  StrategyState saved{{}, state_->buckets->state(), state_->engine->steps_by_phase()};
-  state_->with_archive(saved.values, &cohort_strategy_vt::save_state, "save_state");
+  StrategyState saved;
+  saved.buckets = state_->buckets->state();
+  saved.steps = state_->engine->steps_by_phase();
+  saved.world_size = state_->world_size();
+  saved.versions = state_->layers->versions();
+  state_->with_archive(saved, Archive::Use::kSave);
   return saved;
 }
 
@@ -153,7 +157,7 @@ void RankRuntime::load_state(StrategyState saved, uint64_t steps) {
   saved.steps.resize(state_->engine->steps_by_phase().size(), steps);
   state_->engine->resume_after(saved.steps);
   state_->model->refresh_replicas();
-  state_->with_archive(saved.values, &cohort_strategy_vt::load_state, "load_state");
+  state_->with_archive(saved, Archive::Use::kRestore);
   if (state_->layout.is_requested) lay_out(*state_);
   announce_layout(*state_, COHORT_LAYOUT_RESUMED);
 }

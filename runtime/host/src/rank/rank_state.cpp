@@ -197,12 +197,13 @@ void RankState::step_optimizer(uint32_t phase) {
   optimizers.step(phase);
 }
 
-void RankState::with_archive(StrategyState::Values& values,
-                             decltype(cohort_strategy_vt::save_state) cohort_strategy_vt::*slot, const char* name) {
-  archive = &values;
-  const cohort_status status = (strategy()->vt->*slot)(strategy());
-  archive = nullptr;
-  host.check(status, name);
+void RankState::with_archive(StrategyState& strategy_state, Archive::Use use) {
+  const bool saves = use == Archive::Use::kSave;
+  const cohort_strategy_vt& slots = *strategy()->vt;
+  archive.emplace(strategy_state, use);
+  const cohort_status status = saves ? slots.save_state(strategy()) : slots.load_state(strategy());
+  archive.reset();
+  host.check(status, saves ? "save_state" : "load_state");
 }
 
 }  // namespace cohort::host

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <cohort/api/host/archive.h>
 #include <cohort/api/host/comm.h>
 #include <cohort/api/host/lane.h>
 #include <cohort/api/host/model.h>
@@ -37,6 +38,13 @@ struct RankLane {
   std::unique_ptr<Lane> thread;  // null before connect
 };
 
+/// What archive/1 works on.
+struct Archive {
+  enum class Use { kSave, kRestore };
+  StrategyState& state;
+  Use use;
+};
+
 struct RankState {
   explicit RankState(RankSetup given);
   ~RankState();
@@ -64,9 +72,9 @@ struct RankState {
   std::unique_ptr<StepEngine> engine;
   std::optional<Adaptation> adaptation;  // where gradients are communicated
   std::unique_ptr<StrategyLayers> layers;
-  StrategyState::Values* archive = nullptr;  // while save_state or load_state runs
-  uint64_t agreements = 0;                   // the same on every rank: makes keys of the store unique
-  bool finished = false;                     // shut down together: nothing can be waiting
+  std::optional<Archive> archive;  // while save_state or load_state runs
+  uint64_t agreements = 0;         // the same on every rank: makes keys of the store unique
+  bool finished = false;           // shut down together: nothing can be waiting
 
   int rank() const { return setup.topology.rank; }
   int world_size() const { return setup.topology.world_size; }
@@ -112,13 +120,13 @@ struct RankState {
   BucketMemory allocate(uint64_t nbytes);
   /// The host optimizer's step over what this rank steps of a phase.
   void step_optimizer(uint32_t phase);
-  /// Calls a slot of the strategy that may use archive/1.
-  void with_archive(StrategyState::Values& values, decltype(cohort_strategy_vt::save_state) cohort_strategy_vt::*slot,
-                    const char* name);
+  /// Calls save_state or load_state of the strategy, which may use archive/1.
+  void with_archive(StrategyState& strategy_state, Archive::Use use);
 };
 
 /// Service tables of a rank by id; null for an unknown one.
 const void* find_service(std::string_view id);
+const cohort_archive_1& archive_service();
 const cohort_comm_1& comm_service();
 const cohort_optimizer_1& optimizer_service();
 /// Throws UserError unless every rank has the same model, optimizers and owners of state. Collective.

@@ -1,6 +1,5 @@
 // The service tables that strategies of a rank are given: cohort/api/host/.
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 #include <cohort/api/cohort.h>
@@ -134,45 +133,6 @@ const void* kernel_table(const cohort_host* host, int32_t device_type, const cha
 }
 constexpr cohort_kernels_1 kKernels{kernel_table};
 
-// ---- archive/1
-
-constexpr size_t kMaxArchiveKey = 256;
-
-auto& archive_of(const cohort_host* host, const char* key) {
-  auto* const archive = rank_of(host).archive;
-  if (!archive) throw UserError("archive/1 works inside save_state and load_state only");
-  if (!key || !*key || std::strlen(key) > kMaxArchiveKey) throw UserError("archive/1: a key has 1 to 256 bytes");
-  return *archive;
-}
-
-// Keys belong to the layer that calls.
-std::string archive_key(const cohort_host* host, const char* key) {
-  return HostObject::component_of(host) + "/" + key;
-}
-
-cohort_status archive_set(const cohort_host* host, const char* key, const void* value, uint64_t nbytes) noexcept {
-  return guarded(host, [&] {
-    archive_of(host, key)[archive_key(host, key)].assign(static_cast<const char*>(value), nbytes);
-    return COHORT_OK;
-  });
-}
-
-cohort_status archive_get(const cohort_host* host, const char* key, void* value, uint64_t capacity,
-                          uint64_t* nbytes) noexcept {
-  return guarded(host, [&] {
-    const auto& archive = archive_of(host, key);
-    const auto found = archive.find(archive_key(host, key));
-    if (found == archive.end())
-      return host->fail(host, COHORT_NOT_FOUND, "archive/1: the checkpoint has no such value");
-    *nbytes = found->second.size();
-    if (*nbytes > capacity)
-      return host->fail(host, COHORT_RESOURCE_EXHAUSTED, "archive/1: the value is longer than that");
-    std::copy_n(found->second.data(), *nbytes, static_cast<char*>(value));
-    return COHORT_OK;
-  });
-}
-constexpr cohort_archive_1 kArchive{archive_set, archive_get};
-
 }  // namespace
 
 const void* find_service(std::string_view id) {
@@ -180,7 +140,7 @@ const void* find_service(std::string_view id) {
   if (id == COHORT_BUCKETS_ID) return &kBuckets;
   if (id == COHORT_PARAMS_ID) return &kParams;
   if (id == COHORT_KERNELS_ID) return &kKernels;
-  if (id == COHORT_ARCHIVE_ID) return &kArchive;
+  if (id == COHORT_ARCHIVE_ID) return &archive_service();
   if (id == COHORT_OPTIMIZER_ID) return &optimizer_service();
   if (id == COHORT_LANE_ID) return &lane_service();
   return nullptr;

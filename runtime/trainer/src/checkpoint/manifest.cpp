@@ -91,6 +91,7 @@ Manifest manifest_of(const OrderedJson& json) {
   manifest.world_size = whole_field<int>(json, "world_size");
   json.at("strategy").get_to(manifest.strategy);
   json.at("per_rank").get_to(manifest.per_rank);
+  if (json.contains("layers")) manifest.layers = json.at("layers").get<decltype(manifest.layers)>();
   if (!json.at("loop").is_null()) manifest.loop = place_of(json.at("loop"));
   manifest.optimizers = settings_of(json.at("optimizers"));
   for (const auto& [name, file] : json.at("files").items()) {
@@ -177,6 +178,7 @@ std::string to_json(const Manifest& manifest) {
   json["world_size"] = manifest.world_size;
   json["strategy"] = manifest.strategy;
   json["per_rank"] = manifest.per_rank;
+  if (!manifest.layers.empty()) json["layers"] = manifest.layers;
   json["files"] = OrderedJson::object();
   for (const auto& [name, file] : manifest.files)
     json["files"][name] = {{"bytes", file.bytes}, {"sha256", file.sha256}};

@@ -59,12 +59,18 @@ struct Manifest {
   std::vector<uint64_t> optimizer_steps;  ///< of each optimizer; empty: of all the same
   int world_size = 1;
   std::string strategy;               ///< "ddp"; "NAME:VARIANT" if there are variants
-  std::vector<std::string> per_rank;  ///< what makes it fit this number of ranks only: "weights"
-  std::optional<LoopPlace> loop;      ///< absent: the program's own loop
+  std::vector<std::string> per_rank;  ///< what each rank has its own of: "weights", "optimizer state", and what ties
+                                      ///< the checkpoint to this number of ranks, state of the strategy in words
+  std::map<std::string, std::string, std::less<>> layers;  ///< of the strategy: versions of their plugins
+  std::optional<LoopPlace> loop;                           ///< absent: the program's own loop
   std::vector<OptimizerSettings> optimizers;
   std::map<std::string, FileDigest> files;
   bool operator==(const Manifest&) const = default;
 };
+
+/// Entries of Manifest::per_rank whose means over ranks do for any number of ranks.
+constexpr const char* kWeights = "weights";
+constexpr const char* kOptimizerState = "optimizer state";
 
 constexpr const char* kManifestFile = "manifest.json";
 constexpr const char* kSharedFile = "shared.safetensors";

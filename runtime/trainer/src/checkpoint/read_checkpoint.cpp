@@ -13,6 +13,7 @@
 #include "checkpoint/optimizer_state.hpp"
 #include "checkpoint/owned_state.hpp"
 #include "checkpoint/session_tensors.hpp"
+#include "checkpoint/strategy_tensors.hpp"
 
 namespace cohort {
 namespace {
@@ -76,6 +77,17 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
+std::string number_of_ranks(int ranks) {
+  return std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks");
+}
+
+/// Returns what other numbers of ranks cannot go on with: there is no mean of it.
+std::vector<std::string> tied_to_ranks(const Manifest& manifest) {
+  std::vector<std::string> tied = manifest.per_rank;
+  std::erase_if(tied, [](const std::string& what) { return what == kWeights || what == kOptimizerState; });
+  return tied;
+}
+
 void check_world(const Manifest& manifest, const Runtime& runtime, const fs::path& path) {
   const int world = runtime.world_size(), saved = manifest.world_size;
   const auto& strategy = runtime.selection().strategy;
@@ -86,9 +98,10 @@ void check_world(const Manifest& manifest, const Runtime& runtime, const fs::pat
                     "' cannot go on with; resume with --strategy=" + manifest.strategy);
   }
   if (world == saved) return;
-  const std::string ranks = std::to_string(saved) + (saved == 1 ? " rank" : " ranks");
-  if (!manifest.per_rank.empty()) {
-    throw UserError(shown(path) + " holds " + joined(manifest.per_rank) + " of each of " + ranks +
+  const std::string ranks = number_of_ranks(saved);
+  const std::vector<std::string> tied = tied_to_ranks(manifest);
+  if (!tied.empty()) {
+    throw UserError(shown(path) + " holds " + joined(tied) + " of each of " + ranks +
                     ", which no other number of ranks can go on with; resume with " + ranks);
   }
   if (manifest.loop && manifest.loop->batches > 0) {
@@ -118,11 +131,16 @@ TensorIndex tensors_in(const LoadedCheckpoint& loaded, const std::string& name) 
   return tensors;
 }
 
+DamagedCheckpoint not_of_this_rank_alone(const std::string& file, const std::string& what) {
+  return DamagedCheckpoint(file + " holds " + what +
+                           " of this rank alone, but the manifest says that all ranks have the same");
+}
+
 bool is_of_the_run(std::string_view name) {
   return name.starts_with("cohort.");
 }
 
-/// Throws DamagedCheckpoint if a rank's file holds weights or optimizer state although the manifest says that all ranks
+/// Throws DamagedCheckpoint if a rank's file holds weights or state although the manifest says that all ranks
 /// share them: this rank alone would continue with other values.
 void check_own(const LoadedCheckpoint& loaded, const TensorIndex& own, const torch::nn::Module& module,
                const std::string& file) {
@@ -130,13 +148,13 @@ void check_own(const LoadedCheckpoint& loaded, const TensorIndex& own, const tor
   std::set<std::string, std::less<>> weights;
   for (auto& [name, parameter] : named_parameters_of(module)) weights.insert(name);
   for (const auto& [name, tensor] : own) {
-    const bool is_weight = weights.contains(name) && !lists("weights");
-    const bool is_state =
-        name.starts_with(kOptimizerPrefix) && !name.ends_with(".archive") && !lists("optimizer state");
-    if (!is_weight && !is_state) continue;
-    throw DamagedCheckpoint(file + " holds " + host::in_quotes(name) +
-                            " of this rank alone, but the manifest says that all ranks have the same");
+    const bool is_weight = weights.contains(name) && !lists(kWeights);
+    const bool is_state = name.starts_with(kOptimizerPrefix) && !name.ends_with(".archive") && !lists(kOptimizerState);
+    if (is_weight || is_state) throw not_of_this_rank_alone(file, host::in_quotes(name));
   }
+  const host::StrategyState strategy = strategy_state(module, own, loaded.manifest.per_rank);
+  const auto shared = names_of(strategy, /*is_shared=*/true);
+  if (!shared.empty()) throw not_of_this_rank_alone(file, shared.front());
 }
 
 /// Adds what this rank keeps of the state that ranks owned. Throws DamagedCheckpoint for what is there already, or is
@@ -255,6 +273,16 @@ LoadedCheckpoint read_one(Session& session, const fs::path& path) {
   return loaded;
 }
 
+void log_other_world(const Runtime& runtime, const Manifest& manifest) {
+  if (!runtime.is_first() || manifest.world_size == runtime.world_size()) return;
+  std::string text = "The checkpoint of " + number_of_ranks(manifest.world_size) + " is gone on from by " +
+                     number_of_ranks(runtime.world_size());
+  if (!manifest.per_rank.empty()) {
+    text += ", which begin with the means over ranks of what differed: " + joined(manifest.per_rank);
+  }
+  runtime.log().info(text);
+}
+
 void copy_into(const NamedTensors& targets, const TensorIndex& tensors) {
   const at::NoGradGuard no_grad;
   for (const auto& [name, target] : targets) target.copy_(*find_tensor(tensors, name));
@@ -268,7 +296,9 @@ std::optional<LoadedCheckpoint> read_checkpoint(Session& session, const fs::path
   const auto candidates = find_candidates(runtime, where, may_be_missing);
   for (size_t i = 0; i < candidates.size(); ++i) {
     try {
-      return read_one(session, candidates[i]);
+      LoadedCheckpoint loaded = read_one(session, candidates[i]);
+      log_other_world(runtime, loaded.manifest);
+      return loaded;
     } catch (const DamagedCheckpoint& damage) {
       if (i + 1 == candidates.size()) throw;
       if (runtime.is_first()) {
@@ -293,9 +323,12 @@ void apply_checkpoint(const LoadedCheckpoint& checkpoint, Session& session) {
 }
 
 void resume_strategy(const LoadedCheckpoint& checkpoint, Session& session) {
-  host::StrategyState state = strategy_state(session.module(), checkpoint.tensors);
-  state.steps = checkpoint.manifest.optimizer_steps;
-  session.resume_after(checkpoint.manifest.step, std::move(state));
+  const Manifest& manifest = checkpoint.manifest;
+  host::StrategyState state = strategy_state(session.module(), checkpoint.tensors, manifest.per_rank);
+  state.steps = manifest.optimizer_steps;
+  state.world_size = manifest.world_size;
+  state.versions = manifest.layers;
+  session.resume_after(manifest.step, std::move(state));
 }
 
 void Session::load(const fs::path& checkpoint) {

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include <ATen/core/grad_mode.h>
 #include <torch/nn/module.h>
@@ -15,6 +17,7 @@
 #include "checkpoint/optimizer_state.hpp"
 #include "checkpoint/owned_state.hpp"
 #include "checkpoint/session_tensors.hpp"
+#include "checkpoint/strategy_tensors.hpp"
 
 namespace cohort {
 namespace {
@@ -40,11 +43,11 @@ class KeptBuffers {
 /// What one rank has written, as it tells rank 0.
 struct WrittenFiles {
   std::map<std::string, FileDigest> files;
-  bool has_strategy_state = false;
+  std::set<std::string> own_state;  ///< what layers of the strategy keep for each rank, in words
 };
 
 std::string text_of(const WrittenFiles& written) {
-  nlohmann::json json{{"strategy_state", written.has_strategy_state}, {"files", nlohmann::json::object()}};
+  nlohmann::json json{{"own_state", written.own_state}, {"files", nlohmann::json::object()}};
   for (const auto& [name, digest] : written.files) json["files"][name] = {digest.bytes, digest.sha256};
   return json.dump();
 }
@@ -54,7 +57,7 @@ WrittenFiles merged(const std::vector<std::string>& texts) {
   WrittenFiles all;
   for (const auto& text : texts) {
     const auto json = nlohmann::json::parse(text);
-    all.has_strategy_state = all.has_strategy_state || json.at("strategy_state").get<bool>();
+    all.own_state.merge(json.at("own_state").get<std::set<std::string>>());
     for (const auto& [name, digest] : json.at("files").items()) {
       all.files[name] = {digest.at(0).get<uint64_t>(), digest.at(1).get<std::string>()};
     }
@@ -113,7 +116,7 @@ uint64_t next_sequence(const fs::path& folder) {
 }
 
 Manifest describe(Session& session, const fs::path& folder, const LoopState* loop, const TensorsByPlace& tensors,
-                  const WrittenFiles& written, const std::vector<uint64_t>& steps) {
+                  const WrittenFiles& written, const host::StrategyState& strategy_state) {
   Runtime& runtime = session.runtime();
   const auto& strategy = runtime.selection().strategy;
   Manifest manifest;
@@ -121,12 +124,14 @@ Manifest describe(Session& session, const fs::path& folder, const LoopState* loo
   manifest.torch_version = TORCH_VERSION;
   manifest.sequence = next_sequence(folder);
   manifest.step = session.steps();
+  const std::vector<uint64_t>& steps = strategy_state.steps;
   if (std::ranges::count(steps, session.steps()) != std::ssize(steps)) manifest.optimizer_steps = steps;
   manifest.world_size = runtime.world_size();
   manifest.strategy = strategy.name + (strategy.variant.empty() ? "" : ":" + strategy.variant);
-  if (tensors.parameters_differ) manifest.per_rank.emplace_back("weights");
-  if (tensors.optimizer_differs) manifest.per_rank.emplace_back("optimizer state");
-  if (written.has_strategy_state) manifest.per_rank.emplace_back("strategy state");
+  if (tensors.parameters_differ) manifest.per_rank.emplace_back(kWeights);
+  if (tensors.optimizer_differs) manifest.per_rank.emplace_back(kOptimizerState);
+  std::ranges::copy(written.own_state, std::back_inserter(manifest.per_rank));
+  manifest.layers = strategy_state.versions;
   if (loop) manifest.loop = loop->place;
   const auto names = parameter_names(session.module());
   for (const auto& optimizer : session.optimizers()) {
@@ -173,14 +178,16 @@ fs::path save_checkpoint(Session& session, const fs::path& folder, FolderLock* l
   });
 
   const host::StrategyState strategy = session.pause_for_checkpoint();
+  StrategyTensors of_strategy = strategy_tensors(session.module(), strategy);
+  tensors.strategy = std::move(of_strategy.shared);
   TensorsByPlace divided = divide_by_rank(session, tensors);
   NamedTensors own = std::move(divided.own);
   const auto append = [&own](NamedTensors more) { std::move(more.begin(), more.end(), std::back_inserter(own)); };
-  append(strategy_tensors(session.module(), strategy));
+  append(std::move(of_strategy.own));
   append(loop ? loop_tensors(*loop) : NamedTensors{{kGeneratorName, generator_state()}});
 
   WrittenFiles written;
-  written.has_strategy_state = !strategy.values.empty() || !strategy.buckets.empty();
+  std::ranges::copy(names_of(strategy, /*is_shared=*/false), std::inserter(written.own_state, written.own_state.end()));
   all_or_none(runtime, [&] {
     check_same_folder(partial);
     write_part(written, partial, rank_file(runtime.rank()), own);
@@ -191,8 +198,7 @@ fs::path save_checkpoint(Session& session, const fs::path& folder, FolderLock* l
   all_or_none(runtime, [&] {
     if (!runtime.is_first()) return;
     check_all_arrived(partial, written);
-    host::write_file(partial / kManifestFile,
-                     to_json(describe(session, folder, loop, divided, written, strategy.steps)));
+    host::write_file(partial / kManifestFile, to_json(describe(session, folder, loop, divided, written, strategy)));
     begun->publish();
     prune_checkpoints(folder, runtime.options().keep_checkpoints);
   });

@@ -4,44 +4,17 @@
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <optional>
 #include <set>
-#include <span>
-#include <unordered_set>
 
-#include <ATen/ops/empty.h>
 #include <torch/nn/module.h>
 
 #include <cohort/host/error.hpp>
-#include <cohort/host/in_quotes.hpp>
+
+#include "checkpoint/strategy_tensors.hpp"
 
 namespace cohort {
 namespace {
-
-constexpr std::string_view kStatePrefix = "cohort.state/";
-constexpr std::string_view kStrategyPrefix = "cohort.strategy/";
-
-// The types that STATE may have.
-constexpr std::array<std::pair<int32_t, at::ScalarType>, 11> kTypes{{{COHORT_FLOAT32, at::kFloat},
-                                                                     {COHORT_FLOAT64, at::kDouble},
-                                                                     {COHORT_FLOAT16, at::kHalf},
-                                                                     {COHORT_BFLOAT16, at::kBFloat16},
-                                                                     {COHORT_INT8, at::kChar},
-                                                                     {COHORT_INT16, at::kShort},
-                                                                     {COHORT_INT32, at::kInt},
-                                                                     {COHORT_INT64, at::kLong},
-                                                                     {COHORT_UINT8, at::kByte},
-                                                                     {COHORT_UINT64, at::kUInt64},
-                                                                     {COHORT_BOOL, at::kBool}}};
-
-at::ScalarType scalar_type_of(int32_t dtype) {
-  return std::ranges::find(kTypes, dtype, &std::pair<int32_t, at::ScalarType>::first)->second;
-}
-
-/// Returns 0 for a type that STATE does not have.
-int32_t dtype_of(at::ScalarType type) {
-  const auto known = std::ranges::find(kTypes, type, &std::pair<int32_t, at::ScalarType>::second);
-  return known == kTypes.end() ? 0 : known->first;
-}
 
 /// Splits off and returns the first `bytes` of the text. Throws TrainingFailed if there are fewer.
 std::string_view take(std::string_view& text, size_t bytes) {
@@ -112,14 +85,15 @@ Fingerprints fingerprints_of(const TensorIndex& tensors) {
   return prints;
 }
 
-/// Names that some ranks have with other bits, or do not have; by name: do all have them?
-std::map<std::string, bool, std::less<>> differing_names(const std::vector<std::string>& texts) {
-  std::vector<Fingerprints> ranks;
+/// Names that some ranks have with other bits, or do not have; true if all ranks have the name.
+using DifferingNames = std::map<std::string, bool, std::less<>>;
+
+DifferingNames differing_names(const std::vector<Fingerprints>& ranks) {
   std::set<std::string> names;
-  for (const auto& text : texts) {
-    for (const auto& [name, print] : ranks.emplace_back(parse_fingerprints(text))) names.insert(name);
+  for (const auto& prints : ranks) {
+    for (const auto& [name, print] : prints) names.insert(name);
   }
-  std::map<std::string, bool, std::less<>> differing;
+  DifferingNames differing;
   for (const auto& name : names) {
     bool everywhere = true, equal = true;
     for (const auto& rank : ranks) {
@@ -132,32 +106,37 @@ std::map<std::string, bool, std::less<>> differing_names(const std::vector<std::
   return differing;
 }
 
+/// Throws TrainingFailed if ranks differ in what a layer of the strategy calls shared.
+void check_shared_state(const std::vector<Fingerprints>& ranks, const DifferingNames& differing, uint64_t step) {
+  for (const auto& [name, everywhere] : differing) {
+    if (!is_of_strategy(name)) continue;
+    const auto print_of = [&](const Fingerprints& prints) {
+      const auto found = prints.find(name);
+      return found == prints.end() ? std::nullopt : std::optional(found->second);
+    };
+    const auto other = std::ranges::find_if(
+        ranks, [&](const Fingerprints& prints) { return print_of(prints) != print_of(ranks.front()); });
+    throw TrainingFailed("after step " + std::to_string(step) + " rank " + std::to_string(other - ranks.begin()) +
+                         " has other bytes than rank 0 in " + description_of(name) +
+                         ", which the layer calls shared by all ranks; it has to compute the same on all ranks, or "
+                         "to leave out the flag SHARED");
+  }
+}
+
 bool holds(const NamedTensors& tensors, const std::string& name) {
   return std::any_of(tensors.begin(), tensors.end(), [&](const auto& item) { return item.first == name; });
 }
 
+std::array<const NamedTensors*, 4> groups_of(const SessionTensors& tensors) {
+  return {&tensors.parameters, &tensors.buffers, &tensors.optimizer, &tensors.strategy};
+}
+
 TensorIndex index_of(const SessionTensors& tensors) {
   TensorIndex index;
-  for (const auto* group : {&tensors.parameters, &tensors.buffers, &tensors.optimizer}) {
+  for (const auto* group : groups_of(tensors)) {
     for (const auto& [name, tensor] : *group) index.emplace(name, tensor);
   }
   return index;
-}
-
-/// In the order in which strategies number them: tied ones are one.
-NamedTensors numbered_parameters(const torch::nn::Module& module) {
-  NamedTensors numbered;
-  std::unordered_set<const void*> seen;
-  for (const auto& item : module.named_parameters()) {
-    if (seen.insert(item.value().unsafeGetTensorImpl()).second) numbered.emplace_back(item.key(), item.value());
-  }
-  return numbered;
-}
-
-at::Tensor tensor_of(std::span<const std::byte> bytes, at::ScalarType type) {
-  at::Tensor tensor = at::empty({static_cast<int64_t>(bytes.size() / c10::elementSize(type))}, type);
-  if (!bytes.empty()) std::memcpy(tensor.mutable_data_ptr(), bytes.data(), bytes.size());
-  return tensor;
 }
 
 }  // namespace
@@ -184,9 +163,14 @@ NamedTensors named_buffers_of(const torch::nn::Module& module) {
 
 TensorsByPlace divide_by_rank(Session& session, const SessionTensors& tensors) {
   const TensorIndex index = index_of(tensors);
-  std::map<std::string, bool, std::less<>> differing;
+  DifferingNames differing;
   if (session.runtime().world_size() > 1) {
-    differing = differing_names(session.runtime().all_gather(text_of(fingerprints_of(index))));
+    std::vector<Fingerprints> ranks;
+    for (const auto& text : session.runtime().all_gather(text_of(fingerprints_of(index)))) {
+      ranks.push_back(parse_fingerprints(text));
+    }
+    differing = differing_names(ranks);
+    check_shared_state(ranks, differing, session.steps());
   }
   TensorsByPlace divided;
   for (const auto& [name, everywhere] : differing) {  // in the same order on all ranks
@@ -200,62 +184,12 @@ TensorsByPlace divide_by_rank(Session& session, const SessionTensors& tensors) {
     const bool is_state = name.starts_with("optimizer.") && !name.ends_with(".archive");
     divided.optimizer_differs = divided.optimizer_differs || is_state;
   }
-  for (const auto* group : {&tensors.parameters, &tensors.buffers, &tensors.optimizer}) {
+  for (const auto* group : groups_of(tensors)) {
     for (const auto& [name, tensor] : *group) {
       if (!differing.contains(name)) divided.shared.emplace_back(name, tensor);
     }
   }
   return divided;
-}
-
-NamedTensors strategy_tensors(const torch::nn::Module& module, const host::StrategyState& state) {
-  NamedTensors tensors;
-  for (const auto& [key, value] : state.values) {
-    tensors.emplace_back(std::string(kStrategyPrefix) + key, tensor_of(std::as_bytes(std::span(value)), at::kByte));
-  }
-  const NamedTensors parameters = numbered_parameters(module);
-  for (const auto& [name, buffer] : state.buckets) {
-    for (const auto& [id, bytes] : buffer.values) {
-      const auto& [parameter, weights] = parameters[id];
-      const at::ScalarType type = buffer.dtype ? scalar_type_of(buffer.dtype) : weights.scalar_type();
-      tensors.emplace_back(std::string(kStatePrefix) + name + "/" + parameter, tensor_of(bytes, type));
-    }
-  }
-  return tensors;
-}
-
-host::StrategyState strategy_state(const torch::nn::Module& module, const TensorIndex& tensors) {
-  host::StrategyState state;
-  const NamedTensors parameters = numbered_parameters(module);
-  for (const auto& [name, tensor] : tensors) {
-    const auto* const bytes = static_cast<const std::byte*>(tensor.const_data_ptr());
-    if (name.starts_with(kStrategyPrefix)) {
-      state.values[name.substr(kStrategyPrefix.size())].assign(reinterpret_cast<const char*>(bytes), tensor.nbytes());
-    }
-    if (!name.starts_with(kStatePrefix)) continue;
-    for (uint32_t id = 0; id < parameters.size(); ++id) {
-      const std::string ending = "/" + parameters[id].first;
-      if (!name.ends_with(ending) || name.size() < kStatePrefix.size() + ending.size()) continue;
-      const std::string bucket = name.substr(kStatePrefix.size(), name.size() - kStatePrefix.size() - ending.size());
-      host::StrategyState::Buffer& buffer = state.buckets[bucket];
-      if (tensor.scalar_type() != parameters[id].second.scalar_type()) buffer.dtype = dtype_of(tensor.scalar_type());
-      buffer.values[id].assign(bytes, bytes + tensor.nbytes());
-    }
-  }
-  return state;
-}
-
-void check_state_of_strategy(const torch::nn::Module& module, const TensorIndex& tensors, const std::string& file) {
-  const NamedTensors parameters = numbered_parameters(module);
-  for (const auto& [name, tensor] : tensors) {
-    if (!name.starts_with(kStatePrefix)) continue;
-    const bool fits = std::ranges::any_of(parameters, [&, &name = name, &tensor = tensor](const auto& item) {
-      return name.ends_with("/" + item.first) && dtype_of(tensor.scalar_type()) != 0 &&
-             tensor.numel() == item.second.numel();
-    });
-    if (!fits)
-      throw UserError(file + " has state of the strategy in " + host::in_quotes(name) + " that fits no weight");
-  }
 }
 
 }  // namespace cohort

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include <cohort/host/strategy_state.hpp>
 #include <cohort/safetensors.hpp>
 #include <cohort/session.hpp>
 
@@ -22,6 +21,7 @@ NamedTensors named_buffers_of(const torch::nn::Module& module);
 /// This rank's; all tensors are borrowed.
 struct SessionTensors {
   NamedTensors parameters, buffers, optimizer;
+  NamedTensors strategy{};  ///< what its layers call shared by all ranks
 };
 
 /// What goes where, and what differs between ranks.
@@ -39,14 +39,7 @@ std::string text_of(const Fingerprints& prints);
 /// Reads what text_of wrote. Throws TrainingFailed if the text is cut off.
 Fingerprints parse_fingerprints(std::string_view text);
 
-/// Collective; changes no tensor.
+/// Collective; changes no tensor. Throws TrainingFailed on all ranks if they differ in what a layer calls shared.
 TensorsByPlace divide_by_rank(Session& session, const SessionTensors& tensors);
-
-/// "cohort.state/NAME/fc1.weight" and "cohort.strategy/KEY": what the strategy of a rank keeps, and back.
-NamedTensors strategy_tensors(const torch::nn::Module& module, const host::StrategyState& state);
-host::StrategyState strategy_state(const torch::nn::Module& module, const TensorIndex& tensors);
-/// Throws UserError, beginning with `file`, if state of a strategy belongs to no parameter, or has another type or
-/// size.
-void check_state_of_strategy(const torch::nn::Module& module, const TensorIndex& tensors, const std::string& file);
 
 }  // namespace cohort

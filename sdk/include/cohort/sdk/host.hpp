@@ -106,9 +106,10 @@ class Host {
     return {host_, lane_.get(host_), index};
   }
 
-  /// A value in a checkpoint, in save_state. Keys belong to the layer.
-  void save(const char* key, const void* value, uint64_t nbytes) const {
-    check(archive_.get(host_).set(host_, key, value, nbytes));
+  /// A value in a checkpoint, in save_state. Keys belong to the layer, values to the rank, or, with
+  /// COHORT_ARCHIVE_SHARED in `flags`, to all ranks.
+  void save(const char* key, const void* value, uint64_t nbytes, uint32_t flags = 0) const {
+    check(archive_.get(host_).set(host_, key, flags, value, nbytes));
   }
   /// In load_state; false where the checkpoint has no such value of that size.
   bool load(const char* key, void* value, uint64_t nbytes) const {
@@ -116,6 +117,13 @@ class Host {
     const cohort_status status = archive_.get(host_).get(host_, key, value, nbytes, &found);
     if (status != COHORT_OK && status != COHORT_NOT_FOUND && status != COHORT_RESOURCE_EXHAUSTED) check(status);
     return status == COHORT_OK && found == nbytes;
+  }
+  /// In load_state: the number of ranks of the run that wrote the checkpoint.
+  int saved_world_size() const { return archive_.get(host_).saved_world_size(host_); }
+  /// In load_state: the version of this layer's plugin that wrote the checkpoint; "" if that run did not have it.
+  std::string saved_version() const {
+    const char* const version = archive_.get(host_).saved_version(host_);
+    return version ? version : "";
   }
 
   /// Kernels for a device type, the CPU's or that of the run.

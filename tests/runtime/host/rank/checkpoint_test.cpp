@@ -68,11 +68,64 @@ TEST(AStrategysState, ComesBackInAnotherProcessAndAnotherLayoutBitByBit) {
   }
 }
 
+// Both layers keep sums of mean gradients, which are equal on all ranks.
+TEST(AStrategysState, GoesToAnotherNumberOfRanksIfItIsShared) {
+  const auto step = [](ToyRank& rank, host::StepEngine& engine, ToyModel& model) {
+    rank.step(engine, model, std::vector<std::vector<double>>{{1, 2}, {4}});
+  };
+  const std::vector<ToyParameter> parameters{{"a", 2}, {"b", 1}};
+  ToyJob job = ddp_job(2);
+  job.layers = {Spec("sum_1"), Spec("sum_2")};
+  std::vector<host::StrategyState> saved(2);
+  run_ranks(job, [&](ToyRank& rank) {
+    ToyModel model(parameters, 0.0, 1.0);
+    host::StepEngine& engine = rank.runtime.configure(model);
+    for (int i = 0; i < 3; ++i) step(rank, engine, model);
+    saved[static_cast<size_t>(rank.rank)] = saved_by(rank);
+    rank.runtime.release_model(model);
+  });
+  EXPECT_EQ(saved[0].values, saved[1].values);
+  EXPECT_EQ(saved[0].buckets, saved[1].buckets);
+  for (const auto& [key, value] : saved[0].values) EXPECT_TRUE(value.is_shared) << key;
+  for (const auto& [key, buffer] : saved[0].buckets) EXPECT_TRUE(buffer.is_shared) << key;
+  EXPECT_EQ(saved[0].world_size, 2);
+  EXPECT_EQ(saved[0].versions.at("sum_1"), "1.0.0");
+  EXPECT_EQ(saved[0].versions.size(), 3U);
+  for (const int world_size : {1, 3}) {
+    job.world_size = world_size;
+    run_ranks(job, [&](ToyRank& rank) {
+      ToyModel model(parameters, 0.0, 1.0);
+      host::StepEngine& engine = rank.runtime.configure(model);
+      rank.runtime.load_state(saved[0], 3);
+      step(rank, engine, model);
+      // The sums are four times the gradient in this step, of which the second layer takes twice as much.
+      EXPECT_EQ(model.weights(1), std::vector<double>{-12.0 * 4});
+      rank.runtime.release_model(model);
+    });
+  }
+}
+
+TEST(AStrategysState, RefusesWhatArchiveDoesNotKnow) {
+  const auto error = [](const char* does) {
+    ToyJob job = ddp_job(1);
+    job.layers = {Spec("services").set("does", does)};
+    return run_ranks_to_failure(job, [](ToyRank& rank) {
+      ToyModel model(kParameters, 0.0, 1.0);
+      rank.runtime.configure(model);
+      rank.runtime.load_state(rank.runtime.save_state(), 0);
+    })[0];
+  };
+  EXPECT_THAT(error("archive_flag"), HasSubstr("archive/1.set: unknown flags 8"));
+  EXPECT_THAT(error("archive_null"), HasSubstr("archive/1.set: the value is null"));
+  EXPECT_THAT(error("archive_get_early"), HasSubstr("archive/1.get works inside of load_state only"));
+  EXPECT_THAT(error("archive_set_late"), HasSubstr("archive/1.set works inside of save_state only"));
+}
+
 TEST(AStrategysState, HoldsTheStepsOfEachPhase) {
   run_ranks(ddp_job(2), [](ToyRank& rank) {
     ToyModel model({{.name = "a"}, {.name = "b", .phase = 1}}, 0.0, 1.0);
     host::StepEngine& engine = rank.runtime.configure(model);
-    rank.runtime.load_state({{}, {}, {7, 40}}, 40);
+    rank.runtime.load_state({.steps = {7, 40}}, 40);
     EXPECT_THAT(rank.runtime.save_state().steps, ElementsAre(7, 40));
     EXPECT_EQ(engine.steps(), 40U);
     rank.runtime.load_state({}, 9);
@@ -111,7 +164,7 @@ TEST(AStrategysState, ThatCannotBeReadEndsTheRunWithTheSlotsName) {
   const auto texts = run_ranks_to_failure(drifting_job(1), [](ToyRank& rank) {
     ToyModel model(kParameters, 0.0, 1.0);
     rank.runtime.configure(model);
-    rank.runtime.load_state({{{"drifting/steps", "short"}}, {}}, 3);
+    rank.runtime.load_state({.values = {{"drifting/steps", {"short"}}}}, 3);
   });
   EXPECT_THAT(texts, testing::Each(HasSubstr("load_state")));
 }

@@ -50,7 +50,7 @@ static cohort_status save_state(cohort_strategy* s) {
   const drifting* self = s->data;
   const cohort_archive_1* archive = s->host->get_interface(s->host, COHORT_ARCHIVE_ID);
   const cohort_status status = s->super->vt->save_state(s->super);
-  return status != COHORT_OK ? status : archive->set(s->host, "steps", &self->steps, sizeof self->steps);
+  return status != COHORT_OK ? status : archive->set(s->host, "steps", 0, &self->steps, sizeof self->steps);
 }
 
 static cohort_status load_state(cohort_strategy* s) {
@@ -70,7 +70,7 @@ static cohort_status load_state(cohort_strategy* s) {
 
 static cohort_status pause(cohort_strategy* s, int32_t reason) {
   const cohort_archive_1* archive = s->host->get_interface(s->host, COHORT_ARCHIVE_ID);
-  if (archive->set(s->host, "late", "", 0) == COHORT_OK) return COHORT_INTERNAL; /* not in a pause */
+  if (archive->set(s->host, "late", 0, "", 0) == COHORT_OK) return COHORT_INTERNAL; /* not in a pause */
   return s->super->vt->pause(s->super, reason);
 }
 

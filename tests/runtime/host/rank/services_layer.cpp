@@ -108,8 +108,17 @@ class Services : public sdk::Strategy<Services> {
     if (does_ == "unused") check_unused();
   }
 
+  void save_state() {
+    super().save_state();
+    uint64_t value = 0;
+    if (does_ == "archive_flag") host().save("key", &value, sizeof value, 8);
+    if (does_ == "archive_null") host().save("key", nullptr, sizeof value);
+    if (does_ == "archive_get_early") host().load("key", &value, sizeof value);
+  }
+
   void load_state() {
     super().load_state();
+    if (does_ == "archive_set_late") host().save("key", nullptr, 0);
     if (does_ != "stop_averaging") return;
     stopped_ = true;
     host().buckets().request_relayout();

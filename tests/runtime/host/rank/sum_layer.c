@@ -18,7 +18,7 @@ static cohort_status plan_buckets(cohort_strategy* s, cohort_bucket_plan* plan) 
   if (status != COHORT_OK) return status;
   buckets_of(s)->want(s->host, COHORT_BUCKET_GRAD, 0, 0, 0); /* with one rank base wants none */
   buckets_of(s)->want(s->host, COHORT_BUCKET_WEIGHT, 0, 0, 0);
-  return buckets_of(s)->want(s->host, COHORT_BUCKET_STATE, "sum", 0, 0);
+  return buckets_of(s)->want(s->host, COHORT_BUCKET_STATE, "sum", 0, COHORT_STATE_SHARED);
 }
 
 static cohort_status reduce_bucket(cohort_strategy* s, const cohort_step* step, const cohort_bucket* bucket) {
@@ -51,17 +51,26 @@ static cohort_status end_step(cohort_strategy* s, const cohort_step* step) {
 
 static cohort_status save_state(cohort_strategy* s) {
   const cohort_archive_1* archive = s->host->get_interface(s->host, COHORT_ARCHIVE_ID);
+  const cohort_comm_1* comm = s->host->get_interface(s->host, COHORT_COMM_ID);
   const int factor = FACTOR;
+  const int32_t ranks = comm->get(s->host, COHORT_ROLE_WORLD)->size;
   const cohort_status status = s->super->vt->save_state(s->super);
-  return status != COHORT_OK ? status : archive->set(s->host, "factor", &factor, sizeof factor);
+  if (archive->saved_world_size(s->host) != 0 || archive->saved_version(s->host)) return COHORT_INTERNAL;
+  if (status != COHORT_OK) return status;
+  archive->set(s->host, "ranks", COHORT_ARCHIVE_SHARED, &ranks, sizeof ranks);
+  return archive->set(s->host, "factor", COHORT_ARCHIVE_SHARED, &factor, sizeof factor);
 }
 
 static cohort_status load_state(cohort_strategy* s) {
   const cohort_archive_1* archive = s->host->get_interface(s->host, COHORT_ARCHIVE_ID);
   int factor = 0;
+  int32_t ranks = 0;
   uint64_t nbytes = 0;
   cohort_status status = s->super->vt->load_state(s->super);
   if (status == COHORT_OK) status = archive->get(s->host, "factor", &factor, sizeof factor, &nbytes);
+  if (status == COHORT_OK) status = archive->get(s->host, "ranks", &ranks, sizeof ranks, &nbytes);
+  if (archive->saved_world_size(s->host) != ranks) return COHORT_INTERNAL;
+  if (!archive->saved_version(s->host) || strcmp(archive->saved_version(s->host), "1.0.0") != 0) return COHORT_INTERNAL;
   return status == COHORT_OK && factor != FACTOR ? COHORT_DATA_LOSS : status;
 }
 

@@ -25,7 +25,7 @@ COHORT_EXTERN_C_BEGIN
 
 /* Flags of a STATE buffer. */
 #define COHORT_STATE_SCRATCH 1u /* neither kept over new layouts nor saved: zeros after each layout */
-#define COHORT_STATE_SHARED 2u  /* its values are equal on all ranks */
+#define COHORT_STATE_SHARED 2u  /* equal on all ranks at each checkpoint, as COHORT_ARCHIVE_SHARED says (archive.h) */
 
 typedef struct cohort_buckets_1 {
   /* In plan_buckets only. `name` and `flags` (COHORT_STATE_...) are for STATE, `name` for OPTIM too; null and 0

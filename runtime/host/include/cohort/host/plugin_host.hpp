@@ -1,7 +1,8 @@
 // Finding, checking and opening plugin files.
 //
 // A PluginHost belongs to the process and outlives everything made from its components; plugins are never unloaded.
-// open and find may be called from any thread, everything else on the main one. Only plugins that are named are opened.
+// open, find and version_of may be called from any thread, everything else on the main one. Only plugins that are named
+// are opened.
 #pragma once
 
 #include <chrono>
@@ -65,6 +66,8 @@ class PluginHost {
   const cohort_component& open(Kind kind, std::string_view name);
   /// The same, or null where no file of that name has such a component.
   const cohort_component* find(Kind kind, std::string_view name);
+  /// Returns the version of the plugin that has this component, which came from open or find.
+  std::string version_of(const cohort_component& component) const;
   /// Everything opened so far, in order.
   std::span<const LoadedPlugin> loaded() const;
   /// Every file that `open` could find, by name.

@@ -14,6 +14,7 @@
 #include <cohort/host/option_table.hpp>
 #include <cohort/host/plugin_host.hpp>
 #include <cohort/host/spec.hpp>
+#include <cohort/host/strategy_state.hpp>
 
 namespace cohort::host {
 
@@ -25,6 +26,7 @@ struct LayerBlueprint {
   const cohort_strategy_vt* vtable;  // the plugin's own, with null slots
   CheckedOptions options;
   std::string variant;
+  std::string version{};  ///< of the plugin
 };
 
 /// Opens the strategy, its ancestors and the free layers, checks variant and options, and gives the layers lowest
@@ -54,6 +56,8 @@ class StrategyLayers {
   cohort_status plan_buckets(cohort_bucket_plan& plan);
   /// Names of the layers, lowest first, "base" included.
   std::vector<std::string> names() const;
+  /// Returns the versions of the layers' plugins; "base" has none.
+  StrategyState::Versions versions() const;
   /// Returns whether no plugin fills plan_buckets or a slot of the step: then none looks at gradients.
   bool inherit_the_step() const { return inherit_the_step_; }
   /// Returns whether a layer leaves each rank the gradients of the parameters that it owns alone.
