@@ -68,6 +68,10 @@ Json report_component(host::PluginHost& plugins, host::Kind kind, const cohort_c
   return report;
 }
 
+std::string text_or_none(const char* text) {
+  return text ? text : "";
+}
+
 std::string abi_text(uint32_t abi) {
   return std::to_string(abi >> 16) + "." + std::to_string(abi & 0xffff);
 }
@@ -76,8 +80,8 @@ Json report_file(const host::LoadedPlugin& plugin) {
   return {{"file", plugin.file.string()},
           {"id", plugin.descriptor->id},
           {"version", plugin.descriptor->version},
-          {"vendor", plugin.descriptor->vendor},
-          {"license", plugin.descriptor->license},
+          {"vendor", text_or_none(plugin.descriptor->vendor)},
+          {"license", text_or_none(plugin.descriptor->license)},
           {"abi", abi_text(plugin.descriptor->abi_built)},
           {"hash", plugin.content_hash}};
 }

@@ -214,7 +214,7 @@ void Session::finish() {
   script().calls.emplace_back("finish");
 }
 void Session::check_equal_weights() {}
-std::map<std::string, double> Session::figures() const {
+std::map<std::string, double> Session::strategy_metrics() const {
   return {};
 }
 

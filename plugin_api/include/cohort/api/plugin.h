@@ -116,12 +116,12 @@ typedef struct cohort_component {
 typedef struct cohort_plugin {
   uint32_t magic; /* COHORT_PLUGIN_MAGIC */
   uint32_t struct_size;
-  uint32_t abi_built;    /* COHORT_ABI_VERSION of the headers it was built with */
-  uint32_t abi_required; /* the oldest host ABI that can run it: COHORT_TARGET_ABI */
-  const char* id;        /* reverse domain, "org.example.fastring" */
-  const char* version;   /* "MAJOR.MINOR.PATCH" */
-  const char* vendor;
-  const char* license;                       /* SPDX */
+  uint32_t abi_built;                        /* COHORT_ABI_VERSION of the headers it was built with */
+  uint32_t abi_required;                     /* the oldest host ABI that can run it: COHORT_TARGET_ABI */
+  const char* id;                            /* reverse domain, "org.example.fastring" */
+  const char* version;                       /* "MAJOR.MINOR.PATCH" */
+  const char* vendor;                        /* or null */
+  const char* license;                       /* SPDX, or null */
   const cohort_component* const* components; /* null-terminated */
 
   /* Called once after loading, before any component is used; may be null. A failure refuses the plugin. [main] */

@@ -40,8 +40,6 @@ class Algorithm {
   virtual void save_state() {}
   virtual void load_state() {}
   virtual void shutdown() {}
-  /// Averages of async.
-  virtual uint64_t rounds() const { return 0; }
 
  protected:
   const sdk::Host& host() const { return context_.host; }

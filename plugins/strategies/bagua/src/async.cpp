@@ -76,8 +76,6 @@ class Async final : public Algorithm {
     host().log().info("bagua:async averaged the weights in ", rounds_, " rounds");
   }
 
-  uint64_t rounds() const override { return rounds_; }
-
   // A correction that waits is left out.
   void save_state() override {
     const uint8_t value = is_warm_up_ ? 1 : 0;
@@ -116,6 +114,7 @@ class Async final : public Algorithm {
   }
   void submit() {
     ++rounds_;
+    host().set_metric("rounds", static_cast<double>(rounds_));
     ticket_ = lane_->submit(round_);
   }
 

@@ -2,7 +2,6 @@
 #include <cstring>
 #include <new>
 
-#include <cohort/api/figures.h>
 #include <cohort/api/ranks_differ.h>
 #include <cohort/api/tunable.h>
 
@@ -52,12 +51,12 @@ class Bagua : public sdk::Strategy<Bagua> {
     const bool is_open = settings_.hierarchical == Settings::Hierarchical::kAuto && keeps_nothing() &&
                          Group(place_, settings_.hierarchical).is_hierarchical();
     if (lets_ranks_differ() && std::strcmp(id, COHORT_RANKS_DIFFER_ID) == 0) return &kRanksDiffer;
-    if (settings_.algorithm == "async" && std::strcmp(id, COHORT_FIGURES_ID) == 0) return &figures_;
     return is_open && std::strcmp(id, COHORT_TUNABLE_ID) == 0 ? &tunable_ : super().get_extension(id);
   }
 
   void configure_model() {
     super().configure_model();
+    if (settings_.algorithm == "async") host().set_metric("rounds", 0);  // with one rank, too
     if (algorithm_) algorithm_->configure();
   }
   void plan_buckets(cohort_bucket_plan& plan) {
@@ -142,19 +141,12 @@ class Bagua : public sdk::Strategy<Bagua> {
     }
   }
 
-  static double rounds(void* self, uint32_t) noexcept {
-    const auto& algorithm = static_cast<const Bagua*>(self)->algorithm_;
-    return algorithm ? static_cast<double>(algorithm->rounds()) : 0.0;
-  }
-
   static constexpr cohort_ranks_differ_1 kRanksDiffer{sizeof(cohort_ranks_differ_1), 0};
-  static constexpr const char* kFigures[] = {"rounds"};
   static constexpr const char* kWays[] = {"hierarchical=true", "hierarchical=false"};  // that of auto first
 
   Settings settings_;
   Place place_;
-  std::unique_ptr<Algorithm> algorithm_;                                  // null with one rank
-  cohort_figures_1 figures_{sizeof figures_, 1, kFigures, this, rounds};  // of async
+  std::unique_ptr<Algorithm> algorithm_;  // null with one rank
   cohort_tunable_1 tunable_{sizeof tunable_, 2, kWays, this, use};
 };
 

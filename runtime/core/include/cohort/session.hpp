@@ -132,8 +132,8 @@ class Session {
   /// Throws TrainingFailed on all ranks if a sample of their weights differs. Does nothing if the strategy lets ranks
   /// have different weights. save() and finish() call it. Collective; between steps.
   void check_equal_weights();
-  /// Numbers of the strategy's own, by name, after the end: "rounds".
-  std::map<std::string, double> figures() const;
+  /// Returns the numbers that the strategy has set for the summary in this training, by name: "rounds".
+  std::map<std::string, double> strategy_metrics() const;
 
   const Optimizers& optimizers() const;
   torch::nn::Module& module() const;

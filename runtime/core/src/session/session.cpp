@@ -352,8 +352,8 @@ void Session::check_equal_weights() {
                        "; look for what a rank does alone: changes of weights or optimizer settings, a layer without "
                        "reduce_bucket or configure_model, processors that round differently");
 }
-std::map<std::string, double> Session::figures() const {
-  return state_->rank.figures();
+std::map<std::string, double> Session::strategy_metrics() const {
+  return state_->rank.strategy_metrics();
 }
 
 }  // namespace cohort

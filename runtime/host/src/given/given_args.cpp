@@ -9,17 +9,6 @@ void check_reserved(uint32_t reserved, const char* service, const char* type) {
   if (!problem.empty()) throw UserError(std::string(service) + " was given what " + problem);
 }
 
-// The host reads no further, so that it needs no copy.
-template <class Table>
-const Table* checked_table(const Table* table, const char* id, const char* type, bool (*is_whole)(const Table&)) {
-  if (!table) return nullptr;
-  const std::string where = std::string("the strategy's extension ") + id;
-  const std::string problem = length_problem(table, {table->struct_size, sizeof *table, sizeof *table}, type);
-  if (!problem.empty()) throw UserError(where + " " + problem);
-  if (!is_whole(*table)) throw UserError(where + " lacks a function or a list; fill every field of its " + type);
-  return table;
-}
-
 }  // namespace
 
 cohort_op_args given(const cohort_op_args& args) {
@@ -45,14 +34,15 @@ cohort_clip_args given(const cohort_clip_args& args) {
                   "; give COHORT_CLIP_NORM or COHORT_CLIP_VALUE");
 }
 
-const cohort_figures_1* given(const cohort_figures_1* table) {
-  return checked_table<cohort_figures_1>(table, COHORT_FIGURES_ID, "cohort_figures_1",
-                                         [](const auto& t) { return t.count == 0 || (t.names && t.get); });
-}
-
 const cohort_tunable_1* given(const cohort_tunable_1* table) {
-  return checked_table<cohort_tunable_1>(table, COHORT_TUNABLE_ID, "cohort_tunable_1",
-                                         [](const auto& t) { return t.count == 0 || (t.settings && t.use); });
+  if (!table) return nullptr;
+  const std::string where = "the strategy's extension " COHORT_TUNABLE_ID;
+  // The host reads no further than its own struct, so that it needs no copy.
+  const std::string problem =
+      length_problem(table, {table->struct_size, sizeof *table, sizeof *table}, "cohort_tunable_1");
+  if (!problem.empty()) throw UserError(where + " " + problem);
+  if (table->count == 0 || (table->settings && table->use)) return table;
+  throw UserError(where + " lacks its function or its list; fill every field of its cohort_tunable_1");
 }
 
 void check_store(const cohort_store& store) {

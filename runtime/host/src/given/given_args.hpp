@@ -4,7 +4,6 @@
 #include <cstddef>
 
 #include <cohort/api/collective.h>
-#include <cohort/api/figures.h>
 #include <cohort/api/strategy.h>
 #include <cohort/api/tunable.h>
 
@@ -25,8 +24,7 @@ cohort_connect_args given(const cohort_connect_args& group);
 /// Returns a full copy of how gradients are to be limited. Throws UserError for what cannot be done.
 cohort_clip_args given(const cohort_clip_args& args);
 
-/// Return the table of an extension, which may be null. Throw UserError for one that is too short or lacks a function.
-const cohort_figures_1* given(const cohort_figures_1* table);
+/// Returns the table of the extension, which may be null. Throws UserError if it is too short or lacks its function.
 const cohort_tunable_1* given(const cohort_tunable_1* table);
 
 /// Throws UserError if a strategy's store lacks a function.

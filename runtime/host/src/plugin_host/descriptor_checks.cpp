@@ -53,8 +53,6 @@ std::string header_problem(const cohort_plugin& plugin) {
   if (auto problem = length_problem(&plugin, length, "cohort_plugin"); !problem.empty()) return "it " + problem;
   if (!is_one_line(plugin.id) || !is_one_line(plugin.version))
     return "its descriptor lacks an id or a version; set both";
-  if (!plugin.vendor || !plugin.license)
-    return "its descriptor lacks a vendor or a license; set both (\"\" is allowed)";
   if (!plugin.components || !*plugin.components) return "its descriptor lists no components; add one";
   return "";
 }

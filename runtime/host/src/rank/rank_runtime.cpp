@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include <cohort/api/figures.h>
 #include <cohort/api/ranks_differ.h>
 #include <cohort/host/crash_report.hpp>
 #include <cohort/host/error.hpp>
@@ -65,6 +64,10 @@ StepEngine& RankRuntime::configure(ModelPort& model) {
   }
   state.model = &model;
   state.owners.reset(model.parameters().size(), model.num_phases());
+  {
+    const std::lock_guard lock(state.metrics.mutex);
+    state.metrics.values.clear();
+  }
   try {
     cohort_strategy* const strategy = state.strategy();
     state.may_own = true;
@@ -162,13 +165,9 @@ void RankRuntime::load_state(StrategyState saved, uint64_t steps) {
   announce_layout(*state_, COHORT_LAYOUT_RESUMED);
 }
 
-std::map<std::string, double> RankRuntime::figures() const {
-  cohort_strategy* const strategy = state_->strategy();
-  const auto* table =
-      given(static_cast<const cohort_figures_1*>(strategy->vt->get_extension(strategy, COHORT_FIGURES_ID)));
-  std::map<std::string, double> figures;
-  for (uint32_t i = 0; table && i < table->count; ++i) figures[table->names[i]] = table->get(table->data, i);
-  return figures;
+std::map<std::string, double> RankRuntime::strategy_metrics() const {
+  const std::lock_guard lock(state_->metrics.mutex);
+  return state_->metrics.values;
 }
 
 void RankRuntime::shutdown() {

@@ -1,7 +1,9 @@
 // Everything that one rank holds, in the order in which it is made; shared by the services and the base strategy.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,6 +47,12 @@ struct Archive {
   Use use;
 };
 
+/// What strategies have set by metrics/1 since the training began; any thread sets it.
+struct StrategyMetrics {
+  std::mutex mutex;
+  std::map<std::string, double> values;
+};
+
 struct RankState {
   explicit RankState(RankSetup given);
   ~RankState();
@@ -72,6 +80,7 @@ struct RankState {
   std::unique_ptr<StepEngine> engine;
   std::optional<Adaptation> adaptation;  // where gradients are communicated
   std::unique_ptr<StrategyLayers> layers;
+  StrategyMetrics metrics;
   std::optional<Archive> archive;  // while save_state or load_state runs
   uint64_t agreements = 0;         // the same on every rank: makes keys of the store unique
   bool finished = false;           // shut down together: nothing can be waiting

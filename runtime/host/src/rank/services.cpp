@@ -1,5 +1,7 @@
 // The service tables that strategies of a rank are given: cohort/api/host/.
 #include <algorithm>
+#include <cmath>
+#include <mutex>
 #include <string>
 
 #include <cohort/api/cohort.h>
@@ -98,40 +100,54 @@ constexpr cohort_buckets_1 kBuckets{.want = buckets_want,
 
 // ---- params/1, kernels/1
 
-cohort_status tensor_at(const cohort_host* host, std::span<const cohort_tensor> tensors, uint32_t index,
-                        cohort_tensor* tensor) {
-  if (index >= tensors.size()) return host->fail(host, COHORT_OUT_OF_RANGE, "params/1: no tensor of this index");
-  *tensor = tensors[index];
-  return COHORT_OK;
-}
-
 std::span<const cohort_tensor> parameters_of(const cohort_host* host) {
   ModelPort* const model = rank_of(host).model;
   return model ? model->parameters() : std::span<const cohort_tensor>{};
-}
-std::span<const cohort_tensor> buffers_of(const cohort_host* host) {
-  ModelPort* const model = rank_of(host).model;
-  return model ? model->buffers() : std::span<const cohort_tensor>{};
 }
 
 uint32_t params_count(const cohort_host* host) noexcept {
   return static_cast<uint32_t>(parameters_of(host).size());
 }
 cohort_status params_get(const cohort_host* host, uint32_t index, cohort_tensor* weight) noexcept {
-  return guarded(host, [&] { return tensor_at(host, parameters_of(host), index, weight); });
+  return guarded(host, [&] {
+    const auto parameters = parameters_of(host);
+    if (index >= parameters.size()) {
+      return host->fail(host, COHORT_OUT_OF_RANGE, "params/1: there is no parameter of this index");
+    }
+    *weight = parameters[index];
+    return COHORT_OK;
+  });
 }
-uint32_t params_count_buffers(const cohort_host* host) noexcept {
-  return static_cast<uint32_t>(buffers_of(host).size());
-}
-cohort_status params_get_buffer(const cohort_host* host, uint32_t index, cohort_tensor* buffer) noexcept {
-  return guarded(host, [&] { return tensor_at(host, buffers_of(host), index, buffer); });
-}
-constexpr cohort_params_1 kParams{params_count, params_get, params_count_buffers, params_get_buffer};
+constexpr cohort_params_1 kParams{params_count, params_get};
 
 const void* kernel_table(const cohort_host* host, int32_t device_type, const char* id) noexcept {
   return id ? rank_of(host).accelerator->kernels(device_type, id) : nullptr;
 }
 constexpr cohort_kernels_1 kKernels{kernel_table};
+
+// ---- metrics/1
+
+bool is_metric_name(std::string_view name) {
+  const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
+  const auto fits = [&](char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '_'; };
+  return !name.empty() && name.size() <= 64 && is_letter(name[0]) && std::ranges::all_of(name, fits);
+}
+
+cohort_status metrics_set(const cohort_host* host, const char* name, double value) noexcept {
+  return guarded(host, [&] {
+    const std::string call = "strategy " + in_quotes(HostObject::component_of(host)) + " called metrics/1.set for " +
+                             in_quotes(name ? name : "");
+    if (!name || !is_metric_name(name)) {
+      throw UserError(call + ", which is no name; use a-z, 0-9 and _, at most 64, a letter first");
+    }
+    if (!std::isfinite(value)) throw UserError(call + " with " + std::to_string(value) + "; give finite numbers only");
+    RankState& state = rank_of(host);
+    const std::lock_guard lock(state.metrics.mutex);
+    state.metrics.values[name] = value;
+    return COHORT_OK;
+  });
+}
+constexpr cohort_metrics_1 kMetrics{metrics_set};
 
 }  // namespace
 
@@ -140,6 +156,7 @@ const void* find_service(std::string_view id) {
   if (id == COHORT_BUCKETS_ID) return &kBuckets;
   if (id == COHORT_PARAMS_ID) return &kParams;
   if (id == COHORT_KERNELS_ID) return &kKernels;
+  if (id == COHORT_METRICS_ID) return &kMetrics;
   if (id == COHORT_ARCHIVE_ID) return &archive_service();
   if (id == COHORT_OPTIMIZER_ID) return &optimizer_service();
   if (id == COHORT_LANE_ID) return &lane_service();

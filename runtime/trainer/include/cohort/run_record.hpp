@@ -41,7 +41,7 @@ struct RunRecord {
   uint64_t bytes_sent = 0;      ///< by strategies while steps were taken, this rank
   std::vector<float> step_ms;   ///< the last kStepTimes steps, unordered
   Metrics metrics;              ///< the latest value of each
-  Metrics figures;              ///< of the strategy's own, after the last fit
+  Metrics strategy_metrics;     ///< set by the strategy in the last fit
   std::string weights_sha256;   ///< after the last fit; empty unless a summary is asked for
   std::string exit_reason = "completed";
   bool is_fitting = false;  ///< a training is running

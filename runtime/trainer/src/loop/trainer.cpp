@@ -101,7 +101,7 @@ StopReason train(Runtime& runtime, RunRecord& record, const LoopLimits& limits, 
   const StopReason stop =
       FitLoop(runtime, record, limits, replicas, data, session, checkpoints, std::move(resumed)).run();
   session.finish();
-  record.figures = session.figures();
+  record.strategy_metrics = session.strategy_metrics();
   log_stop(runtime, stop, session.steps(), checkpoints.last());
   record.exit_reason = exit_reason(stop, limits, session.steps());
   return stop;

@@ -76,7 +76,7 @@ Summary gather_summary(Runtime& runtime, const RunRecord& record) {
     summary.step_ms_min = static_cast<double>(*std::min_element(record.step_ms.begin(), record.step_ms.end()));
   }
   summary.metrics = record.metrics;
-  summary.figures = record.figures;
+  summary.strategy_metrics = record.strategy_metrics;
   summary.exit_reason = record.exit_reason;
 
   double samples = 0, bytes = 0;
@@ -116,7 +116,9 @@ std::string to_json(const Summary& summary) {
   json["metrics"] = summary.metrics;
   json["weights_sha256"] = summary.weights_sha256;
   json["exit_reason"] = summary.exit_reason;
-  for (const auto& [name, value] : summary.figures) json[name] = value;
+  for (const auto& [name, value] : summary.strategy_metrics) {
+    if (!json.contains(name)) json[name] = value;
+  }
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

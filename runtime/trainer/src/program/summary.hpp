@@ -24,7 +24,7 @@ struct Summary {
   double bytes_sent_per_step = 0;
   std::vector<double> peak_rss_mib;
   Metrics metrics;
-  Metrics figures;  ///< of the strategy's own, beside the others
+  Metrics strategy_metrics;  ///< set by the strategy; they stand beside the others and replace none
   std::vector<std::string> weights_sha256;
   std::string exit_reason;
 };

@@ -9,6 +9,7 @@
 #include <cohort/api/host/archive.h>
 #include <cohort/api/host/buckets.h>
 #include <cohort/api/host/kernels.h>
+#include <cohort/api/host/metrics.h>
 #include <cohort/api/host/model.h>
 #include <cohort/sdk/comm.hpp>
 #include <cohort/sdk/detail/service.hpp>
@@ -86,12 +87,6 @@ class Host {
     check(params_.get(host_).get(host_, index, &tensor));
     return TensorView(tensor);
   }
-  uint32_t num_buffers() const { return params_.get(host_).count_buffers(host_); }
-  TensorView buffer(uint32_t index) const {
-    cohort_tensor tensor{};
-    check(params_.get(host_).get_buffer(host_, index, &tensor));
-    return TensorView(tensor);
-  }
 
   /// The host optimizer's step over the parameters of a phase.
   void optimizer_step(uint32_t phase) const { optimizers().step(phase); }
@@ -105,6 +100,9 @@ class Host {
     check(lane_.get(host_).create(host_, name, &index));
     return {host_, lane_.get(host_), index};
   }
+
+  /// Sets a number of the run's summary ("rounds"); rank 0's last one is shown. From any thread.
+  void set_metric(const char* name, double value) const { check(metrics_.get(host_).set(host_, name, value)); }
 
   /// A value in a checkpoint, in save_state. Keys belong to the layer, values to the rank, or, with
   /// COHORT_ARCHIVE_SHARED in `flags`, to all ranks.
@@ -150,6 +148,7 @@ class Host {
   detail::Service<cohort_optimizer_1> optimizer_{COHORT_OPTIMIZER_ID};
   detail::Service<cohort_lane_1> lane_{COHORT_LANE_ID};
   detail::Service<cohort_kernels_1> kernels_{COHORT_KERNELS_ID};
+  detail::Service<cohort_metrics_1> metrics_{COHORT_METRICS_ID};
   detail::Service<cohort_archive_1> archive_{COHORT_ARCHIVE_ID};
 
   template <class Table>

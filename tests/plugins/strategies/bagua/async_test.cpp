@@ -56,7 +56,7 @@ TEST_P(Async, BringsRanksToTheirMeanWhenNothingIsLearned) {
     }
     before_end[static_cast<size_t>(trainee.rank())] = trainee.weights();
     after[static_cast<size_t>(trainee.rank())] = trainee.finish();
-    if (trainee.runtime().figures().at("rounds") < 1) throw std::runtime_error("no round was counted");
+    if (trainee.runtime().strategy_metrics().at("rounds") < 1) throw std::runtime_error("no round was counted");
   });
   const ByRank apart = alone(training, 4);
   EXPECT_GT(distance(apart[0], apart[1]), 0.05);

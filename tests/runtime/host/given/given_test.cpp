@@ -93,17 +93,15 @@ TEST(AGivenStruct, HasZeroInItsReservedFields) {
 }
 
 TEST(AnExtension, MayBeMissingAndMustBeWhole) {
-  EXPECT_EQ(given(static_cast<const cohort_figures_1*>(nullptr)), nullptr);
-  const char* const names[] = {"rounds"};
-  cohort_figures_1 figures{sizeof figures, 1, names, nullptr, [](void*, uint32_t) noexcept { return 1.0; }};
-  EXPECT_EQ(given(&figures), &figures);
-  figures.get = nullptr;
-  EXPECT_THAT(refusal([&] { given(&figures); }), HasSubstr("the strategy's extension cohort.figures/1 lacks"));
-  cohort_tunable_1 tunable{8, 1, names, nullptr, [](void*, uint32_t) noexcept { return COHORT_OK; }};
+  EXPECT_EQ(given(static_cast<const cohort_tunable_1*>(nullptr)), nullptr);
+  const char* const settings[] = {"hierarchical=true"};
+  cohort_tunable_1 tunable{8, 1, settings, nullptr, [](void*, uint32_t) noexcept { return COHORT_OK; }};
   EXPECT_THAT(refusal([&] { given(&tunable); }),
               HasSubstr("the strategy's extension cohort.tunable/1 has a cohort_tunable_1 of 8 bytes"));
   tunable.struct_size = sizeof tunable;
   EXPECT_EQ(given(&tunable), &tunable);
+  tunable.use = nullptr;
+  EXPECT_THAT(refusal([&] { given(&tunable); }), HasSubstr("the strategy's extension cohort.tunable/1 lacks"));
 }
 
 TEST(AStoreOfAStrategy, HasEveryFunction) {

@@ -77,13 +77,18 @@ TEST_F(DescriptorTest, OfADraftMustHaveTheVeryAbiOfTheHost) {
   EXPECT_THAT(problem(), HasSubstr("needs 0.2"));
 }
 
-TEST_F(DescriptorTest, NeedsIdVersionVendorAndLicense) {
-  for (const char* cohort_plugin::*field :
-       {&cohort_plugin::id, &cohort_plugin::version, &cohort_plugin::vendor, &cohort_plugin::license}) {
+TEST_F(DescriptorTest, NeedsIdAndVersion) {
+  for (const char* cohort_plugin::*field : {&cohort_plugin::id, &cohort_plugin::version}) {
     const char* const before = std::exchange(plugin.*field, nullptr);
     EXPECT_THAT(problem(), HasSubstr("lacks")) << before;
     plugin.*field = before;
   }
+}
+
+TEST_F(DescriptorTest, NeedsNeitherVendorNorLicense) {
+  plugin.vendor = nullptr;
+  plugin.license = nullptr;
+  EXPECT_EQ(problem(), "");
 }
 
 TEST_F(DescriptorTest, NeedsAComponentOfAKnownKind) {

@@ -106,6 +106,7 @@ class Services : public sdk::Strategy<Services> {
     super().end_step(step);
     if (does_ == "reasons" && step.step == 0) host().buckets().request_relayout();
     if (does_ == "unused") check_unused();
+    if (does_ == "count") count(step.step + 1);
   }
 
   void save_state() {
@@ -197,6 +198,13 @@ class Services : public sdk::Strategy<Services> {
     std::vector<int32_t> ranks(static_cast<size_t>(comm.size()));
     comm.all_gather({&own, 1, COHORT_INT32}, ranks.data());
     return ranks;
+  }
+
+  // Metrics come from any thread.
+  void count(uint64_t steps) {
+    std::thread([&] { host().set_metric("half_steps", static_cast<double>(2 * steps)); }).join();
+    if (at_ == 0) host().set_metric(state_.c_str(), 1.0);
+    if (at_ == 1) host().set_metric("endless", std::numeric_limits<double>::infinity());
   }
 
   // Runs on a lane: over that lane's own communicators.

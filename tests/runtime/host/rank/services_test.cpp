@@ -1,6 +1,8 @@
 // What the host offers to strategies beside buckets of gradients: lanes, optimizers and their state.
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,6 +24,41 @@ ToyJob services_job(int world_size, const char* does, int at = -1) {
   ToyJob job = ddp_job(world_size);
   job.layers = {Spec("services").set("does", does).set("at", at)};
   return job;
+}
+
+// ---- metrics
+
+ToyJob counting_job(int at, const std::string& name) {
+  ToyJob job = ddp_job(2);
+  job.layers = {Spec("services").set("does", "count").set("at", at).set("state", name)};
+  return job;
+}
+
+void train(ToyRank& rank, int steps) {
+  ToyModel model({{"a", 3}}, 0.0, 1.0);
+  host::StepEngine& engine = rank.runtime.configure(model);
+  for (int step = 0; step < steps; ++step) rank.step(engine, model, Gradients{{1.0, 2.0, 3.0}});
+  rank.runtime.release_model(model);
+}
+
+TEST(Metrics, KeepTheLastValueOfEachTraining) {
+  using Metrics = std::map<std::string, double>;
+  run_ranks(counting_job(0, "rounds_2"), [](ToyRank& rank) {
+    train(rank, 3);
+    EXPECT_EQ(rank.runtime.strategy_metrics(), (Metrics{{"half_steps", 6.0}, {"rounds_2", 1.0}}));
+    train(rank, 0);
+    EXPECT_EQ(rank.runtime.strategy_metrics(), Metrics{});
+  });
+}
+
+TEST(Metrics, RefuseBadNamesAndInfinity) {
+  for (const std::string& name : std::vector<std::string>{"Rounds", "2rounds", "", "a b", std::string(65, 'a')}) {
+    const auto texts = run_ranks_to_failure(counting_job(0, name), [](ToyRank& rank) { train(rank, 1); });
+    EXPECT_THAT(texts, Each(AllOf(HasSubstr("end_step: strategy 'services' called metrics/1.set for '" + name + "'"),
+                                  HasSubstr("no name; use a-z"))));
+  }
+  const auto texts = run_ranks_to_failure(counting_job(1, "a"), [](ToyRank& rank) { train(rank, 1); });
+  EXPECT_THAT(texts, Each(HasSubstr("strategy 'services' called metrics/1.set for 'endless' with inf; give finite")));
 }
 
 // ---- lanes

@@ -14,9 +14,6 @@ typedef struct cohort_params_1 {
   /* Parameters in registration order, frozen ones included (flag COHORT_TENSOR_REQUIRES_GRAD tells). [main] [step] */
   uint32_t (*count)(const cohort_host* host) COHORT_NOEXCEPT;
   cohort_status (*get)(const cohort_host* host, uint32_t id, cohort_tensor* weight) COHORT_NOEXCEPT;
-  /* Buffers (running statistics and the like) in registration order. */
-  uint32_t (*count_buffers)(const cohort_host* host) COHORT_NOEXCEPT;
-  cohort_status (*get_buffer)(const cohort_host* host, uint32_t index, cohort_tensor* buffer) COHORT_NOEXCEPT;
 } cohort_params_1;
 
 /* Optimizers are numbered: each is a phase of the step. A parameter is told by its index in params/1. [main] [step] */

@@ -79,8 +79,8 @@ class RankRuntime {
   StrategyState save_state();
   /// Gives it back, before the first step; `steps` were done when it was saved.
   void load_state(StrategyState saved, uint64_t steps);
-  /// Numbers of the strategy's own for the summary, by name. After the end of training.
-  std::map<std::string, double> figures() const;
+  /// Returns the numbers that the strategy has set for the summary in this training, by name.
+  std::map<std::string, double> strategy_metrics() const;
   void shutdown();
 
   // Control collectives: outside the steps, on a communicator of their own. With one rank they return at once.
