@@ -23,6 +23,7 @@
 
 #include <cohort/host/error.hpp>
 
+#include "plugin_host/process_traits.hpp"
 #include "plugin_host/refuse.hpp"
 
 namespace cohort::host {
@@ -46,7 +47,9 @@ std::string_view text_of(OpenStage stage) {
 /// too.
 struct Report {
   std::atomic<OpenStage> stage{OpenStage::kLoading};
-  std::atomic<int> closed{-1};  // a descriptor of the program that the plugin has closed, or -1
+  std::atomic<int> closed{-1};                // a descriptor of the program that the plugin has closed, or -1
+  std::atomic<const char*> changed{nullptr};  // a trait of the process that it has changed: static text, at the same
+                                              // address in both processes
 };
 
 class SharedMemory {
@@ -94,6 +97,7 @@ void isolate_child() {
 [[noreturn]] void run_child(Report& report, const std::function<void(const StageReport&)>& open) {
   isolate_child();
   const std::vector<int> before = open_descriptors();
+  const ProcessTraits traits;
   try {
     open([&](OpenStage stage) { report.stage = stage; });
   } catch (...) {
@@ -101,6 +105,7 @@ void isolate_child() {
   }
   const auto closed = std::ranges::find_if_not(before, is_open);
   if (closed != before.end()) report.closed = *closed;
+  report.changed = traits.changed_in(ProcessTraits());
   report.stage = OpenStage::kDone;
   ::_exit(0);
 }
@@ -153,6 +158,10 @@ void probe_plugin(const std::filesystem::path& file, milliseconds deadline,
   if (report.closed >= 0) {
     refuse(file, "it closes files of the program (descriptor " + std::to_string(report.closed) +
                      ") while it is loaded or in its init; ask its authors, or use another version");
+  }
+  if (const char* const changed = report.changed) {
+    refuse(file, std::string("it changes ") + changed +
+                     " of the program while it is loaded or in its init; ask its authors, or use another version");
   }
   if (report.stage == OpenStage::kDone) return;
   refuse(file, "it " + end_text(end, deadline) + " " + std::string(text_of(report.stage)) +

@@ -147,6 +147,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"fails_in_init", "its init failed: the fabric is not plugged in"},
         Refusal{"throws_in_init", "its init threw 'no licence file'"},
         Refusal{"crashes_in_init", "it crashed with SIGABRT in its init"},
+        Refusal{"fast_math", "it changes the floating-point mode of the program while it is loaded or in its init"},
         Refusal{"crashes_on_load", "it crashed with SIGSEGV while it was loaded"},
         Refusal{"exits_in_init", "it ended the process with exit code 0 in its init"}),
     [](const auto& test) { return std::string(test.param.name); });

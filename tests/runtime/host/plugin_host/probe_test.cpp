@@ -1,13 +1,18 @@
 #include "plugin_host/probe.hpp"
 
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cfenv>
 #include <chrono>
+#include <clocale>
 #include <csignal>
+#include <cstdlib>
 #include <functional>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -66,6 +71,27 @@ TEST(Probe, NamesTheDescriptorThatAPluginCloses) {
   ::close(file);
   EXPECT_THAT(text, HasSubstr("it closes files of the program (descriptor " + std::to_string(file) + ")"));
   EXPECT_THAT(refusal([](const StageReport&) { ::closefrom(0); }), HasSubstr("(descriptor 0)"));
+}
+
+TEST(Probe, NamesWhatAPluginChangesForTheProcess) {
+  const std::map<std::string, std::function<void()>> changes = {
+      {"the locale", [] { std::setlocale(LC_NUMERIC, "C.UTF-8"); }},
+      {"the working directory", [] { static_cast<void>(::chdir("/")); }},
+      {"the environment", [] { ::setenv("COHORT_TEST_LEFT", "1", 1); }},
+      {"the umask", [] { ::umask(0123); }},
+      {"signal handlers", [] { std::signal(SIGUSR2, [](int) {}); }},
+      {"the floating-point mode", [] { std::fesetround(FE_UPWARD); }},
+      {"the number of threads",
+       [] {
+         std::thread([] {
+           while (true) ::pause();
+         }).detach();
+       }},
+  };
+  for (const auto& [trait, change] : changes) {
+    EXPECT_THAT(refusal([&](const StageReport&) { change(); }),
+                HasSubstr("it changes " + trait + " of the program while it is loaded or in its init; ask"));
+  }
 }
 
 TEST(Probe, WorksWithoutStandardStreams) {
