@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <cohort/api/tensor.h>
+
 namespace cohort::host {
 
 struct StrategyState {
