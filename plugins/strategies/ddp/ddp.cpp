@@ -10,7 +10,7 @@ namespace sdk = cohort::sdk;
 class Ddp : public sdk::Strategy<Ddp> {
  public:
   void create(const sdk::Options& options) {
-    compression_ = sdk::CastCompression(options.text("compression"), "ddp");
+    compression_ = sdk::CastCompression(options.text("compression"));
     bucket_size_ = options.bytes("bucket_size");
     first_bucket_size_ = options.bytes("first_bucket_size");
   }

@@ -21,12 +21,14 @@ struct Adasum::Work {
   sdk::CoreKernels kernels;
   const cohort_bucket& bucket;
   sdk::Comm world;
+  cohort_stream stream;
   void *weights, *start, *received;
 
   Work(const sdk::Host& host, const cohort_bucket& bucket_)
-      : kernels(host.core_kernels(bucket_.stream.device_type)),
+      : kernels(host.core_kernels(bucket_.device_type)),
         bucket(bucket_),
         world(host.world()),
+        stream(host.stream(bucket_)),
         weights(view(host, COHORT_BUCKET_WEIGHT, nullptr)),
         start(view(host, COHORT_BUCKET_STATE, kStart)),
         received(view(host, COHORT_BUCKET_STATE, kReceived)) {}
@@ -35,15 +37,14 @@ struct Adasum::Work {
     return host.buckets().view(bucket.index, kind, name).data();
   }
   /// Elements at a place of one of the three.
-  sdk::Elements elements(char* begin, uint64_t count) const { return {begin, count, bucket.dtype, bucket.stream}; }
+  sdk::Elements elements(char* begin, uint64_t count) const { return {begin, count, bucket.dtype, stream}; }
   char* weight(uint64_t element) const { return at(weights, element, bucket); }
   char* other(uint64_t element) const { return at(received, element, bucket); }
   uint64_t nbytes(Range range) const { return range.size() * sdk::size_of(bucket.dtype); }
 
-  void swap(int peer, void* sent, uint64_t sent_bytes, void* got, uint64_t got_bytes,
-            const cohort_stream& stream) const {
+  void swap(int peer, void* sent, uint64_t sent_bytes, void* got, uint64_t got_bytes, const cohort_stream& on) const {
     const cohort_message messages[] = {{sent, sent_bytes, peer, 1}, {got, got_bytes, peer, 0}};
-    world.exchange({messages, 2}, stream);
+    world.exchange({messages, 2}, on);
   }
 
   /// Visits what lies in `range` of each tensor: visit(number, first element, elements).
@@ -65,11 +66,12 @@ void Adasum::plan(const sdk::Buckets& buckets, cohort_bucket_plan& plan) {
   plan.flags |= COHORT_PLAN_ONE_BUCKET | COHORT_PLAN_KEEP_ORDER;
 }
 
-void Adasum::require_cpu(const sdk::Host& host) {
+void Adasum::prepare(const sdk::Host& host) {
   const sdk::Buckets buckets = host.buckets();
+  results_.clear();
   for (uint64_t i = 0; i < buckets.count(); ++i) {
-    if (buckets.at(i).stream.device_type == COHORT_DEVICE_CPU) continue;
-    throw sdk::Error(COHORT_UNIMPLEMENTED, "op=adasum combines weights on CPU devices only; choose op=average");
+    const cohort_bucket& bucket = buckets.at(i);
+    results_.push_back(host.alloc(bucket.device_type, bucket.device_index, bucket.num_parts * sizeof(Products)));
   }
 }
 
@@ -77,7 +79,7 @@ void Adasum::remember(const sdk::Host& host, uint32_t phase) {
   for (uint64_t i = 0; i < host.buckets().count(); ++i) {
     const Work work(host, host.buckets().at(i));
     if (work.bucket.phase != phase) continue;
-    work.kernels.copy({work.start, work.bucket.numel, work.bucket.dtype, work.bucket.stream}, work.weights);
+    work.kernels.copy({work.start, work.bucket.numel, work.bucket.dtype, work.stream}, work.weights);
   }
 }
 
@@ -86,14 +88,14 @@ void Adasum::combine(const sdk::Host& host, uint32_t phase) {
     const Work work(host, host.buckets().at(i));
     const cohort_bucket& bucket = work.bucket;
     if (bucket.phase != phase) continue;
-    const sdk::Elements weights{work.weights, bucket.numel, bucket.dtype, bucket.stream};
+    const sdk::Elements weights{work.weights, bucket.numel, bucket.dtype, work.stream};
     const auto add_start = [&](double factor) { work.kernels.axpby(weights, work.start, factor, 1.0); };
     add_start(-1.0);  // weights hold the change from here on
     Range own{0, bucket.numel};
     ranges_.clear();
     for (int distance = 1; distance < work.world.size(); distance *= 2) {
       ranges_.push_back(own);
-      own = climb(work, own, distance);
+      own = climb(host, work, own, distance);
     }
     for (int distance = work.world.size() / 2; distance > 0; distance /= 2) {
       const Range whole = ranges_.back();
@@ -101,7 +103,7 @@ void Adasum::combine(const sdk::Host& host, uint32_t phase) {
       const Range rest = own.begin == whole.begin ? Range{own.end, whole.end} : Range{whole.begin, own.begin};
       const int peer = work.world.rank() ^ distance;
       work.swap(peer, work.weight(own.begin), work.nbytes(own), work.weight(rest.begin), work.nbytes(rest),
-                bucket.stream);
+                work.stream);
       own = whole;
     }
     add_start(1.0);
@@ -109,29 +111,33 @@ void Adasum::combine(const sdk::Host& host, uint32_t phase) {
 }
 
 /// One level of the tree: of `range`, which the peer at `distance` has too, each of the two combines a half.
-Adasum::Range Adasum::climb(const Work& work, Range range, int distance) {
+Adasum::Range Adasum::climb(const sdk::Host& host, const Work& work, Range range, int distance) {
   const int peer = work.world.rank() ^ distance;
   const bool is_first = work.world.rank() < peer;
   const uint64_t middle = range.begin + range.size() / 2;
   Range own{range.begin, middle}, rest{middle, range.end};
   if (!is_first) std::swap(own, rest);
-  work.swap(peer, work.weight(rest.begin), work.nbytes(rest), work.other(own.begin), work.nbytes(own),
-            work.bucket.stream);
-  multiply(work, own, is_first);
+  work.swap(peer, work.weight(rest.begin), work.nbytes(rest), work.other(own.begin), work.nbytes(own), work.stream);
+  multiply(host, work, own, is_first);
   add_up_products(work, distance);
   merge(work, own, is_first);
   return own;
 }
 
-void Adasum::multiply(const Work& work, Range range, bool is_first) {
-  products_.assign(work.bucket.num_parts, {});
+// On the device; one wait for all products of a level.
+void Adasum::multiply(const sdk::Host& host, const Work& work, Range range, bool is_first) {
+  const sdk::DeviceBuffer& results = results_[work.bucket.index];
+  auto* const on_device = static_cast<Products*>(results.data());
+  work.kernels.fill({results.data(), results.nbytes(), COHORT_UINT8, work.stream}, 0);
   work.each_part(range, [&](uint64_t part, uint64_t begin, uint64_t count) {
-    Products& p = products_[part];
+    Products* const p = on_device + part;
     const sdk::Elements own = work.elements(work.weight(begin), count), other = work.elements(work.other(begin), count);
-    work.kernels.dot(own, other.data, &p.both);
-    work.kernels.square_sum(own, is_first ? &p.first : &p.second);
-    work.kernels.square_sum(other, is_first ? &p.second : &p.first);
+    work.kernels.dot(own, other.data, &p->both);
+    work.kernels.square_sum(own, is_first ? &p->first : &p->second);
+    work.kernels.square_sum(other, is_first ? &p->second : &p->first);
   });
+  products_.resize(work.bucket.num_parts);
+  host.read(products_.data(), results.data(), results.nbytes(), work.stream);
 }
 
 /// Over the ranks below this level, whose ranges make up the whole; each pair adds the same two numbers.

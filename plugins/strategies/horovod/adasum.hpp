@@ -17,8 +17,8 @@ class Adasum {
  public:
   /// In plan_buckets: weights in one bucket, and memory for two copies of them; no gradients.
   static void plan(const sdk::Buckets& buckets, cohort_bucket_plan& plan);
-  /// In layout_ready. Throws for weights that are not on a CPU: the products are kept in host memory.
-  static void require_cpu(const sdk::Host& host);
+  /// In layout_ready: memory for products on the device.
+  void prepare(const sdk::Host& host);
   /// Before the local step of a phase: what the weights are. [step]
   void remember(const sdk::Host& host, uint32_t phase);
   /// After it: the weights become what they were plus the combined change of all ranks. [lane]
@@ -35,11 +35,12 @@ class Adasum {
   };
   struct Work;
 
+  std::vector<sdk::DeviceBuffer> results_;   // by bucket: Products, by part
   std::vector<Products> products_, others_;  // by part of the bucket
   std::vector<Range> ranges_;                // of the levels below
 
-  Range climb(const Work& work, Range range, int distance);
-  void multiply(const Work& work, Range range, bool is_first);
+  Range climb(const sdk::Host& host, const Work& work, Range range, int distance);
+  void multiply(const sdk::Host& host, const Work& work, Range range, bool is_first);
   void add_up_products(const Work& work, int distance);
   void merge(const Work& work, Range range, bool is_first) const;
 };

@@ -27,7 +27,7 @@ class Horovod : public sdk::Strategy<Horovod> {
     op_ = op_of(options.text("op"));
     scale_lr_ = options.flag("scale_lr");
     fusion_threshold_ = options.bytes("fusion_threshold");
-    compression_ = sdk::CastCompression(options.text("compression"), "horovod");
+    compression_ = sdk::CastCompression(options.text("compression"));
     if (options.integer("backward_passes_per_step") != 1) {
       throw sdk::invalid_argument(
           "horovod accumulates gradients as every strategy does: instead of "
@@ -70,7 +70,7 @@ class Horovod : public sdk::Strategy<Horovod> {
   void layout_ready(int32_t reason) {
     super().layout_ready(reason);
     if (op_ != Op::kAdasum) return compression_.prepare(host());
-    cohort::horovod::Adasum::require_cpu(host());
+    adasum_.prepare(host());
   }
 
   void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) {
@@ -78,7 +78,7 @@ class Horovod : public sdk::Strategy<Horovod> {
     if (compression_.casts(bucket)) return compression_.all_reduce(host(), bucket, reduce);
     if (op_ != Op::kSum) return super().reduce_bucket(step, bucket);
     const sdk::TensorView gradients = host().buckets().view(bucket.index, COHORT_BUCKET_GRAD);
-    host().world().all_reduce({gradients.data(), bucket.numel, bucket.dtype, bucket.stream}, reduce);
+    host().world().all_reduce({gradients.data(), bucket.numel, bucket.dtype, host().stream(bucket)}, reduce);
   }
 
   void end_backward(const cohort_step& step) {

@@ -1,9 +1,13 @@
+#include <cstdlib>
 #include <cstring>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
 
+#include <cohort/api/host/memory.h>
+#include <cohort/api/host/stream.h>
 #include <cohort/sdk/half.hpp>
 
 #include "fake_host.hpp"
@@ -46,7 +50,22 @@ struct FakeJob {
     };
     host.offer(COHORT_COMM_ID, &comm_table);
     host.offer(COHORT_BUCKETS_ID, &bucket_table);
+    stream_table.current = [](const cohort_host*, int32_t type, int32_t index, cohort_stream* stream) noexcept {
+      *stream = {type == COHORT_DEVICE_CPU ? nullptr : current, type, index};
+      return COHORT_OK;
+    };
+    memory_table.alloc = [](const cohort_host*, int32_t type, int32_t index, uint64_t nbytes, void** memory) noexcept {
+      current->allocated_on.emplace_back(type, index);
+      *memory = std::malloc(nbytes);
+      return COHORT_OK;
+    };
+    memory_table.release = [](const cohort_host*, void* memory) noexcept {
+      std::free(memory);
+      return COHORT_OK;
+    };
     host.offer(COHORT_KERNELS_ID, &kernel_service);
+    host.offer(COHORT_STREAM_ID, &stream_table);
+    host.offer(COHORT_MEMORY_ID, &memory_table);
   }
 
   static cohort_bucket make_bucket(uint32_t index, int32_t dtype, uint64_t numel, uint64_t nbytes) {
@@ -56,7 +75,7 @@ struct FakeJob {
     bucket.numel = numel;
     bucket.nbytes = nbytes;
     bucket.dtype = dtype;
-    bucket.stream.device_type = COHORT_DEVICE_CPU;
+    bucket.device_type = COHORT_DEVICE_CPU;
     return bucket;
   }
 
@@ -83,6 +102,9 @@ struct FakeJob {
   cohort_kernels_core_1 kernels{};
   cohort_kernels_1 kernel_service{};
   cohort_status all_reduce_result = COHORT_OK;
+  cohort_stream_1 stream_table{};
+  cohort_memory_1 memory_table{};
+  std::vector<std::pair<int32_t, int32_t>> allocated_on;  // type and index
   std::vector<cohort_op_args> reduced;
   std::vector<uint16_t> wire;
 };
@@ -197,12 +219,19 @@ TEST_F(Ddp, StopsWhereTheAllReduceFails) {
   EXPECT_EQ(job.gradients[1], 1.00390625f);
 }
 
-TEST_F(Ddp, RefusesCompressionOffTheCpu) {
+TEST_F(Ddp, CompressesInMemoryOfTheBucketsDevice) {
   FakeJob job(host, 2);
   create({{"compression", "bf16"}});
-  job.buckets[0].stream.device_type = COHORT_DEVICE_CUDA;
-  EXPECT_EQ(make_ready(), COHORT_UNIMPLEMENTED);
-  EXPECT_THAT(host.take_failure(), HasSubstr("CPU devices only"));
+  job.buckets[0].device_type = COHORT_DEVICE_EXT;
+  job.buckets[0].device_index = 1;
+  ASSERT_EQ(make_ready(), COHORT_OK);
+  EXPECT_THAT(job.allocated_on, ElementsAre(std::pair(COHORT_DEVICE_EXT, 1)));
+  ASSERT_EQ(reduce(job.buckets[0]), COHORT_OK);
+  ASSERT_EQ(job.reduced.size(), 1u);
+  EXPECT_EQ(job.reduced[0].stream.native, &job);
+  EXPECT_EQ(job.reduced[0].stream.device_type, COHORT_DEVICE_EXT);
+  EXPECT_EQ(job.reduced[0].stream.device_index, 1);
+  EXPECT_THAT(job.wire, ElementsAre(0x3f80, 0x3f80, 0xc040)) << "the CPU's kernels stand for the device's";
 }
 
 }  // namespace

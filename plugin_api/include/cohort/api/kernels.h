@@ -27,6 +27,7 @@ COHORT_EXTERN_C_BEGIN
 #define COHORT_KERNELS_CORE_ID "cohort.kernels.core/1"
 #define COHORT_KERNELS_MINMAX_UINT8_ID "cohort.kernels.minmax_uint8/1"
 #define COHORT_KERNELS_ADAM_ID "cohort.kernels.adam/1"
+#define COHORT_KERNELS_RING_ID "cohort.kernels.ring/1"
 
 struct cohort_accelerator;
 
@@ -121,6 +122,19 @@ typedef struct cohort_kernels_adam_1 {
                         int32_t dtype, uint64_t n, double keep, double rate, double correction, double eps,
                         const cohort_stream* stream) COHORT_NOEXCEPT;
 } cohort_kernels_adam_1;
+
+/* cohort.kernels.ring/1 */
+typedef struct cohort_kernels_ring_1 {
+  uint32_t struct_size;
+  uint32_t reserved0;
+  struct cohort_accelerator* accelerator;
+  /* x[i] = x[i] + left[i] / 3 + right[i] / 3 - 5 x own[i] / 3, left to right, the product before the division; floating
+   * types, all the same, computed in the type (16-bit types: in float32). What a rank of a ring tells its neighbours
+   * about its weights x, if own, left and right are what it and they know of each other's (Tang et al., "Communication
+   * compression for decentralized training", 2018). */
+  cohort_status (*change)(struct cohort_accelerator* a, void* x, const void* left, const void* right, const void* own,
+                          int32_t dtype, uint64_t n, const cohort_stream* stream) COHORT_NOEXCEPT;
+} cohort_kernels_ring_1;
 
 COHORT_EXTERN_C_END
 #endif

@@ -9,6 +9,10 @@
  * Threads: [main] one OS thread for the whole run; [step] the thread that trains, one at a time; [lane] the lane's
  * thread, which runs while backward goes on, or the step thread after backward while the lane rests: one at a time.
  * Argument structs are host memory; fields marked "edit" may be changed and the struct passed on to `super`.
+ *
+ * Streams: tensors on a device are worked on in the order of streams. A slot enqueues on the calling thread's stream
+ * (host/stream.h) and returns without waiting for it; the program's own work before and after the slot is on that
+ * stream, too, and lanes are ordered by submit and wait (host/lane.h).
  */
 #ifndef COHORT_API_STRATEGY_H
 #define COHORT_API_STRATEGY_H
@@ -102,7 +106,8 @@ typedef struct cohort_bucket {
   uint64_t nbytes; /* with padding */
   int32_t dtype;
   uint32_t phase;
-  cohort_stream stream; /* gradients are ready on it */
+  int32_t device_type; /* of its parameters, and of every buffer with its layout */
+  int32_t device_index;
 } cohort_bucket;
 
 /* Flags of a layout. A layer may set them and never clears them. */
@@ -182,7 +187,8 @@ typedef struct cohort_strategy_vt {
   cohort_status (*begin_step)(cohort_strategy* s, const cohort_step* step) COHORT_NOEXCEPT;
   /* The bucket's gradients are in its GRAD view: summed over the process's replicas, divided by the number of
    * micro-batches, without loss scale; zeros for a parameter that backward did not reach. Runs once per optimizer step
-   * and bucket, buckets in order, while backward goes on or after it. base: all-reduce mean over `world`. [lane] */
+   * and bucket, buckets in order, while backward goes on or after it, on the stream of lane 0 (see host/stream.h).
+   * base: all-reduce mean over `world`. [lane] */
   cohort_status (*reduce_bucket)(cohort_strategy* s, const cohort_step* step,
                                  const cohort_bucket* bucket) COHORT_NOEXCEPT;
   /* After backward, for each micro-batch; every reduce_bucket has returned. base: nothing. [step] */

@@ -25,6 +25,7 @@
 /* Device types, numbered as in DLPack. */
 #define COHORT_DEVICE_CPU 1
 #define COHORT_DEVICE_CUDA 2
+#define COHORT_DEVICE_EXT 12 /* another one, as an accelerator plugin brings it; PrivateUse1 in LibTorch */
 
 /* Tensor flags. A flat view of a bucket holds the elements of its parameters in the order in which they lie in memory:
  * a part has its parameter's strides. */
@@ -46,9 +47,10 @@ typedef struct cohort_tensor {
   uint32_t id;    /* of a parameter: its registration index, the same on every rank; of a view: its bucket's index */
 } cohort_tensor;
 
-/* Work on a device is ordered by a stream: on CUDA it is enqueued there, on CPU it is done when the call returns. */
+/* Work on a device is ordered by a stream: it is enqueued there, and a call that has returned has not run yet. On CPU
+ * it is done when the call returns. See cohort/api/host/stream.h. */
 typedef struct cohort_stream {
-  void* native; /* cudaStream_t, ...; null on CPU */
+  void* native; /* cudaStream_t, ...; null on CPU, never on a device */
   int32_t device_type;
   int32_t device_index;
 } cohort_stream;

@@ -5,7 +5,8 @@ namespace cohort::cpu {
 const void* KernelTables::find(std::string_view id) const {
   if (id == COHORT_KERNELS_CORE_ID) return &core;
   if (id == COHORT_KERNELS_MINMAX_UINT8_ID) return &minmax_uint8;
-  return id == COHORT_KERNELS_ADAM_ID ? &adam : nullptr;
+  if (id == COHORT_KERNELS_ADAM_ID) return &adam;
+  return id == COHORT_KERNELS_RING_ID ? &ring : nullptr;
 }
 
 namespace baseline {

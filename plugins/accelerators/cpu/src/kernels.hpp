@@ -14,6 +14,7 @@ struct KernelTables {
   cohort_kernels_core_1 core;
   cohort_kernels_minmax_uint8_1 minmax_uint8;
   cohort_kernels_adam_1 adam;
+  cohort_kernels_ring_1 ring;
 
   /// Null for an unknown id.
   const void* find(std::string_view id) const;

@@ -4,7 +4,6 @@
 // has GRAD unless plan_buckets drops it. Threads: as cohort/api/strategy.h says for each slot.
 #pragma once
 
-#include <cstring>
 #include <memory>
 
 #include <cohort/sdk/strategy.hpp>
@@ -50,10 +49,10 @@ class Algorithm {
   Context context_;
 };
 
-/// What lies at a bucket's place in one of its buffers.
+/// What lies at a bucket's place in one of its buffers, on the calling thread's stream.
 inline sdk::Elements elements_of(const sdk::Host& host, const cohort_bucket& bucket, int32_t kind,
                                  const char* name = nullptr) {
-  return {host.buckets().view(bucket.index, kind, name).data(), bucket.numel, bucket.dtype, bucket.stream};
+  return {host.buckets().view(bucket.index, kind, name).data(), bucket.numel, bucket.dtype, host.stream(bucket)};
 }
 
 /// Calls `work(bucket)` for the buckets of a phase.
@@ -83,10 +82,12 @@ inline void scale(const sdk::Host& host, const sdk::Elements& elements, double f
 }
 
 /// Zeros behind the last parameter: what is not finite there would stay, and spoil its chunk in every step.
-inline void clear_padding(const cohort_bucket& bucket, const sdk::Elements& elements) {
+inline void clear_padding(const sdk::Host& host, const cohort_bucket& bucket, const sdk::Elements& elements) {
   const cohort_bucket_part& last = bucket.parts[bucket.num_parts - 1];
-  const uint64_t used = last.offset + last.numel, size = sdk::size_of(elements.dtype);
-  std::memset(static_cast<unsigned char*>(elements.data) + used * size, 0, (elements.count - used) * size);
+  const uint64_t used = last.offset + last.numel;
+  if (used == elements.count) return;
+  auto* const first = static_cast<unsigned char*>(elements.data) + used * sdk::size_of(elements.dtype);
+  host.core_kernels(bucket.device_type).fill({first, elements.count - used, elements.dtype, elements.stream}, 0);
 }
 
 /// Every rank's weights become the mean over the ranks.

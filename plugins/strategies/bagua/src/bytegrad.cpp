@@ -20,19 +20,23 @@ class Bytegrad final : public Algorithm {
   }
 
   void layout_ready(int32_t) override {
+    not_finite_.configure(host(), group().size());
     lanes_.configure(host(), [this](const cohort_bucket& bucket, std::size_t lane) { reduce(bucket, means_[lane]); });
     for_all_buckets(host(), [&](const cohort_bucket& bucket) {
-      codec_for(host(), bucket);  // throws where it cannot be
-      means_[lanes_.lane_of(bucket)].reserve(bucket.numel, group().size());
+      means_[lanes_.lane_of(bucket)].reserve(host(), bucket, group().size());
     });
   }
 
-  void begin_step(const cohort_step&) override { lanes_.finish(); }
+  void begin_step(const cohort_step&) override {
+    lanes_.finish();
+    not_finite_.report_kept(host());
+  }
   void reduce_bucket(const cohort_bucket& bucket) override { lanes_.run(bucket); }
+  void pause(int32_t) override { not_finite_.report_kept(host()); }
 
  private:
   std::array<CompressedMean, BucketLanes::kCount> means_;  // by lane
-  NotFinite not_finite_;
+  NotFinite not_finite_{"gradient"};
   BucketLanes lanes_;
 
   void reduce(const cohort_bucket& bucket, CompressedMean& mean) {
@@ -49,13 +53,9 @@ class Bytegrad final : public Algorithm {
   }
 
   void average(const cohort_bucket& bucket, const sdk::Elements& gradients, CompressedMean& mean) {
-    const sdk::MinmaxUint8Kernels codec = codec_for(host(), bucket);
-    const sdk::Comm ranks = group().comm(host());
-    clear_padding(bucket, gradients);
-    const bool sends_finite = mean.encode(codec, ranks, gradients);
-    if (!sends_finite) not_finite_.report_own(host(), bucket, gradients, "gradient");
-    const bool is_finite = mean.average(codec, ranks, gradients, settings().average ? group().world_size() : 1);
-    if (!is_finite) not_finite_.report_other(host(), bucket, "gradient");
+    clear_padding(host(), bucket, gradients);
+    const double divisor = settings().average ? group().world_size() : 1;
+    mean.average(host(), group().comm(host()), bucket, gradients, divisor, not_finite_);
   }
 };
 

@@ -6,26 +6,24 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "codec.hpp"
+#include "not_finite.hpp"
 
 namespace cohort::bagua {
 
 class CompressedMean {
  public:
-  /// For buckets of at most `numel` elements and `ranks` ranks, and those that it was called for before.
-  void reserve(uint64_t numel, int ranks);
-
-  /// The first half: encodes this rank's data. False where an element is not finite. [lane]
-  bool encode(const sdk::MinmaxUint8Kernels& codec, const sdk::Comm& ranks, const sdk::Elements& data);
-  /// The second half: `data`, a multiple of `ranks.size()` elements, becomes the sum over the ranks divided by
-  /// `divisor`. False where an element of it is not finite. [lane]
-  bool average(const sdk::MinmaxUint8Kernels& codec, const sdk::Comm& ranks, const sdk::Elements& data, double divisor);
+  /// For this bucket and `ranks` ranks, and those that it was called for before. [main]
+  void reserve(const sdk::Host& host, const cohort_bucket& bucket, int ranks);
+  /// `data` of the bucket, a multiple of `ranks.size()` elements, becomes the sum over the ranks divided by `divisor`.
+  /// What was sent and what came back is shown to `finite`. [lane]
+  void average(const sdk::Host& host, const sdk::Comm& ranks, const cohort_bucket& bucket, const sdk::Elements& data,
+               double divisor, NotFinite& finite);
 
  private:
-  std::vector<unsigned char> sent_, received_;  // a chunk for each rank
-  std::vector<float> sum_;                      // of one chunk
+  sdk::DeviceBuffer sent_, received_;  // a chunk for each rank
+  sdk::DeviceBuffer sum_;              // of one chunk, float32
 };
 
 }  // namespace cohort::bagua

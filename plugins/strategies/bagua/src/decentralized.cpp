@@ -24,6 +24,7 @@ class Decentralized final : public Algorithm {
   }
 
   void layout_ready(int32_t) override {
+    if (pairs_nodes() && group().takes_part()) gather_represented();
     phases_.clear();
     for (uint32_t phase = 0; phase < host().optimizers().count(); ++phase) {
       phases_.push_back(std::make_unique<Phase>([this, phase] { average(phase); }));
@@ -60,6 +61,14 @@ class Decentralized final : public Algorithm {
     uint64_t round = 0;            // of communications, from 0
   };
   std::vector<std::unique_ptr<Phase>> phases_;
+  std::vector<int64_t> represented_;  // ranks that each node's leader stands for
+
+  void gather_represented() {
+    const sdk::Comm leaders = group().comm(host());
+    int64_t own = group().represented();
+    represented_.resize(static_cast<std::size_t>(leaders.size()));
+    leaders.all_gather({&own, 1, COHORT_INT64}, represented_.data());
+  }
 
   bool pairs_nodes() const { return settings().shift_one && group().is_hierarchical(); }
   sdk::Elements weights(const cohort_bucket& bucket) const { return elements_of(host(), bucket, COHORT_BUCKET_WEIGHT); }
@@ -90,7 +99,7 @@ class Decentralized final : public Algorithm {
     const int other = shift_one_peer(world.rank(), world.size(), round);
     const cohort_message messages[] = {{weights(bucket).data, bucket.nbytes, other, 1},
                                        {peer(bucket).data, bucket.nbytes, other, 0}};
-    world.exchange({messages, 2}, bucket.stream);
+    world.exchange({messages, 2}, host().stream(bucket));
     axpby(host(), peer(bucket), weights(bucket), 0.5, 0.5);
   }
 
@@ -113,13 +122,10 @@ class Decentralized final : public Algorithm {
 
   void add_other_node(const cohort_bucket& bucket, int other) const {
     const sdk::Elements sum = peer(bucket), other_sum = elements_of(host(), bucket, COHORT_BUCKET_STATE, kOther);
-    int64_t ranks = group().represented(), other_ranks = 0;
-    const cohort_message messages[] = {{&ranks, sizeof ranks, other, 1},
-                                       {&other_ranks, sizeof other_ranks, other, 0},
-                                       {sum.data, bucket.nbytes, other, 1},
-                                       {other_sum.data, bucket.nbytes, other, 0}};
-    group().comm(host()).exchange({messages, 4}, bucket.stream);
-    const double factor = 1.0 / static_cast<double>(ranks + other_ranks);
+    const cohort_message messages[] = {{sum.data, bucket.nbytes, other, 1}, {other_sum.data, bucket.nbytes, other, 0}};
+    group().comm(host()).exchange({messages, 2}, sum.stream);
+    const int64_t ranks = group().represented() + represented_[static_cast<std::size_t>(other)];
+    const double factor = 1.0 / static_cast<double>(ranks);
     axpby(host(), sum, other_sum, factor, factor);
   }
 };

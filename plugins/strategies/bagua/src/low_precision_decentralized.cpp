@@ -78,7 +78,7 @@ class LowPrecisionDecentralized final : public Algorithm {
 
  private:
   struct Chunks {
-    std::vector<unsigned char> own, left, right;
+    sdk::DeviceBuffer own, left, right;
   };
   using Ring = std::array<int32_t, 4>;
 
@@ -109,9 +109,10 @@ class LowPrecisionDecentralized final : public Algorithm {
     chunks_.clear();
     messages_.clear();
     for_all_buckets(host(), [&](const cohort_bucket& bucket) {
-      codec_for(host(), bucket);  // throws where it cannot be
-      const std::vector<unsigned char> none(chunk_nbytes(bucket.numel));
-      chunks_.push_back({none, none, is_pair() ? std::vector<unsigned char>() : none});
+      const auto make = [&] {
+        return host().alloc(bucket.device_type, bucket.device_index, chunk_nbytes(bucket.numel));
+      };
+      chunks_.push_back({make(), make(), is_pair() ? sdk::DeviceBuffer() : make()});
     });
     messages_.reserve(4 * chunks_.size());
   }
@@ -125,7 +126,7 @@ class LowPrecisionDecentralized final : public Algorithm {
         encode_change(bucket);
         add_messages(ring.rank(), bucket);
       });
-      ring.exchange({messages_.data(), messages_.size()});
+      ring.exchange({messages_.data(), messages_.size()}, host().stream(host().buckets().at(0)));
       for_buckets(host(), phase, [&](const cohort_bucket& bucket) { take_changes(bucket); });
     }
     for_buckets(host(), phase, [&](const cohort_bucket& bucket) {
@@ -143,17 +144,15 @@ class LowPrecisionDecentralized final : public Algorithm {
   }
 
   void encode_change(const cohort_bucket& bucket) {
-    const sdk::MinmaxUint8Kernels codec = codec_for(host(), bucket);
     const auto at = [&](const char* name) { return elements_of(host(), bucket, COHORT_BUCKET_STATE, name).data; };
     const sdk::Elements z = elements_of(host(), bucket, COHORT_BUCKET_WEIGHT);
-    settings().write_ring_change(
-        {bucket.dtype, bucket.numel, z.data, at(kLeft), at(is_pair() ? kLeft : kRight), at(kOwn)});
-    codec.encode(chunks_[bucket.index].own.data(), z);
+    host().ring_kernels(bucket.device_type).change(z, at(kLeft), at(is_pair() ? kLeft : kRight), at(kOwn));
+    host().minmax_uint8_kernels(bucket.device_type).encode(chunks_[bucket.index].own.data(), z);
   }
 
   void add_messages(int rank, const cohort_bucket& bucket) {
     Chunks& chunks = chunks_[bucket.index];
-    const uint64_t nbytes = chunks.own.size();
+    const uint64_t nbytes = chunks.own.nbytes();
     messages_.push_back({chunks.own.data(), nbytes, right_of(rank), 1});
     messages_.push_back({chunks.left.data(), nbytes, left_of(rank), 0});
     if (is_pair()) return;
@@ -162,9 +161,9 @@ class LowPrecisionDecentralized final : public Algorithm {
   }
 
   void take_changes(const cohort_bucket& bucket) {
-    const sdk::MinmaxUint8Kernels codec = codec_for(host(), bucket);
+    const sdk::MinmaxUint8Kernels codec = host().minmax_uint8_kernels(bucket.device_type);
     const Chunks& chunks = chunks_[bucket.index];
-    const auto add = [&](const char* name, const std::vector<unsigned char>& chunk) {
+    const auto add = [&](const char* name, const sdk::DeviceBuffer& chunk) {
       const sdk::Elements replica = elements_of(host(), bucket, COHORT_BUCKET_STATE, name);
       codec.decode_add(replica, replica.data, chunk.data());
       return replica;
@@ -178,11 +177,12 @@ class LowPrecisionDecentralized final : public Algorithm {
   uint64_t checksum_of(const char* name) const {
     uint64_t sum = 0xcbf29ce484222325u;  // FNV-1a over words, 64 bits
     for_all_buckets(host(), [&](const cohort_bucket& bucket) {
-      const auto* bytes =
-          static_cast<const unsigned char*>(elements_of(host(), bucket, COHORT_BUCKET_STATE, name).data);
+      const sdk::Elements state = elements_of(host(), bucket, COHORT_BUCKET_STATE, name);
+      std::vector<unsigned char> bytes(bucket.nbytes);
+      host().read(bytes.data(), state.data, bucket.nbytes, state.stream);
       for (uint64_t offset = 0; offset < bucket.nbytes; offset += sizeof sum) {
         uint64_t word = 0;
-        std::memcpy(&word, bytes + offset, std::min<uint64_t>(sizeof word, bucket.nbytes - offset));
+        std::memcpy(&word, bytes.data() + offset, std::min<uint64_t>(sizeof word, bucket.nbytes - offset));
         sum = (sum ^ word) * 0x100000001b3u;
       }
     });

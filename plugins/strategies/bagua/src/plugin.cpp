@@ -173,8 +173,6 @@ constexpr cohort_option kOptions[] = {
     sdk::option("check_replicas_every", "int[0..1000000000]", "0",
                 "low_precision_decentralized: steps from one comparison of copies to the next; 0: none",
                 "low_precision_decentralized"),
-    sdk::option("isa", "enum(auto|baseline|avx2|avx512)", "auto",
-                "low_precision_decentralized: instructions that changes of weights use", "low_precision_decentralized"),
 };
 
 constexpr cohort_component kBagua =

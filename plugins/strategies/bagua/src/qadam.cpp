@@ -44,10 +44,10 @@ class Qadam final : public Algorithm {
   }
 
   void layout_ready(int32_t) override {
+    not_finite_.configure(host(), group().size());
     lanes_.configure(host(), [this](const cohort_bucket& bucket, std::size_t lane) { reduce(bucket, means_[lane]); });
     for_all_buckets(host(), [&](const cohort_bucket& bucket) {
-      codec_for(host(), bucket);  // throws where it cannot be
-      means_[lanes_.lane_of(bucket)].reserve(bucket.numel, group().size());
+      means_[lanes_.lane_of(bucket)].reserve(host(), bucket, group().size());
     });
     hypers_.assign(host().num_params(), {});
     is_reduced_.assign(host().buckets().count(), 0);
@@ -58,6 +58,7 @@ class Qadam final : public Algorithm {
   // Schedules change settings between steps.
   void begin_step(const cohort_step& step) override {
     lanes_.finish();
+    not_finite_.report_kept(host());
     if (!(step.flags & COHORT_STEP_FIRST)) return;
     is_warm_up_[step.phase] = step.step < warmup_steps_[step.phase];
     for_buckets(host(), step.phase, [&](const cohort_bucket& bucket) { is_reduced_[bucket.index] = 0; });
@@ -65,6 +66,7 @@ class Qadam final : public Algorithm {
   }
 
   void reduce_bucket(const cohort_bucket& bucket) override { lanes_.run(bucket); }
+  void pause(int32_t) override { not_finite_.report_kept(host()); }
 
   bool optimizer_step(const cohort_step& step) override {
     if (is_warm_up_[step.phase]) return false;
@@ -76,7 +78,7 @@ class Qadam final : public Algorithm {
 
  private:
   std::array<CompressedMean, BucketLanes::kCount> means_;  // by lane
-  NotFinite not_finite_;
+  NotFinite not_finite_{"momentum"};
   BucketLanes lanes_;
   std::vector<Hyper> hypers_;           // by parameter
   std::vector<bool> is_warm_up_;        // by phase
@@ -159,10 +161,8 @@ class Qadam final : public Algorithm {
     const sdk::Comm ranks = group().comm(host());
     const double divisor = group().world_size();
     if (ranks.size() == 1) return scale(host(), momentum, 1.0 / divisor);  // one node: nothing leaves it
-    const sdk::MinmaxUint8Kernels codec = codec_for(host(), bucket);
-    clear_padding(bucket, momentum);
-    if (!mean.encode(codec, ranks, momentum)) not_finite_.report_own(host(), bucket, momentum, "momentum");
-    if (!mean.average(codec, ranks, momentum, divisor)) not_finite_.report_other(host(), bucket, "momentum");
+    clear_padding(host(), bucket, momentum);
+    mean.average(host(), ranks, bucket, momentum, divisor, not_finite_);
   }
 
   void step_part(const cohort_step& step, const cohort_bucket& bucket, const cohort_bucket_part& part) {
@@ -179,7 +179,7 @@ class Qadam final : public Algorithm {
     const double rate = hyper.lr / (1.0 - std::pow(hyper.beta1, static_cast<double>(counted)));
     const double correction = std::sqrt(1.0 - std::pow(hyper.beta2, static_cast<double>(kept_since)));
     host()
-        .adam_kernels(bucket.stream.device_type)
+        .adam_kernels(bucket.device_type)
         .step(weight, at(COHORT_BUCKET_OPTIM, kMomentum).data, at(COHORT_BUCKET_OPTIM, kSquare).data,
               {1.0 - hyper.lr * hyper.decoupled, rate, correction, hyper.eps});
   }

@@ -35,13 +35,6 @@ std::optional<uint64_t> warmup_steps_of(const sdk::Options& options) {
   return steps;
 }
 
-WriteRingChange write_ring_change_of(const sdk::Options& options) {
-  const std::string isa(options.text("isa"));
-  if (const WriteRingChange found = write_ring_change_for(isa)) return found;
-  throw sdk::invalid_argument("this processor or this build of the bagua plugin has no " + isa +
-                              " instructions; use isa=auto");
-}
-
 }  // namespace
 
 Settings read_settings(const sdk::Options& options) {
@@ -56,7 +49,6 @@ Settings read_settings(const sdk::Options& options) {
   settings.warmup_steps = warmup_steps_of(options);
   settings.sync_interval = std::chrono::milliseconds(options.integer("sync_interval_ms"));
   settings.check_replicas_every = options.bytes("check_replicas_every");
-  settings.write_ring_change = write_ring_change_of(options);
   return settings;
 }
 

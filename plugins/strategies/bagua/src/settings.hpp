@@ -8,8 +8,6 @@
 
 #include <cohort/sdk/options.hpp>
 
-#include "ring_change.hpp"
-
 namespace cohort::bagua {
 
 inline constexpr uint64_t kQadamWarmupSteps = 100;  ///< where neither the option nor the optimizer tells
@@ -26,7 +24,6 @@ struct Settings {
   std::optional<uint64_t> warmup_steps;  ///< absent: the algorithm's own
   std::chrono::milliseconds sync_interval{0};
   uint64_t check_replicas_every = 0;  ///< steps; 0 never
-  WriteRingChange write_ring_change = nullptr;
 };
 
 /// Throws where an option is given to an algorithm that does not have it.

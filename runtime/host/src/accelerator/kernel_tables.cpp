@@ -32,6 +32,12 @@ struct Names<cohort_kernels_adam_1> {
   static constexpr const char* kId = COHORT_KERNELS_ADAM_ID;
   static constexpr const char* kKernels[] = {"adam.step"};
 };
+template <>
+struct Names<cohort_kernels_ring_1> {
+  static constexpr const char* kTable = "cohort_kernels_ring_1";
+  static constexpr const char* kId = COHORT_KERNELS_RING_ID;
+  static constexpr const char* kKernels[] = {"change"};
+};
 
 template <class Table>
 std::string table_problem(const Table& given) {
@@ -77,7 +83,8 @@ void put_own(Table& table, cohort_accelerator* a, const std::string& what, std::
 const void* KernelTables::find(std::string_view id) const {
   if (id == COHORT_KERNELS_CORE_ID) return &core;
   if (id == COHORT_KERNELS_MINMAX_UINT8_ID) return &minmax_uint8;
-  return id == COHORT_KERNELS_ADAM_ID ? &adam : nullptr;
+  if (id == COHORT_KERNELS_ADAM_ID) return &adam;
+  return id == COHORT_KERNELS_RING_ID ? &ring : nullptr;
 }
 
 bool is_own_kernels_id(std::string_view id) {
@@ -89,6 +96,7 @@ std::string put_own_kernels(KernelTables& tables, cohort_accelerator* a, const s
   put_own(tables.core, a, what, lacking);
   put_own(tables.minmax_uint8, a, what, lacking);
   put_own(tables.adam, a, what, lacking);
+  put_own(tables.ring, a, what, lacking);
   return lacking;
 }
 

@@ -15,6 +15,7 @@ struct KernelTables {
   cohort_kernels_core_1 core{};
   cohort_kernels_minmax_uint8_1 minmax_uint8{};
   cohort_kernels_adam_1 adam{};
+  cohort_kernels_ring_1 ring{};
 
   /// Returns the table with this id, or null.
   const void* find(std::string_view id) const;

@@ -225,12 +225,23 @@ cohort_status adam_step(cohort_accelerator* a, void* weight, const void* momentu
   });
 }
 
+cohort_status ring_change(cohort_accelerator* a, void* x, const void* left, const void* right, const void* own,
+                          int32_t dtype, uint64_t n, const cohort_stream* stream) noexcept {
+  return staged(a, "change", stream, [=](StagedCall& call) {
+    const uint64_t nbytes = nbytes_of(dtype, n);
+    const void *const l = call.in(left, nbytes), *const r = call.in(right, nbytes), *const w = call.in(own, nbytes);
+    void* const z = call.in_out(x, nbytes);
+    return [=] { return cpu().ring.change(a, z, l, r, w, dtype, n, &kCpu); };
+  });
+}
+
 }  // namespace
 
 KernelTables staged_kernels(cohort_accelerator* a) {
   return {{sizeof(cohort_kernels_core_1), 0, a, fill, copy, scale, axpby, cast, sum_of_n, square_sum, dot, found_inf},
           {sizeof(cohort_kernels_minmax_uint8_1), 0, a, encode, decode, decode_add},
-          {sizeof(cohort_kernels_adam_1), 0, a, adam_step}};
+          {sizeof(cohort_kernels_adam_1), 0, a, adam_step},
+          {sizeof(cohort_kernels_ring_1), 0, a, ring_change}};
 }
 
 }  // namespace cohort::host

@@ -62,15 +62,14 @@ std::vector<std::string> Buckets::names(int32_t kind) const {
   return names;
 }
 
-void Buckets::configure(std::vector<LayoutParameter> order, const LayoutLimits& limits, int32_t device_type,
-                        int32_t device_index, InPlace in_place) {
+void Buckets::configure(std::vector<LayoutParameter> order, const LayoutLimits& limits, Device device,
+                        InPlace in_place) {
   clear_layout();
+  device_ = device;
   const std::vector<BufferWant> wants = std::exchange(wants_, {});
   for (const auto& [kind, name, dtype, flags] : wants) buffers_[{kind, name}] = {dtype, flags};
   if (!has(COHORT_BUCKET_GRAD)) in_place = InPlace::kNone;
-  for (BucketPlan& plan : layout_buckets(order, limits)) {
-    add_bucket(std::move(plan), device_type, device_index, in_place);
-  }
+  for (BucketPlan& plan : layout_buckets(order, limits)) add_bucket(std::move(plan), in_place);
   allocate(in_place);
   for (const LayoutParameter& parameter : order) laid_out_.insert(parameter.id);
   for (const auto& [key, buffer] : buffers_) {
@@ -78,7 +77,7 @@ void Buckets::configure(std::vector<LayoutParameter> order, const LayoutLimits& 
   }
 }
 
-void Buckets::add_bucket(BucketPlan plan, int32_t device_type, int32_t device_index, InPlace in_place) {
+void Buckets::add_bucket(BucketPlan plan, InPlace in_place) {
   auto bucket = std::make_unique<Bucket>();
   bucket->plan = std::move(plan);
   for (const auto& part : bucket->plan.parts) {
@@ -96,7 +95,8 @@ void Buckets::add_bucket(BucketPlan plan, int32_t device_type, int32_t device_in
   abi.nbytes = bucket->plan.nbytes;
   abi.dtype = bucket->plan.dtype;
   abi.phase = bucket->plan.phase;
-  abi.stream = {nullptr, device_type, device_index};
+  abi.device_type = device_.type;
+  abi.device_index = device_.index;
   buckets_.push_back(std::move(bucket));
 }
 
@@ -115,8 +115,8 @@ void Buckets::allocate(InPlace in_place) {
       buffer.offsets.push_back(has_place ? add(is_gradient ? gradients : others, nbytes) : kNoPlace);
     }
   }
-  if (gradients > 0) gradient_memory_ = allocator_(gradients);
-  if (others > 0) memory_ = allocator_(others);
+  if (gradients > 0) gradient_memory_ = allocator_(device_, gradients);
+  if (others > 0) memory_ = allocator_(device_, others);
   auto offset = lent.begin();
   for (const auto& bucket : buckets_) {
     if (!bucket->is_in_place || in_place != InPlace::kAlone) continue;
@@ -167,8 +167,8 @@ void Buckets::view(size_t index, int32_t kind, const std::string& name, cohort_t
   view.dtype = dtype_of(buffer->second, index);
   view.nbytes = bucket.abi.numel * sdk::size_of(view.dtype);
   view.ndim = 1;
-  view.device_type = bucket.abi.stream.device_type;
-  view.device_index = bucket.abi.stream.device_index;
+  view.device_type = device_.type;
+  view.device_index = device_.index;
   view.flags = COHORT_TENSOR_DENSE;
   view.id = bucket.abi.index;
 }
@@ -241,7 +241,9 @@ void Buckets::keep_state() {
     kept.dtype = buffer.dtype;
     kept.is_shared = (buffer.flags & COHORT_STATE_SHARED) != 0;
     visit_parts(kind, name, [&](const BucketPlan::Part& part, std::span<std::byte> values, int32_t, int32_t) {
-      kept.values[part.id].assign(values.begin(), values.end());
+      auto& copy = kept.values[part.id];
+      copy.resize(values.size());
+      devices_.copy_to_host(device_, copy.data(), values.data(), values.size());
     });
   }
 }
@@ -259,7 +261,7 @@ void Buckets::restore_state(const std::string& name) {
                       std::to_string(saved->second.size()) + " bytes of " + sdk::name_of(saved_dtype) +
                       ", and is wanted as " + std::to_string(values.size()) + " bytes of " + sdk::name_of(dtype));
     }
-    std::ranges::copy(saved->second, values.begin());
+    devices_.copy_from_host(device_, values.data(), saved->second.data(), values.size());
   };
   visit_parts(COHORT_BUCKET_STATE, name, restore);
   kept_state_.erase(kept);

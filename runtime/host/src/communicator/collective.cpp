@@ -3,6 +3,7 @@
 
 #include "communicator/composed.hpp"
 #include "communicator/connected_groups.hpp"
+#include "communicator/host_twins.hpp"
 #include "communicator/staging.hpp"
 #include "given/given_struct.hpp"
 #include "host_object/guarded.hpp"
@@ -67,10 +68,14 @@ void complete(cohort_collective_vt& table, bool keep) {
   table.*Slot = keep && table.*Slot ? &native_or_composed<Slot, Composed> : Composed;
 }
 
+bool keeps_sums(const cohort_collective_vt& table, bool deterministic) {
+  return !deterministic || (table.flags & COHORT_COLLECTIVE_RANK_ORDERED);
+}
+
 // No slot is null afterwards, but those of memory. `deterministic`: sums in rank order, on every collective.
 cohort_collective_vt completed(cohort_collective_vt table, bool deterministic) {
   using Table = cohort_collective_vt;
-  const bool keep_sums = !deterministic || (table.flags & COHORT_COLLECTIVE_RANK_ORDERED);
+  const bool keep_sums = keeps_sums(table, deterministic);
   if (!table.close) table.close = ignore;
   if (table.split) {
     table.split = kNative<&Table::split>;
@@ -118,7 +123,7 @@ void open_collective(PluginHost& plugins, const Spec& spec) {
 }
 
 Collective::Collective(const cohort_component& component, const CheckedOptions& options, HostObject& host,
-                       const cohort_host* door, bool deterministic, cohort_accelerator* device)
+                       const cohort_host* door, bool deterministic, Moves moves, cohort_accelerator* device)
     : cohort_collective{sizeof(cohort_collective), 0, &table_, nullptr, door},
       name_(name_with_parts(component, options)),
       host_(host),
@@ -126,9 +131,16 @@ Collective::Collective(const cohort_component& component, const CheckedOptions& 
       native_(native_table(component)),
       table_(completed(native_, deterministic)) {
   if (!native_.split) groups_ = std::make_unique<ConnectedGroups>();
-  if (device) {
+  if (moves == Moves::kHostMemory) {
     staging_ = std::make_unique<Staging>(*device, host, table_);
     table_ = staging_->table();
+  }
+  if (moves == Moves::kDeviceMemory) {
+    twins_ = std::make_unique<HostTwins>();
+    if (device->vt->alloc_pinned) {
+      staging_ = std::make_unique<Staging>(*device, host, HostTwins::host_table(table_));
+    }
+    table_ = HostTwins::table(table_, native_, keeps_sums(native_, deterministic));
   }
   for (const std::string& warning : options.warnings) host_.log().warning(warning);
   if (!native_.create) return;

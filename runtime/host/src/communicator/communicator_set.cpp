@@ -15,6 +15,7 @@
 #include "communicator/alone.hpp"
 #include "communicator/comm_of_parts.hpp"
 #include "communicator/host_memory.hpp"
+#include "communicator/host_twins.hpp"
 #include "communicator/staging.hpp"
 #include "given/given_args.hpp"
 
@@ -32,9 +33,10 @@ struct CommunicatorSet::Entry {
   std::unique_ptr<PrivateStore> store;     // of a root communicator
   std::unique_ptr<Collective> collective;  // of a root communicator
   cohort_comm comm{};
-  Entry* parent = nullptr;  // that it was split from; null for a root
-  Entry* root = nullptr;    // of all parents the first; itself for a root
-  unsigned num_parts = 0;   // that were split from it and are open
+  Entry* parent = nullptr;      // that it was split from; null for a root
+  Entry* root = nullptr;        // of all parents the first; itself for a root
+  unsigned num_parts = 0;       // that were split from it and are open
+  std::unique_ptr<Entry> twin;  // the same ranks' group of host memory, if this one moves device memory only
 };
 
 namespace {
@@ -53,6 +55,10 @@ void check_flags(const cohort_comm& comm, const char* slot) {
   throw PluginRefused("collective '" + Collective::of(comm.collective).name() + "', " + slot + " " + problem);
 }
 
+void abort_one(cohort_comm& comm) {
+  comm.collective->vt->abort(comm.collective, &comm);
+}
+
 void check_group(const cohort_connect_args& group) {
   if (!group.store || !group.name || group.timeout_ns <= 0) {
     throw UserError("comm/1.open: the group needs a store, a name and a timeout above 0");
@@ -65,12 +71,13 @@ void check_group(const cohort_connect_args& group) {
 }  // namespace
 
 CommunicatorSet::CommunicatorSet(PluginHost& plugins, HostObject& host, Spec chosen, bool deterministic,
-                                 cohort_accelerator* accelerator)
+                                 cohort_accelerator* accelerator, std::string_view host_collectives)
     : plugins_(plugins),
       host_(host),
       chosen_(std::move(chosen)),
       deterministic_(deterministic),
-      accelerator_(accelerator) {}
+      accelerator_(accelerator),
+      host_collectives_(host_collectives) {}
 
 CommunicatorSet::~CommunicatorSet() {
   while (!entries_.empty()) close(&entries_.back().comm);
@@ -80,27 +87,85 @@ const cohort_host* CommunicatorSet::door_for(const std::string& collective) {
   return host_.get_for(collective, find_comm_of_parts, this);
 }
 
+void CommunicatorSet::open_plugins(int world_size, int num_nodes, int32_t device_type) {
+  if (chosen_.name.empty()) return;
+  open_collective(plugins_, chosen_);
+  cohort_connect_args group{};
+  group.size = world_size;
+  group.num_nodes = num_nodes;
+  group.device_type = device_type;
+  const cohort_component& component = plugins_.open(Kind::kCollective, chosen_.name);
+  if (!moves_device_memory_only(component, chosen_, group)) return;
+  open_collective(plugins_, Spec(twin_component(chosen_.name, group).name));
+}
+
+bool CommunicatorSet::moves_device_memory_only(const cohort_component& component, const Spec& spec,
+                                               const cohort_connect_args& group) const {
+  return accelerator_ && group.device_type != COHORT_DEVICE_CPU &&
+         !can_connect(plugins_, component, spec, group, group.device_type).is_no() &&
+         can_connect(plugins_, component, spec, group, COHORT_DEVICE_CPU).is_no();
+}
+
+// Throws UserError if the collective cannot serve the group, neither itself nor with what the host adds.
+Moves CommunicatorSet::moves_of(const cohort_component& component, const Spec& spec,
+                                const cohort_connect_args& group) const {
+  if (moves_device_memory_only(component, spec, group)) return Moves::kDeviceMemory;
+  const Answer answer = can_connect(plugins_, component, spec, group, group.device_type);
+  if (!answer.is_no()) return Moves::kGiven;
+  const bool may_stage = accelerator_ && group.device_type != COHORT_DEVICE_CPU;
+  if (may_stage && !can_connect(plugins_, component, spec, group, COHORT_DEVICE_CPU).is_no()) return Moves::kHostMemory;
+  throw UserError(answer.text("connect " + std::to_string(group.size) + " rank(s) on " +
+                              std::to_string(std::max(1, group.num_nodes)) + " node(s)"));
+}
+
+const cohort_component& CommunicatorSet::twin_component(const std::string& device_collective,
+                                                        const cohort_connect_args& group) const {
+  for (std::string_view rest = host_collectives_; !rest.empty();) {
+    const std::string name(rest.substr(0, rest.find(',')));
+    rest.remove_prefix(std::min(name.size() + 1, rest.size()));
+    const cohort_component* const component = plugins_.find(Kind::kCollective, name);
+    if (component && !can_connect(plugins_, *component, Spec(name), group, COHORT_DEVICE_CPU).is_no())
+      return *component;
+  }
+  throw UserError("collective '" + device_collective + "' moves device memory only, and none of " + host_collectives_ +
+                  " can move the host's for " + std::to_string(group.size) + " rank(s) on " +
+                  std::to_string(std::max(1, group.num_nodes)) + " node(s); install one that can");
+}
+
 cohort_comm* CommunicatorSet::open(const char* text, const cohort_connect_args& group, const cohort_host* owner) {
   const Spec spec = text ? parse_spec(text, "comm/1.open") : chosen_;
-  cohort_connect_args args = given(group);
+  const cohort_connect_args args = given(group);
   check_group(args);
   const cohort_component& component = plugins_.open(Kind::kCollective, spec.name);
+  const Moves moves = moves_of(component, spec, args);
+  const auto made = begin({owner, 0});
+  connect(*made, component, spec, args, moves);
+  if (moves == Moves::kDeviceMemory) {
+    const std::string name = std::string(args.name) + " in host memory";
+    cohort_connect_args twin_args = args;
+    twin_args.name = name.c_str();
+    twin_args.device_type = COHORT_DEVICE_CPU;
+    twin_args.device_index = 0;
+    const cohort_component& twin = twin_component(spec.name, args);
+    made->twin = std::make_unique<Entry>();
+    connect(*made->twin, plugins_.open(Kind::kCollective, twin.name), Spec(twin.name), twin_args, Moves::kGiven);
+    made->collective->twins()->set(&made->comm, &made->twin->comm);
+    host_.log().info("collective " + spec.name + " moves device memory: host memory goes by " + twin.name);
+  }
+  return keep(made);
+}
+
+void CommunicatorSet::connect(Entry& entry, const cohort_component& component, const Spec& spec,
+                              const cohort_connect_args& group, Moves moves) {
   const CheckedOptions options =
       check_options({component.options, component.num_options}, spec.options, "collective '" + spec.name + "'");
-  const Answer answer = can_connect(plugins_, component, spec, args, args.device_type);
-  const bool is_staged = answer.is_no() && accelerator_ && args.device_type != COHORT_DEVICE_CPU &&
-                         !can_connect(plugins_, component, spec, args, COHORT_DEVICE_CPU).is_no();
-  if (answer.is_no() && !is_staged) {
-    throw UserError(answer.text("connect " + std::to_string(args.size) + " rank(s) on " +
-                                std::to_string(std::max(1, args.num_nodes)) + " node(s)"));
-  }
+  const bool is_staged = moves == Moves::kHostMemory;
+  cohort_connect_args args = group;
   if (is_staged) args.device_type = COHORT_DEVICE_CPU;
   if (is_staged) args.device_index = 0;
-  const auto made = begin({owner, 0});
-  Entry& entry = *made;
   entry.store = std::make_unique<PrivateStore>(group.store, std::string(group.name) + "/");
-  entry.collective = std::make_unique<Collective>(component, options, host_, door_for(spec.name), deterministic_,
-                                                  is_staged ? accelerator_ : nullptr);
+  entry.collective =
+      std::make_unique<Collective>(component, options, host_, door_for(spec.name), deterministic_, moves, accelerator_);
   if (is_staged && !std::exchange(said_staging_, true)) {
     host_.log().info("collective " + spec.name + " moves host memory: tensors are staged through pinned memory");
   }
@@ -111,15 +176,15 @@ cohort_comm* CommunicatorSet::open(const char* text, const cohort_connect_args& 
   host_.recorder().end(&entry.comm, number, status, host_.peers_of(status));
   host_.check(status, "collective '" + entry.collective->name() + "', connect");
   check_flags(entry.comm, "connect");
-  return keep(made);
 }
 
 cohort_comm* CommunicatorSet::open_alone() {
   const bool is_device = accelerator_ && accelerator_->vt->device_type != COHORT_DEVICE_CPU;
   const auto made = begin({});
   Entry& entry = *made;
-  entry.collective = std::make_unique<Collective>(alone_collective(), CheckedOptions{}, host_, door_for("alone"),
-                                                  deterministic_, is_device ? accelerator_ : nullptr);
+  entry.collective =
+      std::make_unique<Collective>(alone_collective(), CheckedOptions{}, host_, door_for("alone"), deterministic_,
+                                   is_device ? Moves::kHostMemory : Moves::kGiven, accelerator_);
   cohort_connect_args group{};
   group.struct_size = sizeof group;
   group.size = group.num_nodes = 1;
@@ -131,22 +196,34 @@ cohort_comm* CommunicatorSet::open_alone() {
 cohort_comm* CommunicatorSet::split(cohort_comm* comm, int color, int key, CommPlace place) {
   const auto made = begin(place);
   Entry& entry = *made;
-  entry.parent = &entry_of(comm);
-  entry.root = entry.parent->root;
-  entry.comm.struct_size = sizeof(cohort_comm);
-  entry.comm.collective = comm->collective;
+  Entry& parent = entry_of(comm);
   host_.check_process();
-  const uint64_t number = host_.recorder().begin(comm, {.operation = "split"});
-  const cohort_status status = comm->collective->vt->split(comm->collective, comm, color, key, &entry.comm);
-  host_.recorder().end(comm, number, status, host_.peers_of(status));
-  host_.check(status, "splitting a communicator");
+  split(parent, entry, color, key);
+  if (parent.twin) {
+    entry.twin = std::make_unique<Entry>();
+    split(*parent.twin, *entry.twin, color, key);
+  }
   if (color < 0) {
     unconnected_.erase(made);
     return nullptr;
   }
-  check_flags(entry.comm, "split");
-  ++entry.parent->num_parts;
+  if (entry.twin) Collective::of(comm->collective).twins()->set(&entry.comm, &entry.twin->comm);
   return keep(made);
+}
+
+void CommunicatorSet::split(Entry& parent, Entry& entry, int color, int key) {
+  cohort_comm* const comm = &parent.comm;
+  entry.parent = &parent;
+  entry.root = parent.root;
+  entry.comm.struct_size = sizeof(cohort_comm);
+  entry.comm.collective = comm->collective;
+  const uint64_t number = host_.recorder().begin(comm, {.operation = "split"});
+  const cohort_status status = comm->collective->vt->split(comm->collective, comm, color, key, &entry.comm);
+  host_.recorder().end(comm, number, status, host_.peers_of(status));
+  host_.check(status, "splitting a communicator");
+  if (color < 0) return;
+  check_flags(entry.comm, "split");
+  ++parent.num_parts;
 }
 
 void CommunicatorSet::adopt(cohort_comm* comm) {
@@ -167,24 +244,37 @@ void CommunicatorSet::close(cohort_comm* comm) {
     closed.splice(closed.end(), entries_, by_comm_.at(comm));
     by_comm_.erase(comm);
   }
+  close(entry);
+}
+
+void CommunicatorSet::close(Entry& entry) {
+  cohort_comm* const comm = &entry.comm;
   if (entry.parent) --entry.parent->num_parts;
+  if (entry.twin) Collective::of(comm->collective).twins()->remove(comm);
   comm->collective->vt->close(comm->collective, comm);
   host_.recorder().forget(comm);
+  if (entry.twin) close(*entry.twin);
 }
 
 void CommunicatorSet::abort(cohort_comm* comm) {
   const std::lock_guard end(end_);
-  comm->collective->vt->abort(comm->collective, comm);
+  for_all(entry_of(comm), abort_one);
 }
 
 void CommunicatorSet::abort() {
   const std::lock_guard end(end_);
-  std::vector<cohort_comm*> all;
+  std::vector<Entry*> all;
   {
     const std::lock_guard lock(mutex_);
-    for (Entry& entry : entries_) all.push_back(&entry.comm);
+    for (Entry& entry : entries_) all.push_back(&entry);
   }
-  for (cohort_comm* const comm : all) comm->collective->vt->abort(comm->collective, comm);
+  for (Entry* const entry : all) for_all(*entry, abort_one);
+}
+
+// The communicator and its twin.
+void CommunicatorSet::for_all(Entry& entry, const std::function<void(cohort_comm&)>& visit) {
+  visit(entry.comm);
+  if (entry.twin) visit(entry.twin->comm);
 }
 
 void* CommunicatorSet::alloc(cohort_comm* comm, uint64_t nbytes) {

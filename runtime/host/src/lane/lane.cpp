@@ -6,9 +6,13 @@
 namespace cohort::host {
 namespace {
 
-std::exception_ptr failure_of(const Lane::Task& task) {
+constexpr size_t kKeptEnds = 64;                        // a ticket that is older is waited for by the oldest of them
+constexpr std::chrono::microseconds kBetweenPolls{20};  // of a device
+
+template <class Call>
+std::exception_ptr failure_of(const Call& call) {
   try {
-    task();
+    call();
     return nullptr;
   } catch (...) {
     return std::current_exception();
@@ -17,8 +21,8 @@ std::exception_ptr failure_of(const Lane::Task& task) {
 
 }  // namespace
 
-Lane::Lane(std::string name, std::chrono::nanoseconds stall_timeout, HostObject* host)
-    : name_(std::move(name)), stall_timeout_(stall_timeout), host_(host) {
+Lane::Lane(std::string name, std::chrono::nanoseconds stall_timeout, HostObject* host, RankDevices devices)
+    : name_(std::move(name)), stall_timeout_(stall_timeout), host_(host), streams_(devices) {
   const std::lock_guard lock(mutex_);  // the thread is counted before it rests
   thread_ = std::thread([this] { loop(); });
   if (host_) host_->recorder().thread_begins(thread_.get_id());
@@ -36,15 +40,17 @@ Lane::~Lane() {
   task_added_.notify_all();
   const std::thread::id thread = thread_.get_id();
   thread_.join();
+  follow_lane();  // what its tasks use is freed next
   if (host_) host_->recorder().thread_ends(thread);
 }
 
 Lane::Ticket Lane::submit(Task task) {
   if (host_) host_->check_process();
   uint64_t ticket = 0;
+  LaneStreams::Events behind = streams_.here();
   {
     const std::lock_guard lock(mutex_);
-    queue_.push_back(std::move(task));
+    queue_.push_back({std::move(task), std::move(behind)});
     ticket = ++submitted_;
     note_rest();
   }
@@ -70,14 +76,33 @@ void Lane::wait(std::unique_lock<std::mutex>& lock, Ticket ticket) {
   std::erase(waiters_, &waiter);
   if (!has_moved) throw PeerFailed("lane '" + name_ + "' made no progress although its operations have deadlines");
   if (failure_) std::rethrow_exception(failure_);
+  streams_.follow(end_of(ticket));
+}
+
+LaneStreams::Events Lane::end_of(Ticket ticket) const {
+  const auto end = ends_.lower_bound(ticket);
+  return end == ends_.end() ? LaneStreams::Events{} : end->second;
+}
+
+void Lane::follow_lane() noexcept {
+  static_cast<void>(failure_of([this] { streams_.follow_lane(); }));  // a device that fails orders nothing any more
 }
 
 // A thread in here is not at rest: it goes on when the time is over, whatever other ranks do.
 bool Lane::wait_for(Ticket ticket, std::chrono::nanoseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
   std::unique_lock lock(mutex_);
   task_done_.wait_for(lock, timeout, [&] { return completed_ >= ticket || failure_; });
   if (failure_) std::rethrow_exception(failure_);
-  return completed_ >= ticket;
+  if (completed_ < ticket) return false;
+  const LaneStreams::Events end = end_of(ticket);
+  lock.unlock();
+  while (!LaneStreams::are_done(end)) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(kBetweenPolls);
+  }
+  streams_.follow(end);
+  return true;
 }
 
 void Lane::drain() {
@@ -98,6 +123,8 @@ bool Lane::is_idle() {
 void Lane::settle() {
   std::unique_lock lock(mutex_);
   task_done_.wait_for(lock, stall_timeout_, [&] { return completed_ == submitted_; });
+  lock.unlock();
+  follow_lane();
 }
 
 void Lane::run(Task task) {
@@ -115,18 +142,29 @@ void Lane::run_here(const Task& task) {
   ++submitted_;
   guest_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   lock.unlock();
-  const std::exception_ptr failure = failure_of(task);
+  const LaneStreams::Events behind = streams_.here();
+  const auto before = streams_.enter();
+  LaneStreams::Events end;
+  const std::exception_ptr failure = failure_of([&] {
+    streams_.follow(behind);
+    task();
+    end = streams_.here();
+  });
+  streams_.leave(before);
+  streams_.follow(end);
   lock.lock();
   guest_.store({}, std::memory_order_relaxed);
-  finish(failure);
+  finish(failure, std::move(end));
   note_rest();
   if (!queue_.empty()) task_added_.notify_one();
   if (failure) std::rethrow_exception(failure);
 }
 
-void Lane::finish(std::exception_ptr failure) {
+void Lane::finish(std::exception_ptr failure, LaneStreams::Events end) {
   if (failure) failure_ = std::move(failure);
   ++completed_;
+  if (!end.empty()) ends_.emplace(completed_, std::move(end));
+  if (ends_.size() > kKeptEnds) ends_.erase(ends_.begin());
   for (Waiter* const waiter : waiters_) {
     if (completed_ >= waiter->ticket || failure_) waiter->rest.reset();
   }
@@ -144,6 +182,7 @@ void Lane::note_rest() {
 }
 
 void Lane::loop() {
+  streams_.enter();
   std::unique_lock lock(mutex_);
   while (true) {
     is_waiting_ = true;
@@ -152,13 +191,18 @@ void Lane::loop() {
     is_waiting_ = false;
     note_rest();
     if (stopping_) return;
-    const Task task = std::move(queue_.front());
+    const Queued next = std::move(queue_.front());
     queue_.pop_front();
     const bool dropped = failure_ != nullptr;
     lock.unlock();
-    const std::exception_ptr failure = dropped ? nullptr : failure_of(task);
+    LaneStreams::Events end;
+    const std::exception_ptr failure = dropped ? nullptr : failure_of([&] {
+      streams_.follow(next.behind);
+      next.task();
+      end = streams_.here();
+    });
     lock.lock();
-    finish(failure);
+    finish(failure, std::move(end));
   }
 }
 

@@ -85,7 +85,8 @@ cohort_status reduce_bucket(cohort_strategy* s, const cohort_step*, const cohort
     RankState& state = state_of(s);
     if (!state.is_distributed()) return COHORT_OK;
     void* const gradients = state.buckets->data(bucket->index, COHORT_BUCKET_GRAD);
-    cohort_op_args args = op_args(bucket->dtype, gradients, bucket->numel, bucket->stream);
+    const cohort_stream stream = state.devices.current({bucket->device_type, bucket->device_index});
+    cohort_op_args args = op_args(bucket->dtype, gradients, bucket->numel, stream);
     args.reduce = COHORT_REDUCE_MEAN;
     return run_all_reduce(state.default_lane().comms.world, args, &state.traffic);
   });

@@ -1,5 +1,6 @@
 // Service comm/1 for strategies; collectives have another one (communicator/comm_of_parts.hpp).
 #include <string>
+#include <type_traits>
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/spec.hpp>
@@ -95,17 +96,21 @@ cohort_status release(const cohort_host* host, cohort_comm* comm, void* memory) 
   });
 }
 
-// On the communicator's lane at once; elsewhere it is queued there and waited for.
+// On the communicator's lane at once; elsewhere it is queued there and waited for, and ordered by the lane's stream.
 template <auto Run, class Args>
 cohort_status run(const cohort_host* host, cohort_comm* comm, const Args* args) noexcept {
   return guarded(host, [&] {
     RankState& state = rank_of(host);
     if (!comm) throw UserError("the communicator is null: this rank has none for that role");
-    const auto full = given(*args);
+    auto full = given(*args);
     const uint32_t index = state.comms->place_for(host, comm, "an operation of comm/1").lane;
     Lane* const lane = state.lanes[index]->thread.get();
+    if constexpr (!std::is_null_pointer_v<decltype(full)>) check_stream(full.stream, "an operation of comm/1");
     if (!lane || lane->is_current_thread()) return Run(comm, full, &state.traffic);
-    lane->run([&] { state.host.check(Run(comm, full, &state.traffic), "operation outside its lane"); });
+    lane->run([&] {
+      if constexpr (!std::is_null_pointer_v<decltype(full)>) full.stream = state.stream_like(full.stream);
+      state.host.check(Run(comm, full, &state.traffic), "operation outside its lane");
+    });
     return COHORT_OK;
   });
 }

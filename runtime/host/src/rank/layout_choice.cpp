@@ -57,6 +57,19 @@ void plan_layout(RankState& state) {
   check_one_bucket(state);
 }
 
+// Throws UserError if trained parameters are on several devices: the buckets of one process are on one.
+Device device_of_parameters(const RankState& state) {
+  const cohort_tensor* first = nullptr;
+  for (const cohort_tensor& parameter : state.model->parameters()) {
+    if (!(parameter.flags & COHORT_TENSOR_REQUIRES_GRAD) || parameter.nbytes == 0) continue;
+    if (!first) first = &parameter;
+    if (parameter.device_type == first->device_type && parameter.device_index == first->device_index) continue;
+    throw UserError("parameters '" + std::string(first->name) + "' and '" + parameter.name +
+                    "' are on different devices; move the model to one device before training");
+  }
+  return first ? Device{first->device_type, first->device_index} : Device{};
+}
+
 }  // namespace
 
 std::vector<BucketPlan> planned_buckets(const RankState& state, const LayoutChoice& choice) {
@@ -133,7 +146,7 @@ void lay_out(RankState& state) {
   Buckets& buckets = *state.buckets;
   if (buckets.has_wants()) {
     buckets.configure(trained_parameters(state, state.layout), layout_limits(state, state.layout),
-                      state.accelerator->device_type(), 0, gradients_in_place(state));
+                      device_of_parameters(state), gradients_in_place(state));
   }
   const size_t parameters = model.parameters().size();
   model.place_gradients(buckets.places(COHORT_BUCKET_GRAD, parameters));

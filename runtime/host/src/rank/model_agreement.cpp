@@ -72,7 +72,7 @@ void broadcast(RankState& state, std::span<const cohort_tensor> tensors) {
       throw UserError("'" + std::string(tensor.name) +
                       "' has gaps in memory (a strided view); make it contiguous() before training on several ranks");
     }
-    const cohort_stream stream{nullptr, tensor.device_type, tensor.device_index};
+    const cohort_stream stream = state.devices.current({tensor.device_type, tensor.device_index});
     const cohort_op_args args = op_args(COHORT_UINT8, tensor.data, tensor.nbytes, stream);
     const auto purpose = std::make_shared<const std::string>("'" + std::string(tensor.name) + "'");
     cohort_comm* const world = state.default_lane().comms.world;

@@ -82,9 +82,9 @@ StepEngine& RankRuntime::configure(ModelPort& model) {
   }
   state.traffic.reset();
   const RankLane& lane = state.default_lane();
-  state.engine = std::make_unique<StepEngine>(
-      StepEngine::Parts{state.host, state.strategy(), *state.buckets, model, state.accelerator->core_kernels(),
-                        lane.thread.get(), state.is_distributed() ? lane.comms.world : nullptr, state.control});
+  state.engine = std::make_unique<StepEngine>(StepEngine::Parts{
+      state.host, state.strategy(), *state.buckets, model, state.accelerator->core_kernels(), lane.thread.get(),
+      state.is_distributed() ? lane.comms.world : nullptr, state.control, state.devices});
   // With several optimizers a backward reaches a part of the parameters: there is no one order of arrival.
   const bool may_adapt = state.is_distributed() && model.num_phases() == 1;
   if (may_adapt && (state.engine->wants_gradients() || state.setup.autotune_file)) state.adaptation.emplace(state);
@@ -138,9 +138,8 @@ void RankRuntime::pause(int32_t reason) {
   cohort_strategy* const strategy = state.strategy();
   state.host.check(strategy->vt->pause(strategy, reason), "pause");
   if (!state.is_distributed() || !state.model) return;
-  for (const cohort_tensor& buffer : state.model->buffers()) {
-    if (buffer.nbytes == 0) continue;
-    state.broadcast(buffer.data, buffer.nbytes, 0, buffer.name);
+  if (const auto buffers = state.model->buffers(); !buffers.empty()) {
+    state.default_lane().thread->run([&] { host::broadcast(state, buffers); });
   }
   state.model->refresh_replicas();
 }
@@ -232,11 +231,13 @@ bool RankRuntime::ranks_may_differ() const {
   return strategy->vt->get_extension(strategy, COHORT_RANKS_DIFFER_ID) != nullptr;
 }
 
-void RankRuntime::user_all_reduce(const cohort_op_args& args) {
+void RankRuntime::user_all_reduce(cohort_op_args args) {
+  args.stream = state_->stream_like(args.stream);
   state_->host.check(run_all_reduce(user_comm(*state_), args, nullptr), "all_reduce");
 }
 
-void RankRuntime::user_all_gather(const cohort_op_args& args) {
+void RankRuntime::user_all_gather(cohort_op_args args) {
+  args.stream = state_->stream_like(args.stream);
   state_->host.check(run_all_gather(user_comm(*state_), args, nullptr), "all_gather");
 }
 

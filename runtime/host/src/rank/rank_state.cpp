@@ -10,6 +10,7 @@
 
 #include "communicator/op_args.hpp"
 #include "given/given_args.hpp"
+#include "selection/names.hpp"
 
 namespace cohort::host {
 namespace {
@@ -19,15 +20,17 @@ constexpr std::chrono::seconds kLaneSlack{30};  // tasks end by their own deadli
 
 }  // namespace
 
-RankState::RankState(RankSetup given) : setup(std::move(given)), host(setup.log, find_service, this) {
+RankState::RankState(RankSetup given)
+    : setup(std::move(given)), host(setup.log, find_service, this), devices(setup.device_port), lent_memory(devices) {
   const Selection& selection = setup.selection;
   accelerator = std::make_unique<Accelerator>(setup.plugins.open(Kind::kAccelerator, selection.accelerator), host);
   accelerator->take_kernels();
-  if (!selection.collective.name.empty()) open_collective(setup.plugins, selection.collective);
   comms = std::make_unique<CommunicatorSet>(setup.plugins, host, selection.collective, setup.deterministic,
-                                            accelerator->get());
-  buckets = std::make_unique<Buckets>([this](uint64_t nbytes) { return allocate(nbytes); },
-                                      [this](uint32_t parameter) { return model->gradient_data(0, parameter); });
+                                            accelerator->get(), kDefaultCollectives);
+  comms->open_plugins(world_size(), setup.topology.num_nodes, accelerator->device_type());
+  buckets = std::make_unique<Buckets>(
+      devices, [this](Device device, uint64_t nbytes) { return allocate(device, nbytes); },
+      [this](uint32_t parameter) { return model->gradient_data(0, parameter); });
   lanes.push_back(std::make_unique<RankLane>(RankLane{kDefaultLane, {}, nullptr}));
   layers = std::make_unique<StrategyLayers>(resolve_layers(setup.plugins, selection.strategy, selection.layers),
                                             base_strategy(), this, host);
@@ -41,6 +44,7 @@ RankState::~RankState() {
   const bool left_memory = buckets->left_memory();
   buckets.reset();
   layers.reset();
+  lent_memory.release_all();
   // Tensors of the program lie in memory of a communicator: it stays until the process ends.
   if (left_memory) static_cast<void>(comms.release());
   comms.reset();
@@ -103,6 +107,7 @@ cohort_comm* RankState::connect_world(const cohort_dist_args& args) {
   group.rank = args.rank;
   group.size = args.world_size;
   group.device_type = accelerator->device_type();
+  if (!devices.all().empty()) group.device_index = devices.all().front().index;
   group.node_rank = args.node_rank;
   group.timeout_ns = args.timeout_ns;
   group.store = args.store;
@@ -146,7 +151,7 @@ RoleComms RankState::split_roles(const std::string& name, uint32_t lane) {
 }
 
 void RankState::start_lane() {
-  default_lane().thread = std::make_unique<Lane>(default_lane().name, setup.timeout + kLaneSlack, &host);
+  default_lane().thread = std::make_unique<Lane>(default_lane().name, setup.timeout + kLaneSlack, &host, devices);
 }
 
 RankLane* RankState::current_lane() const {
@@ -169,7 +174,7 @@ uint32_t RankState::lane_named(const std::string& name) {
   auto made = std::make_unique<RankLane>();
   made->name = name;
   if (root) made->comms = split_roles(name, index);
-  made->thread = std::make_unique<Lane>(name, setup.timeout + kLaneSlack, &host);
+  made->thread = std::make_unique<Lane>(name, setup.timeout + kLaneSlack, &host, devices);
   lanes.push_back(std::move(made));
   return index;
 }
@@ -187,8 +192,14 @@ void RankState::broadcast(std::string& text, const char* purpose) {
   if (size > 0) broadcast(text.data(), size, 0, purpose);
 }
 
-BucketMemory RankState::allocate(uint64_t nbytes) {
-  return {comms->alloc(root, nbytes), [this](void* memory) { comms->release(root, memory); }};
+BucketMemory RankState::allocate(Device device, uint64_t nbytes) {
+  if (device.is_cpu() || root->collective->vt->alloc) {
+    return {comms->alloc(root, nbytes), [this](void* memory) { comms->release(root, memory); }};
+  }
+  BucketMemory memory(devices.alloc(device, nbytes),
+                      [devices = devices, device](void* freed) { devices.release_or_leave(device, freed); });
+  devices.fill_with_zeros(device, memory.get(), nbytes);
+  return memory;
 }
 
 void RankState::step_optimizer(uint32_t phase) {

@@ -23,6 +23,7 @@
 #include "accelerator/accelerator.hpp"
 #include "adaptation.hpp"
 #include "layout_choice.hpp"
+#include "lent_memory.hpp"
 
 namespace cohort::host {
 
@@ -60,6 +61,7 @@ struct RankState {
   RankSetup setup;
   HostObject host;
   Traffic traffic;
+  RankDevices devices;
   std::unique_ptr<Accelerator> accelerator;
   std::unique_ptr<Store> own_store;  // the host's, where no plugin gave one
   std::unique_ptr<AbiStore> own_abi_store;
@@ -73,6 +75,7 @@ struct RankState {
   cohort_comm* user = nullptr;                   // made at its first use
   std::vector<std::unique_ptr<RankLane>> lanes;  // the default one first
   std::unique_ptr<Buckets> buckets;
+  LentMemory lent_memory;
   ModelPort* model = nullptr;
   StateOwners owners;    // of the model
   bool may_own = false;  // optimizer/1.own: until base shares the state
@@ -126,12 +129,20 @@ struct RankState {
     host.recorder().set_purpose(control, std::make_shared<const std::string>(purpose));
     host.check(operation(control), purpose);
   }
-  BucketMemory allocate(uint64_t nbytes);
+  /// Returns zero-filled memory for buckets, from the collective if it has some there.
+  BucketMemory allocate(Device device, uint64_t nbytes);
+  /// Returns the calling thread's stream of the device that a stream belongs to.
+  cohort_stream stream_like(const cohort_stream& stream) const {
+    return devices.current({stream.device_type, stream.device_index});
+  }
   /// The host optimizer's step over what this rank steps of a phase.
   void step_optimizer(uint32_t phase);
   /// Calls save_state or load_state of the strategy, which may use archive/1.
   void with_archive(StrategyState& strategy_state, Archive::Use use);
 };
+
+/// Throws UserError if there is no stream for memory of a device.
+void check_stream(const cohort_stream& stream, const char* call);
 
 /// Service tables of a rank by id; null for an unknown one.
 const void* find_service(std::string_view id);

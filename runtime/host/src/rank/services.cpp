@@ -160,6 +160,8 @@ const void* find_service(std::string_view id) {
   if (id == COHORT_ARCHIVE_ID) return &archive_service();
   if (id == COHORT_OPTIMIZER_ID) return &optimizer_service();
   if (id == COHORT_LANE_ID) return &lane_service();
+  if (id == COHORT_STREAM_ID) return &stream_service();
+  if (id == COHORT_MEMORY_ID) return &memory_service();
   return nullptr;
 }
 

@@ -31,7 +31,7 @@ std::string describe(const cohort_bucket& bucket) {
 
 }  // namespace
 
-StepEngine::StepEngine(const Parts& parts) : parts_(parts) {
+StepEngine::StepEngine(const Parts& parts) : parts_(parts), gradient_streams_(parts.devices) {
   const size_t parameters = parts_.model.parameters().size();
   for (uint32_t id = 0; id < parameters; ++id) phase_of_.push_back(parts_.model.phase_of(id));
   complete_.assign(parameters * num_replicas(), 0);
@@ -47,6 +47,7 @@ void StepEngine::layout_changed() {
   wants_gradients_ = parts_.buckets.has(COHORT_BUCKET_GRAD) && parts_.buckets.count() > 0;
   bucket_of_.assign(num_parameters(), kNoBucket);
   pending_.assign(parts_.buckets.count(), 0);
+  gradient_streams_.resize(parts_.buckets.count());
   purposes_.clear();
   for (uint32_t index = 0; index < parts_.buckets.count(); ++index) {
     const cohort_bucket& bucket = *parts_.buckets.get(index);
@@ -127,7 +128,8 @@ void StepEngine::complete(uint32_t parameter, uint32_t replica) {
                     "' changed after it was sent: two backward passes of one step reach it; use no_sync() for all but "
                     "the last backward");
   }
-  --pending_[bucket];
+  gradient_streams_.note(bucket);
+  if (--pending_[bucket] == 0) gradient_streams_.complete(bucket);
   if (replica == 0) arrival_order_.push_back(parameter);
   // In index order, whatever the order of completion: so all ranks reduce the same bucket at the same time.
   for (; next_bucket_ < pending_.size() && pending_[next_bucket_] == 0; ++next_bucket_) {
@@ -138,6 +140,7 @@ void StepEngine::complete(uint32_t parameter, uint32_t replica) {
 void StepEngine::reduce(size_t bucket) {
   if (parts_.flags_comm) parts_.host.recorder().set_purpose(parts_.flags_comm, purposes_[bucket]);
   const cohort_bucket& reduced = *parts_.buckets.get(bucket);
+  gradient_streams_.follow(bucket);
   if (num_replicas() > 1) sum_replicas(reduced);
   parts_.buckets.open_gradients(bucket);
   const cohort_status status = parts_.strategy->vt->reduce_bucket(parts_.strategy, &reduction_step_, &reduced);
@@ -147,6 +150,7 @@ void StepEngine::reduce(size_t bucket) {
 // Onto replica 0, left to right.
 void StepEngine::sum_replicas(const cohort_bucket& bucket) {
   std::vector<const void*> gradients;
+  const cohort_stream stream = parts_.devices.current({bucket.device_type, bucket.device_index});
   for (const auto& part : std::span(bucket.parts, bucket.num_parts)) {
     gradients.clear();
     for (uint32_t replica = 0; replica < num_replicas(); ++replica) {
@@ -154,7 +158,7 @@ void StepEngine::sum_replicas(const cohort_bucket& bucket) {
     }
     if (gradients.size() < 2) continue;  // only replica 0's, which always has one
     check(parts_.kernels.sum_of_n(parts_.kernels.accelerator, parts_.model.gradient_data(0, part.id), gradients.data(),
-                                  gradients.size(), bucket.dtype, part.numel, 1.0, &bucket.stream),
+                                  gradients.size(), bucket.dtype, part.numel, 1.0, &stream),
           "sum over replicas");
   }
 }

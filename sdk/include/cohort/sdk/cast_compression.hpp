@@ -4,11 +4,8 @@
 // all_reduce in reduce_bucket. The sum is the collective's: taken in fp32 and rounded once.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include <cohort/sdk/host.hpp>
 
@@ -18,34 +15,35 @@ inline namespace v1 {
 class CastCompression {
  public:
   CastCompression() = default;
-  /// `compression`: "none", "fp16", "bf16"; `strategy` is for messages.
-  CastCompression(std::string_view compression, std::string strategy)
-      : dtype_(dtype_of(compression)), strategy_(std::move(strategy)) {}
+  /// `compression`: "none", "fp16", "bf16".
+  explicit CastCompression(std::string_view compression) : dtype_(dtype_of(compression)) {}
 
   /// Returns whether the bucket is cast; others are sent as they are, and with one rank nothing is sent.
   bool casts(const cohort_bucket& bucket) const {
     return dtype_ != 0 && !is_alone_ && size_of(bucket.dtype) > size_of(dtype_);
   }
 
-  /// Allocates memory for the largest bucket, so that steps allocate nothing. Throws if the device is no CPU.
+  /// Allocates memory of the device for the largest bucket, so that steps allocate nothing.
   void prepare(const Host& host) {
     is_alone_ = host.world().size() == 1;
     const Buckets buckets = host.buckets();
-    uint64_t largest = 0;
+    const cohort_bucket* largest = nullptr;
     for (uint64_t i = 0; i < buckets.count(); ++i) {
       const cohort_bucket& bucket = buckets.at(i);
       if (!casts(bucket)) continue;
-      require_cpu(bucket.stream.device_type);
-      largest = std::max(largest, bucket.numel);
+      if (!largest || bucket.numel > largest->numel) largest = &bucket;
     }
-    buffer_.resize(largest);
+    buffer_ = DeviceBuffer();
+    if (!largest) return;
+    buffer_ = host.alloc(largest->device_type, largest->device_index, largest->numel * size_of(dtype_));
   }
 
   void all_reduce(const Host& host, const cohort_bucket& bucket, int32_t reduce) {
     const TensorView gradients = host.buckets().view(bucket.index, COHORT_BUCKET_GRAD);
-    const CoreKernels kernels = host.core_kernels(bucket.stream.device_type);
-    const Elements full{gradients.data(), bucket.numel, bucket.dtype, bucket.stream};
-    const Elements half{buffer_.data(), bucket.numel, dtype_, bucket.stream};
+    const CoreKernels kernels = host.core_kernels(bucket.device_type);
+    const cohort_stream stream = host.stream(bucket);
+    const Elements full{gradients.data(), bucket.numel, bucket.dtype, stream};
+    const Elements half{buffer_.data(), bucket.numel, dtype_, stream};
     kernels.cast(half, full.data, full.dtype);
     host.world().all_reduce(half, reduce);
     kernels.cast(full, half.data, half.dtype);
@@ -57,17 +55,9 @@ class CastCompression {
     return compression == "bf16" ? COHORT_BFLOAT16 : 0;
   }
 
-  void require_cpu(int32_t device_type) const {
-    if (device_type == COHORT_DEVICE_CPU) return;
-    throw Error(COHORT_UNIMPLEMENTED, strategy_ +
-                                          " compresses gradients on CPU devices only; leave compression out on "
-                                          "this accelerator");
-  }
-
   int32_t dtype_ = 0;  // 0: gradients travel as they are
   bool is_alone_ = false;
-  std::string strategy_;
-  std::vector<uint16_t> buffer_;
+  DeviceBuffer buffer_;
 };
 
 }  // namespace v1

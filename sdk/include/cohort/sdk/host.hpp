@@ -11,11 +11,13 @@
 #include <cohort/api/host/kernels.h>
 #include <cohort/api/host/metrics.h>
 #include <cohort/api/host/model.h>
+#include <cohort/api/host/stream.h>
 #include <cohort/sdk/comm.hpp>
 #include <cohort/sdk/detail/service.hpp>
 #include <cohort/sdk/kernels.hpp>
 #include <cohort/sdk/lane.hpp>
 #include <cohort/sdk/log.hpp>
+#include <cohort/sdk/memory.hpp>
 #include <cohort/sdk/optimizer.hpp>
 #include <cohort/sdk/tensor.hpp>
 
@@ -79,6 +81,22 @@ class Host {
     world.hand_over();
   }
 
+  /// Returns the calling thread's stream of a device, and of a bucket's; not kept.
+  cohort_stream stream(int32_t device_type, int32_t device_index) const {
+    cohort_stream stream{};
+    check(stream_.get(host_).current(host_, device_type, device_index, &stream));
+    return stream;
+  }
+  cohort_stream stream(const cohort_bucket& bucket) const { return stream(bucket.device_type, bucket.device_index); }
+  /// Returns memory of a device with any contents, for what the calling thread's stream does next.
+  DeviceBuffer alloc(int32_t device_type, int32_t device_index, uint64_t nbytes) const {
+    return {host_, memory_.get(host_), device_type, device_index, nbytes};
+  }
+  /// Copies from the device to host memory and waits: for scalars.
+  void read(void* to, const void* from, uint64_t nbytes, const cohort_stream& stream) const {
+    check(memory_.get(host_).read(host_, to, from, nbytes, &stream));
+  }
+
   Buckets buckets() const { return {host_, buckets_.get(host_)}; }
 
   uint32_t num_params() const { return params_.get(host_).count(host_); }
@@ -134,6 +152,9 @@ class Host {
   AdamKernels adam_kernels(int32_t device_type) const {
     return AdamKernels(kernel_table<cohort_kernels_adam_1>(device_type));
   }
+  RingKernels ring_kernels(int32_t device_type) const {
+    return RingKernels(kernel_table<cohort_kernels_ring_1>(device_type));
+  }
   /// A vendor's table by its id, or null: the accelerator of the run has none.
   const void* find_kernels(int32_t device_type, const char* id) const {
     return kernels_.get(host_).table(host_, device_type, id);
@@ -150,6 +171,8 @@ class Host {
   detail::Service<cohort_kernels_1> kernels_{COHORT_KERNELS_ID};
   detail::Service<cohort_metrics_1> metrics_{COHORT_METRICS_ID};
   detail::Service<cohort_archive_1> archive_{COHORT_ARCHIVE_ID};
+  detail::Service<cohort_stream_1> stream_{COHORT_STREAM_ID};
+  detail::Service<cohort_memory_1> memory_{COHORT_MEMORY_ID};
 
   template <class Table>
   const Table& kernel_table(int32_t device_type) const {

@@ -23,6 +23,8 @@ template <>
 inline constexpr const char* kKernelsId<cohort_kernels_minmax_uint8_1> = COHORT_KERNELS_MINMAX_UINT8_ID;
 template <>
 inline constexpr const char* kKernelsId<cohort_kernels_adam_1> = COHORT_KERNELS_ADAM_ID;
+template <>
+inline constexpr const char* kKernelsId<cohort_kernels_ring_1> = COHORT_KERNELS_RING_ID;
 
 }  // namespace detail
 
@@ -111,6 +113,20 @@ class AdamKernels {
 
  private:
   const cohort_kernels_adam_1* table_;
+};
+
+/// The change that a rank of a ring sends.
+class RingKernels {
+ public:
+  explicit RingKernels(const cohort_kernels_ring_1& table) : table_(&table) {}
+
+  /// x = x + left / 3 + right / 3 - 5 own / 3
+  void change(const Elements& x, const void* left, const void* right, const void* own) const {
+    check(table_->change(table_->accelerator, x.data, left, right, own, x.dtype, x.count, &x.stream));
+  }
+
+ private:
+  const cohort_kernels_ring_1* table_;
 };
 
 }  // namespace v1

@@ -9,7 +9,7 @@
 namespace cohort::host {
 namespace {
 
-BucketMemory zeroed(uint64_t nbytes) {
+BucketMemory zeroed(Device, uint64_t nbytes) {
   return {std::calloc(1, nbytes), [](void* memory) { std::free(memory); }};
 }
 
@@ -22,10 +22,10 @@ float* floats(std::byte* data) {
 }
 
 TEST(Buckets, ShowAllWantedBuffersWithTheSameLayout) {
-  Buckets buckets(zeroed);
+  Buckets buckets(RankDevices(), zeroed);
   buckets.want({COHORT_BUCKET_GRAD});
   buckets.want({COHORT_BUCKET_STATE, "peer"});
-  buckets.configure(two_parameters(), {.size = 1}, COHORT_DEVICE_CPU, 0);
+  buckets.configure(two_parameters(), {.size = 1}, Device{});
   ASSERT_EQ(buckets.count(), 2u);
   cohort_tensor gradient{}, peer{};
   buckets.open_gradients(1);
@@ -39,9 +39,9 @@ TEST(Buckets, ShowAllWantedBuffersWithTheSameLayout) {
 }
 
 TEST(Buckets, ShowGradientsOnlyWhileTheyAreOpen) {
-  Buckets buckets(zeroed);
+  Buckets buckets(RankDevices(), zeroed);
   buckets.want({COHORT_BUCKET_GRAD});
-  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+  buckets.configure(two_parameters(), {.size = 1000}, Device{});
   cohort_tensor view{};
   EXPECT_THROW(buckets.view(0, COHORT_BUCKET_GRAD, "", view), UserError);
   buckets.open_gradients(0);
@@ -53,25 +53,25 @@ TEST(Buckets, ShowGradientsOnlyWhileTheyAreOpen) {
 
 TEST(Buckets, TakeAtMostTwoBlocksOfMemory) {
   int allocated = 0;
-  Buckets buckets([&](uint64_t nbytes) {
+  Buckets buckets(RankDevices(), [&](Device, uint64_t nbytes) {
     ++allocated;
-    return zeroed(nbytes);
+    return zeroed(Device{}, nbytes);
   });
   for (const int32_t kind : {COHORT_BUCKET_GRAD, COHORT_BUCKET_WEIGHT}) buckets.want({kind});
   for (const char* name : {"a", "b"}) buckets.want({COHORT_BUCKET_STATE, name});
   buckets.want({COHORT_BUCKET_OPTIM, "exp_avg"});
-  buckets.configure(two_parameters(), {.size = 1}, COHORT_DEVICE_CPU, 0);
+  buckets.configure(two_parameters(), {.size = 1}, Device{});
   EXPECT_EQ(allocated, 2);
 }
 
 TEST(Buckets, GiveEveryBufferMemoryOfItsOwn) {
-  Buckets buckets(zeroed);
+  Buckets buckets(RankDevices(), zeroed);
   const std::vector<BufferWant> wants{{COHORT_BUCKET_GRAD},
                                       {COHORT_BUCKET_WEIGHT},
                                       {COHORT_BUCKET_STATE, "a/m"},
                                       {COHORT_BUCKET_STATE, "b/m", COHORT_FLOAT64}};
   for (const BufferWant& want : wants) buckets.want(want);
-  buckets.configure(two_parameters(), {.size = 1}, COHORT_DEVICE_CPU, 0);
+  buckets.configure(two_parameters(), {.size = 1}, Device{});
   for (uint64_t index = 0; index < 2; ++index) {
     buckets.open_gradients(index);
     for (size_t i = 0; i < wants.size(); ++i) {
@@ -92,10 +92,10 @@ TEST(Buckets, GiveEveryBufferMemoryOfItsOwn) {
 }
 
 TEST(Buckets, KeepStateOfATypeOfItsOwn) {
-  Buckets buckets(zeroed);
+  Buckets buckets(RankDevices(), zeroed);
   const BufferWant anchor{COHORT_BUCKET_STATE, "anchor", COHORT_FLOAT64};
   buckets.want(anchor);
-  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+  buckets.configure(two_parameters(), {.size = 1000}, Device{});
   cohort_tensor view{};
   buckets.view(0, COHORT_BUCKET_STATE, "anchor", view);
   EXPECT_EQ(view.dtype, COHORT_FLOAT64);
@@ -105,26 +105,26 @@ TEST(Buckets, KeepStateOfATypeOfItsOwn) {
   EXPECT_EQ(saved.at("anchor").values.at(0).size(), 2 * sizeof(double));
   buckets.reset();
   buckets.want(anchor);
-  buckets.configure(two_parameters(), {.size = 1}, COHORT_DEVICE_CPU, 0);
+  buckets.configure(two_parameters(), {.size = 1}, Device{});
   buckets.view(1, COHORT_BUCKET_STATE, "anchor", view);
   EXPECT_EQ(static_cast<double*>(view.data)[1], 0.1);
   buckets.reset();
   buckets.want({COHORT_BUCKET_STATE, "anchor"});
-  EXPECT_THROW(buckets.configure(two_parameters(), {.size = 1}, COHORT_DEVICE_CPU, 0), UserError);
+  EXPECT_THROW(buckets.configure(two_parameters(), {.size = 1}, Device{}), UserError);
 }
 
 TEST(Buckets, RefuseAWantThatDiffersFromAnEarlierOne) {
-  Buckets buckets(zeroed);
+  Buckets buckets(RankDevices(), zeroed);
   buckets.want({COHORT_BUCKET_STATE, "m"});
   buckets.want({COHORT_BUCKET_STATE, "m"});
   EXPECT_THROW(buckets.want({COHORT_BUCKET_STATE, "m", COHORT_FLOAT64}), UserError);
 }
 
 TEST(Buckets, HaveNoMemoryForGradientsThatStayWhereBackwardMadeThem) {
-  Buckets buckets(zeroed);
+  Buckets buckets(RankDevices(), zeroed);
   buckets.want({COHORT_BUCKET_GRAD});
   buckets.want({COHORT_BUCKET_WEIGHT});
-  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0, InPlace::kAll);
+  buckets.configure(two_parameters(), {.size = 1000}, Device{}, InPlace::kAll);
   cohort_tensor gradient{};
   EXPECT_TRUE(buckets.has(COHORT_BUCKET_GRAD));
   buckets.open_gradients(0);
@@ -136,11 +136,11 @@ TEST(Buckets, HaveNoMemoryForGradientsThatStayWhereBackwardMadeThem) {
 TEST(Buckets, ShowAGradientThatIsAloneWhereItIsNow) {
   float here[2], there[2];
   float* now = nullptr;
-  Buckets buckets(zeroed, [&](uint32_t) { return now; });
+  Buckets buckets(RankDevices(), zeroed, [&](uint32_t) { return now; });
   buckets.want({COHORT_BUCKET_GRAD});
   buckets.want({COHORT_BUCKET_WEIGHT});
   buckets.configure({{2, "c", 1, COHORT_FLOAT32, 0}, {1, "b", 2, COHORT_FLOAT32, 0}, {0, "a", 1, COHORT_FLOAT32, 0}},
-                    {.size = 1000, .alone_size = 8}, COHORT_DEVICE_CPU, 0, InPlace::kAlone);
+                    {.size = 1000, .alone_size = 8}, Device{}, InPlace::kAlone);
   cohort_tensor gradient{};
   buckets.open_gradients(0);
   EXPECT_THROW(buckets.view(0, COHORT_BUCKET_GRAD, "", gradient), UserError);
@@ -159,7 +159,8 @@ TEST(Buckets, ShowAGradientThatIsAloneWhereItIsNow) {
 TEST(Buckets, KeepMemoryInWhichTensorsOfTheProgramLieUntilTheyAreGone) {
   int allocated = 0;
   Buckets buckets(
-      [&](uint64_t nbytes) {
+      RankDevices(),
+      [&](Device, uint64_t nbytes) {
         ++allocated;
         return BucketMemory(std::malloc(nbytes), [&](void* memory) {
           --allocated;
@@ -171,7 +172,7 @@ TEST(Buckets, KeepMemoryInWhichTensorsOfTheProgramLieUntilTheyAreGone) {
     buckets.reset();
     buckets.want({COHORT_BUCKET_GRAD});
     buckets.configure({{0, "a", 4, COHORT_FLOAT32, 0}, {1, "b", 1, COHORT_FLOAT32, 0}, {2, "c", 1, COHORT_FLOAT32, 0}},
-                      {.size = 1000, .alone_size = 16}, COHORT_DEVICE_CPU, 0, InPlace::kAlone);
+                      {.size = 1000, .alone_size = 16}, Device{}, InPlace::kAlone);
   };
   lay_out();
   EXPECT_EQ(allocated, 1) << "what is lent and the bucket of two, in one block";
@@ -186,16 +187,16 @@ TEST(Buckets, KeepMemoryInWhichTensorsOfTheProgramLieUntilTheyAreGone) {
 }
 
 TEST(Buckets, KeepGradientsInTheirBucketWhereItIsPadded) {
-  Buckets buckets(zeroed);
+  Buckets buckets(RankDevices(), zeroed);
   buckets.want({COHORT_BUCKET_GRAD});
-  buckets.configure({{0, "a", 3, COHORT_FLOAT32, 0}}, {.size = 1, .align = 2}, COHORT_DEVICE_CPU, 0, InPlace::kAlone);
+  buckets.configure({{0, "a", 3, COHORT_FLOAT32, 0}}, {.size = 1, .align = 2}, Device{}, InPlace::kAlone);
   EXPECT_NE(buckets.places(COHORT_BUCKET_GRAD, 1)[0], nullptr);
 }
 
 TEST(Buckets, PlaceEveryParameterWhereItsPartIs) {
-  Buckets buckets(zeroed);
+  Buckets buckets(RankDevices(), zeroed);
   buckets.want({COHORT_BUCKET_GRAD});
-  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+  buckets.configure(two_parameters(), {.size = 1000}, Device{});
   const auto places = buckets.places(COHORT_BUCKET_GRAD, 3);
   std::byte* const first = buckets.data(0, COHORT_BUCKET_GRAD);
   EXPECT_EQ(places[1], first);
@@ -204,13 +205,13 @@ TEST(Buckets, PlaceEveryParameterWhereItsPartIs) {
 }
 
 TEST(Buckets, KeepStatePerParameterWhenTheLayoutChanges) {
-  Buckets buckets(zeroed);
+  Buckets buckets(RankDevices(), zeroed);
   buckets.want({COHORT_BUCKET_STATE, "own"});
-  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+  buckets.configure(two_parameters(), {.size = 1000}, Device{});
   for (int i = 0; i < 5; ++i) floats(buckets.data(0, COHORT_BUCKET_STATE, "own"))[i] = static_cast<float>(i + 1);
   buckets.reset();
   buckets.want({COHORT_BUCKET_STATE, "own"});
-  buckets.configure(two_parameters(), {.size = 1}, COHORT_DEVICE_CPU, 0);
+  buckets.configure(two_parameters(), {.size = 1}, Device{});
   EXPECT_EQ(floats(buckets.data(0, COHORT_BUCKET_STATE, "own"))[2], 3.0f);
   EXPECT_EQ(floats(buckets.data(1, COHORT_BUCKET_STATE, "own"))[0], 4.0f);
 }
@@ -236,29 +237,29 @@ TEST(Buckets, TellWhichParametersWereInNoEarlierLayout) {
 }
 
 TEST(Buckets, NeitherKeepNorSaveScratch) {
-  Buckets buckets(zeroed);
+  Buckets buckets(RankDevices(), zeroed);
   buckets.want({COHORT_BUCKET_STATE, "scratch", 0, COHORT_STATE_SCRATCH});
-  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+  buckets.configure(two_parameters(), {.size = 1000}, Device{});
   floats(buckets.data(0, COHORT_BUCKET_STATE, "scratch"))[0] = 1.0f;
   EXPECT_TRUE(buckets.state().empty());
   buckets.reset();
   buckets.want({COHORT_BUCKET_STATE, "scratch", 0, COHORT_STATE_SCRATCH});
-  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+  buckets.configure(two_parameters(), {.size = 1000}, Device{});
   EXPECT_EQ(floats(buckets.data(0, COHORT_BUCKET_STATE, "scratch"))[0], 0.0f);
 }
 
 TEST(Buckets, KeepStateForALaterLayoutThatWantsItAlsoWhileItIsSaved) {
-  Buckets buckets(zeroed);
+  Buckets buckets(RankDevices(), zeroed);
   buckets.want({COHORT_BUCKET_STATE, "m"});
-  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+  buckets.configure(two_parameters(), {.size = 1000}, Device{});
   floats(buckets.data(0, COHORT_BUCKET_STATE, "m"))[1] = 5.0f;
   buckets.reset();
   buckets.want({COHORT_BUCKET_GRAD});
-  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+  buckets.configure(two_parameters(), {.size = 1000}, Device{});
   EXPECT_EQ(buckets.state().count("m"), 1u);
   buckets.reset();
   buckets.want({COHORT_BUCKET_STATE, "m"});
-  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+  buckets.configure(two_parameters(), {.size = 1000}, Device{});
   EXPECT_EQ(floats(buckets.data(0, COHORT_BUCKET_STATE, "m"))[1], 5.0f);
 }
 
@@ -266,32 +267,32 @@ TEST(Buckets, KeepStateApartFromTheOptimizersOfTheSameName) {
   const float saved[] = {1, 2, 3};
   StrategyState::Buckets state;
   state["m"].values[1].assign(reinterpret_cast<const std::byte*>(saved), reinterpret_cast<const std::byte*>(saved + 3));
-  Buckets buckets(zeroed);
+  Buckets buckets(RankDevices(), zeroed);
   buckets.want({COHORT_BUCKET_OPTIM, "m"});
-  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+  buckets.configure(two_parameters(), {.size = 1000}, Device{});
   buckets.set_state(state);
   buckets.reset();
   buckets.want({COHORT_BUCKET_STATE, "m"});
-  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+  buckets.configure(two_parameters(), {.size = 1000}, Device{});
   EXPECT_EQ(floats(buckets.data(0, COHORT_BUCKET_STATE, "m"))[2], 3.0f);
 }
 
 TEST(Buckets, ReplaceAnEarlierLayout) {
-  Buckets buckets(zeroed);
+  Buckets buckets(RankDevices(), zeroed);
   buckets.want({COHORT_BUCKET_GRAD});
-  buckets.configure(two_parameters(), {.size = 1}, COHORT_DEVICE_CPU, 0);
+  buckets.configure(two_parameters(), {.size = 1}, Device{});
   buckets.want({COHORT_BUCKET_GRAD});
-  buckets.configure(two_parameters(), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+  buckets.configure(two_parameters(), {.size = 1000}, Device{});
   EXPECT_EQ(buckets.count(), 1u);
 }
 
 TEST(Buckets, HaveWhatWasWantedSinceTheLastLayout) {
-  Buckets buckets(zeroed);
+  Buckets buckets(RankDevices(), zeroed);
   buckets.want({COHORT_BUCKET_GRAD});
-  buckets.configure(two_parameters(), {.size = 1}, COHORT_DEVICE_CPU, 0);
+  buckets.configure(two_parameters(), {.size = 1}, Device{});
   buckets.want({COHORT_BUCKET_OPTIM, "exp_avg"});
   buckets.want({COHORT_BUCKET_OPTIM, "exp_avg_sq"});
-  buckets.configure(two_parameters(), {.size = 1}, COHORT_DEVICE_CPU, 0);
+  buckets.configure(two_parameters(), {.size = 1}, Device{});
   EXPECT_FALSE(buckets.has(COHORT_BUCKET_GRAD));
   EXPECT_EQ(buckets.data(0, COHORT_BUCKET_GRAD), nullptr);
   EXPECT_EQ(buckets.names(COHORT_BUCKET_OPTIM), (std::vector<std::string>{"exp_avg", "exp_avg_sq"}));

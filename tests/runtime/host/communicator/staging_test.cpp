@@ -7,7 +7,6 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/store.hpp>
 #include <cohort/sdk/dtype.hpp>
-#include <cohort/toy_host/toy_host.hpp>
 
 #include "fake_device.hpp"
 #include "in_process.hpp"
@@ -256,26 +255,6 @@ TEST(Staging, NeedsAnAcceleratorWithPinnedMemory) {
   } catch (const UserError& error) {
     EXPECT_THAT(error.what(), HasSubstr("pinned memory"));
   }
-}
-
-TEST(Staging, ServesTheTensorsOfAWholeRank) {
-  toy::ToyJob job;
-  job.plugin_dirs = {COHORT_TEST_PLUGINS, TEST_PLUGIN_FOLDER};
-  job.strategy = StrategySpec("ddp");
-  job.collective = CollectiveSpec("shm");
-  job.accelerator = "device";
-  toy::run_ranks(job, [](toy::ToyRank& rank) {
-    const Reduction c{COHORT_FLOAT32, COHORT_REDUCE_MEAN, 700001};
-    const Tensor tensor(test::input_of(c, rank.rank));
-    cohort_op_args args = op_of(c, tensor.device(), tensor.device());
-    args.struct_size = sizeof args;
-    args.stream.device_type = DeviceMemory::kDeviceType;
-    rank.runtime.user_all_reduce(args);
-    EXPECT_TRUE(tensor.bytes() == test::result_of(c, rank.world_size));
-    std::vector<double> value{1.0};
-    rank.runtime.all_reduce(value, COHORT_REDUCE_SUM);
-    EXPECT_EQ(value[0], 2.0);
-  });
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 /* Service cohort.comm/1: communicators of the running job and operations on them. Frozen from 1.0.
  *
  * For strategies. Every lane has communicators of its own; an operation runs on the lane of its communicator, at once
- * if that lane calls, else the call waits for it. Its payload bytes are counted.
+ * if that lane calls, else the call waits for it: it is ordered behind the calling thread's stream and before what
+ * follows on it. Its payload bytes are counted.
  *
  * For collectives that are made of others. Each group is opened in `connect`, split in `connect` and `split`, and
  * closed in `close`. An operation runs on the calling thread, at once and uncounted; lanes, `bind` and `get` mean

@@ -6,6 +6,10 @@
  * different lanes run at the same time. Lane 0 is the one that reduces buckets. Lanes live until the end of the run,
  * also when the layout changes.
  *
+ * On a device a lane has a stream of its own, which is current in its tasks (host/stream.h). What a task enqueues runs
+ * behind all that the submitting thread's stream had enqueued at `submit`; `wait` puts what the waiting thread's stream
+ * does next behind what the task has enqueued, and does not wait for the device.
+ *
  * Before buckets are laid out anew, and at the end of the run, the host waits for the tasks of all lanes.
  */
 #ifndef COHORT_API_HOST_LANE_H
@@ -29,9 +33,9 @@ typedef struct cohort_lane_1 {
   /* Queues a task; `arg` is borrowed until it is done. Tickets count from 1. [main] [step], or another lane */
   cohort_status (*submit)(const cohort_host* host, uint32_t lane, cohort_lane_task task, void* arg,
                           uint64_t* ticket) COHORT_NOEXCEPT;
-  /* Returns when the task and all before it are done, with `*done` = 1, or when `timeout_ns` have passed, with `*done`
-   * = 0. 0: at once; below 0: after the deadline of the run's operations, whose passing is a failure of the lane, and
-   * `done` may be null. [main] [step], or another lane */
+  /* Returns when the task and all before it have returned, with `*done` = 1; after the deadline of the run's operations
+   * the lane has failed. `done` may be null. With a timeout >= 0 it waits for at most that time, 0: not at all, and
+   * `*done` is 1 only if what the tasks enqueued is complete on the device, too. [main] [step], or another lane */
   cohort_status (*wait)(const cohort_host* host, uint32_t lane, uint64_t ticket, int64_t timeout_ns,
                         uint32_t* done) COHORT_NOEXCEPT;
 } cohort_lane_1;

@@ -19,13 +19,14 @@
 
 #include <cohort/api/host/buckets.h>
 #include <cohort/host/bucket_layout.hpp>
+#include <cohort/host/device_port.hpp>
 #include <cohort/host/strategy_state.hpp>
 
 namespace cohort::host {
 
-/// Zero-filled memory, aligned to 64 bytes, given back by the deleter.
+/// Zero-filled memory of a device, aligned to 64 bytes, given back by the deleter.
 using BucketMemory = std::unique_ptr<void, std::function<void(void*)>>;
-using BucketAllocator = std::function<BucketMemory(uint64_t nbytes)>;
+using BucketAllocator = std::function<BucketMemory(Device device, uint64_t nbytes)>;
 /// First byte of a parameter's gradient where backward made it, or null.
 using GradientOf = std::function<void*(uint32_t parameter)>;
 
@@ -43,8 +44,8 @@ struct BufferWant {
 class Buckets {
  public:
   /// `gradient_of`: for gradients in place.
-  explicit Buckets(BucketAllocator allocator, GradientOf gradient_of = nullptr)
-      : allocator_(std::move(allocator)), gradient_of_(std::move(gradient_of)) {}
+  explicit Buckets(RankDevices devices, BucketAllocator allocator, GradientOf gradient_of = nullptr)
+      : devices_(devices), allocator_(std::move(allocator)), gradient_of_(std::move(gradient_of)) {}
   Buckets(const Buckets&) = delete;
   Buckets& operator=(const Buckets&) = delete;
 
@@ -67,8 +68,8 @@ class Buckets {
   std::vector<std::string> names(int32_t kind) const;
   /// Lays out what was wanted and allocates. `order`: parameters that take part, in the order in which gradients are
   /// expected.
-  void configure(std::vector<LayoutParameter> order, const LayoutLimits& limits, int32_t device_type,
-                 int32_t device_index, InPlace in_place = InPlace::kNone);
+  void configure(std::vector<LayoutParameter> order, const LayoutLimits& limits, Device device,
+                 InPlace in_place = InPlace::kNone);
 
   size_t count() const { return buckets_.size(); }
   /// Returns null beyond the last.
@@ -109,6 +110,8 @@ class Buckets {
     uint32_t flags = 0;
     std::vector<uint64_t> offsets{};  // by bucket, bytes in its block; kNoPlace for a gradient in place
   };
+  RankDevices devices_;
+  Device device_;  // of the layout
   BucketAllocator allocator_;
   GradientOf gradient_of_;
   std::vector<BufferWant> wants_;                 // of the next layout
@@ -122,7 +125,7 @@ class Buckets {
   std::set<uint32_t> laid_out_;  // parameters of this training's layouts
 
   void clear_layout();
-  void add_bucket(BucketPlan plan, int32_t device_type, int32_t device_index, InPlace in_place);
+  void add_bucket(BucketPlan plan, InPlace in_place);
   void allocate(InPlace in_place);
   std::byte* flat_data(size_t index, int32_t kind, const std::string& name) const;
   int32_t dtype_of(const Buffer& buffer, size_t index) const;

@@ -6,10 +6,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -23,7 +25,15 @@
 namespace cohort::host {
 
 class ConnectedGroups;
+class HostTwins;
 class Staging;
+
+/// What a collective makes of the two kinds of memory that communicators take.
+enum class Moves {
+  kGiven,         ///< what it is given: tensors are where it takes them
+  kHostMemory,    ///< host memory only: device memory is staged
+  kDeviceMemory,  ///< device memory only: host memory goes to a twin group
+};
 
 /// Opens a collective and those that it is made of, so that wrong names and options are known before anything connects.
 void open_collective(PluginHost& plugins, const Spec& spec);
@@ -33,9 +43,10 @@ void open_collective(PluginHost& plugins, const Spec& spec);
 class Collective : private cohort_collective {
  public:
   /// `deterministic`: sums are composed, in rank order, unless the plugin takes them so itself. `device`: whose memory
-  /// is staged; null where it is not. `door` is the cohort_host that the plugin gets, one of `host`.
+  /// is staged; may be null for kGiven. `door` is the cohort_host that the plugin gets, one of `host`.
   Collective(const cohort_component& component, const CheckedOptions& options, HostObject& host,
-             const cohort_host* door, bool deterministic, cohort_accelerator* device = nullptr);
+             const cohort_host* door, bool deterministic, Moves moves = Moves::kGiven,
+             cohort_accelerator* device = nullptr);
   ~Collective();
   Collective(const Collective&) = delete;
   Collective& operator=(const Collective&) = delete;
@@ -54,8 +65,10 @@ class Collective : private cohort_collective {
   cohort_status connect(const cohort_connect_args& args, cohort_comm& comm);
   /// Returns how communicators were connected, to split them; null if the plugin splits them itself.
   ConnectedGroups* groups() const { return groups_.get(); }
-  /// Null where device memory is not staged.
+  /// Null if device memory is not staged.
   Staging* staging() const { return staging_.get(); }
+  /// Null unless it moves device memory only.
+  HostTwins* twins() const { return twins_.get(); }
   /// Sums are taken left to right in rank order, wherever in a buffer an element lies.
   bool sums_in_rank_order() const;
 
@@ -66,6 +79,7 @@ class Collective : private cohort_collective {
   cohort_collective_vt native_, table_;
   std::vector<int> job_ranks_;
   std::unique_ptr<Staging> staging_;
+  std::unique_ptr<HostTwins> twins_;
   std::unique_ptr<ConnectedGroups> groups_;
 };
 
@@ -94,12 +108,16 @@ class CommunicatorSet {
  public:
   /// `host` is what the collectives are given; it outlives the set, as `plugins` and `accelerator` do. `chosen` may be
   /// empty (one rank); `accelerator` may be null (CPU).
+  /// `host_collectives`: names, in order of preference, of those that may move host memory beside a collective that
+  /// moves device memory only.
   CommunicatorSet(PluginHost& plugins, HostObject& host, Spec chosen, bool deterministic,
-                  cohort_accelerator* accelerator = nullptr);
+                  cohort_accelerator* accelerator = nullptr, std::string_view host_collectives = "");
   ~CommunicatorSet();
   CommunicatorSet(const CommunicatorSet&) = delete;
   CommunicatorSet& operator=(const CommunicatorSet&) = delete;
 
+  /// Opens the plugins that the world of this many ranks needs, so that mistakes are known before anything connects.
+  void open_plugins(int world_size, int num_nodes, int32_t device_type);
   /// Makes the cohort_host of a collective.
   const cohort_host* door_for(const std::string& collective);
 
@@ -135,6 +153,7 @@ class CommunicatorSet {
   Spec chosen_;
   bool deterministic_;
   cohort_accelerator* accelerator_;
+  std::string host_collectives_;
   bool said_staging_ = false;
   mutable std::mutex mutex_;  // of entries_ and by_comm_; held by nobody who calls a plugin
   std::recursive_mutex end_;  // no communicator is closed while it is aborted; a plugin's abort may abort its parts
@@ -143,6 +162,15 @@ class CommunicatorSet {
   std::unordered_map<const cohort_comm*, Entries::iterator> by_comm_;
 
   Entry& entry_of(const cohort_comm* comm);
+  bool moves_device_memory_only(const cohort_component& component, const Spec& spec,
+                                const cohort_connect_args& group) const;
+  Moves moves_of(const cohort_component& component, const Spec& spec, const cohort_connect_args& group) const;
+  const cohort_component& twin_component(const std::string& device_collective, const cohort_connect_args& group) const;
+  void connect(Entry& entry, const cohort_component& component, const Spec& spec, const cohort_connect_args& group,
+               Moves moves);
+  void split(Entry& parent, Entry& entry, int color, int key);
+  void close(Entry& entry);
+  static void for_all(Entry& entry, const std::function<void(cohort_comm&)>& visit);
   Entries::iterator begin(CommPlace place);
   cohort_comm* keep(Entries::iterator made);
 };

@@ -2,6 +2,10 @@
 //
 // Submitting, waiting, run() and run_here() may be called from any thread but the lane's own. A task that throws ends
 // the lane: later tasks are dropped and every wait throws what it threw.
+//
+// On devices a lane has streams of its own, which are current while a task runs. What a task enqueues runs behind what
+// the submitting thread had enqueued; what a thread enqueues after a wait runs behind what the tasks have. Nothing
+// waits for a device but wait_for.
 #pragma once
 
 #include <atomic>
@@ -11,6 +15,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -18,6 +23,7 @@
 #include <vector>
 
 #include <cohort/host/flight_recorder.hpp>
+#include <cohort/host/lane_streams.hpp>
 
 namespace cohort::host {
 
@@ -31,7 +37,8 @@ class Lane {
   /// `stall_timeout`: the longest that one task may take before a wait gives up. Tasks have deadlines of their own, so
   /// it only has to be longer than those. `host`: its flight recorder counts the lane's thread and the
   /// threads that wait for it; may be null.
-  Lane(std::string name, std::chrono::nanoseconds stall_timeout, HostObject* host = nullptr);
+  Lane(std::string name, std::chrono::nanoseconds stall_timeout, HostObject* host = nullptr,
+       RankDevices devices = RankDevices());
   /// Drops what has not begun and joins; abort the communicators first, or it takes up to their deadline.
   ~Lane();
   Lane(const Lane&) = delete;
@@ -40,7 +47,7 @@ class Lane {
   Ticket submit(Task task);
   /// Returns when the task and all before it are done. Throws what a task threw, or PeerFailed after the stall timeout.
   void wait(Ticket ticket);
-  /// The same for a bounded time: true where they are done.
+  /// The same for a bounded time: true where they are done, also on the devices.
   bool wait_for(Ticket ticket, std::chrono::nanoseconds timeout);
   /// Everything submitted so far.
   void drain();
@@ -67,7 +74,13 @@ class Lane {
   HostObject* host_;
   std::mutex mutex_;
   std::condition_variable task_added_, task_done_;
-  std::deque<Task> queue_;
+  struct Queued {
+    Task task;
+    LaneStreams::Events behind;  // what the submitting thread had enqueued
+  };
+  LaneStreams streams_;
+  std::deque<Queued> queue_;
+  std::map<Ticket, LaneStreams::Events> ends_;  // behind the newest tasks; empty without devices
   uint64_t submitted_ = 0, completed_ = 0, waits_ = 0;
   std::exception_ptr failure_;
   bool stopping_ = false;
@@ -82,7 +95,9 @@ class Lane {
   std::thread thread_;
 
   void wait(std::unique_lock<std::mutex>& lock, Ticket ticket);
-  void finish(std::exception_ptr failure);
+  void finish(std::exception_ptr failure, LaneStreams::Events end);
+  LaneStreams::Events end_of(Ticket ticket) const;
+  void follow_lane() noexcept;
   void note_rest();
   FlightRecorder* recorder() const;
   bool has_task() const { return !queue_.empty() && is_free(); }

@@ -20,6 +20,7 @@
 
 #include <cohort/api/collective.h>
 #include <cohort/api/strategy.h>
+#include <cohort/host/device_port.hpp>
 #include <cohort/host/environment.hpp>
 #include <cohort/host/log.hpp>
 #include <cohort/host/model_port.hpp>
@@ -45,6 +46,7 @@ struct RankSetup {
   std::optional<std::filesystem::path> autotune_file;                  ///< ways to communicate are tried; for the best
   bool deterministic = false;                                          ///< sums have the same bits on every collective
   std::string options_text{};                                          ///< from text_across_ranks; ranks compare it
+  DevicePort* device_port = nullptr;                                   ///< outlives the rank; null: the CPU alone
   /// Opens the host's store for these arguments; called once, in base's init_dist_connection.
   std::function<std::unique_ptr<Store>(const cohort_dist_args&)> open_store;
 };
@@ -96,9 +98,10 @@ class RankRuntime {
   /// Returns whether the strategy lets ranks have different weights between steps (cohort/api/ranks_differ.h).
   bool ranks_may_differ() const;
 
-  /// A collective of the user's own tensors, on communicators that strategies do not use.
-  void user_all_reduce(const cohort_op_args& args);
-  void user_all_gather(const cohort_op_args& args);
+  /// A collective of the user's own tensors, on communicators that strategies do not use, in the order of the calling
+  /// thread's stream: the stream of `args` says on which device they are.
+  void user_all_reduce(cohort_op_args args);
+  void user_all_gather(cohort_op_args args);
 
   // For the report of a failure.
   std::vector<FlightRecorder::Flight> flights() const;

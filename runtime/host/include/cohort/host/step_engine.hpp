@@ -20,6 +20,7 @@
 #include <cohort/api/kernels.h>
 #include <cohort/api/strategy.h>
 #include <cohort/host/buckets.hpp>
+#include <cohort/host/gradient_streams.hpp>
 #include <cohort/host/host_object.hpp>
 #include <cohort/host/lane.hpp>
 #include <cohort/host/model_port.hpp>
@@ -39,6 +40,7 @@ class StepEngine {
     Lane* lane;
     cohort_comm* flags_comm;    ///< of the lane
     cohort_comm* control_comm;  ///< of the step thread
+    RankDevices devices{};
   };
   explicit StepEngine(const Parts& parts);
   StepEngine(const StepEngine&) = delete;
@@ -116,6 +118,7 @@ class StepEngine {
   std::vector<uint8_t> complete_;    // by replica and parameter, in this backward
   std::vector<uint8_t> reached_;     // by replica and parameter, in any micro-batch of this step
   std::vector<uint32_t> arrival_order_;
+  GradientStreams gradient_streams_;
   size_t next_bucket_ = 0;
   cohort_step reduction_step_{};                   // the step whose buckets are reduced
   std::vector<uint8_t> used_;                      // by parameter, on any rank

@@ -1,5 +1,4 @@
-// low_precision_decentralized with the kernels of each instruction set: ranks of every floating type follow the ring of
-// the definition to the bit.
+// low_precision_decentralized: ranks of every floating type follow the ring of the definition to the bit.
 #include <algorithm>
 
 #include "elements.hpp"
@@ -9,7 +8,6 @@ namespace {
 
 using namespace cohort::test;
 using namespace cohort;
-using testing::HasSubstr;
 
 constexpr uint64_t kCount = 1003;  // no multiple of a vector
 constexpr int kRanks = 3, kSteps = 4;
@@ -84,14 +82,10 @@ void step(std::vector<Member>& ring, int index, int32_t dtype) {
   }
 }
 
-toy::ToyJob job_on(const std::string& isa) {
-  return job_of({.algorithm = "low_precision_decentralized,isa=" + isa, .ranks = kRanks});
-}
-
 /// Each rank's weights after the last step.
-std::vector<Values> trained_on(const std::string& isa, int32_t dtype) {
+std::vector<Values> trained(int32_t dtype) {
   std::vector<Values> weights(kRanks);
-  toy::run_ranks(job_on(isa), [&](toy::ToyRank& rank) {
+  toy::run_ranks(job_of({.algorithm = "low_precision_decentralized", .ranks = kRanks}), [&](toy::ToyRank& rank) {
     toy::ToyModel model({{"w", kCount, dtype}}, 0.0, kLearningRate);
     toy::ToyState state = model.state();
     state.weights = {first_values(dtype)};
@@ -106,26 +100,14 @@ std::vector<Values> trained_on(const std::string& isa, int32_t dtype) {
   return weights;
 }
 
-class RingOnInstructionSet : public testing::TestWithParam<const char*> {
- protected:
-  void SetUp() override {
-    const std::string refusal =
-        failure_of({.algorithm = std::string("low_precision_decentralized,isa=") + GetParam(), .steps = 1});
-    if (refusal.find("use isa=auto") != std::string::npos) GTEST_SKIP() << refusal;
-    ASSERT_EQ(refusal, "");
-  }
-};
-INSTANTIATE_TEST_SUITE_P(Isa, RingOnInstructionSet, testing::Values("auto", "baseline", "avx2", "avx512"),
-                         [](const auto& test) { return std::string(test.param); });
-
-TEST_P(RingOnInstructionSet, HasTheBitsOfTheDefinition) {
+TEST(BaguaRing, HasTheBitsOfTheDefinitionForEveryType) {
   for (const int32_t dtype : {COHORT_FLOAT32, COHORT_FLOAT64, COHORT_FLOAT16, COHORT_BFLOAT16}) {
     const Values first = first_values(dtype);
     std::vector<Member> ring(kRanks, Member{first, first, first, first});
     for (int index = 0; index < kSteps; ++index) {
       dtype == COHORT_FLOAT64 ? step<double>(ring, index, dtype) : step<float>(ring, index, dtype);
     }
-    const std::vector<Values> got = trained_on(GetParam(), dtype);
+    const std::vector<Values> got = trained(dtype);
     for (size_t rank = 0; rank < got.size(); ++rank) {
       EXPECT_EQ(got[rank], ring[rank].weights) << sdk::name_of(dtype) << ", rank " << rank;
     }

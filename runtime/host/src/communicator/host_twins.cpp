@@ -1,0 +1,110 @@
+#include "communicator/host_twins.hpp"
+
+#include <string>
+
+#include <cohort/host/communicator.hpp>
+
+#include "communicator/composed.hpp"
+#include "communicator/staging.hpp"
+
+namespace cohort::host {
+namespace {
+
+using Vt = cohort_collective_vt;
+
+template <auto Slot, class Args>
+cohort_status on_twin(cohort_collective* c, cohort_comm* comm, const Args* args) noexcept {
+  cohort_comm* const twin = Collective::of(c).twins()->of(comm);
+  return (twin->collective->vt->*Slot)(twin->collective, twin, args);
+}
+
+// What is left of a failure gets the job's numbers of the ranks that were waited for.
+template <auto Slot, class Args>
+cohort_status own_operation(cohort_collective* c, cohort_comm* comm, const Args* args) noexcept {
+  const Collective& collective = Collective::of(c);
+  const cohort_status status = (collective.native().*Slot)(c, comm, args);
+  if (status != COHORT_OK) collective.host().number_peers(status, collective.job_ranks(*comm));
+  return status;
+}
+
+template <auto Slot>
+cohort_status staged_by_twin(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) noexcept {
+  const Collective& collective = Collective::of(c);
+  if (collective.staging()) return (collective.staging()->table().*Slot)(c, comm, args);
+  const std::string text = "collective '" + collective.name() +
+                           "' lacks an operation for device memory, and this accelerator has no pinned memory to stage "
+                           "it through; choose another collective";
+  return c->host->fail(c->host, COHORT_UNIMPLEMENTED, text.c_str());
+}
+
+// The collective's own operation on device memory, and for what it leaves out the staged one.
+template <auto Slot>
+cohort_status own_or_staged(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) noexcept {
+  if (composed::is_host_memory(args->stream)) return on_twin<Slot>(c, comm, args);
+  const cohort_status status = own_operation<Slot>(c, comm, args);
+  if (status != COHORT_UNIMPLEMENTED) return status;
+  Collective::of(c).host().take_message(status);
+  return staged_by_twin<Slot>(c, comm, args);
+}
+
+template <auto Slot>
+cohort_status twin_or_staged(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) noexcept {
+  return composed::is_host_memory(args->stream) ? on_twin<Slot>(c, comm, args) : staged_by_twin<Slot>(c, comm, args);
+}
+
+cohort_status exchange_of_either(cohort_collective* c, cohort_comm* comm, const cohort_exchange_args* args) noexcept {
+  const bool is_host_memory = composed::is_host_memory(args->stream);
+  return is_host_memory ? on_twin<&Vt::exchange>(c, comm, args) : own_operation<&Vt::exchange>(c, comm, args);
+}
+
+cohort_status barrier_of_twins(cohort_collective* c, cohort_comm* comm) noexcept {
+  cohort_comm* const twin = Collective::of(c).twins()->of(comm);
+  return twin->collective->vt->barrier(twin->collective, twin);
+}
+
+template <auto Slot>
+void route(Vt& table, const Vt& own_table, bool keep) {
+  table.*Slot = keep && own_table.*Slot ? own_or_staged<Slot> : twin_or_staged<Slot>;
+}
+
+}  // namespace
+
+Vt HostTwins::host_table(Vt table) {
+  table.exchange = on_twin<&Vt::exchange>;
+  table.all_reduce = on_twin<&Vt::all_reduce>;
+  table.reduce = on_twin<&Vt::reduce>;
+  table.broadcast = on_twin<&Vt::broadcast>;
+  table.all_gather = on_twin<&Vt::all_gather>;
+  table.reduce_scatter = on_twin<&Vt::reduce_scatter>;
+  table.all_to_all = on_twin<&Vt::all_to_all>;
+  return table;
+}
+
+Vt HostTwins::table(Vt table, const Vt& own_table, bool keep_sums) {
+  table.exchange = exchange_of_either;
+  table.barrier = barrier_of_twins;
+  route<&Vt::all_reduce>(table, own_table, keep_sums);
+  route<&Vt::reduce>(table, own_table, keep_sums);
+  route<&Vt::reduce_scatter>(table, own_table, keep_sums);
+  route<&Vt::broadcast>(table, own_table, true);
+  route<&Vt::all_gather>(table, own_table, true);
+  route<&Vt::all_to_all>(table, own_table, true);
+  return table;
+}
+
+void HostTwins::set(const cohort_comm* comm, cohort_comm* twin) {
+  const std::lock_guard lock(mutex_);
+  twins_[comm] = twin;
+}
+
+void HostTwins::remove(const cohort_comm* comm) {
+  const std::lock_guard lock(mutex_);
+  twins_.erase(comm);
+}
+
+cohort_comm* HostTwins::of(const cohort_comm* comm) const {
+  const std::lock_guard lock(mutex_);
+  return twins_.at(comm);
+}
+
+}  // namespace cohort::host

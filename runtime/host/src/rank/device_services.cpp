@@ -1,0 +1,106 @@
+// Services stream/1 and memory/1.
+#include <cstring>
+#include <string>
+
+#include <cohort/api/host/stream.h>
+#include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
+
+#include "host_object/guarded.hpp"
+#include "rank_state.hpp"
+
+namespace cohort::host {
+namespace {
+
+cohort_status no_device(const cohort_host* host, const char* call, Device device) {
+  const std::string text = std::string(call) + ": this rank works on no device " + std::to_string(device.index) +
+                           " of type " + std::to_string(device.type) + "; take both from the bucket or the tensor";
+  return host->fail(host, COHORT_NOT_FOUND, text.c_str());
+}
+
+cohort_status current(const cohort_host* host, int32_t type, int32_t index, cohort_stream* stream) noexcept {
+  return guarded(host, [&] {
+    const RankDevices& devices = rank_of(host).devices;
+    if (!devices.has({type, index})) return no_device(host, "stream/1.current", {type, index});
+    *stream = devices.current({type, index});
+    return COHORT_OK;
+  });
+}
+
+cohort_status alloc(const cohort_host* host, int32_t type, int32_t index, uint64_t nbytes, void** memory) noexcept {
+  return guarded(host, [&] {
+    RankState& state = rank_of(host);
+    if (!state.devices.has({type, index})) return no_device(host, "memory/1.alloc", {type, index});
+    *memory = state.lent_memory.alloc(host, {type, index}, nbytes);
+    return COHORT_OK;
+  });
+}
+
+cohort_status release(const cohort_host* host, void* memory) noexcept {
+  return guarded(host, [&] {
+    if (memory) rank_of(host).lent_memory.release(host, memory);
+    return COHORT_OK;
+  });
+}
+
+cohort_status read(const cohort_host* host, void* to, const void* from, uint64_t nbytes,
+                   const cohort_stream* stream) noexcept {
+  return guarded(host, [&] {
+    const RankDevices& devices = rank_of(host).devices;
+    const Device device{stream->device_type, stream->device_index};
+    if (!devices.has(device)) return no_device(host, "memory/1.read", device);
+    if (device.is_cpu()) {
+      std::memcpy(to, from, nbytes);
+    } else {
+      check_stream(*stream, "memory/1.read");
+      devices.port()->copy_to_host(to, from, nbytes, *stream);
+    }
+    return COHORT_OK;
+  });
+}
+
+constexpr cohort_stream_1 kStream{current};
+constexpr cohort_memory_1 kMemory{.alloc = alloc, .release = release, .read = read};
+
+}  // namespace
+
+void* LentMemory::alloc(const cohort_host* owner, Device device, uint64_t nbytes) {
+  void* const memory = devices_.alloc(device, nbytes);
+  const std::lock_guard lock(mutex_);
+  pieces_[memory] = {device, owner};
+  return memory;
+}
+
+void LentMemory::release(const cohort_host* owner, void* memory) {
+  Device device;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto piece = pieces_.find(memory);
+    if (piece == pieces_.end() || piece->second.owner != owner) {
+      throw UserError(in_quotes(HostObject::component_of(owner)) +
+                      " gave memory/1.release memory that it does not have from memory/1.alloc");
+    }
+    device = piece->second.device;
+    pieces_.erase(piece);
+  }
+  devices_.release(device, memory);
+}
+
+void LentMemory::release_all() noexcept {
+  for (const auto& [memory, piece] : pieces_) devices_.release_or_leave(piece.device, memory);
+  pieces_.clear();
+}
+
+void check_stream(const cohort_stream& stream, const char* call) {
+  if (stream.native || stream.device_type == COHORT_DEVICE_CPU) return;
+  throw UserError(std::string(call) + " was given no stream for memory of a device; take it from stream/1.current");
+}
+
+const cohort_stream_1& stream_service() {
+  return kStream;
+}
+const cohort_memory_1& memory_service() {
+  return kMemory;
+}
+
+}  // namespace cohort::host
