@@ -47,6 +47,7 @@ class Sharded : public sdk::Strategy<Sharded> {
   void layout_ready(int32_t reason) {
     super().layout_ready(reason);
     shards_.clear();
+    if (host().buckets().count() > 0) prepare_norm(host().buckets().at(0));
     const int ranks = host().world().size();
     for (uint64_t i = 0; communicates() && i < host().buckets().count(); ++i) {
       const cohort_bucket& bucket = host().buckets().at(i);
@@ -76,12 +77,15 @@ class Sharded : public sdk::Strategy<Sharded> {
   void clip_gradients(const cohort_step& step, const cohort_clip_args& args) {
     const bool by_value = args.by == COHORT_CLIP_VALUE;
     if (!communicates() || (by_value && !args.norm)) return super().clip_gradients(step, args);
+    auto* const measured = static_cast<double*>(norm_.data());
+    super().clip_gradients(step, {sizeof args, COHORT_CLIP_NORM, std::numeric_limits<double>::infinity(), measured});
+    const cohort_stream stream = host().stream(device_type_, device_index_);
     double own = 0;
-    super().clip_gradients(step, {sizeof args, COHORT_CLIP_NORM, std::numeric_limits<double>::infinity(), &own});
+    host().read(&own, measured, sizeof own, stream);
     double squares = own * own;
     host().world().all_reduce({&squares, 1, COHORT_FLOAT64}, COHORT_REDUCE_SUM);
     const double norm = std::sqrt(squares);
-    if (args.norm) *args.norm = norm;
+    if (args.norm) host().core_kernels(device_type_).fill({args.norm, 1, COHORT_FLOAT64, stream}, norm);
     if (by_value) return super().clip_gradients(step, {sizeof args, args.by, args.limit, nullptr});
     const double factor = args.limit / (norm + kEpsilon);
     if (factor >= 1) return;
@@ -116,7 +120,7 @@ class Sharded : public sdk::Strategy<Sharded> {
 
   sdk::Elements elements_of(const cohort_bucket& bucket, int32_t kind) const {
     const sdk::TensorView view = host().buckets().view(bucket.index, kind);
-    return {view.data(), bucket.numel, bucket.dtype, bucket.stream};
+    return {view.data(), bucket.numel, bucket.dtype, host().stream(bucket)};
   }
 
   void own_parameters() {
@@ -149,20 +153,21 @@ class Sharded : public sdk::Strategy<Sharded> {
     }
   }
 
+  void prepare_norm(const cohort_bucket& bucket) {
+    device_type_ = bucket.device_type;
+    device_index_ = bucket.device_index;
+    norm_ = host().alloc(device_type_, device_index_, sizeof(double));
+  }
+
+  int32_t device_type_ = COHORT_DEVICE_CPU, device_index_ = 0;  // of the buckets
+  sdk::DeviceBuffer norm_;
   std::vector<int> owners_;   // by parameter
   std::deque<Shard> shards_;  // by bucket
 };
 
-sdk::Answer supports(const sdk::Query& query) {
-  if (query.use() == COHORT_USE_DEVICE_TYPE && query.value() != COHORT_DEVICE_CPU) {
-    return sdk::no("it adds up norms of gradients on CPU devices only", "choose --strategy=ddp");
-  }
-  return sdk::yes_to_known(query);
-}
-
 constexpr cohort_component kSharded =
     sdk::strategy<Sharded>("sharded", "as ddp, but each rank keeps a part of the optimizer's state")
-        .supports<supports>();
+        .supports<sdk::yes_to_known>();
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 #include <cohort/toy_host/toy_host.hpp>
 
 #include <exception>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -62,6 +63,7 @@ class Site {
       : job_(job), log_(quiet()), own_plugins_(search_of(job), log_), selection_(selection_of(job)) {}
 
   std::unique_ptr<host::RankRuntime> make_rank(int rank, OpenStore open_store) {
+    if (job_.make_device && !devices_[rank]) devices_[rank] = job_.make_device(rank);
     return std::make_unique<host::RankRuntime>(
         host::RankSetup{.plugins = job_.plugin_host ? *job_.plugin_host : own_plugins_,
                         .selection = selection_,
@@ -71,14 +73,18 @@ class Site {
                         .connect_timeout = job_.timeout,
                         .bucket_size = job_.bucket_size,
                         .autotune_file = job_.autotune_file,
+                        .device_port = devices_[rank] ? devices_[rank]->port() : nullptr,
                         .open_store = std::move(open_store)});
   }
 
   // From connect to shutdown.
   void live(host::RankRuntime& runtime, const std::function<void(ToyRank&)>& body) const {
+    const int rank = runtime.topology().rank;
+    ToyDevice* const device = devices_.contains(rank) ? devices_.at(rank).get() : nullptr;
+    if (device) device->port()->set_current(device->port()->make_stream(device->device()));
     try {
       runtime.connect();
-      ToyRank toy{runtime, runtime.topology().rank, job_.world_size};
+      ToyRank toy{runtime, rank, job_.world_size, device};
       body(toy);
       runtime.shutdown();
     } catch (...) {
@@ -102,6 +108,7 @@ class Site {
   }
 
   const ToyJob& job_;
+  std::map<int, std::unique_ptr<ToyDevice>> devices_;  // by rank
   host::Log log_;
   host::PluginHost own_plugins_;
   host::Selection selection_;
@@ -127,11 +134,37 @@ std::vector<std::exception_ptr> run(const ToyJob& job, const std::function<void(
       } catch (...) {
         failures[rank] = std::current_exception();
       }
+      runtimes[rank].reset();  // on the thread whose streams it has used
     });
   }
   for (std::thread& thread : threads) thread.join();
   return failures;
 }
+
+// The stream of a replica's thread.
+class ReplicaStream {
+ public:
+  explicit ReplicaStream(ToyDevice* device) : port_(device ? device->port() : nullptr) {
+    if (!port_) return;
+    stream_ = port_->make_stream(device->device());
+    before_ = port_->current(device->device());
+    follow(stream_, before_);
+  }
+  void enter() const {
+    if (port_) port_->set_current(stream_);
+  }
+  void leave() const {
+    if (port_) follow(before_, stream_);
+  }
+
+ private:
+  host::DevicePort* port_;
+  cohort_stream stream_{}, before_{};
+
+  void follow(const cohort_stream& later, const cohort_stream& earlier) const {
+    port_->order(later, *port_->record(earlier));
+  }
+};
 
 // Backward reaches the last parameters first.
 void backward_of(uint32_t replica, host::StepEngine& engine, ToyModel& model, ToyRank::Gradients gradients) {
@@ -156,14 +189,32 @@ void ToyRank::backward(host::StepEngine& engine, ToyModel& model, Gradients grad
     }
   };
   engine.begin(last, phase);
+  // A backward begins behind what the caller has enqueued, and the caller goes on behind all of them, as autograd does.
+  std::vector<std::unique_ptr<ReplicaStream>> streams;
   std::vector<std::thread> threads;
-  for (uint32_t replica = 1; replica < model.num_replicas(); ++replica) threads.emplace_back(run_replica, replica);
+  for (uint32_t replica = 1; replica < model.num_replicas(); ++replica) {
+    streams.push_back(std::make_unique<ReplicaStream>(device));
+    threads.emplace_back([&run_replica, stream = streams.back().get(), replica] {
+      stream->enter();
+      run_replica(replica);
+    });
+  }
   run_replica(0);
   for (std::thread& thread : threads) thread.join();
+  for (const auto& stream : streams) stream->leave();
   for (const std::exception_ptr& failure : failures) {
     if (failure) std::rethrow_exception(failure);
   }
   engine.end_backward();
+}
+
+void ToyRank::limit_gradients(host::StepEngine& engine, uint32_t phase) {
+  const host::Device where = device ? device->device() : host::Device{};
+  const host::RankDevices devices = device ? device->devices() : host::RankDevices();
+  void* const measured = devices.alloc(where, sizeof norm);
+  engine.clip_gradients(phase, clip->by, clip->limit, static_cast<double*>(measured));
+  devices.copy_to_host(where, &norm, measured, sizeof norm);
+  devices.release_or_leave(where, measured);
 }
 
 void ToyRank::update(host::StepEngine& engine, ToyModel& model, uint32_t phase) {
@@ -176,7 +227,7 @@ void ToyRank::update(host::StepEngine& engine, ToyModel& model, uint32_t phase) 
       model.forget_gradient(i);
     }
   }
-  if (clip) engine.clip_gradients(phase, clip->by, clip->limit, &norm);
+  if (clip) limit_gradients(engine, phase);
   engine.optimizer_step(phase);
   for (uint32_t i = 0; i < parameters; ++i) {
     if (model.phase_of(i) == phase) model.forget_gradient(i);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <sstream>
+#include <utility>
 
 #include <cohort/host/error.hpp>
 #include <cohort/sdk/dtype.hpp>
@@ -32,66 +33,69 @@ void store(void* data, int32_t dtype, uint64_t index, double value) {
   }
 }
 
-std::vector<double> load_all(const void* data, int32_t dtype, uint64_t numel) {
-  std::vector<double> values(numel);
-  for (uint64_t i = 0; i < numel; ++i) values[i] = load(data, dtype, i);
-  return values;
-}
-
 }  // namespace
 
+// An array somewhere, as a work of the device sees it.
+struct ToyModel::Numbers {
+  void* data = nullptr;
+  int32_t dtype = COHORT_FLOAT64;
+  uint64_t numel = 0;
+
+  uint64_t nbytes() const { return numel * sdk::size_of(dtype); }
+  double at(const ToyDevice& device, uint64_t i) const { return load(device.contents(data), dtype, i); }
+  void put(const ToyDevice& device, uint64_t i, double value) const { store(device.contents(data), dtype, i, value); }
+  ToyDevice::Access reads() const { return {data, nbytes(), false}; }
+  ToyDevice::Access writes() const { return {data, nbytes(), true}; }
+};
+
 struct ToyModel::Slot {
-  // State of the optimizer: double, or where a strategy wants it in the parameter's type.
+  // State of the optimizer: double, or in the parameter's type where a strategy wants it.
   struct State {
-    std::vector<double> own;
+    Memory own;
     void* place = nullptr;
-    double load_at(uint64_t i, int32_t dtype) const { return place ? load(place, dtype, i) : own[i]; }
-    void store_at(uint64_t i, int32_t dtype, double value) {
-      if (place) return store(place, dtype, i, value);
-      own[i] = value;
-    }
-    std::vector<double> all(int32_t dtype) const { return place ? load_all(place, dtype, own.size()) : own; }
-    void set_all(const std::vector<double>& values, int32_t dtype) {
-      for (uint64_t i = 0; i < own.size(); ++i) store_at(i, dtype, values[i]);
-    }
   };
   struct Gradient {
-    std::vector<double> own;  // memory of the right alignment, used as bytes
+    Memory own;
     void* place = nullptr;
     bool is_there = false;
   };
   ToyParameter parameter;
   int64_t shape;
   int64_t stride = 1;
-  std::vector<double> own_weights;  // as Gradient::own
+  Memory own_weights;
   void* weights = nullptr;
   State momenta, squares;
   int64_t steps = 0;                // done by its optimizer
   std::vector<Gradient> gradients;  // by replica
 
-  uint64_t nbytes() const { return parameter.numel * sdk::size_of(parameter.dtype); }
+  Numbers at(void* data) const { return {data, parameter.dtype, parameter.numel}; }
+  Numbers weight_numbers() const { return at(weights); }
+  Numbers gradient_numbers(uint32_t replica) const { return at(gradients[replica].place); }
+  Numbers state_numbers(const State& state) const {
+    return state.place ? at(state.place) : Numbers{state.own.get(), COHORT_FLOAT64, parameter.numel};
+  }
 };
 
 ToyModel::ToyModel(std::vector<ToyParameter> parameters, double first_weight, double learning_rate, double momentum,
                    uint32_t replicas)
     : ToyModel(std::move(parameters), first_weight, {.learning_rate = learning_rate, .momentum = momentum}, replicas) {}
 
-ToyModel::ToyModel(std::vector<ToyParameter> parameters, double first_weight, ToyOptimizer optimizer, uint32_t replicas)
-    : optimizer_(std::move(optimizer)), replicas_(replicas) {
+ToyModel::ToyModel(std::vector<ToyParameter> parameters, double first_weight, ToyOptimizer optimizer, uint32_t replicas,
+                   ToyDevice* device)
+    : device_(device ? *device : host_memory_), optimizer_(std::move(optimizer)), replicas_(replicas) {
   for (ToyParameter& parameter : parameters) {
     Slot slot;
     slot.shape = static_cast<int64_t>(parameter.numel);
-    slot.own_weights.resize(parameter.numel);
-    slot.weights = slot.own_weights.data();
-    slot.momenta.own.resize(parameter.numel);
-    slot.squares.own.resize(parameter.numel);
-    for (uint64_t i = 0; i < parameter.numel; ++i) store(slot.weights, parameter.dtype, i, first_weight);
+    slot.own_weights = zeros(parameter.numel, parameter.dtype);
+    slot.weights = slot.own_weights.get();
+    for (Slot::State* const state : {&slot.momenta, &slot.squares}) state->own = zeros(parameter.numel, COHORT_FLOAT64);
     for (uint32_t replica = 0; replica < replicas; ++replica) {
       Slot::Gradient& gradient = slot.gradients.emplace_back();
-      gradient.own.resize(parameter.numel);
-      gradient.place = gradient.own.data();
+      gradient.own = zeros(parameter.numel, parameter.dtype);
+      gradient.place = gradient.own.get();
     }
     slot.parameter = std::move(parameter);
+    write("initialization", slot.weight_numbers(), std::vector<double>(slot.parameter.numel, first_weight));
     slots_.push_back(std::move(slot));
   }
   lr_factors_.assign(num_phases(), 1.0);
@@ -99,6 +103,37 @@ ToyModel::ToyModel(std::vector<ToyParameter> parameters, double first_weight, To
 }
 
 ToyModel::~ToyModel() = default;
+
+ToyModel::Memory ToyModel::zeros(uint64_t numel, int32_t dtype) const {
+  const host::RankDevices devices = device_.devices();
+  const host::Device where = device_.device();
+  const uint64_t nbytes = numel * sdk::size_of(dtype);
+  Memory memory(devices.alloc(where, nbytes),
+                [devices, where](void* freed) { devices.release_or_leave(where, freed); });
+  devices.fill_with_zeros(where, memory.get(), nbytes);
+  return memory;
+}
+
+std::vector<double> ToyModel::read(const Numbers& numbers) const {
+  std::vector<std::byte> bytes(numbers.nbytes());
+  device_.devices().copy_to_host(device_.device(), bytes.data(), numbers.data, bytes.size());
+  std::vector<double> values(numbers.numel);
+  for (uint64_t i = 0; i < numbers.numel; ++i) values[i] = load(bytes.data(), numbers.dtype, i);
+  return values;
+}
+
+void ToyModel::write(const char* name, const Numbers& numbers, std::vector<double> values) const {
+  device_.run(name, {numbers.writes()}, [&device = device_, numbers, values = std::move(values)] {
+    for (uint64_t i = 0; i < numbers.numel; ++i) numbers.put(device, i, values[i]);
+  });
+}
+
+void ToyModel::copy(const Numbers& to, const Numbers& from) const {
+  if (to.data == from.data) return;
+  device_.run("move", {from.reads(), to.writes()}, [&device = device_, to, from] {
+    for (uint64_t i = 0; i < to.numel; ++i) to.put(device, i, from.at(device, i));
+  });
+}
 
 void ToyModel::refresh_views() {
   views_.clear();
@@ -108,10 +143,11 @@ void ToyModel::refresh_views() {
     view.shape = &slot.shape;
     view.strides = &slot.stride;
     view.name = slot.parameter.name.c_str();
-    view.nbytes = slot.nbytes();
+    view.nbytes = slot.weight_numbers().nbytes();
     view.dtype = slot.parameter.dtype;
     view.ndim = 1;
-    view.device_type = COHORT_DEVICE_CPU;
+    view.device_type = device_.device().type;
+    view.device_index = device_.device().index;
     view.flags = COHORT_TENSOR_DENSE | (slot.parameter.requires_grad ? COHORT_TENSOR_REQUIRES_GRAD : 0u);
     view.id = static_cast<uint32_t>(views_.size());
     views_.push_back(view);
@@ -129,17 +165,15 @@ uint32_t ToyModel::phase_of(uint32_t parameter) {
 }
 
 std::vector<double> ToyModel::weights(uint32_t parameter) const {
-  const Slot& slot = slots_[parameter];
-  return load_all(slot.weights, slot.parameter.dtype, slot.parameter.numel);
+  return read(slots_[parameter].weight_numbers());
 }
 
 ToyState ToyModel::state() const {
   ToyState state;
-  for (uint32_t parameter = 0; parameter < slots_.size(); ++parameter) {
-    const Slot& slot = slots_[parameter];
-    state.weights.push_back(weights(parameter));
-    state.momenta.push_back(slot.momenta.all(slot.parameter.dtype));
-    state.squares.push_back(slot.squares.all(slot.parameter.dtype));
+  for (const Slot& slot : slots_) {
+    state.weights.push_back(read(slot.weight_numbers()));
+    state.momenta.push_back(read(slot.state_numbers(slot.momenta)));
+    state.squares.push_back(read(slot.state_numbers(slot.squares)));
     state.steps.push_back(slot.steps);
   }
   return state;
@@ -148,10 +182,9 @@ ToyState ToyModel::state() const {
 void ToyModel::set_state(const ToyState& state) {
   for (size_t parameter = 0; parameter < slots_.size(); ++parameter) {
     Slot& slot = slots_[parameter];
-    const int32_t dtype = slot.parameter.dtype;
-    for (uint64_t i = 0; i < slot.parameter.numel; ++i) store(slot.weights, dtype, i, state.weights[parameter][i]);
-    slot.momenta.set_all(state.momenta[parameter], dtype);
-    slot.squares.set_all(state.squares[parameter], dtype);
+    write("set_state", slot.weight_numbers(), state.weights[parameter]);
+    write("set_state", slot.state_numbers(slot.momenta), state.momenta[parameter]);
+    write("set_state", slot.state_numbers(slot.squares), state.squares[parameter]);
     slot.steps = state.steps[parameter];
   }
 }
@@ -159,17 +192,19 @@ void ToyModel::set_state(const ToyState& state) {
 std::vector<double> ToyModel::gradient(uint32_t parameter) const {
   const Slot& slot = slots_[parameter];
   if (!slot.gradients[0].is_there) return {};
-  return load_all(slot.gradients[0].place, slot.parameter.dtype, slot.parameter.numel);
+  return read(slot.gradient_numbers(0));
 }
 
 void ToyModel::add_gradient(uint32_t parameter, std::span<const double> values, uint32_t replica) {
-  const ToyParameter& about = slots_[parameter].parameter;
-  Slot::Gradient& gradient = slots_[parameter].gradients[replica];
-  for (uint64_t i = 0; i < about.numel; ++i) {
-    const double before = gradient.is_there ? load(gradient.place, about.dtype, i) : 0.0;
-    store(gradient.place, about.dtype, i, before + values[i]);
-  }
-  gradient.is_there = true;
+  Slot& slot = slots_[parameter];
+  const bool adds = std::exchange(slot.gradients[replica].is_there, true);
+  const Numbers numbers = slot.gradient_numbers(replica);
+  device_.run("backward", {numbers.writes()},
+              [&device = device_, numbers, adds, given = std::vector<double>(values.begin(), values.end())] {
+                for (uint64_t i = 0; i < numbers.numel; ++i) {
+                  numbers.put(device, i, (adds ? numbers.at(device, i) : 0.0) + given[i]);
+                }
+              });
 }
 
 void ToyModel::show_gradient(uint32_t parameter) {
@@ -183,7 +218,7 @@ void ToyModel::forget_gradient(uint32_t parameter) {
 void ToyModel::place_gradients(std::span<void* const> places) {
   for (size_t i = 0; i < slots_.size(); ++i) {
     Slot::Gradient& gradient = slots_[i].gradients[0];
-    gradient.place = places[i] ? places[i] : gradient.own.data();
+    gradient.place = places[i] ? places[i] : gradient.own.get();
     gradient.is_there = false;
   }
 }
@@ -195,17 +230,19 @@ void* ToyModel::gradient_data(uint32_t replica, uint32_t parameter) {
 
 void ToyModel::move_weights(std::span<void* const> places) {
   for (size_t i = 0; i < slots_.size(); ++i) {
-    void* const target = places[i] ? places[i] : slots_[i].own_weights.data();
-    if (target != slots_[i].weights) std::memcpy(target, slots_[i].weights, slots_[i].nbytes());
-    slots_[i].weights = target;
+    Slot& slot = slots_[i];
+    void* const target = places[i] ? places[i] : slot.own_weights.get();
+    copy(slot.at(target), slot.weight_numbers());
+    slot.weights = target;
   }
   refresh_views();
 }
 
 void ToyModel::zero_gradient(uint32_t replica, uint32_t parameter) {
-  Slot::Gradient& gradient = slots_[parameter].gradients[replica];
-  if (replica == 0) std::memset(gradient.place, 0, slots_[parameter].nbytes());
-  if (replica > 0) gradient.is_there = false;
+  Slot& slot = slots_[parameter];
+  const Numbers numbers = slot.gradient_numbers(replica);
+  if (replica == 0) device_.devices().fill_with_zeros(device_.device(), numbers.data, numbers.nbytes());
+  if (replica > 0) slot.gradients[replica].is_there = false;
 }
 
 void ToyModel::step(uint32_t phase) {
@@ -223,52 +260,62 @@ void ToyModel::check_partial(uint32_t) {
   throw UserError("the optimizer whole steps all of its parameters together; choose another optimizer or strategy");
 }
 
+void ToyModel::clip_gradients(uint32_t phase, const cohort_clip_args& args) {
+  std::vector<Numbers> gradients;
+  std::vector<ToyDevice::Access> accesses;
+  for (const Slot& slot : slots_) {
+    if (slot.parameter.phase != phase || !slot.gradients[0].is_there) continue;
+    gradients.push_back(slot.gradient_numbers(0));
+    accesses.push_back(gradients.back().writes());
+  }
+  const Numbers norm{args.norm, COHORT_FLOAT64, args.norm ? 1u : 0u};
+  accesses.push_back(norm.writes());
+  device_.run("clip", accesses, [&device = device_, by = args.by, limit = args.limit, norm, gradients] {
+    double squares = 0;
+    for (const Numbers& gradient : gradients) {
+      for (uint64_t i = 0; i < gradient.numel; ++i) squares += gradient.at(device, i) * gradient.at(device, i);
+    }
+    if (norm.data) norm.put(device, 0, std::sqrt(squares));
+    if (std::isinf(limit)) return;
+    const double factor = std::min(1.0, limit / (std::sqrt(squares) + 1e-6));
+    for (const Numbers& gradient : gradients) {
+      for (uint64_t i = 0; i < gradient.numel; ++i) {
+        const double value = gradient.at(device, i);
+        gradient.put(device, i, by == COHORT_CLIP_NORM ? value * factor : std::clamp(value, -limit, limit));
+      }
+    }
+  });
+}
+
 void ToyModel::step_slot(Slot& slot) {
   if (!slot.gradients[0].is_there) return;
   ++slot.steps;
   const double rate = optimizer_.learning_rate * lr_factors_[slot.parameter.phase];
-  for (uint64_t i = 0; i < slot.parameter.numel; ++i) step_element(slot, i, rate);
-}
-
-void ToyModel::clip_gradients(uint32_t phase, const cohort_clip_args& args) {
-  double squares = 0;
-  const auto each = [&](auto&& visit) {
-    for (Slot& slot : slots_) {
-      if (slot.parameter.phase != phase || !slot.gradients[0].is_there) continue;
-      void* const place = slot.gradients[0].place;
-      const int32_t dtype = slot.parameter.dtype;
-      for (uint64_t i = 0; i < slot.parameter.numel; ++i) visit(place, dtype, i, load(place, dtype, i));
+  const Numbers weights = slot.weight_numbers(), gradients = slot.gradient_numbers(0);
+  const Numbers momenta = slot.state_numbers(slot.momenta), squares = slot.state_numbers(slot.squares);
+  const auto step_element = [&device = device_, o = optimizer_, is_adam = is_adam(),
+                             t = static_cast<double>(slot.steps), rate, weights, gradients, momenta,
+                             squares](uint64_t i) {
+    double weight = weights.at(device, i), gradient = gradients.at(device, i);
+    if (o.kind == "adamw") {
+      weight -= rate * o.weight_decay * weight;
+    } else {
+      gradient += o.weight_decay * weight;
     }
+    const double fresh = is_adam ? 1 - o.beta1 : 1.0;
+    momenta.put(device, i, (is_adam ? o.beta1 : o.momentum) * momenta.at(device, i) + fresh * gradient);
+    double change = momenta.at(device, i);
+    if (is_adam) {
+      squares.put(device, i, o.beta2 * squares.at(device, i) + (1 - o.beta2) * gradient * gradient);
+      const double square = squares.at(device, i) / (1 - std::pow(o.beta2, t));
+      change = change / (1 - std::pow(o.beta1, t)) / (std::sqrt(square) + o.eps);
+    }
+    weights.put(device, i, weight - rate * change);
   };
-  each([&](void*, int32_t, uint64_t, double value) { squares += value * value; });
-  if (args.norm) *args.norm = std::sqrt(squares);
-  if (std::isinf(args.limit)) return;
-  const double factor = std::min(1.0, args.limit / (std::sqrt(squares) + 1e-6));
-  each([&](void* place, int32_t dtype, uint64_t i, double value) {
-    store(place, dtype, i, args.by == COHORT_CLIP_NORM ? value * factor : std::clamp(value, -args.limit, args.limit));
-  });
-}
-
-void ToyModel::step_element(Slot& slot, uint64_t i, double rate) const {
-  const ToyOptimizer& o = optimizer_;
-  const int32_t dtype = slot.parameter.dtype;
-  double weight = load(slot.weights, dtype, i), gradient = load(slot.gradients[0].place, dtype, i);
-  if (o.kind == "adamw") {
-    weight -= rate * o.weight_decay * weight;
-  } else {
-    gradient += o.weight_decay * weight;
-  }
-  const double fresh = is_adam() ? 1 - o.beta1 : 1.0;
-  slot.momenta.store_at(i, dtype,
-                        (is_adam() ? o.beta1 : o.momentum) * slot.momenta.load_at(i, dtype) + fresh * gradient);
-  double change = slot.momenta.load_at(i, dtype);
-  if (is_adam()) {
-    const auto t = static_cast<double>(slot.steps);
-    slot.squares.store_at(i, dtype, o.beta2 * slot.squares.load_at(i, dtype) + (1 - o.beta2) * gradient * gradient);
-    const double square = slot.squares.load_at(i, dtype) / (1 - std::pow(o.beta2, t));
-    change = change / (1 - std::pow(o.beta1, t)) / (std::sqrt(square) + o.eps);
-  }
-  store(slot.weights, dtype, i, weight - rate * change);
+  device_.run("step", {gradients.reads(), weights.writes(), momenta.writes(), squares.writes()},
+              [step_element, numel = weights.numel] {
+                for (uint64_t i = 0; i < numel; ++i) step_element(i);
+              });
 }
 
 std::optional<double> ToyModel::hyper(uint32_t, std::string_view name) {
@@ -300,10 +347,9 @@ void ToyModel::move_state(const std::string& name, std::span<void* const> places
   }
   for (size_t i = 0; i < slots_.size(); ++i) {
     Slot::State& state = is_momentum ? slots_[i].momenta : slots_[i].squares;
-    const int32_t dtype = slots_[i].parameter.dtype;
-    const std::vector<double> values = state.all(dtype);
+    const Numbers before = slots_[i].state_numbers(state);
     state.place = places[i];
-    state.set_all(values, dtype);
+    copy(slots_[i].state_numbers(state), before);
   }
 }
 
@@ -327,7 +373,7 @@ std::string ToyModel::state_shape(std::span<const uint32_t> parameters) {
     const Slot& slot = slots_[parameter];
     shape << parameter << ' ' << slot.steps;
     for (const auto* state : {&slot.momenta, &slot.squares}) {
-      for (const double value : state->all(slot.parameter.dtype)) shape << ' ' << value;
+      for (const double value : read(slot.state_numbers(*state))) shape << ' ' << value;
     }
     shape << '\n';
   }
@@ -339,7 +385,7 @@ void ToyModel::forget_state(std::span<const uint32_t> parameters) {
     Slot& slot = slots_[parameter];
     slot.steps = 0;
     for (auto* state : {&slot.momenta, &slot.squares}) {
-      state->set_all(std::vector<double>(slot.parameter.numel), slot.parameter.dtype);
+      write("forget_state", slot.state_numbers(*state), std::vector<double>(slot.parameter.numel));
     }
   }
 }
@@ -354,7 +400,7 @@ std::vector<uint32_t> ToyModel::take_state_shape(const std::string& shape) {
     for (auto* state : {&slot.momenta, &slot.squares}) {
       std::vector<double> values(slot.parameter.numel);
       for (double& value : values) numbers >> value;
-      state->set_all(values, slot.parameter.dtype);
+      write("take_state", slot.state_numbers(*state), std::move(values));
     }
   }
   return parameters;

@@ -27,7 +27,9 @@ struct ToyJob {
   StrategySpec strategy;
   std::vector<Spec> layers;
   CollectiveSpec collective;
-  std::string accelerator = "cpu";  ///< whose kernels are used; the model's own tensors are in host memory
+  std::string accelerator = "cpu";  ///< whose kernels are used
+  /// Makes a rank's device, of that accelerator; empty: tensors are in host memory.
+  std::function<std::unique_ptr<ToyDevice>(int rank)> make_device;
   int world_size = 2;
   int num_nodes = 1;
   int replicas = 1;  ///< of the model in each rank
@@ -43,6 +45,7 @@ struct ToyRank {
   host::RankRuntime& runtime;
   int rank;
   int world_size;
+  ToyDevice* device;  ///< for a ToyModel; null: host memory
 
   /// How update() limits gradients, and the norm that they had before.
   struct Clip {
@@ -59,6 +62,8 @@ struct ToyRank {
   void backward(host::StepEngine& engine, ToyModel& model, Gradients gradients, bool last = true, uint32_t phase = 0);
   /// The optimizer step of a phase, after its last micro-batch.
   void update(host::StepEngine& engine, ToyModel& model, uint32_t phase = 0);
+  /// The same without the step: limits gradients as `clip` says, and measures their norm.
+  void limit_gradients(host::StepEngine& engine, uint32_t phase);
   /// Both, with one micro-batch.
   Votes step(host::StepEngine& engine, ToyModel& model, Gradients gradients);
 };

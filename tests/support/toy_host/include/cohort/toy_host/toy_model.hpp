@@ -1,9 +1,11 @@
 // The model of the toy host: parameters as flat arrays of plain numbers, and optimizers written from their definitions.
 //
+// The arrays are in host memory or on a device, where all that changes them is work on the calling thread's stream.
 // Belongs to one rank; its thread, but add_gradient: the thread of the replica.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include <cohort/host/model_port.hpp>
+#include <cohort/toy_host/toy_device.hpp>
 
 namespace cohort::toy {
 
@@ -48,7 +51,9 @@ struct ToyState {
 /// in double and kept so, or rounded to the parameter's type where a strategy has moved it.
 class ToyModel final : public host::ModelPort, private host::OptimizerPort {
  public:
-  ToyModel(std::vector<ToyParameter> parameters, double first_weight, ToyOptimizer optimizer, uint32_t replicas = 1);
+  /// `device`: borrowed; null: host memory.
+  ToyModel(std::vector<ToyParameter> parameters, double first_weight, ToyOptimizer optimizer, uint32_t replicas = 1,
+           ToyDevice* device = nullptr);
   /// With SGD.
   ToyModel(std::vector<ToyParameter> parameters, double first_weight, double learning_rate, double momentum = 0,
            uint32_t replicas = 1);
@@ -90,6 +95,10 @@ class ToyModel final : public host::ModelPort, private host::OptimizerPort {
 
  private:
   struct Slot;
+  struct Numbers;
+  using Memory = std::unique_ptr<void, std::function<void(void*)>>;
+  ToyDevice host_memory_;
+  ToyDevice& device_;
   std::vector<Slot> slots_;
   std::vector<cohort_tensor> views_;
   ToyOptimizer optimizer_;
@@ -98,7 +107,10 @@ class ToyModel final : public host::ModelPort, private host::OptimizerPort {
 
   void refresh_views();
   bool is_adam() const { return optimizer_.kind.starts_with("adam"); }
-  void step_element(Slot& slot, uint64_t index, double rate) const;
+  Memory zeros(uint64_t numel, int32_t dtype) const;
+  std::vector<double> read(const Numbers& numbers) const;
+  void write(const char* name, const Numbers& numbers, std::vector<double> values) const;
+  void copy(const Numbers& to, const Numbers& from) const;
   void step_slot(Slot& slot);
 
   void step(uint32_t phase) override;

@@ -1,0 +1,174 @@
+#include "driver.hpp"
+
+#include <cstdlib>
+#include <stdexcept>
+#include <utility>
+
+namespace fakedrv {
+namespace {
+
+constexpr size_t kLongestQueue = 4096;
+
+uint64_t number_in(const char* variable, uint64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text && *text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+}  // namespace
+
+Driver& Driver::get() {
+  static Driver& driver = *new Driver;  // outlives everything that may still give memory back
+  return driver;
+}
+
+Driver::Driver()
+    : is_eager(number_in("FAKE_DEVICE_EAGER", 0) != 0), checks_races(number_in("FAKE_DEVICE_RACE_CHECK", 1) != 0) {
+  const uint64_t nbytes = number_in("FAKE_DEVICE_MIB", 4096) << 20;
+  std::vector<std::pair<const void*, uint64_t>> ranges;
+  for (int device = 0; device < FAKEDRV_DEVICES; ++device) {
+    memories_.emplace_back(nbytes);
+    ranges.emplace_back(memories_.back().first(), nbytes);
+    default_streams_.push_back(make_stream(device));
+  }
+  name_faults(ranges);
+}
+
+int Driver::device_of(const void* memory) const {
+  for (size_t device = 0; device < memories_.size(); ++device) {
+    if (memories_[device].has(memory)) return static_cast<int>(device);
+  }
+  return -1;
+}
+
+void* Driver::contents(const void* memory) const {
+  const int device = device_of(memory);
+  return device < 0 ? const_cast<void*>(memory) : memories_[static_cast<size_t>(device)].contents(memory);
+}
+
+bool Driver::is_pinned(const void* memory) const {
+  auto* const address = static_cast<std::byte*>(const_cast<void*>(memory));
+  const auto after = pinned_.upper_bound(address);
+  if (after == pinned_.begin()) return false;
+  const auto& [first, nbytes] = *std::prev(after);
+  return address < first + nbytes;
+}
+
+Stream* Driver::make_stream(int device) {
+  for (Stream& stream : streams_) {
+    if (stream.is_in_use || stream.device != device) continue;
+    stream.is_in_use = true;
+    return &stream;
+  }
+  return &streams_.emplace_back(Stream{.device = device, .number = streams_.size()});
+}
+
+uint64_t Driver::next_place(Stream& stream) {
+  stream.clock.join(host_);
+  stream.clock.advance(stream.number, ++stream.issued);
+  return stream.issued;
+}
+
+void Driver::check_memory(const Stream& stream, const Item& item, const fakedrv_access& access) {
+  const int device = device_of(access.memory);
+  const std::string what = item.name + " on stream " + std::to_string(stream.number);
+  if (device < 0) {
+    if (!is_pinned(access.memory)) throw std::runtime_error(what + " was given memory of the host that is not pinned");
+    return;
+  }
+  DeviceMemory& memory = memories_[static_cast<size_t>(device)];
+  const auto block = memory.find(access.memory);
+  if (block == memory.end() || block->second.is_free) {
+    throw std::runtime_error(what + " was given memory of device " + std::to_string(device) + " that is not allocated");
+  }
+  const auto* const first = static_cast<const std::byte*>(access.memory);
+  if (first + access.nbytes > block->first + block->second.nbytes) {
+    throw std::runtime_error(what + " goes beyond the end of its memory");
+  }
+  if (device != stream.device && !item.crosses_devices) {
+    throw std::runtime_error(what + ", of device " + std::to_string(stream.device) + ", was given memory of device " +
+                             std::to_string(device));
+  }
+}
+
+// The place is taken even if the check fails: what went before stays known.
+void Driver::check(Stream& stream, const Item& item, const std::vector<fakedrv_access>& accesses) {
+  for (const fakedrv_access& access : accesses) {
+    if (access.nbytes > 0) check_memory(stream, item, access);
+  }
+  const uint64_t place = next_place(stream);
+  if (!checks_races) return;
+  std::string race;
+  for (const bool is_write : {false, true}) {  // a work that reads and writes the same bytes has written them
+    for (const fakedrv_access& access : accesses) {
+      if (access.nbytes == 0 || (access.is_write != 0) != is_write) continue;
+      const std::string found =
+          races_.add(access.memory, access.nbytes, {stream.number, place, item.name, is_write}, stream.clock);
+      if (race.empty()) race = found;
+    }
+  }
+  races_.forget(host_);
+  if (race.empty()) return;
+  --stream.issued;
+  ++num_races;
+  throw std::runtime_error(race);
+}
+
+void Driver::launch(Lock& lock, Stream& stream, Item item, const std::vector<fakedrv_access>& accesses) {
+  check(stream, item, accesses);
+  enqueue(lock, stream, std::move(item));
+}
+
+void Driver::wait_on_stream(Lock& lock, Stream& stream, Stream& other, uint64_t place, const Clock& clock) {
+  stream.clock.join(clock);
+  if (&other == &stream || other.done >= place) return;
+  next_place(stream);
+  enqueue(lock, stream, {.name = "wait", .other = &other, .place = place});
+}
+
+void Driver::enqueue(Lock& lock, Stream& stream, Item item) {
+  stream.queue.push_back(std::move(item));
+  if (is_eager) return advance(lock, stream, stream.issued);
+  if (stream.queue.size() > kLongestQueue) advance(lock, stream, stream.done + 1);
+}
+
+void Driver::run_next(Lock& lock, Stream& stream) {
+  Item item = std::move(stream.queue.front());
+  stream.queue.pop_front();
+  stream.is_running = true;
+  if (item.other) {
+    advance(lock, *item.other, item.place);
+  } else {
+    lock.unlock();
+    const int status = item.run();
+    const std::string text = status == 0 ? "" : item.name + ": " + fakedrv_error();
+    item.run = {};  // drops its argument
+    lock.lock();
+    if (stream.failure.empty()) stream.failure = text;
+  }
+  stream.is_running = false;
+  ++stream.done;
+  changed_.notify_all();
+}
+
+void Driver::advance(Lock& lock, Stream& stream, uint64_t place) {
+  while (stream.done < place) {
+    if (stream.is_running) {
+      changed_.wait(lock);
+    } else {
+      run_next(lock, stream);
+    }
+  }
+}
+
+void Driver::run_to(Lock& lock, Stream& stream, uint64_t place) {
+  advance(lock, stream, place);
+  if (!stream.failure.empty()) throw std::runtime_error(std::exchange(stream.failure, ""));
+}
+
+bool Driver::run_one(Lock& lock, Stream& stream, uint64_t place) {
+  if (stream.done < place && !stream.is_running) run_next(lock, stream);
+  if (!stream.failure.empty()) throw std::runtime_error(std::exchange(stream.failure, ""));
+  return stream.done >= place;
+}
+
+}  // namespace fakedrv

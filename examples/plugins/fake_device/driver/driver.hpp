@@ -1,0 +1,104 @@
+// What the driver holds: two devices, all streams, the pinned memory, and one lock for everything but running work.
+//
+// A stream is a queue. Whoever waits for a place in it runs what comes before, one piece at a time and without the
+// lock; where a piece waits for another stream, that stream is run up to the place first. An event names a place that
+// exists when somebody begins to wait for it, so waits form no circle.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "fakedrv.h"
+#include "memory.hpp"
+#include "races.hpp"
+
+namespace fakedrv {
+
+/// A piece of work, or a wait for a place of another stream.
+struct Item {
+  std::string name;
+  std::function<int()> run{};  // empty: a wait
+  bool crosses_devices = false;
+  Stream* other = nullptr;
+  uint64_t place = 0;
+};
+
+}  // namespace fakedrv
+
+struct fakedrv_stream {
+  int device;
+  size_t number;  // of all streams
+  std::deque<fakedrv::Item> queue{};
+  uint64_t issued = 0, done = 0;
+  bool is_running = false;
+  bool is_in_use = true;
+  std::string failure{};  // of a work; "" for none
+  fakedrv::Clock clock{};
+};
+
+struct fakedrv_event {
+  fakedrv_stream* stream = nullptr;  // null: not recorded
+  uint64_t place = 0;
+  fakedrv::Clock clock{};
+};
+
+namespace fakedrv {
+
+class Driver {
+ public:
+  using Lock = std::unique_lock<std::mutex>;
+
+  static Driver& get();
+
+  std::mutex mutex;
+  bool is_eager, checks_races;
+  uint64_t num_races = 0;
+
+  std::vector<DeviceMemory>& memories() { return memories_; }
+  /// Returns -1 for memory of the host.
+  int device_of(const void* memory) const;
+  void* contents(const void* memory) const;
+  std::map<std::byte*, uint64_t>& pinned() { return pinned_; }
+  bool is_pinned(const void* memory) const;
+
+  Stream* make_stream(int device);
+  Stream* default_stream(int device) { return default_streams_[static_cast<size_t>(device)]; }
+  const std::deque<Stream>& streams() const { return streams_; }
+
+  /// Enqueues, and runs at once if eager. Throws std::runtime_error for a race or memory that a work cannot use.
+  void launch(Lock& lock, Stream& stream, Item item, const std::vector<fakedrv_access>& accesses);
+  /// Orders what comes on the stream behind a place of another one.
+  void wait_on_stream(Lock& lock, Stream& stream, Stream& other, uint64_t place, const Clock& clock);
+  /// Runs the stream up to a place. Throws what a work of it has left.
+  void run_to(Lock& lock, Stream& stream, uint64_t place);
+  /// Runs one piece on the way to a place; returns whether it is reached.
+  bool run_one(Lock& lock, Stream& stream, uint64_t place);
+  /// The host has waited for what this clock covers.
+  void host_waited(const Clock& clock) { host_.join(clock); }
+
+ private:
+  std::condition_variable changed_;
+  std::vector<DeviceMemory> memories_;
+  std::map<std::byte*, uint64_t> pinned_;  // bytes, by address
+  std::deque<Stream> streams_;             // stable addresses
+  std::vector<Stream*> default_streams_;
+  Clock host_;
+  Races races_;
+
+  Driver();
+  uint64_t next_place(Stream& stream);
+  void check(Stream& stream, const Item& item, const std::vector<fakedrv_access>& accesses);
+  void check_memory(const Stream& stream, const Item& item, const fakedrv_access& access);
+  void enqueue(Lock& lock, Stream& stream, Item item);
+  void advance(Lock& lock, Stream& stream, uint64_t place);
+  void run_next(Lock& lock, Stream& stream);
+};
+
+}  // namespace fakedrv

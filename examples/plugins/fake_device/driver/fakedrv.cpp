@@ -1,0 +1,308 @@
+// The C interface of the driver: takes its lock, and turns exceptions into texts.
+#include "fakedrv.h"
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <stdexcept>
+
+#include "driver.hpp"
+
+namespace {
+
+using fakedrv::Driver;
+using fakedrv::Stream;
+
+thread_local std::string last_error;
+thread_local std::array<Stream*, FAKEDRV_DEVICES> current_streams{};
+
+// Runs `call` with the lock held.
+template <class Call>
+int guarded(Call&& call) {
+  Driver& driver = Driver::get();
+  try {
+    Driver::Lock lock(driver.mutex);
+    call(driver, lock);
+    return 0;
+  } catch (const std::bad_alloc&) {
+    return fakedrv_fail("out of memory");
+  } catch (const std::exception& error) {
+    return fakedrv_fail(error.what());
+  }
+}
+
+void check_device(int device) {
+  if (device < 0 || device >= FAKEDRV_DEVICES) {
+    throw std::runtime_error("there is no device " + std::to_string(device));
+  }
+}
+
+fakedrv::DeviceMemory::Blocks::iterator block_of(Driver& driver, const void* memory) {
+  const int device = driver.device_of(memory);
+  if (device < 0) throw std::runtime_error("this is no memory of a device");
+  auto& blocks = driver.memories()[static_cast<size_t>(device)];
+  const auto block = blocks.find(memory);
+  if (block == blocks.end() || block->second.is_free) throw std::runtime_error("this memory is not allocated");
+  return block;
+}
+
+void fill(Driver& driver, Driver::Lock& lock, Stream& stream, const char* name, void* memory, int byte,
+          uint64_t nbytes) {
+  void* const place = driver.contents(memory);
+  const auto run = [=] {
+    std::memset(place, byte, nbytes);
+    return 0;
+  };
+  driver.launch(lock, stream, {.name = name, .run = run}, {{memory, nbytes, 1, 0}});
+}
+
+// Both places can be reached while the host does something else.
+void copy_later(Driver& driver, Driver::Lock& lock, Stream& stream, void* to, const void* from, uint64_t nbytes) {
+  const bool is_known_from = driver.device_of(from) >= 0 || driver.is_pinned(from);
+  void* const target = driver.contents(to);
+  const void* const source = driver.contents(from);
+  std::vector<fakedrv_access> accesses;
+  if (is_known_from) accesses.push_back({from, nbytes, 0, 0});
+  if (driver.device_of(to) >= 0 || driver.is_pinned(to)) accesses.push_back({to, nbytes, 1, 0});
+  const auto launch = [&](std::function<int()> run) {
+    driver.launch(lock, stream, {.name = "copy", .run = std::move(run), .crosses_devices = true}, accesses);
+  };
+  if (is_known_from) {
+    return launch([=] {
+      std::memcpy(target, source, nbytes);
+      return 0;
+    });
+  }
+  const auto* const bytes = static_cast<const char*>(from);
+  launch([target, kept = std::vector<char>(bytes, bytes + nbytes)] {
+    std::memcpy(target, kept.data(), kept.size());
+    return 0;
+  });
+}
+
+void wait(Driver& driver, Driver::Lock& lock, Stream& stream) {
+  const fakedrv::Clock clock = stream.clock;
+  driver.run_to(lock, stream, stream.issued);
+  driver.host_waited(clock);
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* fakedrv_error(void) {
+  return last_error.c_str();
+}
+
+int fakedrv_fail(const char* text) {
+  last_error = text;
+  return 1;
+}
+
+void fakedrv_set_eager(int is_eager) {
+  guarded([&](Driver& driver, auto&) { driver.is_eager = is_eager != 0; });
+}
+
+void fakedrv_set_race_check(int is_on) {
+  guarded([&](Driver& driver, auto&) { driver.checks_races = is_on != 0; });
+}
+
+uint64_t fakedrv_num_races(void) {
+  uint64_t count = 0;
+  guarded([&](Driver& driver, auto&) { count = driver.num_races; });
+  return count;
+}
+
+int fakedrv_alloc(fakedrv_stream* stream, uint64_t nbytes, void** memory) {
+  return guarded([&](Driver& driver, auto&) {
+    *memory = driver.memories()[static_cast<size_t>(stream->device)].take(stream, nbytes)->first;
+  });
+}
+
+int fakedrv_used_on(const void* memory, fakedrv_stream* stream) {
+  return guarded([&](Driver& driver, auto&) { block_of(driver, memory)->second.users.insert(stream); });
+}
+
+int fakedrv_free(void* memory, fakedrv_stream* stream_or_null) {
+  return guarded([&](Driver& driver, Driver::Lock& lock) {
+    const auto block = block_of(driver, memory);
+    auto& [nbytes, owner, users, is_free] = block->second;
+    Stream& last = stream_or_null ? *stream_or_null : *owner;
+    for (Stream* const user : users) driver.wait_on_stream(lock, last, *user, user->issued, user->clock);
+    auto& blocks = driver.memories()[static_cast<size_t>(driver.device_of(memory))];
+    try {
+      fill(driver, lock, last, "free", block->first, 0xff, nbytes);
+    } catch (...) {
+      blocks.give_back(block, &last);
+      throw;
+    }
+    blocks.give_back(block, &last);
+  });
+}
+
+int fakedrv_device_of(const void* memory) {
+  return Driver::get().device_of(memory);
+}
+
+void* fakedrv_contents(const void* memory) {
+  return Driver::get().contents(memory);
+}
+
+uint64_t fakedrv_allocated(int device) {
+  uint64_t nbytes = 0;
+  guarded([&](Driver& driver, auto&) { nbytes = driver.memories().at(static_cast<size_t>(device)).allocated(); });
+  return nbytes;
+}
+
+uint64_t fakedrv_most_allocated(int device) {
+  uint64_t nbytes = 0;
+  guarded([&](Driver& driver, auto&) { nbytes = driver.memories().at(static_cast<size_t>(device)).most_allocated(); });
+  return nbytes;
+}
+
+int fakedrv_alloc_pinned(uint64_t nbytes, void** memory) {
+  return guarded([&](Driver& driver, auto&) {
+    void* const made = std::malloc(nbytes > 0 ? nbytes : 1);
+    if (!made) throw std::bad_alloc();
+    std::memset(made, 0xee, nbytes);
+    driver.pinned()[static_cast<std::byte*>(made)] = nbytes;
+    *memory = made;
+  });
+}
+
+int fakedrv_free_pinned(void* memory) {
+  return guarded([&](Driver& driver, auto&) {
+    if (driver.pinned().erase(static_cast<std::byte*>(memory)) == 0) {
+      throw std::runtime_error("this is no pinned memory");
+    }
+    std::free(memory);
+  });
+}
+
+int fakedrv_is_pinned(const void* memory) {
+  int is_pinned = 0;
+  guarded([&](Driver& driver, auto&) { is_pinned = driver.is_pinned(memory) ? 1 : 0; });
+  return is_pinned;
+}
+
+int fakedrv_create_stream(int device, fakedrv_stream** stream) {
+  return guarded([&](Driver& driver, auto&) {
+    check_device(device);
+    *stream = driver.make_stream(device);
+  });
+}
+
+int fakedrv_destroy_stream(fakedrv_stream* stream) {
+  return guarded([&](Driver& driver, Driver::Lock& lock) {
+    if (stream == driver.default_stream(stream->device)) throw std::runtime_error("the default stream stays");
+    wait(driver, lock, *stream);
+    stream->is_in_use = false;
+  });
+}
+
+fakedrv_stream* fakedrv_default_stream(int device) {
+  return Driver::get().default_stream(device);
+}
+
+int fakedrv_stream_device(const fakedrv_stream* stream) {
+  return stream->device;
+}
+
+int fakedrv_stream_number(const fakedrv_stream* stream) {
+  return static_cast<int>(stream->number);
+}
+
+fakedrv_stream* fakedrv_current_stream(int device) {
+  Stream* const current = current_streams[static_cast<size_t>(device)];
+  return current ? current : fakedrv_default_stream(device);
+}
+
+fakedrv_stream* fakedrv_exchange_stream(fakedrv_stream* stream) {
+  fakedrv_stream* const before = fakedrv_current_stream(stream->device);
+  current_streams[static_cast<size_t>(stream->device)] = stream;
+  return before;
+}
+
+int fakedrv_launch(fakedrv_stream* stream, const char* name, const fakedrv_access* accesses, uint64_t num_accesses,
+                   fakedrv_work work, void* arg, fakedrv_drop drop) {
+  const auto nothing = [](void*) {};
+  const std::shared_ptr<void> owned(arg, drop ? drop : nothing);
+  return guarded([&](Driver& driver, Driver::Lock& lock) {
+    driver.launch(lock, *stream, {.name = name, .run = [work, owned] { return work(owned.get()); }},
+                  {accesses, accesses + num_accesses});
+  });
+}
+
+int fakedrv_copy(fakedrv_stream* stream, void* to, const void* from, uint64_t nbytes) {
+  return guarded([&](Driver& driver, Driver::Lock& lock) {
+    if (nbytes == 0) return;
+    copy_later(driver, lock, *stream, to, from, nbytes);
+    if (driver.device_of(to) < 0 && !driver.is_pinned(to)) wait(driver, lock, *stream);
+  });
+}
+
+int fakedrv_fill(fakedrv_stream* stream, void* memory, int byte, uint64_t nbytes) {
+  return guarded([&](Driver& driver, Driver::Lock& lock) {
+    if (nbytes > 0) fill(driver, lock, *stream, "fill", memory, byte, nbytes);
+  });
+}
+
+int fakedrv_wait(fakedrv_stream* stream) {
+  return guarded([&](Driver& driver, Driver::Lock& lock) { wait(driver, lock, *stream); });
+}
+
+int fakedrv_poll(fakedrv_stream* stream, int* is_done) {
+  return guarded([&](Driver& driver, Driver::Lock& lock) {
+    const fakedrv::Clock clock = stream->clock;
+    *is_done = driver.run_one(lock, *stream, stream->issued) ? 1 : 0;
+    if (*is_done) driver.host_waited(clock);
+  });
+}
+
+int fakedrv_wait_for_device(int device) {
+  return guarded([&](Driver& driver, Driver::Lock& lock) {
+    check_device(device);
+    for (const Stream& stream : driver.streams()) {
+      if (stream.device == device) wait(driver, lock, const_cast<Stream&>(stream));
+    }
+  });
+}
+
+int fakedrv_create_event(fakedrv_event** event) {
+  *event = new (std::nothrow) fakedrv_event;
+  return *event ? 0 : fakedrv_fail("out of memory");
+}
+
+void fakedrv_destroy_event(fakedrv_event* event) {
+  delete event;
+}
+
+int fakedrv_record(fakedrv_event* event, fakedrv_stream* stream) {
+  return guarded([&](Driver&, auto&) { *event = {stream, stream->issued, stream->clock}; });
+}
+
+int fakedrv_stream_waits(fakedrv_stream* stream, const fakedrv_event* event) {
+  return guarded([&](Driver& driver, Driver::Lock& lock) {
+    if (event->stream) driver.wait_on_stream(lock, *stream, *event->stream, event->place, event->clock);
+  });
+}
+
+int fakedrv_wait_for_event(const fakedrv_event* event) {
+  return guarded([&](Driver& driver, Driver::Lock& lock) {
+    if (!event->stream) return;
+    driver.run_to(lock, *event->stream, event->place);
+    driver.host_waited(event->clock);
+  });
+}
+
+int fakedrv_poll_event(const fakedrv_event* event, int* is_done) {
+  return guarded([&](Driver& driver, Driver::Lock& lock) {
+    *is_done = 1;
+    if (!event->stream) return;
+    *is_done = driver.run_one(lock, *event->stream, event->place) ? 1 : 0;
+    if (*is_done) driver.host_waited(event->clock);
+  });
+}
+
+}  // extern "C"

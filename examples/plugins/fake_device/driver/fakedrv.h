@@ -1,0 +1,113 @@
+/* The driver of a fake device: memory, streams, events and a race check, as libcuda has them for CUDA.
+ *
+ * There are two devices. Their memory has addresses that no code of the host can use: a kernel turns an address into
+ * bytes with fakedrv_contents, everything else ends with a fault that names the device. Work is enqueued on streams and
+ * runs, by default, no sooner than somebody waits for it, on the thread that waits: so what forgets to wait finds old
+ * bytes, every time. Each piece of work says which bytes it reads and writes; if nothing orders two accesses, the later
+ * launch fails and names both.
+ *
+ * Functions return 0, or 1 after a failure that fakedrv_error describes. Any thread may call anything. A work that
+ * fails leaves its text for the next wait for its stream.
+ *
+ * Variables of the environment, read when the library is first used:
+ *   FAKE_DEVICE_EAGER=1       work runs when it is enqueued
+ *   FAKE_DEVICE_RACE_CHECK=0  accesses are not compared
+ *   FAKE_DEVICE_MIB=4096      memory of each device, which is reserved and not used up
+ */
+#ifndef FAKEDRV_H
+#define FAKEDRV_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FAKEDRV_DEVICES 2
+
+typedef struct fakedrv_stream fakedrv_stream;
+typedef struct fakedrv_event fakedrv_event;
+
+/* Bytes that a work uses. Memory of the host has to be pinned. */
+typedef struct fakedrv_access {
+  const void* memory;
+  uint64_t nbytes;
+  uint32_t is_write;
+  uint32_t reserved0;
+} fakedrv_access;
+
+/* Computes. Returns 0, or leaves a text with fakedrv_fail and returns what that returns. */
+typedef int (*fakedrv_work)(void* arg);
+/* Frees the argument of a work that has run. */
+typedef void (*fakedrv_drop)(void* arg);
+
+/* Returns the text of the calling thread's last failure. */
+const char* fakedrv_error(void);
+/* Keeps a text for fakedrv_error and returns 1. */
+int fakedrv_fail(const char* text);
+
+/* How work runs from now on; for tests. */
+void fakedrv_set_eager(int is_eager);
+void fakedrv_set_race_check(int is_on);
+
+/* Returns how many launches and frees have failed because nothing orders their accesses. */
+uint64_t fakedrv_num_races(void);
+
+/* Memory. A block belongs to the stream that it was allocated on: once freed it serves that stream again at once, in
+ * the order of the stream, and is filled with 0xff before. fakedrv_used_on adds a stream that the block has to be free
+ * of as well, as record_stream does. fakedrv_free with a stream gives the block to that one. Blocks are multiples of
+ * 512 bytes. */
+int fakedrv_alloc(fakedrv_stream* stream, uint64_t nbytes, void** memory);
+int fakedrv_used_on(const void* memory, fakedrv_stream* stream);
+int fakedrv_free(void* memory, fakedrv_stream* stream_or_null);
+/* Returns the device that an address belongs to, -1 for memory of the host. */
+int fakedrv_device_of(const void* memory);
+/* Returns where a work finds the bytes of an address; memory of the host is found where it is. */
+void* fakedrv_contents(const void* memory);
+/* Bytes of a device that are allocated now, and the most that ever were. */
+uint64_t fakedrv_allocated(int device);
+uint64_t fakedrv_most_allocated(int device);
+
+/* Host memory that copies reach without waiting. */
+int fakedrv_alloc_pinned(uint64_t nbytes, void** memory);
+int fakedrv_free_pinned(void* memory);
+int fakedrv_is_pinned(const void* memory);
+
+/* Streams. Those of fakedrv_default_stream live for ever; a stream is destroyed after it was waited for. */
+int fakedrv_create_stream(int device, fakedrv_stream** stream);
+int fakedrv_destroy_stream(fakedrv_stream* stream);
+fakedrv_stream* fakedrv_default_stream(int device);
+int fakedrv_stream_device(const fakedrv_stream* stream);
+int fakedrv_stream_number(const fakedrv_stream* stream);
+/* Returns the calling thread's stream of a device: the default one until another was made current. */
+fakedrv_stream* fakedrv_current_stream(int device);
+/* Makes a stream the calling thread's current one of its device and returns the one that was. */
+fakedrv_stream* fakedrv_exchange_stream(fakedrv_stream* stream);
+
+/* Enqueues a work; `name` is for messages and is copied. `drop` may be null. If it fails, `arg` was dropped. */
+int fakedrv_launch(fakedrv_stream* stream, const char* name, const fakedrv_access* accesses, uint64_t num_accesses,
+                   fakedrv_work work, void* arg, fakedrv_drop drop);
+/* Enqueues a copy between any two places. Ordinary host memory is read before the call returns; into ordinary host
+ * memory the copy is done when the call returns. */
+int fakedrv_copy(fakedrv_stream* stream, void* to, const void* from, uint64_t nbytes);
+/* Enqueues a fill with a byte. */
+int fakedrv_fill(fakedrv_stream* stream, void* memory, int byte, uint64_t nbytes);
+/* Returns when everything enqueued is done. */
+int fakedrv_wait(fakedrv_stream* stream);
+/* Runs one piece of work and sets `*is_done` to 1 if that was the last one. */
+int fakedrv_poll(fakedrv_stream* stream, int* is_done);
+int fakedrv_wait_for_device(int device);
+
+/* Events: a place in a stream's order. An event that was not recorded is done. */
+int fakedrv_create_event(fakedrv_event** event);
+void fakedrv_destroy_event(fakedrv_event* event);
+int fakedrv_record(fakedrv_event* event, fakedrv_stream* stream);
+/* What is enqueued on `stream` from now on runs after the event. */
+int fakedrv_stream_waits(fakedrv_stream* stream, const fakedrv_event* event);
+int fakedrv_wait_for_event(const fakedrv_event* event);
+int fakedrv_poll_event(const fakedrv_event* event, int* is_done);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,58 @@
+// The accelerator `fake`: two devices without hardware.
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include <cohort/sdk/accelerator.hpp>
+
+#include "kernels.hpp"
+#include "launch.hpp"
+
+namespace {
+
+namespace sdk = cohort::sdk;
+
+class Fake : public sdk::Accelerator<Fake> {
+ public:
+  static constexpr int32_t kDeviceType = COHORT_DEVICE_EXT;
+  static constexpr const char* kTorchDeviceType = "fake";
+  static constexpr const char* kTorchLibrary = nullptr;
+
+  int32_t device_count() { return FAKEDRV_DEVICES; }
+
+  void device_info(int32_t index, cohort_device_info& info) {
+    select(index);
+    info.device_type = kDeviceType;
+    info.device_index = index;
+    std::snprintf(info.name, sizeof info.name, "fake device %d", index);
+  }
+
+  void select(int32_t index) {
+    if (index < 0 || index >= FAKEDRV_DEVICES) {
+      throw sdk::invalid_argument("there is no fake device " + std::to_string(index));
+    }
+  }
+
+  void* alloc_pinned(uint64_t nbytes) {
+    void* memory = nullptr;
+    fake::check(fakedrv_alloc_pinned(nbytes, &memory));
+    return memory;
+  }
+  void free_pinned(void* memory) { fake::check(fakedrv_free_pinned(memory)); }
+  void copy_to_host(void* pinned, const void* device, uint64_t nbytes, const cohort_stream& stream) {
+    fake::check(fakedrv_copy(fake::stream_of(stream), pinned, device, nbytes));
+  }
+  void copy_to_device(void* device, const void* pinned, uint64_t nbytes, const cohort_stream& stream) {
+    fake::check(fakedrv_copy(fake::stream_of(stream), device, pinned, nbytes));
+  }
+  void wait(const cohort_stream& stream) { fake::check(fakedrv_wait(fake::stream_of(stream))); }
+
+  const void* kernels(const char* id) { return fake::kernels(id); }
+};
+
+constexpr cohort_component kFake =
+    sdk::accelerator<Fake>("fake", "two devices without hardware, for tests").supports<sdk::yes_to_known>();
+
+}  // namespace
+
+COHORT_SDK_PLUGIN("org.cohort.fake", COHORT_PLUGIN_VERSION, "cohort", "Apache-2.0", kFake)

@@ -1,0 +1,218 @@
+// The driver of the fake device, by its C interface alone.
+#include <array>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include "fakedrv.h"
+
+namespace {
+
+using testing::Each;
+using testing::HasSubstr;
+
+constexpr uint64_t kBytes = 512;
+
+#define EXPECT_DONE(call) EXPECT_EQ(call, 0) << fakedrv_error()
+
+class FakeDevice : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    fakedrv_set_eager(GetParam() ? 1 : 0);
+    for (fakedrv_stream** stream : {&first_, &second_}) ASSERT_EQ(fakedrv_create_stream(0, stream), 0);
+  }
+  void TearDown() override {
+    for (fakedrv_stream* stream : {first_, second_}) EXPECT_DONE(fakedrv_destroy_stream(stream));
+    fakedrv_set_eager(0);
+  }
+
+  fakedrv_stream *first_ = nullptr, *second_ = nullptr;
+
+  static char* alloc(fakedrv_stream* stream) {
+    void* memory = nullptr;
+    EXPECT_DONE(fakedrv_alloc(stream, kBytes, &memory));
+    return static_cast<char*>(memory);
+  }
+  static std::vector<char> bytes_of(fakedrv_stream* stream, const void* memory) {
+    std::vector<char> bytes(kBytes);
+    EXPECT_DONE(fakedrv_copy(stream, bytes.data(), memory, kBytes));
+    return bytes;
+  }
+  // Orders what `later` does from now on behind `earlier`.
+  static void order(fakedrv_stream* later, fakedrv_stream* earlier) {
+    fakedrv_event* event = nullptr;
+    EXPECT_DONE(fakedrv_create_event(&event));
+    EXPECT_DONE(fakedrv_record(event, earlier));
+    EXPECT_DONE(fakedrv_stream_waits(later, event));
+    fakedrv_destroy_event(event);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Work, FakeDevice, testing::Values(false, true),
+                         [](const auto& tested) { return tested.param ? "Eager" : "Lazy"; });
+
+TEST_P(FakeDevice, CopiesInTheOrderOfAStream) {
+  char* const memory = alloc(first_);
+  EXPECT_EQ(fakedrv_device_of(memory), 0);
+  std::vector<char> given(kBytes, 7);
+  EXPECT_DONE(fakedrv_copy(first_, memory, given.data(), kBytes));
+  given.assign(kBytes, 8);  // was read before the call returned
+  EXPECT_THAT(bytes_of(first_, memory), Each(7));
+  EXPECT_DONE(fakedrv_fill(first_, memory, 9, kBytes));
+  EXPECT_THAT(bytes_of(first_, memory), Each(9));
+  EXPECT_DONE(fakedrv_free(memory, nullptr));
+}
+
+TEST_P(FakeDevice, NamesBothAccessesThatNothingOrders) {
+  char *const from = alloc(first_), *const to = alloc(second_);
+  EXPECT_DONE(fakedrv_fill(first_, from, 1, kBytes));
+  ASSERT_NE(fakedrv_copy(second_, to, from + 8, 8), 0);
+  const std::string one = std::to_string(fakedrv_stream_number(first_)),
+                    two = std::to_string(fakedrv_stream_number(second_));
+  EXPECT_THAT(fakedrv_error(), testing::StrEq("copy on stream " + two + " reads what fill on stream " + one +
+                                              " writes, and nothing orders the two"));
+  order(second_, first_);
+  EXPECT_DONE(fakedrv_copy(second_, to, from + 8, 8));
+  ASSERT_NE(fakedrv_fill(first_, from, 2, 16), 0);
+  EXPECT_THAT(fakedrv_error(), HasSubstr("fill on stream " + one + " writes what copy on stream " + two + " reads"));
+  EXPECT_DONE(fakedrv_fill(first_, from + 16, 2, 16)) << "other bytes";
+  EXPECT_DONE(fakedrv_wait(second_));
+  EXPECT_DONE(fakedrv_fill(first_, from, 2, 16)) << "the host has waited";
+  for (char* const memory : {from, to}) EXPECT_DONE(fakedrv_free(memory, nullptr));
+}
+
+TEST_P(FakeDevice, LetsTwoStreamsReadTheSameBytes) {
+  char* const memory = alloc(first_);
+  EXPECT_DONE(fakedrv_fill(first_, memory, 1, kBytes));
+  EXPECT_DONE(fakedrv_wait(first_));
+  char *const one = alloc(first_), *const two = alloc(second_);
+  EXPECT_DONE(fakedrv_copy(first_, one, memory, kBytes));
+  EXPECT_DONE(fakedrv_copy(second_, two, memory, kBytes));
+  EXPECT_THAT(bytes_of(second_, two), Each(1));
+  EXPECT_DONE(fakedrv_wait(first_));
+  for (char* const freed : {memory, one, two}) EXPECT_DONE(fakedrv_free(freed, nullptr));
+}
+
+TEST_P(FakeDevice, GivesFreedMemoryToItsStreamFilledWithOnes) {
+  char* const memory = alloc(first_);
+  EXPECT_DONE(fakedrv_fill(first_, memory, 1, kBytes));
+  EXPECT_DONE(fakedrv_free(memory, nullptr));
+  ASSERT_NE(fakedrv_fill(first_, memory, 1, kBytes), 0);
+  EXPECT_THAT(fakedrv_error(), HasSubstr("not allocated"));
+  EXPECT_NE(alloc(second_), memory);
+  char* const again = alloc(first_);
+  EXPECT_EQ(again, memory);
+  EXPECT_THAT(bytes_of(first_, again), Each(static_cast<char>(0xff)));
+}
+
+TEST_P(FakeDevice, NamesWhoMayStillUseFreedMemory) {
+  char *const memory = alloc(first_), *const to = alloc(second_), *const noted = alloc(first_);
+  order(second_, first_);
+  EXPECT_DONE(fakedrv_copy(second_, to, memory, kBytes));
+  ASSERT_NE(fakedrv_free(memory, nullptr), 0);
+  EXPECT_THAT(fakedrv_error(), HasSubstr("free on stream " + std::to_string(fakedrv_stream_number(first_)) +
+                                         " writes what copy on stream"));
+  EXPECT_DONE(fakedrv_used_on(noted, second_));
+  EXPECT_DONE(fakedrv_copy(second_, to, noted, kBytes));
+  EXPECT_DONE(fakedrv_free(noted, nullptr));
+}
+
+TEST_P(FakeDevice, RefusesMemoryThatWorkCannotUse) {
+  char here[8] = {};
+  const fakedrv_access unpinned{here, sizeof here, 0, 0};
+  const auto nothing = [](void*) { return 0; };
+  ASSERT_NE(fakedrv_launch(first_, "read", &unpinned, 1, nothing, nullptr, nullptr), 0);
+  EXPECT_THAT(fakedrv_error(), HasSubstr("not pinned"));
+  char* const memory = alloc(first_);
+  const fakedrv_access beyond{memory + kBytes - 8, 16, 0, 0};
+  ASSERT_NE(fakedrv_launch(first_, "read", &beyond, 1, nothing, nullptr, nullptr), 0);
+  EXPECT_THAT(fakedrv_error(), HasSubstr("beyond the end"));
+  const fakedrv_access whole{memory, kBytes, 0, 0};
+  ASSERT_NE(fakedrv_launch(fakedrv_default_stream(1), "read", &whole, 1, nothing, nullptr, nullptr), 0);
+  EXPECT_THAT(fakedrv_error(), HasSubstr("of device 1, was given memory of device 0"));
+}
+
+TEST_P(FakeDevice, KeepsTheFailureOfAWorkForTheNextWait) {
+  const auto fails = [](void*) { return fakedrv_fail("index 7 of 5"); };
+  EXPECT_DONE(fakedrv_launch(first_, "gather", nullptr, 0, fails, nullptr, nullptr));
+  EXPECT_NE(fakedrv_wait(first_), 0);
+  EXPECT_STREQ(fakedrv_error(), "gather: index 7 of 5");
+  EXPECT_DONE(fakedrv_wait(first_));
+}
+
+TEST_P(FakeDevice, HasACurrentStreamForEachThread) {
+  fakedrv_stream* const before = fakedrv_exchange_stream(first_);
+  EXPECT_EQ(before, fakedrv_default_stream(0));
+  EXPECT_EQ(fakedrv_current_stream(0), first_);
+  EXPECT_EQ(fakedrv_current_stream(1), fakedrv_default_stream(1));
+  std::thread([] { EXPECT_EQ(fakedrv_current_stream(0), fakedrv_default_stream(0)); }).join();
+  fakedrv_exchange_stream(before);
+}
+
+TEST_P(FakeDevice, RunsStreamsOfManyThreadsThatWaitForEachOther) {
+  constexpr int kRounds = 300;
+  char* const memory = alloc(first_);
+  const auto add = [](void* arg) {
+    auto* const count = static_cast<int*>(fakedrv_contents(arg));
+    ++*count;
+    return 0;
+  };
+  EXPECT_DONE(fakedrv_fill(first_, memory, 0, kBytes));
+  for (int round = 0; round < kRounds; ++round) {
+    const std::array<fakedrv_access, 2> both{{{memory, 4, 0, 0}, {memory, 4, 1, 0}}};
+    fakedrv_stream *const now = round % 2 ? first_ : second_, *const other = round % 2 ? second_ : first_;
+    order(now, other);
+    EXPECT_DONE(fakedrv_launch(now, "add", both.data(), 2, add, memory, nullptr));
+  }
+  std::thread helper([this] { EXPECT_DONE(fakedrv_wait(second_)); });
+  EXPECT_DONE(fakedrv_wait(first_));
+  helper.join();
+  int count = 0;
+  EXPECT_DONE(fakedrv_copy(first_, &count, memory, sizeof count));
+  EXPECT_EQ(count, kRounds);
+}
+
+class LazyDevice : public FakeDevice {};
+INSTANTIATE_TEST_SUITE_P(Work, LazyDevice, testing::Values(false), [](const auto&) { return "Lazy"; });
+
+TEST_P(LazyDevice, RunsNothingBeforeSomebodyWaits) {
+  char* const memory = alloc(first_);
+  void* pinned = nullptr;
+  EXPECT_DONE(fakedrv_alloc_pinned(kBytes, &pinned));
+  std::memset(pinned, 1, kBytes);
+  EXPECT_DONE(fakedrv_copy(first_, memory, pinned, kBytes));
+  std::memset(pinned, 2, kBytes);  // too early: the copy takes it
+  EXPECT_THAT(bytes_of(first_, memory), Each(2));
+  EXPECT_DONE(fakedrv_fill(first_, memory, 3, kBytes));
+  EXPECT_DONE(fakedrv_copy(first_, pinned, memory, kBytes));
+  EXPECT_EQ(*static_cast<char*>(pinned), 2);
+  int polls = 1, is_done = 0;
+  for (; fakedrv_poll(first_, &is_done) == 0 && !is_done; ++polls) EXPECT_LT(polls, 4);
+  EXPECT_EQ(*static_cast<char*>(pinned), 3);
+  EXPECT_DONE(fakedrv_free_pinned(pinned));
+}
+
+TEST_P(LazyDevice, RunsWhatAnEventNamesAndNoMore) {
+  char *const one = alloc(first_), *const two = alloc(first_);
+  fakedrv_event* event = nullptr;
+  EXPECT_DONE(fakedrv_create_event(&event));
+  EXPECT_DONE(fakedrv_wait_for_event(event)) << "not recorded";
+  EXPECT_DONE(fakedrv_fill(first_, one, 1, kBytes));
+  EXPECT_DONE(fakedrv_record(event, first_));
+  EXPECT_DONE(fakedrv_fill(first_, two, 1, kBytes));
+  EXPECT_DONE(fakedrv_wait_for_event(event));
+  EXPECT_EQ(*static_cast<char*>(fakedrv_contents(one)), 1);
+  EXPECT_EQ(*static_cast<char*>(fakedrv_contents(two)), static_cast<char>(0xff));
+  fakedrv_destroy_event(event);
+}
+
+TEST(FakeDeviceDeathTest, NamesTheDeviceThatHostCodeTouches) {
+  void* memory = nullptr;
+  ASSERT_EQ(fakedrv_alloc(fakedrv_default_stream(1), kBytes, &memory), 0);
+  EXPECT_DEATH(static_cast<volatile char*>(memory)[16] = 1,
+               "fake device: host code touched memory of device 1 at \\+0x[0-9a-f]*10");
+}
+
+}  // namespace
