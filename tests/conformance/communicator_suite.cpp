@@ -21,7 +21,6 @@ int sum_of_ranks(Comm& comm, int value) {
 COHORT_ON_RANKS(Split, 1, 2, 3, 4, 8);
 
 TEST_P(Split, OrdersRanksByKeyThenByRank) {
-  COHORT_NEEDS_SLOT(split);
   on_ranks(size(), [](Comm& comm) {
     const Comm reversed = comm.split(0, -comm.rank());
     require(reversed.size() == comm.size() && reversed.rank() == comm.size() - 1 - comm.rank(), "reversed");
@@ -31,7 +30,6 @@ TEST_P(Split, OrdersRanksByKeyThenByRank) {
 }
 
 TEST_P(Split, NumbersThePartsRanksAnew) {
-  COHORT_NEEDS_SLOT(split);
   on_ranks(size(), [](Comm& comm) {
     Comm reversed = comm.split(0, -comm.rank());
     std::vector<int32_t> ranks(static_cast<std::size_t>(comm.size()));
@@ -47,7 +45,6 @@ TEST_P(Split, NumbersThePartsRanksAnew) {
 }
 
 TEST_P(Split, KeepsPartsApartAndTheWholeUsable) {
-  COHORT_NEEDS_SLOT(split);
   on_ranks(size(), [](Comm& comm) {
     Comm part = comm.split(comm.rank() % 2, comm.rank());
     int wanted = 0;
@@ -68,7 +65,6 @@ TEST_P(Split, KeepsPartsApartAndTheWholeUsable) {
 }
 
 TEST_P(Split, GivesNothingToARankWithANegativeColor) {
-  COHORT_NEEDS_SLOT(split);
   on_ranks(size(), [](Comm& comm) {
     Comm part = comm.split(comm.rank() == 0 ? -1 : 5, 0);
     if (comm.rank() == 0) return require(!part, "rank 0 got a part");
@@ -81,7 +77,6 @@ COHORT_ON_RANKS(Memory, 1, 2, 3, 4, 8);
 
 TEST_P(Memory, IsZeroAlignedAndUsableOnSplits) {
   COHORT_NEEDS_SLOT(alloc);
-  COHORT_NEEDS_SLOT(split);
   on_ranks(size(), [](Comm& comm) {
     constexpr uint64_t kCount = 30000;
     auto* memory = static_cast<float*>(comm.alloc(kCount * sizeof(float)));
@@ -125,7 +120,6 @@ void reduce_repeatedly(Comm& comm, int step) {
 }
 
 TEST_P(Concurrency, RunsOperationsOnDifferentCommunicatorsAtTheSameTime) {
-  COHORT_NEEDS_SLOT(split);
   on_ranks(size(), [](Comm& comm) {
     std::vector<Comm> parts;
     for (int i = 0; i < 4; ++i) parts.push_back(comm.split(0, comm.rank()));
@@ -138,7 +132,6 @@ TEST_P(Concurrency, RunsOperationsOnDifferentCommunicatorsAtTheSameTime) {
 }
 
 TEST_P(Concurrency, MovesFromThreadToThread) {
-  COHORT_NEEDS_SLOT(split);
   on_ranks(size(), [](Comm& comm) {
     for (int round = 0; round < 5; ++round) {
       std::async(std::launch::async, [&] {
@@ -151,7 +144,6 @@ TEST_P(Concurrency, MovesFromThreadToThread) {
 COHORT_ON_RANKS(Close, 2, 4);
 
 TEST_P(Close, LeavesOtherCommunicatorsAtWork) {
-  COHORT_NEEDS_SLOT(split);
   on_ranks(size(), [](Comm& comm) {
     std::optional<Comm> closing(comm.split(0, comm.rank()));
     Comm busy = comm.split(0, comm.rank());
@@ -164,7 +156,6 @@ TEST_P(Close, LeavesOtherCommunicatorsAtWork) {
 }
 
 TEST_P(Close, OfOneRankDoesNotTakeAwayWhatOthersAreStillReceiving) {
-  COHORT_NEEDS_SLOT(split);
   on_ranks(size(), [](Comm& comm) {
     for (const uint64_t nbytes : {uint64_t{100}, uint64_t{500000}}) {
       Comm part = comm.split(0, comm.rank());
@@ -178,7 +169,6 @@ TEST_P(Close, OfOneRankDoesNotTakeAwayWhatOthersAreStillReceiving) {
 }
 
 TEST_P(Close, AndOpenAgainManyTimes) {
-  COHORT_NEEDS_SLOT(split);
   on_ranks(size(), [](Comm& comm) {
     for (int round = 0; round < 10; ++round) {
       Comm part = comm.split(0, -comm.rank());

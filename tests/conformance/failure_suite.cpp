@@ -325,7 +325,6 @@ TEST(Deadline, NamesTheOneThatDidNotComeOfMany) {
 // Rank 0 waits for rank 1, and rank 1 for rank 2, elsewhere.
 TEST(Deadline, DoesNotTakeAChainOfWaitsForDifferentOperations) {
   COHORT_NEEDS_RANKS(3);
-  COHORT_NEEDS_SLOT(split);
   const auto all = outcomes(
       3,
       [](Comm& comm, Board& board) {

@@ -189,7 +189,6 @@ TEST_P(AllocatedMemory, BelongsToItsRankAgainWhenTheSumReturns) {
 
 TEST_P(AllocatedMemory, ServesSplitsThatWorkAtTheSameTime) {
   COHORT_NEEDS_SLOT(alloc);
-  COHORT_NEEDS_SLOT(split);
   on_ranks(size(), [](Comm& comm) {
     constexpr uint64_t kCount = 15013;
     Field field(comm, kHalf);

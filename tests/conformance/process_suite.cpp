@@ -218,7 +218,6 @@ TEST_F(KilledRankDeathTest, EndsAnExchange) {
 }
 
 TEST_F(KilledRankDeathTest, EndsASplit) {
-  COHORT_NEEDS_SLOT(split);
   expect_rank_1_is_named(on_processes(
       2,
       [](Comm& comm) {
@@ -255,7 +254,6 @@ TEST_F(ProcessesThatEndDeathTest, LeaveNothingBehind) {
 }
 
 TEST_F(DescriptorsDeathTest, AreClosedWithTheCommunicator) {
-  COHORT_NEEDS_SLOT(split);
   const bool has_alloc = native_table().alloc;
   expect_all_well(on_processes(2, [&](Comm& whole) {
     const auto once = [&] {
