@@ -60,8 +60,7 @@ struct ToyModel::Slot {
     bool is_there = false;
   };
   ToyParameter parameter;
-  int64_t shape;
-  int64_t stride = 1;
+  std::vector<int64_t> shape, strides;
   Memory own_weights;
   void* weights = nullptr;
   State momenta, squares;
@@ -85,7 +84,9 @@ ToyModel::ToyModel(std::vector<ToyParameter> parameters, double first_weight, To
     : device_(device ? *device : host_memory_), optimizer_(std::move(optimizer)), replicas_(replicas) {
   for (ToyParameter& parameter : parameters) {
     Slot slot;
-    slot.shape = static_cast<int64_t>(parameter.numel);
+    const auto columns = static_cast<int64_t>(parameter.columns), numel = static_cast<int64_t>(parameter.numel);
+    slot.shape = columns > 0 ? std::vector<int64_t>{numel / columns, columns} : std::vector<int64_t>{numel};
+    slot.strides = columns > 0 ? std::vector<int64_t>{columns, 1} : std::vector<int64_t>{1};
     slot.own_weights = zeros(parameter.numel, parameter.dtype);
     slot.weights = slot.own_weights.get();
     for (Slot::State* const state : {&slot.momenta, &slot.squares}) state->own = zeros(parameter.numel, COHORT_FLOAT64);
@@ -140,12 +141,12 @@ void ToyModel::refresh_views() {
   for (Slot& slot : slots_) {
     cohort_tensor view{};
     view.data = slot.weights;
-    view.shape = &slot.shape;
-    view.strides = &slot.stride;
+    view.shape = slot.shape.data();
+    view.strides = slot.strides.data();
     view.name = slot.parameter.name.c_str();
     view.nbytes = slot.weight_numbers().nbytes();
     view.dtype = slot.parameter.dtype;
-    view.ndim = 1;
+    view.ndim = static_cast<int32_t>(slot.shape.size());
     view.device_type = device_.device().type;
     view.device_index = device_.device().index;
     view.flags = COHORT_TENSOR_DENSE | (slot.parameter.requires_grad ? COHORT_TENSOR_REQUIRES_GRAD : 0u);

@@ -22,7 +22,8 @@ struct ToyParameter {
   uint64_t numel = 1;
   int32_t dtype = COHORT_FLOAT32;  ///< a floating-point type
   bool requires_grad = true;
-  uint32_t phase = 0;  ///< the optimizer that owns it
+  uint32_t phase = 0;    ///< the optimizer that owns it
+  uint64_t columns = 0;  ///< of a matrix that lies row by row; 0: it has one dimension
 };
 
 /// All phases step with the same one. With l the learning rate, g the gradient (sgd, adam: plus weight_decay w):
