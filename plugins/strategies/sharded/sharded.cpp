@@ -47,7 +47,7 @@ class Sharded : public sdk::Strategy<Sharded> {
   void layout_ready(int32_t reason) {
     super().layout_ready(reason);
     shards_.clear();
-    if (host().buckets().count() > 0) prepare_norm(host().buckets().at(0));
+    prepare_norm();
     const int ranks = host().world().size();
     for (uint64_t i = 0; communicates() && i < host().buckets().count(); ++i) {
       const cohort_bucket& bucket = host().buckets().at(i);
@@ -153,9 +153,11 @@ class Sharded : public sdk::Strategy<Sharded> {
     }
   }
 
-  void prepare_norm(const cohort_bucket& bucket) {
-    device_type_ = bucket.device_type;
-    device_index_ = bucket.device_index;
+  void prepare_norm() {
+    if (host().buckets().count() > 0) {
+      device_type_ = host().buckets().at(0).device_type;
+      device_index_ = host().buckets().at(0).device_index;
+    }
     norm_ = host().alloc(device_type_, device_index_, sizeof(double));
   }
 
