@@ -33,6 +33,9 @@ class Subject {
   const cohort_kernels_adam_1& adam() const {
     return *static_cast<const cohort_kernels_adam_1*>(kernels(COHORT_KERNELS_ADAM_ID));
   }
+  const cohort_kernels_ring_1& ring() const {
+    return *static_cast<const cohort_kernels_ring_1*>(kernels(COHORT_KERNELS_RING_ID));
+  }
 
  private:
   host::Log log_;

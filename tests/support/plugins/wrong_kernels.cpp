@@ -5,6 +5,7 @@
 #include <cohort/sdk/portable/adam_kernels.hpp>
 #include <cohort/sdk/portable/core_kernels.hpp>
 #include <cohort/sdk/portable/minmax_uint8_kernels.hpp>
+#include <cohort/sdk/portable/ring_kernels.hpp>
 
 namespace {
 
@@ -14,6 +15,7 @@ struct Any {};
 using Core = sdk::portable::CoreKernels<Any>;
 using Codec = sdk::portable::MinmaxUint8Kernels<Any>;
 using Adam = sdk::portable::AdamKernels<Any>;
+using Ring = sdk::portable::RingKernels<Any>;
 
 // Writes one element more than some.
 cohort_status fill(cohort_accelerator* a, void* out, int32_t dtype, uint64_t n, double value,
@@ -100,6 +102,12 @@ cohort_status step(cohort_accelerator* a, void* weight, const void* momentum, co
   return Adam::step(a, weight, momentum, square, dtype, n, keep, rate, correction, eps + 1e-7, stream);
 }
 
+// Takes the left neighbour for the right one.
+cohort_status change(cohort_accelerator* a, void* x, const void* left, const void* right, const void* own,
+                     int32_t dtype, uint64_t n, const cohort_stream* stream) noexcept {
+  return Ring::change(a, x, right, left, own, dtype, n, stream);
+}
+
 constexpr cohort_kernels_core_1 kCore{sizeof(cohort_kernels_core_1),
                                       0,
                                       nullptr,
@@ -115,6 +123,7 @@ constexpr cohort_kernels_core_1 kCore{sizeof(cohort_kernels_core_1),
 constexpr cohort_kernels_minmax_uint8_1 kCodec{
     sizeof(cohort_kernels_minmax_uint8_1), 0, nullptr, encode, Codec::decode, Codec::decode_add};
 constexpr cohort_kernels_adam_1 kAdam{sizeof(cohort_kernels_adam_1), 0, nullptr, step};
+constexpr cohort_kernels_ring_1 kRing{sizeof(cohort_kernels_ring_1), 0, nullptr, change};
 
 class WrongKernels : public sdk::Accelerator<WrongKernels> {
  public:
@@ -127,7 +136,8 @@ class WrongKernels : public sdk::Accelerator<WrongKernels> {
   const void* kernels(const char* id) {
     const std::string_view wanted(id);
     if (wanted == COHORT_KERNELS_CORE_ID) return &kCore;
-    return wanted == COHORT_KERNELS_MINMAX_UINT8_ID ? static_cast<const void*>(&kCodec) : &kAdam;
+    if (wanted == COHORT_KERNELS_MINMAX_UINT8_ID) return &kCodec;
+    return wanted == COHORT_KERNELS_RING_ID ? static_cast<const void*>(&kRing) : &kAdam;
   }
 
  private:
