@@ -52,10 +52,15 @@ TEST_P(FakeDeviceComm, TakesHostMemoryAndDeviceMemory) {
 }
 
 TEST(FakeDeviceTwin, IsNamedWhereNoneIsInstalled) {
+  host::LogSettings quiet;
+  quiet.level = host::LogLevel::kOff;
+  host::Log log(quiet);
+  host::PluginSearch search;
+  search.directories = {FAKE_PLUGIN_DIR};
+  search.files = {std::filesystem::path(COHORT_TEST_PLUGIN_DIR) / "cohort_ddp.so"};
+  host::PluginHost plugins(search, log);
   toy::ToyJob job = job_of(kDdp, "peer", fake_device_of);
-  const std::filesystem::path all = COHORT_TEST_PLUGIN_DIR, own = FAKE_PLUGIN_DIR;
-  job.plugin_dirs = {own};
-  job.plugins = {all / "cohort_ddp.so"};
+  job.plugin_host = &plugins;
   try {
     toy::run_ranks(job, [](toy::ToyRank&) { FAIL() << "connected"; });
     FAIL() << "made ranks";
@@ -69,7 +74,37 @@ TEST(FakeDeviceTwin, LeavesJobsOnTheCpuToOtherCollectives) {
   EXPECT_THAT(failures[0], HasSubstr("it moves memory of the fake device only; choose --collective=shm"));
 }
 
-TEST(FakeDeviceModel, OnTwoDevicesIsRefused) {
+struct Attempt {
+  const char* does;
+  const char* failure;  ///< "" if it works
+};
+
+class DeviceServices : public testing::TestWithParam<Attempt> {};
+INSTANTIATE_TEST_SUITE_P(
+    Of, DeviceServices,
+    testing::Values(Attempt{"streams", ""}, Attempt{"outside", ""}, Attempt{"late", ""}, Attempt{"leave", ""},
+                    Attempt{"host_memory", ""},
+                    Attempt{"foreign_memory", "'devices' gave memory/1.release memory that it does not have"},
+                    Attempt{"no_device", "stream/1.current: this rank works on no device 7 of type 12"},
+                    Attempt{"no_device_memory", "memory/1.alloc: this rank works on no device 0 of type 3"},
+                    Attempt{"no_stream", "was given no stream for memory of a device; take it from stream/1.current"}),
+    [](const auto& test) { return std::string(test.param.does); });
+
+TEST_P(DeviceServices, DoWhatTheirHeadersSay) {
+  for (const char* const wire : {"shm", "peer"}) {
+    toy::ToyJob job = job_of(kDdp, wire, fake_device_of);
+    job.layers = {Spec("devices").set("does", GetParam().does)};
+    const uint64_t races_before = fakedrv_num_races();
+    const auto failures = toy::run_ranks_to_failure(job, [](toy::ToyRank& rank) { train_rank(kDdp, rank); });
+    const auto matches = *GetParam().failure ? testing::Matcher<std::string>(HasSubstr(GetParam().failure))
+                                             : testing::Matcher<std::string>(testing::Eq(""));
+    EXPECT_THAT(failures, Each(matches)) << wire;
+    EXPECT_EQ(fakedrv_num_races(), races_before);
+    for (int device = 0; device < FAKEDRV_DEVICES; ++device) EXPECT_EQ(fakedrv_allocated(device), 0u);
+  }
+}
+
+TEST(FakeDeviceModel, IsRefusedOnADeviceThatTheRankHasNot) {
   toy::ToyJob job = job_of({.name = "", .strategy = "ddp"}, "shm", fake_device_of);
   const auto failures = toy::run_ranks_to_failure(job, [](toy::ToyRank& rank) {
     toy::FakeToyDevice other(1 - rank.device->device().index);

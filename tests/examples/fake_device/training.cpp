@@ -44,6 +44,7 @@ toy::ToyState train_rank(const Training& training, toy::ToyRank& rank) {
   if (optimizer.kind == "sgd") optimizer.momentum = 0.5;
   toy::ToyModel model(parameters_of(training), 1.0, optimizer, static_cast<uint32_t>(training.replicas), rank.device);
   host::StepEngine& engine = rank.runtime.configure(model);
+  if (training.clips) rank.clip = {.by = COHORT_CLIP_NORM, .limit = 0.5};
   std::this_thread::sleep_for(std::chrono::milliseconds(2));  // async: until the first round is due
   for (int step = 0; step < training.steps; ++step) rank.step(engine, model, gradients_of(training, rank.rank, step));
   rank.runtime.pause(COHORT_PAUSE_END);

@@ -24,6 +24,7 @@ struct Training {
   const char* optimizer = "sgd";
   int steps = 4;
   int32_t dtype = COHORT_FLOAT32;
+  bool clips = false;  ///< gradients, by their norm
 };
 
 inline std::ostream& operator<<(std::ostream& out, const Training& training) {

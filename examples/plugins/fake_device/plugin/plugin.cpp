@@ -16,7 +16,6 @@ class Fake : public sdk::Accelerator<Fake> {
  public:
   static constexpr int32_t kDeviceType = COHORT_DEVICE_EXT;
   static constexpr const char* kTorchDeviceType = "fake";
-  static constexpr const char* kTorchLibrary = nullptr;
 
   int32_t device_count() { return FAKEDRV_DEVICES; }
 

@@ -124,7 +124,7 @@ struct Reduction {
   static void drop(void* arg) { delete static_cast<Reduction*>(arg); }
 };
 
-class PeerComm {
+class PeerComm : public sdk::Communicator<PeerComm> {
  public:
   PeerComm(std::shared_ptr<Group> group, const cohort_connect_args& args)
       : group_(std::move(group)), rank_(args.rank), size_(args.size), timeout_(args.timeout_ns) {}

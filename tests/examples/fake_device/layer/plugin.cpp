@@ -1,0 +1,109 @@
+// The free layer `devices`: uses stream/1, memory/1 and lanes in reduce_bucket as `does` says, and checks what it is
+// given.
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <cohort/sdk/strategy.hpp>
+
+namespace {
+
+namespace sdk = cohort::sdk;
+
+void require(bool condition, const std::string& what) {
+  if (!condition) throw sdk::invalid_argument(what);
+}
+
+class Devices : public sdk::Strategy<Devices> {
+ public:
+  void create(const sdk::Options& options) { does_ = options.text("does"); }
+
+  void layout_ready(int32_t reason) {
+    super().layout_ready(reason);
+    const cohort_bucket& bucket = host().buckets().at(0);
+    program_ = host().stream(bucket).native;
+    buffer_ = host().alloc(bucket.device_type, bucket.device_index, sizeof(float));
+    require(reinterpret_cast<uintptr_t>(buffer_.data()) % 256 == 0, "memory is aligned to 256 bytes");
+    if (does_ == "foreign_memory") sdk::check(memory().release(raw(), this));
+    if (does_ == "no_device") host().stream(bucket.device_type, 7);
+    if (does_ == "no_device_memory") host().alloc(3, 0, 8);
+    if (does_ == "host_memory") try_host_memory();
+    if (does_ == "no_stream") host().world().all_reduce(elements({nullptr, bucket.device_type, 0}), COHORT_REDUCE_SUM);
+    if (does_ == "leave") left_.emplace_back(host().alloc(bucket.device_type, bucket.device_index, 1 << 20));
+  }
+
+  void begin_step(const cohort_step& step) {
+    super().begin_step(step);
+    if (does_ == "outside") try_outside();
+    if (does_ == "streams") require(host().stream(host().buckets().at(0)).native == program_, "the program's stream");
+    if (does_ == "late") try_late();
+  }
+
+  void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) {
+    if (does_ == "streams") require(host().stream(bucket).native != program_, "lane 0 has a stream of its own");
+    super().reduce_bucket(step, bucket);
+  }
+
+ private:
+  std::string does_;
+  void* program_ = nullptr;
+  sdk::DeviceBuffer buffer_;
+  std::vector<sdk::DeviceBuffer> left_;
+  sdk::LaneTask fill_{[this] { fill(2); }};
+
+  const cohort_host* raw() const { return host().raw(); }
+  const cohort_memory_1& memory() const {
+    return *static_cast<const cohort_memory_1*>(raw()->get_interface(raw(), COHORT_MEMORY_ID));
+  }
+  sdk::Elements elements(const cohort_stream& stream) const { return {buffer_.data(), 1, COHORT_FLOAT32, stream}; }
+  cohort_stream now() const { return host().stream(host().buckets().at(0)); }
+  void fill(double value) const { host().core_kernels(now().device_type).fill(elements(now()), value); }
+  float value() const {
+    float value = 0;
+    host().read(&value, buffer_.data(), sizeof value, now());
+    return value;
+  }
+
+  // On the calling thread's stream, although the operation runs on a lane.
+  void try_outside() const {
+    fill(3);
+    host().world().all_reduce(elements(now()), COHORT_REDUCE_SUM);
+    host().core_kernels(now().device_type).scale(elements(now()), 2);
+    require(value() == 6.0f * static_cast<float>(host().world().size()), "the operation has its place in the order");
+  }
+
+  // A wait without a time does not wait for the device, one with a time does.
+  void try_late() {
+    const sdk::Lane lane = host().lane("late");
+    fill(1);
+    sdk::Lane::Ticket ticket = lane.submit(fill_);
+    lane.wait(ticket);
+    require(value() == 2.0f, "the program goes on behind the lane");
+    ticket = lane.submit(fill_);
+    while (!lane.is_done(ticket)) {
+    }
+    require(value() == 2.0f, "done on the device");
+  }
+
+  void try_host_memory() const {
+    const sdk::DeviceBuffer here = host().alloc(COHORT_DEVICE_CPU, 0, sizeof(double));
+    const double given = 5;
+    std::memcpy(here.data(), &given, sizeof given);
+    const cohort_stream cpu = host().stream(COHORT_DEVICE_CPU, 0);
+    require(cpu.native == nullptr, "the CPU has no stream");
+    host().world().all_reduce({here.data(), 1, COHORT_FLOAT64, cpu}, COHORT_REDUCE_SUM);
+    double read = 0;
+    host().read(&read, here.data(), sizeof read, cpu);
+    require(read == 5.0 * host().world().size(), "host memory is summed");
+  }
+};
+
+constexpr cohort_option kOptions[] = {sdk::option("does", "string", "", "what is tried")};
+
+constexpr cohort_component kDevices =
+    sdk::strategy<Devices>("devices", "tries streams and memory").inherits("*").options(kOptions);
+
+}  // namespace
+
+COHORT_SDK_PLUGIN("org.cohort.test.devices", "1.0.0", "cohort", "Apache-2.0", kDevices)
