@@ -44,10 +44,12 @@ void expect_simulated(const Training& training, const Reduce& reduce) {
   const auto got = trained(training);
   Flat weights = first_weights(training);
   Sgd sgd(training);
+  Followers followers(training);
   for (int step = 0; step < training.steps; ++step) {
     ByRank all;
     for (int rank = 0; rank < training.ranks; ++rank) all.push_back(gradients(training, rank, step));
     sgd.step(weights, reduced(training, all, reduce));
+    followers.step(training, weights);
     for (const Flat& own : got[static_cast<size_t>(step)]) ASSERT_EQ(difference(own, weights), "") << "step " << step;
   }
   for (const Flat& own : got.back()) EXPECT_EQ(difference(own, weights), "") << "after the end";
@@ -83,6 +85,18 @@ TEST_P(OnRanks, BytegradStepsWithTheMeanThatIsEncodedTwice) {
     expect_simulated({.algorithm = "bytegrad", .ranks = GetParam(), .momentum = 0.5, .bucket_size = bucket_size}, mean);
   }
   expect_simulated({.algorithm = "bytegrad", .ranks = GetParam(), .sizes = {40'000, 3, 70'001}, .steps = 2}, mean);
+}
+
+TEST_P(OnRanks, BytegradKeepsItsBucketsUnderLayersThatMoveThem) {
+  for (const uint64_t bucket_size : {1u << 20, 100u}) {
+    expect_simulated({.algorithm = "bytegrad",
+                      .ranks = GetParam(),
+                      .steps = 20,
+                      .momentum = 0.5,
+                      .bucket_size = bucket_size,
+                      .layers = kFollowers},
+                     [](const ByRank& bucket) { return compressed_mean(bucket, static_cast<float>(bucket.size())); });
+  }
 }
 
 TEST_P(OnRanks, BytegradCanAddUp) {

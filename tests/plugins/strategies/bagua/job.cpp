@@ -81,9 +81,12 @@ Flat Trainee::finish() {
 
 toy::ToyJob job_of(const Training& training) {
   toy::ToyJob job;
-  job.plugin_dirs = {COHORT_TEST_PLUGIN_DIR};
+  job.plugin_dirs = {COHORT_TEST_PLUGIN_DIR, COHORT_TEST_LAYERS};
+  for (const auto& layer : training.layers) job.layers.push_back(host::parse_spec(layer, "--layer"));
   job.strategy = host::parse_spec("bagua:" + training.algorithm, "--strategy");
-  const char* const wire = training.nodes > 1 ? "sim,over=shm,bandwidth=100Gbit,latency=1us" : "shm";
+  // Under layers buckets lie in memory of malloc, which AddressSanitizer watches.
+  const char* const wire =
+      training.nodes > 1 || !training.layers.empty() ? "sim,over=shm,bandwidth=100Gbit,latency=1us" : "shm";
   job.collective = host::parse_spec(wire, "--collective");
   job.world_size = training.ranks;
   job.num_nodes = training.nodes;

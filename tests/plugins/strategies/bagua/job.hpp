@@ -31,9 +31,10 @@ struct Training {
   toy::ToyOptimizer optimizer{};  ///< with the two above
   uint64_t bucket_size = 1 << 20;
   int micro_batches = 1;
-  int begin = 0;            ///< the first step's index
-  int zero_from = 1 << 30;  ///< from this step on gradients are 0
-  int dead_until = 0;       ///< before this step the gradient of element 0 is 0
+  int begin = 0;                      ///< the first step's index
+  int zero_from = 1 << 30;            ///< from this step on gradients are 0
+  int dead_until = 0;                 ///< before this step the gradient of element 0 is 0
+  std::vector<std::string> layers{};  ///< on top, lowest first
 };
 
 inline double drawn(uint64_t seed) {
@@ -48,6 +49,26 @@ inline uint64_t numel_of(const Training& training) {
   for (const uint64_t size : training.sizes) numel += size;
   return numel;
 }
+
+/// Layers that both keep STATE "momentum", in float and in double, and ask for another layout in each step.
+inline const std::vector<std::string> kFollowers{"follower_1", "follower_2"};
+
+/// What these layers make of the weights after each step of the strategy.
+struct Followers {
+  std::vector<float> first;
+  std::vector<double> second;
+
+  explicit Followers(const Training& training) : first(numel_of(training)), second(numel_of(training)) {}
+  void step(const Training& training, Flat& weights) {
+    if (training.layers != kFollowers) return;
+    for (size_t i = 0; i < weights.size(); ++i) {
+      first[i] = first[i] / 2 + 1.0f * weights[i];
+      weights[i] = weights[i] - first[i] / 64;
+      second[i] = second[i] / 2 + double{3.0f * weights[i]};
+      weights[i] = static_cast<float>(double{weights[i]} - second[i] / 64);
+    }
+  }
+};
 
 /// Element i of the flat order, which is the registration order of parameters reversed.
 inline float first_weight(uint64_t i) {

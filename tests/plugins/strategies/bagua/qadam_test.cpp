@@ -78,6 +78,7 @@ using Combine = std::function<Flat(const ByRank& momenta)>;
 void expect_simulated(const Training& training, int warmup, const Combine& combine) {
   const auto got = trained(training);
   Adam adam{first_weights(training), Flat(numel_of(training)), Flat(numel_of(training))};
+  Followers followers(training);
   for (int step = 0; step < training.steps; ++step) {
     ByRank all;
     for (int rank = 0; rank < training.ranks; ++rank) all.push_back(gradients(training, rank, step));
@@ -88,6 +89,7 @@ void expect_simulated(const Training& training, int warmup, const Combine& combi
       adam.momentum = combine(all);
       compressed_step(adam, training, warmup);
     }
+    followers.step(training, adam.weights);
     for (const Flat& own : got[static_cast<size_t>(step)]) {
       ASSERT_EQ(difference(own, adam.weights), "") << "step " << step;
     }
@@ -118,6 +120,14 @@ TEST_P(Qadam, KeepsTheWeightDecayOfItsOptimizer) {
   const auto combine = [&](const ByRank& momenta) { return compressed_mean(momenta, static_cast<float>(GetParam())); };
   expect_simulated(qadam(",warmup_steps=3", GetParam(), "adam", 0.1), 3, combine);
   expect_simulated(qadam(",warmup_steps=3", GetParam(), "adamw", 0.1), 3, combine);
+}
+
+TEST_P(Qadam, KeepsItsBucketsUnderLayersThatMoveThem) {
+  Training training = qadam(",warmup_steps=8", GetParam(), "adamw", 0.1);
+  training.layers = kFollowers;
+  training.steps = 20;
+  const auto combine = [&](const ByRank& momenta) { return compressed_mean(momenta, static_cast<float>(GetParam())); };
+  expect_simulated(training, 8, combine);
 }
 
 TEST(QadamOnTwoNodes, CompressesBetweenNodesOnly) {
