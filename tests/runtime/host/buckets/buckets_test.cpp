@@ -218,11 +218,11 @@ TEST(Buckets, KeepStatePerParameterWhenTheLayoutChanges) {
 
 TEST(Buckets, TellWhichParametersWereInNoEarlierLayout) {
   using Flags = std::vector<uint32_t>;
-  Buckets buckets(zeroed);
+  Buckets buckets(RankDevices(), zeroed);
   const auto lay_out = [&](std::vector<LayoutParameter> order) {
     buckets.reset();
     buckets.want({COHORT_BUCKET_GRAD});
-    buckets.configure(std::move(order), {.size = 1000}, COHORT_DEVICE_CPU, 0);
+    buckets.configure(std::move(order), {.size = 1000}, Device{});
     Flags flags;
     const cohort_bucket& bucket = *buckets.get(0);
     for (uint64_t i = 0; i < bucket.num_parts; ++i) flags.push_back(bucket.parts[i].flags);
