@@ -55,7 +55,7 @@ class Lane {
   }
   /// Returns when it and all before it are done. Throws what a task of the lane threw.
   void wait(Ticket ticket) const { check(table_->wait(host_, index_, ticket, -1, nullptr)); }
-  /// Returns whether they are done, at once or after at most this time.
+  /// Returns whether they are done, on a device what they have enqueued as well, at once or after at most this time.
   bool wait_for(Ticket ticket, int64_t timeout_ns) const {
     uint32_t done = 0;
     check(table_->wait(host_, index_, ticket, timeout_ns < 0 ? 0 : timeout_ns, &done));
