@@ -65,8 +65,7 @@ class Sharded : public sdk::Strategy<Sharded> {
     if (sdk::is_repeated(step)) {
       throw sdk::failed_precondition(
           "sharded: after the first backward of a step a rank has the gradients of its own parameters alone, to which "
-          "a "
-          "second one cannot be added; add up the losses and call backward once, or put the first under no_sync()");
+          "a second one cannot be added; add up the losses and call backward once, or put the first under no_sync()");
     }
     const sdk::Elements gradients = elements_of(bucket, COHORT_BUCKET_GRAD);
     for (const sharded::Stretch& stretch : shards_[bucket.index].stretches) {

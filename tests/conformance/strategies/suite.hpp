@@ -47,6 +47,10 @@ class Trainee {
   /// A micro-batch: this rank's gradients of parameters of the phase.
   void backward(const Backward& backward, const Turn& turn, bool last = true, uint32_t phase = 0);
   void update(uint32_t phase = 0) { rank_.update(engine_, model_, phase); }
+  /// Limits the gradients of all later updates.
+  void limit(const toy::ToyRank::Clip& clip) { rank_.clip = clip; }
+  /// The norm that the last limited gradients had before.
+  double norm() const { return rank_.norm; }
   /// An optimizer step with one micro-batch.
   Votes step(const Backward& backward, int index, uint32_t phase = 0);
   void steps(const Backward& backward, int begin, int end);

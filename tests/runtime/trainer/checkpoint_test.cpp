@@ -44,6 +44,60 @@ TEST(Checkpoints, HoldWeightsAndOptimizerByName) {
   EXPECT_EQ(file.find("optimizer.step.fc2.bias")->item<int64_t>(), 18);
 }
 
+// This rank owns the matrices, and all ranks keep the rest.
+void own_matrices(Script& script) {
+  script.state_keeper = [](const at::Tensor& parameter) {
+    return parameter.dim() == 2 ? host::StateKeeper::kThisRank : host::StateKeeper::kEveryRank;
+  };
+}
+
+TEST(Checkpoints, HoldStateThatARankOwnsInAFileOfItsOwn) {
+  const TemporaryFolder folder;
+  Job job = writing(folder.path(), [](Options& o) { o.max_epochs = 2; });
+  job.script = own_matrices;
+  train(job);
+  const fs::path checkpoint = folder.path() / "step-00000012";
+  EXPECT_THAT(names_in(checkpoint),
+              ElementsAre("manifest.json", "optimizer-0.safetensors", "rank-0.safetensors", "shared.safetensors"));
+  const auto shared = read_safetensors(checkpoint / "shared.safetensors");
+  const auto owned = read_safetensors(checkpoint / "optimizer-0.safetensors");
+  EXPECT_FALSE(shared.find("optimizer.exp_avg.fc1.weight"));
+  EXPECT_TRUE(shared.find("optimizer.exp_avg.fc1.bias"));
+  EXPECT_TRUE(owned.find("optimizer.exp_avg.fc1.weight"));
+  EXPECT_EQ(owned.find("optimizer.step.fc2.weight")->item<int64_t>(), 12);
+  EXPECT_EQ(owned.tensors.size(), 6U);  // of two matrices
+}
+
+TEST(Checkpoints, GoOnWhereStateHasOtherOwners) {
+  const Outcome whole = train({});
+  for (const bool owns_at_first : {true, false}) {
+    const TemporaryFolder folder;
+    Job first = writing(folder.path(), [](Options& o) { o.max_epochs = 2; });
+    Job second = writing(folder.path(), [](Options& o) { o.resume = "auto"; });
+    (owns_at_first ? first : second).script = own_matrices;
+    train(first);
+    EXPECT_EQ(train(second).digest, whole.digest);
+  }
+}
+
+TEST(Checkpoints, AreReadWithoutStateThatAnotherRankKeeps) {
+  const TemporaryFolder folder;
+  train(writing(folder.path(), [](Options& o) { o.max_epochs = 2; }));
+  ScriptedRun run([](Script& s) {
+    s.state_keeper = [](const at::Tensor& parameter) {
+      return parameter.dim() == 2 ? host::StateKeeper::kAnotherRank : host::StateKeeper::kThisRank;
+    };
+  });
+  Learner net;
+  Session session(run.runtime(), net, net.configure_optimizers());
+  session.load(folder.path());
+  std::vector<int64_t> dimensions;
+  for (const auto& parameter : net.parameters()) {
+    if (net.adam->state().count(parameter.unsafeGetTensorImpl()) > 0) dimensions.push_back(parameter.dim());
+  }
+  EXPECT_THAT(dimensions, ElementsAre(1, 1, 1, 1));  // fc1.bias, bn.weight, bn.bias, fc2.bias
+}
+
 TEST(Checkpoints, OfAFinishedTrainingLeaveNothingToDo) {
   const TemporaryFolder folder;
   const Outcome whole = train(writing(folder.path()));

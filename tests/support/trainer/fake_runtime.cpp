@@ -175,8 +175,8 @@ void Session::vote(Votes votes) {
 }
 void Session::vote_every(uint64_t) {}
 void Session::optimizers_restored() {}
-host::StateKeeper Session::state_keeper(const at::Tensor&) const {
-  return host::StateKeeper::kEveryRank;
+host::StateKeeper Session::state_keeper(const at::Tensor& parameter) const {
+  return script().state_keeper(parameter);
 }
 uint64_t Session::steps() const {
   return state_->steps;

@@ -22,6 +22,10 @@ struct Script {
   };
   /// The mean over the ranks, given this rank's tensor.
   std::function<at::Tensor(at::Tensor)> all_reduce = [](at::Tensor own) { return own.clone(); };
+  /// Which ranks keep the optimizer's state of this parameter.
+  std::function<host::StateKeeper(const at::Tensor&)> state_keeper = [](const at::Tensor&) {
+    return host::StateKeeper::kEveryRank;
+  };
   host::StrategyState strategy;  ///< what the strategy keeps; after a resume what it was given back
   /// What the ranks vote together after optimizer step `step`, given this rank's votes.
   std::function<Votes(uint64_t step, Votes own)> agree = [](uint64_t, Votes own) { return own; };
