@@ -192,4 +192,28 @@ TEST_P(ReduceScatter, ScattersNothingAndMuchData) {
   });
 }
 
+COHORT_ON_RANKS(ReducedTypes, 1, 2);
+
+// The table of collective.h, by data type: what is not for it.
+TEST_P(ReducedTypes, AreThoseOfTheTable) {
+  const std::vector<int32_t> floats{COHORT_FLOAT32, COHORT_FLOAT64, COHORT_FLOAT16, COHORT_BFLOAT16},
+      integers{COHORT_INT8, COHORT_INT16, COHORT_INT32, COHORT_INT64, COHORT_UINT8, COHORT_UINT64}, bools{COHORT_BOOL};
+  on_ranks(size(), [&](Comm& comm) {
+    const auto refused = [&](const std::vector<int32_t>& types, const std::vector<int32_t>& operations) {
+      for (const int32_t dtype : types) {
+        for (const int32_t reduce : operations) {
+          double value = 0;
+          const Op op{.input = &value, .output = &value, .dtype = dtype, .count = 1, .reduce = reduce};
+          require(failure_of([&] { comm.all_reduce(op); }).status() == COHORT_INVALID_ARGUMENT,
+                  "reduce operation " + std::to_string(reduce) + " of type " + std::to_string(dtype) + " was taken");
+        }
+      }
+    };
+    refused(floats, {COHORT_REDUCE_BIT_OR, 0, 7});
+    refused(integers, {COHORT_REDUCE_MEAN, 0, 7});
+    refused(bools, {COHORT_REDUCE_SUM, COHORT_REDUCE_PRODUCT, COHORT_REDUCE_MEAN, 0, 7});
+    comm.barrier();
+  });
+}
+
 }  // namespace

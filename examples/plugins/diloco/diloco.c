@@ -33,7 +33,7 @@ typedef struct diloco {
   double lr, momentum;
   int32_t dtype;           /* of the STATE */
   unsigned char* anchored; /* [num_params] */
-  uint64_t num_params;
+  uint32_t num_params;
 } diloco;
 
 static const cohort_buckets_1* buckets_of(const cohort_strategy* s) {
@@ -207,7 +207,7 @@ static cohort_status configure_model(cohort_strategy* s) {
   own->anchored = calloc(own->num_params + 1, 1);
   if (!own->anchored) return COHORT_RESOURCE_EXHAUSTED;
   own->dtype = COHORT_FLOAT32;
-  for (uint64_t i = 0; i < own->num_params; ++i) {
+  for (uint32_t i = 0; i < own->num_params; ++i) {
     cohort_tensor weight;
     if (params_of(s)->get(s->host, i, &weight) != COHORT_OK) return COHORT_INTERNAL;
     if (weight.dtype == COHORT_FLOAT64) own->dtype = COHORT_FLOAT64;
@@ -237,7 +237,7 @@ static cohort_status plan_buckets(cohort_strategy* s, cohort_bucket_plan* plan) 
 static cohort_status layout_ready(cohort_strategy* s, int32_t reason) {
   diloco* own = s->data;
   cohort_status status = s->super->vt->layout_ready(s->super, reason);
-  for (uint64_t index = 0; status == COHORT_OK && index < buckets_of(s)->count(s->host); ++index) {
+  for (uint32_t index = 0; status == COHORT_OK && index < buckets_of(s)->count(s->host); ++index) {
     const cohort_bucket* bucket = buckets_of(s)->get(s->host, index);
     round_t r;
     status = view_round(s, bucket, &r);
@@ -259,7 +259,7 @@ static cohort_status end_step(cohort_strategy* s, const cohort_step* step) {
   const diloco* own = s->data;
   cohort_status status = s->super->vt->end_step(s->super, step);
   if ((step->step + 1) % own->every != 0) return status;
-  for (uint64_t index = 0; status == COHORT_OK && index < buckets_of(s)->count(s->host); ++index) {
+  for (uint32_t index = 0; status == COHORT_OK && index < buckets_of(s)->count(s->host); ++index) {
     const cohort_bucket* bucket = buckets_of(s)->get(s->host, index);
     if (bucket->phase == step->phase) status = outer_step(s, bucket);
   }
@@ -269,7 +269,7 @@ static cohort_status end_step(cohort_strategy* s, const cohort_step* step) {
 static cohort_status pause(cohort_strategy* s, int32_t reason) {
   cohort_status status = s->super->vt->pause(s->super, reason);
   if (reason != COHORT_PAUSE_END) return status;
-  for (uint64_t index = 0; status == COHORT_OK && index < buckets_of(s)->count(s->host); ++index) {
+  for (uint32_t index = 0; status == COHORT_OK && index < buckets_of(s)->count(s->host); ++index) {
     const cohort_bucket* bucket = buckets_of(s)->get(s->host, index);
     elements weights;
     status = view(s, bucket, COHORT_BUCKET_WEIGHT, NULL, &weights);

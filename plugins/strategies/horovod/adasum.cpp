@@ -69,14 +69,14 @@ void Adasum::plan(const sdk::Buckets& buckets, cohort_bucket_plan& plan) {
 void Adasum::prepare(const sdk::Host& host) {
   const sdk::Buckets buckets = host.buckets();
   results_.clear();
-  for (uint64_t i = 0; i < buckets.count(); ++i) {
+  for (uint32_t i = 0; i < buckets.count(); ++i) {
     const cohort_bucket& bucket = buckets.at(i);
     results_.push_back(host.alloc(bucket.device_type, bucket.device_index, bucket.num_parts * sizeof(Products)));
   }
 }
 
 void Adasum::remember(const sdk::Host& host, uint32_t phase) {
-  for (uint64_t i = 0; i < host.buckets().count(); ++i) {
+  for (uint32_t i = 0; i < host.buckets().count(); ++i) {
     const Work work(host, host.buckets().at(i));
     if (work.bucket.phase != phase) continue;
     work.kernels.copy({work.start, work.bucket.numel, work.bucket.dtype, work.stream}, work.weights);
@@ -84,7 +84,7 @@ void Adasum::remember(const sdk::Host& host, uint32_t phase) {
 }
 
 void Adasum::combine(const sdk::Host& host, uint32_t phase) {
-  for (uint64_t i = 0; i < host.buckets().count(); ++i) {
+  for (uint32_t i = 0; i < host.buckets().count(); ++i) {
     const Work work(host, host.buckets().at(i));
     const cohort_bucket& bucket = work.bucket;
     if (bucket.phase != phase) continue;

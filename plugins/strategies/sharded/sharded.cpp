@@ -49,7 +49,7 @@ class Sharded : public sdk::Strategy<Sharded> {
     shards_.clear();
     prepare_norm();
     const int ranks = host().world().size();
-    for (uint64_t i = 0; communicates() && i < host().buckets().count(); ++i) {
+    for (uint32_t i = 0; communicates() && i < host().buckets().count(); ++i) {
       const cohort_bucket& bucket = host().buckets().at(i);
       Shard& shard = shards_.emplace_back([this, i] { gather(i); });
       shard.stretches = sharded::stretches_of(bucket, owners_, ranks);
@@ -145,7 +145,7 @@ class Sharded : public sdk::Strategy<Sharded> {
     for (uint32_t phase = 0; phase < own.size(); ++phase) optimizers.own(phase, {own[phase].data(), own[phase].size()});
   }
 
-  void gather(uint64_t index) const {
+  void gather(uint32_t index) const {
     const sdk::Elements weights = elements_of(host().buckets().at(index), COHORT_BUCKET_WEIGHT);
     for (const sharded::Stretch& stretch : shards_[index].stretches) {
       sharded::gather_from_owners(host().world(), weights, stretch);

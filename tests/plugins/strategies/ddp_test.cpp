@@ -33,11 +33,11 @@ struct FakeJob {
       current->wire.assign(bytes, bytes + args->count);
       return current->all_reduce_result;
     };
-    bucket_table.count = [](const cohort_host*) noexcept { return uint64_t{2}; };
-    bucket_table.get = [](const cohort_host*, uint64_t index) noexcept -> const cohort_bucket* {
+    bucket_table.count = [](const cohort_host*) noexcept { return uint32_t{2}; };
+    bucket_table.get = [](const cohort_host*, uint32_t index) noexcept -> const cohort_bucket* {
       return index < 2 ? &current->buckets[index] : nullptr;
     };
-    bucket_table.view = [](const cohort_host*, uint64_t index, int32_t, const char*, cohort_tensor* view) noexcept {
+    bucket_table.view = [](const cohort_host*, uint32_t index, int32_t, const char*, cohort_tensor* view) noexcept {
       *view = cohort_tensor{};
       view->data = current->gradients;
       view->name = "";

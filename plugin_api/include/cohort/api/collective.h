@@ -22,14 +22,22 @@
 
 COHORT_EXTERN_C_BEGIN
 
-/* Reduce operations. Sums of float16 and bfloat16 are taken in float32 and rounded once. Mean is sum divided by size.
+/* Reduce operations, and the data types that they are for. Others are refused with COHORT_INVALID_ARGUMENT, by the
+ * collective or by the host if it composes the operation.
+ *
+ *              float32, float64          float16, bfloat16         int8 ... int64, uint8, uint64   bool
+ *   sum        yes                       in float32, rounded once  yes, wraps around               no
+ *   product    yes                       in float32, rounded once  yes, wraps around               no
+ *   mean       sum divided by size       the same, in float32      no                              no
+ *   min, max   yes                       yes                       yes                             yes
+ *   bit-or     no                        no                        yes                             yes
  */
 #define COHORT_REDUCE_SUM 1
 #define COHORT_REDUCE_MEAN 2
 #define COHORT_REDUCE_MIN 3
 #define COHORT_REDUCE_MAX 4
 #define COHORT_REDUCE_PRODUCT 5
-#define COHORT_REDUCE_BIT_OR 6 /* integer types */
+#define COHORT_REDUCE_BIT_OR 6
 
 /* Made by the host. */
 typedef struct cohort_collective {

@@ -59,7 +59,7 @@ inline sdk::Elements elements_of(const sdk::Host& host, const cohort_bucket& buc
 template <class Work>
 void for_buckets(const sdk::Host& host, uint32_t phase, Work work) {
   const sdk::Buckets buckets = host.buckets();
-  for (uint64_t index = 0; index < buckets.count(); ++index) {
+  for (uint32_t index = 0; index < buckets.count(); ++index) {
     const cohort_bucket& bucket = buckets.at(index);
     if (bucket.phase == phase) work(bucket);
   }
@@ -67,7 +67,7 @@ void for_buckets(const sdk::Host& host, uint32_t phase, Work work) {
 template <class Work>
 void for_all_buckets(const sdk::Host& host, Work work) {
   const sdk::Buckets buckets = host.buckets();
-  for (uint64_t index = 0; index < buckets.count(); ++index) work(buckets.at(index));
+  for (uint32_t index = 0; index < buckets.count(); ++index) work(buckets.at(index));
 }
 
 /// `to` = a x `x` + b x `to`, elements of a bucket.

@@ -66,7 +66,7 @@ void NotFinite::report_kept(const sdk::Host& host) {
   std::vector<unsigned char> begins(begins_.nbytes());
   host.read(begins.data(), begins_.data(), begins.size(), host.stream(buckets.at(0)));
   for (const Chunks whose : {Chunks::kOwn, Chunks::kResult}) {
-    for (uint64_t index = 0; index < buckets.count(); ++index) {
+    for (uint32_t index = 0; index < buckets.count(); ++index) {
       if (are_finite(begins.data() + place_of(index, whose), kBeginNbytes, ranks_)) continue;
       report(host, buckets.at(index), whose, one_of(buckets.at(index)));
     }

@@ -70,13 +70,13 @@ cohort_status buckets_drop(const cohort_host* host, int32_t kind) noexcept {
   });
 }
 
-uint64_t buckets_count(const cohort_host* host) noexcept {
-  return rank_of(host).buckets->count();
+uint32_t buckets_count(const cohort_host* host) noexcept {
+  return static_cast<uint32_t>(rank_of(host).buckets->count());
 }
-const cohort_bucket* buckets_get(const cohort_host* host, uint64_t index) noexcept {
+const cohort_bucket* buckets_get(const cohort_host* host, uint32_t index) noexcept {
   return rank_of(host).buckets->get(index);
 }
-cohort_status buckets_view(const cohort_host* host, uint64_t index, int32_t kind, const char* name,
+cohort_status buckets_view(const cohort_host* host, uint32_t index, int32_t kind, const char* name,
                            cohort_tensor* view) noexcept {
   return guarded(host, [&] {
     rank_of(host).buckets->view(index, kind, name_of_buffer(host, kind, name), *view);

@@ -28,7 +28,7 @@ class CastCompression {
     is_alone_ = host.world().size() == 1;
     const Buckets buckets = host.buckets();
     const cohort_bucket* largest = nullptr;
-    for (uint64_t i = 0; i < buckets.count(); ++i) {
+    for (uint32_t i = 0; i < buckets.count(); ++i) {
       const cohort_bucket& bucket = buckets.at(i);
       if (!casts(bucket)) continue;
       if (!largest || bucket.numel > largest->numel) largest = &bucket;

@@ -35,13 +35,13 @@ class Buckets {
   }
   /// In plan_buckets: withdraws what the layers below wanted of this kind.
   void drop(int32_t kind) const { check(table_->drop(host_, kind)); }
-  uint64_t count() const { return table_->count(host_); }
-  const cohort_bucket& at(uint64_t index) const {
+  uint32_t count() const { return table_->count(host_); }
+  const cohort_bucket& at(uint32_t index) const {
     const cohort_bucket* bucket = table_->get(host_, index);
     if (!bucket) throw invalid_argument("there is no bucket " + std::to_string(index));
     return *bucket;
   }
-  TensorView view(uint64_t index, int32_t kind, const char* name = nullptr) const {
+  TensorView view(uint32_t index, int32_t kind, const char* name = nullptr) const {
     cohort_tensor tensor{};
     check(table_->view(host_, index, kind, name, &tensor));
     return TensorView(tensor);

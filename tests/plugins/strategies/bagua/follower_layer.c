@@ -30,7 +30,7 @@ static cohort_status plan_buckets(cohort_strategy* s, cohort_bucket_plan* plan) 
 
 static cohort_status optimizer_step(cohort_strategy* s, const cohort_step* step) {
   cohort_status status = s->super->vt->optimizer_step(s->super, step);
-  for (uint64_t index = 0; status == COHORT_OK && index < buckets_of(s)->count(s->host); ++index) {
+  for (uint32_t index = 0; status == COHORT_OK && index < buckets_of(s)->count(s->host); ++index) {
     const uint64_t numel = buckets_of(s)->get(s->host, index)->numel;
     cohort_tensor weights, momentum;
     status = buckets_of(s)->view(s->host, index, COHORT_BUCKET_WEIGHT, NULL, &weights);

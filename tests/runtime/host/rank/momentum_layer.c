@@ -44,7 +44,7 @@ static cohort_status plan_buckets(cohort_strategy* s, cohort_bucket_plan* plan) 
   return buckets->want(s->host, COHORT_BUCKET_STATE, "sum", 0, 0);
 }
 
-static float* values_of(const cohort_strategy* s, uint64_t bucket, int32_t kind, const char* name) {
+static float* values_of(const cohort_strategy* s, uint32_t bucket, int32_t kind, const char* name) {
   cohort_tensor view;
   return buckets_of(s)->view(s->host, bucket, kind, name, &view) == COHORT_OK ? view.data : 0;
 }
@@ -60,7 +60,7 @@ static cohort_status reduce_bucket(cohort_strategy* s, const cohort_step* step, 
 
 static cohort_status optimizer_step(cohort_strategy* s, const cohort_step* step) {
   (void)step;
-  for (uint64_t index = 0; index < buckets_of(s)->count(s->host); ++index) {
+  for (uint32_t index = 0; index < buckets_of(s)->count(s->host); ++index) {
     const cohort_bucket* bucket = buckets_of(s)->get(s->host, index);
     float* weights = values_of(s, index, COHORT_BUCKET_WEIGHT, 0);
     const float* sum = values_of(s, index, COHORT_BUCKET_STATE, "sum");
@@ -73,7 +73,7 @@ static cohort_status end_step(cohort_strategy* s, const cohort_step* step) {
   char text[256] = "layout:";
   const options* own = s->data;
   if (own->tell_at < 0 || step->step != (uint64_t)own->tell_at) return s->super->vt->end_step(s->super, step);
-  for (uint64_t index = 0; index < buckets_of(s)->count(s->host); ++index) {
+  for (uint32_t index = 0; index < buckets_of(s)->count(s->host); ++index) {
     const cohort_bucket* bucket = buckets_of(s)->get(s->host, index);
     strcat(text, index ? " |" : "");
     for (uint64_t i = 0; i < bucket->num_parts; ++i) strcat(strcat(text, " "), bucket->parts[i].name);

@@ -171,7 +171,7 @@ class Services : public sdk::Strategy<Services> {
   // All gradients can be viewed, also those of a parameter that no rank has used.
   void check_unused() {
     const sdk::Buckets buckets = host().buckets();
-    for (uint64_t i = 0; i < buckets.count(); ++i) {
+    for (uint32_t i = 0; i < buckets.count(); ++i) {
       const auto gradients = buckets.view(i, COHORT_BUCKET_GRAD).span<float>();
       const cohort_bucket& bucket = buckets.at(i);
       for (uint64_t part = 0; part < bucket.num_parts; ++part) {
@@ -223,7 +223,7 @@ class Services : public sdk::Strategy<Services> {
   // The state of the optimizer, where it lies, and its count of steps, which it has moved on.
   void halve() {
     const sdk::Buckets buckets = host().buckets();
-    for (uint64_t i = 0; i < buckets.count(); ++i) {
+    for (uint32_t i = 0; i < buckets.count(); ++i) {
       for (float& value : buckets.view(i, COHORT_BUCKET_OPTIM, state_.c_str()).span<float>()) value /= 2;
     }
     if (host().optimizers().kind(0) == "sgd") {

@@ -8,7 +8,7 @@ static const cohort_buckets_1* buckets_of(const cohort_strategy* s) {
   return s->host->get_interface(s->host, COHORT_BUCKETS_ID);
 }
 
-static float* values_of(const cohort_strategy* s, uint64_t bucket, int32_t kind, const char* name) {
+static float* values_of(const cohort_strategy* s, uint32_t bucket, int32_t kind, const char* name) {
   cohort_tensor view;
   return buckets_of(s)->view(s->host, bucket, kind, name, &view) == COHORT_OK ? view.data : 0;
 }
@@ -35,7 +35,7 @@ static cohort_status optimizer_step(cohort_strategy* s, const cohort_step* step)
     const cohort_status status = s->super->vt->optimizer_step(s->super, step);
     if (status != COHORT_OK) return status;
   }
-  for (uint64_t index = 0; index < buckets_of(s)->count(s->host); ++index) {
+  for (uint32_t index = 0; index < buckets_of(s)->count(s->host); ++index) {
     const cohort_bucket* bucket = buckets_of(s)->get(s->host, index);
     float* weights = values_of(s, index, COHORT_BUCKET_WEIGHT, 0);
     const float* sum = values_of(s, index, COHORT_BUCKET_STATE, "sum");

@@ -37,11 +37,11 @@ typedef struct cohort_buckets_1 {
                         uint32_t flags) COHORT_NOEXCEPT;
   /* In plan_buckets only. Withdraws what the layers below wanted of this kind, which is GRAD. [main] */
   cohort_status (*drop)(const cohort_host* host, int32_t kind) COHORT_NOEXCEPT;
-  uint64_t (*count)(const cohort_host* host) COHORT_NOEXCEPT;
+  uint32_t (*count)(const cohort_host* host) COHORT_NOEXCEPT;
   /* Null if there is no such bucket. [any-thread] */
-  const cohort_bucket* (*get)(const cohort_host* host, uint64_t index)COHORT_NOEXCEPT;
+  const cohort_bucket* (*get)(const cohort_host* host, uint32_t index)COHORT_NOEXCEPT;
   /* The flat tensor [numel] of a bucket. [any-thread] */
-  cohort_status (*view)(const cohort_host* host, uint64_t index, int32_t kind, const char* name,
+  cohort_status (*view)(const cohort_host* host, uint32_t index, int32_t kind, const char* name,
                         cohort_tensor* view) COHORT_NOEXCEPT;
   /* Asks for another layout before the next step: plan_buckets, where wants may be others than before, then
    * layout_ready. On all ranks in the same step, or in load_state. [step] [main] */
