@@ -126,12 +126,18 @@ class LowPrecisionDecentralized final : public Algorithm {
         encode_change(bucket);
         add_messages(ring.rank(), bucket);
       });
-      ring.exchange({messages_.data(), messages_.size()}, host().stream(host().buckets().at(0)));
+      ring.exchange({messages_.data(), messages_.size()}, stream());
       for_buckets(host(), phase, [&](const cohort_bucket& bucket) { take_changes(bucket); });
     }
     for_buckets(host(), phase, [&](const cohort_bucket& bucket) {
       group().spread(host(), elements_of(host(), bucket, COHORT_BUCKET_WEIGHT));
     });
+  }
+
+  // A model may have nothing to train.
+  cohort_stream stream() const {
+    const sdk::Buckets buckets = host().buckets();
+    return buckets.count() > 0 ? host().stream(buckets.at(0)) : cohort_stream{nullptr, COHORT_DEVICE_CPU, 0};
   }
 
   // A node's leader goes on with the mean over its node.

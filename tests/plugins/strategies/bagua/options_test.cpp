@@ -19,7 +19,8 @@ TEST(BaguaOptions, ThatBelongToAnotherAlgorithmAreRefusedWithItsName) {
   EXPECT_THAT(refusal_of("low_precision_decentralized,average=false"),
               AllOf(HasSubstr("average"), HasSubstr("bytegrad")));
   EXPECT_THAT(refusal_of("gradient_allreduce,sync_interval_ms=5"), HasSubstr("async"));
-  EXPECT_THAT(refusal_of("bytegrad,isa=baseline"), AllOf(HasSubstr("isa"), HasSubstr("low_precision_decentralized")));
+  EXPECT_THAT(refusal_of("bytegrad,check_replicas_every=1"),
+              AllOf(HasSubstr("check_replicas_every"), HasSubstr("low_precision_decentralized")));
 }
 
 TEST(BaguaOptions, IntervalsAreAboveZero) {
