@@ -1,5 +1,7 @@
 #include <cohort/sdk/host.hpp>
 
+#include <cstddef>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -96,6 +98,67 @@ TEST(SdkHost, PassesOperationsToTheCommunicatorAndThrowsWhereTheyFail) {
   EXPECT_EQ(seen.reduce, COHORT_REDUCE_MEAN);
   EXPECT_EQ(seen.stream.device_type, COHORT_DEVICE_CPU);
   EXPECT_EQ(status_of([&] { host.world().barrier(); }), COHORT_UNAVAILABLE);
+}
+
+// Memory of a device that counts.
+struct Device {
+  static inline int alive = 0;  // the table's functions get no pointer of ours
+  cohort_memory_1 memory{};
+  cohort_stream_1 streams{};
+
+  explicit Device(FakeHost& fake) {
+    memory.alloc = [](const cohort_host* host, int32_t type, int32_t, uint64_t nbytes, void** data) noexcept {
+      if (type != COHORT_DEVICE_EXT) return host->fail(host, COHORT_NOT_FOUND, "no such device");
+      *data = new std::byte[nbytes];
+      ++alive;
+      return COHORT_OK;
+    };
+    memory.release = [](const cohort_host*, void* data) noexcept {
+      delete[] static_cast<std::byte*>(data);
+      --alive;
+      return COHORT_OK;
+    };
+    streams.current = [](const cohort_host*, int32_t type, int32_t index, cohort_stream* stream) noexcept {
+      *stream = {&alive, type, index};
+      return COHORT_OK;
+    };
+    fake.offer(COHORT_MEMORY_ID, &memory);
+    fake.offer(COHORT_STREAM_ID, &streams);
+  }
+};
+
+TEST(SdkMemory, IsReleasedOnceByWhoeverHasItLast) {
+  FakeHost fake;
+  const Device device(fake);
+  const Host host(fake.raw());
+  {
+    cohort::sdk::DeviceBuffer first = host.alloc(COHORT_DEVICE_EXT, 1, 64), second;
+    EXPECT_EQ(first.nbytes(), 64u);
+    EXPECT_EQ(first.at(8), static_cast<std::byte*>(first.data()) + 8);
+    void* const data = first.data();
+    second = std::move(first);
+    EXPECT_EQ(second.data(), data);
+    EXPECT_EQ(Device::alive, 1);
+    second = host.alloc(COHORT_DEVICE_EXT, 1, 8);
+    EXPECT_EQ(Device::alive, 1);
+    first = std::move(second);
+    EXPECT_EQ(first.nbytes(), 8u);
+  }
+  EXPECT_EQ(Device::alive, 0);
+  EXPECT_EQ(status_of([&] { host.alloc(3, 0, 8); }), COHORT_NOT_FOUND);
+  EXPECT_EQ(Device::alive, 0);
+}
+
+TEST(SdkMemory, HasStreamsOfTheBucketsDevice) {
+  FakeHost fake;
+  const Device device(fake);
+  cohort_bucket bucket{};
+  bucket.device_type = COHORT_DEVICE_EXT;
+  bucket.device_index = 1;
+  const cohort_stream stream = Host(fake.raw()).stream(bucket);
+  EXPECT_EQ(stream.native, &Device::alive);
+  EXPECT_EQ(stream.device_type, COHORT_DEVICE_EXT);
+  EXPECT_EQ(stream.device_index, 1);
 }
 
 TEST(SdkOptimizers, GiveNothingWhereTheHostKnowsNone) {
