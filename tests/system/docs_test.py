@@ -16,6 +16,8 @@ ELSEWHERE = {
     "cmake --build build/release --target lane_test": ("tests/run.sh", "cmake --build --preset release --target"),
     "ctest --test-dir build/release -R lane_test --output-on-failure": ("tests/run.sh", 'ctest --test-dir "$build"'),
     "tests/bench/run.sh": ("tests/bench/CMakeLists.txt", "driver_test.py"),  # the driver of it
+    "cmake -S examples/plugins/fake_device -B build/fake_device -DCMAKE_PREFIX_PATH=INSTALLED && cmake --build build/fake_device":
+        ("tests/system/install_test.py", 'SOURCE / "examples/plugins/fake_device"'),
 }
 HERE = ("cc ", "mpirun ", "build/release/")  # how commands begin that are run here
 

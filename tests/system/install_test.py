@@ -42,7 +42,9 @@ class Install(SystemTest):
         folder.mkdir()
         for file, text in files.items():
             (folder / file).write_text(text)
-        build = folder / "build"
+        return self.build(folder, folder / "build")
+
+    def build(self, folder, build):
         for command in (["cmake", "-S", folder, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={self.prefix}"],
                         ["cmake", "--build", build]):
             self.succeed(command, timeout=300)
@@ -77,6 +79,12 @@ class Install(SystemTest):
                                                                                "(rendezvous_layer SOURCES rendezvous_layer.c)")
         build = self.project("c_alone", {"CMakeLists.txt": project, "rendezvous_layer.c": source})
         self.assertTrue((build / "cohort_rendezvous_layer.so").exists())
+
+    def test_the_device_without_hardware_builds_against_the_package(self):
+        build = self.build(SOURCE / "examples/plugins/fake_device", self.folder / "fake_device")
+        cohort = self.prefix / "bin/cohort"
+        shown = self.succeed([cohort, "plugins", "info", "fake", f"--plugin={build / 'cohort_fake.so'}"]).stdout
+        self.assertIn("accelerator", shown)
 
     def test_a_program_built_against_the_package_trains_with_all_code_of_the_user_guide(self):
         source = (SOURCE / "tests/system/tiny_program.cpp").read_text()
