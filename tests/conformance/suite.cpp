@@ -27,6 +27,12 @@ bool is_rank_ordered() {
          (native_table().flags & COHORT_COLLECTIVE_RANK_ORDERED);
 }
 
+bool rounds_once() {
+  const cohort_collective_vt table = native_table();
+  return subject().deterministic || subject().composed || !table.all_reduce ||
+         (table.flags & COHORT_COLLECTIVE_ROUNDS_ONCE);
+}
+
 namespace {
 
 constexpr std::chrono::seconds kLongestWait{60};

@@ -40,6 +40,8 @@ const Subject& subject();
 cohort_collective_vt native_table();
 /// True where sums have to be left to right in rank order.
 bool is_rank_ordered();
+/// Returns whether sums of 16-bit types have to be taken in float32 and rounded once.
+bool rounds_once();
 
 /// What the ranks of a body use to speak to each other besides the wire that is under test.
 using Board = host::Store;

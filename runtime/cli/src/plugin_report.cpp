@@ -3,6 +3,7 @@
 #include <array>
 #include <string>
 
+#include <cohort/api/collective.h>
 #include <cohort/api/strategy.h>
 #include <cohort/host/error.hpp>
 #include <cohort/host/strategy_layers.hpp>
@@ -49,6 +50,14 @@ void report_strategy(Json& report, host::PluginHost& plugins, const cohort_compo
   report["slots"] = slots;
 }
 
+// The host composes a sum that the collective lacks, in rank order and rounded once.
+Json report_sums(const cohort_component& component) {
+  const auto& table = *static_cast<const cohort_collective_vt*>(component.vtable);
+  const bool is_composed = !COHORT_HAS(&table, cohort_collective_vt, all_reduce);
+  return {{"rank_ordered", is_composed || (table.flags & COHORT_COLLECTIVE_RANK_ORDERED) != 0},
+          {"rounds_once", is_composed || (table.flags & COHORT_COLLECTIVE_ROUNDS_ONCE) != 0}};
+}
+
 Json report_component(host::PluginHost& plugins, host::Kind kind, const cohort_component& component, const Spec& spec,
                       std::span<const Spec> layers) {
   Json report;
@@ -65,6 +74,7 @@ Json report_component(host::PluginHost& plugins, host::Kind kind, const cohort_c
   }
   report["variants"] = variants;
   report["options"] = report_options({component.options, component.num_options});
+  if (kind == host::Kind::kCollective) report["sums"] = report_sums(component);
   return report;
 }
 

@@ -33,6 +33,12 @@ std::string component_text(const Json& component) {
   }
   if (!component["variants"].empty())
     facts.push_back({"variants", joined(component["variants"]) + " (first: default)"});
+  if (component.contains("sums")) {
+    const Json& sums = component["sums"];
+    const std::string order = sums["rank_ordered"] ? "left to right in rank order" : "in an order of its own";
+    const std::string rounding = sums["rounds_once"] ? "in float32, rounded once" : "in 16 bits";
+    facts.push_back({"sums", order + "; 16-bit types " + rounding});
+  }
   out += table_text(facts, "  ");
   if (!component["options"].empty()) {
     Table options{{"option", "type", "default", "help"}};

@@ -170,6 +170,15 @@ TEST_F(CliTest, InfoShowsOptionsAndTheLayerOfEachSlot) {
   EXPECT_EQ(report["components"][0]["slots"]["shutdown"], "base");
 }
 
+TEST_F(CliTest, InfoSaysHowACollectiveSums) {
+  EXPECT_THAT(cohort({"plugins", "info", "mpi"}).out,
+              HasSubstr("in an order of its own; 16-bit types in float32, rounded once"));
+  const json shm = json::parse(cohort({"plugins", "info", "shm", "--json"}).out)["components"][0]["sums"];
+  EXPECT_EQ(shm, json({{"rank_ordered", true}, {"rounds_once", true}}));
+  const json sim = json::parse(cohort({"plugins", "info", "sim", "--json"}).out)["components"][0]["sums"];
+  EXPECT_EQ(sim, json({{"rank_ordered", true}, {"rounds_once", true}})) << "the host composes its sums";
+}
+
 TEST_F(CliTest, InfoPutsLayersOnTop) {
   const Outcome outcome =
       cohort({"plugins", "info", "ddp", "--layer=overriding", "--json", std::string("--plugin-dir=") + LAYER_FOLDER});

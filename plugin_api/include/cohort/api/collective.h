@@ -31,6 +31,9 @@ COHORT_EXTERN_C_BEGIN
  *   mean       sum divided by size       the same, in float32      no                              no
  *   min, max   yes                       yes                       yes                             yes
  *   bit-or     no                        no                        yes                             yes
+ *
+ * A collective that does not claim COHORT_COLLECTIVE_ROUNDS_ONCE may add up 16-bit types as they are; for a mean it then
+ * multiplies the inputs by 1 / size first, so that sums stay finite.
  */
 #define COHORT_REDUCE_SUM 1
 #define COHORT_REDUCE_MEAN 2
@@ -116,7 +119,9 @@ typedef struct cohort_exchange_args {
 #define COHORT_EXCHANGE_ARGS_SIZE_1_0 COHORT_END(cohort_exchange_args, stream)
 
 /* Flags of a collective. */
-#define COHORT_COLLECTIVE_RANK_ORDERED 1u /* sums are taken left to right in rank order: --deterministic keeps them */
+#define COHORT_COLLECTIVE_RANK_ORDERED 1u /* sums are taken left to right in rank order */
+#define COHORT_COLLECTIVE_ROUNDS_ONCE 2u  /* sums of 16-bit floating types are taken in float32 and rounded once */
+/* --deterministic composes the sums of a collective that lacks one of the two. */
 
 /* Required are connect and exchange, `close` if the collective holds anything for a communicator, and `split` and
  * `release` if it has `alloc`. The host composes a split that is missing: the ranks gather colors and keys, and each

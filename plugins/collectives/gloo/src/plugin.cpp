@@ -19,6 +19,7 @@ using cohort::gloo::Network;
 class Gloo : public sdk::Collective<Gloo, Communicator> {
  public:
   static constexpr bool kRankOrdered = true;
+  static constexpr bool kRoundsOnce = true;
 
   void create(const sdk::Options& options) { interface_ = options.text("iface"); }
 

@@ -16,6 +16,8 @@ using cohort::hier::Layout;
 
 class Hier : public sdk::Collective<Hier, Communicator> {
  public:
+  static constexpr bool kRoundsOnce = true;
+
   void create(const sdk::Options& options) {
     node_ = options.text("node");
     across_ = options.text("across");

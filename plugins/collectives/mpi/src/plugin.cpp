@@ -73,6 +73,8 @@ bool is_one_machine(Library& library, MPI_Comm comm, const std::vector<Peer>& pe
 
 class Mpi : public sdk::Collective<Mpi, Communicator> {
  public:
+  static constexpr bool kRoundsOnce = true;
+
   void create(const sdk::Options& options) {
     one_at_a_time_ = options.text("threads") == "serialized";
     sums_ = sums_of(options.text("sums"));

@@ -15,6 +15,7 @@ namespace sdk = cohort::sdk;
 class Shm : public sdk::Collective<Shm, cohort::shm::Communicator> {
  public:
   static constexpr bool kRankOrdered = true;
+  static constexpr bool kRoundsOnce = true;
 
   void create(const sdk::Options& options) {
     const std::string isa(options.text("isa"));

@@ -69,7 +69,8 @@ void complete(cohort_collective_vt& table, bool keep) {
 }
 
 bool keeps_sums(const cohort_collective_vt& table, bool deterministic) {
-  return !deterministic || (table.flags & COHORT_COLLECTIVE_RANK_ORDERED);
+  constexpr uint32_t kSameBits = COHORT_COLLECTIVE_RANK_ORDERED | COHORT_COLLECTIVE_ROUNDS_ONCE;
+  return !deterministic || (table.flags & kSameBits) == kSameBits;
 }
 
 // No slot is null afterwards, but those of memory. `deterministic`: sums in rank order, on every collective.

@@ -29,6 +29,8 @@ class Collective {
 
   /// True in a class of its own: sums are taken left to right in rank order (COHORT_COLLECTIVE_RANK_ORDERED).
   static constexpr bool kRankOrdered = false;
+  /// True in a class of its own: 16-bit sums are taken in float32 and rounded once (COHORT_COLLECTIVE_ROUNDS_ONCE).
+  static constexpr bool kRoundsOnce = false;
 
   /// Reads the options, as checked by the host. [main]
   void create(const Options& /*options*/) {}

@@ -180,12 +180,20 @@ struct Answer : sdk::Collective<Answer, AnswerComm> {
 };
 struct OrderedAnswer : sdk::Collective<OrderedAnswer, AnswerComm> {
   static constexpr bool kRankOrdered = true;
+  static constexpr bool kRoundsOnce = true;
+  std::unique_ptr<AnswerComm> connect(const cohort_connect_args& args) {
+    return test::connect_threads<AnswerComm>(args);
+  }
+};
+struct RoundingAnswer : sdk::Collective<RoundingAnswer, AnswerComm> {
+  static constexpr bool kRankOrdered = true;
   std::unique_ptr<AnswerComm> connect(const cohort_connect_args& args) {
     return test::connect_threads<AnswerComm>(args);
   }
 };
 constexpr cohort_component kAnswer = sdk::collective<Answer>("answer", "sums in its own order");
-constexpr cohort_component kOrderedAnswer = sdk::collective<OrderedAnswer>("ordered", "claims rank order");
+constexpr cohort_component kOrderedAnswer = sdk::collective<OrderedAnswer>("ordered", "claims order and rounding");
+constexpr cohort_component kRoundingAnswer = sdk::collective<RoundingAnswer>("rounding", "claims rank order alone");
 
 float all_reduced(const cohort_component& component, bool deterministic) {
   float result = 0;
@@ -214,6 +222,7 @@ TEST(OwnOperations, ThatLeaveATypeToTheHostAreComposed) {
 
 TEST(OwnOperations, SumInRankOrderUnderDeterministicOrNotAtAll) {
   EXPECT_EQ(all_reduced(kAnswer, true), 2.0f);
+  EXPECT_EQ(all_reduced(kRoundingAnswer, true), 2.0f);
   EXPECT_EQ(all_reduced(kOrderedAnswer, true), 42.0f);
 }
 

@@ -192,6 +192,7 @@ class CountingComm : public sdk::Communicator<CountingComm> {
 
 struct Counting : sdk::Collective<Counting, CountingComm> {
   static constexpr bool kRankOrdered = true;
+  static constexpr bool kRoundsOnce = true;
   CountedJob* job = nullptr;
 
   void create(const sdk::Options& options) {
