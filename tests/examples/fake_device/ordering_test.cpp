@@ -1,5 +1,6 @@
 // A rank whose port leaves out one kind of ordering fails with a race that names the two accesses.
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 
@@ -154,6 +155,67 @@ TEST_P(ForgottenOrder, IsNamedByTheRaceCheck) {
   });
   EXPECT_THAT(failures[0], testing::ContainsRegex(named));
   EXPECT_THAT(failures[0], testing::HasSubstr("nothing orders the two"));
+}
+
+/// Leaves out one call, by its number; counts them.
+class ForgetsOne final : public toy::FakeToyDevice {
+ public:
+  ForgetsOne(int index, int left_out, std::atomic<int>& count)
+      : FakeToyDevice(index), left_out_(left_out), count_(count) {}
+
+ private:
+  int left_out_;
+  std::atomic<int>& count_;
+
+  void order(const cohort_stream& stream, host::DeviceEvent& event) override {
+    if (count_++ != left_out_) FakeToyDevice::order(stream, event);
+  }
+};
+
+class ForgottenCall : public testing::TestWithParam<Training> {};
+INSTANTIATE_TEST_SUITE_P(
+    Of, ForgottenCall,
+    testing::Values(
+        Training{.name = "Ddp", .strategy = "ddp", .steps = 2},
+        Training{.name = "Fp16", .strategy = "ddp,compression=fp16", .steps = 2},
+        Training{.name = "Bytegrad", .strategy = "bagua:bytegrad", .steps = 2},
+        Training{.name = "LowPrecision", .strategy = "bagua:low_precision_decentralized", .steps = 2},
+        Training{.name = "Decentralized", .strategy = "bagua:decentralized", .one_bucket = true, .steps = 2},
+        Training{.name = "Adasum", .strategy = "horovod,op=adasum", .one_bucket = true, .steps = 2},
+        Training{.name = "Sharded", .strategy = "sharded", .steps = 2},
+        Training{.name = "Qadam", .strategy = "bagua:qadam,warmup_steps=1", .optimizer = "adam", .steps = 2},
+        Training{.name = "Async", .strategy = "bagua:async,sync_interval_ms=1", .one_bucket = true, .steps = 1}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+// Many calls are one more than needed: a bucket's last gradient may be on the stream that submits it, say.
+TEST_P(ForgottenCall, IsNamedOrWasNotNeeded) {
+  const Training& training = GetParam();
+  const auto wanted = train(training, "peer", fake_device_of)[0].weights;
+  int named = 0, calls = 1;
+  for (int left_out = 0; left_out < calls; ++left_out) {
+    std::atomic<int> count{0};
+    toy::ToyState state;
+    toy::ToyJob job = job_of(training, "peer", [&](int rank) -> std::unique_ptr<toy::ToyDevice> {
+      if (rank > 0) return fake_device_of(rank);
+      return std::make_unique<ForgetsOne>(rank, left_out, count);
+    });
+    job.timeout = std::chrono::seconds(5);
+    const auto failures = toy::run_ranks_to_failure(job, [&](toy::ToyRank& rank) {
+      toy::ToyState own = train_rank(training, rank);
+      if (rank.rank == 0) state = std::move(own);
+    });
+    const auto is_named = [](const std::string& text) {
+      return text.find("nothing orders the two") != std::string::npos;
+    };
+    if (std::ranges::any_of(failures, is_named)) {
+      ++named;
+    } else {
+      EXPECT_THAT(failures, testing::Each("")) << "without call " << left_out;
+      EXPECT_EQ(state.weights, wanted) << "without call " << left_out;
+    }
+    calls = std::max(calls, count.load());
+  }
+  EXPECT_GE(named, 1) << "of " << calls << " calls, whose numbers depend on how threads take turns";
 }
 
 }  // namespace

@@ -40,10 +40,10 @@ class Event {
   fakedrv_event* event_ = nullptr;
 };
 
-/// What a rank shows to the others.
+/// What a rank shows to the others, who may still look when it has failed.
 struct Shown {
-  const cohort_op_args* args = nullptr;
-  sdk::Span<const cohort_message> messages{};
+  const void* input = nullptr;
+  std::vector<cohort_message> messages{};
   std::shared_ptr<Event> ready;
 };
 
@@ -136,12 +136,12 @@ class PeerComm : public sdk::Communicator<PeerComm> {
 
   void exchange(sdk::Span<const cohort_message> messages, const cohort_stream& on) {
     fakedrv_stream* const stream = stream_of(on);
-    const auto all = begin(stream, {nullptr, messages, nullptr});
+    const auto all = begin(stream, {nullptr, {messages.begin(), messages.end()}, nullptr});
     std::vector<size_t> next(static_cast<size_t>(size_));  // of each sender's messages to this rank
     for (const cohort_message& message : messages) {
       if (message.is_send) continue;
       const auto peer = static_cast<size_t>(message.peer);
-      const sdk::Span<const cohort_message> theirs = all[peer].messages;
+      const std::vector<cohort_message>& theirs = all[peer].messages;
       size_t& index = next[peer];
       while (index < theirs.size() && !(theirs[index].is_send && theirs[index].peer == rank_)) ++index;
       if (index == theirs.size() || theirs[index].nbytes != message.nbytes) {
@@ -155,10 +155,9 @@ class PeerComm : public sdk::Communicator<PeerComm> {
   void all_reduce(const cohort_op_args& args) {
     fakedrv_stream* const stream = stream_of(args.stream);
     const uint64_t nbytes = args.count * sdk::size_of(args.dtype);
-    const auto all = begin(stream, {&args, {}, nullptr});
+    const auto all = begin(stream, {args.input, {}, nullptr});
     const Scratch inputs(stream, nbytes * all.size());
-    for (size_t r = 0; r < all.size(); ++r)
-      check(fakedrv_copy(stream, inputs.at(r * nbytes), all[r].args->input, nbytes));
+    for (size_t r = 0; r < all.size(); ++r) check(fakedrv_copy(stream, inputs.at(r * nbytes), all[r].input, nbytes));
     end(stream);
     const fakedrv_access accesses[]{{inputs.at(0), nbytes * all.size(), 0, 0}, {args.output, nbytes, 1, 0}};
     auto* const reduction =
@@ -168,19 +167,19 @@ class PeerComm : public sdk::Communicator<PeerComm> {
 
   void broadcast(const cohort_op_args& args) {
     fakedrv_stream* const stream = stream_of(args.stream);
-    const auto all = begin(stream, {&args, {}, nullptr});
-    const void* const input = all[static_cast<size_t>(args.root)].args->input;
+    const auto all = begin(stream, {args.input, {}, nullptr});
+    const void* const input = all[static_cast<size_t>(args.root)].input;
     if (input != args.output) check(fakedrv_copy(stream, args.output, input, args.count * sdk::size_of(args.dtype)));
     end(stream);
   }
 
   void all_gather(const cohort_op_args& args) {
     fakedrv_stream* const stream = stream_of(args.stream);
-    const auto all = begin(stream, {&args, {}, nullptr});
+    const auto all = begin(stream, {args.input, {}, nullptr});
     auto* place = static_cast<std::byte*>(args.output);
     for (size_t r = 0; r < all.size(); ++r) {
       const uint64_t nbytes = (args.counts ? args.counts[r] : args.count) * sdk::size_of(args.dtype);
-      if (place != all[r].args->input) check(fakedrv_copy(stream, place, all[r].args->input, nbytes));
+      if (place != all[r].input) check(fakedrv_copy(stream, place, all[r].input, nbytes));
       place += nbytes;
     }
     end(stream);
