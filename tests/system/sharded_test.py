@@ -129,6 +129,7 @@ class ShardedCheckpoints(CheckpointTest):
         """Each piece of state is in one file, with the bits that all ranks of ddp have."""
         parts = [state_in(sharded / f"optimizer-{rank}.safetensors") for rank in range(2)]
         whole = state_in(ddp / "shared.safetensors")
+        self.assertTrue(whole)
         self.assertEqual(state_in(sharded / "shared.safetensors"), {})
         self.assertEqual(sorted([*parts[0], *parts[1]]), sorted(whole))
         for name, tensor in {**parts[0], **parts[1]}.items():

@@ -179,14 +179,30 @@ static cohort_status outer_step(const cohort_strategy* s, const cohort_bucket* b
 
 /* ---- Slots. */
 
+/* Returns the number of an option's text, which the host has checked. strtod would read it in the program's locale. */
+static double number_of(const char* text) {
+  double digits = 0, scale = 1, value = 0;
+  int is_fraction = 0;
+  for (; *text == '.' || (*text >= '0' && *text <= '9'); ++text) {
+    if (*text != '.') digits = 10 * digits + (*text - '0');
+    if (*text != '.' && is_fraction) scale *= 10;
+    if (*text == '.') is_fraction = 1;
+  }
+  value = digits / scale;
+  for (int exponent = *text ? atoi(text + 1) : 0; exponent != 0; exponent += exponent > 0 ? -1 : 1) {
+    value = exponent > 0 ? value * 10 : value / 10;
+  }
+  return value;
+}
+
 static cohort_status create(cohort_strategy* s, const char* variant, const cohort_key_value* options, uint64_t count) {
   diloco* own = calloc(1, sizeof *own);
   (void)variant;
   if (!own) return COHORT_RESOURCE_EXHAUSTED;
   for (uint64_t i = 0; i < count; ++i) {
     if (!strcmp(options[i].key, "every")) own->every = strtoull(options[i].value, NULL, 10);
-    if (!strcmp(options[i].key, "outer_lr")) own->lr = strtod(options[i].value, NULL);
-    if (!strcmp(options[i].key, "outer_momentum")) own->momentum = strtod(options[i].value, NULL);
+    if (!strcmp(options[i].key, "outer_lr")) own->lr = number_of(options[i].value);
+    if (!strcmp(options[i].key, "outer_momentum")) own->momentum = number_of(options[i].value);
   }
   s->data = own;
   return COHORT_OK;

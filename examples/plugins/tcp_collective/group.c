@@ -88,8 +88,8 @@ group* tcp_make_group(const cohort_host* host, const cohort_connect_args* args) 
   g->out = calloc(size, sizeof *g->out);
   g->in = calloc(size, sizeof *g->in);
   g->polled = calloc(size + 1, sizeof *g->polled);
-  for (int32_t rank = 0; g->sockets && g->job_ranks && rank < g->size; ++rank) {
-    g->sockets[rank] = -1;
+  for (int32_t rank = 0; g->sockets && rank < g->size; ++rank) g->sockets[rank] = -1;
+  for (int32_t rank = 0; g->job_ranks && rank < g->size; ++rank) {
     g->job_ranks[rank] = args->job_ranks ? args->job_ranks[rank] : rank;
   }
   if (g->wake >= 0 && g->sockets && g->job_ranks && g->out && g->in && g->polled) return g;
@@ -240,7 +240,8 @@ static cohort_status accept_ranks(group* g, int listener, const card* own, int64
   while (guests && polled && late && !is_late && missing(g, late) > 0) {
     polled[0] = (struct pollfd){.fd = listener, .events = POLLIN};
     for (int i = 0; i < num_guests; ++i) polled[i + 1] = (struct pollfd){.fd = guests[i].fd, .events = POLLIN};
-    is_late = poll(polled, (nfds_t)num_guests + 1, tcp_left_ms(deadline)) == 0;
+    poll(polled, (nfds_t)num_guests + 1, tcp_left_ms(deadline));
+    is_late = tcp_left_ms(deadline) == 0; /* guests, or a process without free descriptors, may keep poll busy */
     int stay = 0;
     for (int i = 0; i < num_guests; ++i) {
       if (polled[i + 1].revents == 0 || hear(g, &guests[i], own)) guests[stay++] = guests[i];

@@ -164,7 +164,7 @@ static cohort_status move(group* g, const cohort_exchange_args* args, int32_t* p
   for (int count = waiting(g, args, peers); count > 0; count = waiting(g, args, peers)) {
     const int ready = poll(g->polled, (nfds_t)count + 1, tcp_left_ms(deadline));
     if (atomic_load(&g->is_aborted)) return tcp_fail(g, COHORT_ABORTED, NULL, 0, "the exchange was aborted");
-    if (ready == 0) {
+    if (ready == 0 || tcp_left_ms(deadline) == 0) {
       return tcp_fail(g, COHORT_DEADLINE_EXCEEDED, peers, (uint64_t)count,
                       "rank %d and %d others did not do their part of an exchange within %.1f s",
                       (int)g->job_ranks[peers[0]], count - 1, (double)g->timeout_ns / 1e9);

@@ -85,6 +85,7 @@ class Sharded : public sdk::Strategy<Sharded> {
     host().world().all_reduce({&squares, 1, COHORT_FLOAT64}, COHORT_REDUCE_SUM);
     const double norm = std::sqrt(squares);
     if (args.norm) host().core_kernels(device_type_).fill({args.norm, 1, COHORT_FLOAT64, stream}, norm);
+    if (std::isinf(args.limit)) return;
     if (by_value) return super().clip_gradients(step, {sizeof args, args.by, args.limit, nullptr});
     const double factor = args.limit / (norm + kEpsilon);
     if (factor >= 1) return;

@@ -90,7 +90,7 @@ void Driver::check_memory(const Stream& stream, const Item& item, const fakedrv_
   }
 }
 
-// The place is taken even if the check fails: what went before stays known.
+// A launch that is refused takes no place in its stream.
 void Driver::check(Stream& stream, const Item& item, const std::vector<fakedrv_access>& accesses) {
   for (const fakedrv_access& access : accesses) {
     if (access.nbytes > 0) check_memory(stream, item, access);

@@ -263,7 +263,8 @@ int fakedrv_poll(fakedrv_stream* stream, int* is_done) {
 int fakedrv_wait_for_device(int device) {
   return guarded([&](Driver& driver, Driver::Lock& lock) {
     check_device(device);
-    for (const Stream& stream : driver.streams()) {
+    for (size_t i = 0; i < driver.streams().size(); ++i) {  // streams may be added while the lock is open
+      const Stream& stream = driver.streams()[i];
       if (stream.device == device) wait(driver, lock, const_cast<Stream&>(stream));
     }
   });

@@ -32,8 +32,8 @@ COHORT_EXTERN_C_BEGIN
  *   min, max   yes                       yes                       yes                             yes
  *   bit-or     no                        no                        yes                             yes
  *
- * A collective that does not claim COHORT_COLLECTIVE_ROUNDS_ONCE may add up 16-bit types as they are; for a mean it then
- * multiplies the inputs by 1 / size first, so that sums stay finite.
+ * A collective that does not claim COHORT_COLLECTIVE_ROUNDS_ONCE may add up 16-bit types as they are; for a mean it
+ * then multiplies the inputs by 1 / size first, so that sums stay finite.
  */
 #define COHORT_REDUCE_SUM 1
 #define COHORT_REDUCE_MEAN 2

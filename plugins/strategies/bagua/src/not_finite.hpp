@@ -1,7 +1,7 @@
 // Says, once in a run, that NaN or infinity was sent, and which parameters of this rank are the reason.
 //
 // On CPU that is known as soon as a bucket is encoded. On a device the beginnings of chunks, by which it is known, are
-// kept there, and read when the next step begins: no step waits for it, and by then only the bucket can be named.
+// kept there, and read when the next step begins, which waits for them; by then only the bucket can be named.
 // Threads: configure and report_kept on [main] and [step], all else on lanes.
 #pragma once
 

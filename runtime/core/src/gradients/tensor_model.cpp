@@ -283,6 +283,10 @@ std::vector<at::Tensor> TensorModel::gradients(uint32_t phase) const {
 }
 
 void TensorModel::clip_gradients(uint32_t phase, const cohort_clip_args& args) {
+  if (parameter_names_.empty()) {
+    if (args.norm) *args.norm = 0;
+    return;
+  }
   std::vector<at::Tensor> shown = gradients(phase);
   if (shown.empty()) shown.push_back(at::zeros({1}, replicas_[0].parameters.at(0).options().requires_grad(false)));
   cohort::clip_gradients(shown, args);

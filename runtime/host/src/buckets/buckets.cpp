@@ -223,6 +223,9 @@ StrategyState::Buckets Buckets::state() {
 
 void Buckets::set_state(StrategyState::Buckets state) {
   kept_state_ = std::move(state);
+  for (const auto& bucket : buckets_) {
+    for (cohort_bucket_part& part : bucket->parts) part.flags &= ~COHORT_PART_NEW;
+  }
   for (const auto& [key, buffer] : buffers_) {
     if (key.first == COHORT_BUCKET_STATE && !(buffer.flags & COHORT_STATE_SCRATCH)) restore_state(key.second);
   }

@@ -138,19 +138,19 @@ cohort_comm* CommunicatorSet::open(const char* text, const cohort_connect_args& 
   check_group(args);
   const cohort_component& component = plugins_.open(Kind::kCollective, spec.name);
   const Moves moves = moves_of(component, spec, args);
+  const cohort_component* const twin = moves == Moves::kDeviceMemory ? &twin_component(spec.name, args) : nullptr;
   const auto made = begin({owner, 0});
   connect(*made, component, spec, args, moves);
-  if (moves == Moves::kDeviceMemory) {
+  if (twin) {
     const std::string name = std::string(args.name) + " in host memory";
     cohort_connect_args twin_args = args;
     twin_args.name = name.c_str();
     twin_args.device_type = COHORT_DEVICE_CPU;
     twin_args.device_index = 0;
-    const cohort_component& twin = twin_component(spec.name, args);
     made->twin = std::make_unique<Entry>();
-    connect(*made->twin, plugins_.open(Kind::kCollective, twin.name), Spec(twin.name), twin_args, Moves::kGiven);
+    connect(*made->twin, plugins_.open(Kind::kCollective, twin->name), Spec(twin->name), twin_args, Moves::kGiven);
     made->collective->twins()->set(&made->comm, &made->twin->comm);
-    host_.log().info("collective " + spec.name + " moves device memory: host memory goes by " + twin.name);
+    host_.log().info("collective " + spec.name + " moves device memory: host memory goes by " + twin->name);
   }
   return keep(made);
 }

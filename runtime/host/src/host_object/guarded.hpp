@@ -8,7 +8,14 @@
 
 namespace cohort::host {
 
+/// The failure of another rank as a collective reported it. A collective that is made of others passes the status on.
+struct ReportedFailure : PeerFailed {
+  ReportedFailure(cohort_status reported, const std::string& message) : PeerFailed(message), status(reported) {}
+  cohort_status status;  ///< COHORT_DEADLINE_EXCEEDED, COHORT_UNAVAILABLE or COHORT_ABORTED
+};
+
 inline cohort_status status_of(const Error& error) {
+  if (const auto* const failed = dynamic_cast<const ReportedFailure*>(&error)) return failed->status;
   switch (error.code()) {
     case ExitCode::kUserMistake:
     case ExitCode::kPluginRefused:

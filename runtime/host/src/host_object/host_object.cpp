@@ -9,6 +9,8 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
 
+#include "host_object/guarded.hpp"
+
 namespace cohort::host {
 namespace {
 
@@ -87,7 +89,11 @@ std::string HostObject::take_message(cohort_status status) {
 
 void HostObject::check(cohort_status status, std::string_view what) {
   if (status == COHORT_OK) return;
-  throw_status(status, std::string(what) + ": " + take_message(status));
+  const std::string message = std::string(what) + ": " + take_message(status);
+  const bool is_of_a_peer =
+      status == COHORT_DEADLINE_EXCEEDED || status == COHORT_UNAVAILABLE || status == COHORT_ABORTED;
+  if (is_of_a_peer) throw ReportedFailure(status, message);
+  throw_status(status, message);
 }
 
 const void* HostObject::Door::find_table(std::string_view id) const {

@@ -137,27 +137,35 @@ void Lane::run(Task task) {
 
 void Lane::run_here(const Task& task) {
   if (is_current_thread()) return task();
+  const LaneStreams::Events behind = streams_.here();
   std::unique_lock lock(mutex_);
   while (completed_ != submitted_ || failure_) wait(lock, submitted_);
   ++submitted_;
   guest_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   lock.unlock();
-  const LaneStreams::Events behind = streams_.here();
-  const auto before = streams_.enter();
   LaneStreams::Events end;
-  const std::exception_ptr failure = failure_of([&] {
-    streams_.follow(behind);
-    task();
-    end = streams_.here();
-  });
-  streams_.leave(before);
-  streams_.follow(end);
+  const std::exception_ptr failure = failure_of([&] { run_as_guest(task, behind, end); });
   lock.lock();
   guest_.store({}, std::memory_order_relaxed);
   finish(failure, std::move(end));
   note_rest();
   if (!queue_.empty()) task_added_.notify_one();
   if (failure) std::rethrow_exception(failure);
+}
+
+// The caller's streams are current again and behind the lane's, also if the task throws.
+void Lane::run_as_guest(const Task& task, const LaneStreams::Events& behind, LaneStreams::Events& end) {
+  const auto before = streams_.enter();
+  const std::exception_ptr failure = failure_of([&] {
+    streams_.follow(behind);
+    task();
+  });
+  const std::exception_ptr device_failure = failure_of([&] { end = streams_.here(); });
+  streams_.leave(before);
+  streams_.follow(end);
+  for (const auto& cause : {failure, device_failure}) {
+    if (cause) std::rethrow_exception(cause);
+  }
 }
 
 void Lane::finish(std::exception_ptr failure, LaneStreams::Events end) {
@@ -182,8 +190,9 @@ void Lane::note_rest() {
 }
 
 void Lane::loop() {
-  streams_.enter();
+  const std::exception_ptr device_failure = failure_of([this] { streams_.enter(); });
   std::unique_lock lock(mutex_);
+  failure_ = device_failure;
   while (true) {
     is_waiting_ = true;
     note_rest();

@@ -6,6 +6,7 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
 
+#include "communicator/composed.hpp"
 #include "host_object/guarded.hpp"
 #include "rank_state.hpp"
 
@@ -92,7 +93,7 @@ void LentMemory::release_all() noexcept {
 }
 
 void check_stream(const cohort_stream& stream, const char* call) {
-  if (stream.native || stream.device_type == COHORT_DEVICE_CPU) return;
+  if (stream.native || composed::is_host_memory(stream)) return;
   throw UserError(std::string(call) + " was given no stream for memory of a device; take it from stream/1.current");
 }
 

@@ -8,6 +8,7 @@
 #include <cohort/host/machine.hpp>
 #include <cohort/host/meeting.hpp>
 
+#include "communicator/host_memory.hpp"
 #include "communicator/op_args.hpp"
 #include "given/given_args.hpp"
 #include "selection/names.hpp"
@@ -193,7 +194,9 @@ void RankState::broadcast(std::string& text, const char* purpose) {
 }
 
 BucketMemory RankState::allocate(Device device, uint64_t nbytes) {
-  if (device.is_cpu() || root->collective->vt->alloc) {
+  const bool is_connected = device.type == accelerator->device_type();  // what the collective allocates on
+  if (device.is_cpu() && !is_connected) return {alloc_host_memory(nbytes), free_host_memory};
+  if (device.is_cpu() || (is_connected && root->collective->vt->alloc)) {
     return {comms->alloc(root, nbytes), [this](void* memory) { comms->release(root, memory); }};
   }
   BucketMemory memory(devices.alloc(device, nbytes),
@@ -211,7 +214,7 @@ void RankState::step_optimizer(uint32_t phase) {
 void RankState::with_archive(StrategyState& strategy_state, Archive::Use use) {
   const bool saves = use == Archive::Use::kSave;
   const cohort_strategy_vt& slots = *strategy()->vt;
-  archive.emplace(strategy_state, use);
+  archive.emplace(Archive{strategy_state, use});
   const cohort_status status = saves ? slots.save_state(strategy()) : slots.load_state(strategy());
   archive.reset();
   host.check(status, saves ? "save_state" : "load_state");

@@ -131,8 +131,9 @@ struct RankState {
   }
   /// Returns zero-filled memory for buckets, from the collective if it has some there.
   BucketMemory allocate(Device device, uint64_t nbytes);
-  /// Returns the calling thread's stream of the device that a stream belongs to.
+  /// Returns the calling thread's stream of the device that a stream belongs to; one of no device is the CPU's.
   cohort_stream stream_like(const cohort_stream& stream) const {
+    if (stream.device_type == 0) return devices.current({});
     return devices.current({stream.device_type, stream.device_index});
   }
   /// The host optimizer's step over what this rank steps of a phase.

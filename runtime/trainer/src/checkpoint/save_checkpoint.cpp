@@ -130,6 +130,7 @@ Manifest describe(Session& session, const fs::path& folder, const LoopState* loo
   manifest.strategy = strategy.name + (strategy.variant.empty() ? "" : ":" + strategy.variant);
   if (tensors.parameters_differ) manifest.per_rank.emplace_back(kWeights);
   if (tensors.optimizer_differs) manifest.per_rank.emplace_back(kOptimizerState);
+  if (tensors.optimizer_is_tied) manifest.per_rank.emplace_back("optimizer state without a mean");
   std::ranges::copy(written.own_state, std::back_inserter(manifest.per_rank));
   manifest.layers = strategy_state.versions;
   if (loop) manifest.loop = loop->place;

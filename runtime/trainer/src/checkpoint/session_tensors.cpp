@@ -181,8 +181,9 @@ TensorsByPlace divide_by_rank(Session& session, const SessionTensors& tensors) {
     if (averages) divided.shared.emplace_back(name, session.all_reduce(*own, /*mean=*/true));
     if (!averages && own) divided.shared.emplace_back(name, *own);
     divided.parameters_differ = divided.parameters_differ || holds(tensors.parameters, name);
-    const bool is_state = name.starts_with("optimizer.") && !name.ends_with(".archive");
-    divided.optimizer_differs = divided.optimizer_differs || is_state;
+    const bool is_optimizer = name.starts_with("optimizer."), is_archive = name.ends_with(".archive");
+    divided.optimizer_differs = divided.optimizer_differs || (is_optimizer && !is_archive);
+    divided.optimizer_is_tied = divided.optimizer_is_tied || (is_optimizer && (is_archive || !everywhere));
   }
   for (const auto* group : groups_of(tensors)) {
     for (const auto& [name, tensor] : *group) {

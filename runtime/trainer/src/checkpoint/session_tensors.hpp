@@ -30,6 +30,7 @@ struct TensorsByPlace {
   NamedTensors own;     ///< this rank's tensors that differ between ranks
   bool parameters_differ = false;
   bool optimizer_differs = false;  ///< an archive of an optimizer is not looked into and never differs
+  bool optimizer_is_tied = false;  ///< some of what differs has no mean: an archive, or state that a rank lacks
 };
 
 /// A 64-bit hash of each tensor, by its name.

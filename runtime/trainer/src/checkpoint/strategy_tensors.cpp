@@ -58,11 +58,14 @@ at::Tensor tensor_of(std::span<const std::byte> bytes, at::ScalarType type) {
   return tensor;
 }
 
+// Keys are not cut short: the manifest tells by these texts which values belong to single ranks.
+std::string quoted(std::string_view key) {
+  return "'" + host::on_one_line(key) + "'";
+}
 std::string described(std::string_view kind, std::string_view key) {
   const size_t slash = key.find('/');
-  if (slash == std::string_view::npos) return std::string(kind) + " " + host::in_quotes(key);
-  return std::string(kind) + " " + host::in_quotes(key.substr(slash + 1)) + " of layer " +
-         host::in_quotes(key.substr(0, slash));
+  if (slash == std::string_view::npos) return std::string(kind) + " " + quoted(key);
+  return std::string(kind) + " " + quoted(key.substr(slash + 1)) + " of layer " + quoted(key.substr(0, slash));
 }
 std::string described_state(std::string_view key) {
   return described("STATE", key);

@@ -1,7 +1,7 @@
 // The devices of a rank as the host sees them, without LibTorch: streams, events and memory.
 //
-// A port is implemented over LibTorch's streams in the runtime's core, and over the driver of the fake device in tests.
-// A rank whose tensors are in host memory has none. Threads: any.
+// The toy host implements a port over the driver of the fake device. A rank without a port works on the CPU alone; the
+// runtime's core has none yet. Threads: any.
 #pragma once
 
 #include <cstdint>

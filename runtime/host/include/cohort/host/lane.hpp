@@ -95,6 +95,7 @@ class Lane {
   std::thread thread_;
 
   void wait(std::unique_lock<std::mutex>& lock, Ticket ticket);
+  void run_as_guest(const Task& task, const LaneStreams::Events& behind, LaneStreams::Events& end);
   void finish(std::exception_ptr failure, LaneStreams::Events end);
   LaneStreams::Events end_of(Ticket ticket) const;
   void follow_lane() noexcept;
