@@ -162,7 +162,7 @@ TEST(Codec, KeepsZerosAndConstants) {
   }
 }
 
-TEST(Codec, RefusesOtherTypesNoChunksToAddAndDivisorsThatAreNotPositive) {
+TEST(Codec, RefusesOtherTypesNoChunksAndBadDivisors) {
   const cohort_kernels_minmax_uint8_1& k = subject().codec();
   const cohort_stream* const stream = subject().stream();
   const Tensor x(COHORT_FLOAT64, {1, 2, 3, 4});

@@ -82,7 +82,7 @@ TEST_P(ARunFromACheckpoint, FindsTheSameOnAllRanksInWhatIsShared) {
   }
 }
 
-TEST_P(ARunFromACheckpoint, GoesOnWithOtherNumbersOfRanksIfAllIsShared) {
+TEST_P(ARunFromACheckpoint, ResumesOnOtherNumbersOfRanks) {
   const Net net = small_net();
   constexpr int kSaved = 3, kSteps = 7;
   const std::vector<Saved> checkpoint = saved_after(shape(), net, kSaved);

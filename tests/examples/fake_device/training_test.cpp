@@ -104,7 +104,7 @@ TEST_P(FakeDeviceTraining, HasTheBitsOfTheCpuWhenWorkIsEager) {
 }
 
 // Nothing but work that is enqueued: no wait of the host hides an order that is missing.
-TEST_P(FakeDeviceTraining, HasTheBitsOfTheCpuOnACollectiveOfDeviceMemory) {
+TEST_P(FakeDeviceTraining, HasTheCpusBitsOverDeviceMemory) {
   if (GetParam().nodes > 1) return;  // its ranks are threads of one node
   expect_the_cpus_bits("peer");
 }

@@ -204,7 +204,7 @@ TEST(HostedOptimizers, KeepStateOfWhatTheyStepAlone) {
   EXPECT_EQ(adam.port.with_state(), std::vector<uint32_t>{1});
 }
 
-TEST(HostedOptimizers, RefuseStepsOfSomeParametersWhereNobodyKnowsThem) {
+TEST(HostedOptimizers, RefuseStepsOfSomeParametersIfUnknown) {
   Hosted custom(
       [](const Tensors& parameters) { return std::make_shared<Custom>(parameters, torch::optim::SGDOptions(0.5)); });
   Hosted lbfgs(plain<torch::optim::LBFGS>());

@@ -13,7 +13,7 @@
 namespace fakedrv {
 namespace {
 
-// What the handler may read: it can run at any moment.
+// The handler reads these alone, because it can run at any moment.
 struct Range {
   const std::byte* first;
   uint64_t nbytes;

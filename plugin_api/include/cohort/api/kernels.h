@@ -5,7 +5,7 @@
  * portable code, on another device by what copies to pinned host memory, computes there and copies back. So a strategy
  * finds every entry. Tables with ids of a vendor's own ("org.example.topk/1") reach strategies as they are.
  *
- * Who builds a table sets struct_size and leaves `accelerator` null, which the host sets: it is the first argument of
+ * A plugin sets struct_size and leaves `accelerator` null, which the host sets: it is the first argument of
  * every function. A later version adds kernels at the end of a table, which COHORT_COVERS asks for.
  *
  * Pointers are memory of the device that the stream belongs to, aligned to their elements, and may be null where

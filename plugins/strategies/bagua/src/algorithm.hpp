@@ -49,7 +49,7 @@ class Algorithm {
   Context context_;
 };
 
-/// What lies at a bucket's place in one of its buffers, on the calling thread's stream.
+/// Returns the elements at a bucket's place in one of its buffers, on the calling thread's stream.
 inline sdk::Elements elements_of(const sdk::Host& host, const cohort_bucket& bucket, int32_t kind,
                                  const char* name = nullptr) {
   return {host.buckets().view(bucket.index, kind, name).data(), bucket.numel, bucket.dtype, host.stream(bucket)};

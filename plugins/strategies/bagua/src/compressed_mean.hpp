@@ -17,7 +17,7 @@ class CompressedMean {
   /// For this bucket and `ranks` ranks, and those that it was called for before. [main]
   void reserve(const sdk::Host& host, const cohort_bucket& bucket, int ranks);
   /// `data` of the bucket, a multiple of `ranks.size()` elements, becomes the sum over the ranks divided by `divisor`.
-  /// What was sent and what came back is shown to `finite`. [lane]
+  /// Sent and received chunks are shown to `finite`. [lane]
   void average(const sdk::Host& host, const sdk::Comm& ranks, const cohort_bucket& bucket, const sdk::Elements& data,
                double divisor, NotFinite& finite);
 

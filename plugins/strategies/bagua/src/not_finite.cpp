@@ -12,7 +12,7 @@ std::string one_of(const cohort_bucket& bucket) {
   return "a parameter of bucket " + std::to_string(bucket.index);
 }
 
-// Of host memory.
+// Reads host memory.
 std::string names_in(const sdk::Host& host, const cohort_bucket& bucket, const sdk::Elements& elements) {
   const sdk::CoreKernels kernels = host.core_kernels(COHORT_DEVICE_CPU);
   std::string names;

@@ -15,7 +15,7 @@ namespace cohort::bagua {
 
 class NotFinite {
  public:
-  /// Whose chunks: those that this rank sends, or those that come back.
+  /// Tells two kinds of chunks apart: those that this rank sends, or those that come back.
   enum class Chunks { kOwn, kResult };
 
   /// `what`: "gradient".

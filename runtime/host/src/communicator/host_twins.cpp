@@ -18,7 +18,7 @@ cohort_status on_twin(cohort_collective* c, cohort_comm* comm, const Args* args)
   return (twin->collective->vt->*Slot)(twin->collective, twin, args);
 }
 
-// What is left of a failure gets the job's numbers of the ranks that were waited for.
+// A failure that the plugin has left gets the job's numbers of the ranks that were waited for.
 template <auto Slot, class Args>
 cohort_status own_operation(cohort_collective* c, cohort_comm* comm, const Args* args) noexcept {
   const Collective& collective = Collective::of(c);

@@ -37,7 +37,7 @@ void RankDevices::release_or_leave(Device device, void* memory) const noexcept {
   try {
     release(device, memory);
   } catch (const std::exception&) {
-    // Whoever uses the device next hears what is wrong with it.
+    // The next use of the device reports its failure.
   }
 }
 

@@ -1,4 +1,4 @@
-// What belongs to the whole process and a plugin must leave alone: see plugin_api/CONTRACT.md.
+// Traits of the whole process that a plugin must leave alone: see plugin_api/CONTRACT.md.
 //
 // Two snapshots are compared, from before and after foreign code has run. Threads: any, while no other thread changes
 // one of the traits.

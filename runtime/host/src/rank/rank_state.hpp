@@ -41,14 +41,14 @@ struct RankLane {
   std::unique_ptr<Lane> thread;  // null before connect
 };
 
-/// What archive/1 works on.
+/// The state that archive/1 works on.
 struct Archive {
   enum class Use { kSave, kRestore };
   StrategyState& state;
   Use use;
 };
 
-/// What strategies have set by metrics/1 since the training began; any thread sets it.
+/// The numbers that strategies have set by metrics/1 since the training began; any thread sets it.
 struct StrategyMetrics {
   std::mutex mutex;
   std::map<std::string, double> values;

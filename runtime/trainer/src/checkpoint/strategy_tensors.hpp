@@ -1,4 +1,4 @@
-// What the strategy keeps as tensors of a checkpoint: "cohort.state/LAYER/NAME/fc1.weight" for STATE, and
+// The state of the strategy as tensors of a checkpoint: "cohort.state/LAYER/NAME/fc1.weight" for STATE, and
 // "cohort.strategy/LAYER/KEY" for values of archive/1.
 #pragma once
 

@@ -28,7 +28,7 @@ class ConnectedGroups;
 class HostTwins;
 class Staging;
 
-/// What a collective makes of the two kinds of memory that communicators take.
+/// Says how a collective serves the two kinds of memory that communicators take.
 enum class Moves {
   kGiven,         ///< what it is given: tensors are where it takes them
   kHostMemory,    ///< host memory only: device memory is staged

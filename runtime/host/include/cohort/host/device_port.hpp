@@ -55,7 +55,7 @@ class DevicePort {
   virtual void copy_to_host(void* host, const void* device, uint64_t nbytes, const cohort_stream& stream) = 0;
 };
 
-/// What a rank does on its devices and on the CPU alike. Without a port it has the CPU alone.
+/// Does the work of a rank on its devices and on the CPU alike. Without a port it has the CPU alone.
 class RankDevices {
  public:
   /// `port` outlives this object.

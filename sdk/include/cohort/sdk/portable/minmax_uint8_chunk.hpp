@@ -37,7 +37,7 @@ struct MinmaxUint8Chunk {
 #endif
   }
 
-  /// What a header says.
+  /// The contents of a header.
   struct Grid {
     float scale;
     float lower;
