@@ -211,10 +211,10 @@ void ToyRank::backward(host::StepEngine& engine, ToyModel& model, Gradients grad
 void ToyRank::limit_gradients(host::StepEngine& engine, uint32_t phase) {
   const host::Device where = device ? device->device() : host::Device{};
   const host::RankDevices devices = device ? device->devices() : host::RankDevices();
-  void* const measured = devices.alloc(where, sizeof norm);
-  engine.clip_gradients(phase, clip->by, clip->limit, static_cast<double*>(measured));
-  devices.copy_to_host(where, &norm, measured, sizeof norm);
-  devices.release_or_leave(where, measured);
+  const auto release = [&](void* memory) { devices.release_or_leave(where, memory); };
+  const std::unique_ptr<void, decltype(release)> measured(devices.alloc(where, sizeof norm), release);
+  engine.clip_gradients(phase, clip->by, clip->limit, static_cast<double*>(measured.get()));
+  devices.copy_to_host(where, &norm, measured.get(), sizeof norm);
 }
 
 void ToyRank::update(host::StepEngine& engine, ToyModel& model, uint32_t phase) {
