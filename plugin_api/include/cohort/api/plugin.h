@@ -60,7 +60,7 @@ typedef struct cohort_key_value {
 #define COHORT_USE_CLIPPING 10    /* gradients are limited before the optimizer's step */
 #define COHORT_USE_PHASES 11      /* `value` optimizers, more than one */
 #define COHORT_USE_BY_HAND 12     /* training_step runs backward and the optimizers itself */
-#define COHORT_USE_UNNAMED 13     /* collectives only: be chosen although the user names no collective */
+#define COHORT_USE_UNNAMED 13     /* collectives and accelerators only: be chosen although the user names none */
 
 #define COHORT_USE_LAST 13 /* the last use that the host of these headers asks about */
 

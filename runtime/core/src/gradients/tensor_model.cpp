@@ -253,7 +253,9 @@ void TensorModel::gradient_computed(uint32_t parameter, uint32_t number) {
   } else if (is_of_several_tensors(gradient) || !is_laid_out_as(gradient, replica.parameters[parameter])) {
     gradient = at::empty_like(replica.parameters[parameter]).copy_(gradient.detach());
   }
-  replica.complete[parameter] = gradient;
+  const at::Tensor& target = replicas_[0].parameters[parameter];
+  const bool is_elsewhere = gradient.device() != target.device();
+  replica.complete[parameter] = is_elsewhere ? at::empty_like(target).copy_(gradient.detach()) : gradient;
   ready_(parameter, number);
 }
 

@@ -7,6 +7,7 @@
 #include <cohort/host/rank_runtime.hpp>
 #include <cohort/host/uses.hpp>
 
+#include "../device/torch_devices.hpp"
 #include "../rendezvous/rendezvous.hpp"
 #include "threads.hpp"
 
@@ -15,7 +16,19 @@ namespace {
 
 constexpr std::chrono::seconds kConnectTimeout{60};
 
-host::RankSetup rank_setup(const Runtime::Setup& setup, const host::Topology& topology) {
+/// Returns the devices of a rank, one for each of its replicas.
+std::vector<c10::Device> devices_of(const host::Selection& selection, c10::DeviceType type, int local_rank) {
+  const auto replicas = static_cast<size_t>(selection.replicas);
+  if (type == c10::kCPU) return std::vector(replicas, c10::Device(type));
+  std::vector<c10::Device> devices;
+  for (size_t replica = 0; replica < replicas; ++replica) {
+    const int id = selection.device_ids.at(static_cast<size_t>(local_rank) * replicas + replica);
+    devices.emplace_back(type, static_cast<c10::DeviceIndex>(id));
+  }
+  return devices;
+}
+
+host::RankSetup rank_setup(const Runtime::Setup& setup, const host::Topology& topology, host::DevicePort* devices) {
   const auto connect_timeout = std::min<std::chrono::nanoseconds>(setup.options.timeout, kConnectTimeout);
   return {.plugins = setup.plugins,
           .selection = setup.selection,
@@ -27,6 +40,7 @@ host::RankSetup rank_setup(const Runtime::Setup& setup, const host::Topology& to
           .autotune_file = setup.options.autotune,
           .deterministic = setup.options.deterministic,
           .options_text = host::text_across_ranks(setup.options),
+          .device_port = devices,
           .open_store = [topology, connect_timeout](const cohort_dist_args& args) {
             host::Topology place = topology;  // with what layers have changed
             place.master_addr = args.master_addr ? args.master_addr : "";
@@ -40,17 +54,22 @@ host::RankSetup rank_setup(const Runtime::Setup& setup, const host::Topology& to
 }  // namespace
 
 struct Runtime::State {
-  explicit State(const Setup& given) : setup(given), topology(given.topology) {
+  explicit State(const Setup& given)
+      : setup(given), topology(given.topology), device_type(open_device_type(given.selection.torch)) {
     if (setup.options.deterministic) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   }
   Setup setup;
   host::Topology topology;
-  std::unique_ptr<host::RankRuntime> rank;  // null: no rank
+  c10::DeviceType device_type;
+  std::vector<c10::Device> devices;            // by replica
+  std::unique_ptr<TorchDevices> device_port;   // null: the CPU alone
+  std::unique_ptr<host::RankRuntime> rank;     // null: no rank
   int threads = 1;
   bool has_forked = false;
 
   void make_rank();
   void choose_threads();
+  void choose_devices();
   void log_place();
   void log_connected();
   host::RankRuntime& connected();
@@ -66,6 +85,7 @@ Runtime::Runtime(Setup setup, Unconnected) : state_(std::make_unique<State>(setu
   topology.world_size = setup.selection.world_size();
   topology.local_world_size = topology.ranks_on_machine = setup.selection.processes_per_node;
   state_->choose_threads();
+  state_->choose_devices();
 }
 
 Runtime::~Runtime() = default;
@@ -90,7 +110,8 @@ void Runtime::State::make_rank() {
   choose_threads();
   at::set_num_threads(threads);
   log_place();
-  rank = std::make_unique<host::RankRuntime>(rank_setup(setup, topology));
+  choose_devices();
+  rank = std::make_unique<host::RankRuntime>(rank_setup(setup, topology, device_port.get()));
 }
 
 host::RankRuntime& Runtime::State::connected() {
@@ -128,6 +149,12 @@ void Runtime::State::choose_threads() {
   setup.log.debug("intra-op threads of each rank: " + std::to_string(threads) + " (" + choice.reason + ")");
 }
 
+void Runtime::State::choose_devices() {
+  devices = devices_of(setup.selection, device_type, topology.local_rank);
+  if (device_type == c10::kCPU) return;
+  device_port = std::make_unique<TorchDevices>(devices, setup.selection.torch.device_type);
+}
+
 void Runtime::State::log_place() {
   setup.log.debug("place in the job:\n" + topology_text(topology));
   if (topology.world_size == 1) return;
@@ -157,8 +184,8 @@ const host::Topology& Runtime::topology() const {
 host::Log& Runtime::log() const {
   return state_->setup.log;
 }
-c10::Device Runtime::device() const {
-  return c10::Device(c10::kCPU);
+std::span<const c10::Device> Runtime::devices() const {
+  return state_->devices;
 }
 int Runtime::threads() const {
   return state_->threads;

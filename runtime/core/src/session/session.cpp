@@ -78,10 +78,12 @@ cohort_op_args op_args(const at::Tensor& input, at::Tensor& output) {
     throw UserError(std::string("a tensor of type ") + c10::toString(input.scalar_type()) +
                     " cannot be reduced or gathered over ranks; convert it to a real type, e.g. with view_as_real");
   }
+  const host::Device device = abi_device(output, "a tensor of a collective");
   args.input = input.data_ptr();
   args.output = output.data_ptr();
   args.count = static_cast<uint64_t>(input.numel());
-  args.stream.device_type = COHORT_DEVICE_CPU;
+  args.stream.device_type = device.type;
+  args.stream.device_index = device.index;
   return args;
 }
 

@@ -1,25 +1,24 @@
 #include "tensor_bridge.hpp"
 
+#include <ATen/DLConvertor.h>
 #include <ATen/ops/from_blob.h>
+#include <c10/util/Exception.h>
 
 #include <cohort/host/error.hpp>
 
 namespace cohort {
-namespace {
 
-int32_t abi_device_type(c10::DeviceType type, const std::string& what) {
-  switch (type) {
-    case c10::DeviceType::CPU:
-      return COHORT_DEVICE_CPU;
-    case c10::DeviceType::CUDA:
-      return COHORT_DEVICE_CUDA;
-    default:
-      throw UserError("'" + what + "' lies on a " + c10::DeviceTypeName(type) +
-                      " device; move it to a CPU or CUDA device");
+// The ABI numbers device types as DLPack does.
+host::Device abi_device(const at::Tensor& tensor, const std::string& what) {
+  if (tensor.is_cpu()) return {};
+  try {
+    const DLDevice device = at::torchDeviceToDLDevice(tensor.device());
+    return {device.device_type, device.device_id};
+  } catch (const c10::Error&) {
+    throw UserError("'" + what + "' is on device " + tensor.device().str() +
+                    ", which cannot train; move it to the device of the run");
   }
 }
-
-}  // namespace
 
 int32_t abi_dtype(at::ScalarType dtype) {
   switch (dtype) {
@@ -57,8 +56,9 @@ cohort_tensor abi_tensor(const at::Tensor& tensor, const std::string& name, uint
   view.nbytes = tensor.nbytes();
   view.dtype = abi_dtype(tensor.scalar_type());
   view.ndim = static_cast<int32_t>(tensor.dim());
-  view.device_type = abi_device_type(tensor.device().type(), name);
-  view.device_index = tensor.device().has_index() ? tensor.device().index() : 0;
+  const host::Device device = abi_device(tensor, name);
+  view.device_type = device.type;
+  view.device_index = device.index;
   view.flags = (tensor.is_non_overlapping_and_dense() ? COHORT_TENSOR_DENSE : 0u) |
                (tensor.requires_grad() ? COHORT_TENSOR_REQUIRES_GRAD : 0u);
   view.id = id;

@@ -7,11 +7,15 @@
 #include <ATen/core/Tensor.h>
 
 #include <cohort/api/tensor.h>
+#include <cohort/host/device_port.hpp>
 
 namespace cohort {
 
 /// COHORT_FLOAT32 and so on; 0 for a type that the ABI has no name for (complex numbers).
 int32_t abi_dtype(at::ScalarType dtype);
+
+/// Returns where the tensor is. Throws UserError, which names it as `what`, if the ABI has no number for such devices.
+host::Device abi_device(const at::Tensor& tensor, const std::string& what);
 
 /// A borrowed view: valid while the tensor keeps its memory; `name` is borrowed too. COHORT_TENSOR_DENSE is set
 /// where the elements fill their memory without gaps, in whatever order.

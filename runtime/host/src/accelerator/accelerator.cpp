@@ -57,4 +57,8 @@ int Accelerator::count_devices() {
   return std::max<int>(0, count);
 }
 
+void Accelerator::select(int index) {
+  if (table_.select) host_.check(table_.select(&accelerator_, index), what_ + ", select");
+}
+
 }  // namespace cohort::host

@@ -36,6 +36,8 @@ class Accelerator {
   int32_t device_type() const { return table_.device_type; }
   /// Of this machine.
   int count_devices();
+  /// Makes a device the calling thread's current one. Any thread.
+  void select(int index);
   /// Asks for the kernels and completes their tables. Throws PluginRefused for a table that cannot be read.
   void take_kernels();
   /// Returns the table with this id for tensors of a device type, or null. After take_kernels(). Any thread.

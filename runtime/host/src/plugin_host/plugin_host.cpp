@@ -144,6 +144,16 @@ struct PluginHost::State {
     return file ? &open(*file) : nullptr;
   }
 
+  /// Returns the plugin that has this component, or null. Any thread.
+  const LoadedPlugin* plugin_of(const cohort_component& component) {
+    const std::lock_guard lock(mutex);
+    const auto has = [&](const LoadedPlugin& plugin) {
+      return component_of(*plugin.descriptor, component.kind) == &component;
+    };
+    const auto found = std::ranges::find_if(loaded, has);
+    return found == loaded.end() ? nullptr : &*found;
+  }
+
   const LoadedPlugin& open(const fs::path& file) {
     check_plugin_file(file, log);
     std::string hash = content_hash(file);
@@ -214,11 +224,13 @@ const cohort_component* PluginHost::find(Kind kind, std::string_view name) {
 }
 
 std::string PluginHost::version_of(const cohort_component& component) const {
-  const std::lock_guard lock(state_->mutex);
-  for (const LoadedPlugin& plugin : state_->loaded) {
-    if (component_of(*plugin.descriptor, component.kind) == &component) return plugin.descriptor->version;
-  }
-  return "";
+  const LoadedPlugin* const plugin = state_->plugin_of(component);
+  return plugin ? plugin->descriptor->version : "";
+}
+
+fs::path PluginHost::file_of(const cohort_component& component) const {
+  const LoadedPlugin* const plugin = state_->plugin_of(component);
+  return plugin ? plugin->file : fs::path();
 }
 
 std::span<const LoadedPlugin> PluginHost::loaded() const {

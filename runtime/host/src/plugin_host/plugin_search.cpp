@@ -40,10 +40,11 @@ void add_unique(std::vector<fs::path>& folders, const fs::path& folder) {
   if (std::ranges::find(folders, absolute) == folders.end()) folders.push_back(absolute);
 }
 
-fs::path own_library() {
+/// Returns the folder of the runtime's own plugins, or "" if the file that holds this function is not known.
+fs::path shipped_folder() {
   Dl_info info{};
   const bool known = ::dladdr(reinterpret_cast<const void*>(&default_directories), &info) != 0;
-  return known ? fs::canonical(info.dli_fname) : fs::path();
+  return known ? fs::canonical(info.dli_fname).parent_path() / "cohort" / "plugins" : fs::path();
 }
 
 std::string trouble_of(const fs::path& folder) {
@@ -94,10 +95,14 @@ std::optional<fs::path> find_plugin_file(const PluginSearch& search, std::string
 }
 
 std::vector<PluginFile> list_plugin_files(const PluginSearch& search) {
+  const fs::path shipped = shipped_folder();
   std::vector<PluginFile> files;
   for (const fs::path& file : search.files) files.push_back({plugin_name_of(file), file});
   for (const fs::path& folder : search.directories) {
-    for (PluginFile& file : files_in(folder)) files.push_back(std::move(file));
+    for (PluginFile& file : files_in(folder)) {
+      file.is_shipped = folder == shipped;
+      files.push_back(std::move(file));
+    }
   }
   std::ranges::stable_sort(files, {}, &PluginFile::name);
   for (std::size_t i = 1; i < files.size(); ++i) files[i].shadowed = files[i].name == files[i - 1].name;
@@ -132,9 +137,7 @@ std::vector<fs::path> default_directories(std::span<const fs::path> plugin_dirs,
     add_unique(folders, folder);
   }
   if (data_home.starts_with('/')) add_unique(folders, fs::path(data_home) / "cohort" / "plugins");
-  if (const fs::path library = own_library(); !library.empty()) {
-    add_unique(folders, library.parent_path() / "cohort" / "plugins");
-  }
+  if (const fs::path shipped = shipped_folder(); !shipped.empty()) add_unique(folders, shipped);
   return folders;
 }
 

@@ -26,6 +26,7 @@ RankState::RankState(RankSetup given)
   const Selection& selection = setup.selection;
   accelerator = std::make_unique<Accelerator>(setup.plugins.open(Kind::kAccelerator, selection.accelerator), host);
   accelerator->take_kernels();
+  select_device();
   comms = std::make_unique<CommunicatorSet>(setup.plugins, host, selection.collective, setup.deterministic,
                                             accelerator->get(), kDefaultCollectives);
   comms->open_plugins(world_size(), setup.topology.num_nodes, accelerator->device_type());
@@ -151,8 +152,18 @@ RoleComms RankState::split_roles(const std::string& name, uint32_t lane) {
   return made;
 }
 
+void RankState::select_device() {
+  if (!devices.all().empty()) accelerator->select(devices.all().front().index);
+}
+
+std::unique_ptr<Lane> RankState::make_lane(const std::string& name) {
+  auto lane = std::make_unique<Lane>(name, setup.timeout + kLaneSlack, &host, devices);
+  if (!devices.all().empty()) lane->run([this] { select_device(); });
+  return lane;
+}
+
 void RankState::start_lane() {
-  default_lane().thread = std::make_unique<Lane>(default_lane().name, setup.timeout + kLaneSlack, &host, devices);
+  default_lane().thread = make_lane(default_lane().name);
 }
 
 RankLane* RankState::current_lane() const {
@@ -175,7 +186,7 @@ uint32_t RankState::lane_named(const std::string& name) {
   auto made = std::make_unique<RankLane>();
   made->name = name;
   if (root) made->comms = split_roles(name, index);
-  made->thread = std::make_unique<Lane>(name, setup.timeout + kLaneSlack, &host, devices);
+  made->thread = make_lane(name);
   lanes.push_back(std::move(made));
   return index;
 }

@@ -4,9 +4,9 @@
 
 #include <cohort/api/tensor.h>
 #include <cohort/host/error.hpp>
-#include <cohort/host/in_child.hpp>
 #include <cohort/host/uses.hpp>
 
+#include "selection/installed.hpp"
 #include "selection/names.hpp"
 #include "selection/tables.hpp"
 #include "selection/wording.hpp"
@@ -43,23 +43,6 @@ bool serves_unnamed(PluginHost& plugins, const std::string& name, const Wiring& 
            !can_serve(plugins, *component, spec, wiring).is_no();
   } catch (const Error&) {
     return false;
-  }
-}
-
-/// Returns the first installed collective outside of `known` that can serve, or "". Plugins are opened in a child
-/// process, because all but one of them are not used here.
-std::string another(PluginHost& plugins, const std::vector<std::string>& known, const Wiring& wiring) {
-  const auto first = [&]() -> std::string {
-    for (const PluginFile& file : plugins.available()) {
-      const bool is_known = file.shadowed || std::ranges::find(known, file.name) != known.end();
-      if (!is_known && serves_unnamed(plugins, file.name, wiring)) return file.name;
-    }
-    return "";
-  };
-  try {
-    return in_child("a plugin", 4 * PluginHost::kProbeDeadline, first);
-  } catch (const PluginRefused&) {
-    return "";
   }
 }
 
@@ -109,7 +92,10 @@ CollectiveSpec choose_collective(PluginHost& plugins, const Options& options, co
     if (why_not.empty()) return choose(name, "");
     refused += (refused.empty() ? " " : ", ") + name + " (" + why_not + ")";
   }
-  if (const std::string name = another(plugins, names, wiring); !name.empty()) return choose(name, "");
+  const auto serves = [&](const std::string& name) { return serves_unnamed(plugins, name, wiring); };
+  if (const std::string name = first_installed(plugins, Scope::kAll, names, serves); !name.empty()) {
+    return choose(name, "");
+  }
   for (const std::string& name : wiring.can_stage ? names : std::vector<std::string>{}) {
     if (objection(plugins, options, name, staged(wiring)).empty()) return choose(name, " through pinned host memory");
   }

@@ -6,39 +6,73 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/host_object.hpp>
 #include <cohort/host/machine.hpp>
+#include <cohort/host/uses.hpp>
 
 #include "accelerator/accelerator.hpp"
+#include "selection/installed.hpp"
 #include "selection/names.hpp"
 #include "selection/wording.hpp"
 
 namespace cohort::host {
 namespace {
 
-AcceleratorChoice examine(PluginHost& plugins, const cohort_component& component) {
-  Accelerator accelerator(component, HostObject::of(plugins.plain_host()));
-  return {component.name,
-          accelerator.device_type(),
-          accelerator.count_devices(),
-          accelerator.device_type() == COHORT_DEVICE_CPU,
-          accelerator.can_stage(),
-          ""};
+/// Returns the library's place: a plugin may bring it in its own folder.
+std::string torch_library(const std::filesystem::path& plugin, const char* name) {
+  if (name == nullptr) return "";
+  std::error_code error;
+  const std::filesystem::path beside = plugin.parent_path() / name;
+  return std::filesystem::exists(beside, error) ? beside.string() : name;
 }
 
-/// The GPU's accelerator where its plugin is installed, can be opened and finds a device; else the reason.
-std::optional<AcceleratorChoice> find_gpu(PluginHost& plugins, std::string& reason) {
+AcceleratorChoice examine(PluginHost& plugins, const cohort_component& component) {
+  Accelerator accelerator(component, HostObject::of(plugins.plain_host()));
+  AcceleratorChoice choice{.name = component.name, .device_type = accelerator.device_type()};
+  choice.num_devices = accelerator.count_devices();
+  choice.is_unlimited = choice.device_type == COHORT_DEVICE_CPU;
+  choice.can_stage = accelerator.can_stage();
+  const cohort_accelerator_vt& table = *accelerator.get()->vt;
+  choice.torch = {table.torch_device_type, choice.device_type,
+                  torch_library(plugins.file_of(component), table.torch_library)};
+  return choice;
+}
+
+/// Returns the accelerator if its plugin is installed, can be opened and finds a device; else adds the reason.
+std::optional<AcceleratorChoice> find_devices(PluginHost& plugins, const std::string& name, std::string& reason) {
+  if (!reason.empty()) reason += ", ";
   try {
-    const cohort_component* component = plugins.find(Kind::kAccelerator, kGpuAccelerator);
+    const cohort_component* component = plugins.find(Kind::kAccelerator, name);
     if (component == nullptr) {
-      reason = std::string("there is no plugin '") + kGpuAccelerator + "'";
+      reason += "there is no accelerator '" + name + "'";
       return std::nullopt;
     }
     AcceleratorChoice choice = examine(plugins, *component);
     if (choice.num_devices > 0) return choice;
-    reason = std::string("'") + kGpuAccelerator + "' finds no device";
+    reason += "'" + name + "' finds no device";
   } catch (const Error& error) {
-    reason = error.what();  // a machine without GPUs often lacks the libraries that their plugin needs
+    reason += error.what();  // a machine without GPUs often lacks the libraries that their plugin needs
   }
   return std::nullopt;
+}
+
+/// Returns whether the plugin holds an accelerator with devices that may be chosen although nobody names it.
+bool has_devices_unnamed(PluginHost& plugins, const std::string& name) {
+  try {
+    const cohort_component* component = plugins.find(Kind::kAccelerator, name);
+    return component != nullptr && !ask_accelerator(plugins, name, {.use = COHORT_USE_UNNAMED}).is_no() &&
+           examine(plugins, *component).num_devices > 0;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Returns the accelerator of GPUs, or else the first other one that has devices. Adds to
+/// `reason` why others are passed over.
+std::optional<AcceleratorChoice> find_gpu(PluginHost& plugins, Scope scope, std::string& reason) {
+  if (auto gpu = find_devices(plugins, kGpuAccelerator, reason)) return gpu;
+  const std::vector<std::string> known{kGpuAccelerator, kFallbackAccelerator};
+  const std::string other =
+      first_installed(plugins, scope, known, [&](const std::string& name) { return has_devices_unnamed(plugins, name); });
+  return other.empty() ? std::nullopt : find_devices(plugins, other, reason);
 }
 
 std::string range_text(const AcceleratorChoice& accelerator) {
@@ -72,6 +106,14 @@ const cohort_component& open_named(PluginHost& plugins, const Options& options, 
   }
 }
 
+AcceleratorChoice choose_named(PluginHost& plugins, const Options& options) {
+  const std::string& name = options.accelerator;
+  AcceleratorChoice choice = examine(plugins, open_named(plugins, options, name));
+  if (choice.num_devices > 0 || choice.is_unlimited) return choice;
+  throw UserError(place_of(options, "accelerator") + ": '" + name +
+                  "' finds no device on this machine; choose another one, or auto");
+}
+
 }  // namespace
 
 AcceleratorChoice choose_accelerator(PluginHost& plugins, const Options& options) {
@@ -80,17 +122,14 @@ AcceleratorChoice choose_accelerator(PluginHost& plugins, const Options& options
                     place_of(options, "accelerator") + "=" + options.accelerator +
                     "; write --devices for devices of it");
   }
-  if (options.accelerator != "auto") {
-    const std::string name = options.accelerator == kGpuAlias ? kGpuAccelerator : options.accelerator;
-    AcceleratorChoice choice = examine(plugins, open_named(plugins, options, name));
-    if (choice.num_devices == 0 && !choice.is_unlimited) {
-      throw UserError(place_of(options, "accelerator") + ": '" + name +
-                      "' finds no device on this machine; choose another one, or auto");
-    }
-    return choice;
-  }
   std::string reason;
-  if (auto gpu = find_gpu(plugins, reason)) {
+  if (options.accelerator == kGpuAlias) {
+    if (auto gpu = find_gpu(plugins, Scope::kAll, reason)) return *gpu;
+    throw UserError(place_of(options, "accelerator") + ": " + reason +
+                    "; install the accelerator of this machine's devices, or choose auto");
+  }
+  if (options.accelerator != "auto") return choose_named(plugins, options);
+  if (auto gpu = find_gpu(plugins, Scope::kAdded, reason)) {
     gpu->reason = counted(gpu->num_devices, "device") + " found";
     return *gpu;
   }

@@ -8,16 +8,18 @@
 #include <cohort/host/environment.hpp>
 #include <cohort/host/options.hpp>
 #include <cohort/host/plugin_host.hpp>
+#include <cohort/host/selection.hpp>
 
 namespace cohort::host {
 
 struct AcceleratorChoice {
   std::string name;
   int32_t device_type = 0;
+  TorchDeviceType torch{};
   int num_devices = 0;        ///< of this machine
   bool is_unlimited = false;  ///< CPU: as many "devices" as asked for
   bool can_stage = false;     ///< its tensors can go through pinned host memory
-  std::string reason;         ///< empty where the user chose it
+  std::string reason{};       ///< empty where the user chose it
 };
 
 AcceleratorChoice choose_accelerator(PluginHost& plugins, const Options& options);

@@ -147,6 +147,7 @@ Selection select(PluginHost& plugins, const Options& options, const Topology& to
   Selection selection;
   const AcceleratorChoice accelerator = choose_accelerator(plugins, options);
   selection.accelerator = accelerator.name;
+  selection.torch = accelerator.torch;
   if (!accelerator.reason.empty()) {
     selection.reasons.push_back("Using accelerator " + accelerator.name + ": " + accelerator.reason);
   }

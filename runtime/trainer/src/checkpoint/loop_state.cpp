@@ -1,12 +1,12 @@
 #include "checkpoint/loop_state.hpp"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/scalar_tensor.h>
-#include <c10/util/Exception.h>
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
+
+#include "checkpoint/generators.hpp"
 
 namespace cohort {
 namespace {
@@ -45,29 +45,6 @@ const double* numbers_in(const at::Tensor& tensor, int64_t count, const std::str
 }
 
 }  // namespace
-
-at::Tensor generator_state() {
-  return at::detail::getDefaultCPUGenerator().get_state();
-}
-
-void check_generator_state(const at::Tensor& state, const std::string& file) {
-  at::Generator generator = at::detail::createCPUGenerator();
-  const at::Tensor own = generator.get_state();
-  bool fits = state.scalar_type() == own.scalar_type() && state.sizes() == own.sizes();
-  try {
-    if (fits) generator.set_state(state.clone());
-  } catch (const c10::Error&) {
-    fits = false;
-  }
-  if (fits) return;
-  throw UserError(file + " holds the state of another random number generator; was it written by another LibTorch?");
-}
-
-void set_generator_state(const at::Tensor& state, const std::string& file) {
-  check_generator_state(state, file);
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  generator.set_state(state.clone());
-}
 
 NamedTensors loop_tensors(const LoopState& state) {
   NamedTensors tensors{{kGeneratorName, state.generator}};

@@ -23,17 +23,9 @@ struct LoopState {
   Metrics latest;                     ///< of the whole run, for its summary
 };
 
-/// State of the default CPU generator: dropout, random data.
-at::Tensor generator_state();
-/// Throws UserError, beginning with `file`, for bytes that are no such state.
-void set_generator_state(const at::Tensor& state, const std::string& file);
-
 /// As tensors of the rank's file; everything but the place.
 NamedTensors loop_tensors(const LoopState& state);
 /// And back. Throws UserError, beginning with `file`, where something is missing.
 LoopState read_loop_state(const LoopPlace& place, const TensorIndex& tensors, const std::string& file);
-
-constexpr const char* kGeneratorName = "cohort.generator.cpu";
-constexpr const char* kGeneratorBeforeAheadName = "cohort.generator.cpu.before_ahead";
 
 }  // namespace cohort

@@ -10,6 +10,7 @@
 #include "checkpoint/all_or_none.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/checkpoint_folder.hpp"
+#include "checkpoint/generators.hpp"
 #include "checkpoint/optimizer_state.hpp"
 #include "checkpoint/owned_state.hpp"
 #include "checkpoint/session_tensors.hpp"
@@ -320,6 +321,7 @@ void apply_checkpoint(const LoadedCheckpoint& checkpoint, Session& session) {
   }
   session.optimizers_restored();
   set_generator_state(*find_tensor(checkpoint.tensors, kGeneratorName), shown(checkpoint.path));
+  set_device_generator_states(session.runtime().devices(), checkpoint.tensors, shown(checkpoint.path));
 }
 
 void resume_strategy(const LoadedCheckpoint& checkpoint, Session& session) {

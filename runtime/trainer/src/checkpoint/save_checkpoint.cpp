@@ -14,6 +14,7 @@
 #include "checkpoint/all_or_none.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/checkpoint_folder.hpp"
+#include "checkpoint/generators.hpp"
 #include "checkpoint/optimizer_state.hpp"
 #include "checkpoint/owned_state.hpp"
 #include "checkpoint/session_tensors.hpp"
@@ -186,6 +187,7 @@ fs::path save_checkpoint(Session& session, const fs::path& folder, FolderLock* l
   const auto append = [&own](NamedTensors more) { std::move(more.begin(), more.end(), std::back_inserter(own)); };
   append(std::move(of_strategy.own));
   append(loop ? loop_tensors(*loop) : NamedTensors{{kGeneratorName, generator_state()}});
+  append(device_generator_states(runtime.devices()));
 
   WrittenFiles written;
   std::ranges::copy(names_of(strategy, /*is_shared=*/false), std::inserter(written.own_state, written.own_state.end()));

@@ -6,6 +6,7 @@
 #include <cohort/host/error.hpp>
 
 #include "checkpoint/all_or_none.hpp"
+#include "checkpoint/generators.hpp"
 #include "loop/data_of_ranks.hpp"
 #include "loop/evaluation.hpp"
 #include "metrics/scalar.hpp"

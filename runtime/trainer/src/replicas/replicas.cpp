@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/full_like.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/util/Exception.h>
 
 #include <deque>
@@ -100,7 +101,7 @@ void Replicas::clone(Module& module) {
   const std::string& strategy = runtime_.selection().strategy.name;
   std::shared_ptr<torch::nn::Module> copy;
   try {
-    copy = module.clone(runtime_.device());
+    copy = module.clone(runtime_.devices()[modules_.size()]);
   } catch (const c10::Error& error) {
     throw UserError("strategy '" + strategy + "' needs a clone of the module for each device, which module '" +
                     module.name() + "' does not give (" + error.what_without_backtrace() +
@@ -151,7 +152,11 @@ void Replicas::run(const Pieces& pieces, MetricBoard* board, const std::function
   }
   {
     const PieceRecordings recordings(modules_, boards);
-    threads_ ? threads_->run(count, work) : run_in_turn(count, work);
+    const auto on_its_device = [&](size_t replica) {
+      const c10::DeviceGuard device(runtime_.devices()[replica]);
+      work(replica);
+    };
+    threads_ ? threads_->run(count, on_its_device) : run_in_turn(count, on_its_device);
   }
   if (board) board->add_means(boards);
 }
@@ -189,7 +194,7 @@ at::Tensor Replicas::train_alone(Session& session, const Batch& batch, int64_t i
 Output Replicas::train_piece(const Pieces& pieces, size_t replica, int64_t index) {
   Module& module = *modules_[replica];
   const WeightGuard guard(module);
-  Output output = module.training_step(module.transfer_batch(pieces.batches[replica], runtime_.device()), index);
+  Output output = module.training_step(module.transfer_batch(pieces.batches[replica], runtime_.devices()[replica]), index);
   guard.check("training_step");
   return output;
 }
@@ -247,17 +252,19 @@ void Replicas::train_by_hand(const Batch& batch, int64_t index) {
 }
 
 void Replicas::evaluate(const Evaluation& what, MetricBoard& board, const Batch& batch, int64_t index) {
-  const auto step = [&](Module& module, const Batch& piece) {
-    (module.*what.step)(module.transfer_batch(piece, runtime_.device()), index);
+  const auto step = [&](Module& module, const Batch& piece, c10::Device device) {
+    (module.*what.step)(module.transfer_batch(piece, device), index);
     return StepAccess::take_for_step_end(module);
   };
   std::vector<Output> outputs;
   if (count() == 1) {
-    outputs.push_back(step(module(), batch));
+    outputs.push_back(step(module(), batch, runtime_.device()));
   } else {
     const Pieces pieces = cut(batch);
     outputs.resize(pieces.sizes.size());
-    run(pieces, &board, [&](size_t replica) { outputs[replica] = step(*modules_[replica], pieces.batches[replica]); });
+    run(pieces, &board, [&](size_t replica) {
+      outputs[replica] = step(*modules_[replica], pieces.batches[replica], runtime_.devices()[replica]);
+    });
   }
   (module().*what.step_end)(gather(outputs).list);
 }

@@ -8,6 +8,7 @@
 
 #include <cohort/host/error.hpp>
 
+#include "checkpoint/generators.hpp"
 #include "checkpoint/loop_state.hpp"
 #include "checkpoint/optimizer_state.hpp"
 #include "checkpoint/session_tensors.hpp"

@@ -124,8 +124,24 @@ TEST(Selection, GpusThatAreNotThereAreRefused) {
   EXPECT_THAT(refusal({"--accelerator=gpu"}), HasSubstr("cuda"));
 }
 
+TEST(Selection, AnotherInstalledAcceleratorServesAsGpu) {
+  for (const std::vector<std::string>& flags : {std::vector<std::string>{"--accelerator=gpu"}, {"--accelerator=auto"}}) {
+    const Selection chosen = selected(Case{flags, {}, {"common", "npus", "lonely"}, {}});
+    EXPECT_EQ(chosen.accelerator, "npu");
+    EXPECT_EQ(chosen.device_ids, (std::vector{0, 1}));
+    EXPECT_EQ(chosen.torch.device_type, 12);
+  }
+}
+
+TEST(Selection, AnAcceleratorThatDeclinesIsChosenByNameOnly) {
+  const std::vector<std::string> folders{"common", "shy_npus"};
+  EXPECT_EQ(selected(Case{{}, {}, folders, {}}).accelerator, "cpu");
+  EXPECT_THAT(refusal(Case{{"--accelerator=gpu"}, {}, folders, {}}), HasSubstr("no accelerator 'cuda'"));
+  EXPECT_EQ(selected(Case{{"--accelerator=npu", "--devices=1"}, {}, folders, {}}).accelerator, "npu");
+}
+
 TEST(Selection, WithoutAUsableGpuTheCpuServesWithTheReason) {
-  EXPECT_THAT(selected(std::vector<std::string>{}).reasons, Contains(HasSubstr("no plugin 'cuda'")));
+  EXPECT_THAT(selected(std::vector<std::string>{}).reasons, Contains(HasSubstr("no accelerator 'cuda'")));
   EXPECT_THAT(selected(Case{{}, {}, {"common", "no_gpus"}, {}}).reasons, Contains(HasSubstr("finds no device")));
   std::string name = (fs::temp_directory_path() / "cohort-selection-XXXXXX").string();
   const fs::path broken = ::mkdtemp(name.data());

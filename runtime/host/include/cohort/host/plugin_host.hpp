@@ -1,7 +1,7 @@
 // Finding, checking and opening plugin files.
 //
 // A PluginHost belongs to the process and outlives everything made from its components; plugins are never unloaded.
-// open, find and version_of may be called from any thread, everything else on the main one. Only plugins that are named
+// open, find, version_of and file_of may be called from any thread, everything else on the main one. Only plugins that are named
 // are opened.
 #pragma once
 
@@ -48,7 +48,8 @@ struct LoadedPlugin {
 struct PluginFile {
   std::string name;
   std::filesystem::path file;
-  bool shadowed = false;  ///< an earlier folder has the same name
+  bool shadowed = false;    ///< an earlier folder has the same name
+  bool is_shipped = false;  ///< it is in the folder beside the library that holds the runtime
 };
 
 class PluginHost {
@@ -68,6 +69,8 @@ class PluginHost {
   const cohort_component* find(Kind kind, std::string_view name);
   /// Returns the version of the plugin that has this component, which came from open or find.
   std::string version_of(const cohort_component& component) const;
+  /// Returns the file of such a component.
+  std::filesystem::path file_of(const cohort_component& component) const;
   /// Everything opened so far, in order.
   std::span<const LoadedPlugin> loaded() const;
   /// Every file that `open` could find, by name.

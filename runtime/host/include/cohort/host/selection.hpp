@@ -9,11 +9,19 @@
 #include <vector>
 
 #include <cohort/api/strategy.h>
+#include <cohort/api/tensor.h>
 #include <cohort/host/environment.hpp>
 #include <cohort/host/options.hpp>
 #include <cohort/host/plugin_host.hpp>
 
 namespace cohort::host {
+
+/// What LibTorch calls the devices of the accelerator.
+struct TorchDeviceType {
+  std::string name = "cpu";                 ///< as c10::Device reads it
+  int32_t device_type = COHORT_DEVICE_CPU;  ///< the same as COHORT_DEVICE_...
+  std::string library;                      ///< file or name of a library to open first; empty: LibTorch knows the type
+};
 
 /// What was chosen, before anything is launched.
 struct Selection {
@@ -21,6 +29,7 @@ struct Selection {
   std::vector<Spec> layers;
   CollectiveSpec collective;  ///< name "" where the plan needs none
   std::string accelerator;
+  TorchDeviceType torch;
   std::vector<int> device_ids;  ///< of this node, in the order of local ranks
   int processes_per_node = 1;
   int replicas = 1;

@@ -1,0 +1,32 @@
+// The random number generators of a rank in its checkpoint: dropout and random data go on where they were.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <cohort/safetensors.hpp>
+
+#include "checkpoint/tensor_index.hpp"
+
+namespace cohort {
+
+constexpr const char* kGeneratorName = "cohort.generator.cpu";
+constexpr const char* kGeneratorBeforeAheadName = "cohort.generator.cpu.before_ahead";
+
+/// Returns the state of the default CPU generator.
+at::Tensor generator_state();
+/// Throws UserError, beginning with `file`, for bytes that are no such state.
+void check_generator_state(const at::Tensor& state, const std::string& file);
+void set_generator_state(const at::Tensor& state, const std::string& file);
+
+/// Returns the states of the default generators of these devices, by place in the list; none for the CPU.
+NamedTensors device_generator_states(std::span<const c10::Device> devices);
+/// Gives them back, if the checkpoint has them: one that was saved on other devices has not. Throws UserError, beginning
+/// with `file`, for bytes that are no such state.
+void set_device_generator_states(std::span<const c10::Device> devices, const TensorIndex& tensors,
+                                 const std::string& file);
+
+}  // namespace cohort
