@@ -2,6 +2,7 @@
 #include <array>
 #include <cstring>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -119,6 +120,16 @@ TEST_P(FakeDevice, NamesWhoMayStillUseFreedMemory) {
   EXPECT_DONE(fakedrv_free(noted, nullptr));
 }
 
+TEST_P(FakeDevice, FindsTheRaceAfterARefusedLaunchAsWell) {
+  char *const from = alloc(first_), *const to = alloc(second_);
+  EXPECT_DONE(fakedrv_fill(first_, from, 1, kBytes));
+  ASSERT_NE(fakedrv_copy(second_, to, from, kBytes), 0);
+  EXPECT_DONE(fakedrv_wait(second_));  // covers nothing that comes
+  EXPECT_DONE(fakedrv_fill(second_, to + 8, 1, 8));
+  ASSERT_NE(fakedrv_fill(first_, to + 8, 1, 8), 0);
+  EXPECT_THAT(fakedrv_error(), HasSubstr("writes what fill on stream"));
+}
+
 TEST_P(FakeDevice, RefusesMemoryThatWorkCannotUse) {
   char here[8] = {};
   const fakedrv_access unpinned{here, sizeof here, 0, 0};
@@ -149,6 +160,63 @@ TEST_P(FakeDevice, HasACurrentStreamForEachThread) {
   EXPECT_EQ(fakedrv_current_stream(1), fakedrv_default_stream(1));
   std::thread([] { EXPECT_EQ(fakedrv_current_stream(0), fakedrv_default_stream(0)); }).join();
   fakedrv_exchange_stream(before);
+}
+
+TEST_P(FakeDevice, HasACurrentDeviceForEachThread) {
+  EXPECT_EQ(fakedrv_current_device(), 0);
+  EXPECT_DONE(fakedrv_set_device(1));
+  EXPECT_EQ(fakedrv_current_device(), 1);
+  std::thread([] { EXPECT_EQ(fakedrv_current_device(), 0); }).join();
+  ASSERT_NE(fakedrv_set_device(2), 0);
+  EXPECT_STREQ(fakedrv_error(), "there is no device 2");
+  EXPECT_DONE(fakedrv_set_device(0));
+}
+
+TEST_P(FakeDevice, FindsAStreamByItsNumber) {
+  EXPECT_EQ(fakedrv_find_stream(fakedrv_stream_number(second_)), second_);
+  EXPECT_EQ(fakedrv_find_stream(-1), nullptr);
+  EXPECT_EQ(fakedrv_find_stream(1 << 20), nullptr);
+}
+
+TEST_P(FakeDevice, RunsAtOnceWhatTheHostNeedsAndOrdersNothing) {
+  char *const memory = alloc(first_), *const to = alloc(second_);
+  EXPECT_DONE(fakedrv_fill(first_, memory, 7, kBytes));
+  char seen = 0;
+  const auto look = [](void* arg) {
+    const auto& [from, result] = *static_cast<std::pair<char*, char*>*>(arg);
+    *result = *static_cast<char*>(fakedrv_contents(from));
+    return 0;
+  };
+  std::pair<char*, char*> places{memory, &seen};
+  const fakedrv_access reads{memory, kBytes, 0, 0};
+  EXPECT_DONE(fakedrv_call(first_, "look", &reads, 1, look, &places));
+  EXPECT_EQ(seen, 7);
+  ASSERT_NE(fakedrv_copy(second_, to, memory, kBytes), 0) << "nobody has waited for the fill";
+  EXPECT_THAT(fakedrv_error(), HasSubstr("reads what fill on stream"));
+  const auto fails = [](void*) { return fakedrv_fail("no"); };
+  ASSERT_NE(fakedrv_call(first_, "call", nullptr, 0, fails, nullptr), 0);
+  EXPECT_STREQ(fakedrv_error(), "call: no");
+}
+
+TEST_P(FakeDevice, LeavesTheFailureOfAReleaseForTheNextWait) {
+  char *const memory = alloc(first_), *const to = alloc(second_);
+  order(second_, first_);
+  EXPECT_DONE(fakedrv_copy(second_, to, memory, kBytes));
+  fakedrv_release(memory);
+  ASSERT_NE(fakedrv_wait(first_), 0);
+  EXPECT_THAT(fakedrv_error(), HasSubstr("free on stream"));
+  EXPECT_EQ(alloc(first_), memory) << "is free all the same";
+}
+
+TEST_P(FakeDevice, CountsTheMostSinceItWasReset) {
+  fakedrv_reset_most_allocated(0);
+  const uint64_t before = fakedrv_allocated(0);
+  EXPECT_EQ(fakedrv_most_allocated(0), before);
+  EXPECT_DONE(fakedrv_free(alloc(first_), nullptr));
+  EXPECT_EQ(fakedrv_most_allocated(0), before + kBytes);
+  fakedrv_reset_most_allocated(0);
+  EXPECT_EQ(fakedrv_most_allocated(0), before);
+  EXPECT_GT(fakedrv_capacity(0), before);
 }
 
 TEST_P(FakeDevice, RunsStreamsOfManyThreadsThatWaitForEachOther) {

@@ -62,10 +62,14 @@ Stream* Driver::make_stream(int device) {
   return &streams_.emplace_back(Stream{.device = device, .number = streams_.size()});
 }
 
-uint64_t Driver::next_place(Stream& stream) {
+Stream* Driver::find_stream(int number) {
+  const auto index = static_cast<size_t>(number);
+  return number >= 0 && index < streams_.size() && streams_[index].is_in_use ? &streams_[index] : nullptr;
+}
+
+void Driver::take_place(Stream& stream) {
   stream.clock.join(host_);
   stream.clock.advance(stream.number, ++stream.issued);
-  return stream.issued;
 }
 
 void Driver::check_memory(const Stream& stream, const Item& item, const fakedrv_access& access) {
@@ -90,13 +94,14 @@ void Driver::check_memory(const Stream& stream, const Item& item, const fakedrv_
   }
 }
 
-// A launch that is refused takes no place in its stream.
+// A launch that is refused takes no place in its stream: a clock must not cover what is enqueued later.
 void Driver::check(Stream& stream, const Item& item, const std::vector<fakedrv_access>& accesses) {
   for (const fakedrv_access& access : accesses) {
     if (access.nbytes > 0) check_memory(stream, item, access);
   }
-  const uint64_t place = next_place(stream);
   if (!checks_races) return;
+  stream.clock.join(host_);
+  const uint64_t place = stream.issued + 1;
   std::string race;
   for (const bool is_write : {false, true}) {  // a work that reads and writes the same bytes has written them
     for (const fakedrv_access& access : accesses) {
@@ -108,20 +113,20 @@ void Driver::check(Stream& stream, const Item& item, const std::vector<fakedrv_a
   }
   races_.forget(host_);
   if (race.empty()) return;
-  --stream.issued;
   ++num_races;
   throw std::runtime_error(race);
 }
 
 void Driver::launch(Lock& lock, Stream& stream, Item item, const std::vector<fakedrv_access>& accesses) {
   check(stream, item, accesses);
+  take_place(stream);
   enqueue(lock, stream, std::move(item));
 }
 
 void Driver::wait_on_stream(Lock& lock, Stream& stream, Stream& other, uint64_t place, const Clock& clock) {
   stream.clock.join(clock);
   if (&other == &stream || other.done >= place) return;
-  next_place(stream);
+  take_place(stream);
   enqueue(lock, stream, {.name = "wait", .other = &other, .place = place});
 }
 

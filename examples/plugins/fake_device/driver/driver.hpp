@@ -70,6 +70,8 @@ class Driver {
 
   Stream* make_stream(int device);
   Stream* default_stream(int device) { return default_streams_[static_cast<size_t>(device)]; }
+  /// Returns null if no stream in use has this number.
+  Stream* find_stream(int number);
   const std::deque<Stream>& streams() const { return streams_; }
 
   /// Enqueues, and runs at once if eager. Throws std::runtime_error for a race or memory that a work cannot use.
@@ -93,7 +95,7 @@ class Driver {
   Races races_;
 
   Driver();
-  uint64_t next_place(Stream& stream);
+  void take_place(Stream& stream);
   void check(Stream& stream, const Item& item, const std::vector<fakedrv_access>& accesses);
   void check_memory(const Stream& stream, const Item& item, const fakedrv_access& access);
   void enqueue(Lock& lock, Stream& stream, Item item);

@@ -16,6 +16,7 @@ using fakedrv::Stream;
 
 thread_local std::string last_error;
 thread_local std::array<Stream*, FAKEDRV_DEVICES> current_streams{};
+thread_local int current_device = 0;
 
 // Runs `call` with the lock held.
 template <class Call>
@@ -81,6 +82,18 @@ void copy_later(Driver& driver, Driver::Lock& lock, Stream& stream, void* to, co
   });
 }
 
+void free_block(Driver& driver, Driver::Lock& lock, fakedrv::DeviceMemory::Blocks::iterator block, Stream& last) {
+  for (Stream* const user : block->second.users) driver.wait_on_stream(lock, last, *user, user->issued, user->clock);
+  auto& blocks = driver.memories()[static_cast<size_t>(driver.device_of(block->first))];
+  try {
+    fill(driver, lock, last, "free", block->first, 0xff, block->second.nbytes);
+  } catch (...) {
+    blocks.give_back(block, &last);
+    throw;
+  }
+  blocks.give_back(block, &last);
+}
+
 void wait(Driver& driver, Driver::Lock& lock, Stream& stream) {
   const fakedrv::Clock clock = stream.clock;
   driver.run_to(lock, stream, stream.issued);
@@ -127,17 +140,19 @@ int fakedrv_used_on(const void* memory, fakedrv_stream* stream) {
 int fakedrv_free(void* memory, fakedrv_stream* stream_or_null) {
   return guarded([&](Driver& driver, Driver::Lock& lock) {
     const auto block = block_of(driver, memory);
-    auto& [nbytes, owner, users, is_free] = block->second;
-    Stream& last = stream_or_null ? *stream_or_null : *owner;
-    for (Stream* const user : users) driver.wait_on_stream(lock, last, *user, user->issued, user->clock);
-    auto& blocks = driver.memories()[static_cast<size_t>(driver.device_of(memory))];
+    free_block(driver, lock, block, stream_or_null ? *stream_or_null : *block->second.owner);
+  });
+}
+
+void fakedrv_release(void* memory) {
+  guarded([&](Driver& driver, Driver::Lock& lock) {
+    const auto block = block_of(driver, memory);
+    Stream& owner = *block->second.owner;
     try {
-      fill(driver, lock, last, "free", block->first, 0xff, nbytes);
-    } catch (...) {
-      blocks.give_back(block, &last);
-      throw;
+      free_block(driver, lock, block, owner);
+    } catch (const std::exception& error) {
+      if (owner.failure.empty()) owner.failure = error.what();
     }
-    blocks.give_back(block, &last);
   });
 }
 
@@ -158,6 +173,16 @@ uint64_t fakedrv_allocated(int device) {
 uint64_t fakedrv_most_allocated(int device) {
   uint64_t nbytes = 0;
   guarded([&](Driver& driver, auto&) { nbytes = driver.memories().at(static_cast<size_t>(device)).most_allocated(); });
+  return nbytes;
+}
+
+void fakedrv_reset_most_allocated(int device) {
+  guarded([&](Driver& driver, auto&) { driver.memories().at(static_cast<size_t>(device)).reset_most_allocated(); });
+}
+
+uint64_t fakedrv_capacity(int device) {
+  uint64_t nbytes = 0;
+  guarded([&](Driver& driver, auto&) { nbytes = driver.memories().at(static_cast<size_t>(device)).size(); });
   return nbytes;
 }
 
@@ -184,6 +209,17 @@ int fakedrv_is_pinned(const void* memory) {
   int is_pinned = 0;
   guarded([&](Driver& driver, auto&) { is_pinned = driver.is_pinned(memory) ? 1 : 0; });
   return is_pinned;
+}
+
+int fakedrv_current_device(void) {
+  return current_device;
+}
+
+int fakedrv_set_device(int device) {
+  return guarded([&](auto&, auto&) {
+    check_device(device);
+    current_device = device;
+  });
 }
 
 int fakedrv_create_stream(int device, fakedrv_stream** stream) {
@@ -213,6 +249,12 @@ int fakedrv_stream_number(const fakedrv_stream* stream) {
   return static_cast<int>(stream->number);
 }
 
+fakedrv_stream* fakedrv_find_stream(int number) {
+  fakedrv_stream* found = nullptr;
+  guarded([&](Driver& driver, auto&) { found = driver.find_stream(number); });
+  return found;
+}
+
 fakedrv_stream* fakedrv_current_stream(int device) {
   Stream* const current = current_streams[static_cast<size_t>(device)];
   return current ? current : fakedrv_default_stream(device);
@@ -231,6 +273,15 @@ int fakedrv_launch(fakedrv_stream* stream, const char* name, const fakedrv_acces
   return guarded([&](Driver& driver, Driver::Lock& lock) {
     driver.launch(lock, *stream, {.name = name, .run = [work, owned] { return work(owned.get()); }},
                   {accesses, accesses + num_accesses});
+  });
+}
+
+int fakedrv_call(fakedrv_stream* stream, const char* name, const fakedrv_access* accesses, uint64_t num_accesses,
+                 fakedrv_work work, void* arg) {
+  return guarded([&](Driver& driver, Driver::Lock& lock) {
+    driver.launch(lock, *stream, {.name = name, .run = [work, arg] { return work(arg); }},
+                  {accesses, accesses + num_accesses});
+    driver.run_to(lock, *stream, stream->issued);
   });
 }
 

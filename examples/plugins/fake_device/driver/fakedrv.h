@@ -60,6 +60,8 @@ uint64_t fakedrv_num_races(void);
 int fakedrv_alloc(fakedrv_stream* stream, uint64_t nbytes, void** memory);
 int fakedrv_used_on(const void* memory, fakedrv_stream* stream);
 int fakedrv_free(void* memory, fakedrv_stream* stream_or_null);
+/* Frees for a caller that cannot take a failure: the next wait for the block's stream has it. */
+void fakedrv_release(void* memory);
 /* Returns the device that an address belongs to, -1 for memory of the host. */
 int fakedrv_device_of(const void* memory);
 /* Returns where a work finds the bytes of an address; memory of the host is found where it is. */
@@ -67,11 +69,19 @@ void* fakedrv_contents(const void* memory);
 /* Bytes of a device that are allocated now, and the most that ever were. */
 uint64_t fakedrv_allocated(int device);
 uint64_t fakedrv_most_allocated(int device);
+/* Makes the most what is allocated now. */
+void fakedrv_reset_most_allocated(int device);
+/* Returns how many bytes a device has in all. */
+uint64_t fakedrv_capacity(int device);
 
 /* Host memory that copies reach without waiting. */
 int fakedrv_alloc_pinned(uint64_t nbytes, void** memory);
 int fakedrv_free_pinned(void* memory);
 int fakedrv_is_pinned(const void* memory);
+
+/* The calling thread's current device, 0 until another was set. */
+int fakedrv_current_device(void);
+int fakedrv_set_device(int device);
 
 /* Streams. Those of fakedrv_default_stream live for ever; a stream is destroyed after it was waited for. */
 int fakedrv_create_stream(int device, fakedrv_stream** stream);
@@ -79,6 +89,8 @@ int fakedrv_destroy_stream(fakedrv_stream* stream);
 fakedrv_stream* fakedrv_default_stream(int device);
 int fakedrv_stream_device(const fakedrv_stream* stream);
 int fakedrv_stream_number(const fakedrv_stream* stream);
+/* Returns the stream with this number, or null. */
+fakedrv_stream* fakedrv_find_stream(int number);
 /* Returns the calling thread's stream of a device: the default one until another was made current. */
 fakedrv_stream* fakedrv_current_stream(int device);
 /* Makes a stream the calling thread's current one of its device and returns the one that was. */
@@ -87,6 +99,10 @@ fakedrv_stream* fakedrv_exchange_stream(fakedrv_stream* stream);
 /* Enqueues a work; `name` is for messages and is copied. `drop` may be null. If it fails, `arg` was dropped. */
 int fakedrv_launch(fakedrv_stream* stream, const char* name, const fakedrv_access* accesses, uint64_t num_accesses,
                    fakedrv_work work, void* arg, fakedrv_drop drop);
+/* Runs a work that the caller needs the results of at once: all that is enqueued comes first. For the race check nobody
+ * has waited, since hardware would only have enqueued it. After a failure the work may or may not have run. */
+int fakedrv_call(fakedrv_stream* stream, const char* name, const fakedrv_access* accesses, uint64_t num_accesses,
+                 fakedrv_work work, void* arg);
 /* Enqueues a copy between any two places. Ordinary host memory is read before the call returns; into ordinary host
  * memory the copy is done when the call returns. */
 int fakedrv_copy(fakedrv_stream* stream, void* to, const void* from, uint64_t nbytes);

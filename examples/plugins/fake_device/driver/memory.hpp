@@ -49,6 +49,8 @@ class DeviceMemory {
   }
   uint64_t allocated() const { return allocated_; }
   uint64_t most_allocated() const { return most_allocated_; }
+  void reset_most_allocated() { most_allocated_ = allocated_; }
+  uint64_t size() const { return size_; }
 
  private:
   std::byte* first_;
