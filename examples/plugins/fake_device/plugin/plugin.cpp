@@ -16,20 +16,20 @@ class Fake : public sdk::Accelerator<Fake> {
  public:
   static constexpr int32_t kDeviceType = COHORT_DEVICE_EXT;
   static constexpr const char* kTorchDeviceType = "fake";
+  static constexpr const char* kTorchLibrary = "libfake_torch.so";  // beside this; only LibTorch hosts open it
 
   int32_t device_count() { return FAKEDRV_DEVICES; }
 
   void device_info(int32_t index, cohort_device_info& info) {
-    select(index);
+    check_index(index);
     info.device_type = kDeviceType;
     info.device_index = index;
     std::snprintf(info.name, sizeof info.name, "fake device %d", index);
   }
 
   void select(int32_t index) {
-    if (index < 0 || index >= FAKEDRV_DEVICES) {
-      throw sdk::invalid_argument("there is no fake device " + std::to_string(index));
-    }
+    check_index(index);
+    fake::check(fakedrv_set_device(index));
   }
 
   void* alloc_pinned(uint64_t nbytes) {
@@ -47,6 +47,13 @@ class Fake : public sdk::Accelerator<Fake> {
   void wait(const cohort_stream& stream) { fake::check(fakedrv_wait(fake::stream_of(stream))); }
 
   const void* kernels(const char* id) { return fake::kernels(id); }
+
+ private:
+  static void check_index(int32_t index) {
+    if (index < 0 || index >= FAKEDRV_DEVICES) {
+      throw sdk::invalid_argument("there is no fake device " + std::to_string(index));
+    }
+  }
 };
 
 constexpr cohort_component kFake =
