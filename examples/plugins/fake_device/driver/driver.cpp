@@ -1,5 +1,6 @@
 #include "driver.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <stdexcept>
 #include <utility>
@@ -94,27 +95,25 @@ void Driver::check_memory(const Stream& stream, const Item& item, const fakedrv_
   }
 }
 
-// A launch that is refused takes no place in its stream: a clock must not cover what is enqueued later.
-void Driver::check(Stream& stream, const Item& item, const std::vector<fakedrv_access>& accesses) {
-  for (const fakedrv_access& access : accesses) {
-    if (access.nbytes > 0) check_memory(stream, item, access);
-  }
+// A launch that is refused leaves no trace.
+void Driver::check(Stream& stream, const Item& item, std::vector<fakedrv_access> accesses) {
+  std::erase_if(accesses, [](const fakedrv_access& access) { return access.nbytes == 0; });
+  for (const fakedrv_access& access : accesses) check_memory(stream, item, access);
   if (!checks_races) return;
+  // Reads come first, because a work that reads and writes the same bytes has written them.
+  std::stable_partition(accesses.begin(), accesses.end(), [](const auto& access) { return access.is_write == 0; });
   stream.clock.join(host_);
-  const uint64_t place = stream.issued + 1;
-  std::string race;
-  for (const bool is_write : {false, true}) {  // a work that reads and writes the same bytes has written them
-    for (const fakedrv_access& access : accesses) {
-      if (access.nbytes == 0 || (access.is_write != 0) != is_write) continue;
-      const std::string found =
-          races_.add(access.memory, access.nbytes, {stream.number, place, item.name, is_write}, stream.clock);
-      if (race.empty()) race = found;
-    }
+  const auto noted = [&](const fakedrv_access& access) {
+    return Races::Access{stream.number, stream.issued + 1, item.name, access.is_write != 0};
+  };
+  for (const fakedrv_access& access : accesses) {
+    const std::string race = races_.find(access.memory, access.nbytes, noted(access), stream.clock);
+    if (race.empty()) continue;
+    ++num_races;
+    throw std::runtime_error(race);
   }
+  for (const fakedrv_access& access : accesses) races_.add(access.memory, access.nbytes, noted(access));
   races_.forget(host_);
-  if (race.empty()) return;
-  ++num_races;
-  throw std::runtime_error(race);
 }
 
 void Driver::launch(Lock& lock, Stream& stream, Item item, const std::vector<fakedrv_access>& accesses) {

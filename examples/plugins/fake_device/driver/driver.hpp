@@ -96,7 +96,7 @@ class Driver {
 
   Driver();
   void take_place(Stream& stream);
-  void check(Stream& stream, const Item& item, const std::vector<fakedrv_access>& accesses);
+  void check(Stream& stream, const Item& item, std::vector<fakedrv_access> accesses);
   void check_memory(const Stream& stream, const Item& item, const fakedrv_access& access);
   void enqueue(Lock& lock, Stream& stream, Item item);
   void advance(Lock& lock, Stream& stream, uint64_t place);

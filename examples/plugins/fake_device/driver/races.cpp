@@ -20,29 +20,36 @@ void Races::split_at(uintptr_t address) {
   piece->second.end = address;
 }
 
-std::string Races::add(const void* memory, uint64_t nbytes, const Access& access, const Clock& clock) {
+std::string Races::find(const void* memory, uint64_t nbytes, const Access& access, const Clock& clock) const {
+  const auto begin = reinterpret_cast<uintptr_t>(memory), end = begin + nbytes;
+  auto piece = pieces_.upper_bound(begin);
+  if (piece != pieces_.begin() && std::prev(piece)->second.end > begin) --piece;
+  for (; piece != pieces_.end() && piece->first < end; ++piece) {
+    for (const Access& earlier : piece->second.accesses) {
+      const bool may_conflict = access.is_write || earlier.is_write;
+      const bool is_ordered = earlier.stream == access.stream || clock.at(earlier.stream) >= earlier.number;
+      if (may_conflict && !is_ordered) return describe(access, earlier);
+    }
+  }
+  return "";
+}
+
+void Races::add(const void* memory, uint64_t nbytes, const Access& access) {
   const auto begin = reinterpret_cast<uintptr_t>(memory), end = begin + nbytes;
   split_at(begin);
   split_at(end);
-  std::string problem;
   uintptr_t covered = begin;
   const auto last = pieces_.lower_bound(end);
   for (auto piece = pieces_.lower_bound(begin); piece != last; ++piece) {
     if (piece->first > covered) pieces_.emplace_hint(piece, covered, Piece{piece->first, {access}});
     covered = piece->second.end;
     std::vector<Access>& accesses = piece->second.accesses;
-    for (const Access& earlier : accesses) {
-      const bool may_conflict = access.is_write || earlier.is_write;
-      const bool is_ordered = earlier.stream == access.stream || clock.at(earlier.stream) >= earlier.number;
-      if (may_conflict && !is_ordered && problem.empty()) problem = describe(access, earlier);
-    }
     if (access.is_write) accesses.clear();
     std::erase_if(accesses,
                   [&](const Access& earlier) { return !earlier.is_write && earlier.stream == access.stream; });
     accesses.push_back(access);
   }
   if (covered < end) pieces_.emplace_hint(last, covered, Piece{end, {access}});
-  return problem;
 }
 
 void Races::forget(const Clock& host) {

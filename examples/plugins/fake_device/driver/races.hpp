@@ -40,8 +40,10 @@ class Races {
     bool is_write;
   };
 
-  /// Notes an access to bytes and returns "" or, in words, the earlier access that nothing orders before it.
-  std::string add(const void* memory, uint64_t nbytes, const Access& access, const Clock& clock);
+  /// Returns, in words, an earlier access to the bytes that nothing orders before this one, or "".
+  std::string find(const void* memory, uint64_t nbytes, const Access& access, const Clock& clock) const;
+  /// Notes an access.
+  void add(const void* memory, uint64_t nbytes, const Access& access);
   /// Forgets accesses that a wait of the host has put before everything that follows.
   void forget(const Clock& host);
 
