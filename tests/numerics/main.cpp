@@ -18,6 +18,7 @@ at::ScalarType dtype_of(const std::string& name) {
 
 void train(cohort::App& app) {
   const auto dtype = dtype_of(app.option("dtype"));
+  if (app.option("attention") == "math") at::globalContext().setSDPUseFlash(false);
   const auto model = numerics::make_model(app.option("model"), {app.option("optimizer"), app.number_option("lr")});
   model->to(dtype);
   if (const auto& file = app.option("init-from"); !file.empty()) cohort::load_weights(*model, file);
@@ -45,6 +46,7 @@ int main(int argc, char** argv) {
       .option("optimizer", "", "sgd, sgd_momentum, adam, adamw or lbfgs; empty: the model's own")
       .option("lr", "0", "learning rate; 0: the model's own")
       .option("dtype", "float32", "float32 or float64")
+      .option("attention", "fused", "fused, where the device has such a kernel, or math: the same sums on all devices")
       .defaults([](cohort::Options& options) { options.max_epochs = 1; })
       .run(argc, argv, train);
 }

@@ -56,8 +56,13 @@ class Fake : public sdk::Accelerator<Fake> {
   }
 };
 
+sdk::Answer supports(const sdk::Query& query) {
+  if (query.use() == COHORT_USE_UNNAMED) return sdk::no("it has no hardware", "name it: --accelerator=fake");
+  return sdk::yes_to_known(query);
+}
+
 constexpr cohort_component kFake =
-    sdk::accelerator<Fake>("fake", "two devices without hardware, for tests").supports<sdk::yes_to_known>();
+    sdk::accelerator<Fake>("fake", "two devices without hardware, for tests").supports<supports>();
 
 }  // namespace
 

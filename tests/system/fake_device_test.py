@@ -1,0 +1,79 @@
+"""Training on the fake device as a user starts it: each strategy ends with the weights that it has on the CPU, bit for bit.
+
+The devices are lazy, so what is not waited for has not happened, and accesses that nothing orders fail the run; the eager mode
+runs the same orders of calls at once.
+"""
+import torch
+from safetensors.torch import save_file
+
+import harness
+from harness import BUILD, COHORT, MNIST, NUMERICS, SystemTest
+
+CPU = ["--accelerator=cpu"]
+FAKE = [f"--plugin-dir={BUILD / 'tests/examples/fake_device/plugins'}", "--accelerator=fake"]
+STEPS = 5
+SHAPES = {"mlp_small": (784,), "resnet18_cifar": (3, 32, 32), "gpt_mini": (64,)}
+BATCH = 4
+
+
+class Job:
+    """A training: its flags, and the number of processes that read data."""
+
+    def __init__(self, strategy, processes, *flags, model="mlp_small", optimizer="sgd_momentum", launched=False):
+        self.strategy, self.processes, self.model, self.launched = strategy, processes, model, launched
+        self.flags = [f"--strategy={strategy}", f"--optimizer={optimizer}", "--lr=0.01", f"--model={model}", "--threads=1",
+                      "--attention=math", *flags]
+
+    def __str__(self):
+        return " ".join(self.flags)
+
+
+class FakeDevice(SystemTest):
+    def data(self, job):
+        file = self.folder / f"{job.model}-{job.processes}.safetensors"
+        if not file.exists():
+            generator = torch.Generator().manual_seed(5)
+            shape = (STEPS, job.processes, BATCH, *SHAPES[job.model])
+            x, y = torch.randn(shape, generator=generator), torch.randint(0, 10, shape[:3], generator=generator)
+            if job.model == "gpt_mini":
+                x = torch.randint(0, 65, shape, generator=generator)
+                y = x.roll(-1, -1).contiguous()
+            save_file({"x": x, "y": y}, file)
+        return file
+
+    def weights(self, job, accelerator, environment=None):
+        """Returns the digests of all ranks after the training."""
+        launcher = [COHORT, "run", "-n", str(job.processes), "--"] if job.launched else []
+        self.succeed([*launcher, NUMERICS, f"--data-from={self.data(job)}", "--summary-json=summary.json", *job.flags,
+                      *accelerator], environment)
+        return self.summary()["weights_sha256"]
+
+    def compare(self, *jobs):
+        for job in jobs:
+            with self.subTest(job=str(job)):
+                wanted = self.weights(job, CPU)
+                self.assertEqual(self.weights(job, FAKE), wanted)
+                self.assertEqual(self.weights(job, FAKE, {"FAKE_DEVICE_EAGER": "1"}), wanted, "eager")
+
+    def test_strategies_end_with_the_bits_of_the_cpu(self):
+        self.compare(Job("single", 1, "--devices=1"),
+                     Job("ddp", 2, "--devices=2", model="resnet18_cifar"),
+                     Job("sharded", 2, "--devices=2", optimizer="adamw"),
+                     Job("bagua:bytegrad", 2, "--devices=2"),
+                     Job("dp", 1, "--devices=2"))
+
+    def test_every_strategy_ends_with_the_bits_of_the_cpu(self):
+        two = "--devices=2"
+        self.compare(Job("ddp", 2, two, "--gradient-clip-val=0.1", "--accumulate-grad-batches=2", model="gpt_mini"),
+                     Job("ddp", 4, two, "--num-nodes=2", "--collective=gloo"),
+                     Job("ddp2", 2, two, "--num-nodes=2"),
+                     Job("horovod", 2, launched=True),
+                     Job("horovod:fp16", 2, launched=True),
+                     Job("sharded", 4, two, "--num-nodes=2"),
+                     *[Job(f"bagua:{algorithm}", 2, two) for algorithm in
+                       ("gradient_allreduce", "decentralized", "low_precision_decentralized")],
+                     Job("bagua:qadam", 2, two, optimizer="adam"))
+
+
+if __name__ == "__main__":
+    harness.main()
