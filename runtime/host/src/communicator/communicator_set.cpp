@@ -33,6 +33,7 @@ struct CommunicatorSet::Entry {
   std::unique_ptr<PrivateStore> store;     // of a root communicator
   std::unique_ptr<Collective> collective;  // of a root communicator
   cohort_comm comm{};
+  bool is_connected = false;    // the plugin holds something for it until it is closed
   Entry* parent = nullptr;      // that it was split from; null for a root
   Entry* root = nullptr;        // of all parents the first; itself for a root
   unsigned num_parts = 0;       // that were split from it and are open
@@ -139,20 +140,24 @@ cohort_comm* CommunicatorSet::open(const char* text, const cohort_connect_args& 
   const cohort_component& component = plugins_.open(Kind::kCollective, spec.name);
   const Moves moves = moves_of(component, spec, args);
   const cohort_component* const twin = moves == Moves::kDeviceMemory ? &twin_component(spec.name, args) : nullptr;
-  const auto made = begin({owner, 0});
-  connect(*made, component, spec, args, moves);
-  if (twin) {
-    const std::string name = std::string(args.name) + " in host memory";
-    cohort_connect_args twin_args = args;
-    twin_args.name = name.c_str();
-    twin_args.device_type = COHORT_DEVICE_CPU;
-    twin_args.device_index = 0;
-    made->twin = std::make_unique<Entry>();
-    connect(*made->twin, plugins_.open(Kind::kCollective, twin->name), Spec(twin->name), twin_args, Moves::kGiven);
-    made->collective->twins()->set(&made->comm, &made->twin->comm);
-    host_.log().info("collective " + spec.name + " moves device memory: host memory goes by " + twin->name);
-  }
-  return keep(made);
+  return make({owner, 0}, [&](Entry& entry) {
+    connect(entry, component, spec, args, moves);
+    if (twin) connect_twin(entry, *twin, args);
+    return true;
+  });
+}
+
+void CommunicatorSet::connect_twin(Entry& entry, const cohort_component& component, const cohort_connect_args& group) {
+  const std::string name = std::string(group.name) + " in host memory";
+  cohort_connect_args args = group;
+  args.name = name.c_str();
+  args.device_type = COHORT_DEVICE_CPU;
+  args.device_index = 0;
+  entry.twin = std::make_unique<Entry>();
+  connect(*entry.twin, plugins_.open(Kind::kCollective, component.name), Spec(component.name), args, Moves::kGiven);
+  entry.collective->twins()->set(&entry.comm, &entry.twin->comm);
+  host_.log().info("collective " + entry.collective->name() + " moves device memory: host memory goes by " +
+                   component.name);
 }
 
 void CommunicatorSet::connect(Entry& entry, const cohort_component& component, const Spec& spec,
@@ -175,40 +180,37 @@ void CommunicatorSet::connect(Entry& entry, const cohort_component& component, c
   const cohort_status status = entry.collective->connect(args, entry.comm);
   host_.recorder().end(&entry.comm, number, status, host_.peers_of(status));
   host_.check(status, "collective '" + entry.collective->name() + "', connect");
+  entry.is_connected = true;
   check_flags(entry.comm, "connect");
 }
 
 cohort_comm* CommunicatorSet::open_alone() {
   const bool is_device = accelerator_ && accelerator_->vt->device_type != COHORT_DEVICE_CPU;
-  const auto made = begin({});
-  Entry& entry = *made;
-  entry.collective =
-      std::make_unique<Collective>(alone_collective(), CheckedOptions{}, host_, door_for("alone"), deterministic_,
-                                   is_device ? Moves::kHostMemory : Moves::kGiven, accelerator_);
-  cohort_connect_args group{};
-  group.struct_size = sizeof group;
-  group.size = group.num_nodes = 1;
-  group.name = "world";
-  host_.check(entry.collective->connect(group, entry.comm), "the world of one rank");
-  return keep(made);
+  return make({}, [&](Entry& entry) {
+    entry.collective =
+        std::make_unique<Collective>(alone_collective(), CheckedOptions{}, host_, door_for("alone"), deterministic_,
+                                     is_device ? Moves::kHostMemory : Moves::kGiven, accelerator_);
+    cohort_connect_args group{};
+    group.struct_size = sizeof group;
+    group.size = group.num_nodes = 1;
+    group.name = "world";
+    host_.check(entry.collective->connect(group, entry.comm), "the world of one rank");
+    return entry.is_connected = true;
+  });
 }
 
 cohort_comm* CommunicatorSet::split(cohort_comm* comm, int color, int key, CommPlace place) {
-  const auto made = begin(place);
-  Entry& entry = *made;
-  Entry& parent = entry_of(comm);
-  host_.check_process();
-  split(parent, entry, color, key);
-  if (parent.twin) {
-    entry.twin = std::make_unique<Entry>();
-    split(*parent.twin, *entry.twin, color, key);
-  }
-  if (color < 0) {
-    unconnected_.erase(made);
-    return nullptr;
-  }
-  if (entry.twin) Collective::of(comm->collective).twins()->set(&entry.comm, &entry.twin->comm);
-  return keep(made);
+  return make(place, [&](Entry& entry) {
+    Entry& parent = entry_of(comm);
+    host_.check_process();
+    split(parent, entry, color, key);
+    if (parent.twin) {
+      entry.twin = std::make_unique<Entry>();
+      split(*parent.twin, *entry.twin, color, key);
+    }
+    if (entry.twin) Collective::of(comm->collective).twins()->set(&entry.comm, &entry.twin->comm);
+    return color >= 0;
+  });
 }
 
 void CommunicatorSet::split(Entry& parent, Entry& entry, int color, int key) {
@@ -222,8 +224,9 @@ void CommunicatorSet::split(Entry& parent, Entry& entry, int color, int key) {
   host_.recorder().end(comm, number, status, host_.peers_of(status));
   host_.check(status, "splitting a communicator");
   if (color < 0) return;
-  check_flags(entry.comm, "split");
+  entry.is_connected = true;
   ++parent.num_parts;
+  check_flags(entry.comm, "split");
 }
 
 void CommunicatorSet::adopt(cohort_comm* comm) {
@@ -248,6 +251,7 @@ void CommunicatorSet::close(cohort_comm* comm) {
 }
 
 void CommunicatorSet::close(Entry& entry) {
+  if (!entry.is_connected) return;
   cohort_comm* const comm = &entry.comm;
   if (entry.parent) --entry.parent->num_parts;
   if (entry.twin) Collective::of(comm->collective).twins()->remove(comm);
@@ -309,11 +313,20 @@ CommunicatorSet::Entry& CommunicatorSet::entry_of(const cohort_comm* comm) {
   return *by_comm_.at(comm);
 }
 
-CommunicatorSet::Entries::iterator CommunicatorSet::begin(CommPlace place) {
+// What has connected is closed again if the rest fails: the twin of a group, or one that says what it must not.
+cohort_comm* CommunicatorSet::make(CommPlace place, const std::function<bool(Entry&)>& connect_it) {
   const auto made = unconnected_.emplace(unconnected_.end());
   made->place = place;
   made->root = &*made;
-  return made;
+  try {
+    if (connect_it(*made)) return keep(made);
+  } catch (...) {
+    const std::lock_guard end(end_);
+    close(*made);
+    throw;
+  }
+  unconnected_.erase(made);
+  return nullptr;
 }
 
 cohort_comm* CommunicatorSet::keep(Entries::iterator made) {

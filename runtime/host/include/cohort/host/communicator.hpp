@@ -168,10 +168,13 @@ class CommunicatorSet {
   const cohort_component& twin_component(const std::string& device_collective, const cohort_connect_args& group) const;
   void connect(Entry& entry, const cohort_component& component, const Spec& spec, const cohort_connect_args& group,
                Moves moves);
+  void connect_twin(Entry& entry, const cohort_component& component, const cohort_connect_args& group);
   void split(Entry& parent, Entry& entry, int color, int key);
+  /// Closes what of the communicator and its twin has connected.
   void close(Entry& entry);
   static void for_all(Entry& entry, const std::function<void(cohort_comm&)>& visit);
-  Entries::iterator begin(CommPlace place);
+  /// Connects a communicator and keeps it, or returns null if `connect_it` says that this rank gets none.
+  cohort_comm* make(CommPlace place, const std::function<bool(Entry&)>& connect_it);
   cohort_comm* keep(Entries::iterator made);
 };
 
