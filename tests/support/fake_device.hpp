@@ -16,6 +16,8 @@ class DeviceMemory {
  public:
   static constexpr int32_t kDeviceType = 12;
   static constexpr std::size_t kDistance = std::size_t{1} << 28;
+  /// The accelerator refuses to copy just as many.
+  static constexpr std::size_t kRefusedBytes = 1012;
 
   explicit DeviceMemory(std::size_t nbytes) {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;

@@ -1,5 +1,9 @@
 // The accelerator `device`: its memory is fake_device.hpp's, its copies happen when they are waited for, not before.
+// Pinned memory that is freed before a copy has used it ends the program.
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -30,11 +34,14 @@ class Device : public sdk::Accelerator<Device> {
     auto memory = std::make_unique<std::byte[]>(nbytes);
     std::memset(memory.get(), 0xee, nbytes);
     std::byte* const address = memory.get();
-    pinned_[address] = std::move(memory);
+    pinned_[address] = {std::move(memory), nbytes};
     return address;
   }
   void free_pinned(void* memory) {
     const std::lock_guard lock(mutex_);
+    for (const auto& [stream, copies] : streams_) {
+      for (const Copy& copy : copies) refuse_use(copy, memory);
+    }
     pinned_.erase(static_cast<std::byte*>(memory));
   }
   void copy_to_host(void* pinned, const void* device, uint64_t nbytes, const cohort_stream& stream) {
@@ -56,10 +63,28 @@ class Device : public sdk::Accelerator<Device> {
     uint64_t nbytes;
   };
   std::mutex mutex_;
-  std::map<std::byte*, std::unique_ptr<std::byte[]>> pinned_;
+  struct Pinned {
+    std::unique_ptr<std::byte[]> memory;
+    uint64_t nbytes;
+  };
+  std::map<std::byte*, Pinned> pinned_;
   std::map<void*, std::vector<Copy>> streams_;
 
+  void refuse_use(const Copy& copy, void* memory) const {
+    const auto* const first = static_cast<const std::byte*>(memory);
+    const auto* const last = first + pinned_.at(static_cast<std::byte*>(memory)).nbytes;
+    const auto lies_in = [&](const void* place) {
+      return !std::less<>()(static_cast<const std::byte*>(place), first) &&
+             std::less<>()(static_cast<const std::byte*>(place), last);
+    };
+    if (!lies_in(copy.to) && !lies_in(copy.from)) return;
+    std::fputs("device: pinned memory was freed before a copy had used it\n", stderr);
+    std::abort();
+  }
+
   void enqueue(const cohort_stream& stream, const Copy& copy) {
+    if (copy.nbytes == DeviceMemory::kRefusedBytes)
+      throw sdk::Error(COHORT_INTERNAL, "it refuses to copy so many bytes");
     if (stream.device_type != kDeviceType) throw sdk::invalid_argument("a stream of another device");
     const std::lock_guard lock(mutex_);
     streams_[stream.native].push_back(copy);

@@ -19,12 +19,12 @@ constexpr cohort_stream kCpu{nullptr, COHORT_DEVICE_CPU, 0};
 
 class StagedCall {
  public:
-  StagedCall(cohort_accelerator* a, const cohort_stream& stream) : a_(a), stream_(stream) {}
+  StagedCall(cohort_accelerator* a, const cohort_stream& stream) : copies_(Accelerator::of(a).pinned(), stream) {}
 
   /// Return the place in host memory of what lies on the device. Inputs are copied there, outputs back by finish().
   const void* in(const void* device, uint64_t nbytes) {
     void* const place = take(nbytes);
-    copy_in(place, device, nbytes);
+    copies_.to_host(place, device, nbytes);
     return place;
   }
   void* out(void* device, uint64_t nbytes) {
@@ -34,18 +34,16 @@ class StagedCall {
   }
   void* in_out(void* device, uint64_t nbytes) {
     void* const place = out(device, nbytes);
-    copy_in(place, device, nbytes);
+    copies_.to_host(place, device, nbytes);
     return place;
   }
 
   /// Waits for the copies in.
-  void begin() { check(a_->vt->wait(a_, &stream_)); }
+  void begin() { copies_.wait(); }
   /// Copies the outputs back, and waits, because their memory is reused.
   void finish() {
-    for (const auto& [place, device, nbytes] : back_) {
-      if (nbytes > 0) check(a_->vt->copy_to_device(a_, device, place, nbytes, &stream_));
-    }
-    check(a_->vt->wait(a_, &stream_));
+    for (const auto& [place, device, nbytes] : back_) copies_.to_device(device, place, nbytes);
+    copies_.wait();
   }
 
  private:
@@ -55,19 +53,13 @@ class StagedCall {
     uint64_t nbytes;
   };
 
-  cohort_accelerator* a_;
-  const cohort_stream& stream_;
-  std::vector<PinnedMemory::Piece> pieces_;
+  StagedCopies copies_;
   std::vector<Back> back_;
 
   void* take(uint64_t nbytes) {
     constexpr uint64_t kLeast = 4096;
-    return pieces_.emplace_back(Accelerator::of(a_).pinned().take(nbytes, kLeast)).get();
+    return copies_.take(nbytes, kLeast);
   }
-  void copy_in(void* place, const void* device, uint64_t nbytes) {
-    if (nbytes > 0) check(a_->vt->copy_to_host(a_, place, device, nbytes, &stream_));
-  }
-  void check(cohort_status status) const { HostObject::of(a_->host).check(status, "copy for a kernel"); }
 };
 
 // `prepare(call)` tells what is copied, and returns what then computes.

@@ -120,7 +120,7 @@ cohort_status exchange(cohort_collective* c, cohort_comm* comm, const cohort_exc
 }  // namespace
 
 Staging::Staging(cohort_accelerator& accelerator, HostObject& host, const cohort_collective_vt& host_table)
-    : accelerator_(accelerator), host_(host), host_table_(host_table), pinned_(accelerator, host) {
+    : host_table_(host_table), pinned_(accelerator, host) {
   if (!accelerator.vt->alloc_pinned) {
     throw UserError(
         "this collective moves host memory only, and the accelerator has no pinned memory to stage its "
@@ -143,21 +143,6 @@ cohort_collective_vt Staging::table() const {
   return table;
 }
 
-void Staging::copy(const Pieces& pieces, uint64_t element, bool is_back, const cohort_stream& stream) {
-  const cohort_accelerator_vt& vt = *accelerator_.vt;
-  for (const auto& [from, to, count, pinned] : pieces) {
-    if (count == 0) continue;
-    cohort_status status = COHORT_OK;
-    if (!is_back && from) status = vt.copy_to_host(&accelerator_, pinned, from, count * element, &stream);
-    if (is_back && to) status = vt.copy_to_device(&accelerator_, to, pinned, count * element, &stream);
-    host_.check(status, "copy for staging");
-  }
-}
-
-void Staging::wait(const cohort_stream& stream) {
-  host_.check(accelerator_.vt->wait(&accelerator_, &stream), "waiting for copies");
-}
-
 cohort_status Staging::run(const Work& work, const cohort_stream& stream) {
   uint64_t longest = 1, nbytes = 0;
   for (const Piece& piece : work.pieces) {
@@ -166,30 +151,36 @@ cohort_status Staging::run(const Work& work, const cohort_stream& stream) {
   }
   const uint64_t num_chunks = (longest - 1) / work.chunk + 1;
   // Two are enough: a copy into one is behind the copy out of it on the same stream.
-  const PinnedMemory::Piece slots[]{pinned_.take(nbytes, kChunkBytes),
-                                    num_chunks > 1 ? pinned_.take(nbytes, kChunkBytes) : PinnedMemory::Piece()};
+  StagedCopies copies(pinned_, stream);
+  std::byte* const slots[]{copies.take(nbytes, kChunkBytes),
+                           num_chunks > 1 ? copies.take(nbytes, kChunkBytes) : nullptr};
   Pieces parts[2];
   const auto copy_in = [&](uint64_t index) {
-    std::byte* next = slots[index % 2].get();
+    std::byte* next = slots[index % 2];
     parts[index % 2].clear();
     for (const auto& [from, to, count, none] : work.pieces) {
       const uint64_t first = std::min(count, index * work.chunk), length = std::min(count - first, work.chunk);
       const uint64_t skipped = first * work.element;
       parts[index % 2].push_back({from ? from + skipped : from, to ? to + skipped : to, length, next});
+      if (from) copies.to_host(next, from + skipped, length * work.element);
       next += length * work.element;
     }
-    copy(parts[index % 2], work.element, false, stream);
+  };
+  const auto copy_back = [&](uint64_t index) {
+    for (const auto& [from, to, count, pinned] : parts[index % 2]) {
+      if (to) copies.to_device(to, pinned, count * work.element);
+    }
   };
   copy_in(0);
-  wait(stream);
+  copies.wait();
   for (uint64_t index = 0; index < num_chunks; ++index) {
     if (index + 1 < num_chunks) copy_in(index + 1);
     const cohort_status status = work.operate(parts[index % 2]);
-    wait(stream);
+    copies.wait();
     if (status != COHORT_OK) return status;
-    copy(parts[index % 2], work.element, true, stream);
+    copy_back(index);
   }
-  wait(stream);
+  copies.wait();
   return COHORT_OK;
 }
 

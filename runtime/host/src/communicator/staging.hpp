@@ -46,13 +46,8 @@ class Staging {
   cohort_status run(const Work& work, const cohort_stream& stream);
 
  private:
-  cohort_accelerator& accelerator_;
-  HostObject& host_;
   cohort_collective_vt host_table_;
   PinnedMemory pinned_;
-
-  void copy(const Pieces& pieces, uint64_t element, bool is_back, const cohort_stream& stream);
-  void wait(const cohort_stream& stream);
 };
 
 }  // namespace cohort::host

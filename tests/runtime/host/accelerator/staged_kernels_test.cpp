@@ -186,5 +186,16 @@ TEST_F(StagedKernels, LeaveTheOutputAloneIfTheyRefuse) {
   EXPECT_TRUE(out.is_equal());
 }
 
+// The accelerator ends the program if memory is freed that a copy is still to use, at the latest with this fixture.
+TEST_F(StagedKernels, KeepTheirMemoryUntilCopiesOfAFailedCallAreDone) {
+  constexpr uint64_t kNumel = DeviceMemory::kRefusedBytes / sizeof(float);
+  Twin chunks(COHORT_UINT8, COHORT_MINMAX_UINT8_NBYTES(kNumel), 5), start(COHORT_FLOAT32, kNumel, 1);
+  const auto& codec = table<cohort_kernels_minmax_uint8_1>(DeviceMemory::kDeviceType, COHORT_KERNELS_MINMAX_UINT8_ID);
+  void* const sum = start.device.device();
+  EXPECT_EQ(codec.decode_add(codec.accelerator, sum, sum, COHORT_FLOAT32, chunks.device.device(), kNumel, 1, &stream_),
+            COHORT_INTERNAL);
+  EXPECT_TRUE(start.is_equal());
+}
+
 }  // namespace
 }  // namespace cohort::host

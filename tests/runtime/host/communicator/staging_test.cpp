@@ -234,6 +234,18 @@ TEST(Staging, ShowsTheErrorOfTheOperation) {
   });
 }
 
+// The accelerator ends the program if memory is freed that a copy is still to use, at the latest with the rank.
+TEST(Staging, KeepsItsMemoryUntilCopiesOfAFailedCallAreDone) {
+  on_staged(2, [](StagedRank& rank) {
+    const int peer = 1 - rank.rank();
+    const Tensor first(size_t{40}), refused(DeviceMemory::kRefusedBytes);
+    const cohort_message messages[]{{first.device(), first.nbytes, peer, 1},
+                                    {refused.device(), refused.nbytes, peer, 1}};
+    const cohort_exchange_args args{sizeof args, 0, messages, 2, {nullptr, DeviceMemory::kDeviceType, 0}};
+    EXPECT_EQ(rank.table().exchange(rank.comm()->collective, rank.comm(), &args), COHORT_INTERNAL);
+  });
+}
+
 TEST(Staging, NeedsAnAcceleratorWithPinnedMemory) {
   Log log(silence());
   PluginHost plugins(both_folders(), log);
