@@ -160,10 +160,12 @@ void Lane::run_as_guest(const Task& task, const LaneStreams::Events& behind, Lan
     streams_.follow(behind);
     task();
   });
-  const std::exception_ptr device_failure = failure_of([&] { end = streams_.here(); });
-  streams_.leave(before);
-  streams_.follow(end);
-  for (const auto& cause : {failure, device_failure}) {
+  const std::exception_ptr end_failure = failure_of([&] { end = streams_.here(); });
+  const std::exception_ptr leave_failure = failure_of([&] {
+    streams_.leave(before);
+    streams_.follow(end);
+  });
+  for (const auto& cause : {failure, end_failure, leave_failure}) {
     if (cause) std::rethrow_exception(cause);
   }
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <exception>
 
 #include <cohort/host/lane_streams.hpp>
 
@@ -26,15 +27,28 @@ bool LaneStreams::are_done(const Events& events) {
 
 std::vector<cohort_stream> LaneStreams::enter() const {
   std::vector<cohort_stream> before;
-  for (const cohort_stream& stream : streams_) {
-    before.push_back(devices_.current({stream.device_type, stream.device_index}));
-    devices_.port()->set_current(stream);
+  try {
+    for (const cohort_stream& stream : streams_) {
+      before.push_back(devices_.current({stream.device_type, stream.device_index}));
+      devices_.port()->set_current(stream);
+    }
+  } catch (...) {
+    leave(before);
+    throw;
   }
   return before;
 }
 
 void LaneStreams::leave(const std::vector<cohort_stream>& before) const {
-  for (const cohort_stream& stream : before) devices_.port()->set_current(stream);
+  std::exception_ptr failure;
+  for (const cohort_stream& stream : before) {
+    try {
+      devices_.port()->set_current(stream);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
 }
 
 void LaneStreams::follow_lane() const {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <stdexcept>
 #include <thread>
@@ -117,6 +118,112 @@ TEST(Lane, GivesUpAWaitThatNeverEnds) {
   EXPECT_THROW(lane.wait(stuck), PeerFailed);
   release = true;
   release.notify_all();
+}
+
+struct DeviceLost : std::runtime_error {
+  DeviceLost() : std::runtime_error("the device is lost") {}
+};
+
+/// Two devices of which the second one fails in calls of one kind.
+class FailingPort final : public DevicePort {
+ public:
+  enum Call { kNone, kSetCurrent, kRecord, kOrder };
+  std::atomic<Call> fails{kNone};
+
+  FailingPort() { stream_of(0) = stream_of(1) = nullptr; }
+
+  std::span<const Device> devices() const override { return kDevices; }
+  cohort_stream current(Device device) override { return {stream_of(device.index), device.type, device.index}; }
+  void set_current(const cohort_stream& stream) override {
+    check(kSetCurrent, stream);
+    stream_of(stream.device_index) = stream.native;
+  }
+  cohort_stream make_stream(Device device) override { return {&made_.at(num_made_++), device.type, device.index}; }
+  std::shared_ptr<DeviceEvent> record(const cohort_stream& stream) override {
+    check(kRecord, stream);
+    return std::make_shared<Event>();
+  }
+  void order(const cohort_stream& stream, DeviceEvent&) override { check(kOrder, stream); }
+
+  void* alloc(uint64_t, const cohort_stream&) override { return nullptr; }
+  void release(void*, const cohort_stream&) override {}
+  void fill_with_zeros(void*, uint64_t, const cohort_stream&) override {}
+  void copy_from_host(void*, const void*, uint64_t, const cohort_stream&) override {}
+  void copy_to_host(void*, const void*, uint64_t, const cohort_stream&) override {}
+
+  /// Returns whether the calling thread is on none of the streams that were made for lanes.
+  static bool is_on_own_streams() { return !stream_of(0) && !stream_of(1); }
+
+ private:
+  struct Event final : DeviceEvent {
+    bool is_done() override { return true; }
+  };
+  static constexpr std::array<Device, 2> kDevices{{{COHORT_DEVICE_EXT, 0}, {COHORT_DEVICE_EXT, 1}}};
+  std::array<char, 8> made_{};
+  size_t num_made_ = 0;
+
+  static void*& stream_of(int32_t index) {
+    static thread_local std::array<void*, 2> streams{};
+    return streams.at(static_cast<size_t>(index));
+  }
+  void check(Call call, const cohort_stream& stream) const {
+    if (fails == call && stream.device_index == 1) throw DeviceLost();
+  }
+};
+
+void expect_ended_by_device(Lane& lane, FailingPort& port) {
+  EXPECT_TRUE(FailingPort::is_on_own_streams());
+  EXPECT_TRUE(lane.is_idle());
+  port.fails = FailingPort::kNone;
+  bool ran = false;
+  EXPECT_THROW(lane.run_here([&] { ran = true; }), DeviceLost);
+  EXPECT_THROW(lane.run([&] { ran = true; }), DeviceLost);
+  EXPECT_THROW(lane.wait_for(lane.submit([&] { ran = true; }), kLong), DeviceLost);
+  EXPECT_THROW(lane.drain(), DeviceLost);
+  EXPECT_FALSE(ran);
+}
+
+TEST(LaneOfAFailingDevice, ThrowsItFromAWaitForItsThread) {
+  for (const auto call : {FailingPort::kSetCurrent, FailingPort::kRecord, FailingPort::kOrder}) {
+    FailingPort port;
+    if (call == FailingPort::kSetCurrent) port.fails = call;  // from the start of the lane's thread on
+    Lane lane("test", kLong, nullptr, RankDevices(&port));
+    std::atomic<bool> may_go_on{false};
+    if (call == FailingPort::kOrder) {
+      lane.submit([&] { may_go_on.wait(false); });
+    }
+    const Lane::Ticket ticket = lane.submit([&] { port.fails = call; });
+    if (call == FailingPort::kOrder) port.fails = call;
+    may_go_on = true;
+    may_go_on.notify_all();
+    EXPECT_THROW(lane.wait(ticket), DeviceLost);
+    expect_ended_by_device(lane, port);
+  }
+}
+
+TEST(LaneOfAFailingDevice, ThrowsItFromTheThreadThatRunsWorkHere) {
+  for (const auto call : {FailingPort::kSetCurrent, FailingPort::kRecord, FailingPort::kOrder}) {
+    FailingPort port;
+    Lane lane("test", kLong, nullptr, RankDevices(&port));
+    lane.run([] {});  // its thread has begun
+    if (call != FailingPort::kRecord) port.fails = call;
+    EXPECT_THROW(lane.run_here([&] { port.fails = call; }), DeviceLost);
+    expect_ended_by_device(lane, port);
+  }
+}
+
+TEST(LaneOfAFailingDevice, ThrowsFirstWhatTheWorkThrew) {
+  for (const auto call : {FailingPort::kSetCurrent, FailingPort::kRecord, FailingPort::kOrder}) {
+    FailingPort port;
+    Lane lane("test", kLong, nullptr, RankDevices(&port));
+    lane.run([] {});
+    const auto fail = [&] {
+      port.fails = call;
+      throw UserError("no");
+    };
+    EXPECT_THROW(lane.run_here(fail), UserError);
+    EXPECT_THROW(lane.drain(), UserError);
+  }
 }
 
 /// A recorder whose training thread is the one that makes this.

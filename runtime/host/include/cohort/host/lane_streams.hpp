@@ -23,8 +23,9 @@ class LaneStreams {
   void follow(const Events& events) const;
   /// Returns whether the devices have come there.
   static bool are_done(const Events& events);
-  /// Makes the lane's streams the calling thread's current ones; returns those that were.
+  /// Makes the lane's streams the calling thread's current ones, or none if a device fails; returns those that were.
   std::vector<cohort_stream> enter() const;
+  /// Makes them current again, also where another device fails.
   void leave(const std::vector<cohort_stream>& before) const;
   /// Orders the calling thread's streams behind all that the lane has enqueued.
   void follow_lane() const;
