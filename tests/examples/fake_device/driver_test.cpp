@@ -84,6 +84,28 @@ TEST_P(FakeDevice, NamesBothAccessesThatNothingOrders) {
   for (char* const memory : {from, to}) EXPECT_DONE(fakedrv_free(memory, nullptr));
 }
 
+TEST_P(FakeDevice, JudgesWhatFollowsARefusedAccess) {
+  char* const memory = alloc(first_);
+  EXPECT_DONE(fakedrv_fill(first_, memory, 1, kBytes));
+  for (int time = 0; time < 2; ++time) {
+    ASSERT_NE(fakedrv_fill(second_, memory, 2, kBytes), 0) << "the first fill is not ordered before it, as ever";
+    EXPECT_THAT(fakedrv_error(),
+                HasSubstr("writes what fill on stream " + std::to_string(fakedrv_stream_number(first_)) + " writes"));
+  }
+  // What the second stream does from now on is not ordered before the first one.
+  char* const own = alloc(second_);
+  order(first_, second_);
+  EXPECT_DONE(fakedrv_fill(second_, own, 3, kBytes));
+  char* const copy = alloc(first_);
+  ASSERT_NE(fakedrv_copy(first_, copy, own, kBytes), 0) << "an event before the fill was taken for one behind it";
+  EXPECT_THAT(fakedrv_error(), HasSubstr("reads what fill on stream"));
+  order(first_, second_);
+  EXPECT_THAT(bytes_of(first_, own), Each(3));
+  for (char* const freed : {memory, copy}) EXPECT_DONE(fakedrv_free(freed, nullptr));
+  order(second_, first_);
+  EXPECT_DONE(fakedrv_free(own, nullptr));
+}
+
 TEST_P(FakeDevice, LetsTwoStreamsReadTheSameBytes) {
   char* const memory = alloc(first_);
   EXPECT_DONE(fakedrv_fill(first_, memory, 1, kBytes));
