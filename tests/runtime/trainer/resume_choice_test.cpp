@@ -229,6 +229,49 @@ TEST(Resume, WithAnotherNumberOfRanksNeedsTheEndOfAnEpoch) {
             "");
 }
 
+/// Two ranks, of which the other one has this one's files and, but for a change, its tensors.
+std::function<void(Script&)> two_ranks(const fs::path& folder, std::function<void(Fingerprints&)> change) {
+  return [folder, change = std::move(change)](Script& script) {
+    script.topology.world_size = 2;
+    script.all_gather = [folder, change](const std::string& own) {
+      std::string others = own;
+      if (const size_t file = own.find(rank_file(0)); file != std::string::npos) {
+        others.replace(file, rank_file(0).size(), rank_file(1));
+        for (const auto& checkpoint : fs::directory_iterator(folder)) {
+          if (!checkpoint.is_directory()) continue;
+          fs::copy_file(checkpoint.path() / rank_file(0), checkpoint.path() / rank_file(1),
+                        fs::copy_options::skip_existing);
+        }
+      } else if (own.find("optimizer.") != std::string::npos) {
+        Fingerprints prints = parse_fingerprints(own);
+        change(prints);
+        others = text_of(prints);
+      }
+      return std::vector{own, others};
+    };
+  };
+}
+
+TEST(Resume, WithOtherRanksIsRefusedWhereStateOfRanksHasNoMean) {
+  const auto message = [](std::function<void(Fingerprints&)> change) {
+    const TemporaryFolder folder;
+    Job job = writing(folder.path());
+    job.script = two_ranks(folder.path(), std::move(change));
+    train(job);
+    const std::string last = names_in(folder.path()).back();
+    return mistake(writing(folder.path(), [&](Options& o) { o.resume = folder.path() / last; }));
+  };
+  const std::string momentum = "optimizer.exp_avg.fc1.bias";
+  EXPECT_EQ(message([](Fingerprints&) {}), "");
+  EXPECT_EQ(message([&](Fingerprints& other) { other.at(momentum) ^= 1; }), "") << "its mean is taken";
+  const auto refused = AllOf(HasSubstr("optimizer state without a mean of each of 2 ranks, which no other number of "
+                                       "ranks can go on with; resume with 2 ranks"),
+                             Not(HasSubstr("\n")));
+  EXPECT_THAT(message([&](Fingerprints& other) { other.erase(momentum); }), refused) << "this rank alone has it";
+  EXPECT_THAT(message([](Fingerprints& other) { other.emplace("optimizer.exp_avg.more", 1); }), refused);
+  EXPECT_THAT(message([](Fingerprints& other) { other.emplace("optimizer.archive", 1); }), refused);
+}
+
 TEST(Resume, OptionsThatContradictEachOtherAreRefused) {
   const TemporaryFolder folder;
   const auto message = [](std::function<void(Options&)> options) { return mistake({.options = std::move(options)}); };

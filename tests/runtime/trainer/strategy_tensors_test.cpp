@@ -95,6 +95,25 @@ TEST(StrategyState, OfEachRankIsGivenToAsManyRanksOnly) {
                         "rank, which no other number of ranks can go on with; resume with 1 rank"));
 }
 
+// The manifest names what each rank has its own of.
+TEST(StrategyState, IsToldApartByTheEndsOfVeryLongKeys) {
+  constexpr size_t kLongest = 256;  // of archive/1
+  const std::string same(kLongest - 1, 'k');
+  const TemporaryFolder folder;
+  host::StrategyState state;
+  state.values["top/" + same + "1"] = {"shared", true};
+  state.values["top/" + same + "2"] = {"own", false};
+  state.buckets["top/" + same + "1"] = {0, {{1, std::vector<std::byte>(4 * sizeof(float))}}, true};
+  state.buckets["top/" + same + "2"] = {0, {{1, std::vector<std::byte>(4 * sizeof(float))}}, false};
+  save(folder.path(), state);
+  const host::StrategyState found = loaded(folder.path(), 1);
+  EXPECT_EQ(found.values, state.values);
+  EXPECT_EQ(found.buckets, state.buckets);
+  const std::string error = error_text<UserError>([&] { loaded(folder.path(), 2); });
+  EXPECT_THAT(error, HasSubstr(same + "2' of layer 'top'"));
+  EXPECT_THAT(error, ::testing::Not(HasSubstr(same + "1' of layer 'top'")));
+}
+
 TEST(StrategyState, ThatIsSharedAndDiffersEndsTheTraining) {
   const TemporaryFolder folder;
   const auto error = [&](const std::string& name) {
