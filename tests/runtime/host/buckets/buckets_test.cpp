@@ -234,6 +234,9 @@ TEST(Buckets, TellWhichParametersWereInNoEarlierLayout) {
   EXPECT_EQ(lay_out({late, a}), (Flags{0, 0}));
   buckets.end_training();
   EXPECT_EQ(lay_out({a}), Flags{COHORT_PART_NEW});
+  buckets.set_state({});
+  EXPECT_EQ(buckets.get(0)->parts[0].flags, 0u) << "a checkpoint has what is kept for it";
+  EXPECT_EQ(lay_out({late, a}), (Flags{COHORT_PART_NEW, 0}));
 }
 
 TEST(Buckets, NeitherKeepNorSaveScratch) {

@@ -117,6 +117,7 @@ TEST(AStrategysState, RefusesWhatArchiveDoesNotKnow) {
   };
   EXPECT_THAT(error("archive_flag"), HasSubstr("archive/1.set: unknown flags 8"));
   EXPECT_THAT(error("archive_null"), HasSubstr("archive/1.set: the value is null"));
+  EXPECT_THAT(error("archive_long_key"), HasSubstr("archive/1: a key has 1 to 256 bytes"));
   EXPECT_THAT(error("archive_get_early"), HasSubstr("archive/1.get works inside of load_state only"));
   EXPECT_THAT(error("archive_set_late"), HasSubstr("archive/1.set works inside of save_state only"));
 }

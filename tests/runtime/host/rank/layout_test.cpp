@@ -79,6 +79,16 @@ TEST(Layout, IsAnnouncedOnceForEachReason) {
   });
 }
 
+TEST(Layout, HasNoNewPartsAfterACheckpoint) {
+  run_ranks(job_with(2, {Spec("services").set("does", "new_parts")}), [](ToyRank& rank) {
+    ToyModel model(two_parameters(), 0.0, 1.0);
+    host::StepEngine& engine = rank.runtime.configure(model);
+    rank.runtime.load_state(rank.runtime.save_state(), 0);  // RESUMED: the layer looks at each part
+    rank.step(engine, model, kGradients);
+    rank.runtime.release_model(model);
+  });
+}
+
 TEST(Layers, KeepStateOfTheSameNameApart) {
   for (const int world_size : {1, 2, 3}) {
     run_ranks(two_sums(world_size), [](ToyRank& rank) {

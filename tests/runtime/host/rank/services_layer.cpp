@@ -63,6 +63,7 @@ class Services : public sdk::Strategy<Services> {
     if (does_ == "reasons" && reason == COHORT_LAYOUT_RESUMED) {
       require(calls_ == "configure, plan, ready 1, plan, ready 3, ready 2", calls_);
     }
+    if (does_ == "new_parts") check_new_parts(reason);
     if (does_ == "early_view") host().buckets().view(0, COHORT_BUCKET_GRAD);
   }
 
@@ -114,6 +115,10 @@ class Services : public sdk::Strategy<Services> {
     uint64_t value = 0;
     if (does_ == "archive_flag") host().save("key", &value, sizeof value, 8);
     if (does_ == "archive_null") host().save("key", nullptr, sizeof value);
+    if (does_ == "archive_long_key") {
+      host().save(std::string(256, 'k').c_str(), &value, sizeof value);
+      host().save(std::string(257, 'k').c_str(), &value, sizeof value);
+    }
     if (does_ == "archive_get_early") host().load("key", &value, sizeof value);
   }
 
@@ -126,6 +131,17 @@ class Services : public sdk::Strategy<Services> {
   }
 
  private:
+  // A checkpoint has the state of all parameters, so none is new after it.
+  void check_new_parts(int32_t reason) {
+    for (uint32_t index = 0; index < host().buckets().count(); ++index) {
+      const cohort_bucket& bucket = host().buckets().at(index);
+      for (uint64_t part = 0; part < bucket.num_parts; ++part) {
+        const bool is_new = (bucket.parts[part].flags & COHORT_PART_NEW) != 0;
+        require(is_new == (reason == COHORT_LAYOUT_NEW), "PART_NEW with reason " + std::to_string(reason));
+      }
+    }
+  }
+
   void ready_lane() {
     sdk::Lane first = host().lane("aside");
     host().lane("aside");  // the same one
