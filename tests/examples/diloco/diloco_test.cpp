@@ -1,4 +1,5 @@
 // The example examples/plugins/diloco on the toy host, against DiLoCo computed one number after another in double.
+#include <clocale>
 #include <cmath>
 #include <numeric>
 
@@ -152,6 +153,22 @@ TEST(Diloco, FollowsItsDefinitionAndEndsWithTheMean) {
       rank.runtime.release_model(model);
     });
   }
+}
+
+TEST(Diloco, ReadsItsOptionsInALocaleWithADecimalComma) {
+  ASSERT_TRUE(std::setlocale(LC_NUMERIC, "de_DE.UTF-8")) << "LOCPATH names no folder with this locale";
+  for (const char* const rate : {"0.75", "7.5e-1", "75E-2", "00.0075e+2"}) {
+    ToyJob job = diloco_job(2);
+    job.strategy.set("outer_lr", rate);
+    run_ranks(job, [&](ToyRank& rank) {
+      ToyModel model(kParameters, kFirstWeight, kInnerRate, kInnerMomentum);
+      host::StepEngine& engine = rank.runtime.configure(model);
+      Reference reference(2, first_weights());
+      train(rank, engine, model, reference, 0, kEvery);
+      rank.runtime.release_model(model);
+    });
+  }
+  std::setlocale(LC_NUMERIC, "C");
 }
 
 TEST(Diloco, SendsNothingInAnInnerStep) {
