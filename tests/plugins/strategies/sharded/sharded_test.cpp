@@ -1,5 +1,7 @@
 // sharded on the toy host, beside ddp: the same weights, with each parameter's state on one rank alone.
 #include <cmath>
+#include <functional>
+#include <limits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -51,7 +53,8 @@ struct Trained {
   double norm = 0;                           // of the last step
 };
 
-Trained trained(const ToyJob& job, int steps, std::optional<ToyRank::Clip> clip = std::nullopt) {
+Trained trained(const ToyJob& job, int steps, std::optional<ToyRank::Clip> clip = std::nullopt,
+                const std::function<Gradients(int rank, int step)>& gradients = gradients_of) {
   Trained all;
   all.weights.resize(static_cast<size_t>(job.world_size));
   all.has_state.resize(static_cast<size_t>(job.world_size));
@@ -59,7 +62,7 @@ Trained trained(const ToyJob& job, int steps, std::optional<ToyRank::Clip> clip 
     ToyModel model(kParameters, 1.0, {.kind = "adamw", .learning_rate = 0.125, .weight_decay = 0.25});
     host::StepEngine& engine = rank.runtime.configure(model);
     rank.clip = clip;
-    for (int step = 0; step < steps; ++step) rank.step(engine, model, gradients_of(rank.rank, step));
+    for (int step = 0; step < steps; ++step) rank.step(engine, model, gradients(rank.rank, step));
     const auto own = static_cast<size_t>(rank.rank);
     all.weights[own] = model.state().weights;
     for (uint32_t id = 0; id < kParameters.size(); ++id) all.has_state[own].push_back(model.has_state(id));
@@ -110,6 +113,30 @@ TEST(Sharded, LimitsElementsByValue) {
   const Trained wanted = trained(job_of("ddp", 3), 6, clip), got = trained(job_of("sharded", 3), 6, clip);
   EXPECT_NEAR(got.norm, wanted.norm, 1e-12 * wanted.norm);
   EXPECT_THAT(got.weights, Each(wanted.weights[0]));
+}
+
+// An infinite norm would make the factor infinity / infinity.
+TEST(Sharded, OnlyMeasuresWithAnInfiniteLimit) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr size_t kOverflown = 0;  // its first element becomes a NaN, which equals none
+  const auto overflown = [](int rank, int step) {
+    Gradients gradients = gradients_of(rank, step);
+    if (rank == 0) gradients[kOverflown][0] = kInfinity;
+    return gradients;
+  };
+  for (const int32_t by : {COHORT_CLIP_NORM, COHORT_CLIP_VALUE}) {
+    const ToyRank::Clip clip{by, kInfinity};
+    const Trained plain = trained(job_of("ddp", 3), 6), measured = trained(job_of("sharded", 3), 6, clip);
+    EXPECT_THAT(measured.weights, Each(plain.weights[0]));
+    EXPECT_GT(measured.norm, 1.0);
+    Trained wanted = trained(job_of("ddp", 3), 6, clip, overflown),
+            got = trained(job_of("sharded", 3), 6, clip, overflown);
+    EXPECT_EQ(got.norm, kInfinity);
+    for (auto* const all : {&wanted, &got}) {
+      for (auto& weights : all->weights) weights[kOverflown][0] = 0;
+    }
+    EXPECT_THAT(got.weights, Each(wanted.weights[0])) << "by " << by;
+  }
 }
 
 TEST(Sharded, RefusesASecondBackwardOfAStep) {

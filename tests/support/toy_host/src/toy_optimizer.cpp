@@ -41,7 +41,7 @@ void ToyModel::clip_gradients(uint32_t phase, const cohort_clip_args& args) {
     }
     if (norm.data) norm.put(device, 0, std::sqrt(squares));
     if (std::isinf(limit)) return;
-    const double factor = std::min(1.0, limit / (std::sqrt(squares) + 1e-6));
+    const double factor = std::min(limit / (std::sqrt(squares) + 1e-6), 1.0);  // a NaN stays one, as in LibTorch
     for (const Numbers& gradient : gradients) {
       for (uint64_t i = 0; i < gradient.numel; ++i) {
         const double value = gradient.at(device, i);
