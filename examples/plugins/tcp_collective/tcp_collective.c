@@ -17,6 +17,7 @@
 
 #define MOST_BYTES (UINT64_C(1) << 59)
 #define BYTES_AT_ONCE (UINT64_C(1) << 30)
+enum { CALLS_AT_ONCE = 64 }; /* on one connection, until the deadline, `abort` and other connections get their turn */
 
 /* ---- connecting */
 
@@ -103,10 +104,10 @@ static cohort_status lost(const group* g, int32_t peer) {
                   (int)g->job_ranks[peer]);
 }
 
-/* Sends until the connection takes no more. */
+/* Sends until the connection takes no more, or its turn is over. */
 static cohort_status send_some(group* g, const cohort_exchange_args* args, int32_t peer) {
   flow* const f = &g->out[peer];
-  while (f->next < args->num_messages) {
+  for (int calls = 0; calls < CALLS_AT_ONCE && f->next < args->num_messages; ++calls) {
     const cohort_message* const m = &args->messages[f->next];
     struct iovec pieces[2];
     f->length = htole64(m->nbytes);
@@ -121,10 +122,11 @@ static cohort_status send_some(group* g, const cohort_exchange_args* args, int32
   return COHORT_OK;
 }
 
-/* Receives until the connection has no more. The length comes alone, so that data is read only where it fits. */
+/* Receives until the connection has no more, or its turn is over. The length comes alone, so that data is read only
+ * where it fits. */
 static cohort_status receive_some(group* g, const cohort_exchange_args* args, int32_t peer) {
   flow* const f = &g->in[peer];
-  while (f->next < args->num_messages) {
+  for (int calls = 0; calls < CALLS_AT_ONCE && f->next < args->num_messages; ++calls) {
     const cohort_message* const m = &args->messages[f->next];
     struct iovec pieces[2];
     rest_of(m, f, pieces);

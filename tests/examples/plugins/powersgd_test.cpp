@@ -1,4 +1,5 @@
-// The example powersgd against an implementation of the paper's algorithm that has all ranks' gradients in front of it.
+// Compares examples/plugins/powersgd with an implementation of the paper's algorithm that sees the gradients of all
+// ranks.
 //
 // A matrix W and a vector are trained towards a target; each rank sees the target with a noise of its own, which is 0
 // in the mean.
@@ -38,7 +39,7 @@ Matrix random_matrix(unsigned seed) {
   return m;
 }
 
-/// What each of `ranks` ranks takes for the target: the mean of all is the target itself.
+/// Returns the target that each of `ranks` ranks sees. The mean of all is the true target.
 std::vector<Matrix> seen_targets(int ranks) {
   const Matrix target = random_matrix(1);
   std::vector<Matrix> seen;
@@ -65,7 +66,7 @@ double distance(const Values& a, const Values& b) {
   return std::sqrt(sum);
 }
 
-/// The plugin's first factors, as its source defines them: splitmix64 of seed 0, parameter 0.
+/// Returns the plugin's first factors as its source defines them: splitmix64 of seed 0, parameter 0.
 Matrix first_factor() {
   Matrix q(kColumns, Values(kRank));
   for (uint64_t i = 0; i < kColumns * kRank; ++i) {
@@ -78,7 +79,7 @@ Matrix first_factor() {
   return q;
 }
 
-/// Algorithm 1 of the paper for one matrix, in double, from its definition.
+/// Computes algorithm 1 of the paper for one matrix, in double, by its definition.
 class Reference {
  public:
   explicit Reference(int ranks) : error_(static_cast<size_t>(ranks), Matrix(kRows, Values(kColumns, 0.0))) {}
@@ -229,7 +230,7 @@ TEST(PowerSgdOverDdp2, StepsAsTheReferenceDoes) {
   for (const Trained& one : trained) EXPECT_LT(distance(one.weights, train_reference(2, 12, 0.25)), 1e-3);
 }
 
-/// A wave of two directions that is far larger than what there is to learn, and changes its sign in every step.
+/// Returns a wave of two directions that is far larger than the gradient and changes its sign in every step.
 Values wave_at(int step) {
   std::mt19937 random(7);
   const auto sign = [&] { return random() % 2 == 0 ? 1.0 : -1.0; };
