@@ -1,4 +1,4 @@
-// The step of Adam: the bits of its formula, rounded as kernels.h says.
+// Checks that the step of Adam gives the bits of its formula, rounded as kernels.h says.
 #include <cmath>
 
 #include "buffer.hpp"

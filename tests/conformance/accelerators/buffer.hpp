@@ -1,6 +1,7 @@
-// Memory of the device under test, as the suite uses it: filled from and read into host memory, guarded on both sides.
+// Buffers are memory of the device under test. The suite fills them from host memory, reads them back, and checks that
+// the bytes on both sides stay as they are.
 //
-// This is all that the suite knows of a device's memory; today it is that of the CPU.
+// The suite knows nothing else of a device's memory; today it is that of the CPU.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +18,11 @@
 namespace cohort::conformance {
 
 inline constexpr int32_t kFloats[] = {COHORT_FLOAT32, COHORT_FLOAT64, COHORT_FLOAT16, COHORT_BFLOAT16};
-/// Nothing, one, odd ones, about the width of registers, blocks and tiles.
+/// Numbers of elements: none, one, odd numbers, and those next to the widths of registers, blocks and tiles.
 inline constexpr uint64_t kSizes[] = {0, 1, 3, 31, 64, 65, 257, 2049, 10007};
 
-/// Bytes that begin `shift` bytes after an address of 64-byte alignment. 0xa5 at first, as are those around them.
+/// A buffer that begins `shift` bytes after an address of 64-byte alignment. All bytes in and around it are 0xa5 at
+/// first.
 class Buffer {
  public:
   explicit Buffer(uint64_t nbytes, uint64_t shift = 0);
@@ -28,7 +30,7 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  /// What kernels are given.
+  /// Returns the address that kernels are given.
   std::byte* data() const { return memory_ + kGuard + shift_; }
   uint64_t nbytes() const { return nbytes_; }
   void put(const std::vector<std::byte>& bytes);
@@ -41,7 +43,7 @@ class Buffer {
   std::byte* memory_;
 };
 
-/// Elements of a type on the device, which begin one element behind an aligned address.
+/// Elements of one type on the device. They begin one element behind an aligned address.
 class Tensor {
  public:
   Tensor(int32_t dtype, uint64_t n) : dtype_(dtype), n_(n), buffer_(n * sdk::size_of(dtype), sdk::size_of(dtype)) {}
@@ -59,14 +61,14 @@ class Tensor {
   Buffer buffer_;
 };
 
-/// Values that a type can hold, many of them in this order: all signs and magnitudes, zeros; with NaN and infinities,
-/// or without.
+/// Return `n` values of all signs and magnitudes that the type can hold, zeros among them. Those of mixed() include NaN
+/// and infinities.
 std::vector<double> mixed(int32_t dtype, uint64_t n, uint64_t seed);
 std::vector<double> finite(int32_t dtype, uint64_t n, uint64_t seed);
-/// A result of the type in which kernels compute: float64 for itself, float32 for the other floating types.
+/// Returns the value rounded to the type in which kernels compute: float64 for itself, float32 for other floats.
 double in_math(int32_t dtype, double value);
 
-/// Fails the test if an element is not `wanted(i)`, rounded once to the type; any NaN is as good as another.
+/// Fails the test if an element is not `wanted(i)`, rounded once to the type. All NaN count as equal.
 void expect_elements(const Tensor& got, int32_t dtype, const std::function<double(uint64_t)>& wanted);
 
 /// Calls `body(dtype, n)` for every floating type and size, traced.

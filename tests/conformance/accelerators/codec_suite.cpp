@@ -1,4 +1,5 @@
-// Min-max-uint8, in batches: against its definition, element after element (tests/support/minmax_uint8.hpp).
+// Compares the batched kernels of min-max-uint8 with its definition, which tests/support/minmax_uint8.hpp computes one
+// element after another.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -27,7 +28,7 @@ std::vector<double> spread(uint64_t n, double from, double to) {
   return values;
 }
 
-/// Chunk c of what `in` holds, as its definition has it.
+/// Returns chunk c of the values in `in`, encoded by the definition.
 test::MinmaxUint8 chunk_of(const Tensor& in, uint64_t c, uint64_t numel, double divisor) {
   const std::vector<double> values = in.values();
   std::vector<float> singles;
@@ -37,12 +38,12 @@ test::MinmaxUint8 chunk_of(const Tensor& in, uint64_t c, uint64_t numel, double 
   return test::encode(singles);
 }
 
-/// Chunks in memory of the device; they begin 4 bytes behind an aligned address.
+/// Chunks in memory of the device. They begin 4 bytes behind an aligned address.
 Buffer chunks_of(uint64_t numel) {
   return Buffer(kChunks * COHORT_MINMAX_UINT8_NBYTES(numel), 4);
 }
 
-/// Fails the test if the bytes of the chunks are not those of the definition; those behind the codes are untouched.
+/// Fails the test if bytes of the chunks are not those of the definition, or if bytes behind the codes have changed.
 void expect_chunks(const Buffer& chunks, const Tensor& in, uint64_t numel, double divisor) {
   const std::vector<std::byte> got = chunks.get();
   for (uint64_t c = 0; c < kChunks; ++c) {
@@ -130,7 +131,7 @@ TEST(Codec, SpoilsOnlyTheChunkThatIsNotFinite) {
   check_codec(COHORT_FLOAT32, 1, {1.0, 3e38, 2.0}, 0.125);  // after the division
 }
 
-/// What arrives of `values`, which are sent as one chunk.
+/// Sends the values as one chunk and returns those that arrive.
 std::vector<double> through_codec(const std::vector<double>& values) {
   const cohort_kernels_minmax_uint8_1& k = subject().codec();
   const uint64_t n = values.size();

@@ -1,4 +1,4 @@
-// What an accelerator says about itself and its devices.
+// Checks how an accelerator describes itself and its devices.
 #include <cstring>
 
 #include "buffer.hpp"

@@ -1,4 +1,4 @@
-// Kernels that compute element by element: the bits of their formulas, rounded as kernels.h says.
+// Checks that kernels that compute element by element give the bits of their formulas, rounded as kernels.h says.
 #include <limits>
 #include <memory>
 

@@ -1,4 +1,4 @@
-// accelerator_suite: checks that an accelerator does what cohort/api/accelerator.h and kernels.h promise.
+// The program accelerator_suite checks that an accelerator does what cohort/api/accelerator.h and kernels.h promise.
 #include <cstdio>
 #include <string>
 #include <string_view>

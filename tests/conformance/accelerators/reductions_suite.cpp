@@ -1,4 +1,4 @@
-// Kernels that reduce to one number in memory of the device.
+// Checks the kernels that reduce to one number in memory of the device.
 #include <cmath>
 #include <limits>
 

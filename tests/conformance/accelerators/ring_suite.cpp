@@ -1,4 +1,4 @@
-// The change that a rank of a ring sends: the bits of its formula, rounded as kernels.h says.
+// Checks that the change that a rank of a ring sends has the bits of its formula, rounded as kernels.h says.
 #include "buffer.hpp"
 
 namespace cohort::conformance {

@@ -11,7 +11,7 @@ host::LogSettings warnings_only() {
   return settings;
 }
 
-// The component, without kernels of its own if `completed`.
+// Returns the component. With `completed` it has no kernels of its own, so that the host's are tried.
 cohort_component tried(const cohort_component& component, bool completed) {
   static cohort_accelerator_vt table;
   cohort_component result = component;

@@ -1,4 +1,4 @@
-// What the files of the accelerator suite share: the accelerator under test with complete tables of kernels.
+// The files of the accelerator suite share the accelerator under test, with complete tables of kernels.
 #pragma once
 
 #include <cohort/host/plugin_host.hpp>
@@ -8,7 +8,7 @@
 
 namespace cohort::conformance {
 
-/// What the command line says is to be tried.
+/// The accelerator that the command line asks for, and how it is tried.
 struct Arguments {
   Spec accelerator;
   host::PluginSearch search;
@@ -21,7 +21,7 @@ class Subject {
 
   cohort_accelerator* accelerator() const { return accelerator_.get(); }
   const cohort_accelerator_vt& vt() const { return *accelerator_.get()->vt; }
-  /// Where every kernel of the suite is enqueued.
+  /// Returns the stream that every kernel of the suite is enqueued on.
   const cohort_stream* stream() const { return &stream_; }
   const void* kernels(const char* id) const { return accelerator_.kernels(vt().device_type, id); }
   const cohort_kernels_core_1& core() const {

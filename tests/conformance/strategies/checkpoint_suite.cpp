@@ -11,7 +11,7 @@ struct Saved {
   host::StrategyState strategy;
 };
 
-/// Each rank's checkpoint after this many steps; ranks then train on.
+/// Returns each rank's checkpoint after this many steps. The ranks then train on.
 std::vector<Saved> saved_after(const Shape& shape, const Net& net, int steps) {
   std::vector<Saved> checkpoint(static_cast<size_t>(shape.ranks));
   const auto backward = backward_of(net, shape);
@@ -24,7 +24,7 @@ std::vector<Saved> saved_after(const Shape& shape, const Net& net, int steps) {
   return checkpoint;
 }
 
-/// The values of a rank's state that its layers call shared, or the others.
+/// Returns the values of a rank's state that its layers call shared, or the other ones.
 host::StrategyState part_of(const host::StrategyState& state, bool is_shared) {
   host::StrategyState part = state;
   std::erase_if(part.values, [&](const auto& item) { return item.second.is_shared != is_shared; });
@@ -38,7 +38,7 @@ void add(std::vector<Values>& sum, const std::vector<Values>& other) {
   }
 }
 
-/// What another number of ranks begins with: the means over ranks.
+/// Returns the means over the ranks, which another number of ranks begins with.
 toy::ToyState mean_of(const std::vector<Saved>& checkpoint) {
   toy::ToyState mean = checkpoint[0].model;
   for (auto what : {&toy::ToyState::weights, &toy::ToyState::momenta, &toy::ToyState::squares}) {

@@ -1,4 +1,4 @@
-// The example examples/plugins/diloco on the toy host, against DiLoCo computed one number after another in double.
+// Runs examples/plugins/diloco on the toy host and compares it with DiLoCo computed one number after another in double.
 #include <clocale>
 #include <cmath>
 #include <numeric>
@@ -37,7 +37,7 @@ ToyJob diloco_job(int world_size, int every = kEvery) {
 
 const std::vector<ToyParameter> kParameters{{"a", 7}, {"b", 1}, {"c", 12}};
 
-// Each rank pulls its weights to other targets.
+// The gradients pull each rank's weights to other targets.
 Weights gradients_at(const Weights& weights, int rank, int step) {
   Weights gradients = weights;
   for (size_t p = 0; p < weights.size(); ++p) {
@@ -48,7 +48,7 @@ Weights gradients_at(const Weights& weights, int rank, int step) {
   return gradients;
 }
 
-/// DiLoCo by its definition: SGD with momentum inside, SGD with Nesterov's momentum outside.
+/// Computes DiLoCo by its definition: inner steps are SGD with momentum, outer ones SGD with Nesterov's momentum.
 class Reference {
  public:
   explicit Reference(size_t ranks, const Weights& first)
@@ -127,7 +127,7 @@ void expect_near(const Weights& found, const Weights& wanted, const std::string&
   }
 }
 
-/// What a checkpoint of all ranks holds.
+/// The states that a checkpoint of all ranks holds, by rank.
 struct Checkpoint {
   std::vector<ToyState> models;
   std::vector<host::StrategyState> strategies;
@@ -241,7 +241,7 @@ TEST(Diloco, GoesOnWithAnyNumberOfRanks) {
   }
 }
 
-// The checkpoint is of a run without the layer: its weights are where the outer steps begin.
+// The checkpoint comes from a run without the layer, so outer steps begin at its weights.
 TEST(Diloco, BeginsAtTheWeightsOfACheckpointWithoutIt) {
   run_ranks(diloco_job(2), [](ToyRank& rank) {
     ToyModel model(kParameters, 0.0, kInnerRate, kInnerMomentum);

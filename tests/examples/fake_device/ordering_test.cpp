@@ -1,4 +1,4 @@
-// A rank whose port leaves out one kind of ordering fails with a race that names the two accesses.
+// The port of rank 0 leaves out orderings of streams here. The race check has to name the two accesses that race.
 #include <algorithm>
 #include <atomic>
 #include <map>
@@ -11,14 +11,14 @@
 namespace cohort::test {
 namespace {
 
-/// Who a stream belongs to; streams of one kind are not told apart.
+/// The owner of a stream. Streams of one kind are not told apart.
 enum class Of { kProgram, kLane0, kOther /* a lane of the strategy's own, or a replica */ };
 
 const char* text_of(Of stream) {
   return stream == Of::kProgram ? "the program" : stream == Of::kLane0 ? "lane 0" : "another";
 }
 
-/// Never orders `later` streams behind `earlier` ones.
+/// A device that never orders `later` streams behind `earlier` ones.
 class Forgetful final : public toy::FakeToyDevice {
  public:
   Forgetful(int index, Of later, Of earlier) : FakeToyDevice(index), later_(later), earlier_(earlier) {}
@@ -67,7 +67,7 @@ std::ostream& operator<<(std::ostream& out, const Mutation& mutation) {
 }
 
 const std::vector<Mutation> kMutations{
-    // Gradients, or weights, before a lane reads them.
+    // The lane does not wait for gradients or weights that it reads.
     {{.name = "Ddp", .strategy = "ddp"},
      Of::kLane0,
      Of::kProgram,
@@ -81,7 +81,7 @@ const std::vector<Mutation> kMutations{
      Of::kOther,
      Of::kProgram,
      "copy on stream [0-9]+ reads what copy on stream [0-9]+ writes"},
-    // Buckets that go to lanes of the strategy's own, and back.
+    // Nothing orders buckets on their way to the strategy's own lanes, or back.
     {{.name = "Bytegrad", .strategy = "bagua:bytegrad"},
      Of::kOther,
      Of::kLane0,
@@ -94,7 +94,7 @@ const std::vector<Mutation> kMutations{
      Of::kLane0,
      Of::kOther,
      "adam on stream [0-9]+ reads what decode on stream [0-9]+ writes"},
-    // What a lane has enqueued, before the program uses it.
+    // The program does not wait for results that a lane has enqueued.
     {{.name = "Fp16Back", .strategy = "ddp,compression=fp16"},
      Of::kProgram,
      Of::kLane0,
@@ -131,7 +131,7 @@ const std::vector<Mutation> kMutations{
      Of::kOther,
      "on stream [0-9]+ reads what .* on stream [0-9]+ writes",
      "peer"},
-    // Gradients of replicas, each on a stream of its own.
+    // Replicas have a stream each, and lane 0 does not wait for their gradients.
     {{.name = "Replicas", .strategy = "ddp2", .nodes = 2, .replicas = 2},
      Of::kLane0,
      Of::kOther,
@@ -157,7 +157,7 @@ TEST_P(ForgottenOrder, IsNamedByTheRaceCheck) {
   EXPECT_THAT(failures[0], testing::HasSubstr("nothing orders the two"));
 }
 
-/// Leaves out one call, by its number; counts them.
+/// A device that counts its calls of `order` and leaves out the one with this number.
 class ForgetsOne final : public toy::FakeToyDevice {
  public:
   ForgetsOne(int index, int left_out, std::atomic<int>& count)
@@ -187,7 +187,7 @@ INSTANTIATE_TEST_SUITE_P(
         Training{.name = "Async", .strategy = "bagua:async,sync_interval_ms=1", .one_bucket = true, .steps = 1}),
     [](const auto& test) { return std::string(test.param.name); });
 
-// Many calls are one more than needed: a bucket's last gradient may be on the stream that submits it, say.
+// A call that is left out need not cause a race: a bucket's last gradient may be on the stream that submits it, say.
 TEST_P(ForgottenCall, IsNamedOrWasNotNeeded) {
   const Training& training = GetParam();
   const auto wanted = train(training, "peer", fake_device_of)[0].weights;

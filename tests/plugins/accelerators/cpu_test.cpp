@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 constexpr cohort_stream kStream{nullptr, COHORT_DEVICE_CPU, 0};
 
-// The accelerator as a host drives it: through the C ABI.
+// Drives the accelerator as a host does, through the C ABI.
 class Cpu {
  public:
   Cpu() : object_{sizeof(cohort_accelerator), 0, vtable(), nullptr, host.raw()} {}
@@ -52,7 +52,7 @@ inline std::map<std::string, std::unique_ptr<Cpu>> all_isas() {
   return result;
 }
 
-// Values whose products are no short binary fractions, so that the order of a sum shows in its bits.
+// Returns values whose products are no short binary fractions, so that the order of a sum shows in its bits.
 std::vector<std::byte> fractions(int32_t dtype, uint64_t n, uint64_t seed) {
   std::vector<std::byte> elements(n * cohort::sdk::size_of(dtype));
   for (uint64_t i = 0; i < n; ++i) {
@@ -85,7 +85,8 @@ TEST(CpuAccelerator, RefusesInstructionsItDoesNotHave) {
   EXPECT_THAT(cpu.host.take_failure(), HasSubstr("mmx"));
 }
 
-// What each instruction set computes is the business of the conformance suite; its sums may differ by roundings there.
+// The conformance suite checks the results of each instruction set, but allows sums that differ by roundings. Here the
+// sums of all instruction sets have to be equal.
 TEST(CpuKernels, SumUpToTheSameBitsOnEveryInstructionSet) {
   for (const int32_t dtype : {COHORT_FLOAT32, COHORT_FLOAT64, COHORT_FLOAT16, COHORT_BFLOAT16}) {
     for (const uint64_t n : {0u, 1u, 15u, 16u, 17u, 4099u, 1000003u}) {

@@ -1,4 +1,4 @@
-// What the layers of a strategy keep, in checkpoints: shared by all ranks, or of each rank.
+// Checkpoints hold the state of a strategy's layers, which all ranks share or each rank has of its own.
 #include <gmock/gmock.h>
 
 #include <cohort/host/files.hpp>
@@ -32,7 +32,7 @@ void save(
   Session(run.runtime(), net, net.configure_optimizers()).save(folder);
 }
 
-/// Returns what the strategy was given on one of `ranks` ranks.
+/// Returns the state that the strategy is given back on one of `ranks` ranks.
 host::StrategyState loaded(const fs::path& folder, int ranks) {
   ScriptedRun run([&](Script& script) {
     script.topology.world_size = ranks;
@@ -45,7 +45,7 @@ host::StrategyState loaded(const fs::path& folder, int ranks) {
   return run.script().strategy;
 }
 
-/// Two ranks, of which the other one changes what it tells this one.
+/// Scripts two ranks, of which the other one sends this rank's texts back changed.
 std::function<void(Script&)> two_ranks(std::function<void(std::string&)> change) {
   return [change = std::move(change)](Script& script) {
     script.topology.world_size = 2;

@@ -1,4 +1,4 @@
-// The collective `peer`: moves memory of the fake device, and no other, between ranks that are threads of one process.
+// The collective `peer` moves memory of the fake device, and no other, between ranks that are threads of one process.
 //
 // An operation meets the other ranks on the host and enqueues the rest: events and copies between devices, then a
 // kernel. Nothing waits for a device. What it leaves out (reduce, reduce_scatter, all_to_all) is the host's.
@@ -40,7 +40,7 @@ class Event {
   fakedrv_event* event_ = nullptr;
 };
 
-/// What a rank shows to the others, who may still look when it has failed.
+/// The arguments that a rank shows to the others. They are copies, because others may read them after it has failed.
 struct Shown {
   const void* input = nullptr;
   std::vector<cohort_message> messages{};
@@ -89,7 +89,7 @@ fakedrv_stream* stream_of(const cohort_stream& stream) {
   return static_cast<fakedrv_stream*>(stream.native);
 }
 
-/// Memory of the device until the stream has come to the end of the operation.
+/// Memory of the device that lives until the stream has come to the end of the operation.
 class Scratch {
  public:
   Scratch(fakedrv_stream* stream, uint64_t nbytes) : stream_(stream) { check(fakedrv_alloc(stream, nbytes, &memory_)); }
@@ -103,7 +103,7 @@ class Scratch {
   void* memory_ = nullptr;
 };
 
-/// Reduces what lies side by side.
+/// Reduces the ranks' inputs, which lie side by side in memory of the device.
 struct Reduction {
   const std::byte* inputs;
   void* output;

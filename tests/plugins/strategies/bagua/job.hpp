@@ -1,4 +1,4 @@
-// Trainings by bagua on the toy host, and what simulators beside the tests have in common with them.
+// Trains by bagua on the toy host, and has the parts that the tests' simulators of its algorithms share.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +53,7 @@ inline uint64_t numel_of(const Training& training) {
 /// Layers that both keep STATE "momentum", in float and in double, and ask for another layout in each step.
 inline const std::vector<std::string> kFollowers{"follower_1", "follower_2"};
 
-/// What these layers make of the weights after each step of the strategy.
+/// Simulates these layers, which change the weights after each step of the strategy.
 struct Followers {
   std::vector<float> first;
   std::vector<double> second;
@@ -70,7 +70,7 @@ struct Followers {
   }
 };
 
-/// Element i of the flat order, which is the registration order of parameters reversed.
+/// Return values for element i of the flat order, which is the registration order of parameters reversed.
 inline float first_weight(uint64_t i) {
   return static_cast<float>(2 * drawn(i));
 }
@@ -89,7 +89,7 @@ inline Flat first_weights(const Training& training) {
   return flat;
 }
 
-/// From one value for each element of the flat order to values by parameter, and back.
+/// Convert between one value for each element of the flat order and values by parameter.
 std::vector<std::vector<double>> by_parameter(const Training& training, const std::function<float(uint64_t)>& value);
 Flat flattened(const std::vector<std::vector<double>>& by_parameter);
 
@@ -107,10 +107,10 @@ class Trainee {
   toy::ToyModel& model() { return model_; }
   Flat weights() const { return flattened(model_.state().weights); }
   void step(int index);
-  /// One with these gradients of its parameters.
+  /// Makes a step with these gradients, by parameter.
   void step_on(const std::vector<std::vector<double>>& gradients);
   void steps(int begin, int end);
-  /// pause(END), and the weights then.
+  /// Pauses at the end of training and returns the weights.
   Flat finish();
 
  private:
@@ -123,14 +123,14 @@ class Trainee {
 toy::ToyJob job_of(const Training& training);
 /// Runs `body` on ranks that are threads; rethrows the first rank's exception.
 void on_ranks(const Training& training, const std::function<void(Trainee&)>& body);
-/// Each rank's weights after each step, then after the end: `[step][rank]`.
+/// Returns each rank's weights after each step and, last, after the end: `[step][rank]`.
 std::vector<ByRank> trained(const Training& training);
-/// The first rank's exception text; "" where it had none.
+/// Returns the first rank's exception text, or "" if it had none.
 std::string failure_of(const Training& training);
 
-// ---- what simulators are made of
+// ---- Parts of simulators.
 
-/// SGD as the toy model does it, in double, rounded to float once.
+/// SGD as the toy model computes it: in double, rounded to float once.
 struct Sgd {
   double learning_rate, momentum;
   std::vector<double> momenta;
@@ -160,10 +160,10 @@ inline Flat mean_of(const ByRank& ranks) {
   return divided(sum_of(ranks), static_cast<float>(ranks.size()));
 }
 
-/// The mean through the codec twice, rank by rank and chunk by chunk.
+/// Computes the mean as bytegrad sends it: through the codec twice, rank by rank and chunk by chunk.
 Flat compressed_mean(ByRank ranks, float divisor);
 
-/// Bit by bit; says the first difference.
+/// Returns the first difference in bits in words; "" if there is none.
 inline std::string difference(const Flat& a, const Flat& b) {
   if (a.size() != b.size()) return "sizes differ";
   for (size_t i = 0; i < a.size(); ++i) {

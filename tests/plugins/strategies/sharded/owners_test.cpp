@@ -1,4 +1,4 @@
-// Who owns what: shares counted here, and the operations that a bucket with such owners needs.
+// Counts the shares of the owners that are chosen, and checks the stretches of a bucket that their operations work on.
 #include "owners.hpp"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ std::vector<double> shares_of(const std::vector<Line>& lines, int ranks) {
   return shares;
 }
 
-// A transformer of this width, last parameter first: head, then blocks, then embeddings.
+// Returns the parameters of a transformer of this width, last parameter first: head, then blocks, then embeddings.
 Line transformer(uint64_t width, int blocks, uint64_t tokens) {
   std::vector<uint64_t> numels{width * tokens, width, width};
   for (int block = 0; block < blocks; ++block) {

@@ -1,4 +1,4 @@
-// Tables of kernels that the host completes, passes on or refuses.
+// Checks which tables of kernels the host completes, passes on or refuses.
 #include <cstring>
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 constexpr cohort_stream kCpu{nullptr, COHORT_DEVICE_CPU, 0};
 
-// Of the vendor's own.
+// A vendor's own table of kernels, and the id that it is found by.
 constexpr int kTopk = 7;
 constexpr const char* kTopkId = "org.example.topk/1";
 

@@ -1,5 +1,5 @@
-// Parameters that one rank owns, steps of some of them, and gradients that are limited: beside plain data parallel
-// runs.
+// Compares plain data parallel runs with those in which one rank owns parameters, some parameters step alone, or
+// gradients are limited.
 #include <cmath>
 #include <limits>
 

@@ -1,7 +1,7 @@
-// Where the numbers of a toy model are, and how work on them runs: in host memory at once, or on a device in the order
+// A toy model's numbers are in host memory, where work on them runs at once, or on a device, where it runs in the order
 // of the calling thread's stream.
 //
-// Belongs to one rank, whose threads may all call it.
+// A ToyDevice belongs to one rank, whose threads may all call it.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace cohort::toy {
 
-/// Host memory; a device overrides all of it.
+/// Works in host memory. A device overrides every member.
 class ToyDevice {
  public:
-  /// Bytes that a work reads, or reads and writes.
+  /// Bytes that a piece of work reads, or reads and writes.
   struct Access {
     void* memory;
     uint64_t nbytes;
@@ -24,9 +24,9 @@ class ToyDevice {
 
   virtual ~ToyDevice() = default;
   virtual host::Device device() const { return {}; }
-  /// Null: no streams.
+  /// Returns null if there are no streams.
   virtual host::DevicePort* port() { return nullptr; }
-  /// `name` is for messages; `work` finds bytes by contents().
+  /// Runs the work, which finds bytes by contents(). `name` is for messages.
   virtual void run(const char* /*name*/, const std::vector<Access>&, std::function<void()> work) { work(); }
   virtual void* contents(void* memory) const { return memory; }
 
