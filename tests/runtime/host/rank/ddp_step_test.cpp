@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <array>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "ddp_job.hpp"
@@ -110,6 +113,29 @@ TEST(DdpStep, AnotherBackwardOfTheStepAddsToTheMeanOfTheOneBefore) {
     rank.update(engine, model);
     EXPECT_EQ(model.weights(0), std::vector<double>{-3.0});
     EXPECT_EQ(model.weights(1), std::vector<double>{-2.0});
+    rank.runtime.release_model(model);
+  });
+}
+
+TEST(DdpStep, AveragesABucketWhileBackwardGoesOn) {
+  ToyJob job = ddp_job(2);
+  job.bucket_size = 1;
+  run_ranks(job, [](ToyRank& rank) {
+    ToyModel model({{"first", 1}, {"last", 1}}, 1.0, 1.0);
+    host::StepEngine& engine = rank.runtime.configure(model);
+    engine.set_overlap(true);
+    engine.begin(true);
+    model.add_gradient(1, std::array{2.0 + 4.0 * rank.rank});
+    engine.gradient_ready(1);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (rank.runtime.bytes_sent() == 0 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    EXPECT_EQ(rank.runtime.bytes_sent(), sizeof(float)) << "backward has not reached the other bucket";
+    model.add_gradient(0, std::array{2.0});
+    engine.gradient_ready(0);
+    engine.end_backward();
+    rank.update(engine, model);
+    EXPECT_EQ(model.weights(0), std::vector<double>{-1.0});
+    EXPECT_EQ(model.weights(1), std::vector<double>{-3.0});
     rank.runtime.release_model(model);
   });
 }
