@@ -89,6 +89,13 @@ struct Line final : ModuleFor<Line> {
     log("whole", whole);
     log("replicas", static_cast<double>(outputs.size()));
   }
+  void test_step(const Batch& batch, int64_t) override { to_step_end(w * batch.tensor()); }
+  void test_step_end(const Output& outputs) override {
+    double sum = 0;
+    for (const Value& piece : outputs.items()) sum += piece.tensor().sum().item<double>();
+    log("sum", sum);
+    log("replicas", static_cast<double>(outputs.size()));
+  }
   Optimizers configure_optimizers() override { return torch::optim::SGD(parameters(), 0.1); }
   std::shared_ptr<Line> make() const override {
     auto made = std::make_shared<Line>();
@@ -103,6 +110,7 @@ struct Line final : ModuleFor<Line> {
 struct Rows final : DataModule {
   Loader train() override { return {.dataset = rows(samples), .batch_size = batch_size}; }
   Loader validation() override { return {.dataset = rows(5), .batch_size = 5}; }
+  Loader test() override { return {.dataset = rows(5), .batch_size = 5}; }
   static std::shared_ptr<Dataset> rows(int64_t count) {
     return std::make_shared<TensorDataset>(std::vector{torch::arange(count).to(torch::kFloat)});
   }
@@ -140,6 +148,21 @@ TEST(Replicas, ThreeOfThemGiveTheStepAndTheMetricsOfTheWholeBatch) {
     EXPECT_NEAR(ends.metrics.at("pieces"), (2 * 2 + 2 * 2 + 1 * 1) / 5.0, 1e-6);
   }
   EXPECT_EQ(one.metrics.at("replicas"), 1) << "a list of one where there is one replica";
+}
+
+TEST(Replicas, GiveTestStepEndThePiecesOfTheWholeBatch) {
+  for (const int replicas : {1, 3}) {
+    ScriptedRun run([&](Script& s) {
+      s.selection.strategy = StrategySpec("dp");
+      s.selection.replicas = replicas;
+    });
+    Line net;
+    Rows data;
+    RunRecord record;
+    const Metrics means = Trainer(run.runtime(), record).test(net, data);
+    EXPECT_EQ(means.at("replicas"), replicas);
+    EXPECT_EQ(means.at("sum"), 0 + 1 + 2 + 3 + 4);
+  }
 }
 
 TEST(Replicas, ALastSmallerBatchRunsOnFewerOfThem) {
