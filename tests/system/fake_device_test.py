@@ -55,6 +55,13 @@ class FakeDevice(SystemTest):
                 self.assertEqual(self.weights(job, FAKE), wanted)
                 self.assertEqual(self.weights(job, FAKE, {"FAKE_DEVICE_EAGER": "1"}), wanted, "eager")
 
+    def mnist(self, *flags, environment=None):
+        self.succeed([MNIST, *FAKE, "--threads=1", "--batch-size=64", "--limit-test-batches=2", "--limit-val-batches=2",
+                      "--summary-json=summary.json", *flags], environment)
+        return self.summary()
+
+
+class Strategies(FakeDevice):
     def test_strategies_end_with_the_bits_of_the_cpu(self):
         self.compare(Job("single", 1, "--devices=1"),
                      Job("ddp", 2, "--devices=2", model="resnet18_cifar"),
@@ -62,13 +69,30 @@ class FakeDevice(SystemTest):
                      Job("bagua:bytegrad", 2, "--devices=2"),
                      Job("dp", 1, "--devices=2"))
 
+
+class Training(FakeDevice):
+    def test_a_resumed_run_ends_as_one_that_was_not_cut(self):
+        loop = ["--devices=2", "--collective=shm", "--limit-train-batches=6"]
+        whole = self.mnist(*loop, "--epochs=2")
+        self.mnist(*loop, "--epochs=2", "--max-steps=9", "--checkpoint-dir=kept")
+        resumed = self.mnist(*loop, "--epochs=2", "--resume=kept")
+        for key in ("weights_sha256", "metrics"):  # dropout has drawn the same numbers on the device
+            self.assertEqual(resumed[key], whole[key])
+
+    def test_a_device_without_memory_ends_with_a_sentence(self):
+        result = self.fail_with(2, [MNIST, *FAKE, "--devices=1", "--epochs=1", "--max-steps=3", "--batch-size=1024"],
+                                environment={"FAKE_DEVICE_MIB": "16"})
+        self.assertRegex(result.stderr, r"error: .*fake:0 .*memory")
+
+
+class InFull(FakeDevice):
     def test_every_strategy_ends_with_the_bits_of_the_cpu(self):
         two = "--devices=2"
         self.compare(Job("ddp", 2, two, "--gradient-clip-val=0.1", "--accumulate-grad-batches=2", model="gpt_mini"),
                      Job("ddp", 4, two, "--num-nodes=2", "--collective=gloo"),
                      Job("ddp2", 2, two, "--num-nodes=2"),
                      Job("horovod", 2, launched=True),
-                     Job("horovod:fp16", 2, launched=True),
+                     Job("horovod,compression=fp16", 2, launched=True),
                      Job("sharded", 4, two, "--num-nodes=2"),
                      *[Job(f"bagua:{algorithm}", 2, two) for algorithm in
                        ("gradient_allreduce", "decentralized", "low_precision_decentralized")],

@@ -221,6 +221,7 @@ sdk::Answer supports(const sdk::Query& query) {
   if (query.use() == COHORT_USE_DEVICE_TYPE && query.value() != COHORT_DEVICE_EXT) {
     return sdk::no("it moves memory of the fake device only", "choose --collective=shm");
   }
+  if (query.use() == COHORT_USE_UNNAMED) return sdk::no("its ranks are threads of one process", "name it");
   if (query.use() == COHORT_USE_NODES) return sdk::no("its ranks are threads of one process", "use one node");
   return sdk::yes_to_known(query);
 }
