@@ -1,3 +1,5 @@
+// Aliases of a device's tensors for one call. Nothing but `write` touches bytes here, and that in the order of the
+// stream; a storage whose memory the CPU's kernel has exchanged for larger one is known by its address.
 #include "aliases.hpp"
 
 #include <cstring>
@@ -12,8 +14,8 @@ namespace {
 
 // Returns a tensor like `shape` over another storage.
 at::Tensor tensor_over(c10::Storage storage, c10::DispatchKey backend, const at::Tensor& shape) {
-  at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(backend),
-                                                             shape.dtype());
+  at::Tensor made =
+      at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(backend), shape.dtype());
   made.unsafeGetTensorImpl()->set_sizes_and_strides(shape.sizes(), shape.strides(), shape.storage_offset());
   if (shape.is_conj()) made._set_conj(true);
   if (shape.is_neg()) made._set_neg(true);

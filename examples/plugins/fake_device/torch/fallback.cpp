@@ -1,3 +1,6 @@
+// The fallback: one object for each call, which turns the arguments into the CPU's, notes the bytes that they are, and
+// runs the CPU's kernel as a view, later, or now (fallback.hpp says when). Work that runs later keeps aliases, which
+// are addresses, and no tensors: memory that is freed too early is to be found.
 #include "fallback.hpp"
 
 #include <exception>
@@ -172,8 +175,8 @@ class Call {
   void enqueue() {
     auto* const deferred = new Deferred{op_, std::move(arguments_), std::move(written_)};
     const auto drop = [](void* arg) { delete static_cast<Deferred*>(arg); };
-    check(fakedrv_launch(stream(), plan_.name.c_str(), accesses_.data(), accesses_.size(), run_deferred, deferred,
-                         drop));
+    check(
+        fakedrv_launch(stream(), plan_.name.c_str(), accesses_.data(), accesses_.size(), run_deferred, deferred, drop));
   }
 
   void run_now() {
@@ -197,9 +200,7 @@ class Call {
     if (plan_.tells_host) check(fakedrv_wait(stream()));
   }
 
-  at::Tensor result(const at::Tensor& made) {
-    return aliases_.result(made, *device_, stream(), plan_.name.c_str());
-  }
+  at::Tensor result(const at::Tensor& made) { return aliases_.result(made, *device_, stream(), plan_.name.c_str()); }
   void give_results(Stack* stack) {
     for (const c10::IValue& made : arguments_) {
       if (made.isTensor()) {

@@ -1,4 +1,4 @@
-// What LibTorch asks an accelerator for by its hooks.
+// The hooks by which LibTorch asks an accelerator for generators, pinned memory and the device of an address.
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 
 #include "allocator.hpp"
@@ -30,9 +30,7 @@ class Hooks final : public at::PrivateUse1HooksInterface {
   const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override {
     return default_generator(whole({kFake, index}));
   }
-  at::Generator getNewGenerator(c10::DeviceIndex index) const override {
-    return make_generator(whole({kFake, index}));
-  }
+  at::Generator getNewGenerator(c10::DeviceIndex index) const override { return make_generator(whole({kFake, index})); }
 
   c10::Device getDeviceFromPtr(void* memory) const override {
     const int index = fakedrv_device_of(memory);

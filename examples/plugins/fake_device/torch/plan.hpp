@@ -1,4 +1,4 @@
-// What a schema says about running an operator, worked out once for each.
+// How to run an operator, by its schema; worked out once for each.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@ namespace fake_torch {
 
 struct Plan {
   std::string name;
-  std::vector<bool> is_written;        // by argument
-  std::vector<bool> is_hidden_write;   // by argument: written if the flag `training` is set, which the schema hides
-  std::vector<bool> is_generator;      // by argument
-  std::vector<size_t> returned;        // by result: the argument that it is; all of them if can_wait
-  size_t training = SIZE_MAX;          // the argument with this name
-  bool can_wait = false;               // all results are arguments, and nothing is drawn
+  std::vector<bool> is_written;       // by argument
+  std::vector<bool> is_hidden_write;  // by argument: written if the flag `training` is set, which the schema hides
+  std::vector<bool> is_generator;     // by argument
+  std::vector<size_t> returned;       // by result: the argument that it is; all of them if can_wait
+  size_t training = SIZE_MAX;         // the argument with this name
+  bool can_wait = false;              // all results are arguments, and nothing is drawn
   bool is_view = false;
-  bool tells_host = false;             // returns something that is no tensor
+  bool tells_host = false;  // returns something that is no tensor
 };
 
 /// Any thread.

@@ -26,9 +26,20 @@ torch::CppFunction boxed() {
 
 // The fallback is not asked where there is a composite kernel, whose formula may give other bits than the CPU's.
 constexpr const char* kHiddenByComposites[] = {
-    "_stack",        "_stack.out",    "native_layer_norm", "native_group_norm", "native_channel_shuffle",
-    "silu_backward", "mish_backward", "addr",              "addr.out",          "all.dims",
-    "all.dims_out",  "any.dims",      "any.dims_out",      "linalg__powsum",
+    "_stack",
+    "_stack.out",
+    "native_layer_norm",
+    "native_group_norm",
+    "native_channel_shuffle",
+    "silu_backward",
+    "mish_backward",
+    "addr",
+    "addr.out",
+    "all.dims",
+    "all.dims_out",
+    "any.dims",
+    "any.dims_out",
+    "linalg__powsum",
 };
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {

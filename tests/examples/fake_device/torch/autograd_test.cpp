@@ -19,7 +19,8 @@ INSTANTIATE_TEST_SUITE_P(Work, Gradients, testing::Bool(), name_of_mode);
 TEST_P(Gradients, CrossDevices) {
   const auto gradients = [](torch::Device first, torch::Device second) {
     torch::manual_seed(3);
-    const Tensor a = torch::randn({4, 4}).to(first).requires_grad_(), b = torch::randn({4, 4}).to(second).requires_grad_();
+    const Tensor a = torch::randn({4, 4}).to(first).requires_grad_(),
+                 b = torch::randn({4, 4}).to(second).requires_grad_();
     const Tensor c = torch::randn({4, 4}).requires_grad_();
     ((a.mm(a).to(second) * b).tanh().to(torch::kCPU) * c).sum().backward();
     return std::vector<Tensor>{a.grad(), b.grad(), c.grad()};

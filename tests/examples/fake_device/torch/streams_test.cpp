@@ -1,4 +1,4 @@
-// What hardware hides: work that nobody waits for, streams that nothing orders, memory that is used too long.
+// The backend finds what hardware hides: work that nobody waits for, streams that nothing orders, memory used too long.
 #include "backend.hpp"
 
 namespace fake {
@@ -59,6 +59,24 @@ TEST_P(Streams, NameRacesOfWorkThatRunsAtOnce) {
   order(own_, default_);
   EXPECT_EQ(error_of([&] { at::relu(made); }), "");
   own_.synchronize();
+}
+
+TEST_P(Streams, KnowWritesThatSchemasHide) {
+  torch::nn::BatchNorm2d norm(3);
+  norm->to(device());
+  const Tensor input = torch::randn({2, 3, 2, 2}, device());
+  wait();
+  norm(input);
+  const auto look = [&] {
+    const WithStream with(own_);
+    return norm->running_mean.add(1);
+  };
+  EXPECT_THAT(error_of(look), HasSubstr("reads what aten::native_batch_norm on stream 0 writes"));
+  norm->eval();
+  wait();
+  norm(input);
+  EXPECT_EQ(error_of(look), "") << "both read";
+  wait();
 }
 
 TEST_P(Streams, TellPartsOfATensorApart) {

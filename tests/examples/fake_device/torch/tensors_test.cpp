@@ -104,7 +104,13 @@ TEST_P(Tensors, ResizeWhatTakesResults) {
   EXPECT_TRUE(have_equal_bits(grown, torch::tensor({1.0f, 2.0f, 10.0f})));
 }
 
+class Silent final : public c10::WarningHandler {
+  void process(const c10::Warning&) override {}
+};
+
 TEST_P(Tensors, RefuseResultsOfAnotherSize) {
+  Silent silent;  // the CPU's kernel warns
+  const c10::WarningUtils::WarningHandlerGuard no_warnings(&silent);
   const Tensor one = torch::ones({2, 2}, device());
   Tensor wrong = torch::empty({3, 3}, device());
   const std::string text = error_of([&] {
@@ -216,6 +222,22 @@ TEST_P(Tensors, MoveWithTheirModule) {
   EXPECT_TRUE(have_equal_bits(copy->weight, weight));
   model->to(torch::kCPU);
   EXPECT_TRUE(have_equal_bits(parameter, weight));
+}
+
+TEST_P(Tensors, AreComputedWithoutGradients) {
+  const auto model = make_model("resnet");
+  const auto [input, target] = model->batch();
+  model->eval();
+  const Tensor here = model->loss(input, target).detach();
+  model->to(device(1));
+  {
+    const torch::NoGradGuard no_grad;
+    EXPECT_TRUE(have_equal_bits(model->loss(input.to(device(1)), target.to(device(1))), here));
+  }
+  const c10::InferenceMode inference;
+  const Tensor there = model->loss(input.to(device(1)), target.to(device(1)));
+  EXPECT_TRUE(there.is_inference());
+  EXPECT_TRUE(have_equal_bits(there, here));
 }
 
 TEST_P(Tensors, AreSavedAndLoaded) {
