@@ -13,6 +13,7 @@
 #include <c10/util/Exception.h>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 
 namespace cohort {
 namespace {
@@ -33,6 +34,15 @@ class Event final : public host::DeviceEvent {
 
 at::Tensor bytes_at(void* memory, uint64_t nbytes, c10::Device device) {
   return at::from_blob(memory, {static_cast<int64_t>(nbytes)}, at::TensorOptions(at::kByte).device(device));
+}
+
+c10::DataPtr allocate(c10::DeviceType type, uint64_t nbytes) {
+  try {
+    return c10::GetAllocator(type)->allocate(nbytes);
+  } catch (const c10::OutOfMemoryError& error) {
+    throw UserError("no memory for buckets: " + host::on_one_line(error.what_without_backtrace()) +
+                    "; choose a smaller batch, or --strategy=sharded, which divides the optimizer's state");
+  }
 }
 
 /// Returns the file beside LibTorch's own, or the name itself, which dlopen then seeks.
@@ -126,7 +136,7 @@ void TorchDevices::order(const cohort_stream& stream, host::DeviceEvent& event) 
 
 void* TorchDevices::alloc(uint64_t nbytes, const cohort_stream& stream) {
   const c10::StreamGuard guard(torch_stream(stream));
-  c10::DataPtr made = c10::GetAllocator(guard_.type())->allocate(std::max<uint64_t>(nbytes, 1));
+  c10::DataPtr made = allocate(guard_.type(), std::max<uint64_t>(nbytes, 1));
   void* const memory = made.get();
   const std::lock_guard lock(mutex_);
   memory_.emplace(memory, std::move(made));

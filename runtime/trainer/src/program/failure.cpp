@@ -8,6 +8,8 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/files.hpp>
 
+#include "failure/torch_error.hpp"
+
 namespace cohort {
 namespace {
 
@@ -43,7 +45,8 @@ Failure current_failure() {
   } catch (const Error& error) {
     return {static_cast<int>(error.code()), error.what(), type_of(error.code())};
   } catch (const c10::Error& error) {
-    return {failed, error.what_without_backtrace(), "LibTorchError"};
+    const Error reported = error_of(error);
+    return {static_cast<int>(reported.code()), reported.what(), "LibTorchError"};
   } catch (const std::exception& error) {
     return {failed, error.what(), "Exception"};
   } catch (...) {

@@ -9,6 +9,8 @@
 
 #include <cohort/host/error.hpp>
 
+#include "failure/torch_error.hpp"
+
 namespace cohort {
 
 void throw_of_replica(const std::exception_ptr& failure, size_t replica) {
@@ -18,7 +20,7 @@ void throw_of_replica(const std::exception_ptr& failure, size_t replica) {
   } catch (const Error& error) {
     throw Error(error.code(), who + error.what());
   } catch (const c10::Error& error) {
-    throw TrainingFailed(who + error.what_without_backtrace());
+    throw error_of(error, who);
   } catch (const std::exception& error) {
     throw TrainingFailed(who + error.what());
   }
