@@ -3,14 +3,16 @@
 The devices are lazy, so what is not waited for has not happened, and accesses that nothing orders fail the run; the eager mode
 runs the same orders of calls at once.
 """
+import unittest
+
 import torch
 from safetensors.torch import save_file
 
 import harness
-from harness import BUILD, COHORT, MNIST, NUMERICS, SystemTest
+from harness import COHORT, FAKE_DEVICE, MNIST, MPIRUN, NUMERICS, PLUGINS, SystemTest
 
 CPU = ["--accelerator=cpu"]
-FAKE = [f"--plugin-dir={BUILD / 'tests/examples/fake_device/plugins'}", "--accelerator=fake"]
+RUN_TWO = [COHORT, "run", "-n", "2", "--"]
 STEPS = 5
 SHAPES = {"mlp_small": (784,), "resnet18_cifar": (3, 32, 32), "gpt_mini": (64,)}
 BATCH = 4
@@ -19,8 +21,8 @@ BATCH = 4
 class Job:
     """A training: its flags, and the number of processes that read data."""
 
-    def __init__(self, strategy, processes, *flags, model="mlp_small", optimizer="sgd_momentum", launched=False):
-        self.strategy, self.processes, self.model, self.launched = strategy, processes, model, launched
+    def __init__(self, strategy, processes, *flags, model="mlp_small", optimizer="sgd_momentum", launcher=()):
+        self.strategy, self.processes, self.model, self.launcher = strategy, processes, model, launcher
         self.flags = [f"--strategy={strategy}", f"--optimizer={optimizer}", "--lr=0.01", f"--model={model}", "--threads=1",
                       "--attention=math", *flags]
 
@@ -43,8 +45,7 @@ class FakeDevice(SystemTest):
 
     def weights(self, job, accelerator, environment=None):
         """Returns the digests of all ranks after the training."""
-        launcher = [COHORT, "run", "-n", str(job.processes), "--"] if job.launched else []
-        self.succeed([*launcher, NUMERICS, f"--data-from={self.data(job)}", "--summary-json=summary.json", *job.flags,
+        self.succeed([*job.launcher, NUMERICS, f"--data-from={self.data(job)}", "--summary-json=summary.json", *job.flags,
                       *accelerator], environment)
         return self.summary()["weights_sha256"]
 
@@ -52,11 +53,11 @@ class FakeDevice(SystemTest):
         for job in jobs:
             with self.subTest(job=str(job)):
                 wanted = self.weights(job, CPU)
-                self.assertEqual(self.weights(job, FAKE), wanted)
-                self.assertEqual(self.weights(job, FAKE, {"FAKE_DEVICE_EAGER": "1"}), wanted, "eager")
+                self.assertEqual(self.weights(job, FAKE_DEVICE), wanted)
+                self.assertEqual(self.weights(job, FAKE_DEVICE, {"FAKE_DEVICE_EAGER": "1"}), wanted, "eager")
 
     def mnist(self, *flags, environment=None):
-        self.succeed([MNIST, *FAKE, "--threads=1", "--batch-size=64", "--limit-test-batches=2", "--limit-val-batches=2",
+        self.succeed([MNIST, *FAKE_DEVICE, "--threads=1", "--batch-size=64", "--limit-test-batches=2", "--limit-val-batches=2",
                       "--summary-json=summary.json", *flags], environment)
         return self.summary()
 
@@ -80,7 +81,7 @@ class Training(FakeDevice):
             self.assertEqual(resumed[key], whole[key])
 
     def test_a_device_without_memory_ends_with_a_sentence(self):
-        result = self.fail_with(2, [MNIST, *FAKE, "--devices=1", "--epochs=1", "--max-steps=3", "--batch-size=1024"],
+        result = self.fail_with(2, [MNIST, *FAKE_DEVICE, "--devices=1", "--epochs=1", "--max-steps=3", "--batch-size=1024"],
                                 environment={"FAKE_DEVICE_MIB": "16"})
         self.assertRegex(result.stderr, r"error: fake:0 has no \d+ bytes: .*; choose a smaller batch")
 
@@ -91,12 +92,20 @@ class InFull(FakeDevice):
         self.compare(Job("ddp", 2, two, "--gradient-clip-val=0.1", "--accumulate-grad-batches=2", model="gpt_mini"),
                      Job("ddp", 4, two, "--num-nodes=2", "--collective=gloo"),
                      Job("ddp2", 2, two, "--num-nodes=2"),
-                     Job("horovod", 2, launched=True),
-                     Job("horovod,compression=fp16", 2, launched=True),
+                     Job("horovod", 2, launcher=RUN_TWO),
+                     Job("horovod,compression=fp16", 2, launcher=RUN_TWO),
                      Job("sharded", 4, two, "--num-nodes=2"),
                      *[Job(f"bagua:{algorithm}", 2, two) for algorithm in
                        ("gradient_allreduce", "decentralized", "low_precision_decentralized")],
                      Job("bagua:qadam", 2, two, optimizer="adam"))
+
+    def test_every_collective_carries_the_tensors_of_devices(self):
+        self.compare(*[Job("ddp", 4, "--devices=2", "--num-nodes=2", f"--collective={collective}")
+                       for collective in ("gloo", "hier", "sim,over=gloo")])
+
+    @unittest.skipUnless((PLUGINS / "cohort_mpi.so").exists(), "built without MPI")
+    def test_mpi_carries_the_tensors_of_devices(self):
+        self.compare(Job("horovod", 2, "--collective=mpi", launcher=[*MPIRUN, "-np", "2"]))
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ BUILD = pathlib.Path(os.environ.get("COHORT_BUILD", SOURCE / "build/release"))
 BIN = BUILD / "bin"
 PLUGINS = BUILD / "lib/cohort/plugins"
 COHORT, MNIST, NUMERICS = (str(BIN / name) for name in ("cohort", "mnist", "cohort_numerics"))
+FAKE_DEVICE = [f"--plugin-dir={BUILD / 'tests/examples/fake_device/plugins'}", "--accelerator=fake"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
 # Open MPI 4.1 now and then takes the room below the stack for its table of the machine, and crashes as it starts.

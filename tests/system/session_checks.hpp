@@ -7,8 +7,11 @@
 
 using torch::Tensor;
 
+/// The device of this rank, which main() sets: models and data of the checks are made there.
+inline c10::Device rank_device = c10::kCPU;
+
 inline void expect_close(const Tensor& got, const Tensor& wanted, const char* what) {
-  if (torch::allclose(got, wanted, 1e-9, 1e-9)) return;
+  if (torch::allclose(got.cpu(), wanted.cpu(), 1e-9, 1e-9)) return;
   std::fprintf(stderr, "%s differs\n", what);
   throw cohort::TrainingFailed(std::string(what) + " is wrong");
 }
@@ -16,7 +19,7 @@ inline void expect_close(const Tensor& got, const Tensor& wanted, const char* wh
 // Data of a rank at a step: the same on every rank that asks.
 inline Tensor inputs(int rank, int64_t step) {
   torch::manual_seed(static_cast<uint64_t>(1000 * rank + step));
-  return torch::randn({4, 3}, torch::kFloat64);
+  return torch::randn({4, 3}, torch::kFloat64).to(rank_device);
 }
 
 struct Regression : cohort::ModuleFor<Regression> {
@@ -32,7 +35,9 @@ struct Regression : cohort::ModuleFor<Regression> {
 // Rank 0's initial weights, on every rank; `offset` makes ranks begin with different ones.
 inline std::shared_ptr<Regression> model(int offset) {
   torch::manual_seed(static_cast<uint64_t>(7 + offset));
-  return std::make_shared<Regression>();
+  const auto made = std::make_shared<Regression>();
+  made->to(rank_device);
+  return made;
 }
 
 /// What becomes of gradients from backward to the step: see gradient_checks.cpp.

@@ -62,6 +62,7 @@ void an_own_loop_that_is_finished_ends_on_all_ranks(cohort::App& app) {
 Tensor a_gradient_that_one_rank_keeps_can_be_gathered(cohort::App& app) {
   const int last = app.runtime().world_size() - 1;
   const auto net = std::make_shared<Regression>(512), other = model(0);
+  net->to(rank_device);
   Tensor kept;
   {
     auto session = app.session(*net, net->configure_optimizers());
@@ -150,7 +151,7 @@ void uneven_data_is_padded_by_wrap_around(cohort::App& app) {
       for (int64_t i = first; i < std::min(first + Uneven::kBatch, per_rank); ++i) {
         batch.push_back(samples[(i * world + r) % Uneven::kSamples]);
       }
-      (reference->loss(torch::stack(batch)) / world).backward();
+      (reference->loss(torch::stack(batch).to(rank_device)) / world).backward();
     }
     optimizer.step();
   }
@@ -210,6 +211,7 @@ int main(int argc, char** argv) {
                        .option("only", "", "freezing, own_loop: this check alone, for any strategy")
                        .defaults([](cohort::Options& options) { options.max_epochs = 1; })
                        .run(argc, argv, [&](cohort::App& app) {
+                         rank_device = app.runtime().device();
                          if (app.option("only") == "freezing") {
                            only_one_session_at_a_time_and_no_late_unfreezing(app);
                            return void(std::puts("all checks passed"));

@@ -2,7 +2,7 @@
 import unittest
 
 import harness
-from harness import BUILD, MPIRUN, PLUGINS, SystemTest
+from harness import BUILD, FAKE_DEVICE, MPIRUN, PLUGINS, SystemTest
 
 PROGRAM = str(BUILD / "tests/session_program")
 
@@ -27,6 +27,9 @@ class Session(SessionTest):
     @unittest.skipUnless((PLUGINS / "cohort_mpi.so").exists(), "built without MPI")
     def test_ranks_under_mpirun_do_so_too(self):
         self.passes([*MPIRUN, "-np", "2", PROGRAM, "--collective=mpi", "--bucket-size=1"])
+
+    def test_ranks_on_devices_do_so_too(self):
+        self.passes([PROGRAM, "--devices=2", "--bucket-size=1", *FAKE_DEVICE], [PROGRAM, "--devices=1", *FAKE_DEVICE])
 
     def test_deterministic_ranks_do_too(self):
         self.passes([PROGRAM, "--devices=3", "--deterministic"])

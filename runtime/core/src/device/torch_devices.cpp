@@ -90,6 +90,11 @@ TorchDevices::TorchDevices(std::span<const c10::Device> devices, int32_t device_
   guard_.setDevice(devices.front());
 }
 
+// Tensors of the program may lie in what was not released: it stays until the process ends.
+TorchDevices::~TorchDevices() {
+  for (auto& [memory, owner] : memory_) owner.release_context();
+}
+
 c10::Device TorchDevices::torch_device(host::Device device) const {
   return {guard_.type(), static_cast<c10::DeviceIndex>(device.index)};
 }

@@ -30,6 +30,9 @@ class TorchDevices final : public host::DevicePort {
   /// `devices` are of one type, which is not the CPU. Makes the first one the calling thread's current device. Throws
   /// UserError for a device that LibTorch does not find.
   TorchDevices(std::span<const c10::Device> devices, int32_t device_type);
+  ~TorchDevices() override;
+  TorchDevices(const TorchDevices&) = delete;
+  TorchDevices& operator=(const TorchDevices&) = delete;
 
   std::span<const host::Device> devices() const override { return devices_; }
   cohort_stream current(host::Device device) override;
