@@ -15,11 +15,6 @@ class Ddp : public sdk::Strategy<Ddp> {
     first_bucket_size_ = options.bytes("first_bucket_size");
   }
 
-  void plan(const cohort_job& job, cohort_plan& plan) {
-    super().plan(job, plan);
-    plan.collectives = "shm,hier,gloo";
-  }
-
   void plan_buckets(cohort_bucket_plan& plan) {
     super().plan_buckets(plan);
     plan.size = bucket_size_;

@@ -10,7 +10,6 @@ struct Ddp2 : cohort::sdk::Strategy<Ddp2> {
     plan.processes_per_node = 1;
     plan.replicas_per_process = job.num_devices;
     plan.launch = job.external_world_size > 0 || job.num_nodes == 1 ? COHORT_LAUNCH_NONE : COHORT_LAUNCH_EXEC;
-    plan.collectives = "shm,hier,gloo";
   }
 };
 

@@ -27,11 +27,6 @@ class Sharded : public sdk::Strategy<Sharded> {
  public:
   static constexpr bool kPartialGradients = true;
 
-  void plan(const cohort_job& job, cohort_plan& plan) {
-    super().plan(job, plan);
-    plan.collectives = "shm,hier,gloo";
-  }
-
   void configure_model() {
     if (communicates()) own_parameters();
     super().configure_model();

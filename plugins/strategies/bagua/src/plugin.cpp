@@ -34,7 +34,6 @@ class Bagua : public sdk::Strategy<Bagua> {
 
   void plan(const cohort_job& job, cohort_plan& plan) {
     super().plan(job, plan);
-    plan.collectives = "shm,hier,gloo";
     const int world = job.external_world_size > 0 ? job.external_world_size : job.num_devices * job.num_nodes;
     check_peers({0, world, 0, job.num_devices, job.num_nodes});
   }

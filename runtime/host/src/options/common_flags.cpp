@@ -153,7 +153,7 @@ std::vector<Flag> where_flags() {
           [](Options& o, Given given) { o.accelerator = parse_accelerator(given); },
           [](const Options& o) -> Printed { return literal(string_view(o.accelerator)); }),
       flag(
-          kWhere, "devices", "N|[IDS]|auto", "devices of each node: a count, ids or all",
+          kWhere, "devices", "N|[IDS]|auto", "devices of each node: a count, ids, names of the driver (GPU-...) or all",
           [](Options& o, Given given) { o.devices = parse_devices(given); },
           [](const Options& o) -> Printed {
             return o.devices.kind == Devices::Kind::kDefault ? std::nullopt : Printed(literal(o.devices));

@@ -36,25 +36,52 @@ std::optional<Number> whole_text_as(std::string_view text) {
   return value;
 }
 
-constexpr std::string_view kDevicesAllowed = "a count (2), ids ([0] or 0,1) or auto for all";
+constexpr std::string_view kDevicesAllowed = "a count (2), ids ([0] or 0,1), names (GPU-8932f937) or auto for all";
 constexpr int kMostDevices = 4096;
 
-std::vector<int> parse_ids(Given given, std::string_view list) {
-  std::vector<int> ids;
+/// Returns the items between commas, without the spaces around them.
+std::vector<std::string_view> items_of(std::string_view list) {
+  std::vector<std::string_view> items;
   while (true) {
     const std::size_t comma = list.find(',');
     std::string_view item = list.substr(0, comma);
     item.remove_prefix(std::min(item.find_first_not_of(' '), item.size()));
-    item = item.substr(0, item.find_last_not_of(' ') + 1);
-    const auto id = whole_text_as<int>(item);
-    if (!id || *id < 0 || *id >= kMostDevices) refuse_value(given, std::string(kDevicesAllowed));
-    if (std::find(ids.begin(), ids.end(), *id) != ids.end()) {
-      refuse_value(given, "each device once; " + std::to_string(*id) + " is there twice");
-    }
-    ids.push_back(*id);
-    if (comma == std::string_view::npos) return ids;
+    items.push_back(item.substr(0, item.find_last_not_of(' ') + 1));
+    if (comma == std::string_view::npos) return items;
     list.remove_prefix(comma + 1);
   }
+}
+
+template <class Item>
+void add_device(Given given, std::vector<Item>& devices, Item device, std::string_view text) {
+  if (std::find(devices.begin(), devices.end(), device) != devices.end()) {
+    refuse_value(given, "each device once; " + std::string(text) + " is there twice");
+  }
+  devices.push_back(std::move(device));
+}
+
+std::vector<int> parse_ids(Given given, std::string_view list) {
+  std::vector<int> ids;
+  for (const std::string_view item : items_of(list)) {
+    const auto id = whole_text_as<int>(item);
+    if (!id || *id < 0 || *id >= kMostDevices) refuse_value(given, std::string(kDevicesAllowed));
+    add_device(given, ids, *id, item);
+  }
+  return ids;
+}
+
+// The driver decides what such a name means: a MIG name may have slashes.
+std::vector<std::string> parse_names(Given given, std::string_view list) {
+  constexpr std::string_view kLetters = "0123456789abcdefABCDEFGIMPU-/";
+  std::vector<std::string> names;
+  for (const std::string_view item : items_of(list)) {
+    const bool is_name = item.starts_with("GPU-") || item.starts_with("MIG-");
+    if (!is_name || item.size() == 4 || item.find_first_not_of(kLetters) != std::string_view::npos) {
+      refuse_value(given, std::string(kDevicesAllowed));
+    }
+    add_device(given, names, std::string(item), item);
+  }
+  return names;
 }
 
 }  // namespace
@@ -96,13 +123,15 @@ std::size_t parse_choice(Given given, const std::vector<std::string>& choices) {
 
 Devices parse_devices(Given given) {
   Devices devices;
-  const std::string_view text = given.text;
-  if (text == "-1" || text == "auto") {
+  std::string_view text = given.text;
+  const bool is_list = text.starts_with('[') && text.ends_with(']');
+  if (is_list) text = text.substr(1, text.size() - 2);
+  if (given.text == "-1" || given.text == "auto") {
     devices.kind = Devices::Kind::kAll;
-  } else if (text.starts_with('[') && text.ends_with(']')) {
-    devices.kind = Devices::Kind::kIds;
-    devices.ids = parse_ids(given, text.substr(1, text.size() - 2));
-  } else if (text.find(',') != std::string_view::npos) {
+  } else if (text.starts_with("GPU-") || text.starts_with("MIG-")) {
+    devices.kind = Devices::Kind::kNames;
+    devices.names = parse_names(given, text);
+  } else if (is_list || text.find(',') != std::string_view::npos) {
     devices.kind = Devices::Kind::kIds;
     devices.ids = parse_ids(given, text);
   } else {
@@ -163,6 +192,10 @@ std::string literal(const Devices& devices) {
   if (devices.kind == Devices::Kind::kAll) return "\"auto\"";
   if (devices.kind == Devices::Kind::kCount) return std::to_string(devices.count);
   std::string out = "[";
+  if (devices.kind == Devices::Kind::kNames) {
+    for (const std::string& name : devices.names) out += (out.size() == 1 ? "" : ",") + name;
+    return literal(std::string_view(out + "]"));
+  }
   for (std::size_t i = 0; i < devices.ids.size(); ++i) out += (i == 0 ? "" : ", ") + std::to_string(devices.ids[i]);
   return out + "]";
 }

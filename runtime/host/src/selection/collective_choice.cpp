@@ -81,7 +81,10 @@ CollectiveSpec choose_collective(PluginHost& plugins, const Options& options, co
                                  std::string_view preferred, std::vector<std::string>& reasons) {
   if (options.collective) return given_collective(plugins, options, wiring, reasons);
   if (wiring.world_size == 1) return {};
-  const auto names = names_in(preferred.empty() ? kDefaultCollectives : preferred);
+  const bool is_cpu = wiring.device_type == COHORT_DEVICE_CPU;
+  const auto names = names_in(!preferred.empty() ? preferred
+                              : is_cpu           ? kDefaultCollectives
+                                                 : kDefaultDeviceCollectives);
   std::string refused;
   const auto choose = [&](const std::string& name, const std::string& how) {
     reasons.push_back("Using collective " + name + how + (refused.empty() ? "" : ": not" + refused));

@@ -14,5 +14,6 @@ constexpr const char* kFallbackAccelerator = "cpu";
 
 /// In order of preference, where a strategy names none.
 constexpr const char* kDefaultCollectives = "shm,hier,gloo";
+constexpr const char* kDefaultDeviceCollectives = "nccl,shm,hier,gloo";
 
 }  // namespace cohort::host

@@ -27,6 +27,7 @@
 #include "program/start_time.hpp"
 #include "program/summary.hpp"
 #include "program/unfinished_work.hpp"
+#include "program/visible_devices.hpp"
 
 namespace cohort {
 namespace {
@@ -46,10 +47,13 @@ class Run {
       host::prepare_process();
       host::require_working_folder();
       host::raise_open_file_limit();
+      ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", /*overwrite=*/0);  // ids are then those that nvidia-smi shows
       const Options options = host::parse_options(sources_, code_);
       if (options.print_config) return print(host::print_config(options));
       if (options.tune_malloc) tune_malloc();
-      return place(with_absolute_paths(options), body);
+      Options seen = with_absolute_paths(options);
+      seen.devices = seen_devices(std::move(seen.devices), variables_);
+      return place(seen, body);
     } catch (const host::HelpRequested& help) {
       return print(help.text);
     } catch (...) {
@@ -161,7 +165,7 @@ class Run {
     job.master_port = topology.master_port;
     job.environment[kStartTimeVariable] = std::to_string(started_.count());
     job.environment[kSaidWhyVariable] = "1";
-    if (variable("CUDA_DEVICE_ORDER").empty()) job.environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";
+    job.environment.merge(variables_of_devices(selection, variables_));
     return host::launch(job, *log_);
   }
 
@@ -204,7 +208,10 @@ class Run {
     }
   }
 
-  static void log_device(Runtime& runtime) {
+  void log_device(Runtime& runtime) const {
+    if (runtime.device().is_cuda()) {
+      runtime.log().every_rank(line_of_devices(runtime.selection(), runtime.topology(), host::process_environment()));
+    }
     if (!runtime.is_first()) return;
     const auto type = runtime.device().type();
     const std::string name =

@@ -171,6 +171,7 @@ TEST_F(ConfigTest, PrintedOptionsReadBackAsTheSame) {
        "--epochs=0"},
       {"--devices=auto", "--max-time=100ms"},
       {"--devices=3"},
+      {"--devices=GPU-1,MIG-2"},
       {flag("[strategy]\nname = \"bagua\"\n[strategy.bagua]\na = 1\nb = \"x\"\n[collective.shm]\nc = 2.5")}};
   for (const auto& arguments : cases) {
     const Options first = parse(arguments);

@@ -25,6 +25,17 @@ TEST(Options, WithoutAnyTheDefaultsHold) {
   EXPECT_TRUE(options.warnings.empty());
 }
 
+TEST(Options, DevicesMayBeNamedAsTheDriverNamesThem) {
+  const Options o = parse({"--devices=GPU-8932f937-d72c, MIG-GPU-8932f937/1/0"});
+  EXPECT_EQ(o.devices.kind, Devices::Kind::kNames);
+  EXPECT_THAT(o.devices.names, ElementsAre("GPU-8932f937-d72c", "MIG-GPU-8932f937/1/0"));
+  EXPECT_EQ(parse({"--devices=[GPU-1]"}).devices.names.size(), 1u);
+  EXPECT_THAT(refusal({"--devices=GPU-1,GPU-1"}), HasSubstr("GPU-1 is there twice"));
+  for (const char* wrong : {"--devices=GPU-", "--devices=GPU-1,2", "--devices=[-1]", "--devices=GPU-1;x"}) {
+    EXPECT_THAT(refusal({wrong}), HasSubstr("names (GPU-8932f937)")) << wrong;
+  }
+}
+
 TEST(Options, EveryFlagReachesItsField) {
   const Options o = parse({"--strategy=bagua:async,sync_interval_ms=100",
                            "--layer=one",

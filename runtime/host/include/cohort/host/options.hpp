@@ -21,10 +21,11 @@ namespace cohort {
 
 /// Which devices: a count, explicit ids, or all of them.
 struct Devices {
-  enum class Kind { kDefault, kCount, kIds, kAll };
+  enum class Kind { kDefault, kCount, kIds, kNames, kAll };
   Kind kind = Kind::kDefault;
   int count = 0;
   std::vector<int> ids;
+  std::vector<std::string> names;  ///< as the driver gives them to GPUs and their parts: "GPU-8932f937-...", "MIG-..."
   bool operator==(const Devices&) const = default;
 };
 

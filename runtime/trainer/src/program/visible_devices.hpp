@@ -1,0 +1,30 @@
+// CUDA's variables for the devices that a process sees.
+//
+// The process that starts ranks shows them the chosen devices alone, as users of CUDA expect, unless somebody has
+// chosen before it: a scheduler or the user. In such a rank ids count what it sees.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include <cohort/host/environment.hpp>
+#include <cohort/host/options.hpp>
+#include <cohort/host/selection.hpp>
+
+namespace cohort {
+
+/// Returns the variables for ranks that this process starts.
+std::map<std::string, std::string> variables_of_devices(const host::Selection& selection,
+                                                        const host::Variables& variables);
+
+/// Returns the devices by what this process sees: ids from 0 if the starting process has shown it these alone, and a
+/// count instead of names, after it has made these devices the only ones that CUDA will show. Changes the environment:
+/// call it before threads begin and devices are counted. Throws UserError for names that CUDA_VISIBLE_DEVICES leaves
+/// out.
+Devices seen_devices(Devices devices, const host::Variables& variables);
+
+/// Returns "LOCAL_RANK: 0 - CUDA_VISIBLE_DEVICES: [0,1]" for a rank on a GPU.
+std::string line_of_devices(const host::Selection& selection, const host::Topology& topology,
+                            const host::Variables& variables);
+
+}  // namespace cohort
