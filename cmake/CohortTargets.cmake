@@ -34,14 +34,19 @@ set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 # Warnings and sanitizers of our own targets; never passed on to users, who build without them.
 function(cohort_own_flags target)
   if(COHORT_DEVELOPER)
-    target_compile_options(${target} PRIVATE -Werror -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
+    target_compile_options(${target} PRIVATE
+      $<$<COMPILE_LANGUAGE:C,CXX>:-Werror;-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wsign-conversion>
       $<$<COMPILE_LANGUAGE:CXX>:-Wold-style-cast;-Woverloaded-virtual>
+      # The code that nvcc makes for the host compiler is neither pedantic nor free of old casts.
+      $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings
+        -Xcompiler=-Werror,-Wall,-Wextra,-Wshadow,-Wconversion,-Wsign-conversion,-Woverloaded-virtual>
       # GCC 12 reports std::string's operator+ at -O3 without reason (GCC bug 105651).
       $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
   endif()
   if(COHORT_SANITIZE)
-    target_compile_options(${target} PRIVATE -fsanitize=${COHORT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer
-      -Wno-maybe-uninitialized)  # which GCC reports without reason in code that it instruments
+    # GCC reports what may be uninitialized without reason in code that it instruments.
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${COHORT_SANITIZE}
+      -fno-sanitize-recover=all -fno-omit-frame-pointer -Wno-maybe-uninitialized>)
     target_link_options(${target} PRIVATE -fsanitize=${COHORT_SANITIZE})
   endif()
 endfunction()

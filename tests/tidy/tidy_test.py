@@ -13,7 +13,7 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SOURCE_ENDINGS = {".c", ".h", ".cpp", ".hpp"}
+SOURCE_ENDINGS = {".c", ".h", ".cpp", ".hpp", ".cu", ".cuh"}
 MAX_FILE_LINES = 400
 MAX_PUBLIC_HEADER_LINES = 150
 MAX_FUNCTION_LINES = 70
@@ -228,7 +228,7 @@ class Tidy(unittest.TestCase):
     def test_functions_fit_on_a_screen(self):
         problems = []
         for path in SOURCES:
-            if path.suffix not in {".c", ".cpp", ".hpp"}:
+            if path.suffix not in {".c", ".cpp", ".hpp", ".cu", ".cuh"}:
                 continue
             opened = None
             for number, line in enumerate(lines_of(path), 1):
@@ -266,7 +266,7 @@ class Tidy(unittest.TestCase):
     def test_headers_open_with_their_purpose(self):
         problems = []
         for path in SOURCES:
-            if path.suffix in {".h", ".hpp"} and not within(path, "tests"):
+            if path.suffix in {".h", ".hpp", ".cuh"} and not within(path, "tests"):
                 first = lines_of(path)[0]
                 if not first.startswith(("//", "/*")):
                     problems.append(name(path))
@@ -280,7 +280,7 @@ class Tidy(unittest.TestCase):
     def test_code_is_formatted(self):
         tool = shutil.which("clang-format")
         self.assertIsNotNone(tool, "clang-format is missing: run cmake/bootstrap.sh --tests")
-        formatted = [str(path) for path in SOURCES if path.suffix in {".cpp", ".hpp"}]
+        formatted = [str(path) for path in SOURCES if path.suffix in {".cpp", ".hpp", ".cu", ".cuh"}]
         result = subprocess.run([tool, "--dry-run", "--Werror", *formatted], capture_output=True, text=True)
         self.assertEqual(result.returncode, 0, result.stderr[:4000] + "\n=> run clang-format -i on these files")
 

@@ -65,7 +65,8 @@ Json machine_facts(const host::Topology& topology, const host::Variables& variab
 Json version_facts() {
   return {{"cohort", COHORT_VERSION},
           {"plugin_abi", std::to_string(COHORT_ABI_MAJOR) + "." + std::to_string(COHORT_ABI_MINOR)},
-          {"compiler", __VERSION__}};
+          {"compiler", __VERSION__},
+          {"cuda_plugin", COHORT_CUDA_BUILD}};
 }
 
 Json topology_facts(const host::Topology& t) {

@@ -1,0 +1,40 @@
+// The facts of each device that kernels ask for, and the memory that they borrow of it for the time of a call.
+//
+// Memory comes from a pool of this accelerator's own, in the order of streams, and stays in the pool: nothing waits for
+// the driver after the first calls. Threads: any.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+#include <cuda_runtime_api.h>
+
+namespace cohort::cuda {
+
+class Devices {
+ public:
+  Devices() = default;
+  ~Devices();
+  Devices(const Devices&) = delete;
+  Devices& operator=(const Devices&) = delete;
+
+  /// Returns how many blocks keep it busy.
+  unsigned blocks_of(int32_t device);
+  /// Returns memory that what the stream does from now on may use. The device is the thread's current one.
+  void* borrow(int32_t device, uint64_t nbytes, cudaStream_t stream);
+  /// Gives it to what the stream does next.
+  void give_back(void* memory, cudaStream_t stream) noexcept;
+
+ private:
+  struct Device {
+    unsigned blocks = 0;
+    cudaMemPool_t pool = nullptr;
+  };
+  std::mutex mutex_;
+  std::map<int32_t, Device> devices_;
+
+  cudaMemPool_t pool_of(int32_t device);
+};
+
+}  // namespace cohort::cuda
