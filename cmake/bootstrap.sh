@@ -3,6 +3,7 @@
 #   cmake/bootstrap.sh              packages and LibTorch for building
 #   cmake/bootstrap.sh --tests      also what the test suite needs (OpenMPI, OpenSSH, clang, a venv with torch)
 #   cmake/bootstrap.sh --bench      also what tests/bench compares with (Gloo)
+#   cmake/bootstrap.sh --cuda       also a CUDA compiler, for machines without a CUDA toolkit
 #   cmake/bootstrap.sh --packages   the Debian packages alone; beside --tests or --bench theirs, too. Only these need root
 #   cmake/bootstrap.sh --dry-run    says what would be done and changes nothing
 # The last line of its output is the LibTorch folder; CMake finds it by itself.
@@ -12,6 +13,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 lists=$here/requirements
 torch_version=$(sed -n 's/^torch==\([0-9.]*\).*/\1/p' "$lists/libtorch.txt")
+cuda_version=$(sed -n 's/^nvidia-cuda-nvcc==\([0-9.]*\).*/\1/p' "$lists/cuda.txt")
 build_packages=(g++ make cmake ninja-build ccache git python3 python3-pip python3-venv ca-certificates
   libboost-dev libboost-filesystem-dev libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev zlib1g-dev
   libgloo-dev libopenmpi-dev)
@@ -22,8 +24,9 @@ bench_packages=(libgloo-dev)
 dry_run=false
 with_tests=false
 with_bench=false
+with_cuda=false
 packages_only=false
-usage() { sed -n '2,9s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; }
 say() { printf '[bootstrap] %s\n' "$*" >&2; }
 die() { printf '[bootstrap] error: %s\n' "$*" >&2; exit 2; }
 
@@ -34,6 +37,7 @@ for argument in "$@"; do
     --packages) packages_only=true ;;
     --tests) with_tests=true ;;
     --bench) with_tests=true; with_bench=true ;;
+    --cuda) with_cuda=true ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; die "unknown argument '$argument'; the known ones are above" ;;
   esac
@@ -42,6 +46,7 @@ done
 deps_dir=${COHORT_DEPS_DIR:-${XDG_CACHE_HOME:-${HOME:?HOME is not set; set COHORT_DEPS_DIR to a folder for LibTorch}/.cache}/cohort}
 libtorch_dir=$deps_dir/libtorch-$torch_version
 venv_dir=$deps_dir/venv-torch-$torch_version
+cuda_dir=$deps_dir/cuda-$cuda_version
 
 installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
@@ -88,6 +93,13 @@ libtorch_complete() {
     [ -e "$1/nvidia/cu13/lib/libcudart.so.13" ] && [ -e "$1/nvidia/cu13/lib/libcupti.so.13" ]
 }
 
+# Unpacks what the list names into the folder, which must not exist.
+unpack() {  # LIST FOLDER
+  python3 -m pip install --no-deps --no-compile --no-cache-dir --only-binary=:all: --require-hashes --upgrade \
+    --disable-pip-version-check --target "$2" -r "$1" >&2 ||
+    die "pip could not fetch what $1 lists; check the network and free space in $deps_dir"
+}
+
 # Unpacked beside its final place and renamed, so that an interrupted run leaves nothing that looks complete.
 install_libtorch() {
   if libtorch_complete "$libtorch_dir"; then say "LibTorch $torch_version: present in $libtorch_dir"; return; fi
@@ -96,11 +108,22 @@ install_libtorch() {
   local partial=$libtorch_dir.partial
   rm -rf "$partial" "$libtorch_dir"
   mkdir -p "$partial"
-  python3 -m pip install --no-deps --no-compile --no-cache-dir --only-binary=:all: --require-hashes --upgrade \
-    --disable-pip-version-check --target "$partial" -r "$lists/libtorch.txt" >&2 ||
-    die "pip could not fetch what $lists/libtorch.txt lists; check the network and free space in $deps_dir"
+  unpack "$lists/libtorch.txt" "$partial"
   libtorch_complete "$partial" || die "the torch wheel lacks libtorch_cpu.so or its headers; remove $partial and try again"
   mv "$partial" "$libtorch_dir"
+}
+
+# The compiler looks for its libraries in lib64, and the packages have them in lib.
+install_cuda() {
+  local partial=$cuda_dir.partial
+  if [ -x "$cuda_dir/nvidia/cu13/bin/nvcc" ]; then say "CUDA compiler $cuda_version: present in $cuda_dir"; return; fi
+  say "CUDA compiler $cuda_version: 105 MB to download, 270 MB on disk in $cuda_dir"
+  $dry_run && return
+  rm -rf "$partial" "$cuda_dir"
+  mkdir -p "$partial"
+  unpack "$lists/cuda.txt" "$partial"
+  ln -s lib "$partial/nvidia/cu13/lib64"
+  mv "$partial" "$cuda_dir"
 }
 
 # The venv names what it was made from: another list of packages makes it anew.
@@ -122,4 +145,5 @@ install_packages "${packages[@]}"
 if $packages_only; then exit; fi
 install_libtorch
 if $with_tests; then install_test_venv; fi
+if $with_cuda; then install_cuda; fi
 printf '%s\n' "$libtorch_dir"

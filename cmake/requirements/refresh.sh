@@ -13,6 +13,9 @@ libtorch=(torch==2.11.0 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
 # numpy, safetensors, and what torch asks for to run on a CPU.
 tests=(numpy==2.4.6 safetensors==0.8.0 filelock==4.2.12 typing_extensions==4.16.0 sympy==1.14.0 mpmath==1.3.0
   networkx==3.6.1 Jinja2==3.1.6 MarkupSafe==3.0.4 fsspec==2026.9.0)
+# A CUDA compiler with headers and static runtime, of one release; the runtime is LibTorch's.
+cuda=(nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85
+  nvidia-cuda-runtime==13.0.96)
 # What Horovod's build asks for; Horovod itself comes as source, and its hash stands in tests/bench/peers.sh.
 peers=(setuptools==69.5.1 wheel packaging psutil pyyaml cloudpickle)
 
@@ -46,4 +49,5 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 write libtorch.txt "${libtorch[@]}"
 write tests.txt "${tests[@]}"
+write cuda.txt "${cuda[@]}"
 write peers.txt "${peers[@]}"

@@ -45,8 +45,9 @@ class Bootstrap(SystemTest):
             self.assertTrue(os.path.samefile(packages / name, libtorch / "torch" / name), name)
 
     def test_a_dry_run_says_what_it_would_do_and_does_nothing(self):
-        result = self.succeed([SCRIPT, "--dry-run", "--tests"], environment={"COHORT_DEPS_DIR": str(self.folder / "deps")})
-        self.assertIn("to download", result.stderr)
+        arguments = ["--dry-run", "--tests", "--cuda"]
+        result = self.succeed([SCRIPT, *arguments], environment={"COHORT_DEPS_DIR": str(self.folder / "deps")})
+        self.assertRegex(result.stderr, r"LibTorch.*to download(.*\n)+.*venv.*to download(.*\n)+.*CUDA compiler.*to download")
         self.assertFalse((self.folder / "deps").exists())
 
     def test_a_venv_of_other_packages_is_made_anew(self):
@@ -81,7 +82,7 @@ class Bootstrap(SystemTest):
 class Supply(SystemTest):
     def test_every_package_of_the_index_is_known_by_version_and_hash(self):
         lists = sorted(LISTS.glob("*.txt"))
-        self.assertEqual([file.stem for file in lists], ["libtorch", "peers", "tests"])
+        self.assertEqual([file.stem for file in lists], ["cuda", "libtorch", "peers", "tests"])
         for file in lists:
             text = re.sub(r"^#.*\n", "", file.read_text(), flags=re.M).replace("\\\n", "")
             for line in text.splitlines():
