@@ -211,6 +211,7 @@ std::string Block::what_blocks() const {
 
 void Block::fail(const std::string& what) {
   const std::string text = "block " + std::to_string(position.block.x) + ": " + what;
+  acquired(&end_);
   threads_.clear();  // their fibers cannot go on
   throw Fault(text);
 }
@@ -220,6 +221,7 @@ void Block::wait(State state, const std::source_location& place) {
   Thread& thread = *threads_[running_];
   thread.state = state;
   thread.place = place;
+  released(&end_);  // it may never go on
   thread.fiber->leave();
 }
 

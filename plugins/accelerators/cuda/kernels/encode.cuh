@@ -10,7 +10,7 @@
 namespace cohort::cuda {
 
 constexpr unsigned kMostBlocksOfChunk = 1024;
-constexpr unsigned kMostChunksAtOnce = 4096;  // rows of a grid, which has 65535 at most
+constexpr unsigned kMostChunksAtOnce = 1024;  // rows of a grid, which has 65535 at most
 constexpr unsigned kQuadsAtOnce = 4;          // that a thread reads before it codes the first
 
 /// Blocks that share a chunk of n elements, `per_thread` for each thread or more, if there are `num_chunks` of them.
