@@ -5,6 +5,7 @@
 
 #include <cohort/api/collective.h>
 #include <cohort/api/strategy.h>
+#include <cohort/host/accelerator_devices.hpp>
 #include <cohort/host/error.hpp>
 #include <cohort/host/strategy_layers.hpp>
 
@@ -58,6 +59,18 @@ Json report_sums(const cohort_component& component) {
           {"rounds_once", is_composed || (table.flags & COHORT_COLLECTIVE_ROUNDS_ONCE) != 0}};
 }
 
+void report_devices(Json& report, host::PluginHost& plugins, const cohort_component& component) {
+  Json devices = Json::array();
+  try {
+    for (const host::DeviceFacts& device : host::devices_of(plugins, component)) {
+      devices.push_back({{"name", device.name}, {"memory_bytes", device.memory_bytes}});
+    }
+  } catch (const Error& error) {  // of a driver, say: the plugin itself can be described all the same
+    report["devices_problem"] = error.what();
+  }
+  report["devices"] = devices;
+}
+
 Json report_component(host::PluginHost& plugins, host::Kind kind, const cohort_component& component, const Spec& spec,
                       std::span<const Spec> layers) {
   Json report;
@@ -75,6 +88,7 @@ Json report_component(host::PluginHost& plugins, host::Kind kind, const cohort_c
   report["variants"] = variants;
   report["options"] = report_options({component.options, component.num_options});
   if (kind == host::Kind::kCollective) report["sums"] = report_sums(component);
+  if (kind == host::Kind::kAccelerator) report_devices(report, plugins, component);
   return report;
 }
 

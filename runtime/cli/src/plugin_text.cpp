@@ -1,5 +1,7 @@
 #include "plugin_text.hpp"
 
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "table.hpp"
@@ -23,6 +25,22 @@ std::string joined(const Json& list) {
   return all;
 }
 
+/// "2 x NVIDIA H100 80GB HBM3 (81559 MiB)", for each kind of them.
+std::string devices_text(const Json& component) {
+  if (component.contains("devices_problem")) return "unknown: " + first_line(text(component, "devices_problem"));
+  std::vector<std::pair<Json, int>> kinds;
+  for (const Json& device : component["devices"]) {
+    if (kinds.empty() || kinds.back().first != device) kinds.emplace_back(device, 0);
+    ++kinds.back().second;
+  }
+  std::string all;
+  for (const auto& [device, count] : kinds) {
+    all += (all.empty() ? "" : ", ") + std::to_string(count) + " x " + text(device, "name") + " (" +
+           std::to_string(device["memory_bytes"].get<uint64_t>() >> 20) + " MiB)";
+  }
+  return all.empty() ? "0 on this machine" : all;
+}
+
 std::string component_text(const Json& component) {
   std::string out =
       "\n" + text(component, "kind") + " " + text(component, "name") + ": " + text(component, "summary") + "\n";
@@ -39,6 +57,7 @@ std::string component_text(const Json& component) {
     const std::string rounding = sums["rounds_once"] ? "in float32, rounded once" : "in 16 bits";
     facts.push_back({"sums", order + "; 16-bit types " + rounding});
   }
+  if (component.contains("devices")) facts.push_back({"devices", devices_text(component)});
   out += table_text(facts, "  ");
   if (!component["options"].empty()) {
     Table options{{"option", "type", "default", "help"}};

@@ -179,6 +179,19 @@ TEST_F(CliTest, InfoSaysHowACollectiveSums) {
   EXPECT_EQ(sim, json({{"rank_ordered", true}, {"rounds_once", true}})) << "the host composes its sums";
 }
 
+TEST_F(CliTest, InfoSaysWhichDevicesAnAcceleratorFinds) {
+  const json devices = json::parse(cohort({"plugins", "info", "cpu", "--json"}).out)["components"][0]["devices"];
+  ASSERT_GE(devices.size(), 1u);
+  EXPECT_GT(devices[0]["memory_bytes"], 1 << 20);
+  EXPECT_THAT(cohort({"plugins", "info", "cpu"}).out,
+              HasSubstr(std::to_string(devices.size()) + " x " + devices[0]["name"].get<std::string>() + " ("));
+#ifdef COHORT_HAS_CUDA  // with GPUs or without, and without a driver
+  const Outcome outcome = cohort({"plugins", "info", "cuda"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, ContainsRegex("devices +[0-9]+ (on this machine|x )"));
+#endif
+}
+
 TEST_F(CliTest, InfoPutsLayersOnTop) {
   const Outcome outcome =
       cohort({"plugins", "info", "ddp", "--layer=overriding", "--json", std::string("--plugin-dir=") + LAYER_FOLDER});

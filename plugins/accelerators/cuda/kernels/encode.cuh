@@ -23,6 +23,9 @@ inline dim3 grid_of_chunks(uint64_t n, uint64_t num_chunks, uint64_t per_thread,
   return dim3(static_cast<unsigned>(columns), static_cast<unsigned>(rows));
 }
 
+// A block goes on to its next chunk without a barrier: what it has in shared memory is written behind one of
+// reduce_block that all threads have left only after they read it.
+
 /// Writes the keys of block b of chunk c to keys[c x blocks + b].
 template <class T>
 __global__ void __launch_bounds__(kThreads)
@@ -42,7 +45,6 @@ __global__ void __launch_bounds__(kThreads)
     found.least = reduce_block(found.least, Least(), least);
     found.greatest = reduce_block(found.greatest, Greatest(), greatest);
     if (threadIdx.x == 0) keys[c * gridDim.x + blockIdx.x] = found;
-    __syncthreads();  // the next chunk uses the shared memory again
   }
 }
 
@@ -111,7 +113,6 @@ __global__ void __launch_bounds__(kThreads)
     if (blockIdx.x == 0 && threadIdx.x == 0) write_header(chunk, header_of_chunk);
     const Encoder encoder{grid_of_chunk, divisor};
     encode_share(chunk + COHORT_MINMAX_UINT8_HEADER_NBYTES, in + c * chunk_numel, chunk_numel, encoder);
-    __syncthreads();  // the next chunk uses the shared memory again
   }
 }
 

@@ -61,4 +61,12 @@ void Accelerator::select(int index) {
   if (table_.select) host_.check(table_.select(&accelerator_, index), what_ + ", select");
 }
 
+cohort_device_info Accelerator::device_info(int index) {
+  cohort_device_info info{};
+  info.struct_size = sizeof info;
+  if (!table_.device_info) return info;
+  host_.check(table_.device_info(&accelerator_, index, &info), what_ + ", device_info");
+  return info;
+}
+
 }  // namespace cohort::host

@@ -38,6 +38,8 @@ class Accelerator {
   int count_devices();
   /// Makes a device the calling thread's current one. Any thread.
   void select(int index);
+  /// Returns what is known of a device of this machine.
+  cohort_device_info device_info(int index);
   /// Asks for the kernels and completes their tables. Throws PluginRefused for a table that cannot be read.
   void take_kernels();
   /// Returns the table with this id for tensors of a device type, or null. After take_kernels(). Any thread.

@@ -143,7 +143,7 @@ TEST(CudaCodec, ServesAnyNumberOfChunksInAnyOrderOfThreads) {
 // More than a grid has rows, and a chunk of more elements than a grid has threads.
 TEST(CudaCodec, ServesMoreChunksThanAGridHasRows) {
   Both both;
-  const Layout many{COHORT_BFLOAT16, 5, 1100, 0, 0};
+  const Layout many{COHORT_BFLOAT16, 9, 1100, 0, 0};
   both.expect_same_chunks(many, FiniteArray(many.dtype, many.n(), 0, 6), 1.0);
   const Layout large{COHORT_FLOAT32, 300007, 1, 0, 0};
   both.expect_same_chunks(large, FiniteArray(large.dtype, large.n(), 0, 6), 1.0);
