@@ -6,6 +6,7 @@
 #include <cohort/host/files.hpp>
 
 #include "checkpoint/checkpoint_folder.hpp"
+#include "checkpoint/generators.hpp"
 #include "checkpoint/loop_state.hpp"
 #include "checkpoint/session_tensors.hpp"
 #include "training_job.hpp"

@@ -58,16 +58,15 @@ TEST(VisibleDevices, OtherAcceleratorsHaveNoVariable) {
 }
 
 TEST(VisibleDevices, NamesBecomeTheOnlyVisibleOnes) {
-  const Devices seen = seen_devices(names({"GPU-8932f937", "MIG-1a"}), {});
-  EXPECT_EQ(seen.kind, Devices::Kind::kCount);
-  EXPECT_EQ(seen.count, 2);
+  seen_devices(names({"GPU-8932f937", "MIG-1a"}), {});
   EXPECT_STREQ(std::getenv("CUDA_VISIBLE_DEVICES"), "GPU-8932f937,MIG-1a");
   ::unsetenv("CUDA_VISIBLE_DEVICES");
 }
 
 TEST(VisibleDevices, NamesThatASchedulerLeavesOutAreRefused) {
   const host::Variables scheduler{{"CUDA_VISIBLE_DEVICES", "GPU-1,GPU-2"}};
-  EXPECT_EQ(seen_devices(names({"GPU-2"}), scheduler).count, 1);
+  seen_devices(names({"GPU-2"}), scheduler);
+  EXPECT_STREQ(std::getenv("CUDA_VISIBLE_DEVICES"), "GPU-2");
   ::unsetenv("CUDA_VISIBLE_DEVICES");
   try {
     seen_devices(names({"GPU-3"}), scheduler);

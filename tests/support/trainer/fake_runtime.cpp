@@ -45,9 +45,11 @@ using testing::script;
 
 struct Runtime::State {
   Setup setup;
+  std::vector<c10::Device> devices;  // by replica
 };
 
-Runtime::Runtime(Setup setup) : state_(new State{setup}) {}
+Runtime::Runtime(Setup setup)
+    : state_(new State{setup, std::vector(static_cast<size_t>(setup.selection.replicas), c10::Device(at::kCPU))}) {}
 Runtime::~Runtime() = default;
 bool Runtime::is_connected() const {
   return true;
@@ -65,8 +67,8 @@ const host::Selection& Runtime::selection() const {
 host::Log& Runtime::log() const {
   return state_->setup.log;
 }
-c10::Device Runtime::device() const {
-  return at::kCPU;
+std::span<const c10::Device> Runtime::devices() const {
+  return state_->devices;
 }
 int Runtime::threads() const {
   return 3;

@@ -33,6 +33,11 @@ FlightRecorder* Lane::recorder() const {
 }
 
 Lane::~Lane() {
+  stop();
+}
+
+void Lane::stop() {
+  if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;

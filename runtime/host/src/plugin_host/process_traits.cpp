@@ -40,6 +40,16 @@ std::vector<void (*)(int)> current_handlers() {
   return handlers;
 }
 
+std::ptrdiff_t count_threads() {
+#if defined(__SANITIZE_THREAD__)
+  return 0;  // ThreadSanitizer starts a thread of its own whenever it likes
+#else
+  std::error_code ignored;
+  const std::filesystem::directory_iterator threads("/proc/self/task", ignored);
+  return std::distance(begin(threads), end(threads));
+#endif
+}
+
 }  // namespace
 
 ProcessTraits::ProcessTraits()
@@ -50,9 +60,8 @@ ProcessTraits::ProcessTraits()
   const char* const locale = std::setlocale(LC_ALL, nullptr);
   locale_ = locale ? locale : "";
   std::error_code ignored;
+  threads_ = count_threads();
   folder_ = std::filesystem::current_path(ignored).string();
-  const std::filesystem::directory_iterator threads("/proc/self/task", ignored);
-  threads_ = std::distance(begin(threads), end(threads));
 }
 
 const char* ProcessTraits::changed_in(const ProcessTraits& later) const {

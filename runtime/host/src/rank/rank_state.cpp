@@ -40,8 +40,11 @@ RankState::RankState(RankSetup given)
 
 RankState::~RankState() {
   host.check_process();
-  if (!finished) comms->abort();                        // so that the lane does not wait for ranks that are gone
-  for (const auto& lane : lanes) lane->thread.reset();  // before what their tasks refer to
+  if (!finished) comms->abort();  // so that the lane does not wait for ranks that are gone
+  // Before what their tasks refer to: the list of lanes itself as well.
+  for (const auto& lane : lanes) {
+    if (lane->thread) lane->thread->stop();
+  }
   engine.reset();
   const bool left_memory = buckets->left_memory();
   buckets.reset();

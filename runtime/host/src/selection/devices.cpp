@@ -162,6 +162,12 @@ std::vector<int> choose_devices(const AcceleratorChoice& accelerator, const Opti
       }
       check_present(accelerator, *std::max_element(devices.ids.begin(), devices.ids.end()), why);
       return devices.ids;
+    case Devices::Kind::kNames:
+      if (accelerator.torch.name != "cuda") {
+        throw UserError(why + " names GPUs, but the accelerator is " + accelerator.name +
+                        "; give a count or ids of its devices");
+      }
+      return first_devices(accelerator, static_cast<int>(devices.names.size()), why);
     case Devices::Kind::kDefault:
       break;
   }

@@ -52,8 +52,6 @@ Devices seen_devices(Devices devices, const host::Variables& variables) {
                     " leaves out; unset the variable, or ask for what it has");
   }
   ::setenv(kVisible, joined(devices.names).c_str(), /*overwrite=*/1);
-  devices.kind = Devices::Kind::kCount;
-  devices.count = static_cast<int>(devices.names.size());
   return devices;
 }
 

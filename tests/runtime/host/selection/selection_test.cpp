@@ -125,7 +125,8 @@ TEST(Selection, GpusThatAreNotThereAreRefused) {
 }
 
 TEST(Selection, AnotherInstalledAcceleratorServesAsGpu) {
-  for (const std::vector<std::string>& flags : {std::vector<std::string>{"--accelerator=gpu"}, {"--accelerator=auto"}}) {
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{"--accelerator=gpu"}, {"--accelerator=auto"}}) {
     const Selection chosen = selected(Case{flags, {}, {"common", "npus", "lonely"}, {}});
     EXPECT_EQ(chosen.accelerator, "npu");
     EXPECT_EQ(chosen.device_ids, (std::vector{0, 1}));
@@ -138,6 +139,13 @@ TEST(Selection, AnAcceleratorThatDeclinesIsChosenByNameOnly) {
   EXPECT_EQ(selected(Case{{}, {}, folders, {}}).accelerator, "cpu");
   EXPECT_THAT(refusal(Case{{"--accelerator=gpu"}, {}, folders, {}}), HasSubstr("no accelerator 'cuda'"));
   EXPECT_EQ(selected(Case{{"--accelerator=npu", "--devices=1"}, {}, folders, {}}).accelerator, "npu");
+}
+
+TEST(Selection, NamesOfGpusCountThoseThatCudaShows) {
+  EXPECT_EQ(
+      selected(Case{{"--devices=GPU-1,GPU-2", "--strategy=replicas"}, {}, {"common", "gpus", "nccl"}, {}}).device_ids,
+      (std::vector{0, 1}));
+  EXPECT_THAT(refusal({"--devices=GPU-1"}), HasSubstr("--devices names GPUs, but the accelerator is cpu"));
 }
 
 TEST(Selection, WithoutAUsableGpuTheCpuServesWithTheReason) {

@@ -39,11 +39,13 @@ class Lane {
   /// threads that wait for it; may be null.
   Lane(std::string name, std::chrono::nanoseconds stall_timeout, HostObject* host = nullptr,
        RankDevices devices = RankDevices());
-  /// Drops what has not begun and joins; abort the communicators first, or it takes up to their deadline.
-  ~Lane();
+  ~Lane();  ///< stops
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
+  /// Drops what has not begun and joins the thread, once; nothing may be submitted later. Abort the communicators
+  /// first, or it takes up to their deadline.
+  void stop();
   Ticket submit(Task task);
   /// Returns when the task and all before it are done. Throws what a task threw, or PeerFailed after the stall timeout.
   void wait(Ticket ticket);
