@@ -266,7 +266,8 @@ TEST_F(DescriptorsDeathTest, AreClosedWithTheCommunicator) {
     const int before = entries_of("/proc/self/fd");
     for (int round = 0; round < 5; ++round) once();
     whole.barrier();
-    require(entries_of("/proc/self/fd") == before, "descriptors leaked: " + std::to_string(before) + " and then " + std::to_string(entries_of("/proc/self/fd")));
+    require(entries_of("/proc/self/fd") == before, "descriptors leaked: " + std::to_string(before) + " and then " +
+                                                       std::to_string(entries_of("/proc/self/fd")));
   }));
 }
 

@@ -44,7 +44,7 @@ class PluginAuthor(SystemTest):
         slots = {words[0]: words[-1] for line in plain.splitlines() if len(words := line.split()) >= 2}
         self.assertEqual(slots.get("init_dist_connection"), self.layer, plain)
         self.assertEqual(slots.get("optimizer_step"), "base", plain)
-        self.assertEqual(slots.get("plan"), "ddp", plain)
+        self.assertEqual(slots.get("reduce_bucket"), "ddp", plain)
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ const std::vector<Mutation> kMutations{
     {{.name = "Bytegrad", .strategy = "bagua:bytegrad"},
      Of::kOther,
      Of::kLane0,
-     "lane 'buckets-0'.*on stream [0-9]+ writes what .* on stream [0-9]+ writes"},
+     "lane 'buckets-0'.*on stream [0-9]+ reads what backward on stream [0-9]+ writes"},
     {{.name = "BytegradBack", .strategy = "bagua:bytegrad"},
      Of::kLane0,
      Of::kOther,

@@ -149,16 +149,6 @@ TEST_F(Ddp, DeclaresItsOptions) {
   EXPECT_STREQ(component().options[2].default_value, "0");
 }
 
-TEST_F(Ddp, TakesTheInheritedPlanAndPrefersSharedMemory) {
-  create();
-  cohort_job job{sizeof job, COHORT_DEVICE_CPU, 4, 1, 0, 0};
-  cohort_plan plan{sizeof plan, 0, 0, 0, ""};
-  ASSERT_EQ(layer.vt().plan(layer.get(), &job, &plan), COHORT_OK);
-  EXPECT_THAT(base.calls, ElementsAre("plan"));
-  EXPECT_EQ(plan.processes_per_node, 4);
-  EXPECT_STREQ(plan.collectives, "shm,hier,gloo");
-}
-
 TEST_F(Ddp, LeavesTheInheritedLayoutAndAllReduceAloneByDefault) {
   FakeJob job(host, 2);
   create();

@@ -18,7 +18,7 @@ using ::testing::Pair;
 
 host::Selection on_gpus(std::vector<int> ids) {
   host::Selection selection;
-  selection.torch.name = "cuda";
+  selection.torch.device_type = COHORT_DEVICE_CUDA;
   selection.device_ids = std::move(ids);
   return selection;
 }
@@ -45,6 +45,15 @@ TEST(VisibleDevices, RanksSeeTheChosenOnesAndCountThem) {
   EXPECT_THAT(variables_of_devices(on_gpus({0, 1}), of_rank), IsEmpty());  // a second time changes nothing
 }
 
+TEST(VisibleDevices, IdsAreThoseOfNvidiaSmiUnlessTheUserHasAnotherOrder) {
+  ::unsetenv("CUDA_DEVICE_ORDER");
+  seen_devices(ids({0}), {});
+  EXPECT_STREQ(std::getenv("CUDA_DEVICE_ORDER"), "PCI_BUS_ID");
+  ::setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST", 1);
+  seen_devices(ids({0}), {});
+  EXPECT_STREQ(std::getenv("CUDA_DEVICE_ORDER"), "FASTEST_FIRST");
+}
+
 TEST(VisibleDevices, ASchedulersChoiceStays) {
   const host::Variables scheduler{{"CUDA_VISIBLE_DEVICES", "4,5,6"}};
   EXPECT_THAT(variables_of_devices(on_gpus({0, 2}), scheduler), IsEmpty());
@@ -53,7 +62,7 @@ TEST(VisibleDevices, ASchedulersChoiceStays) {
 
 TEST(VisibleDevices, OtherAcceleratorsHaveNoVariable) {
   host::Selection selection = on_gpus({1});
-  selection.torch.name = "fake";
+  selection.torch.device_type = COHORT_DEVICE_EXT;
   EXPECT_THAT(variables_of_devices(selection, {}), IsEmpty());
 }
 

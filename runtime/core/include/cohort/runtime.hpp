@@ -81,8 +81,8 @@ class Runtime {
   host::Log& log() const;
   c10::Device device() const { return devices().front(); }  ///< of replica 0: where tensors of the program belong
   std::span<const c10::Device> devices() const;             ///< of this process, by replica
-  int threads() const;                      ///< intra-op threads of each rank
-  std::string collective() const;           ///< as reported: "shm"; "" with one rank, or unconnected
+  int threads() const;                                      ///< intra-op threads of each rank
+  std::string collective() const;                           ///< as reported: "shm"; "" with one rank, or unconnected
   std::vector<std::string> layers() const;  ///< of the strategy, lowest first, "base" included; none if unconnected
 
   // Collectives on the control communicator, in the order called, on every rank. With one rank they return at once.

@@ -76,8 +76,7 @@ c10::DeviceType open_device_type(const host::TorchDeviceType& type) {
   }
 }
 
-TorchDevices::TorchDevices(std::span<const c10::Device> devices, int32_t device_type)
-    : guard_(devices.front().type()) {
+TorchDevices::TorchDevices(std::span<const c10::Device> devices, int32_t device_type) : guard_(devices.front().type()) {
   const int count = guard_.deviceCount();
   for (const c10::Device device : devices) {
     if (device.index() >= count) {

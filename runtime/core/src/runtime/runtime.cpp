@@ -61,9 +61,9 @@ struct Runtime::State {
   Setup setup;
   host::Topology topology;
   c10::DeviceType device_type;
-  std::vector<c10::Device> devices;            // by replica
-  std::unique_ptr<TorchDevices> device_port;   // null: the CPU alone
-  std::unique_ptr<host::RankRuntime> rank;     // null: no rank
+  std::vector<c10::Device> devices;           // by replica
+  std::unique_ptr<TorchDevices> device_port;  // null: the CPU alone
+  std::unique_ptr<host::RankRuntime> rank;    // null: no rank
   int threads = 1;
   bool has_forked = false;
 

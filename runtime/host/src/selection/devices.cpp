@@ -70,8 +70,8 @@ bool has_devices_unnamed(PluginHost& plugins, const std::string& name) {
 std::optional<AcceleratorChoice> find_gpu(PluginHost& plugins, Scope scope, std::string& reason) {
   if (auto gpu = find_devices(plugins, kGpuAccelerator, reason)) return gpu;
   const std::vector<std::string> known{kGpuAccelerator, kFallbackAccelerator};
-  const std::string other =
-      first_installed(plugins, scope, known, [&](const std::string& name) { return has_devices_unnamed(plugins, name); });
+  const std::string other = first_installed(
+      plugins, scope, known, [&](const std::string& name) { return has_devices_unnamed(plugins, name); });
   return other.empty() ? std::nullopt : find_devices(plugins, other, reason);
 }
 
@@ -163,7 +163,7 @@ std::vector<int> choose_devices(const AcceleratorChoice& accelerator, const Opti
       check_present(accelerator, *std::max_element(devices.ids.begin(), devices.ids.end()), why);
       return devices.ids;
     case Devices::Kind::kNames:
-      if (accelerator.torch.name != "cuda") {
+      if (accelerator.device_type != COHORT_DEVICE_CUDA) {
         throw UserError(why + " names GPUs, but the accelerator is " + accelerator.name +
                         "; give a count or ids of its devices");
       }

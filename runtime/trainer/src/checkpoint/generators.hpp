@@ -24,8 +24,8 @@ void set_generator_state(const at::Tensor& state, const std::string& file);
 
 /// Returns the states of the default generators of these devices, by place in the list; none for the CPU.
 NamedTensors device_generator_states(std::span<const c10::Device> devices);
-/// Gives them back, if the checkpoint has them: one that was saved on other devices has not. Throws UserError, beginning
-/// with `file`, for bytes that are no such state.
+/// Gives them back, if the checkpoint has them: one that was saved on other devices has not. Throws UserError,
+/// beginning with `file`, for bytes that are no such state.
 void set_device_generator_states(std::span<const c10::Device> devices, const TensorIndex& tensors,
                                  const std::string& file);
 

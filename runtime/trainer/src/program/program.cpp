@@ -47,7 +47,6 @@ class Run {
       host::prepare_process();
       host::require_working_folder();
       host::raise_open_file_limit();
-      ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", /*overwrite=*/0);  // ids are then those that nvidia-smi shows
       const Options options = host::parse_options(sources_, code_);
       if (options.print_config) return print(host::print_config(options));
       if (options.tune_malloc) tune_malloc();

@@ -36,11 +36,12 @@ bool is_visible(const std::string& name, const std::string& visible) {
 
 std::map<std::string, std::string> variables_of_devices(const host::Selection& selection,
                                                         const host::Variables& variables) {
-  if (selection.torch.name != "cuda" || !variable(variables, kVisible).empty()) return {};
+  if (selection.torch.device_type != COHORT_DEVICE_CUDA || !variable(variables, kVisible).empty()) return {};
   return {{kVisible, joined(selection.device_ids)}, {kShown, "1"}};
 }
 
 Devices seen_devices(Devices devices, const host::Variables& variables) {
+  ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", /*overwrite=*/0);
   if (devices.kind == Devices::Kind::kIds && !variable(variables, kShown).empty()) {
     std::iota(devices.ids.begin(), devices.ids.end(), 0);
   }

@@ -17,9 +17,10 @@ namespace cohort {
 std::map<std::string, std::string> variables_of_devices(const host::Selection& selection,
                                                         const host::Variables& variables);
 
-/// Returns the devices as this process counts them: ids from 0 if the starting process has shown it these alone. Makes
-/// devices that are given by names the only ones that CUDA will show, by changing the environment: call it before threads
-/// begin and devices are counted. Throws UserError for names that CUDA_VISIBLE_DEVICES leaves out.
+/// Returns the devices as this process counts them: ids from 0 if the starting process has shown it these alone.
+/// Changes the environment, so call it before threads begin and devices are counted: CUDA numbers devices as nvidia-smi
+/// does, unless the user wants another order, and shows those that are given by names alone. Throws UserError for names
+/// that CUDA_VISIBLE_DEVICES leaves out.
 Devices seen_devices(Devices devices, const host::Variables& variables);
 
 /// Returns "LOCAL_RANK: 0 - CUDA_VISIBLE_DEVICES: [0,1]" for a rank on a GPU.

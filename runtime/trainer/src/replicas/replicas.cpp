@@ -194,7 +194,8 @@ at::Tensor Replicas::train_alone(Session& session, const Batch& batch, int64_t i
 Output Replicas::train_piece(const Pieces& pieces, size_t replica, int64_t index) {
   Module& module = *modules_[replica];
   const WeightGuard guard(module);
-  Output output = module.training_step(module.transfer_batch(pieces.batches[replica], runtime_.devices()[replica]), index);
+  Output output =
+      module.training_step(module.transfer_batch(pieces.batches[replica], runtime_.devices()[replica]), index);
   guard.check("training_step");
   return output;
 }

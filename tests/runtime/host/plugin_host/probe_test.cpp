@@ -75,19 +75,19 @@ TEST(Probe, NamesTheDescriptorThatAPluginCloses) {
 
 TEST(Probe, NamesWhatAPluginChangesForTheProcess) {
   const std::map<std::string, std::function<void()>> changes = {
-      {"the locale", [] { std::setlocale(LC_NUMERIC, "C.UTF-8"); }},
-      {"the working directory", [] { static_cast<void>(::chdir("/")); }},
-      {"the environment", [] { ::setenv("COHORT_TEST_LEFT", "1", 1); }},
-      {"the umask", [] { ::umask(0123); }},
-      {"signal handlers", [] { std::signal(SIGUSR2, [](int) {}); }},
-      {"the floating-point mode", [] { std::fesetround(FE_UPWARD); }},
+    {"the locale", [] { std::setlocale(LC_NUMERIC, "C.UTF-8"); }},
+    {"the working directory", [] { static_cast<void>(::chdir("/")); }},
+    {"the environment", [] { ::setenv("COHORT_TEST_LEFT", "1", 1); }},
+    {"the umask", [] { ::umask(0123); }},
+    {"signal handlers", [] { std::signal(SIGUSR2, [](int) {}); }},
+    {"the floating-point mode", [] { std::fesetround(FE_UPWARD); }},
 #if !defined(__SANITIZE_THREAD__)  // which starts threads of its own
-      {"the number of threads",
-       [] {
-         std::thread([] {
-           while (true) ::pause();
-         }).detach();
-       }},
+    {"the number of threads",
+     [] {
+       std::thread([] {
+         while (true) ::pause();
+       }).detach();
+     }},
 #endif
   };
   for (const auto& [trait, change] : changes) {

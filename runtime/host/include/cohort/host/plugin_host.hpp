@@ -1,8 +1,8 @@
 // Finding, checking and opening plugin files.
 //
 // A PluginHost belongs to the process and outlives everything made from its components; plugins are never unloaded.
-// open, find, version_of and file_of may be called from any thread, everything else on the main one. Only plugins that are named
-// are opened.
+// open, find, version_of and file_of may be called from any thread, everything else on the main one. Only plugins that
+// are named are opened.
 #pragma once
 
 #include <chrono>

@@ -18,7 +18,7 @@ namespace cohort::host {
 
 /// What LibTorch calls the devices of the accelerator.
 struct TorchDeviceType {
-  std::string name = "cpu";                 ///< as c10::Device reads it
+  std::string name;                         ///< as c10::Device reads it
   int32_t device_type = COHORT_DEVICE_CPU;  ///< the same as COHORT_DEVICE_...
   std::string library;                      ///< file or name of a library to open first; empty: LibTorch knows the type
 };
