@@ -78,7 +78,9 @@ class Driver {
   void launch(Lock& lock, Stream& stream, Item item, const std::vector<fakedrv_access>& accesses);
   /// Orders what comes on the stream behind a place of another one.
   void wait_on_stream(Lock& lock, Stream& stream, Stream& other, uint64_t place, const Clock& clock);
-  /// Runs the stream up to a place. Throws what a work of it has left.
+  /// Runs the stream up to a place. What a work of it leaves stays for the next wait.
+  void advance(Lock& lock, Stream& stream, uint64_t place);
+  /// The same, and throws what a work has left.
   void run_to(Lock& lock, Stream& stream, uint64_t place);
   /// Runs one piece on the way to a place; returns whether it is reached.
   bool run_one(Lock& lock, Stream& stream, uint64_t place);
@@ -99,7 +101,6 @@ class Driver {
   void check(Stream& stream, const Item& item, std::vector<fakedrv_access> accesses);
   void check_memory(const Stream& stream, const Item& item, const fakedrv_access& access);
   void enqueue(Lock& lock, Stream& stream, Item item);
-  void advance(Lock& lock, Stream& stream, uint64_t place);
   void run_next(Lock& lock, Stream& stream);
 };
 

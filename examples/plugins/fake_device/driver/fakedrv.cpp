@@ -357,4 +357,16 @@ int fakedrv_poll_event(const fakedrv_event* event, int* is_done) {
   });
 }
 
+int fakedrv_run_to_event(const fakedrv_event* event) {
+  return guarded([&](Driver& driver, Driver::Lock& lock) {
+    if (event->stream) driver.advance(lock, *event->stream, event->place);
+  });
+}
+
+int fakedrv_event_is_done(const fakedrv_event* event) {
+  int is_done = 0;
+  guarded([&](Driver&, auto&) { is_done = !event->stream || event->stream->done >= event->place ? 1 : 0; });
+  return is_done;
+}
+
 }  // extern "C"

@@ -122,6 +122,11 @@ int fakedrv_record(fakedrv_event* event, fakedrv_stream* stream);
 int fakedrv_stream_waits(fakedrv_stream* stream, const fakedrv_event* event);
 int fakedrv_wait_for_event(const fakedrv_event* event);
 int fakedrv_poll_event(const fakedrv_event* event, int* is_done);
+/* Runs what comes before the event, as hardware would have by itself: for the race check nobody has waited, and a
+ * failure stays for the next wait. */
+int fakedrv_run_to_event(const fakedrv_event* event);
+/* Returns 1 if the event is done, and runs nothing. */
+int fakedrv_event_is_done(const fakedrv_event* event);
 
 #ifdef __cplusplus
 }
