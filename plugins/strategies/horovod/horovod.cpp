@@ -52,7 +52,7 @@ class Horovod : public sdk::Strategy<Horovod> {
                                   std::to_string(ranks) + "; start 2, 4 or 8, or choose op=average");
     }
     super().plan(job, plan);
-    plan.collectives = "mpi,shm,hier,gloo";
+    plan.collectives = "mpi,shm,hier,gloo,nccl";
   }
 
   void configure_model() {

@@ -252,7 +252,7 @@ std::string refusal(StrategySpec strategy, int external_ranks) {
     const cohort_plan plan = host::plan_of(plugins, strategy, {}, job, log);
     EXPECT_EQ(plan.processes_per_node, job.num_devices);
     EXPECT_EQ(plan.launch, COHORT_LAUNCH_NONE);
-    EXPECT_STREQ(plan.collectives, "mpi,shm,hier,gloo");
+    EXPECT_STREQ(plan.collectives, "mpi,shm,hier,gloo,nccl");
   } catch (const std::exception& error) {
     return error.what();
   }

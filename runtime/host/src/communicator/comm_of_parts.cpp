@@ -1,6 +1,7 @@
 #include "communicator/comm_of_parts.hpp"
 
 #include <cohort/api/host/comm.h>
+#include <cohort/api/host/kernels.h>
 #include <cohort/host/communicator.hpp>
 #include <cohort/host/error.hpp>
 
@@ -110,10 +111,16 @@ constexpr cohort_comm_1 kCommOfParts{.open = open,
                                      .all_to_all = run<&Table::all_to_all>,
                                      .barrier = barrier};
 
+const void* kernel_table(const cohort_host* host, int32_t device_type, const char* id) noexcept {
+  return id ? set_of(host).kernels(device_type, id) : nullptr;
+}
+constexpr cohort_kernels_1 kKernels{kernel_table};
+
 }  // namespace
 
-const void* find_comm_of_parts(std::string_view id) {
-  return id == COHORT_COMM_ID ? &kCommOfParts : nullptr;
+const void* find_service_of_collectives(std::string_view id) {
+  if (id == COHORT_COMM_ID) return &kCommOfParts;
+  return id == COHORT_KERNELS_ID ? &kKernels : nullptr;
 }
 
 }  // namespace cohort::host

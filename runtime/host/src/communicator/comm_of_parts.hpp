@@ -1,11 +1,11 @@
-// comm/1 as collectives get it, for the communicators that they are made of.
+// What collectives get: comm/1 for the communicators that they are made of, and the kernels of the run's device.
 #pragma once
 
 #include <string_view>
 
 namespace cohort::host {
 
-/// Returns the table of comm/1 for a cohort_host whose services are a CommunicatorSet; null for any other id.
-const void* find_comm_of_parts(std::string_view id);
+/// Returns a table for a cohort_host whose services are a CommunicatorSet; null for an id that collectives do not get.
+const void* find_service_of_collectives(std::string_view id);
 
 }  // namespace cohort::host

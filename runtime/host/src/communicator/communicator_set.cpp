@@ -12,6 +12,7 @@
 #include <cohort/host/store.hpp>
 #include <cohort/host/uses.hpp>
 
+#include "accelerator/accelerator.hpp"
 #include "communicator/alone.hpp"
 #include "communicator/comm_of_parts.hpp"
 #include "communicator/host_memory.hpp"
@@ -85,7 +86,11 @@ CommunicatorSet::~CommunicatorSet() {
 }
 
 const cohort_host* CommunicatorSet::door_for(const std::string& collective) {
-  return host_.get_for(collective, find_comm_of_parts, this);
+  return host_.get_for(collective, find_service_of_collectives, this);
+}
+
+const void* CommunicatorSet::kernels(int32_t device_type, const char* id) const {
+  return accelerator_ ? Accelerator::of(accelerator_).kernels(device_type, id) : nullptr;
 }
 
 void CommunicatorSet::open_plugins(int world_size, int num_nodes, int32_t device_type) {

@@ -12,19 +12,28 @@ namespace {
 
 using Vt = cohort_collective_vt;
 
+// A failure that the plugin has left gets the job's numbers of the ranks that were waited for.
+cohort_status numbered(cohort_collective* c, const cohort_comm& comm, cohort_status status) {
+  const Collective& collective = Collective::of(c);
+  if (status != COHORT_OK) collective.host().number_peers(status, collective.job_ranks(comm));
+  return status;
+}
+
+// What has gone wrong behind operations on the device comes out here, where ranks wait for each other.
+cohort_status with_async_error(cohort_collective* c, cohort_comm* comm, cohort_status status) {
+  const auto async_error = Collective::of(c).native().async_error;
+  return status == COHORT_OK && async_error ? numbered(c, *comm, async_error(c, comm)) : status;
+}
+
 template <auto Slot, class Args>
 cohort_status on_twin(cohort_collective* c, cohort_comm* comm, const Args* args) noexcept {
   cohort_comm* const twin = Collective::of(c).twins()->of(comm);
-  return (twin->collective->vt->*Slot)(twin->collective, twin, args);
+  return with_async_error(c, comm, (twin->collective->vt->*Slot)(twin->collective, twin, args));
 }
 
-// A failure that the plugin has left gets the job's numbers of the ranks that were waited for.
 template <auto Slot, class Args>
 cohort_status own_operation(cohort_collective* c, cohort_comm* comm, const Args* args) noexcept {
-  const Collective& collective = Collective::of(c);
-  const cohort_status status = (collective.native().*Slot)(c, comm, args);
-  if (status != COHORT_OK) collective.host().number_peers(status, collective.job_ranks(*comm));
-  return status;
+  return numbered(c, *comm, (Collective::of(c).native().*Slot)(c, comm, args));
 }
 
 template <auto Slot>
@@ -59,7 +68,7 @@ cohort_status exchange_of_either(cohort_collective* c, cohort_comm* comm, const 
 
 cohort_status barrier_of_twins(cohort_collective* c, cohort_comm* comm) noexcept {
   cohort_comm* const twin = Collective::of(c).twins()->of(comm);
-  return twin->collective->vt->barrier(twin->collective, twin);
+  return with_async_error(c, comm, twin->collective->vt->barrier(twin->collective, twin));
 }
 
 template <auto Slot>

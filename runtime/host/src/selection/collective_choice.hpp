@@ -19,9 +19,9 @@ struct Wiring {
   bool can_stage = false;  ///< a collective of host memory can serve the device
 };
 
-/// Returns the collective that the user gave, or the first of `preferred` ("shm,hier,gloo"; "": the host's list) that
-/// can serve, or another installed one that can. One that takes the device's memory comes before one that has to be
-/// staged. Adds to `reasons` if it was chosen. Throws UserError with the reason of each that cannot.
+/// Returns the collective that the user gave, or the first of `preferred` ("shm,hier,gloo,nccl"; "": the host's list)
+/// that can serve, or another installed one that can. One that takes the device's memory comes before one that has to
+/// be staged. Adds to `reasons` if it was chosen. Throws UserError with the reason of each that cannot.
 CollectiveSpec choose_collective(PluginHost& plugins, const Options& options, const Wiring& wiring,
                                  std::string_view preferred, std::vector<std::string>& reasons);
 

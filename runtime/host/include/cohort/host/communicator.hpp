@@ -102,8 +102,8 @@ struct CommPlace {
   uint32_t lane = 0;
 };
 
-/// All communicators of one rank, and the collectives that they belong to. The collectives get comm/1 for those that
-/// they are made of; its operations run on the calling thread, uncounted.
+/// All communicators of one rank, and the collectives that they belong to. The collectives get the accelerator's
+/// kernels, and comm/1 for those that they are made of; its operations run on the calling thread, uncounted.
 class CommunicatorSet {
  public:
   /// `host` is what the collectives are given; it outlives the set, as `plugins` and `accelerator` do. `chosen` may be
@@ -120,6 +120,8 @@ class CommunicatorSet {
   void open_plugins(int world_size, int num_nodes, int32_t device_type);
   /// Makes the cohort_host of a collective.
   const cohort_host* door_for(const std::string& collective);
+  /// Returns a table of the accelerator's kernels for collectives, or null.
+  const void* kernels(int32_t device_type, const char* id) const;
 
   /// A root communicator of a group, on a part of the group's store that belongs to it alone. Null spec: the collective
   /// that was chosen. Collective over the group. Throws what opening throws, and with the plugin's message.
