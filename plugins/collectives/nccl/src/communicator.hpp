@@ -1,0 +1,76 @@
+// A communicator over NCCL: checks arguments, and turns operations into NCCL's.
+//
+// What NCCL cannot do with the bits that the ABI promises is left to the host (COHORT_UNIMPLEMENTED): int16, bit-or,
+// and sums of 16-bit floating types, which NCCL rounds at every hop, unless the option sums=nccl asks for them. A mean
+// is the sum, multiplied by 1 / size by the accelerator's kernel: ncclAvg rounds 1 / size to the type first.
+//
+// Threads: as cohort/api/collective.h says.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <cohort/sdk/communicator.hpp>
+#include <cohort/sdk/host.hpp>
+
+#include "link.hpp"
+#include "watch.hpp"
+
+namespace cohort::nccl {
+
+/// What a root communicator and its parts have in common.
+struct Family {
+  Family(const sdk::Host& given_host, const cohort_connect_args& args, bool takes_own_sums);
+
+  const sdk::Host& host;
+  bool own_sums;  // NCCL's, of 16-bit types
+  cohort_connect_args group;
+  std::vector<int32_t> job_ranks;
+  std::string name;
+  Watch watch;
+  std::vector<std::weak_ptr<Link>> links;  // of the root and its parts
+  std::map<void*, uint64_t> memory;        // from alloc
+  int num_allocs = 0, num_parts = 0;
+};
+
+class Communicator : public sdk::Communicator<Communicator> {
+ public:
+  Communicator(std::shared_ptr<Family> family, std::shared_ptr<Link> link);
+  ~Communicator() { link_->close(); }
+
+  int rank() const { return link_->rank(); }
+  int size() const { return link_->size(); }
+
+  std::unique_ptr<Communicator> split(int32_t color, int32_t key);
+  void abort() { link_->abort(); }
+  void check_async() { link_->check(); }
+  void* alloc(uint64_t nbytes);
+  void release(void* memory);
+
+  void exchange(sdk::Span<const cohort_message> messages, const cohort_stream& stream);
+  void all_reduce(const cohort_op_args& args);
+  void reduce(const cohort_op_args& args);
+  void broadcast(const cohort_op_args& args);
+  void all_gather(const cohort_op_args& args);
+  void reduce_scatter(const cohort_op_args& args);
+  void all_to_all(const cohort_op_args& args);
+
+ private:
+  std::shared_ptr<Family> family_;
+  std::shared_ptr<Link> link_;
+
+  const Nccl& nccl() const { return link_->around().nccl; }
+  void require_device_memory(const cohort_stream& stream) const;
+  /// Checks the arguments; returns the bytes of an element.
+  uint64_t checked(const cohort_op_args& args, bool has_root) const;
+  /// Throws UNIMPLEMENTED for what the host has to compose.
+  void check_reduction(const cohort_op_args& args, bool may_scale_first) const;
+  void scale(const cohort_op_args& args, const void* input, uint64_t count) const;
+  /// Runs a reduction; of a mean this rank gets `output_count` elements.
+  template <class Call>
+  void run_reduction(const char* name, const cohort_op_args& args, uint64_t output_count, Call&& call);
+};
+
+}  // namespace cohort::nccl

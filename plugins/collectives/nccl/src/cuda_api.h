@@ -1,0 +1,35 @@
+/* What the plugin uses of the CUDA runtime, as in cuda_runtime_api.h. */
+#ifndef COHORT_CUDA_API_H
+#define COHORT_CUDA_API_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef __CUDA_RUNTIME_API_H__
+
+typedef struct CUstream_st* cudaStream_t;
+typedef struct CUevent_st* cudaEvent_t;
+typedef int cudaError_t; /* an enumeration there */
+
+#define cudaEventDisableTiming 2u
+
+cudaError_t cudaGetDevice(int* device);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaDeviceGetPCIBusId(char* pciBusId, int len, int device);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaMemset(void* devPtr, int value, size_t count);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+const char* cudaGetErrorString(cudaError_t error);
+
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

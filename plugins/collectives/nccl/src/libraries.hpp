@@ -1,0 +1,109 @@
+// NCCL and the CUDA runtime as the process has them: opened, and called through pointers.
+//
+// The NCCL that libtorch_cuda has loaded is taken, whatever the search path has; without it the one that is found. The
+// runtime is the one that is open beside it. So the plugin compiles without either, and one file serves all versions. A
+// NCCL that is made for another kind of device, as tests have one, says so by a function cohort_nccl_device_type, and
+// brings the calls of the runtime under names that begin with cohort_.
+// Threads: any.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cuda_api.h"
+#include "nccl_api.h"
+
+namespace cohort::nccl {
+
+#define COHORT_NCCL_CALLS(X) \
+  X(GetVersion)              \
+  X(GetUniqueId)             \
+  X(GetErrorString)          \
+  X(GetLastError)            \
+  X(CommInitRankConfig)      \
+  X(CommSplit)               \
+  X(CommFinalize)            \
+  X(CommDestroy)             \
+  X(CommAbort)               \
+  X(CommGetAsyncError)       \
+  X(CommCount)               \
+  X(CommUserRank)            \
+  X(MemAlloc)                \
+  X(MemFree)                 \
+  X(CommRegister)            \
+  X(CommDeregister)          \
+  X(GroupStart)              \
+  X(GroupEnd)                \
+  X(AllReduce)               \
+  X(Reduce)                  \
+  X(Broadcast)               \
+  X(AllGather)               \
+  X(ReduceScatter)           \
+  X(Send)                    \
+  X(Recv)
+
+#define COHORT_CUDA_CALLS(X) \
+  X(GetDevice)               \
+  X(SetDevice)               \
+  X(DeviceGetPCIBusId)       \
+  X(EventCreateWithFlags)    \
+  X(EventRecord)             \
+  X(EventQuery)              \
+  X(EventDestroy)            \
+  X(Memset)                  \
+  X(StreamSynchronize)       \
+  X(GetErrorString)
+
+/// The NCCL of the process.
+struct Nccl {
+#define COHORT_POINTER(name) decltype(&::nccl##name) name = nullptr;
+  COHORT_NCCL_CALLS(COHORT_POINTER)
+#undef COHORT_POINTER
+  int version = 0;
+  int32_t device_type = 0;  // that its memory and streams are of
+  void* library = nullptr;
+
+  /// Returns "2.28.9".
+  std::string version_text() const;
+  /// Returns "unhandled cuda error: CUDA driver version is insufficient ...". `comm` may be null.
+  std::string text_of(ncclResult_t result, ncclComm_t comm) const;
+};
+
+/// The runtime of the process: it makes events on the streams that operations are given.
+struct Cuda {
+#define COHORT_POINTER(name) decltype(&::cuda##name) name = nullptr;
+  COHORT_CUDA_CALLS(COHORT_POINTER)
+#undef COHORT_POINTER
+
+  /// Throws sdk::Error if the call has failed.
+  void check(cudaError_t error, const char* call) const;
+};
+
+/// Returns whether there is a NCCL for such devices, without opening one that LibTorch would then have to use.
+bool has_nccl_for(int32_t device_type);
+
+/// Opens them. Throws sdk::Error where there is none, or one that is too old.
+Nccl open_nccl();
+Cuda open_cuda(const Nccl& nccl);
+
+/// Makes a device the thread's current one as long as it lives.
+class OnDevice {
+ public:
+  OnDevice(const Cuda& cuda, int device) : cuda_(cuda) {
+    cuda_.check(cuda_.GetDevice(&before_), "cudaGetDevice");
+    if (before_ != device) cuda_.check(cuda_.SetDevice(device), "cudaSetDevice");
+    changed_ = before_ != device;
+  }
+  ~OnDevice() {
+    if (changed_) cuda_.SetDevice(before_);
+  }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+ private:
+  const Cuda& cuda_;
+  int before_ = 0;
+  bool changed_ = false;
+};
+
+}  // namespace cohort::nccl

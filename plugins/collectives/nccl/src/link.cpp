@@ -1,0 +1,223 @@
+#include "link.hpp"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include <cohort/sdk/duration.hpp>
+
+namespace cohort::nccl {
+namespace {
+
+constexpr std::chrono::seconds kLongestClose{10};
+
+cohort_status status_of(ncclResult_t result) {
+  switch (result) {
+    case ncclRemoteError:
+    case ncclSystemError:
+      return COHORT_UNAVAILABLE;
+    case ncclInvalidArgument:
+    case ncclInvalidUsage:
+      return COHORT_FAILED_PRECONDITION;
+    default:
+      return COHORT_INTERNAL;
+  }
+}
+
+ncclConfig_t config_that_does_not_block() {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  return config;
+}
+
+}  // namespace
+
+Link::Link(std::shared_ptr<const Surroundings> around, std::string name, const ncclUniqueId& id, int rank, int size)
+    : around_(std::move(around)), name_(std::move(name)), rank_(rank), size_(size) {
+  const OnDevice on(around_->cuda, around_->device);
+  const Clock::time_point deadline = Clock::now() + around_->timeout;
+  ncclConfig_t config = config_that_does_not_block();
+  std::unique_lock lock(mutex_);
+  const ncclResult_t result = around_->nccl.CommInitRankConfig(&comm_, size, id, rank, &config);
+  lock.unlock();
+  await("connect", result, deadline);
+}
+
+Link::~Link() {
+  close();
+}
+
+// A caller waits here without the lock, so that others can abort.
+void Link::await(const std::string& what, ncclResult_t result, Clock::time_point deadline) {
+  auto pause = std::chrono::microseconds(1);
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (failure_) throw *failure_;
+      if (result == ncclSuccess || result == ncclInProgress) {
+        if (const ncclResult_t asked = around_->nccl.CommGetAsyncError(comm_, &result); asked != ncclSuccess) {
+          result = asked;
+        }
+      }
+      if (result == ncclSuccess) return;
+      if (result != ncclInProgress) fail(what, result);
+      if (result == ncclInProgress && Clock::now() >= deadline) fail(COHORT_DEADLINE_EXCEEDED, late(what));
+      if (failure_) throw *failure_;
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min<std::chrono::microseconds>(2 * pause, std::chrono::milliseconds(1));
+  }
+}
+
+std::string Link::late(const std::string& what) const {
+  return what + " on '" + name_ + "' did not end within " + sdk::in_words(around_->timeout) +
+         ": a rank did not come, or its GPU is busy; look at the logs of the others, or raise --timeout";
+}
+
+void Link::require_usable() const {
+  if (failure_) throw *failure_;
+  if (!comm_) throw sdk::Error(COHORT_ABORTED, "'" + name_ + "' is closed");
+}
+
+std::shared_ptr<Link> Link::split(int color, int key, const std::string& name) {
+  const OnDevice on(around_->cuda, around_->device);
+  const Clock::time_point deadline = Clock::now() + around_->timeout;
+  ncclConfig_t config = config_that_does_not_block();
+  auto part = std::shared_ptr<Link>(new Link(around_, name));
+  std::unique_lock lock(mutex_);
+  require_usable();
+  const ncclResult_t result =
+      around_->nccl.CommSplit(comm_, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &part->comm_, &config);
+  lock.unlock();
+  await("split", result, deadline);
+  if (color < 0) return nullptr;
+  part->await("split", ncclSuccess, deadline);
+  around_->nccl.CommUserRank(part->comm_, &part->rank_);
+  around_->nccl.CommCount(part->comm_, &part->size_);
+  return part;
+}
+
+void Link::enqueue(const std::string& what, const cohort_stream& stream,
+                   const std::function<ncclResult_t(ncclComm_t, cudaStream_t)>& calls) {
+  const OnDevice on(around_->cuda, around_->device);
+  const Clock::time_point deadline = Clock::now() + around_->timeout;
+  auto* const native = static_cast<cudaStream_t>(stream.native);
+  std::unique_lock lock(mutex_);
+  require_usable();
+  const Nccl& nccl = around_->nccl;
+  nccl.GroupStart();
+  const ncclResult_t called = calls(comm_, native);
+  const ncclResult_t ended = nccl.GroupEnd();
+  lock.unlock();
+  await(what, called != ncclSuccess && called != ncclInProgress ? called : ended, deadline);
+  lock.lock();
+  if (failure_) throw *failure_;
+  record(what, native);
+}
+
+void Link::record(const std::string& what, cudaStream_t stream) {
+  const Cuda& cuda = around_->cuda;
+  cudaEvent_t event = nullptr;
+  if (events_.empty()) {
+    cuda.check(cuda.EventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  } else {
+    event = events_.back();
+    events_.pop_back();
+  }
+  pending_.push_back({event, Clock::now() + around_->timeout, what});
+  cuda.check(cuda.EventRecord(event, stream), "cudaEventRecord");
+}
+
+void Link::use(void* memory, uint64_t nbytes) {
+  const std::lock_guard lock(mutex_);
+  require_usable();
+  void* handle = nullptr;
+  const ncclResult_t result = around_->nccl.CommRegister(comm_, memory, nbytes, &handle);
+  if (result == ncclSuccess) handles_[memory] = handle;  // else NCCL copies
+}
+
+void Link::forget(void* memory) {
+  const std::lock_guard lock(mutex_);
+  const auto found = handles_.find(memory);
+  if (found == handles_.end()) return;
+  if (comm_) around_->nccl.CommDeregister(comm_, found->second);
+  handles_.erase(found);
+}
+
+void Link::fail(cohort_status status, const std::string& text) {
+  if (failure_) return;
+  failure_.emplace(status, text);
+  give_up();
+}
+
+void Link::fail(const std::string& what, ncclResult_t result) {
+  if (failure_) return;
+  fail(status_of(result), what + " on '" + name_ + "' failed in NCCL " + around_->nccl.version_text() + ": " +
+                              around_->nccl.text_of(result, comm_) + "; NCCL_DEBUG=INFO makes it say more");
+}
+
+// What is enqueued ends now.
+void Link::give_up() {
+  if (comm_) {
+    for (const auto& [memory, handle] : handles_) around_->nccl.CommDeregister(comm_, handle);
+    around_->nccl.CommAbort(std::exchange(comm_, nullptr));
+  }
+  handles_.clear();
+  drop_events();
+}
+
+void Link::drop_events() {
+  for (const Pending& one : pending_) around_->cuda.EventDestroy(one.event);
+  for (const cudaEvent_t event : events_) around_->cuda.EventDestroy(event);
+  pending_.clear();
+  events_.clear();
+}
+
+void Link::abort() {
+  const std::lock_guard lock(mutex_);
+  fail(COHORT_ABORTED, "'" + name_ + "' was aborted");
+}
+
+void Link::check() {
+  poll();
+  const std::lock_guard lock(mutex_);
+  if (failure_) throw *failure_;
+}
+
+// Events are asked before the state: what has failed was in the state before its event was done.
+void Link::poll() {
+  const std::lock_guard lock(mutex_);
+  if (!comm_ || failure_) return;
+  const auto is_done = [&](const Pending& one) { return around_->cuda.EventQuery(one.event) == cudaError_t{}; };
+  const auto first = std::ranges::find_if_not(pending_, is_done);
+  ncclResult_t state = ncclSuccess;
+  if (const ncclResult_t asked = around_->nccl.CommGetAsyncError(comm_, &state); asked != ncclSuccess) state = asked;
+  if (state != ncclSuccess && state != ncclInProgress) {
+    return fail(pending_.empty() ? "an operation" : pending_.front().what, state);
+  }
+  std::for_each(pending_.begin(), first, [&](const Pending& one) { events_.push_back(one.event); });
+  pending_.erase(pending_.begin(), first);
+  if (!pending_.empty() && Clock::now() >= pending_.front().deadline) {
+    fail(COHORT_DEADLINE_EXCEEDED, late(pending_.front().what));
+  }
+}
+
+void Link::close() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!comm_) return drop_events();
+    for (const auto& [memory, handle] : handles_) around_->nccl.CommDeregister(comm_, handle);
+    handles_.clear();
+  }
+  try {
+    await("close", around_->nccl.CommFinalize(comm_),
+          Clock::now() + std::min<std::chrono::nanoseconds>(around_->timeout, kLongestClose));
+    const std::lock_guard lock(mutex_);
+    around_->nccl.CommDestroy(std::exchange(comm_, nullptr));
+    drop_events();
+  } catch (const sdk::Error&) {
+    // It was aborted instead.
+  }
+}
+
+}  // namespace cohort::nccl

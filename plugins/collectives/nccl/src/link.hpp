@@ -1,0 +1,96 @@
+// One communicator of NCCL, with everything that can go wrong on it in one place.
+//
+// It does not block: each call is followed by questions for its state until NCCL has done what was asked. Behind each
+// group of operations lies an event; the watch asks for the first one and for errors, and at the deadline, or when NCCL
+// has an error, the communicator is aborted: what was enqueued ends, and every later call throws what went wrong.
+//
+// Threads: one caller at a time; abort, check and poll from any other beside it.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <cohort/api/tensor.h>
+#include <cohort/sdk/error.hpp>
+
+#include "libraries.hpp"
+
+namespace cohort::nccl {
+
+/// What all links of a rank use.
+struct Surroundings {
+  Nccl nccl;
+  Cuda cuda;
+  int device;
+  std::chrono::nanoseconds timeout;
+};
+
+class Link {
+ public:
+  /// Connects. Collective. Throws sdk::Error where not all ranks come, or NCCL cannot.
+  Link(std::shared_ptr<const Surroundings> around, std::string name, const ncclUniqueId& id, int rank, int size);
+  ~Link();
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  const std::string& name() const { return name_; }
+  const Surroundings& around() const { return *around_; }
+
+  /// Returns the part for a color, or null where color < 0. Collective.
+  std::shared_ptr<Link> split(int color, int key, const std::string& name);
+  /// Enqueues what `calls` calls, as one group. It returns the first result that is no success.
+  void enqueue(const std::string& what, const cohort_stream& stream,
+               const std::function<ncclResult_t(ncclComm_t, cudaStream_t)>& calls);
+  /// Lets operations here use this memory without a copy, until it is forgotten or the link is closed.
+  void use(void* memory, uint64_t nbytes);
+  void forget(void* memory);
+
+  void abort();
+  /// Throws what has gone wrong.
+  void check();
+  /// Looks at what is under way, and fails what is late; the watch calls it.
+  void poll();
+  /// Waits until NCCL has ended what is under way and gives the communicator back.
+  void close();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Pending {
+    cudaEvent_t event;
+    Clock::time_point deadline;
+    std::string what;
+  };
+
+  Link(std::shared_ptr<const Surroundings> around, std::string name) : around_(std::move(around)), name_(name) {}
+
+  std::shared_ptr<const Surroundings> around_;
+  std::string name_;
+  int rank_ = 0, size_ = 0;
+  mutable std::mutex mutex_;
+  ncclComm_t comm_ = nullptr;  // null: closed or aborted
+  std::optional<sdk::Error> failure_;
+  std::deque<Pending> pending_;
+  std::vector<cudaEvent_t> events_;  // to be used again
+  std::map<void*, void*> handles_;   // by memory
+
+  void await(const std::string& what, ncclResult_t result, Clock::time_point deadline);
+  void require_usable() const;
+  [[noreturn]] void fail_with(cohort_status status, const std::string& text);
+  void fail(cohort_status status, const std::string& text);
+  void fail(const std::string& what, ncclResult_t result);
+  void give_up();
+  void record(const std::string& what, cudaStream_t stream);
+  void drop_events();
+  std::string late(const std::string& what) const;
+};
+
+}  // namespace cohort::nccl
