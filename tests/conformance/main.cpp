@@ -28,6 +28,7 @@ constexpr const char* kUsage =
     "  --ranks-per-node=K  ranks live on several nodes, K on each (default: all on one)\n"
     "  --deterministic     with the sums that the host composes for --deterministic\n"
     "  --rank-ordered      sums are left to right in rank order, though the collective has no flag that says so\n"
+    "  --mean-by-share     means of float32 and float64 are sums times 1 / ranks, which is rounded to the type\n"
     "  --composed          with every operation but exchange composed by the host\n"
     "  --patience=N        deadlines are N times as long, for a slow build or machine\n";
 
@@ -54,6 +55,7 @@ struct Arguments {
   std::vector<std::filesystem::path> folders;
   bool deterministic = false;
   bool rank_ordered = false;
+  bool mean_by_share = false;
   bool composed = false;
   bool under_launcher = false;
   int ranks_per_node = 0;
@@ -90,6 +92,8 @@ void read_argument(Arguments& arguments, std::string_view argument) {
     arguments.deterministic = true;
   } else if (argument == "--rank-ordered") {
     arguments.rank_ordered = true;
+  } else if (argument == "--mean-by-share") {
+    arguments.mean_by_share = true;
   } else if (argument == "--composed") {
     arguments.composed = true;
   } else {
@@ -137,6 +141,7 @@ int run(int argc, char** argv) {
                         arguments.deterministic,
                         arguments.rank_ordered,
                         arguments.composed,
+                        arguments.mean_by_share,
                         arguments.ranks_per_node,
                         arguments.patience,
                         place_of(arguments)};

@@ -56,7 +56,7 @@ uint64_t offset_on(int rank, int32_t dtype) {
 }
 
 void all_reduce_in(Field& field, Comm& comm, const Reduction& c) {
-  const Bytes given = input_of(c, comm.rank()), wanted = result_of(c, comm.size());
+  const Bytes given = input_of(c, comm.rank()), wanted = wanted_of(c, comm.size());
   const uint64_t in = offset_on(comm.rank(), c.dtype), out = kHalf + offset_on(comm.size() - comm.rank(), c.dtype);
   const std::string what = "all_reduce of allocated " + text_of(c);
   Op op{.input = field.put(in, given), .output = field.at(out), .dtype = c.dtype, .count = c.count, .reduce = c.reduce};
@@ -96,7 +96,7 @@ void reduce_in(Field& field, Comm& comm, const Reduction& c, int root) {
         .root = root};
   if (is_root) op.output = field.at(in);
   comm.reduce(op);
-  require_equal(field.at(in), is_root ? result_of(c, comm.size()).data() : given.data(), c.dtype, c.count, what);
+  require_equal(field.at(in), is_root ? wanted_of(c, comm.size()).data() : given.data(), c.dtype, c.count, what);
   field.take(in, given.size());
   field.require_untouched(what);
 }
@@ -132,7 +132,7 @@ void reduce_scatter_in(Field& field, Comm& comm, int32_t dtype, uint64_t count, 
   std::byte* const output = is_in_place ? field.at(in + before) : ordinary.data();
   comm.reduce_scatter(
       {.input = field.at(in), .output = output, .dtype = dtype, .reduce = c.reduce, .counts = counts.data()});
-  require_equal(output, result_of(c, comm.size()).data() + before, dtype, own, what);
+  require_equal(output, wanted_of(c, comm.size()).data() + before, dtype, own, what);
   field.take(in, given.size());
   field.require_untouched(what);
 }

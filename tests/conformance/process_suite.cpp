@@ -43,7 +43,7 @@ void reduce_and_verify(Comm& comm, std::byte* values, uint64_t count) {
   const Bytes given = input_of(c, comm.rank());
   std::memcpy(values, given.data(), given.size());
   comm.all_reduce({.input = values, .output = values, .dtype = c.dtype, .count = count});
-  require_equal(values, result_of(c, comm.size()).data(), c.dtype, count, text_of(c));
+  require_equal(values, wanted_of(c, comm.size()).data(), c.dtype, count, text_of(c));
 }
 
 // Memory belongs to roots.

@@ -11,6 +11,8 @@
 #include <cohort/host/host_object.hpp>
 #include <cohort/host/log.hpp>
 
+#include "on_device.hpp"
+
 namespace cohort::conformance {
 
 /// Arguments of an operation; counts of ranks may be left out.
@@ -23,6 +25,13 @@ struct Op {
   int32_t root = 0;
   const uint64_t* counts = nullptr;
   const uint64_t* recv_counts = nullptr;
+};
+
+/// What communicators of a rank on a device have in common.
+struct DeviceRank {
+  std::unique_ptr<Device> device;
+  DeviceMemories memories{};
+  host::CommunicatorSet* comms = nullptr;
 };
 
 /// A communicator. Belongs to a Rank, which outlives it; closed by the destructor, the root by its Rank.
@@ -42,28 +51,39 @@ class Comm {
   void* alloc(uint64_t nbytes);
   void release(void* memory);
 
-  void all_reduce(const Op& op) { call(table().all_reduce, op); }
-  void reduce(const Op& op) { call(table().reduce, op); }
-  void broadcast(const Op& op) { call(table().broadcast, op); }
-  void all_gather(const Op& op) { call(table().all_gather, op); }
-  void reduce_scatter(const Op& op) { call(table().reduce_scatter, op); }
-  void all_to_all(const Op& op) { call(table().all_to_all, op); }
+  void all_reduce(const Op& op) { call(&cohort_collective_vt::all_reduce, op); }
+  void reduce(const Op& op) { call(&cohort_collective_vt::reduce, op); }
+  void broadcast(const Op& op) { call(&cohort_collective_vt::broadcast, op); }
+  void all_gather(const Op& op) { call(&cohort_collective_vt::all_gather, op); }
+  void reduce_scatter(const Op& op) { call(&cohort_collective_vt::reduce_scatter, op); }
+  void all_to_all(const Op& op) { call(&cohort_collective_vt::all_to_all, op); }
   void exchange(const std::vector<cohort_message>& messages);
   void barrier();
 
  private:
   friend class Rank;
-  Comm(host::HostObject& host, cohort_comm* root) : host_(&host), comm_(root), has_(true) {}
+  using Slot = decltype(&cohort_collective_vt::all_reduce);
+
+  /// `on`: null on the host's memory.
+  Comm(host::HostObject& host, cohort_comm* comm, DeviceRank* on);
   Comm(host::HostObject& host, std::unique_ptr<cohort_comm> part);
 
   const cohort_collective_vt& table() const { return *comm_->collective->vt; }
   void check(cohort_status status);
-  void call(decltype(cohort_collective_vt::all_reduce) operation, const Op& op);
+  void call(Slot slot, const Op& op);
+  Comm split_on_device(int color, int key);
+  void run_on_device(Slot slot, cohort_op_args args);
+  void exchange_on_device(std::vector<cohort_message> messages);
+  /// Returns when the device has done what was enqueued. Throws what went wrong behind it.
+  void finish();
 
   host::HostObject* host_;
+  DeviceRank* on_;
+  cohort_stream stream_{nullptr, COHORT_DEVICE_CPU, 0};
   std::unique_ptr<cohort_comm> part_;  // empty: the root
   cohort_comm* comm_;
   bool has_;
+  bool is_part_on_device_ = false;
 };
 
 class Rank {
@@ -79,11 +99,13 @@ class Rank {
  private:
   host::Log log_;
   host::HostObject host_;
+  DeviceRank on_;
   std::unique_ptr<host::Collective> stripped_;  // where everything is to be composed
   std::unique_ptr<cohort_comm> stripped_comm_;
   host::CommunicatorSet comms_;
   Comm root_;
 
+  DeviceRank* device_rank() { return on_.device ? &on_ : nullptr; }
   cohort_comm* connect(cohort_connect_args group);
   cohort_comm* connect_stripped(cohort_connect_args group);
 };

@@ -28,7 +28,7 @@ Op op_on(const Reduction& c, const void* input, void* output) {
 }
 
 void require_result(Guarded& memory, const Reduction& c, int size, const std::string& how) {
-  require_equal(memory.data(), result_of(c, size).data(), c.dtype, c.count, text_of(c) + " " + how);
+  require_equal(memory.data(), wanted_of(c, size).data(), c.dtype, c.count, text_of(c) + " " + how);
   require(memory.is_intact(), text_of(c) + " " + how + " wrote outside its memory");
 }
 
@@ -62,7 +62,7 @@ TEST_P(AllReduce, ReducesMoreThanFitsInAnyBuffer) {
 // Two halves of allocated memory. Which ranks use it, for input and for output, goes through all combinations.
 void all_reduce_in_allocated_memory(Comm& comm, const Reduction& c, std::byte* memory, uint64_t half) {
   const Bytes given = input_of(c, comm.rank());
-  const Bytes wanted = result_of(c, comm.size());
+  const Bytes wanted = wanted_of(c, comm.size());
   for (int mode = 0; mode < 8; ++mode) {
     const bool is_input_here = mode & 1 || (mode & 4 && comm.rank() % 2);
     const bool is_output_here = mode & 2 || (mode & 4 && comm.rank() % 2 == 0);
@@ -156,7 +156,7 @@ std::vector<Cut> cuts(int size, uint64_t count) {
 
 void reduce_scatter_both_ways(Comm& comm, const Reduction& c, const Cut& cut) {
   const std::string how = text_of(c) + " scattered in " + cut.name;
-  const Bytes wanted = result_of(c, comm.size());
+  const Bytes wanted = wanted_of(c, comm.size());
   const uint64_t element = size_of(c.dtype);
   const uint64_t own = cut.begin(comm.rank()) * element;
   Guarded input = filled(c.dtype, input_of(c, comm.rank()));

@@ -35,6 +35,30 @@ bool rounds_once() {
 
 namespace {
 
+template <class T>
+test::Bytes shares(test::Bytes sums, int size) {
+  const T share = static_cast<T>(1.0 / size);
+  for (std::size_t at = 0; at < sums.size(); at += sizeof(T)) {
+    T value{};
+    std::memcpy(&value, &sums[at], sizeof value);
+    value = value * share;
+    std::memcpy(&sums[at], &value, sizeof value);
+  }
+  return sums;
+}
+
+}  // namespace
+
+test::Bytes wanted_of(const test::Reduction& c, int size) {
+  const bool is_share = subject().mean_by_share && c.reduce == COHORT_REDUCE_MEAN;
+  const test::Reduction sum{c.dtype, COHORT_REDUCE_SUM, c.count};
+  if (is_share && c.dtype == COHORT_FLOAT32) return shares<float>(test::result_of(sum, size), size);
+  if (is_share && c.dtype == COHORT_FLOAT64) return shares<double>(test::result_of(sum, size), size);
+  return test::result_of(c, size);
+}
+
+namespace {
+
 constexpr std::chrono::seconds kLongestWait{60};
 
 void wait_for_all(Board& board, int size) {

@@ -17,6 +17,7 @@
 #include "call_failed.hpp"
 #include "rank.hpp"
 #include "ranks.hpp"
+#include "reductions.hpp"
 
 namespace cohort::conformance {
 
@@ -30,6 +31,7 @@ struct Subject {
   bool deterministic;
   bool rank_ordered;                    // though the collective does not claim it
   bool composed;                        // everything from exchange
+  bool mean_by_share;                   // means are sums times 1 / size
   int ranks_per_node;                   // 0: all on one
   int patience;                         // deadlines are that many times as long
   std::optional<host::Topology> place;  // where a launcher has started a process for each rank
@@ -42,6 +44,9 @@ cohort_collective_vt native_table();
 bool is_rank_ordered();
 /// Returns whether sums of 16-bit types have to be taken in float32 and rounded once.
 bool rounds_once();
+
+/// Returns what the ranks' input_of reduces to on the subject.
+test::Bytes wanted_of(const test::Reduction& c, int size);
 
 /// What the ranks of a body use to speak to each other besides the wire that is under test.
 using Board = host::Store;

@@ -9,10 +9,11 @@ import torch
 from safetensors.torch import save_file
 
 import harness
-from harness import COHORT, FAKE_DEVICE, MNIST, MPIRUN, NUMERICS, PLUGINS, SystemTest
+from harness import BUILD, COHORT, FAKE_DEVICE, MNIST, MPIRUN, NUMERICS, PLUGINS, SystemTest
 
 CPU = ["--accelerator=cpu"]
 RUN_TWO = [COHORT, "run", "-n", "2", "--"]
+NCCL = {"LD_PRELOAD": str(BUILD / "tests/support/nccl_stand_in/lib/libnccl.so.2")}
 STEPS = 5
 SHAPES = {"mlp_small": (784,), "resnet18_cifar": (3, 32, 32), "gpt_mini": (64,)}
 BATCH = 4
@@ -56,6 +57,11 @@ class FakeDevice(SystemTest):
                 self.assertEqual(self.weights(job, FAKE_DEVICE), wanted)
                 self.assertEqual(self.weights(job, FAKE_DEVICE, {"FAKE_DEVICE_EAGER": "1"}), wanted, "eager")
 
+    def compare_on_nccl(self, *jobs):
+        for job in jobs:
+            with self.subTest(job=str(job)):
+                self.assertEqual(self.weights(job, [*FAKE_DEVICE, "--collective=nccl"], NCCL), self.weights(job, CPU))
+
     def mnist(self, *flags, environment=None):
         self.succeed([MNIST, *FAKE_DEVICE, "--threads=1", "--batch-size=64", "--limit-test-batches=2", "--limit-val-batches=2",
                       "--summary-json=summary.json", *flags], environment)
@@ -69,6 +75,35 @@ class Strategies(FakeDevice):
                      Job("sharded", 2, "--devices=2", optimizer="adamw"),
                      Job("bagua:bytegrad", 2, "--devices=2"),
                      Job("dp", 1, "--devices=2"))
+
+
+class Nccl(FakeDevice):
+    """With the stand-in for NCCL, which moves memory of the fake device between processes."""
+
+    def test_ddp_ends_with_the_bits_of_the_cpu(self):
+        self.compare_on_nccl(Job("ddp", 2, "--devices=2"))
+
+    def test_it_is_chosen_and_shows_its_version_and_variables(self):
+        job = Job("ddp", 2, "--devices=2")
+        log = self.succeed([NUMERICS, f"--data-from={self.data(job)}", *job.flags, *FAKE_DEVICE],
+                           {**NCCL, "NCCL_DEBUG": "WARN"}).stderr
+        self.assertIn("Using collective nccl", log)
+        self.assertIn("NCCL 2.28.9, with NCCL_DEBUG=WARN", log)
+        self.assertIn("collective nccl moves device memory: host memory goes by shm", log)
+
+    def test_where_it_cannot_serve_it_is_refused_or_passed_over_with_the_reason(self):
+        flags = [NUMERICS, f"--data-from={self.data(Job('ddp', 2))}", "--strategy=ddp", "--model=mlp_small", "--devices=2"]
+        for accelerator, reason in ((CPU, "it moves memory of GPUs only"), (FAKE_DEVICE, "it moves memory of NVIDIA's GPUs only")):
+            result = self.fail_with(2, [*flags, *accelerator, "--collective=nccl"])
+            self.assertIn(f"collective 'nccl' cannot serve this job: {reason}; choose --collective=shm or gloo", result.stderr)
+        log = self.succeed([*flags, *FAKE_DEVICE]).stderr
+        self.assertIn("nccl (it moves memory of NVIDIA's GPUs only)", log)
+
+    def test_a_rank_that_fails_in_nccl_ends_the_run(self):
+        job = Job("ddp", 2, "--devices=2")
+        result = self.fail_with(1, [NUMERICS, f"--data-from={self.data(job)}", *job.flags, *FAKE_DEVICE, "--collective=nccl"],
+                                environment={**NCCL, "NCCL_STANDIN_FAIL": "1:3"})
+        self.assertRegex(result.stderr, "error: rank 1 .*on 'world.*' failed in NCCL 2.28.9: internal error: it was told to fail")
 
 
 class Training(FakeDevice):
@@ -106,6 +141,15 @@ class InFull(FakeDevice):
     @unittest.skipUnless((PLUGINS / "cohort_mpi.so").exists(), "built without MPI")
     def test_mpi_carries_the_tensors_of_devices(self):
         self.compare(Job("horovod", 2, "--collective=mpi", launcher=[*MPIRUN, "-np", "2"]))
+
+
+class NcclInFull(FakeDevice):
+    def test_every_strategy_ends_with_the_bits_of_the_cpu(self):
+        two = "--devices=2"
+        self.compare_on_nccl(Job("ddp", 2, two, "--accumulate-grad-batches=2", model="gpt_mini"),
+                             Job("ddp2", 2, two, "--num-nodes=2"), Job("sharded", 2, two, optimizer="adamw"),
+                             Job("bagua:gradient_allreduce", 2, two), Job("bagua:decentralized", 2, two),
+                             Job("bagua:bytegrad", 2, two), Job("horovod", 2, launcher=RUN_TWO))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,138 @@
+// What nccl promises beyond the suite, on its stand-in: failures on demand, registered memory, shared GPUs, sums.
+#include <cstdlib>
+#include <cstring>
+
+#include <gmock/gmock.h>
+
+#include <cohort/host/error.hpp>
+#include <cohort/sdk/half.hpp>
+
+#include "suite.hpp"
+
+extern "C" int nccl_stand_in_registered(void);
+
+namespace {
+
+using namespace cohort::conformance;
+using namespace cohort::test;
+using testing::AllOf;
+using testing::HasSubstr;
+
+// Sets a variable of the environment as long as it lives.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    if (const char* const before = std::getenv(name)) before_ = before;
+    ::setenv(name, value, 1);
+  }
+  ~Variable() {
+    if (before_) ::setenv(name_, before_->c_str(), 1);
+    if (!before_) ::unsetenv(name_);
+  }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+void sum_ones(Comm& comm) {
+  float value = 1;
+  comm.all_reduce({.input = &value, .output = &value, .dtype = COHORT_FLOAT32, .count = 1});
+  require(value == static_cast<float>(comm.size()), "the sum of ones");
+}
+
+TEST(Nccl, TellsWhatFailedBehindAnOperation) {
+  const Variable fail("NCCL_STANDIN_FAIL", "1:1");
+  on_ranks(2, [](Comm& comm) {
+    sum_ones(comm);
+    const CallFailed failed = failure_of([&] { sum_ones(comm); });
+    require(failed.status() != COHORT_OK, "a rank took a sum that had failed");
+    const std::string text = failed.what();
+    require(text.find("all_reduce on 'suite' failed in NCCL 2.30.3") == 0, text);
+    require(comm.rank() == 0 || text.find("it was told to fail") != std::string::npos, text);
+    const CallFailed again = failure_of([&] { comm.barrier(); });
+    require(again.status() == failed.status(), "a later wait of all ranks does not tell of it");
+  });
+}
+
+TEST(Nccl, EndsOperationsThatHangAtTheDeadline) {
+  const Variable hang("NCCL_STANDIN_HANG", "1:0");
+  on_ranks(
+      2,
+      [](Comm& comm) {
+        const CallFailed failed = failure_of([&] { sum_ones(comm); });
+        require(failed.status() == COHORT_DEADLINE_EXCEEDED || failed.status() == COHORT_UNAVAILABLE, failed.what());
+        require(comm.rank() == 0 || failed.status() == COHORT_DEADLINE_EXCEEDED, failed.what());
+      },
+      300ms);
+}
+
+TEST(Nccl, RegistersMemoryOnTheWholeAndItsParts) {
+  on_ranks(2, [](Comm& comm) {
+    const auto require_registered = [&](int times) {
+      comm.barrier();
+      require(nccl_stand_in_registered() == times * comm.size(), "registered " + std::to_string(times));
+      comm.barrier();
+    };
+    void* const before = comm.alloc(1000);
+    require_registered(1);
+    {
+      Comm part = comm.split(0, 0);
+      require_registered(2);
+      void* const behind = comm.alloc(5000);
+      require_registered(4);
+      comm.release(behind);
+      require_registered(2);
+    }
+    require_registered(1);
+    comm.release(before);
+    require_registered(0);
+  });
+}
+
+// Returns what two ranks on one GPU, or the first of them, are told.
+std::string refusal_on_one_gpu() {
+  try {
+    on_ranks(3, [](Comm& comm) { sum_ones(comm); });  // the first and the last share one
+  } catch (const cohort::Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Nccl, RefusesRanksOnOneGpuAndNamesTheWayOut) {
+  const Variable none("NCCL_MULTI_RANK_GPU_ENABLE", "0");
+  EXPECT_THAT(refusal_on_one_gpu(), AllOf(HasSubstr("ranks 0 and 2 have the same GPU, which NCCL 2.30.3 refuses"),
+                                          HasSubstr("set NCCL_MULTI_RANK_GPU_ENABLE=1, or choose --collective=shm")));
+  const Variable old("NCCL_STANDIN_VERSION", "22809");
+  EXPECT_THAT(refusal_on_one_gpu(), HasSubstr("NCCL 2.28.9 refuses; give each rank a GPU, choose --collective=shm"));
+}
+
+TEST(Nccl, RefusesALibraryThatIsTooOld) {
+  const Variable old("NCCL_STANDIN_VERSION", "21805");
+  EXPECT_THAT(refusal_on_one_gpu(), HasSubstr("NCCL 2.18.5 is too old; install 2.19 or newer"));
+}
+
+// 2048 + 1 is 2048 wherever it is rounded, and 2051 is 2052.
+TEST(Nccl, RoundsSumsOf16BitsOnceUnlessItsOwnAreAskedFor) {
+  const bool is_own = subject().collective.options != cohort::Spec("nccl").options;
+  on_ranks(4, [&](Comm& comm) {
+    cohort::sdk::Half value = cohort::sdk::to_half(comm.rank() == 0 ? 2048.0f : 1.0f);
+    comm.all_reduce({.input = &value, .output = &value, .dtype = COHORT_FLOAT16, .count = 1});
+    const float sum = cohort::sdk::to_float(value);
+    require(sum == (is_own ? 2048.0f : 2052.0f), "the sum is " + std::to_string(sum));
+  });
+}
+
+TEST(Nccl, AddsSharesFor16BitMeansOfItsOwn) {
+  on_ranks(4, [&](Comm& comm) {
+    cohort::sdk::Half value = cohort::sdk::to_half(60000.0f);  // whose sum is infinite
+    comm.all_reduce(
+        {.input = &value, .output = &value, .dtype = COHORT_FLOAT16, .count = 1, .reduce = COHORT_REDUCE_MEAN});
+    require(cohort::sdk::to_float(value) == 60000.0f, "the mean of equal values");
+  });
+}
+
+}  // namespace
