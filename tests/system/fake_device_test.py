@@ -57,10 +57,11 @@ class FakeDevice(SystemTest):
                 self.assertEqual(self.weights(job, FAKE_DEVICE), wanted)
                 self.assertEqual(self.weights(job, FAKE_DEVICE, {"FAKE_DEVICE_EAGER": "1"}), wanted, "eager")
 
-    def compare_on_nccl(self, *jobs):
+    def compare_on_nccl(self, *jobs, environment=None):
         for job in jobs:
             with self.subTest(job=str(job)):
-                self.assertEqual(self.weights(job, [*FAKE_DEVICE, "--collective=nccl"], NCCL), self.weights(job, CPU))
+                found = self.weights(job, [*FAKE_DEVICE, "--collective=nccl"], {**NCCL, **(environment or {})})
+                self.assertEqual(found, self.weights(job, CPU))
 
     def mnist(self, *flags, environment=None):
         self.succeed([MNIST, *FAKE_DEVICE, "--threads=1", "--batch-size=64", "--limit-test-batches=2", "--limit-val-batches=2",
@@ -147,9 +148,16 @@ class NcclInFull(FakeDevice):
     def test_every_strategy_ends_with_the_bits_of_the_cpu(self):
         two = "--devices=2"
         self.compare_on_nccl(Job("ddp", 2, two, "--accumulate-grad-batches=2", model="gpt_mini"),
-                             Job("ddp2", 2, two, "--num-nodes=2"), Job("sharded", 2, two, optimizer="adamw"),
+                             Job("sharded", 2, two, optimizer="adamw"),
                              Job("bagua:gradient_allreduce", 2, two), Job("bagua:decentralized", 2, two),
                              Job("bagua:bytegrad", 2, two), Job("horovod", 2, launcher=RUN_TWO))
+
+    def test_nodes_on_one_machine_need_a_gpu_for_each_rank_or_permission(self):
+        job = Job("ddp2", 2, "--devices=2", "--num-nodes=2")
+        result = self.fail_with(2, [NUMERICS, f"--data-from={self.data(job)}", *job.flags, *FAKE_DEVICE, "--collective=nccl"],
+                                environment=NCCL)
+        self.assertIn("ranks 0 and 1 have the same GPU, which NCCL 2.28.9 refuses; give each rank a GPU, ", result.stderr)
+        self.compare_on_nccl(job, environment={"NCCL_STANDIN_VERSION": "23003", "NCCL_MULTI_RANK_GPU_ENABLE": "1"})
 
 
 if __name__ == "__main__":

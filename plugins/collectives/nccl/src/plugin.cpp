@@ -1,5 +1,6 @@
 // The collective `nccl`: memory of GPUs, by the NCCL that LibTorch brings.
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,11 +17,18 @@ namespace sdk = cohort::sdk;
 using namespace cohort::nccl;
 
 constexpr int kAllowsRanksOnOneGpu = 23003;
+// Returns what names the machine, also where several nodes or containers are on it.
+std::string machine_of(const cohort_connect_args& args) {
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  return id.empty() ? std::to_string(args.node_rank) : id;
+}
+
 // Returns what names this rank's GPU among those of all machines.
 std::string gpu_of(const Surroundings& around, const cohort_connect_args& args) {
   char bus[32] = "";
   around.cuda.check(around.cuda.DeviceGetPCIBusId(bus, sizeof bus, around.device), "cudaDeviceGetPCIBusId");
-  return std::to_string(args.node_rank) + " " + bus;
+  return machine_of(args) + " " + bus;
 }
 
 class NcclCollective : public sdk::Collective<NcclCollective, Communicator> {
