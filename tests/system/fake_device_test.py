@@ -94,7 +94,8 @@ class Nccl(FakeDevice):
 
     def test_where_it_cannot_serve_it_is_refused_or_passed_over_with_the_reason(self):
         flags = [NUMERICS, f"--data-from={self.data(Job('ddp', 2))}", "--strategy=ddp", "--model=mlp_small", "--devices=2"]
-        for accelerator, reason in ((CPU, "it moves memory of GPUs only"), (FAKE_DEVICE, "it moves memory of NVIDIA's GPUs only")):
+        for accelerator, whose in ((CPU, "GPUs"), (FAKE_DEVICE, "NVIDIA's GPUs")):
+            reason = f"it moves memory of {whose} only"
             result = self.fail_with(2, [*flags, *accelerator, "--collective=nccl"])
             self.assertIn(f"collective 'nccl' cannot serve this job: {reason}; choose --collective=shm or gloo", result.stderr)
         log = self.succeed([*flags, *FAKE_DEVICE]).stderr
