@@ -66,7 +66,7 @@ TEST(FakeDeviceTwin, IsNamedWhereNoneIsInstalled) {
     FAIL() << "made ranks";
   } catch (const UserError& error) {
     EXPECT_THAT(error.what(),
-                HasSubstr("collective 'peer' moves device memory only, and none of shm,hier,gloo,nccl can"));
+                HasSubstr("collective 'peer' moves device memory only, and none of shm,hier,gloo can"));
   }
 }
 
