@@ -209,7 +209,7 @@ class InFull(SpawnTest):
 
     def test_where_ranks_cannot_be_forked_it_is_ddp_with_the_reason(self):
         result = self.succeed([COHORT, "run", "--nproc-per-node=2", PROGRAM, "--strategy=ddp_spawn", "--how=optimizer"])
-        self.assertIn("Using strategy ddp: ddp_spawn cannot be one of 2 ranks", result.stderr)
+        self.assertIn("Using strategy ddp: strategy 'ddp_spawn' cannot be one of 2 ranks", result.stderr)
 
     def test_where_nobody_chose_it_threads_are_a_reason_for_ddp_too(self):
         self.begin_again("thread", "trained", "other threads run in this process (spawn_program)")
