@@ -72,6 +72,14 @@ def processes_marked(marker):
     return found
 
 
+def runs_program(pid, program):
+    """Returns whether a process runs this program; one that has ended runs none."""
+    try:
+        return os.readlink(f"/proc/{pid}/exe") == os.path.realpath(program)
+    except OSError:
+        return False
+
+
 def children_of(pid):
     """Returns the processes that this one has started; none where it has ended."""
     try:

@@ -8,7 +8,7 @@ import time
 import unittest
 
 import harness
-from harness import BUILD, MNIST, MPIRUN, PLUGINS, SystemTest, descendants
+from harness import BUILD, MNIST, MPIRUN, PLUGINS, SystemTest, descendants, runs_program
 
 JOB = ["--max-steps=20", "--epochs=1", "--limit-val-batches=2", "--limit-test-batches=2", "--seed=7",
        "--strategy=ddp", "--summary-json=summary.json"]
@@ -95,8 +95,7 @@ class Job(SystemTest):
         process = self.start(command, ONE_THREAD)
 
         def pids():
-            found = [pid for pid in descendants(process.pid)
-                     if pathlib.Path(f"/proc/{pid}/exe").resolve() == pathlib.Path(MNIST).resolve()]
+            found = [pid for pid in descendants(process.pid) if runs_program(pid, MNIST)]
             return found if len(found) == ranks else None
         return process, self.wait_until(pids, f"{ranks} ranks run", process)
 
