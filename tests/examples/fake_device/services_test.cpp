@@ -65,8 +65,7 @@ TEST(FakeDeviceTwin, IsNamedWhereNoneIsInstalled) {
     toy::run_ranks(job, [](toy::ToyRank&) { FAIL() << "connected"; });
     FAIL() << "made ranks";
   } catch (const UserError& error) {
-    EXPECT_THAT(error.what(),
-                HasSubstr("collective 'peer' moves device memory only, and none of shm,hier,gloo can"));
+    EXPECT_THAT(error.what(), HasSubstr("collective 'peer' moves device memory only, and none of shm,hier,gloo can"));
   }
 }
 
