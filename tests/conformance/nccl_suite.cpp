@@ -1,4 +1,4 @@
-// What nccl promises beyond the suite, on its stand-in: failures on demand, registered memory, shared GPUs, sums.
+// The promises of nccl beyond the suite, on its stand-in: failures on demand, registered memory, shared GPUs, sums.
 #include <cstdlib>
 #include <cstring>
 

@@ -45,7 +45,7 @@ TEST(VisibleDevices, RanksSeeTheChosenOnesAndCountThem) {
   EXPECT_THAT(variables_of_devices(on_gpus({0, 1}), of_rank), IsEmpty());  // a second time changes nothing
 }
 
-TEST(VisibleDevices, IdsAreThoseOfNvidiaSmiUnlessTheUserHasAnotherOrder) {
+TEST(VisibleDevices, IdsAreThoseOfNvidiaSmi) {
   ::unsetenv("CUDA_DEVICE_ORDER");
   seen_devices(ids({0}), {});
   EXPECT_STREQ(std::getenv("CUDA_DEVICE_ORDER"), "PCI_BUS_ID");

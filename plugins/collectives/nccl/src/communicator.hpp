@@ -1,6 +1,6 @@
 // A communicator over NCCL: checks arguments, and turns operations into NCCL's.
 //
-// What NCCL cannot do with the bits that the ABI promises is left to the host (COHORT_UNIMPLEMENTED): int16, bit-or,
+// The host composes (COHORT_UNIMPLEMENTED) all that NCCL cannot do with the bits that the ABI promises: int16, bit-or,
 // and sums of 16-bit floating types, which NCCL rounds at every hop, unless the option sums=nccl asks for them. A mean
 // is the sum, multiplied by 1 / size by the accelerator's kernel: ncclAvg rounds 1 / size to the type first.
 //
@@ -20,7 +20,7 @@
 
 namespace cohort::nccl {
 
-/// What a root communicator and its parts have in common.
+/// The things that a root communicator and its parts share.
 struct Family {
   Family(const sdk::Host& given_host, const cohort_connect_args& args, bool takes_own_sums);
 

@@ -156,7 +156,7 @@ void Link::fail(const std::string& what, ncclResult_t result) {
                               around_->nccl.text_of(result, comm_) + "; NCCL_DEBUG=INFO makes it say more");
 }
 
-// What is enqueued ends now.
+// Everything that is enqueued ends now.
 void Link::give_up() {
   if (comm_) {
     for (const auto& [memory, handle] : handles_) around_->nccl.CommDeregister(comm_, handle);

@@ -24,7 +24,7 @@
 
 namespace cohort::nccl {
 
-/// What all links of a rank use.
+/// The things that all links of a rank use.
 struct Surroundings {
   Nccl nccl;
   Cuda cuda;

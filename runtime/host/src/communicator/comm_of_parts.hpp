@@ -1,4 +1,4 @@
-// What collectives get: comm/1 for the communicators that they are made of, and the kernels of the run's device.
+// The services of collectives: comm/1 for the communicators that they are made of, and the kernels of the run's device.
 #pragma once
 
 #include <string_view>

@@ -318,7 +318,7 @@ CommunicatorSet::Entry& CommunicatorSet::entry_of(const cohort_comm* comm) {
   return *by_comm_.at(comm);
 }
 
-// What has connected is closed again if the rest fails: the twin of a group, or one that says what it must not.
+// A group that has connected is closed again if the rest fails: the twin of a group, or one that says what it must not.
 cohort_comm* CommunicatorSet::make(CommPlace place, const std::function<bool(Entry&)>& connect_it) {
   const auto made = unconnected_.emplace(unconnected_.end());
   made->place = place;

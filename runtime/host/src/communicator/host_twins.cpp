@@ -19,7 +19,7 @@ cohort_status numbered(cohort_collective* c, const cohort_comm& comm, cohort_sta
   return status;
 }
 
-// What has gone wrong behind operations on the device comes out here, where ranks wait for each other.
+// Errors behind operations on the device come out here, where ranks wait for each other.
 cohort_status with_async_error(cohort_collective* c, cohort_comm* comm, cohort_status status) {
   const auto async_error = Collective::of(c).native().async_error;
   return status == COHORT_OK && async_error ? numbered(c, *comm, async_error(c, comm)) : status;

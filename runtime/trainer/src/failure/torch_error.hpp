@@ -1,4 +1,4 @@
-// What LibTorch throws, as an error of the runtime.
+// Exceptions of LibTorch as errors of the runtime.
 #pragma once
 
 #include <string>

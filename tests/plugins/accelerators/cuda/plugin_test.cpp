@@ -121,7 +121,7 @@ TEST_F(CudaPlugin, GivesScratchMemoryBackWhateverHappens) {
   EXPECT_EQ(machine().num_scratch, 0u);
 }
 
-TEST_F(CudaPlugin, WorksOnTheDeviceOfTheStreamAndLeavesTheCurrentOne) {
+TEST_F(CudaPlugin, WorksOnTheDeviceOfTheStream) {
   char handle = 0;
   const cohort_stream other{&handle, COHORT_DEVICE_CUDA, 1}, none{&handle, COHORT_DEVICE_CUDA, 2};
   float x[4] = {1, 2, 3, 4};

@@ -187,7 +187,7 @@ TEST_F(StagedKernels, LeaveTheOutputAloneIfTheyRefuse) {
 }
 
 // The accelerator ends the program if memory is freed that a copy is still to use, at the latest with this fixture.
-TEST_F(StagedKernels, KeepTheirMemoryUntilCopiesOfAFailedCallAreDone) {
+TEST_F(StagedKernels, KeepMemoryUntilCopiesAreDone) {
   constexpr uint64_t kNumel = DeviceMemory::kRefusedBytes / sizeof(float);
   Twin chunks(COHORT_UINT8, COHORT_MINMAX_UINT8_NBYTES(kNumel), 5), start(COHORT_FLOAT32, kNumel, 1);
   const auto& codec = table<cohort_kernels_minmax_uint8_1>(DeviceMemory::kDeviceType, COHORT_KERNELS_MINMAX_UINT8_ID);

@@ -16,7 +16,7 @@
 
 namespace cohort::host {
 
-/// What LibTorch calls the devices of the accelerator.
+/// The accelerator's devices as LibTorch names them.
 struct TorchDeviceType {
   std::string name;                         ///< as c10::Device reads it
   int32_t device_type = COHORT_DEVICE_CPU;  ///< the same as COHORT_DEVICE_...
