@@ -95,6 +95,7 @@ void free_block(Driver& driver, Driver::Lock& lock, fakedrv::DeviceMemory::Block
 }
 
 void wait(Driver& driver, Driver::Lock& lock, Stream& stream) {
+  ++driver.num_waits;
   const fakedrv::Clock clock = stream.clock;
   driver.run_to(lock, stream, stream.issued);
   driver.host_waited(clock);
@@ -124,6 +125,12 @@ void fakedrv_set_race_check(int is_on) {
 uint64_t fakedrv_num_races(void) {
   uint64_t count = 0;
   guarded([&](Driver& driver, auto&) { count = driver.num_races; });
+  return count;
+}
+
+uint64_t fakedrv_num_waits(void) {
+  uint64_t count = 0;
+  guarded([&](Driver& driver, auto&) { count = driver.num_waits; });
   return count;
 }
 
@@ -343,6 +350,7 @@ int fakedrv_stream_waits(fakedrv_stream* stream, const fakedrv_event* event) {
 int fakedrv_wait_for_event(const fakedrv_event* event) {
   return guarded([&](Driver& driver, Driver::Lock& lock) {
     if (!event->stream) return;
+    ++driver.num_waits;
     driver.run_to(lock, *event->stream, event->place);
     driver.host_waited(event->clock);
   });

@@ -13,6 +13,7 @@
  *   FAKE_DEVICE_EAGER=1       work runs when it is enqueued
  *   FAKE_DEVICE_RACE_CHECK=0  accesses are not compared
  *   FAKE_DEVICE_MIB=4096      memory of each device, which is reserved and not used up
+ *   FAKE_DEVICE_REPORT=FILE   each process adds a line with what it has counted when it ends
  */
 #ifndef FAKEDRV_H
 #define FAKEDRV_H
@@ -52,6 +53,8 @@ void fakedrv_set_race_check(int is_on);
 
 /* Returns how many launches and frees have failed because nothing orders their accesses. */
 uint64_t fakedrv_num_races(void);
+/* Returns how often the host has waited for work: for a stream, a device or an event. A poll is no wait. */
+uint64_t fakedrv_num_waits(void);
 
 /* Memory. A block belongs to the stream that it was allocated on: once freed it serves that stream again at once, in
  * the order of the stream, and is filled with 0xff before. fakedrv_used_on adds a stream that the block has to be free

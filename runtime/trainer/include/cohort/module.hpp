@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <vector>
 
+#include <c10/core/Stream.h>
 #include <torch/nn/module.h>
 
 #include <cohort/host/error.hpp>
@@ -49,8 +50,9 @@ class Module : public torch::nn::Module {
   /// In validation_step and test_step: what the hook of the whole batch is to see of this piece.
   void to_step_end(Output output) { for_step_end_ = std::move(output); }
 
-  /// The batch, or a replica's piece of it, on the device; once for each replica.
-  virtual Batch transfer_batch(const Batch& batch, c10::Device device) { return batch.to(device); }
+  /// The batch, or a replica's piece of it, on the device; once for each replica. In training and evaluation the batch
+  /// is in pinned memory, and this function copies it while the device is still busy with the step before.
+  virtual Batch transfer_batch(const Batch& batch, c10::Device device);
 
   /// With several optimizers training_step is called once for each of them; this is the one, from 0.
   size_t phase() const { return phase_; }
@@ -91,7 +93,8 @@ class Module : public torch::nn::Module {
  private:
   friend struct detail::StepAccess;
   MetricBoard* board_ = nullptr;
-  Session* session_ = nullptr;  // of the fit that runs; clones have none
+  Session* session_ = nullptr;              // of the fit that runs; clones have none
+  std::optional<c10::Stream> copy_stream_;  // for batches, while a loop runs on a device
   size_t phase_ = 0;
   Output for_step_end_;
   bool inherits_step_end_ = false;  // the last hook called was the one of this class

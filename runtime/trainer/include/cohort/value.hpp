@@ -58,6 +58,8 @@ class Value {
 
   /// Size of dimension 0 of the first tensor that has one; 1 where none has.
   int64_t batch_size() const;
+  /// Returns the same structure with every defined tensor replaced by what `change` returns for it.
+  Value map_tensors(const std::function<at::Tensor(const at::Tensor&)>& change) const;
   /// The same structure with every tensor on `device`; tensors that are there already are shared.
   Value to(c10::Device device) const;
   /// "tensor", "list of 2", "map of 3" or "nothing"; for messages.

@@ -138,7 +138,8 @@ std::optional<int64_t> count_batches(const Loader& loader, const Shard& shard, P
 }
 
 std::unique_ptr<BatchSource> open_batches(const Loader& loader, const Shard& shard, Purpose purpose,
-                                          const BatchLimit& limit, const std::string& name, int64_t skipped) {
+                                          const BatchLimit& limit, const std::string& name, int64_t skipped,
+                                          c10::Device device) {
   check(loader, limit, name);
   if (loader.stream) {
     loader.stream->start(shard);
@@ -154,7 +155,7 @@ std::unique_ptr<BatchSource> open_batches(const Loader& loader, const Shard& sha
       std::make_unique<DatasetSource>(loader.dataset, std::move(indices), loader.batch_size, limit.of(batches));
   source->skip(skipped);
   if (!loader.prefetch) return source;
-  return with_prefetch(std::move(source));
+  return with_prefetch(std::move(source), device);
 }
 
 }  // namespace cohort

@@ -37,8 +37,10 @@ enum class Purpose { kTraining, kEvaluation };
 std::optional<int64_t> count_batches(const Loader& loader, const Shard& shard, Purpose purpose, const BatchLimit& limit,
                                      const std::string& name);
 
-/// Begins a pass, `skipped` batches after its beginning. Throws as count_batches does.
+/// Begins a pass, `skipped` batches after its beginning; what is read ahead is pinned for `device`. Throws as
+/// count_batches does.
 std::unique_ptr<BatchSource> open_batches(const Loader& loader, const Shard& shard, Purpose purpose,
-                                          const BatchLimit& limit, const std::string& name, int64_t skipped = 0);
+                                          const BatchLimit& limit, const std::string& name, int64_t skipped = 0,
+                                          c10::Device device = c10::kCPU);
 
 }  // namespace cohort

@@ -6,13 +6,15 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
+#include "data/device_copy.hpp"
+
 namespace cohort {
 namespace {
 
 class PrefetchSource final : public BatchSource {
  public:
-  explicit PrefetchSource(std::unique_ptr<BatchSource> source)
-      : source_(std::move(source)), left_(source_->available(std::numeric_limits<int64_t>::max())) {}
+  PrefetchSource(std::unique_ptr<BatchSource> source, c10::Device device)
+      : source_(std::move(source)), device_(device), left_(source_->available(std::numeric_limits<int64_t>::max())) {}
 
   int64_t available(int64_t wanted) override { return std::min(wanted, left_); }
 
@@ -37,10 +39,11 @@ class PrefetchSource final : public BatchSource {
   void start() {
     if (left_ == 0 || pending_.valid()) return;
     before_ahead_ = at::detail::getDefaultCPUGenerator().get_state();
-    pending_ = std::async(std::launch::async, [this] { return source_->next(); });
+    pending_ = std::async(std::launch::async, [this] { return pinned(source_->next(), device_); });
   }
 
   std::unique_ptr<BatchSource> source_;
+  const c10::Device device_;
   int64_t left_;
   at::Tensor before_ahead_;
   std::future<Batch> pending_;
@@ -48,8 +51,8 @@ class PrefetchSource final : public BatchSource {
 
 }  // namespace
 
-std::unique_ptr<BatchSource> with_prefetch(std::unique_ptr<BatchSource> source) {
-  return std::make_unique<PrefetchSource>(std::move(source));
+std::unique_ptr<BatchSource> with_prefetch(std::unique_ptr<BatchSource> source, c10::Device device) {
+  return std::make_unique<PrefetchSource>(std::move(source), device);
 }
 
 }  // namespace cohort

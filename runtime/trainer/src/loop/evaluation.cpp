@@ -31,7 +31,8 @@ std::vector<MetricTotal> run_batches(Runtime& runtime, Replicas& replicas, const
   MetricBoard board(MetricBoard::Pass::kEvaluation);
   const Module::Recording recording(replicas.module(), &board);
   const Shard shard{runtime.rank(), runtime.world_size(), runtime.options().seed, 0};
-  const auto source = open_batches(pass.loader, shard, Purpose::kEvaluation, pass.limit, pass.name);
+  const auto source = open_batches(pass.loader, shard, Purpose::kEvaluation, pass.limit, pass.name,
+                                   /*skipped=*/0, runtime.device());
   for (int64_t index = 0; source->available(1) > 0 && !pass.interrupted(); ++index) {
     const Batch batch = source->next();
     board.begin_batch(batch.batch_size());

@@ -1,6 +1,9 @@
 #include "metrics/metric_board.hpp"
 
 #include <algorithm>
+#include <utility>
+
+#include <ATen/ops/full.h>
 
 #include <cohort/host/error.hpp>
 
@@ -70,11 +73,10 @@ void MetricBoard::add(std::string_view name, const at::Tensor& value, LogWhere w
   e.last_on_device = value.detach();
   if (!goes_to(where, LogWhere::kEpoch)) return;
   const auto share = e.last_on_device.to(at::kFloat).mul(samples_);
-  if (e.sum_on_device.defined()) {
-    e.sum_on_device.add_(share);
-  } else {
-    e.sum_on_device = share;
+  if (!e.sum_on_device.defined()) {  // a resumed epoch adds to the sum that it began with, in the same order
+    e.sum_on_device = at::full({}, std::exchange(e.sum, 0.0), share.options());
   }
+  e.sum_on_device.add_(share);
   e.weight += samples_;
 }
 

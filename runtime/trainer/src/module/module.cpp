@@ -6,6 +6,7 @@
 
 #include <cohort/session.hpp>
 
+#include "data/device_copy.hpp"
 #include "metrics/metric_board.hpp"
 
 namespace cohort {
@@ -38,6 +39,11 @@ void Module::validation_step_end(const Output&) {
 
 void Module::test_step_end(const Output&) {
   inherits_step_end_ = true;
+}
+
+Batch Module::transfer_batch(const Batch& batch, c10::Device device) {
+  const bool has_stream = copy_stream_ && copy_stream_->device() == device;
+  return has_stream ? copied_on(*copy_stream_, batch) : batch.to(device);
 }
 
 at::Tensor Module::all_gather(const at::Tensor& tensor) {

@@ -10,9 +10,9 @@
 
 #include <cohort/host/error.hpp>
 
+#include "data/device_copy.hpp"
 #include "loop/loss.hpp"
 #include "replicas/scatter.hpp"
-#include "replicas/step_access.hpp"
 
 namespace cohort {
 namespace {
@@ -76,6 +76,7 @@ at::Tensor sum_of(const std::vector<at::Tensor>& losses) {
 Replicas::Replicas(Runtime& runtime, Module& module) : runtime_(runtime) {
   modules_.push_back(&module);
   bare_.push_back(&module);
+  give_copy_stream(0);
   const auto count = static_cast<size_t>(runtime.selection().replicas);
   if (count == 1) return;
   if (!module.automatic_optimization()) {
@@ -116,6 +117,17 @@ void Replicas::clone(Module& module) {
   clones_.push_back(std::move(copy));
   modules_.push_back(clone);
   bare_.push_back(clone);
+  give_copy_stream(modules_.size() - 1);
+}
+
+void Replicas::give_copy_stream(size_t replica) {
+  const c10::Device device = runtime_.devices()[replica];
+  if (!device.is_cpu()) copying_.emplace_back(*modules_[replica], make_copy_stream(device));
+}
+
+Batch Replicas::transfer(const Batch& batch, size_t replica) {
+  const c10::Device device = runtime_.devices()[replica];
+  return modules_[replica]->transfer_batch(pinned(batch, device), device);
 }
 
 void Replicas::follow_modes() {
@@ -180,7 +192,7 @@ at::Tensor Replicas::train(Session& session, MetricBoard* board, const Batch& ba
 
 at::Tensor Replicas::train_alone(Session& session, const Batch& batch, int64_t index, double scale) {
   Module& module = *modules_[0];
-  Output output = module.training_step(module.transfer_batch(batch, runtime_.device()), index);
+  Output output = module.training_step(transfer(batch, 0), index);
   if (has_training_end_ != false) {
     Output whole;
     has_training_end_ = StepAccess::call(module, [&] { whole = module.training_step_end(Value::list({output})); });
@@ -194,8 +206,7 @@ at::Tensor Replicas::train_alone(Session& session, const Batch& batch, int64_t i
 Output Replicas::train_piece(const Pieces& pieces, size_t replica, int64_t index) {
   Module& module = *modules_[replica];
   const WeightGuard guard(module);
-  Output output =
-      module.training_step(module.transfer_batch(pieces.batches[replica], runtime_.devices()[replica]), index);
+  Output output = module.training_step(transfer(pieces.batches[replica], replica), index);
   guard.check("training_step");
   return output;
 }
@@ -249,23 +260,21 @@ at::Tensor Replicas::backward_of_losses(Session& session, const Pieces& pieces, 
 }
 
 void Replicas::train_by_hand(const Batch& batch, int64_t index) {
-  module().training_step(module().transfer_batch(batch, runtime_.device()), index);
+  module().training_step(transfer(batch, 0), index);
 }
 
 void Replicas::evaluate(const Evaluation& what, MetricBoard& board, const Batch& batch, int64_t index) {
-  const auto step = [&](Module& module, const Batch& piece, c10::Device device) {
-    (module.*what.step)(module.transfer_batch(piece, device), index);
-    return StepAccess::take_for_step_end(module);
+  const auto step = [&](const Batch& piece, size_t replica) {
+    (modules_[replica]->*what.step)(transfer(piece, replica), index);
+    return StepAccess::take_for_step_end(*modules_[replica]);
   };
   std::vector<Output> outputs;
   if (count() == 1) {
-    outputs.push_back(step(module(), batch, runtime_.device()));
+    outputs.push_back(step(batch, 0));
   } else {
     const Pieces pieces = cut(batch);
     outputs.resize(pieces.sizes.size());
-    run(pieces, &board, [&](size_t replica) {
-      outputs[replica] = step(*modules_[replica], pieces.batches[replica], runtime_.devices()[replica]);
-    });
+    run(pieces, &board, [&](size_t replica) { outputs[replica] = step(pieces.batches[replica], replica); });
   }
   (module().*what.step_end)(gather(outputs).list);
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -18,6 +19,7 @@
 
 #include "metrics/metric_board.hpp"
 #include "replicas/replica_threads.hpp"
+#include "replicas/step_access.hpp"
 
 namespace cohort {
 
@@ -58,14 +60,18 @@ class Replicas {
 
   Runtime& runtime_;
   std::vector<std::shared_ptr<torch::nn::Module>> clones_;
-  std::vector<Module*> modules_;             // replica 0 is the user's
-  std::vector<torch::nn::Module*> bare_;     // the same
-  std::vector<MetricBoard> boards_;          // by replica, of one batch
-  std::unique_ptr<ReplicaThreads> threads_;  // null where replicas run in turn
-  std::optional<bool> has_training_end_;     // known after the first step
-  bool has_cut_ = false;                     // a batch
+  std::vector<Module*> modules_;                     // replica 0 is the user's
+  std::vector<torch::nn::Module*> bare_;             // the same
+  std::vector<MetricBoard> boards_;                  // by replica, of one batch
+  std::deque<detail::StepAccess::Copying> copying_;  // on devices
+  std::unique_ptr<ReplicaThreads> threads_;          // null where replicas run in turn
+  std::optional<bool> has_training_end_;             // known after the first step
+  bool has_cut_ = false;                             // a batch
 
   void clone(Module& module);
+  void give_copy_stream(size_t replica);
+  /// Returns the batch on the replica's device, as its module puts it there.
+  Batch transfer(const Batch& batch, size_t replica);
   Pieces cut(const Batch& batch);
   void run(const Pieces& pieces, MetricBoard* board, const std::function<void(size_t)>& work);
   static void run_in_turn(size_t count, const std::function<void(size_t)>& work);

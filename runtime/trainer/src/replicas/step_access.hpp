@@ -20,6 +20,19 @@ struct StepAccess {
    private:
     Module& module_;
   };
+  /// While it lives, the module's transfer_batch copies on the stream.
+  class Copying {
+   public:
+    Copying(Module& module, c10::Stream stream)
+        : module_(module), previous_(std::exchange(module.copy_stream_, stream)) {}
+    ~Copying() { module_.copy_stream_ = previous_; }
+    Copying(const Copying&) = delete;
+    Copying& operator=(const Copying&) = delete;
+
+   private:
+    Module& module_;
+    std::optional<c10::Stream> previous_;
+  };
   static Output take_for_step_end(Module& module) { return std::exchange(module.for_step_end_, {}); }
   /// Calls a hook of the whole batch; false where the module has none of its own.
   template <class Hook>

@@ -116,21 +116,25 @@ int64_t Value::batch_size() const {
   return found >= 0 ? found : 1;
 }
 
-Value Value::to(c10::Device device) const {
-  if (is_tensor()) return tensor().defined() ? Value(tensor().to(device)) : *this;
+Value Value::map_tensors(const std::function<at::Tensor(const at::Tensor&)>& change) const {
+  if (is_tensor()) return tensor().defined() ? Value(change(tensor())) : *this;
   if (is_list()) {
-    List moved;
-    moved.reserve(size());
-    for (const auto& item : items()) moved.push_back(item.to(device));
-    return Value(std::move(moved));
+    List changed;
+    changed.reserve(size());
+    for (const auto& item : items()) changed.push_back(item.map_tensors(change));
+    return Value(std::move(changed));
   }
   if (is_map()) {
-    Map moved;
-    moved.reserve(size());
-    for (const auto& [key, value] : entries()) moved.emplace_back(key, value.to(device));
-    return Value(std::move(moved));
+    Map changed;
+    changed.reserve(size());
+    for (const auto& [key, value] : entries()) changed.emplace_back(key, value.map_tensors(change));
+    return Value(std::move(changed));
   }
   return {};
+}
+
+Value Value::to(c10::Device device) const {
+  return map_tensors([device](const at::Tensor& tensor) { return tensor.to(device); });
 }
 
 std::string Value::kind() const {
