@@ -38,7 +38,7 @@ class FailureTest(SystemTest):
                 self.assertIn(f"{others} called all_reduce sum of float64[1] for reducing metrics", line)
 
     def reduce_another_type(self, places):
-        for failing_rank, stderr in self.fail_everywhere(places, "type", 2, "--timeout=30s"):
+        for failing_rank, stderr in self.fail_everywhere(places, "type", 2, "--timeout=8s"):
             self.assertIn(f"rank {failing_rank} called all_reduce mean of float64[10]", stderr)
             self.assertIn("called all_reduce mean of float32[10]", stderr)
 
