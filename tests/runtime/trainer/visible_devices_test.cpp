@@ -54,6 +54,15 @@ TEST(VisibleDevices, IdsAreThoseOfNvidiaSmi) {
   EXPECT_STREQ(std::getenv("CUDA_DEVICE_ORDER"), "FASTEST_FIRST");
 }
 
+TEST(VisibleDevices, DeterministicRunsSetCublasUnlessTheUserHas) {
+  ::unsetenv("CUBLAS_WORKSPACE_CONFIG");
+  make_cublas_deterministic();
+  EXPECT_STREQ(std::getenv("CUBLAS_WORKSPACE_CONFIG"), ":4096:8");
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8", 1);
+  make_cublas_deterministic();
+  EXPECT_STREQ(std::getenv("CUBLAS_WORKSPACE_CONFIG"), ":16:8");
+}
+
 TEST(VisibleDevices, ASchedulersChoiceStays) {
   const host::Variables scheduler{{"CUDA_VISIBLE_DEVICES", "4,5,6"}};
   EXPECT_THAT(variables_of_devices(on_gpus({0, 2}), scheduler), IsEmpty());

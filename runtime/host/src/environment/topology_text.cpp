@@ -11,7 +11,7 @@ struct Row {
   std::string field, value;
 };
 
-std::array<Row, 13> rows_of(const Topology& topology) {
+std::array<Row, 14> rows_of(const Topology& topology) {
   const auto& t = topology;
   return {{{"launcher", std::string(to_string(t.launcher))},
            {"rank", std::to_string(t.rank)},
@@ -25,7 +25,8 @@ std::array<Row, 13> rows_of(const Topology& topology) {
            {"run_id", t.run_id},
            {"store_is_external", t.store_is_external ? "true" : "false"},
            {"store_listen_fd", t.store_listen_fd ? std::to_string(*t.store_listen_fd) : ""},
-           {"rendezvous_dir", t.rendezvous_dir}}};
+           {"rendezvous_dir", t.rendezvous_dir},
+           {"sees_own_devices", t.sees_own_devices ? "true" : "false"}}};
 }
 
 std::string padded(std::string text, std::size_t width) {

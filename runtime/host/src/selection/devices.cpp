@@ -86,6 +86,20 @@ void check_present(const AcceleratorChoice& accelerator, int highest, const std:
                   range_text(accelerator) + "; ask for fewer");
 }
 
+/// Returns the first `count` devices. `why` names who asked for so many.
+std::vector<int> first_devices(const AcceleratorChoice& accelerator, int count, const std::string& why) {
+  check_present(accelerator, count - 1, why);
+  std::vector<int> ids(static_cast<std::size_t>(count));
+  std::iota(ids.begin(), ids.end(), 0);
+  return ids;
+}
+
+/// Returns whether this rank sees fewer devices than there are ranks beside it, since the others' are hidden from it.
+bool has_own_devices(const AcceleratorChoice& accelerator, const Topology& topology) {
+  return topology.sees_own_devices && !accelerator.is_unlimited && accelerator.num_devices > 0 &&
+         accelerator.num_devices < topology.local_world_size;
+}
+
 std::vector<int> all_devices(const AcceleratorChoice& accelerator, const std::string& why) {
   if (accelerator.is_unlimited) {
     throw UserError(why + " asks for all devices, but accelerator " + accelerator.name +
@@ -138,17 +152,19 @@ AcceleratorChoice choose_accelerator(PluginHost& plugins, const Options& options
   return choice;
 }
 
-std::vector<int> first_devices(const AcceleratorChoice& accelerator, int count, const std::string& why) {
-  check_present(accelerator, count - 1, why);
-  std::vector<int> ids(static_cast<std::size_t>(count));
-  std::iota(ids.begin(), ids.end(), 0);
-  return ids;
+std::vector<int> devices_of_ranks(const AcceleratorChoice& accelerator, const Topology& topology) {
+  if (has_own_devices(accelerator, topology)) return std::vector(static_cast<size_t>(topology.local_world_size), 0);
+  return first_devices(accelerator, topology.local_world_size, decided_by(topology, "local_world_size"));
 }
 
 std::vector<int> choose_devices(const AcceleratorChoice& accelerator, const Options& options,
                                 const Topology& topology) {
   const Devices& devices = options.devices;
   const std::string why = place_of(options, "devices");
+  const bool is_one_each = devices.kind == Devices::Kind::kCount && devices.count == topology.local_world_size;
+  if (has_own_devices(accelerator, topology) && (is_one_each || devices.kind == Devices::Kind::kAll)) {
+    return devices_of_ranks(accelerator, topology);
+  }
   switch (devices.kind) {
     case Devices::Kind::kAll:
       return all_devices(accelerator, why);
@@ -171,9 +187,7 @@ std::vector<int> choose_devices(const AcceleratorChoice& accelerator, const Opti
     case Devices::Kind::kDefault:
       break;
   }
-  if (topology.launcher != Launcher::kNone) {
-    return first_devices(accelerator, topology.local_world_size, decided_by(topology, "local_world_size"));
-  }
+  if (topology.launcher != Launcher::kNone) return devices_of_ranks(accelerator, topology);
   return first_devices(accelerator, accelerator.is_unlimited ? 1 : accelerator.num_devices, why);
 }
 
@@ -186,7 +200,7 @@ std::vector<int> one_device_each(const AcceleratorChoice& accelerator, const Opt
                     " each process has one device, and the driver says how many there are; leave the flag out, or " +
                     "start more processes");
   }
-  return first_devices(accelerator, topology.local_world_size, decided);
+  return devices_of_ranks(accelerator, topology);
 }
 
 }  // namespace cohort::host

@@ -27,8 +27,9 @@ AcceleratorChoice choose_accelerator(PluginHost& plugins, const Options& options
 /// This node's devices in the order of local ranks.
 std::vector<int> choose_devices(const AcceleratorChoice& accelerator, const Options& options, const Topology& topology);
 
-/// The first `count` devices. `why` names who asked for so many.
-std::vector<int> first_devices(const AcceleratorChoice& accelerator, int count, const std::string& why);
+/// Returns one device for each rank that a launcher has started on this node. Each rank's is its device 0 if the
+/// launcher shows it its own alone.
+std::vector<int> devices_of_ranks(const AcceleratorChoice& accelerator, const Topology& topology);
 
 /// The devices of a strategy whose processes have one each, as many as a driver has started on this node. Throws
 /// UserError where the user asks for others.

@@ -132,8 +132,7 @@ Plan make_plan(Selection& selection, const AcceleratorChoice& accelerator, const
   Plan plan(selection, accelerator, topology, planner);
   if (plan.fits_launcher()) return plan;
   if (is_given(options, "devices")) plan.refuse_launcher(options);
-  selection.device_ids =
-      first_devices(accelerator, topology.local_world_size, decided_by(topology, "local_world_size"));
+  selection.device_ids = devices_of_ranks(accelerator, topology);
   Plan second(selection, accelerator, topology, planner);
   if (!second.fits_launcher()) second.refuse_launcher(options);
   return second;

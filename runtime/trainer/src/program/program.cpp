@@ -50,6 +50,7 @@ class Run {
       const Options options = host::parse_options(sources_, code_);
       if (options.print_config) return print(host::print_config(options));
       if (options.tune_malloc) tune_malloc();
+      if (options.deterministic) make_cublas_deterministic();
       Options seen = with_absolute_paths(options);
       seen.devices = seen_devices(std::move(seen.devices), variables_);
       return place(seen, body);

@@ -56,6 +56,11 @@ Devices seen_devices(Devices devices, const host::Variables& variables) {
   return devices;
 }
 
+// The larger of the two settings that cuBLAS's documentation gives for this.
+void make_cublas_deterministic() {
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+}
+
 std::string line_of_devices(const host::Selection& selection, const host::Topology& topology,
                             const host::Variables& variables) {
   const std::string visible = variable(variables, kVisible);

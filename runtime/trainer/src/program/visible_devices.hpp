@@ -23,6 +23,10 @@ std::map<std::string, std::string> variables_of_devices(const host::Selection& s
 /// that CUDA_VISIBLE_DEVICES leaves out.
 Devices seen_devices(Devices devices, const host::Variables& variables);
 
+/// Gives cuBLAS workspaces of its own for each stream, with which its results are the same in every run; without them
+/// LibTorch refuses deterministic matrix products. A choice of the user's stays. Call it before threads begin.
+void make_cublas_deterministic();
+
 /// Returns "LOCAL_RANK: 0 - CUDA_VISIBLE_DEVICES: [0,1]" for a rank on a GPU.
 std::string line_of_devices(const host::Selection& selection, const host::Topology& topology,
                             const host::Variables& variables);

@@ -28,6 +28,18 @@ TEST(Environment, TasksOfSrunOnOneNodeMeetOnLoopback) {
   EXPECT_EQ(topology.decided_by.at("rank"), "SLURM_PROCID=1");
 }
 
+TEST(Environment, GpusAskedForPerTaskAreEachTasksOwn) {
+  const Variables task = srun_task(1, 2, 1, 0, 1);
+  EXPECT_FALSE(detect_topology(task).sees_own_devices);
+  for (const auto& [variable, value] :
+       {std::pair("SLURM_GPUS_PER_TASK", "a100:1"), std::pair("SLURM_TRES_PER_TASK", "cpu=4,gres/gpu:1")}) {
+    const Topology topology = detect_topology(with(task, variable, value));
+    EXPECT_TRUE(topology.sees_own_devices);
+    EXPECT_EQ(topology.decided_by.at("sees_own_devices"), std::string(variable) + "=" + value);
+  }
+  EXPECT_FALSE(detect_topology(with(task, "SLURM_TRES_PER_TASK", "cpu=4")).sees_own_devices);
+}
+
 TEST(Environment, EachStepAndEachRequeueOfAJobIsARunOfItsOwn) {
   const Variables task = srun_task(0, 2, 0, 0, 1);
   const Topology first = detect_topology(task), next = detect_topology(with(task, "SLURM_STEP_ID", "3"));

@@ -170,6 +170,22 @@ TEST(Selection, AnUnsetFlagFollowsTheLauncher) {
   EXPECT_THAT(rank.reasons, Contains(AllOf(HasSubstr("cohort run"), HasSubstr("4 ranks"))));
 }
 
+TEST(Selection, ATaskThatSeesItsOwnGpuAloneCountsItFrom0) {
+  Case task{{}, ranks(5, 5), {"common", "pinned_gpus"}, {}};
+  EXPECT_THAT(refusal(task), AllOf(HasSubstr("LOCAL_WORLD_SIZE=5"), HasSubstr("needs cuda device 4")));
+  task.variables = {{"SLURM_JOB_ID", "1"},         {"SLURM_STEP_ID", "0"},      {"SLURM_STEP_NUM_TASKS", "5"},
+                    {"SLURM_STEP_NUM_NODES", "1"}, {"SLURM_PROCID", "3"},       {"SLURM_LOCALID", "3"},
+                    {"SLURM_NODEID", "0"},         {"SLURM_GPUS_PER_TASK", "4"}};
+  for (const std::vector<std::string>& flags : {std::vector<std::string>{}, {"--devices=5"}, {"--devices=-1"}}) {
+    task.arguments = flags;
+    const Selection chosen = selected(task);
+    EXPECT_THAT(chosen.device_ids, ElementsAre(0, 0, 0, 0, 0));
+    EXPECT_EQ(chosen.processes_per_node, 5);
+  }
+  task.arguments = {"--devices=6"};
+  EXPECT_THAT(refusal(task), HasSubstr("needs cuda device 5"));
+}
+
 TEST(Selection, FlagsThatAgreeWithTheLauncherAreFine) {
   EXPECT_EQ(selected(Case{{"--devices=2", "--num-nodes=2"}, ranks(4, 2), {"common"}, {}}).world_size(), 4);
 }

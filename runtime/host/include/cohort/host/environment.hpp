@@ -34,6 +34,7 @@ struct Topology {
   bool store_is_external = false;      ///< the launcher serves the store; every rank is a client
   std::optional<int> store_listen_fd;  ///< rank 0 inherits a listening socket for the store
   std::string rendezvous_dir;          ///< a folder that only this job's ranks on this node share, or empty
+  bool sees_own_devices = false;       ///< the launcher shows this rank its own GPUs alone
   std::map<std::string, std::string> decided_by;  ///< field -> "VARIABLE=value" that decided it
 };
 

@@ -93,6 +93,15 @@ void choose_address(VariableReader& reader, Topology& topology) {
                     std::to_string(topology.master_port);
 }
 
+/// SLURM binds the GPUs that are asked for per task to their tasks, so each task sees its own alone.
+void note_own_devices(const VariableReader& reader, Topology& topology) {
+  const bool has_gpus_in_tres = reader.text("SLURM_TRES_PER_TASK").value_or("").find("gpu") != std::string_view::npos;
+  const std::string_view variable = has_gpus_in_tres ? "SLURM_TRES_PER_TASK" : "SLURM_GPUS_PER_TASK";
+  if (!reader.text(variable)) return;
+  topology.sees_own_devices = true;
+  topology.decided_by["sees_own_devices"] = reader.shown(variable);
+}
+
 /// Throws UserError if `other`, which the program may read as well, contradicts the value that SLURM gave.
 void check_against(const VariableReader& reader, std::string_view other, int value, std::string_view own) {
   const auto given = reader.number(other, kIndex);
@@ -116,6 +125,7 @@ void read_slurm(VariableReader& reader, Topology& topology) {
   check_below(reader, "SLURM_PROCID", tasks);
   check_below(reader, "SLURM_LOCALID", tasks);
   place_on_nodes(reader, topology);
+  note_own_devices(reader, topology);
   check_against(reader, "WORLD_SIZE", topology.world_size, tasks);
   check_against(reader, "LOCAL_RANK", topology.local_rank, "SLURM_LOCALID");
   choose_address(reader, topology);
