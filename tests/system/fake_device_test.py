@@ -3,6 +3,7 @@
 The devices are lazy, so what is not waited for has not happened, and accesses that nothing orders fail the run; the eager mode
 runs the same orders of calls at once.
 """
+import subprocess
 import unittest
 
 import torch
@@ -159,6 +160,16 @@ class InFull(FakeDevice):
     @unittest.skipUnless((PLUGINS / "cohort_mpi.so").exists(), "built without MPI")
     def test_mpi_carries_the_tensors_of_devices(self):
         self.compare(Job("horovod", 2, "--collective=mpi", launcher=[*MPIRUN, "-np", "2"]))
+
+
+    def test_a_rank_stays_on_the_cores_near_its_device(self):
+        if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:
+            self.skipTest("needs root, to mount a folder of its own over /sys")
+        near = "/sys/bus/pci/devices/0000:3b:00.0"
+        mount = f"mount -t tmpfs none /sys/bus/pci/devices && mkdir {near} && echo 1 > {near}/local_cpulist && exec \"$@\""
+        log = self.succeed(["unshare", "--mount", "sh", "-c", mount, "sh", MNIST, *FAKE_DEVICE, "--devices=1", "--epochs=1",
+                            "--max-steps=2", "--log-level=debug"], {"FAKE_DEVICE_PCI": "0000:3B:00.0"}).stderr
+        self.assertIn("threads stay on 1 of the cores near device 0000:3B:00.0: 1", log)
 
 
 class NcclInFull(FakeDevice):

@@ -68,6 +68,11 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return result_of("cudaGetDeviceProperties");
 }
 
+cudaError_t cudaDeviceGetPCIBusId(char* address, int size, int device) {
+  std::snprintf(address, static_cast<std::size_t>(size), "0000:%02X:00.0", 0x3a + device);
+  return result_of("cudaDeviceGetPCIBusId");
+}
+
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   if (!has_device(device) || attribute != cudaDevAttrMultiProcessorCount) return cudaErrorInvalidValue;
   *value = 1;

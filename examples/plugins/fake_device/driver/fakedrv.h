@@ -13,6 +13,7 @@
  *   FAKE_DEVICE_EAGER=1       work runs when it is enqueued
  *   FAKE_DEVICE_RACE_CHECK=0  accesses are not compared
  *   FAKE_DEVICE_MIB=4096      memory of each device, which is reserved and not used up
+ *   FAKE_DEVICE_PCI=ADDRESS   the PCI device that the accelerator plugin says the devices are
  *   FAKE_DEVICE_REPORT=FILE   each process adds a line with what it has counted when it ends
  */
 #ifndef FAKEDRV_H

@@ -24,7 +24,10 @@ class Fake : public sdk::Accelerator<Fake> {
     check_index(index);
     info.device_type = kDeviceType;
     info.device_index = index;
+    info.memory_bytes = fakedrv_capacity(index);
     std::snprintf(info.name, sizeof info.name, "fake device %d", index);
+    const char* const address = std::getenv("FAKE_DEVICE_PCI");
+    if (address) std::snprintf(info.pci_address, sizeof info.pci_address, "%s", address);
   }
 
   void select(int32_t index) {

@@ -27,7 +27,8 @@ typedef struct cohort_device_info {
   int32_t device_index;
   uint32_t reserved0;
   uint64_t memory_bytes;
-  char name[64]; /* NUL-terminated */
+  char name[64];        /* NUL-terminated */
+  char pci_address[16]; /* "0000:3b:00.0", NUL-terminated: a rank stays on the cores near it; "" if there is none */
 } cohort_device_info;
 
 typedef struct cohort_accelerator_vt {

@@ -55,6 +55,8 @@ void Cuda::device_info(int32_t index, cohort_device_info& info) {
   info.memory_bytes = properties.totalGlobalMem;
   const std::string name = std::string(properties.name).substr(0, sizeof info.name - 1);
   std::memcpy(info.name, name.c_str(), name.size() + 1);
+  if (!COHORT_COVERS(&info, cohort_device_info, pci_address)) return;
+  check(cudaDeviceGetPCIBusId(info.pci_address, sizeof info.pci_address, index), "PCI address", index);
 }
 
 void Cuda::select(int32_t index) {

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <cmath>
 #include <fstream>
 #include <thread>
@@ -36,7 +38,47 @@ int affinity_cores() {
   return static_cast<int>(std::thread::hardware_concurrency());
 }
 
+/// Calls `add` for each core of a list such as "0-3,8"; returns false if the list is malformed.
+template <class Add>
+bool for_each_core(std::string_view list, const Add& add) {
+  const char* at = list.data();
+  const char* const end = at + list.size();
+  while (at < end) {
+    int first = 0;
+    auto parsed = std::from_chars(at, end, first);
+    int last = first;
+    if (parsed.ec == std::errc() && parsed.ptr < end && *parsed.ptr == '-') {
+      parsed = std::from_chars(parsed.ptr + 1, end, last);
+    }
+    const bool is_at_comma = parsed.ptr < end && *parsed.ptr == ',';
+    if (parsed.ec != std::errc() || first < 0 || (parsed.ptr < end && !is_at_comma)) return false;
+    for (int core = first; core <= last && core < CPU_SETSIZE; ++core) add(core);
+    at = parsed.ptr + (is_at_comma ? 1 : 0);
+  }
+  return true;
+}
+
 }  // namespace
+
+std::string cores_near(std::string_view pci_address, const std::filesystem::path& sys) {
+  std::string name(pci_address);
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (name.empty() || name.find('/') != std::string::npos) return "";
+  std::string list;
+  std::ifstream(sys / "bus/pci/devices" / name / "local_cpulist") >> list;
+  return list;
+}
+
+int stay_on_cores(std::string_view list) {
+  cpu_set_t own, near, both;
+  CPU_ZERO(&near);
+  const bool is_list = for_each_core(list, [&](int core) { CPU_SET(static_cast<size_t>(core), &near); });
+  if (!is_list || sched_getaffinity(0, sizeof own, &own) != 0) return 0;
+  CPU_AND(&both, &own, &near);
+  const int kept = CPU_COUNT(&both);
+  if (kept == 0 || kept == CPU_COUNT(&own)) return 0;
+  return sched_setaffinity(0, sizeof both, &both) == 0 ? kept : 0;
+}
 
 int quota_cores(const std::filesystem::path& mount, const std::filesystem::path& membership) {
   int least = 0;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/machine.hpp>
@@ -26,6 +27,7 @@ RankState::RankState(RankSetup given)
   const Selection& selection = setup.selection;
   accelerator = std::make_unique<Accelerator>(setup.plugins.open(Kind::kAccelerator, selection.accelerator), host);
   accelerator->take_kernels();
+  stay_near_device();  // before there are threads
   select_device();
   comms = std::make_unique<CommunicatorSet>(setup.plugins, host, selection.collective, setup.deterministic,
                                             accelerator->get(), kDefaultCollectives);
@@ -153,6 +155,16 @@ RoleComms RankState::split_roles(const std::string& name, uint32_t lane) {
                   : named_part(name + "/node " + std::to_string(topology.node_rank), topology.node_rank, lane);
   made.leaders = named_part(name + "/leaders", topology.local_rank == 0 ? 0 : -1, lane);
   return made;
+}
+
+void RankState::stay_near_device() {
+  if (devices.all().empty()) return;
+  const cohort_device_info info = accelerator->device_info(devices.all().front().index);
+  const std::string address(info.pci_address, ::strnlen(info.pci_address, sizeof info.pci_address));
+  const std::string list = cores_near(address);
+  if (const int cores = stay_on_cores(list)) {
+    setup.log.debug("threads stay on " + std::to_string(cores) + " of the cores near device " + address + ": " + list);
+  }
 }
 
 void RankState::select_device() {

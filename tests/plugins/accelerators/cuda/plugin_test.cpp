@@ -33,8 +33,16 @@ TEST_F(CudaPlugin, SaysWhichDevicesThereAre) {
   EXPECT_EQ(info.device_index, 1);
   EXPECT_EQ(info.memory_bytes, uint64_t{80} << 30);
   EXPECT_STREQ(info.name, "a GPU on the CPU");
+  EXPECT_STREQ(info.pci_address, "0000:3B:00.0");
   EXPECT_STREQ(cuda_.vt().torch_device_type, "cuda");
   EXPECT_STREQ(cuda_.vt().torch_library, "libtorch_cuda.so");
+}
+
+TEST_F(CudaPlugin, WritesNoFieldThatTheHostDoesNotHave) {
+  cohort_device_info info{};
+  info.struct_size = offsetof(cohort_device_info, pci_address);
+  EXPECT_EQ(cuda_.vt().device_info(cuda_.a(), 0, &info), COHORT_OK);
+  EXPECT_STREQ(info.pci_address, "");
 }
 
 TEST_F(CudaPlugin, FindsNoDevicesWithoutADriver) {

@@ -4,6 +4,8 @@
 
 #include <sched.h>
 
+#include <thread>
+
 #include <cohort/host/error.hpp>
 
 #include "temporary_folder.hpp"
@@ -86,6 +88,51 @@ TEST(Workers, AreBoundedByTheUsableCores) {
     const std::string message = error.what();
     EXPECT_EQ(message.find("--devices asks for " + std::to_string(most + 1) + " devices on this machine"), 0u);
     EXPECT_NE(message.find("at most " + std::to_string(most)), std::string::npos);
+  }
+}
+
+TEST(CoresNear, AreThoseThatLinuxListsForThePciDevice) {
+  const cohort::testing::TemporaryFolder sys;
+  std::filesystem::create_directories(sys.path() / "bus/pci/devices/0000:3b:00.0");
+  sys.write("bus/pci/devices/0000:3b:00.0/local_cpulist", "0-31,64-95\n");
+  EXPECT_EQ(cores_near("0000:3B:00.0", sys.path()), "0-31,64-95");
+  EXPECT_EQ(cores_near("0000:3c:00.0", sys.path()), "");
+  EXPECT_EQ(cores_near("", sys.path()), "");
+  EXPECT_EQ(cores_near("../3b", sys.path()), "");
+}
+
+/// The cores that a thread may use, in order.
+std::vector<int> own_cores() {
+  cpu_set_t cores;
+  sched_getaffinity(0, sizeof cores, &cores);
+  std::vector<int> list;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(static_cast<size_t>(core), &cores)) list.push_back(core);
+  }
+  return list;
+}
+
+/// What stay_on_cores returns and leaves, in a thread that ends with its change.
+std::pair<int, std::vector<int>> after_staying_on(const std::string& list) {
+  std::pair<int, std::vector<int>> result;
+  std::thread([&] { result = {stay_on_cores(list), own_cores()}; }).join();
+  return result;
+}
+
+TEST(StayOnCores, KeepsThoseOfTheListThatTheThreadHas) {
+  const std::vector<int> cores = own_cores();
+  if (cores.size() < 2) GTEST_SKIP() << "this machine has one core";
+  const auto [kept, left] = after_staying_on(std::to_string(cores[1]) + ",1000-1002");
+  EXPECT_EQ(kept, 1);
+  EXPECT_EQ(left, std::vector{cores[1]});
+}
+
+TEST(StayOnCores, ChangesNothingForAListOfOthersOfAllOrOfNone) {
+  const std::vector<int> cores = own_cores();
+  for (const char* const list : {"", "1000", "0-1023", "x", "1-", "1 2", "-1", "0,,1", "99999999999"}) {
+    const auto [kept, left] = after_staying_on(list);
+    EXPECT_EQ(kept, 0) << list;
+    EXPECT_EQ(left, cores) << list;
   }
 }
 

@@ -19,6 +19,15 @@ int quota_cores(const std::filesystem::path& mount, const std::filesystem::path&
 /// begins with `asked`, the flag or variable that asks for them, and calls them `noun`, a plural.
 void check_workers(int64_t count, std::string_view asked, std::string_view noun);
 
+/// Returns the cores near a PCI device ("0000:3b:00.0"; either case), as Linux lists them in `sys`: "0-31,64-95". Empty
+/// if it knows no such device.
+std::string cores_near(std::string_view pci_address, const std::filesystem::path& sys = "/sys");
+
+/// Keeps the calling thread, and the threads that it starts from now on, on those of the listed cores that it may use
+/// anyway. Returns how many these are, or 0 if nothing changes: the list is empty or malformed, or has none or all of
+/// the thread's cores.
+int stay_on_cores(std::string_view list);
+
 /// The host's name, or "unknown host".
 std::string host_name();
 
