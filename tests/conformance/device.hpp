@@ -1,20 +1,18 @@
-// The memory and streams that a rank of the collective suite works on, where they are not the host's.
+// The memory and streams that a suite works on, if they are not the host's. Each program of a suite has one kind.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
-#include <cohort/api/accelerator.h>
-#include <cohort/host/host_object.hpp>
+#include <cohort/api/tensor.h>
 
 namespace cohort::conformance {
 
-/// One rank's device. Calls throw std::runtime_error. Threads: any.
+/// Calls throw std::runtime_error. Threads: any.
 class Device {
  public:
   virtual ~Device() = default;
 
-  virtual cohort_accelerator* accelerator() = 0;
   virtual int32_t type() const = 0;
   virtual int32_t index() const = 0;
 
@@ -28,7 +26,10 @@ class Device {
   virtual void copy(void* to, const void* from, uint64_t nbytes, const cohort_stream& stream) = 0;
 };
 
-/// Returns the device of a rank, or null where this program tries host memory.
-std::unique_ptr<Device> make_device(host::HostObject& host, int rank);
+/// The accelerator of the devices; empty if this program tries host memory.
+extern const char* const kDeviceAccelerator;
+
+/// Returns the device that rank `rank` takes, which becomes the calling thread's current one; null for host memory.
+std::unique_ptr<Device> make_device(int rank);
 
 }  // namespace cohort::conformance

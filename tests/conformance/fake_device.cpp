@@ -1,10 +1,8 @@
-// The suite on memory of the fake device of examples/plugins; ranks take its devices in turn.
+// Suites on memory of the fake device of examples/plugins; ranks take its devices in turn.
 #include <stdexcept>
 
-#include "accelerator/accelerator.hpp"
 #include "device.hpp"
 #include "fakedrv.h"
-#include "suite.hpp"
 
 namespace cohort::conformance {
 namespace {
@@ -19,13 +17,8 @@ fakedrv_stream* of(const cohort_stream& stream) {
 
 class FakeDevice final : public Device {
  public:
-  FakeDevice(host::HostObject& host, int index)
-      : accelerator_(subject().plugins.open(host::Kind::kAccelerator, "fake"), host), index_(index) {
-    accelerator_.take_kernels();
-    check_driver(fakedrv_set_device(index));
-  }
+  explicit FakeDevice(int index) : index_(index) { check_driver(fakedrv_set_device(index)); }
 
-  cohort_accelerator* accelerator() override { return accelerator_.get(); }
   int32_t type() const override { return COHORT_DEVICE_EXT; }
   int32_t index() const override { return index_; }
 
@@ -47,14 +40,15 @@ class FakeDevice final : public Device {
   }
 
  private:
-  host::Accelerator accelerator_;
   int32_t index_;
 };
 
 }  // namespace
 
-std::unique_ptr<Device> make_device(host::HostObject& host, int rank) {
-  return std::make_unique<FakeDevice>(host, rank % FAKEDRV_DEVICES);
+const char* const kDeviceAccelerator = "fake";
+
+std::unique_ptr<Device> make_device(int rank) {
+  return std::make_unique<FakeDevice>(rank % FAKEDRV_DEVICES);
 }
 
 }  // namespace cohort::conformance

@@ -191,12 +191,19 @@ void Comm::barrier() {
   check(table().barrier(comm_->collective, comm_));
 }
 
+DeviceRank::DeviceRank(host::HostObject& host, int rank) : device(make_device(rank)) {
+  if (!device) return;
+  const cohort_component& component = subject().plugins.open(host::Kind::kAccelerator, kDeviceAccelerator);
+  accelerator = std::make_unique<host::Accelerator>(component, host);
+  accelerator->take_kernels();
+}
+
 Rank::Rank(cohort_store* store, int rank, int size, std::chrono::nanoseconds timeout)
     : log_(warnings_alone()),
       host_(log_),
-      on_{make_device(host_, rank)},
+      on_(host_, rank),
       comms_(subject().plugins, host_, subject().collective, subject().deterministic,
-             on_.device ? on_.device->accelerator() : nullptr, kTwins),
+             on_.accelerator ? on_.accelerator->get() : nullptr, kTwins),
       root_(host_, connect(group_of(store, rank, size, timeout)), device_rank()) {
   on_.comms = &comms_;
 }

@@ -11,6 +11,7 @@
 #include <cohort/host/host_object.hpp>
 #include <cohort/host/log.hpp>
 
+#include "accelerator/accelerator.hpp"
 #include "on_device.hpp"
 
 namespace cohort::conformance {
@@ -29,7 +30,10 @@ struct Op {
 
 /// What communicators of a rank on a device have in common.
 struct DeviceRank {
-  std::unique_ptr<Device> device;
+  DeviceRank(host::HostObject& host, int rank);
+
+  std::unique_ptr<Device> device;                  // null: host memory
+  std::unique_ptr<host::Accelerator> accelerator;  // of the device
   DeviceMemories memories{};
   host::CommunicatorSet* comms = nullptr;
 };

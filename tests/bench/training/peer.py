@@ -1,6 +1,7 @@
-"""Trains a model under torch's DDP or Horovod: one rank.
+"""Trains a model under torch's DDP or Horovod, or in a bare loop: one rank.
 
-    peer.py --with=ddp|ddp_tuned|horovod --model=mlp_small --data-from=DATA.safetensors --steps=20 --started=SECONDS --result=FILE
+    peer.py --with=none|ddp|ddp_tuned|horovod --model=mlp_small --data-from=DATA.safetensors --steps=20 --started=SECONDS --result=FILE
+            [--device=cuda]
 DDP finds its place in RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, Horovod through mpirun. Rank r writes FILE.r with
 {"step_ms": [from each step's begin to the next one's], "seconds_to_first_step", "peak_rss_mib"}; --started is when the
 first process was started, in seconds since 1970.
@@ -17,7 +18,7 @@ from models import MODELS, loss_of, optimizer_for
 
 def under_ddp(model, optimizer, tuned):
     import torch.distributed as dist
-    dist.init_process_group("gloo")
+    dist.init_process_group("nccl" if next(model.parameters()).is_cuda else "gloo")
     options = {"gradient_as_bucket_view": True, "static_graph": True} if tuned else {}
     return dist.get_rank(), torch.nn.parallel.DistributedDataParallel(model, **options), optimizer
 
@@ -37,9 +38,14 @@ def peak_rss_mib():
 
 def train(arguments, rank, model, optimizer):
     data = load_file(arguments.data_from)
+    on_device = arguments.device != "cpu"
+    if on_device:
+        data = {name: tensor.pin_memory() for name, tensor in data.items()}
     begins, seconds_to_first_step = [], None
     for x, y in zip(data["x"][:arguments.steps, rank], data["y"][:arguments.steps, rank]):
         begins.append(time.perf_counter())
+        if on_device:
+            x, y = x.to(arguments.device, non_blocking=True), y.to(arguments.device, non_blocking=True)
         optimizer.zero_grad()
         loss_of(model(x), y).backward()
         optimizer.step()
@@ -50,8 +56,9 @@ def train(arguments, rank, model, optimizer):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--with", dest="peer", choices=("ddp", "ddp_tuned", "horovod"), required=True)
+    parser.add_argument("--with", dest="peer", choices=("none", "ddp", "ddp_tuned", "horovod"), required=True)
     parser.add_argument("--model", choices=MODELS, required=True)
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--data-from", required=True)
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--started", type=float, required=True)
@@ -59,16 +66,18 @@ def main():
     arguments = parser.parse_args()
 
     torch.set_num_threads(1)
-    model = MODELS[arguments.model]()
+    model = MODELS[arguments.model]().to(arguments.device)
     optimizer = optimizer_for(arguments.model, model.parameters())
     if arguments.peer == "horovod":
         rank, model, optimizer = under_horovod(model, optimizer)
+    elif arguments.peer == "none":
+        rank = 0
     else:
         rank, model, optimizer = under_ddp(model, optimizer, arguments.peer == "ddp_tuned")
     result = train(arguments, rank, model, optimizer)
     with open(f"{arguments.result}.{rank}", "w", encoding="utf-8") as file:
         json.dump(result, file)
-    if arguments.peer != "horovod":
+    if arguments.peer.startswith("ddp"):
         torch.distributed.destroy_process_group()
 
 

@@ -12,6 +12,31 @@ namespace {
 constexpr std::byte kUntouched{0xa5};
 constexpr std::align_val_t kAlignment{64};
 
+std::byte* allocate(uint64_t nbytes) {
+  Device* const device = subject().device();
+  void* const memory = device ? device->alloc(nbytes, *subject().stream()) : ::operator new(nbytes, kAlignment);
+  return static_cast<std::byte*>(memory);
+}
+
+void release(std::byte* memory) {
+  if (Device* const device = subject().device()) return device->release(memory, *subject().stream());
+  ::operator delete(memory, kAlignment);
+}
+
+void write(std::byte* memory, const std::vector<std::byte>& bytes) {
+  Device* const device = subject().device();
+  if (!device) std::copy(bytes.begin(), bytes.end(), memory);
+  if (device) device->copy(memory, bytes.data(), bytes.size(), *subject().stream());
+}
+
+std::vector<std::byte> read(const std::byte* memory, uint64_t nbytes) {
+  Device* const device = subject().device();
+  if (!device) return {memory, memory + nbytes};
+  std::vector<std::byte> bytes(nbytes);
+  device->copy(bytes.data(), memory, nbytes, *subject().stream());
+  return bytes;
+}
+
 std::vector<double> rounded(int32_t dtype, std::vector<double> values) {
   std::byte element[8];
   for (double& value : values) {
@@ -23,27 +48,25 @@ std::vector<double> rounded(int32_t dtype, std::vector<double> values) {
 
 }  // namespace
 
-Buffer::Buffer(uint64_t nbytes, uint64_t shift)
-    : nbytes_(nbytes),
-      shift_(shift),
-      memory_(static_cast<std::byte*>(::operator new(nbytes + shift + 2 * kGuard, kAlignment))) {
-  std::fill_n(memory_, nbytes + shift + 2 * kGuard, kUntouched);
+Buffer::Buffer(uint64_t nbytes, uint64_t shift) : nbytes_(nbytes), shift_(shift), memory_(allocate(whole())) {
+  write(memory_, std::vector(whole(), kUntouched));
 }
 
 Buffer::~Buffer() {
-  ::operator delete(memory_, kAlignment);
+  release(memory_);
 }
 
 void Buffer::put(const std::vector<std::byte>& bytes) {
-  std::copy(bytes.begin(), bytes.end(), data());
+  write(data(), bytes);
 }
 
 std::vector<std::byte> Buffer::get() const {
+  const std::vector<std::byte> all = read(memory_, whole());
   const auto is_untouched = [](std::byte byte) { return byte == kUntouched; };
-  EXPECT_TRUE(std::all_of(memory_, data(), is_untouched)) << "bytes before the output were written";
-  EXPECT_TRUE(std::all_of(data() + nbytes_, data() + nbytes_ + kGuard, is_untouched))
-      << "bytes behind the output were written";
-  return {data(), data() + nbytes_};
+  const auto first = all.begin() + (data() - memory_), end = first + static_cast<std::ptrdiff_t>(nbytes_);
+  EXPECT_TRUE(std::all_of(all.begin(), first, is_untouched)) << "bytes before the output were written";
+  EXPECT_TRUE(std::all_of(end, all.end(), is_untouched)) << "bytes behind the output were written";
+  return {first, end};
 }
 
 Tensor::Tensor(int32_t dtype, const std::vector<double>& values) : Tensor(dtype, values.size()) {

@@ -1,7 +1,5 @@
 // Buffers are memory of the device under test. The suite fills them from host memory, reads them back, and checks that
 // the bytes on both sides stay as they are.
-//
-// The suite knows nothing else of a device's memory; today it is that of the CPU.
 #pragma once
 
 #include <cstddef>
@@ -39,6 +37,7 @@ class Buffer {
 
  private:
   static constexpr uint64_t kGuard = 64;
+  uint64_t whole() const { return nbytes_ + shift_ + 2 * kGuard; }
   uint64_t nbytes_, shift_;
   std::byte* memory_;
 };

@@ -30,10 +30,11 @@ Subject::Subject(const Arguments& arguments)
       plugins_(arguments.search, log_),
       accelerator_(tried(plugins_.open(host::Kind::kAccelerator, arguments.accelerator.name), arguments.completed),
                    host_, arguments.accelerator.options),
-      stream_{nullptr, accelerator_.device_type(), 0} {
-  if (accelerator_.device_type() != COHORT_DEVICE_CPU) {
-    throw UserError("accelerator_suite has no memory of device type " + std::to_string(accelerator_.device_type()) +
-                    "; it tries accelerators of CPU tensors");
+      device_(make_device(0)),
+      stream_(device_ ? device_->make_stream() : cohort_stream{nullptr, COHORT_DEVICE_CPU, 0}) {
+  if (accelerator_.device_type() != stream_.device_type) {
+    throw UserError("this suite has memory of device type " + std::to_string(stream_.device_type) +
+                    ", but the accelerator computes on device type " + std::to_string(accelerator_.device_type()));
   }
   accelerator_.take_kernels();
 }

@@ -5,6 +5,7 @@
 #include <cohort/host/spec.hpp>
 
 #include "accelerator/accelerator.hpp"
+#include "device.hpp"
 
 namespace cohort::conformance {
 
@@ -21,6 +22,8 @@ class Subject {
 
   cohort_accelerator* accelerator() const { return accelerator_.get(); }
   const cohort_accelerator_vt& vt() const { return *accelerator_.get()->vt; }
+  /// Returns the device whose memory kernels are given; null: they are given the host's.
+  Device* device() const { return device_.get(); }
   /// Returns the stream that every kernel of the suite is enqueued on.
   const cohort_stream* stream() const { return &stream_; }
   const void* kernels(const char* id) const { return accelerator_.kernels(vt().device_type, id); }
@@ -42,6 +45,7 @@ class Subject {
   host::HostObject host_;
   host::PluginHost plugins_;
   mutable host::Accelerator accelerator_;
+  std::unique_ptr<Device> device_;
   cohort_stream stream_;
 };
 

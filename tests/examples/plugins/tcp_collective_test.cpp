@@ -125,6 +125,9 @@ class NoMoreFiles {
 };
 
 TEST_F(TcpCollective, KeepsTheDeadlineOfAConnectThatCannotAccept) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the sanitizer's check of types needs files of its own";
+#endif
   constexpr auto kLate = 5s;
   std::promise<void> over;
   std::thread peer([&] {

@@ -36,10 +36,13 @@ cohort_status enqueue(Accelerator a, Stream stream, const char* name, const Acce
   return sdk::detail::guard(a->host, [&] { launch(*stream, name, accesses, compute); });
 }
 
+// What a kernel cannot take is refused by the call: a work that fails is only heard of at the next wait.
+cohort_status refuse(Accelerator a, const std::string& text) {
+  return a->host->fail(a->host, COHORT_INVALID_ARGUMENT, ("fake device: " + text).c_str());
+}
+
 cohort_status refuse_type(Accelerator a, int32_t dtype, bool is_known) {
-  if (is_known) return COHORT_OK;
-  const std::string text = "fake device: no kernel for elements of type " + std::to_string(dtype);
-  return a->host->fail(a->host, COHORT_INVALID_ARGUMENT, text.c_str());
+  return is_known ? COHORT_OK : refuse(a, "no kernel for elements of type " + std::to_string(dtype));
 }
 
 cohort_status refuse_integers(Accelerator a, int32_t dtype) {
@@ -84,6 +87,7 @@ cohort_status cast(Accelerator a, void* out, int32_t out_dtype, const void* in, 
 cohort_status sum_of_n(Accelerator a, void* out, const void* const* inputs, uint64_t num_inputs, int32_t dtype,
                        uint64_t n, double factor, Stream stream) noexcept {
   if (const cohort_status status = refuse_integers(a, dtype)) return status;
+  if (num_inputs == 0) return refuse(a, "a sum of no inputs");
   Accesses accesses;
   std::vector<const void*> from(inputs, inputs + num_inputs);
   for (const void*& input : from) {
@@ -126,6 +130,7 @@ uint64_t chunks_nbytes(uint64_t chunk_numel, uint64_t num_chunks) {
 cohort_status encode(Accelerator a, void* chunks, const void* in, int32_t dtype, uint64_t chunk_numel,
                      uint64_t num_chunks, double divisor, Stream stream) noexcept {
   if (const cohort_status status = refuse_integers(a, dtype)) return status;
+  if (!(divisor > 0)) return refuse(a, "a divisor that is not above 0");
   const Accesses accesses = Accesses()
                                 .reads(in, nbytes_of(dtype, chunk_numel * num_chunks))
                                 .writes(chunks, chunks_nbytes(chunk_numel, num_chunks));
@@ -149,6 +154,7 @@ cohort_status decode(Accelerator a, void* out, int32_t dtype, const void* chunks
 cohort_status decode_add(Accelerator a, void* out, const void* start, int32_t dtype, const void* chunks,
                          uint64_t chunk_numel, uint64_t num_chunks, Stream stream) noexcept {
   if (const cohort_status status = refuse_integers(a, dtype)) return status;
+  if (num_chunks == 0) return refuse(a, "a sum of no chunks");
   const uint64_t nbytes = nbytes_of(dtype, chunk_numel);
   const Accesses accesses = Accesses()
                                 .reads(chunks, chunks_nbytes(chunk_numel, num_chunks))
