@@ -1,7 +1,7 @@
 // The devices of a rank as the host sees them, without LibTorch: streams, events and memory.
 //
-// The toy host implements a port over the driver of the fake device. A rank without a port works on the CPU alone; the
-// runtime's core has none yet. Threads: any.
+// The runtime's core implements a port over LibTorch, the toy host of the tests one over the driver of the fake device.
+// A rank without a port works on the CPU alone. Threads: any.
 #pragma once
 
 #include <cstdint>
