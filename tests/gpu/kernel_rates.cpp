@@ -88,7 +88,7 @@ class Rates {
     print_one("sum_of_2", 3.0, [&] { return core_.sum_of_n(a, out, inputs, 2, COHORT_FLOAT32, n_, 0.5, &stream_); });
     print_one("cast_to_16_bit", 1.5,
               [&] { return core_.cast(a, out, COHORT_FLOAT16, x, COHORT_FLOAT32, n_, &stream_); });
-    // What a codec cannot do without: the floats once and the codes once. Encoding reads the floats a second time.
+    // Counts the floats once and the codes once. Encoding reads the floats a second time, so its rate is lower.
     print_one("encode", 1.25,
               [&] { return codec_.encode(codec_.accelerator, y, x, COHORT_FLOAT32, n_, 1, 1, &stream_); });
     print_one("decode", 1.25,

@@ -54,7 +54,7 @@ TEST_F(DevicesOfLibTorch, OrderAStreamBehindAnEvent) {
   devices_.release(memory, program_);
 }
 
-TEST_F(DevicesOfLibTorch, KeepReleasedMemoryUntilItsLastStreamHasUsedIt) {
+TEST_F(DevicesOfLibTorch, KeepMemoryForItsLastStream) {
   void* const memory = devices_.alloc(kBytes, program_);
   order(lane_, program_);
   fill(memory, 1, lane_);

@@ -90,7 +90,7 @@ TEST_F(BatchesOnDevices, AreCopiedWhileTheStepBeforeRuns) {
   EXPECT_TRUE(torch::equal(result.cpu(), x * 2));
 }
 
-TEST_F(BatchesOnDevices, OfOrdinaryMemoryMayChangeAfterTheCopyWasAskedFor) {
+TEST_F(BatchesOnDevices, OfOrdinaryMemoryMayChangeAtOnce) {
   torch::Tensor x = torch::ones({5});
   const Batch batch = copied_on(copies_, x);
   x.zero_();
@@ -106,7 +106,7 @@ TEST_F(BatchesOnDevices, KeepTheirMemoryUntilTheStepHasUsedThem) {
   for (int step = 0; step < 4; ++step) EXPECT_EQ(sums[static_cast<size_t>(step)].item<int64_t>(), 256 * step);
 }
 
-TEST_F(BatchesOnDevices, OfAnotherDeviceAreCopiedInTheOrderOfThisOnesStream) {
+TEST_F(BatchesOnDevices, OfAnotherDeviceFollowTheCurrentStream) {
   const torch::Tensor x = torch::randn({3}, device(1)).mul_(2);
   const Batch batch = copied_on(copies_, x);
   EXPECT_EQ(batch.tensor().device(), device(0));

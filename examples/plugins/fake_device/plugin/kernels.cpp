@@ -36,7 +36,7 @@ cohort_status enqueue(Accelerator a, Stream stream, const char* name, const Acce
   return sdk::detail::guard(a->host, [&] { launch(*stream, name, accesses, compute); });
 }
 
-// What a kernel cannot take is refused by the call: a work that fails is only heard of at the next wait.
+// Refuses arguments in the call itself, since the failure of enqueued work is found at the next wait only.
 cohort_status refuse(Accelerator a, const std::string& text) {
   return a->host->fail(a->host, COHORT_INVALID_ARGUMENT, ("fake device: " + text).c_str());
 }

@@ -52,7 +52,7 @@ struct Loader {
   int64_t batch_size = 1;  ///< samples per process
   bool shuffle = false;    ///< anew in each epoch; ignored in evaluation
   bool drop_last = false;  ///< leave a last, smaller batch out
-  bool prefetch = false;   ///< make the next batch in a thread while the step runs
+  bool prefetch = false;   ///< make the next batch in a thread while the step runs, in pinned memory for a device
   Sampler sampler{};       ///< replaces the runtime's; then `shuffle` means nothing
   std::shared_ptr<StreamDataset> stream{};
 

@@ -101,7 +101,7 @@ TEST(CoresNear, AreThoseThatLinuxListsForThePciDevice) {
   EXPECT_EQ(cores_near("../3b", sys.path()), "");
 }
 
-/// The cores that a thread may use, in order.
+/// Returns the cores that the calling thread may use, in order.
 std::vector<int> own_cores() {
   cpu_set_t cores;
   sched_getaffinity(0, sizeof cores, &cores);
@@ -112,7 +112,7 @@ std::vector<int> own_cores() {
   return list;
 }
 
-/// What stay_on_cores returns and leaves, in a thread that ends with its change.
+/// Returns the result of stay_on_cores and the cores left to the thread that called it, which ends then.
 std::pair<int, std::vector<int>> after_staying_on(const std::string& list) {
   std::pair<int, std::vector<int>> result;
   std::thread([&] { result = {stay_on_cores(list), own_cores()}; }).join();
