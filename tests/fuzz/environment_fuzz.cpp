@@ -18,7 +18,9 @@ void check_topology(const host::Variables& variables) {
                          (!is_placed || counts(topology.node_rank, topology.num_nodes));
   const std::string table = host::topology_text(topology);
   fuzz::require(has_place && topology.local_world_size <= topology.world_size, "no place in a job:\n" + table);
-  fuzz::require(std::ranges::count(table, '\n') == 13, "a value breaks the table:\n" + table);
+  static const std::string table_of_nothing = host::topology_text(host::detect_topology({}));
+  fuzz::require(std::ranges::count(table, '\n') == std::ranges::count(table_of_nothing, '\n'),
+                "a value breaks the table:\n" + table);
 }
 
 }  // namespace
