@@ -180,6 +180,16 @@ class NcclInFull(FakeDevice):
                              Job("bagua:gradient_allreduce", 2, two), Job("bagua:decentralized", 2, two),
                              Job("bagua:bytegrad", 2, two), Job("horovod", 2, launcher=RUN_TWO))
 
+    def test_lanes_call_nccl_in_one_order_on_all_ranks(self):
+        job = Job("bagua:bytegrad", 2, "--devices=2", "--bucket-size=256KiB", model="gpt_mini")
+        for attempt in range(3):  # a wrong order comes by chance
+            calls = self.folder / f"calls-{attempt}"
+            calls.mkdir()
+            self.weights(job, [*FAKE_DEVICE, "--collective=nccl"], {**NCCL, "NCCL_STANDIN_CALLS": str(calls)})
+            one, other = [file.read_text() for file in calls.iterdir() if file.read_text()]
+            self.assertGreater(len(set(one.splitlines())), 3, "one lane alone has called")
+            self.assertEqual(one, other)
+
     def test_nodes_on_one_machine_need_a_gpu_for_each_rank_or_permission(self):
         job = Job("ddp2", 2, "--devices=2", "--num-nodes=2")
         result = self.fail_with(2, [NUMERICS, f"--data-from={self.data(job)}", *job.flags, *FAKE_DEVICE, "--collective=nccl"],

@@ -70,7 +70,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   int num_jobs_ = 0, polls_left_ = 0, num_groups_ = 0, num_running_ = 0;
   bool has_left_ = false;
   ncclResult_t result_ = ncclSuccess;
-  std::string text_;
+  std::string text_, address_;
   std::deque<Group> waiting_;
   std::deque<fakedrv_event*> launched_;
   fakedrv_event* last_ = nullptr;

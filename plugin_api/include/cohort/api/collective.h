@@ -121,7 +121,8 @@ typedef struct cohort_exchange_args {
 /* Flags of a collective. */
 #define COHORT_COLLECTIVE_RANK_ORDERED 1u /* sums are taken left to right in rank order */
 #define COHORT_COLLECTIVE_ROUNDS_ONCE 2u  /* sums of 16-bit floating types are taken in float32 and rounded once */
-/* --deterministic composes the sums of a collective that lacks one of the two. */
+#define COHORT_COLLECTIVE_ONE_ORDER 4u    /* operations of all communicators are called in one order on all ranks */
+/* --deterministic composes the sums of a collective that lacks one of the first two. */
 
 /* Required are connect and exchange, `close` if the collective holds anything for a communicator, and `split` and
  * `release` if it has `alloc`. The host composes a split that is missing: the ranks gather colors and keys, and each

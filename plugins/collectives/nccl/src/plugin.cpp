@@ -33,6 +33,9 @@ std::string gpu_of(const Surroundings& around, const cohort_connect_args& args) 
 
 class NcclCollective : public sdk::Collective<NcclCollective, Communicator> {
  public:
+  // Kernels of two communicators that two ranks launch in different orders can wait for each other for ever.
+  static constexpr bool kOneOrder = true;
+
   void create(const sdk::Options& options) { own_sums_ = options.text("sums") == "nccl"; }
 
   std::unique_ptr<Communicator> connect(const cohort_connect_args& args) {

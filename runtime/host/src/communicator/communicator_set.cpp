@@ -186,6 +186,7 @@ void CommunicatorSet::connect(Entry& entry, const cohort_component& component, c
   host_.recorder().end(&entry.comm, number, status, host_.peers_of(status));
   host_.check(status, "collective '" + entry.collective->name() + "', connect");
   entry.is_connected = true;
+  if (entry.collective->needs_one_order()) needs_one_order_ = true;
   check_flags(entry.comm, "connect");
 }
 

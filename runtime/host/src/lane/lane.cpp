@@ -63,6 +63,13 @@ Lane::Ticket Lane::submit(Task task) {
   return ticket;
 }
 
+Lane::Ticket Lane::submit_in_turn(Task task) {
+  const Ticket ticket = submit(std::move(task));
+  std::unique_lock lock(mutex_);
+  await_return(lock, ticket);
+  return ticket;
+}
+
 void Lane::wait(Ticket ticket) {
   std::unique_lock lock(mutex_);
   wait(lock, ticket);
@@ -70,6 +77,13 @@ void Lane::wait(Ticket ticket) {
 
 void Lane::wait(std::unique_lock<std::mutex>& lock, Ticket ticket) {
   ++waits_;
+  await_return(lock, ticket);
+  if (failure_) std::rethrow_exception(failure_);
+  streams_.follow(end_of(ticket));
+}
+
+// Throws PeerFailed after the stall timeout. The caller asks for the lane's failure.
+void Lane::await_return(std::unique_lock<std::mutex>& lock, Ticket ticket) {
   Waiter waiter{ticket, {}};
   if (completed_ < ticket && !failure_) waiter.rest.emplace(recorder());
   waiters_.push_back(&waiter);
@@ -80,8 +94,6 @@ void Lane::wait(std::unique_lock<std::mutex>& lock, Ticket ticket) {
   }
   std::erase(waiters_, &waiter);
   if (!has_moved) throw PeerFailed("lane '" + name_ + "' made no progress although its operations have deadlines");
-  if (failure_) std::rethrow_exception(failure_);
-  streams_.follow(end_of(ticket));
 }
 
 LaneStreams::Events Lane::end_of(Ticket ticket) const {

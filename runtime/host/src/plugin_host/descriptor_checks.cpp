@@ -25,7 +25,8 @@ constexpr std::size_t kMostVariants = 64;
 constexpr uint64_t kMostOptions = 256;
 
 constexpr uint32_t kStrategyFlags = COHORT_STRATEGY_PARTIAL_GRADIENTS;
-constexpr uint32_t kCollectiveFlags = COHORT_COLLECTIVE_RANK_ORDERED | COHORT_COLLECTIVE_ROUNDS_ONCE;
+constexpr uint32_t kCollectiveFlags =
+    COHORT_COLLECTIVE_RANK_ORDERED | COHORT_COLLECTIVE_ROUNDS_ONCE | COHORT_COLLECTIVE_ONE_ORDER;
 
 bool is_one_line(const char* text) {
   return text && *text && std::string_view(text).find('\n') == std::string_view::npos;

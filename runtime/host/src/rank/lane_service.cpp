@@ -42,10 +42,13 @@ cohort_status submit(const cohort_host* host, uint32_t index, cohort_lane_task t
     const RankLane* const caller = state.current_lane();  // whose bucket it is for
     const auto purpose = caller && caller->comms.world ? state.host.recorder().purpose_of(caller->comms.world)
                                                        : std::make_shared<const std::string>("task of the strategy");
-    *ticket = lane.thread->submit([&state, &lane, task, arg, purpose] {
+    auto in_lane = [&state, &lane, task, arg, purpose] {
       if (lane.comms.world) state.host.recorder().set_purpose(lane.comms.world, purpose);
       state.host.check(task(arg), "lane '" + lane.name + "', " + *purpose);
-    });
+    };
+    Lane& thread = *lane.thread;
+    *ticket =
+        state.comms->needs_one_order() ? thread.submit_in_turn(std::move(in_lane)) : thread.submit(std::move(in_lane));
     return COHORT_OK;
   });
 }

@@ -114,9 +114,9 @@ struct RankState {
   /// Throws UserError while a lane has tasks: `call` needs all ranks at the same point.
   void require_idle_lanes(const std::string& call) const;
   void start_lane();
-  /// Makes the rank's device the calling thread's current one.
   /// Keeps this thread, and what it starts, on the cores near the rank's first device.
   void stay_near_device();
+  /// Makes the rank's device the calling thread's current one.
   void select_device();
   std::unique_ptr<Lane> make_lane(const std::string& name);
   RankLane& default_lane() const { return *lanes.front(); }

@@ -31,6 +31,9 @@ class Collective {
   static constexpr bool kRankOrdered = false;
   /// True in a class of its own: 16-bit sums are taken in float32 and rounded once (COHORT_COLLECTIVE_ROUNDS_ONCE).
   static constexpr bool kRoundsOnce = false;
+  /// True in a class of its own: the operations of all communicators of a process have to be called in one order on all
+  /// ranks (COHORT_COLLECTIVE_ONE_ORDER).
+  static constexpr bool kOneOrder = false;
 
   /// Reads the options, as checked by the host. [main]
   void create(const Options& /*options*/) {}

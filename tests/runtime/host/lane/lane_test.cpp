@@ -35,6 +35,19 @@ TEST(Lane, RunsNestedWorkAtOnceOnItsOwnThread) {
   EXPECT_FALSE(lane.is_current_thread());
 }
 
+TEST(Lane, IsDoneWithATaskThatIsSubmittedInTurn) {
+  Lane lane("test", kLong), other("other", kLong);
+  std::vector<int> order;  // unguarded: both lanes run one after the other
+  for (int i = 0; i < 100; ++i) {
+    for (Lane* const next : {&lane, &other}) next->submit_in_turn([&order, i] { order.push_back(i); });
+  }
+  ASSERT_EQ(order.size(), 200u);
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(order[static_cast<size_t>(i)], i / 2);
+  EXPECT_EQ(lane.waits(), 0u);
+  const Lane::Ticket failed = lane.submit_in_turn([] { throw UserError("no"); });
+  EXPECT_THROW(lane.wait(failed), UserError);
+}
+
 TEST(Lane, ThrowsWhatAWorkThrewAndDropsWhatComesAfter) {
   Lane lane("test", kLong);
   bool ran = false;

@@ -10,6 +10,9 @@
  * behind all that the submitting thread's stream had enqueued at `submit`; `wait` puts what the waiting thread's stream
  * does next behind what the task has enqueued, and does not wait for the device.
  *
+ * If a collective in use claims COHORT_COLLECTIVE_ONE_ORDER, `submit` returns when the task has returned, so that what
+ * one thread submits to several lanes is called in the same order on all ranks. On a device it overlaps all the same.
+ *
  * Before buckets are laid out anew, and at the end of the run, the host waits for the tasks of all lanes.
  */
 #ifndef COHORT_API_HOST_LANE_H

@@ -71,6 +71,8 @@ class Collective : private cohort_collective {
   HostTwins* twins() const { return twins_.get(); }
   /// Sums are taken left to right in rank order, wherever in a buffer an element lies.
   bool sums_in_rank_order() const;
+  /// Operations of all communicators have to be called in one order on all ranks.
+  bool needs_one_order() const { return (native_.flags & COHORT_COLLECTIVE_ONE_ORDER) != 0; }
 
  private:
   std::string name_;
@@ -141,6 +143,8 @@ class CommunicatorSet {
   void* alloc(cohort_comm* comm, uint64_t nbytes);
   void release(cohort_comm* comm, void* memory);
 
+  /// Returns whether one of the collectives in use needs one order of the operations of all lanes. Any thread.
+  bool needs_one_order() const { return needs_one_order_; }
   /// Returns the place of a communicator that `caller` may use: one of its own or, unless `must_be_own`, of the host.
   /// Throws UserError for any other pointer, naming the caller and `call`. Any thread.
   CommPlace place_for(const cohort_host* caller, const cohort_comm* comm, const char* call,
@@ -157,6 +161,7 @@ class CommunicatorSet {
   cohort_accelerator* accelerator_;
   std::string host_collectives_;
   bool said_staging_ = false;
+  std::atomic<bool> needs_one_order_{false};
   mutable std::mutex mutex_;  // of entries_ and by_comm_; held by nobody who calls a plugin
   std::recursive_mutex end_;  // no communicator is closed while it is aborted; a plugin's abort may abort its parts
   Entries entries_;           // in the order made: closed in reverse

@@ -111,8 +111,9 @@ struct CollectiveTable {
     overrides<C, &C::shares_memory, &CommBase::shares_memory>();
     cohort_collective_vt vt{};
     vt.struct_size = sizeof vt;
-    vt.flags =
-        (D::kRankOrdered ? COHORT_COLLECTIVE_RANK_ORDERED : 0u) | (D::kRoundsOnce ? COHORT_COLLECTIVE_ROUNDS_ONCE : 0u);
+    vt.flags = (D::kRankOrdered ? COHORT_COLLECTIVE_RANK_ORDERED : 0u) |
+               (D::kRoundsOnce ? COHORT_COLLECTIVE_ROUNDS_ONCE : 0u) |
+               (D::kOneOrder ? COHORT_COLLECTIVE_ONE_ORDER : 0u);
     vt.create = create;
     vt.destroy = destroy;
     vt.connect = connect;
