@@ -85,6 +85,34 @@ def is_torch(include):
     return include.startswith(("torch/", "ATen/", "c10/"))
 
 
+def folders_used_in(sources):
+    """For each folder in the sources of a library, the others there that its files include."""
+    used = {}
+    for path in SOURCES:
+        if sources not in path.parents or path.parent == sources:
+            continue
+        folder = path.relative_to(sources).parts[0]
+        included = {include.split("/")[0] for _, include, angled in includes_of(path) if not angled and "/" in include}
+        used.setdefault(folder, set()).update(other for other in included if other != folder and (sources / other).is_dir())
+    return used
+
+
+def circles_of(used):
+    """Each circle once, from its first folder back to it."""
+    circles = []
+
+    def follow(path):
+        for other in sorted(used.get(path[-1], ())):
+            if other == path[0]:
+                circles.append([*path, other])
+            elif other > path[0] and other not in path:
+                follow([*path, other])
+
+    for folder in sorted(used):
+        follow([folder])
+    return circles
+
+
 def plugin_names():
     return sorted({path.parent.name for path in FILES
                    if within(path, "plugins") and path.name == "CMakeLists.txt" and len(path.relative_to(ROOT).parts) == 4})
@@ -106,6 +134,16 @@ class Tidy(unittest.TestCase):
         problems = [f"{name(path)}:{number}: {include}" for path in SOURCES if within(path, folder)
                     for number, include, angled in includes_of(path) if not is_allowed(path, include, angled)]
         self.assert_none(problems, mend)
+
+    def test_folders_of_a_library_do_not_include_each_other_in_a_circle(self):
+        problems = []
+        for sources in sorted(folder for pattern in ("runtime/*/src", "plugins/*/*/src") for folder in ROOT.glob(pattern)):
+            problems += [f"{name(sources)}: {' -> '.join(circle)}" for circle in circles_of(folders_used_in(sources))]
+        self.assert_none(problems, "move a file down to the folder that needs it, or make it a folder of its own")
+
+    def test_circles_of_folders_are_found(self):
+        self.assertEqual(circles_of({"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": set()}), [["a", "b", "c", "a"]])
+        self.assertEqual(circles_of({"a": {"b", "c"}, "b": {"c"}}), [])
 
     def test_the_plugin_api_includes_only_stddef_and_stdint(self):
         self.check_includes("plugin_api", lambda _, include, angled: not angled or include in ("stddef.h", "stdint.h"),

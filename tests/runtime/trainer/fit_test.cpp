@@ -10,7 +10,7 @@
 
 #include "error_text.hpp"
 #include "fake_runtime.hpp"
-#include "loop/rank_report.hpp"
+#include "metrics/rank_report.hpp"
 #include "temporary_folder.hpp"
 
 namespace cohort {
@@ -165,9 +165,7 @@ TEST(Fit, StopsWhereAnotherRankWantsTo) {
     s.agree = [](uint64_t step, Votes own) {
       return Votes{.stop = own.stop || step == 2, .out_of_data = own.out_of_data};
     };
-    s.all_gather = [](std::string own) {
-      return std::vector{own, to_text({{StopReason::Kind::kSignal, SIGTERM, 1}, {}})};
-    };
+    s.all_gather = [](std::string own) { return std::vector{own, to_text({stopped_by(SIGTERM, 1), {}})}; };
   });
   Mean net;
   Data data(20);

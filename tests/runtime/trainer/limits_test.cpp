@@ -1,4 +1,4 @@
-#include "loop/limits.hpp"
+#include "settings/limits.hpp"
 
 #include <gmock/gmock.h>
 

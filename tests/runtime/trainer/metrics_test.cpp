@@ -5,8 +5,8 @@
 #include <cohort/metrics.hpp>
 
 #include "error_text.hpp"
-#include "loop/rank_report.hpp"
 #include "metrics/metric_board.hpp"
+#include "metrics/rank_report.hpp"
 #include "report/csv_table.hpp"
 #include "report/results_text.hpp"
 
@@ -29,15 +29,28 @@ TEST(MetricBoard, EpochMeansAreWeightedByTheSamplesOfEachBatch) {
   board.begin_batch(1);
   board.add("loss", torch::tensor(6.0F), LogWhere::kBoth);
   EXPECT_THAT(board.totals(), ElementsAre(MetricTotal{"loss", 12, 4}));
-  EXPECT_THAT(board.step_values(), ElementsAre(Pair("loss", 6.0)));
+  EXPECT_THAT(board.take_step_values(), ElementsAre(Pair("loss", 6.0)));
 }
 
 TEST(MetricBoard, PutsValuesWhereTheyWereSentTo) {
   MetricBoard board;
   board.add("step", 1.0, LogWhere::kStep);
   board.add("epoch", 2.0, LogWhere::kEpoch);
-  EXPECT_THAT(board.step_values(), ElementsAre(Pair("step", 1.0)));
+  EXPECT_THAT(board.take_step_values(), ElementsAre(Pair("step", 1.0)));
   EXPECT_THAT(board.totals(), ElementsAre(MetricTotal{"epoch", 2, 1}));
+}
+
+TEST(MetricBoard, GivesTheValueOfAStepOnce) {
+  MetricBoard board;
+  board.add("rare", 1.0, LogWhere::kStep);
+  board.add("each", 2.0, LogWhere::kStep);
+  EXPECT_THAT(board.take_step_values(), ElementsAre(Pair("rare", 1.0), Pair("each", 2.0)));
+  board.add("each", 3.0, LogWhere::kStep);
+  EXPECT_THAT(board.take_step_values(), ElementsAre(Pair("each", 3.0))) << "the other was not measured again";
+  MetricBoard resumed;
+  board.add("rare", 4.0, LogWhere::kStep);
+  resumed.restore(board.records());
+  EXPECT_THAT(resumed.take_step_values(), ElementsAre(Pair("rare", 4.0)));
 }
 
 TEST(MetricBoard, TakesEveryKindOfNumber) {
@@ -46,7 +59,7 @@ TEST(MetricBoard, TakesEveryKindOfNumber) {
   board.add("half", torch::tensor(1.5).to(torch::kBFloat16), LogWhere::kBoth);
   board.add("int", torch::tensor({3}), LogWhere::kBoth);
   board.add("graph", torch::tensor(2.0F).requires_grad_(true) * 2, LogWhere::kBoth);
-  EXPECT_THAT(board.step_values(),
+  EXPECT_THAT(board.take_step_values(),
               ElementsAre(Pair("double", 1.5), Pair("half", 1.5), Pair("int", 3.0), Pair("graph", 4.0)));
 }
 
@@ -55,7 +68,7 @@ TEST(MetricBoard, ForgetsValuesWhenCleared) {
   board.add("loss", 1.0, LogWhere::kBoth);
   board.clear();
   EXPECT_TRUE(board.totals().empty());
-  EXPECT_TRUE(board.step_values().empty());
+  EXPECT_TRUE(board.take_step_values().empty());
   board.add("loss", 5.0, LogWhere::kBoth);
   EXPECT_THAT(board.totals(), ElementsAre(MetricTotal{"loss", 5, 1}));
 }
@@ -76,7 +89,7 @@ TEST(RankReport, MeansOverRanksAreWeightedAndBitExact) {
                                        to_text({{}, {{"acc", 5, 3}}})};
   const auto merged = merge_reports(texts);
   EXPECT_THAT(merged.means, ElementsAre(Pair("acc", (third + 5) / 4), Pair("only here", 2.0)));
-  EXPECT_FALSE(merged.stop);
+  EXPECT_TRUE(merged.stop.is_none());
 }
 
 TEST(RankReport, ValuesThatAreNotFiniteArriveAsSuch) {
@@ -86,18 +99,24 @@ TEST(RankReport, ValuesThatAreNotFiniteArriveAsSuch) {
   EXPECT_EQ(merged.means.at("inf"), -INFINITY);
 }
 
-TEST(RankReport, TheGravestReasonToStopWinsAndItsFirstRankIsNamed) {
-  using Kind = StopReason::Kind;
-  const std::vector<std::string> texts{to_text({{Kind::kMaxTime, 0, 0}, {}}), to_text({{Kind::kNotFinite, 12, 1}, {}}),
-                                       to_text({{Kind::kSignal, 15, 2}, {}}), to_text({{Kind::kNotFinite, 13, 3}, {}})};
-  const auto merged = merge_reports(texts);
-  EXPECT_EQ(merged.stop.kind, Kind::kNotFinite);
-  EXPECT_EQ(merged.stop.detail, 12);
-  EXPECT_EQ(merged.stop.rank, 1);
+TEST(RankReport, TheMostSevereReasonOfTheFirstRankCounts) {
+  using Severity = StopReason::Severity;
+  const auto text = [](Severity severity, const std::string& reason) {
+    return to_text({{.severity = severity, .exit_reason = reason, .text = "a\tb\nc", .signal = 15}, {}});
+  };
+  const std::vector<std::string> texts{text(Severity::kEnd, "max_time"), text(Severity::kFailure, "first"),
+                                       text(Severity::kInterrupt, "signal"), text(Severity::kFailure, "second")};
+  const StopReason stop = merge_reports(texts).stop;
+  EXPECT_EQ(stop.severity, Severity::kFailure);
+  EXPECT_EQ(stop.exit_reason, "first");
+  EXPECT_EQ(stop.text, "a b c") << "a text is one field";
+  EXPECT_EQ(stop.signal, 15);
+  EXPECT_EQ(stop.rank, 1);
 }
 
 TEST(RankReport, ATextOfAnotherKindIsRefused) {
-  for (const char* text : {"", "0", "0\t0", "x\t0\n", "0\t0\nloss\t1\n", "0\t0\nloss\tone\t1\n"}) {
+  for (const char* text :
+       {"", "0", "0\t0", "0\t0\t\t", "x\t0\t\t\n", "0\t0\t\t\nloss\t1\n", "0\t0\t\t\nloss\tone\t1\n"}) {
     EXPECT_THROW(merge_reports(std::vector<std::string>{text}), PeerFailed) << text;
   }
 }

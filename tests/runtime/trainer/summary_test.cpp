@@ -7,8 +7,8 @@
 
 #include <cohort/host/error.hpp>
 
+#include "failure/failure.hpp"
 #include "fake_runtime.hpp"
-#include "program/failure.hpp"
 #include "program/start_time.hpp"
 #include "temporary_folder.hpp"
 

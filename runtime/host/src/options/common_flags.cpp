@@ -102,6 +102,15 @@ Flag spec(const char* name, const char* help, std::optional<Spec> Options::*memb
       [=](const Options& o) -> Printed { return literal(string_view(o.*member ? to_string(*(o.*member)) : "auto")); });
 }
 
+/// A metric with options of what watches it.
+Flag metric(const char* group, const char* name, const char* value, const char* help,
+            std::optional<Spec> Options::*member) {
+  return flag(
+      group, name, value, help,
+      [=](Options& o, Given given) { o.*member = parse_metric_spec(given.text, given.where); },
+      print_if_set(member, [](const Spec& spec) { return literal(string_view(to_string(spec))); }));
+}
+
 /// Repeatable. `parse` makes an element of what is given, `text` the other way round.
 template <class Element, class Parse, class Text>
 Flag many(const char* group, const char* name, const char* value, const char* help,
@@ -201,6 +210,12 @@ std::vector<Flag> loop_flags() {
           print_if_set(&Options::gradient_clip_val, decimal_text)),
       choice(kLoop, "gradient-clip-algorithm", "norm|value", "limits the norm of all gradients, or each element",
              {"norm", "value"}, &Options::gradient_clip_by_value),
+      metric(kLoop, "early-stopping", "METRIC{,patience=3,mode=min,min_delta=0}",
+             "stop when a metric no longer improves", &Options::early_stopping),
+      flag(
+          kLoop, "ema", "DECAY",
+          "average the weights over steps, for example by 0.999; the average is validated and kept",
+          [](Options& o, Given given) { o.ema = parse_positive(given); }, print_if_set(&Options::ema, decimal_text)),
       flag(
           kLoop, "seed", "N", "of all random numbers", [](Options& o, Given given) { o.seed = parse_unsigned(given); },
           [](const Options& o) -> Printed { return literal(o.seed); }),
@@ -223,6 +238,9 @@ std::vector<Flag> checkpoint_flags() {
              &Options::checkpoint_every_n_steps, 1),
       number(kCheckpoints, "keep-checkpoints", "older checkpoints than the newest N are deleted",
              &Options::keep_checkpoints, 1),
+      metric(kCheckpoints, "monitor", "METRIC{,mode=min}", "keep the checkpoints with its best values too, in DIR/best",
+             &Options::monitor),
+      number(kCheckpoints, "keep-best", "how many of these", &Options::keep_best, 1),
   };
 }
 

@@ -70,14 +70,26 @@ class Parser {
     Spec spec;
     spec.name = name("name");
     if (take(':')) spec.variant = name("variant");
-    while (!at_end()) {
-      if (!take(',')) fail("',' or the end is expected");
-      option(spec);
-    }
+    options(spec);
+    return spec;
+  }
+
+  Spec parse_metric() {
+    Spec spec;
+    while (!at_end() && !sees(',') && !is_control(text_[position_])) spec.name += text_[position_++];
+    if (spec.name.empty()) fail("the name of a metric is expected");
+    options(spec);
     return spec;
   }
 
  private:
+  void options(Spec& spec) {
+    while (!at_end()) {
+      if (!take(',')) fail("',' or the end is expected");
+      option(spec);
+    }
+  }
+
   std::string_view text_;
   std::string_view what_;
   std::size_t position_ = 0;
@@ -148,6 +160,10 @@ class Parser {
 
 Spec parse_spec(std::string_view text, std::string_view what) {
   return Parser(text, what).parse();
+}
+
+Spec parse_metric_spec(std::string_view text, std::string_view what) {
+  return Parser(text, what).parse_metric();
 }
 
 std::string to_string(const Spec& spec) {

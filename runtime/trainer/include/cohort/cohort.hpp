@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <cohort/callback.hpp>
 #include <cohort/data.hpp>
 #include <cohort/metrics.hpp>
 #include <cohort/module.hpp>

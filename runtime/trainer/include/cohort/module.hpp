@@ -26,7 +26,15 @@ class Session;
 
 namespace detail {
 struct StepAccess;
-}
+
+/// Where the loop that runs a module stands, and in which process.
+struct ModulePlace {
+  uint64_t step = 0;
+  int64_t epoch = 0;
+  std::optional<uint64_t> total_steps{};
+  int rank = 0, world_size = 1;
+};
+}  // namespace detail
 
 class Module : public torch::nn::Module {
  public:
@@ -66,6 +74,20 @@ class Module : public torch::nn::Module {
   /// all of them. Under dp and ddp2 in training_step_end. Collective.
   at::Tensor all_gather(const at::Tensor& tensor);
 
+  /// Optimizer steps that fit has done, those of earlier runs included if it was resumed; after fit, of that fit.
+  uint64_t global_step() const { return place_.step; }
+  /// From 0.
+  int64_t current_epoch() const { return place_.epoch; }
+  /// Returns the optimizer step at which the limits end fit; nothing for a stream without --max-steps. With
+  /// --max-epochs it is known from on_fit_start on, or in the ranks alone if the strategy forks them.
+  std::optional<uint64_t> total_steps() const { return place_.total_steps; }
+  /// This process among those that train; rank 0 alone where ranks are forked and none runs.
+  int rank() const { return place_.rank; }
+  int world_size() const { return place_.world_size; }
+  bool is_first() const { return rank() == 0; }
+  /// Returns the device of the parameters: of this replica, in a step. CPU for a module without parameters.
+  c10::Device device() const;
+
   virtual void on_fit_start() {}
   virtual void on_fit_end() {}
   virtual void on_train_epoch_start(int64_t /*epoch*/) {}
@@ -96,6 +118,7 @@ class Module : public torch::nn::Module {
   Session* session_ = nullptr;              // of the fit that runs; clones have none
   std::optional<c10::Stream> copy_stream_;  // for batches, while a loop runs on a device
   size_t phase_ = 0;
+  detail::ModulePlace place_;
   Output for_step_end_;
   bool inherits_step_end_ = false;  // the last hook called was the one of this class
 };

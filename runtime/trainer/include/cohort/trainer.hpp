@@ -8,8 +8,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <vector>
 
+#include <cohort/callback.hpp>
 #include <cohort/data.hpp>
 #include <cohort/host/error.hpp>
 #include <cohort/metrics.hpp>
@@ -20,12 +23,15 @@
 namespace cohort {
 
 struct EvaluationPass;
+struct FitData;
+struct LoopLimits;
 
-/// Ends of the training where neither flag, environment nor file sets one.
+/// What the program gives the trainer. Flags, environment and file win over its limits.
 struct TrainerDefaults {
   std::optional<int64_t> max_epochs{};
   std::optional<int64_t> max_steps{};
   std::optional<std::chrono::seconds> max_time{};
+  std::vector<std::shared_ptr<Callback>> callbacks{};  ///< called in this order, in each fit
 };
 
 /// All ranks ended training together because it cannot go on.
@@ -48,15 +54,17 @@ class Trainer {
  public:
   Trainer(Runtime& runtime, RunRecord& record, TrainerDefaults defaults = {});
 
-  /// Trains until the first limit is reached; afterwards the module holds the trained weights. Throws UserError for
-  /// what the user can mend, TrainingFailed for a loss that is not finite, Interrupted after a signal, RankFailed.
-  void fit(Module& module, DataModule& data);
+  /// Trains until the first limit is reached; afterwards the module holds the trained weights. Returns the latest value
+  /// of each metric. Throws UserError for what the user can mend, TrainingFailed for a loss that is not finite,
+  /// Interrupted after a signal, RankFailed.
+  Metrics fit(Module& module, DataModule& data);
   /// One pass over the validation data: the means over all ranks.
   Metrics validate(Module& module, DataModule& data);
   /// One pass over the test data; rank 0 prints the results to standard output.
   Metrics test(Module& module, DataModule& data);
 
  private:
+  StopReason train(const LoopLimits& limits, Module& module, FitData data, const Optimizers& optimizers);
   Metrics evaluate(Module& module, const EvaluationPass& pass);
 
   Runtime& runtime_;

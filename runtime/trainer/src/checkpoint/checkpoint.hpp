@@ -21,12 +21,12 @@ namespace cohort {
 /// Returns how long rank 0 waits for the lock of a folder while the other ranks wait for it: at most half of --timeout.
 LockPatience patience_of(Runtime& runtime);
 
-/// Writes the checkpoint step-N into the folder, deletes older ones, and returns the path of the new one. `lock` is
-/// that of the folder (open_checkpoint_folder) on rank 0, else null. `loop` is the Trainer's, null elsewhere. Does not
-/// change the training. Collective. Throws the same error on all ranks: UserError if it cannot be written,
-/// TrainingFailed if the ranks' weights differ. Earlier checkpoints stay then.
+/// Writes the checkpoint step-N into the folder, deletes all but the newest `keep`, and returns the path of the new
+/// one. `lock` is that of the folder (open_checkpoint_folder) on rank 0, else null. `loop` is the Trainer's, null
+/// elsewhere. Does not change the training. Collective. Throws the same error on all ranks: UserError if it cannot be
+/// written, TrainingFailed if the ranks' weights differ. Earlier checkpoints stay then.
 std::filesystem::path save_checkpoint(Session& session, const std::filesystem::path& folder, FolderLock* lock,
-                                      const LoopState* loop);
+                                      const LoopState* loop, std::optional<int64_t> keep);
 
 struct LoadedCheckpoint {
   std::filesystem::path path;

@@ -110,14 +110,6 @@ FoundCheckpoint examine(const fs::path& path) {
   return found;
 }
 
-// Away at once, so that a kill in the middle of deleting leaves no half checkpoint.
-void remove_checkpoint(const fs::path& checkpoint) {
-  const fs::path removed = checkpoint.parent_path() / (std::string(kRemovedPrefix) + checkpoint.filename().string());
-  remove_folder(removed);
-  rename_folder(checkpoint, removed);
-  remove_folder(removed);
-}
-
 }  // namespace
 
 std::string shown(const fs::path& path) {
@@ -211,6 +203,13 @@ void publish_checkpoint(const fs::path& checkpoint) {
 void abandon_checkpoint(const fs::path& checkpoint) noexcept {
   std::error_code ignored;
   fs::remove_all(partial_of(checkpoint), ignored);
+}
+
+void remove_checkpoint(const fs::path& checkpoint) {
+  const fs::path removed = checkpoint.parent_path() / (std::string(kRemovedPrefix) + checkpoint.filename().string());
+  remove_folder(removed);
+  rename_folder(checkpoint, removed);
+  remove_folder(removed);
 }
 
 void prune_checkpoints(const fs::path& folder, int64_t keep) {

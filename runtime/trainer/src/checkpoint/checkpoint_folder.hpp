@@ -54,6 +54,8 @@ void begin_checkpoint(const std::filesystem::path& checkpoint);
 void publish_checkpoint(const std::filesystem::path& checkpoint);
 /// Deletes partial_of(checkpoint); ignores errors.
 void abandon_checkpoint(const std::filesystem::path& checkpoint) noexcept;
+/// Deletes a checkpoint so that a kill leaves it whole or leaves no checkpoint.
+void remove_checkpoint(const std::filesystem::path& checkpoint);
 /// Deletes all but the newest `keep` of those that checkpoint_name has named.
 void prune_checkpoints(const std::filesystem::path& folder, int64_t keep);
 

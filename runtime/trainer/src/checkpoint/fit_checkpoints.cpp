@@ -47,48 +47,36 @@ FitCheckpoints::FitCheckpoints(Runtime& runtime, const LoopLimits& limits, int64
   }
 }
 
-std::optional<LoadedCheckpoint> FitCheckpoints::open(Session& session) {
-  std::optional<LoadedCheckpoint> resumed;
+std::optional<LoadedCheckpoint> FitCheckpoints::open(Session& session, CheckpointWriter& writer) const {
   // The folder is locked before it is read, because another job may still be writing there.
-  if (!folder_.empty()) {
-    all_or_none(runtime_, [&] {
-      if (runtime_.is_first()) open_folder();
-    });
-  }
-  if (!source_.empty()) {
-    resumed = read_checkpoint(session, source_, source_may_be_missing_);
-    if (resumed && !resumed->loop) {
-      throw UserError(shown(resumed->path) +
-                      " was written by Session::save, which knows no epochs; go on from it with Session::load");
-    }
-    if (resumed && resumed->loop->place.fit != fit_) {
-      throw UserError(shown(resumed->path) + " belongs to training " + std::to_string(resumed->loop->place.fit) +
-                      " of the program, this is training " + std::to_string(fit_) +
-                      "; give --resume the folder of the whole run");
-    }
-    if (runtime_.is_first()) {
-      runtime_.log().info(resumed ? "Going on from " + shown(resumed->path) + ": step " +
-                                        std::to_string(resumed->manifest.step) + ", " + place_text(resumed->loop->place)
-                                  : "Nothing to go on from in " + shown(source_) + ": training begins");
-    }
-  }
+  if (!folder_.empty()) writer.open(folder_);
+  auto resumed = source_.empty() ? std::nullopt : read_source(session);
   if (!folder_.empty()) {
     all_or_none(runtime_, [&] {
       if (runtime_.is_first()) check_folder_is_of(resumed);
     });
-  }
-  if (resumed) {
-    saved_steps_ = resumed->manifest.step;
-    saved_place_ = resumed->loop->place;
+    if (resumed) writer.note(folder_, *resumed);
   }
   return resumed;
 }
 
-void FitCheckpoints::open_folder() {
-  lock_ = open_checkpoint_folder(folder_, patience_of(runtime_));
-  if (lock_->is_held()) return;
-  runtime_.log().warning("the file system of '" + shown(folder_) +
-                         "' has no locks: see to it that no other job writes checkpoints there");
+std::optional<LoadedCheckpoint> FitCheckpoints::read_source(Session& session) const {
+  auto resumed = read_checkpoint(session, source_, source_may_be_missing_);
+  if (resumed && !resumed->loop) {
+    throw UserError(shown(resumed->path) +
+                    " was written by Session::save, which knows no epochs; go on from it with Session::load");
+  }
+  if (resumed && resumed->loop->place.fit != fit_) {
+    throw UserError(shown(resumed->path) + " belongs to training " + std::to_string(resumed->loop->place.fit) +
+                    " of the program, this is training " + std::to_string(fit_) +
+                    "; give --resume the folder of the whole run");
+  }
+  if (runtime_.is_first()) {
+    runtime_.log().info(resumed ? "Going on from " + shown(resumed->path) + ": step " +
+                                      std::to_string(resumed->manifest.step) + ", " + place_text(resumed->loop->place)
+                                : "Nothing to go on from in " + shown(source_) + ": training begins");
+  }
+  return resumed;
 }
 
 void FitCheckpoints::check_folder_is_of(const std::optional<LoadedCheckpoint>& resumed) const {
@@ -100,17 +88,10 @@ void FitCheckpoints::check_folder_is_of(const std::optional<LoadedCheckpoint>& r
       "' holds checkpoints of another training; go on from them with --resume=auto, or name another folder");
 }
 
-bool FitCheckpoints::due(uint64_t steps) const {
-  return !folder_.empty() && every_n_steps_ && steps != saved_steps_ &&
-         steps % static_cast<uint64_t>(*every_n_steps_) == 0;
-}
-
-void FitCheckpoints::save(Session& session, const LoopState& loop) {
-  if (folder_.empty() || (saved_steps_ == session.steps() && saved_place_ == loop.place)) return;
-  last_ = save_checkpoint(session, folder_, lock_.get(), &loop);
-  saved_steps_ = session.steps();
-  saved_place_ = loop.place;
-  if (runtime_.is_first()) runtime_.log().debug("Checkpoint written: " + shown(last_));
+void FitCheckpoints::on_save_point(Fit& fit, SavePoint point) {
+  if (folder_.empty()) return;
+  const bool is_due = every_n_steps_ && fit.step() % static_cast<uint64_t>(*every_n_steps_) == 0;
+  if (is_due || point != SavePoint::kStep) fit.save(folder_, runtime_.options().keep_checkpoints);
 }
 
 void check_same_data(const LoopPlace& saved, const LoopPlace& now, const fs::path& path) {

@@ -6,48 +6,41 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
 
+#include <cohort/callback.hpp>
 #include <cohort/session.hpp>
 
 #include "checkpoint/checkpoint.hpp"
-#include "checkpoint/folder_lock.hpp"
-#include "loop/limits.hpp"
+#include "checkpoint/checkpoint_writer.hpp"
+#include "settings/limits.hpp"
 
 namespace cohort {
 
-class FitCheckpoints {
+class FitCheckpoints final : public Callback {
  public:
   /// `fit` counts from 1. Throws UserError for options that contradict each other.
   FitCheckpoints(Runtime& runtime, const LoopLimits& limits, int64_t fit);
 
   /// Opens the folder and returns the checkpoint to resume from, if there is one. Collective. Throws the same UserError
   /// on all ranks, also if the folder holds another training's checkpoints or another job holds the folder.
-  std::optional<LoadedCheckpoint> open(Session& session);
-  /// True where a checkpoint belongs after this many steps, within an epoch.
-  bool due(uint64_t steps) const;
-  /// Counts from 1.
-  int64_t fit() const { return fit_; }
-  /// Does nothing where no folder is given, or where this is the last one once more. Collective.
-  void save(Session& session, const LoopState& loop);
-  /// The last one written, or empty.
-  const std::filesystem::path& last() const { return last_; }
+  std::optional<LoadedCheckpoint> open(Session& session, CheckpointWriter& writer) const;
+  /// Empty if none is written.
+  const std::filesystem::path& folder() const { return folder_; }
+
+  std::string name() const override { return "checkpoints"; }
+  void on_save_point(Fit& fit, SavePoint point) override;
 
  private:
-  void open_folder();
+  std::optional<LoadedCheckpoint> read_source(Session& session) const;
   void check_folder_is_of(const std::optional<LoadedCheckpoint>& resumed) const;
 
   Runtime& runtime_;
   int64_t fit_;
-  std::filesystem::path folder_;      // empty: none is written
-  std::shared_ptr<FolderLock> lock_;  // on rank 0
-  std::filesystem::path source_;      // empty: a fresh start
+  std::filesystem::path folder_;  // empty: none is written
+  std::filesystem::path source_;  // empty: a fresh start
   bool source_may_be_missing_ = false;
   std::optional<int64_t> every_n_steps_;
-  uint64_t saved_steps_ = 0;
-  std::optional<LoopPlace> saved_place_;
-  std::filesystem::path last_;
 };
 
 /// Throws UserError where a training that stopped at `saved` in the middle of an epoch cannot go on with the data of

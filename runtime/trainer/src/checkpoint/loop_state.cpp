@@ -15,6 +15,7 @@ constexpr std::string_view kEpochPrefix = "cohort.metrics.epoch/";
 constexpr std::string_view kValidationPrefix = "cohort.metrics.validation/";
 constexpr std::string_view kLatestPrefix = "cohort.metrics.latest/";
 constexpr int64_t kRecordFields = 6;
+constexpr int kSeen = 1, kFresh = 2;
 
 at::Tensor tensor_of(const MetricRecord& record, size_t place) {
   at::Tensor tensor = at::empty({kRecordFields}, at::kDouble);
@@ -22,7 +23,7 @@ at::Tensor tensor_of(const MetricRecord& record, size_t place) {
   fields[0] = record.last;
   fields[1] = record.sum;
   fields[2] = record.weight;
-  fields[3] = record.seen ? 1 : 0;
+  fields[3] = (record.seen ? kSeen : 0) + (record.is_fresh ? kFresh : 0);
   fields[4] = static_cast<double>(static_cast<int>(record.where));
   fields[5] = static_cast<double>(place);  // columns of metrics.csv follow the order of the first appearance
   return tensor;
@@ -30,7 +31,8 @@ at::Tensor tensor_of(const MetricRecord& record, size_t place) {
 
 MetricRecord record_of(std::string_view name, const double* fields) {
   const auto where = fields[4] == 1 ? LogWhere::kStep : fields[4] == 2 ? LogWhere::kEpoch : LogWhere::kBoth;
-  return {std::string(name), where, fields[3] != 0, fields[0], fields[1], fields[2]};
+  const bool seen = fields[3] == kSeen || fields[3] == kSeen + kFresh;
+  return {std::string(name), where, seen, fields[3] >= kFresh, fields[0], fields[1], fields[2]};
 }
 
 void append_metrics(NamedTensors& tensors, std::string_view prefix, const Metrics& metrics) {
@@ -77,6 +79,7 @@ LoopState read_loop_state(const LoopPlace& place, const TensorIndex& tensors, co
     if (name.starts_with(kLatestPrefix)) {
       state.latest[std::string(rest(kLatestPrefix))] = *numbers_in(tensor, 1, name, file);
     }
+    if (name.starts_with(kCallbackPrefix)) state.callbacks.emplace_back(name, tensor);
   }
   if (!state.generator.defined()) throw UserError(file + " lacks '" + std::string(kGeneratorName) + "'");
   for (const auto& generator : {state.generator, state.generator_before_ahead}) {

@@ -1,6 +1,7 @@
 // What the training loop of one rank has to know to go on, besides weights and optimizer.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -21,9 +22,12 @@ struct LoopState {
   std::vector<MetricRecord> records;  ///< of the epoch so far
   Metrics validation_means;           ///< of this epoch
   Metrics latest;                     ///< of the whole run, for its summary
+  NamedTensors callbacks;             ///< their state, named kCallbackPrefix + ...; of rank 0 where it is written
 };
 
-/// As tensors of the rank's file; everything but the place.
+constexpr std::string_view kCallbackPrefix = "cohort.callbacks/";
+
+/// As tensors of the rank's file; everything but the place and the callbacks.
 NamedTensors loop_tensors(const LoopState& state);
 /// And back. Throws UserError, beginning with `file`, where something is missing.
 LoopState read_loop_state(const LoopPlace& place, const TensorIndex& tensors, const std::string& file);

@@ -163,7 +163,8 @@ LockPatience patience_of(Runtime& runtime) {
           [&log = runtime.log()](const std::string& line) { log.info(line); }};
 }
 
-fs::path save_checkpoint(Session& session, const fs::path& folder, FolderLock* lock, const LoopState* loop) {
+fs::path save_checkpoint(Session& session, const fs::path& folder, FolderLock* lock, const LoopState* loop,
+                         std::optional<int64_t> keep) {
   session.check_equal_weights();  // before anything is written, so that earlier checkpoints stay
   Runtime& runtime = session.runtime();
   const fs::path checkpoint = folder / checkpoint_name(session.steps());
@@ -188,6 +189,7 @@ fs::path save_checkpoint(Session& session, const fs::path& folder, FolderLock* l
   append(std::move(of_strategy.own));
   append(loop ? loop_tensors(*loop) : NamedTensors{{kGeneratorName, generator_state()}});
   append(device_generator_states(runtime.devices()));
+  if (loop && runtime.is_first()) std::ranges::copy(loop->callbacks, std::back_inserter(divided.shared));
 
   WrittenFiles written;
   std::ranges::copy(names_of(strategy, /*is_shared=*/false), std::inserter(written.own_state, written.own_state.end()));
@@ -203,7 +205,7 @@ fs::path save_checkpoint(Session& session, const fs::path& folder, FolderLock* l
     check_all_arrived(partial, written);
     host::write_file(partial / kManifestFile, to_json(describe(session, folder, loop, divided, written, strategy)));
     begun->publish();
-    prune_checkpoints(folder, runtime.options().keep_checkpoints);
+    if (keep) prune_checkpoints(folder, *keep);
   });
   buffers.put_back();
   return checkpoint;
@@ -214,7 +216,7 @@ void Session::save(const fs::path& folder) {
   all_or_none(runtime(), [&] {
     if (runtime().is_first()) lock = open_checkpoint_folder(folder, patience_of(runtime()));
   });
-  save_checkpoint(*this, folder, lock.get(), nullptr);
+  save_checkpoint(*this, folder, lock.get(), nullptr, runtime().options().keep_checkpoints);
 }
 
 }  // namespace cohort

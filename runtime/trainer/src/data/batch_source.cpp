@@ -137,6 +137,13 @@ std::optional<int64_t> count_batches(const Loader& loader, const Shard& shard, P
   return limit.of(batches);
 }
 
+std::optional<int64_t> planned_batches(const Loader& training, int world_size, const BatchLimit& limit) {
+  if (training.sampler || training.empty()) return std::nullopt;
+  Loader unshuffled = training;
+  unshuffled.shuffle = false;
+  return count_batches(unshuffled, {0, world_size, 0, 0}, Purpose::kTraining, limit, "training data");
+}
+
 std::unique_ptr<BatchSource> open_batches(const Loader& loader, const Shard& shard, Purpose purpose,
                                           const BatchLimit& limit, const std::string& name, int64_t skipped,
                                           c10::Device device) {

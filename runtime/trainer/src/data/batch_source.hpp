@@ -37,6 +37,10 @@ enum class Purpose { kTraining, kEvaluation };
 std::optional<int64_t> count_batches(const Loader& loader, const Shard& shard, Purpose purpose, const BatchLimit& limit,
                                      const std::string& name);
 
+/// Returns the batches of an epoch of this rank, if they are known without asking a sampler or a stream of the user's.
+/// Throws as count_batches does.
+std::optional<int64_t> planned_batches(const Loader& training, int world_size, const BatchLimit& limit);
+
 /// Begins a pass, `skipped` batches after its beginning; what is read ahead is pinned for `device`. Throws as
 /// count_batches does.
 std::unique_ptr<BatchSource> open_batches(const Loader& loader, const Shard& shard, Purpose purpose,

@@ -12,8 +12,8 @@
 #include <cohort/host/rank_runtime.hpp>
 
 #include "failure/deadlock_watch.hpp"
+#include "failure/failure.hpp"
 #include "failure/verdict.hpp"
-#include "program/failure.hpp"
 
 namespace cohort {
 

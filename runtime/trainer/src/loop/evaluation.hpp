@@ -8,7 +8,7 @@
 #include <cohort/data.hpp>
 #include <cohort/runtime.hpp>
 
-#include "loop/rank_report.hpp"
+#include "metrics/rank_report.hpp"
 #include "replicas/replicas.hpp"
 
 namespace cohort {

@@ -1,16 +1,21 @@
+// The training loop.
+//
+// An epoch is a sequence of steps; a step is one or several micro-batches, each through every phase (optimizer), and a
+// vote: whether a rank wants to stop, and whether one has no more batches. Callbacks say why to stop (stop()), which
+// becomes this rank's wish; the votes carry the fact, and the exchange at the end of the epoch the reason.
 #include "loop/fit_loop.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
 #include <cohort/host/error.hpp>
 
-#include "checkpoint/all_or_none.hpp"
 #include "checkpoint/generators.hpp"
 #include "loop/data_of_ranks.hpp"
 #include "loop/evaluation.hpp"
 #include "metrics/scalar.hpp"
-#include "replicas/step_access.hpp"
+#include "module/step_access.hpp"
 
 namespace cohort {
 namespace {
@@ -26,20 +31,25 @@ double seconds_since(std::chrono::nanoseconds realtime) {
 
 }  // namespace
 
-FitLoop::FitLoop(Runtime& runtime, RunRecord& record, const LoopLimits& limits, Replicas& replicas, DataModule& data,
-                 Session& session, FitCheckpoints& checkpoints, std::optional<LoadedCheckpoint> resumed)
+FitLoop::FitLoop(Runtime& runtime, RunRecord& record, const LoopLimits& limits, Replicas& replicas, FitData data,
+                 Session& session, const CallbackList& callbacks, CheckpointWriter& checkpoints, int64_t fit)
     : runtime_(runtime),
       record_(record),
       limits_(limits),
       replicas_(replicas),
       module_(replicas.module()),
       session_(session),
+      callbacks_(callbacks),
       checkpoints_(checkpoints),
-      resumed_(std::move(resumed)),
-      train_(data.train()),
-      validation_(data.validation()),
-      validates_(limits.validate && !validation_.empty() && limits.validation.count != 0),
-      report_(runtime, limits) {}
+      fit_(fit),
+      train_(std::move(data.train)),
+      validation_(std::move(data.validation)),
+      validates_(limits.validate && !validation_.empty() && limits.validation.count != 0) {}
+
+void FitLoop::stop(StopReason reason) {
+  if (reason.is_none()) reason.severity = StopReason::Severity::kEnd;
+  if (reason.severity > wish_.severity) wish_ = std::move(reason);
+}
 
 void FitLoop::compare_data() {
   const std::string own = data_text(train_);
@@ -49,8 +59,10 @@ void FitLoop::compare_data() {
   if (runtime_.is_first()) runtime_.log().warning(warning);
 }
 
-StopReason FitLoop::run() {
+StopReason FitLoop::run(std::optional<LoadedCheckpoint> resumed) {
+  resumed_ = std::move(resumed);
   compare_data();
+  epoch_length_ = planned_batches(train_, runtime_.world_size(), limits_.train);
   if (validates_) {  // a mistake in it is better found now than after an epoch
     const Shard shard{runtime_.rank(), runtime_.world_size(), runtime_.options().seed, 0};
     count_batches(validation_, shard, Purpose::kEvaluation, limits_.validation, "validation data");
@@ -58,73 +70,25 @@ StopReason FitLoop::run() {
   const detail::StepAccess::Using session(module_, session_);
   const uint64_t bytes_before = runtime_.bytes_sent();
   if (resumed_) begin_where_resumed();
-  if (limits_.train.count == 0) return agreed_;  // epochs without a step would never end
-  // An epoch that was left at its limit still has its end before it.
-  while (!over_ && (!limits_.max_epochs || epoch_ < *limits_.max_epochs) && (resumed_ || !limit_reached())) {
+  tell_module();
+  call(&Callback::on_fit_start);
+  // An epoch that was left at its limit still has its end before it. Epochs without a step would never end.
+  while (limits_.train.count != 0 && !over_ && (!limits_.max_epochs || epoch_ < *limits_.max_epochs) &&
+         (resumed_ || !limit_reached())) {
     run_epoch();
   }
   record_.bytes_sent += runtime_.bytes_sent() - bytes_before;
   hear_late_signal();
+  call(&Callback::on_fit_end);
   return agreed_;
 }
 
 // One that came with the last checkpoint: whatever would follow this training shall not begin.
 void FitLoop::hear_late_signal() {
-  if (agreed_.kind >= StopReason::Kind::kSignal) return;
-  StopReason late;
-  if (const int signal = signals_.pending()) late = {StopReason::Kind::kSignal, signal, runtime_.rank()};
-  if (const auto stop = merge_reports(runtime_.all_gather(to_text({late, {}}))).stop) agreed_ = stop;
-}
-
-void FitLoop::begin_where_resumed() {
-  const LoopState& saved = *resumed_->loop;
-  all_or_none(runtime_, [&] {  // the manifest tells of rank 0's data
-    if (runtime_.is_first()) check_same_data(saved.place, place(), resumed_->path);
-  });
-  apply_checkpoint(*resumed_, session_);
-  resume_strategy(*resumed_, session_);
-  epoch_ = saved.place.epoch;
-  batches_ = saved.place.batches;
-  report_.go_on_after(resumed_->manifest.step);
-  record_.steps_before += resumed_->manifest.step;
-  record_.epochs += epoch_;
-  for (const auto& [name, value] : saved.latest) record_.metrics[name] = value;
-  if (batches_ == 0) resumed_.reset();
-  const bool done = (limit_reached() && !resumed_) || (limits_.max_epochs && epoch_ >= *limits_.max_epochs);
-  if (done && runtime_.is_first()) runtime_.log().info("Nothing is left to train: the limits were reached before");
-}
-
-// In the middle of an epoch. What its start has drawn from the generator or set in the optimizer has happened before.
-void FitLoop::continue_epoch() {
-  apply_checkpoint(*resumed_, session_);
-  board_.restore(resumed_->loop->records);
-  validation_means_ = resumed_->loop->validation_means;
-  const bool validation_due = resumed_->loop->place.validation_due;
-  resumed_.reset();
-  if (validation_due && validates_) validate_within_epoch();
-  over_ = over_ || limit_reached();
-}
-
-LoopPlace FitLoop::place() const {
-  return {.fit = checkpoints_.fit(),
-          .epoch = epoch_,
-          .batches = batches_,
-          .batch_size = train_.stream ? 1 : train_.batch_size,
-          .samples = train_.dataset ? train_.dataset->size() : -1,
-          .seed = runtime_.options().seed,
-          .shuffle = train_.shuffle};
-}
-
-LoopState FitLoop::state(bool validation_due) {
-  if (source_) source_->settle();
-  LoopState state{.place = place(),
-                  .generator = generator_state(),
-                  .generator_before_ahead = source_ ? source_->generator_before_ahead() : at::Tensor(),
-                  .records = board_.records(),
-                  .validation_means = validation_means_,
-                  .latest = record_.metrics};
-  state.place.validation_due = validation_due;
-  return state;
+  if (agreed_.is_abrupt() || limits_.train.count == 0) return;
+  ask_callbacks();
+  const StopReason late = merge_reports(runtime_.all_gather(to_text({wish_, {}}))).stop;
+  if (late.is_abrupt()) agreed_ = late;
 }
 
 bool FitLoop::limit_reached() const {
@@ -155,11 +119,19 @@ void FitLoop::open_epoch() {
   }
 }
 
+void FitLoop::tell_module() {
+  auto& place = detail::StepAccess::place(module_);
+  place.step = step();
+  place.epoch = epoch_;
+  place.total_steps = total_steps();
+}
+
 void FitLoop::run_epoch() {
-  const auto begun = Clock::now();
   open_epoch();
+  tell_module();
   module_.train();
   module_.on_train_epoch_start(epoch_);
+  call(&Callback::on_train_epoch_start);
   replicas_.follow_modes();
   board_.clear();
   validation_means_.clear();
@@ -173,11 +145,9 @@ void FitLoop::run_epoch() {
     take_step(window);
     if (validation_interval_) validate_at_interval(batches_before);
     const bool ends = over_ || out_of_data_ || source_->available(1) == 0;
-    if (ends || !checkpoints_.due(session_.steps())) continue;
-    over_ = session_.exchange_votes().stop;  // a loss that was not finite is no state to go on from
-    if (!over_) checkpoints_.save(session_, state());
+    if (!ends) offer_save(SavePoint::kStep);
   }
-  finish_epoch(begun);
+  finish_epoch();
 }
 
 void FitLoop::take_step(int64_t window) {
@@ -194,6 +164,7 @@ void FitLoop::run_micro_batch(int64_t window, bool last) {
   const Batch batch = source_->next();
   const int64_t samples = batch.batch_size();
   board_.begin_batch(samples);
+  call(&Callback::on_train_batch_start, batch);
   if (module_.automatic_optimization()) {
     run_phases(batch, window, last);
   } else {
@@ -201,6 +172,7 @@ void FitLoop::run_micro_batch(int64_t window, bool last) {
   }
   ++batches_;
   record_.samples += static_cast<uint64_t>(samples);
+  call(&Callback::on_train_batch_end, batch);
 }
 
 void FitLoop::run_phases(const Batch& batch, int64_t window, bool last) {
@@ -212,7 +184,9 @@ void FitLoop::run_phases(const Batch& batch, int64_t window, bool last) {
     note_loss(replicas_.train(session_, board, batch, batches_, 1.0 / static_cast<double>(window)));
     if (last) vote();
     session_.end_backward();
-    if (last) votes_ = votes_ | session_.step();
+    if (!last) continue;
+    call(&Callback::on_before_optimizer_step, phase);
+    votes_ = votes_ | session_.step();
   }
 }
 
@@ -224,8 +198,12 @@ void FitLoop::run_by_hand(const Batch& batch) {
 }
 
 void FitLoop::vote() {
-  check_wishes();
-  session_.vote({.stop = static_cast<bool>(wish_), .out_of_data = source_->available(1) == 0});
+  ask_callbacks();
+  session_.vote({.stop = !wish_.is_none(), .out_of_data = source_->available(1) == 0});
+}
+
+void FitLoop::ask_callbacks() {
+  call(&Callback::on_vote);
 }
 
 void FitLoop::note_loss(const at::Tensor& loss) {
@@ -233,16 +211,12 @@ void FitLoop::note_loss(const at::Tensor& loss) {
   auto value = value_at_hand(loss);
   const int64_t step = static_cast<int64_t>(session_.steps()) + 1;
   if (!value && step % limits_.log_every_n_steps == 0) value = loss.detach().to(at::kCPU, at::kDouble).item<double>();
-  const bool is_first = wish_.kind != StopReason::Kind::kNotFinite;
-  if (value && !std::isfinite(*value) && is_first) wish_ = {StopReason::Kind::kNotFinite, step, runtime_.rank()};
-}
-
-void FitLoop::check_wishes() {
-  const int signal = wish_.kind < StopReason::Kind::kSignal ? signals_.pending() : 0;
-  if (signal != 0) wish_ = {StopReason::Kind::kSignal, signal, runtime_.rank()};
-  if (!wish_ && limits_.max_time && runtime_.is_first() && Clock::now() - begun_ >= *limits_.max_time) {
-    wish_ = {StopReason::Kind::kMaxTime, 0, 0};
-  }
+  if (!value || std::isfinite(*value)) return;
+  stop({.severity = StopReason::Severity::kFailure,
+        .exit_reason = "loss_not_finite",
+        .text = "the training loss is not finite at step " + std::to_string(step) + " on rank " +
+                std::to_string(runtime_.rank()) +
+                "; lower the learning rate, or look for a division by zero or a logarithm of zero"});
 }
 
 void FitLoop::note_step(Votes votes) {
@@ -254,16 +228,17 @@ void FitLoop::note_step(Votes votes) {
   step_begun_ = now;
   out_of_data_ = votes.out_of_data;
   over_ = votes.stop || limit_reached();
-  if (!limits_.report) return;
-  report_.batch(epoch_, batches_, epoch_length_);
-  if (session_.steps() % static_cast<uint64_t>(limits_.log_every_n_steps) == 0) read_step_values();
+  tell_module();
+  call(&Callback::on_step_end);
+  if (session_.steps() % static_cast<uint64_t>(limits_.log_every_n_steps) == 0) log_step_values();
 }
 
-void FitLoop::read_step_values() {
-  const auto values = board_.step_values();
-  reported_steps_ = session_.steps();
+void FitLoop::log_step_values() {
+  if (!limits_.report) return;
+  StepValues values = board_.take_step_values();
+  logged_steps_ = session_.steps();
+  call(&Callback::on_step_values, values);
   for (const auto& [name, value] : values) record_.metrics[name] = value;
-  report_.step(epoch_, session_.steps(), values);
 }
 
 void FitLoop::validate_at_interval(int64_t batches_before) {
@@ -276,54 +251,63 @@ void FitLoop::validate_within_epoch() {
   LoopState before = state(/*validation_due=*/true);
   validate();
   if (over_) before_stop_ = std::move(before);
-  report_.validation(epoch_, session_.steps(), validation_means_);
+  agree_on_stop(wish_);
 }
 
 void FitLoop::validate() {
   session_.pause_for_evaluation();
+  call(&Callback::on_validation_start);
   const EvaluationPass pass{{&Module::validation_step, &Module::validation_step_end},
                             validation_,
                             limits_.validation,
                             "validation data",
-                            [this] { return signals_.pending() != 0; }};
+                            [this] {
+                              ask_callbacks();
+                              return wish_.is_abrupt();
+                            }};
   const auto merged = evaluate(runtime_, replicas_, pass, [this] {
-    check_wishes();
+    ask_callbacks();
     return wish_;
   });
   validation_means_ = merged.means;
-  if (merged.stop) {
-    agreed_ = merged.stop;
-    over_ = true;
-  }
+  adopt(merged.stop);
+  if (agreed_.is_abrupt()) validation_means_.clear();
+  for (const auto& [name, value] : validation_means_) record_.metrics[name] = value;
+  call(&Callback::on_validation_end, validation_means_);
 }
 
-void FitLoop::finish_epoch(Clock::time_point begun) {
-  if (limits_.report && reported_steps_ != session_.steps()) read_step_values();
+// All ranks learn why one of them wants to stop. Collective.
+void FitLoop::agree_on_stop(const StopReason& own) {
+  adopt(merge_reports(runtime_.all_gather(to_text({own, {}}))).stop);
+}
+
+void FitLoop::adopt(const StopReason& agreed) {
+  if (agreed.is_none()) return;
+  if (agreed.severity > agreed_.severity) agreed_ = agreed;
+  over_ = true;
+}
+
+void FitLoop::finish_epoch() {
+  if (logged_steps_ != session_.steps()) log_step_values();
   const LoopState before = state();
-  check_wishes();
+  ask_callbacks();
   const auto merged = merge_reports(runtime_.all_gather(to_text({wish_, board_.totals()})));
-  if (merged.stop) {
-    agreed_ = merged.stop;
-    over_ = true;
-  }
+  adopt(merged.stop);
   const bool complete = out_of_data_ || source_->available(1) == 0;
-  if (!complete) save_unfinished(before);
+  if (!complete) offer_unfinished(before);
   if (complete) ++record_.epochs;
-  const bool validate_now = validates_ && !limits_.val_check_interval && merged.stop.kind <= StopReason::Kind::kMaxTime;
-  if (validate_now) validate();
-  const bool finished = complete && agreed_.kind <= StopReason::Kind::kMaxTime;
-  if (!finished) save_unfinished(before);
+  for (const auto& [name, value] : merged.means) record_.metrics[name] = value;
+  if (validates_ && !limits_.val_check_interval && !merged.stop.is_abrupt()) validate();
+  const bool finished = complete && !agreed_.is_abrupt();
+  if (!finished) offer_unfinished(before);
   module_.on_train_epoch_end(epoch_);
   Metrics means = merged.means;
   means.insert(validation_means_.begin(), validation_means_.end());
-  for (const auto& [name, value] : means) record_.metrics[name] = value;
-  if (limits_.report) report_.epoch(epoch_, session_.steps(), means, seconds_between(begun, Clock::now()));
+  if (!agreed_.is_abrupt()) {
+    call(&Callback::on_train_epoch_end, means);
+    agree_on_stop(wish_);
+  }
   if (finished) begin_next_epoch();
-}
-
-// Before the validation and the hooks that end an epoch: they belong to the run that goes on and comes to that end.
-void FitLoop::save_unfinished(const LoopState& before) {
-  if (agreed_.kind != StopReason::Kind::kNotFinite) checkpoints_.save(session_, before_stop_ ? *before_stop_ : before);
 }
 
 void FitLoop::begin_next_epoch() {
@@ -332,7 +316,7 @@ void FitLoop::begin_next_epoch() {
   board_.clear();
   validation_means_.clear();
   source_.reset();
-  checkpoints_.save(session_, state());
+  offer_save(SavePoint::kEpoch);
 }
 
 }  // namespace cohort

@@ -1,4 +1,4 @@
-// One training, from the first batch to the last step.
+// One training, from the first batch to the last step: what its callbacks see as a Fit.
 //
 // Lives as long as the training; borrows everything it is given. [main] thread.
 #pragma once
@@ -7,30 +7,50 @@
 #include <cstdint>
 #include <optional>
 
+#include <cohort/callback.hpp>
 #include <cohort/data.hpp>
 #include <cohort/module.hpp>
 #include <cohort/run_record.hpp>
 #include <cohort/runtime.hpp>
 #include <cohort/session.hpp>
 
-#include "checkpoint/fit_checkpoints.hpp"
+#include "callbacks/callback_list.hpp"
+#include "checkpoint/checkpoint_writer.hpp"
 #include "data/batch_source.hpp"
-#include "loop/limits.hpp"
-#include "loop/rank_report.hpp"
-#include "loop/stop_signal.hpp"
 #include "metrics/metric_board.hpp"
+#include "metrics/rank_report.hpp"
 #include "replicas/replicas.hpp"
-#include "report/fit_report.hpp"
+#include "settings/limits.hpp"
 
 namespace cohort {
 
-class FitLoop {
- public:
-  FitLoop(Runtime& runtime, RunRecord& record, const LoopLimits& limits, Replicas& replicas, DataModule& data,
-          Session& session, FitCheckpoints& checkpoints, std::optional<LoadedCheckpoint> resumed);
+struct FitData {
+  explicit FitData(DataModule& data) : train(data.train()), validation(data.validation()) {}
+  Loader train, validation;
+};
 
-  /// Trains until a limit is reached or a rank wants to stop; gives the reason that all ranks agreed on. Collective.
-  StopReason run();
+class FitLoop final : public Fit {
+ public:
+  /// `fit` counts the trainings of the program, from 1.
+  FitLoop(Runtime& runtime, RunRecord& record, const LoopLimits& limits, Replicas& replicas, FitData data,
+          Session& session, const CallbackList& callbacks, CheckpointWriter& checkpoints, int64_t fit);
+
+  /// Trains until a limit is reached or a rank wants to stop; returns the reason that all ranks agreed on. Collective.
+  StopReason run(std::optional<LoadedCheckpoint> resumed);
+
+  uint64_t step() const override { return session_.steps(); }
+  int64_t epoch() const override { return epoch_; }
+  int64_t batch() const override { return batches_; }
+  std::optional<int64_t> batches_per_epoch() const override { return epoch_length_; }
+  std::optional<uint64_t> total_steps() const override { return planned_steps(limits_, epoch_length_); }
+  std::optional<int64_t> total_epochs() const override { return limits_.max_epochs; }
+  const Metrics& metrics() const override { return record_.metrics; }
+  Module& module() override { return module_; }
+  const Optimizers& optimizers() override { return session_.optimizers(); }
+  Runtime& runtime() override { return runtime_; }
+  void log(std::string_view name, double value) override { board_.add(name, value, LogWhere::kStep); }
+  void stop(StopReason reason) override;
+  std::optional<std::filesystem::path> save(const std::filesystem::path& folder, std::optional<int64_t> keep) override;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -38,6 +58,7 @@ class FitLoop {
   void compare_data();
   void begin_where_resumed();
   void continue_epoch();
+  void tell_module();
   void run_epoch();
   void open_epoch();
   void take_step(int64_t window);
@@ -47,18 +68,25 @@ class FitLoop {
   void vote();
   void note_step(Votes votes);
   void note_loss(const at::Tensor& loss);
-  void check_wishes();
-  void read_step_values();
+  void ask_callbacks();
+  void log_step_values();
   void validate_at_interval(int64_t batches_before);
   void validate();
   void validate_within_epoch();
   LoopState state(bool validation_due = false);
   LoopPlace place() const;
-  void finish_epoch(Clock::time_point begun);
+  void finish_epoch();
+  void agree_on_stop(const StopReason& own);
+  void adopt(const StopReason& agreed);
   void hear_late_signal();
-  void save_unfinished(const LoopState& before);
+  void offer_save(SavePoint point);
+  void offer_unfinished(const LoopState& before);
   void begin_next_epoch();
   bool limit_reached() const;
+  template <class... Args>
+  void call(void (Callback::*moment)(Fit&, Args...), std::type_identity_t<Args>... args) {
+    callbacks_.call<Args...>(moment, *this, args...);
+  }
   /// The runtime's own samplers give every rank the same number of batches; streams and samplers of the user may not.
   bool has_equal_ranks() const { return has_equal_data_ && !train_.stream && !train_.sampler; }
 
@@ -68,16 +96,15 @@ class FitLoop {
   Replicas& replicas_;
   Module& module_;
   Session& session_;
-  FitCheckpoints& checkpoints_;
+  const CallbackList& callbacks_;
+  CheckpointWriter& checkpoints_;
+  const int64_t fit_;
   std::optional<LoadedCheckpoint> resumed_;  // until the loop stands where it stood
   const Loader train_;
   const Loader validation_;
   const bool validates_;
   bool has_equal_data_ = true;  // all ranks have the same number of samples and batch size
-  FitReport report_;
-  StopSignal signals_;
   MetricBoard board_;
-  const Clock::time_point begun_ = Clock::now();
 
   std::unique_ptr<BatchSource> source_;
   std::optional<int64_t> epoch_length_;
@@ -85,14 +112,16 @@ class FitLoop {
   int64_t epoch_ = 0;
   int64_t batches_ = 0;  // of this epoch
   Clock::time_point step_begun_;
-  uint64_t reported_steps_ = 0;  // the last step whose values were written
-  Votes votes_;                  // of the ranks, in the step that is being taken
-  StopReason wish_;              // this rank's
-  StopReason agreed_;            // of all ranks
+  uint64_t logged_steps_ = 0;  // the last step whose values were logged
+  Votes votes_;                // of the ranks, in the step that is being taken
+  StopReason wish_;            // this rank's
+  StopReason agreed_;          // of all ranks
   bool over_ = false;
   bool out_of_data_ = false;
   Metrics validation_means_;
-  std::optional<LoopState> before_stop_;  // a run that goes on does again what came after it
+  std::optional<LoopState> before_stop_;  // a resumed run does again what came after it
+  SavePoint save_point_ = SavePoint::kStep;
+  const LoopState* saved_state_ = nullptr;  // what save() writes instead of the present state
 };
 
 }  // namespace cohort

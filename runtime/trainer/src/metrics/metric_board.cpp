@@ -35,7 +35,7 @@ MetricBoard::Entry& MetricBoard::entry(std::string_view name, LogWhere where) {
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.name == name; });
   if (found != entries_.end()) {
     found->where = where;
-    found->seen = true;
+    found->seen = found->is_fresh = true;
     return *found;
   }
   if (!is_valid_name(name)) {
@@ -45,7 +45,7 @@ MetricBoard::Entry& MetricBoard::entry(std::string_view name, LogWhere where) {
   Entry fresh;
   fresh.name = name;
   fresh.where = where;
-  fresh.seen = true;
+  fresh.seen = fresh.is_fresh = true;
   return entries_.emplace_back(std::move(fresh));
 }
 
@@ -104,10 +104,10 @@ void MetricBoard::add_means(std::span<const MetricBoard> pieces) {
   samples_ = samples;
 }
 
-std::vector<std::pair<std::string, double>> MetricBoard::step_values() const {
+std::vector<std::pair<std::string, double>> MetricBoard::take_step_values() {
   std::vector<std::pair<std::string, double>> values;
-  for (const Entry& e : entries_) {
-    if (!e.seen || !goes_to(e.where, LogWhere::kStep)) continue;
+  for (Entry& e : entries_) {
+    if (!std::exchange(e.is_fresh, false) || !goes_to(e.where, LogWhere::kStep)) continue;
     values.emplace_back(e.name, e.whole_last());
   }
   return values;
@@ -125,7 +125,7 @@ std::vector<MetricTotal> MetricBoard::totals() const {
 std::vector<MetricRecord> MetricBoard::records() const {
   std::vector<MetricRecord> records;
   for (const Entry& e : entries_) {
-    records.push_back({e.name, e.where, e.seen, e.whole_last(), e.whole_sum(), e.weight});
+    records.push_back({e.name, e.where, e.seen, e.is_fresh, e.whole_last(), e.whole_sum(), e.weight});
   }
   return records;
 }
@@ -137,7 +137,7 @@ void MetricBoard::restore(const std::vector<MetricRecord>& records) {
 
 void MetricBoard::clear() {
   for (Entry& e : entries_) {
-    e.seen = false;
+    e.seen = e.is_fresh = false;
     e.last_on_device.reset();
     e.sum_on_device.reset();
     e.sum = e.weight = 0;

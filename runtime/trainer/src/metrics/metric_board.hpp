@@ -28,7 +28,8 @@ struct MetricTotal {
 struct MetricRecord {
   std::string name;
   LogWhere where = LogWhere::kBoth;
-  bool seen = false;
+  bool seen = false;      ///< since clear()
+  bool is_fresh = false;  ///< since the last step values
   double last = 0;
   double sum = 0;
   double weight = 0;
@@ -52,8 +53,9 @@ class MetricBoard {
   /// What the boards of a batch's pieces hold, as one value of each name: the mean over their samples.
   void add_means(std::span<const MetricBoard> pieces);
 
-  /// The latest values of names logged for the step, in the order of their first appearance. Waits for the device.
-  std::vector<std::pair<std::string, double>> step_values() const;
+  /// Returns the latest values of names logged for the step since the last call, in the order of their first
+  /// appearance. Waits for the device.
+  std::vector<std::pair<std::string, double>> take_step_values();
   /// Totals of names logged for the epoch. Waits for the device.
   std::vector<MetricTotal> totals() const;
   /// Everything, and back. Waits for the device.

@@ -46,6 +46,11 @@ Batch Module::transfer_batch(const Batch& batch, c10::Device device) {
   return has_stream ? copied_on(*copy_stream_, batch) : batch.to(device);
 }
 
+c10::Device Module::device() const {
+  for (const auto& item : named_parameters()) return item.value().device();
+  return c10::kCPU;
+}
+
 at::Tensor Module::all_gather(const at::Tensor& tensor) {
   if (session_) return session_->all_gather(tensor);
   throw UserError("all_gather works while fit() trains: in training_step, under dp and ddp2 in training_step_end");

@@ -21,9 +21,9 @@
 #include <cohort/launch/launch.hpp>
 #include <cohort/memory/malloc_blocks.hpp>
 
-#include "program/failure.hpp"
+#include "failure/failure.hpp"
+#include "failure/rank_life.hpp"
 #include "program/output_paths.hpp"
-#include "program/rank_life.hpp"
 #include "program/start_time.hpp"
 #include "program/summary.hpp"
 #include "program/unfinished_work.hpp"

@@ -10,7 +10,7 @@
 
 #include <cohort/host/error.hpp>
 
-#include "program/failure.hpp"
+#include "failure/failure.hpp"
 
 namespace cohort {
 namespace {

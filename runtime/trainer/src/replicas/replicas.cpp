@@ -11,7 +11,7 @@
 #include <cohort/host/error.hpp>
 
 #include "data/device_copy.hpp"
-#include "loop/loss.hpp"
+#include "module/loss.hpp"
 #include "replicas/scatter.hpp"
 
 namespace cohort {
@@ -160,7 +160,7 @@ void Replicas::run(const Pieces& pieces, MetricBoard* board, const std::function
   for (size_t piece = 0; piece < count; ++piece) {
     boards[piece].clear();
     boards[piece].begin_batch(pieces.sizes[piece]);
-    StepAccess::set_phase(*modules_[piece], modules_[0]->phase());
+    if (piece > 0) StepAccess::follow(*modules_[piece], *modules_[0]);
   }
   {
     const PieceRecordings recordings(modules_, boards);

@@ -18,8 +18,8 @@
 #include <cohort/session.hpp>
 
 #include "metrics/metric_board.hpp"
+#include "module/step_access.hpp"
 #include "replicas/replica_threads.hpp"
-#include "replicas/step_access.hpp"
 
 namespace cohort {
 

@@ -4,12 +4,14 @@
 #include <array>
 #include <cstdio>
 
+#include "metrics/number_text.hpp"
+
 namespace cohort {
 namespace {
 
-std::string printed(const char* format, double value) {
+std::string seconds_text(double seconds) {
   std::array<char, 64> text;
-  const int length = std::snprintf(text.data(), text.size(), format, value);
+  const int length = std::snprintf(text.data(), text.size(), "%.1f", seconds);
   return {text.data(), static_cast<size_t>(length)};
 }
 
@@ -19,10 +21,10 @@ std::string epoch_line(int64_t epoch, const Metrics& metrics, double seconds) {
   std::string line = "epoch " + std::to_string(epoch) + ":";
   const char* separator = " ";
   for (const auto& [name, value] : metrics) {
-    line += separator + name + " " + printed("%.4g", value);
+    line += separator + name + " " + number_text(value, 4);
     separator = ", ";
   }
-  return line + " (" + printed("%.1f", seconds) + " s)";
+  return line + " (" + seconds_text(seconds) + " s)";
 }
 
 std::string results_table(const std::string& title, const Metrics& metrics) {
@@ -32,7 +34,7 @@ std::string results_table(const std::string& title, const Metrics& metrics) {
     return left + std::string(width - left.size(), ' ') + " | " + right + "\n";
   };
   std::string table = line(title, "Value") + std::string(width + 1, '-') + "+--------\n";
-  for (const auto& [name, value] : metrics) table += line(name, printed("%.6g", value));
+  for (const auto& [name, value] : metrics) table += line(name, number_text(value));
   return table;
 }
 

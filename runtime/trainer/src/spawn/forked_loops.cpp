@@ -1,7 +1,11 @@
 #include "spawn/forked_loops.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 #include <cohort/trainer.hpp>
 
+#include "checkpoint/loop_state.hpp"
 #include "spawn/forked_ranks.hpp"
 #include "spawn/parcel.hpp"
 
@@ -17,6 +21,13 @@ void begin_as_rank(RunRecord& record, int rank) {
   record.weights_sha256 = before.weights_sha256;
 }
 
+NamedTensors callback_tensors(const Parcel& parcel) {
+  NamedTensors tensors;
+  std::ranges::copy_if(parcel.tensors, std::back_inserter(tensors),
+                       [](const auto& item) { return item.first.starts_with(kCallbackPrefix); });
+  return tensors;
+}
+
 }  // namespace
 
 StopReason fit_in_forks(const ForkedFit& fit, const std::function<StopReason()>& train) {
@@ -24,12 +35,16 @@ StopReason fit_in_forks(const ForkedFit& fit, const std::function<StopReason()>&
     begin_as_rank(fit.record, fit.runtime.rank());
     const StopReason stop = train();
     Parcel parcel = pack_run(fit.runtime, fit.record);
-    if (fit.runtime.is_first()) pack_training(parcel, fit.module, fit.optimizers, stop);
+    if (fit.runtime.is_first()) {
+      pack_training(parcel, fit.module, fit.optimizers, stop);
+      for (auto& item : fit.callbacks.state()) parcel.tensors.push_back(std::move(item));
+    }
     return parcel;
   });
   StopReason stop = unpack_training(harvest.parcels[0], fit.module, fit.optimizers, fit.runtime.log());
   unpack_run(harvest.parcels, fit.record);
-  if (!stop && harvest.stop_signal != 0) stop = {StopReason::Kind::kSignal, harvest.stop_signal, 0};
+  fit.callbacks.restore(callback_tensors(harvest.parcels[0]));
+  if (stop.is_none() && harvest.stop_signal != 0) stop = stopped_by(harvest.stop_signal, 0);
   return stop;
 }
 

@@ -11,7 +11,8 @@
 #include <cohort/run_record.hpp>
 #include <cohort/runtime.hpp>
 
-#include "loop/rank_report.hpp"
+#include "callbacks/callback_list.hpp"
+#include "metrics/rank_report.hpp"
 
 namespace cohort {
 
@@ -20,9 +21,11 @@ struct ForkedFit {
   RunRecord& record;
   Module& module;
   const Optimizers& optimizers;
+  const CallbackList& callbacks;
 };
 
-/// Runs `train` in every rank; afterwards module, optimizers, record and the default generator are as rank 0 left them.
+/// Runs `train` in every rank; afterwards module, optimizers, callbacks, record and the default generator are as
+/// rank 0 left them.
 /// Gives why training ended.
 StopReason fit_in_forks(const ForkedFit& fit, const std::function<StopReason()>& train);
 

@@ -18,8 +18,8 @@
 #include <cohort/launch/fork_ranks.hpp>
 #include <cohort/trainer.hpp>
 
-#include "program/failure.hpp"
-#include "program/rank_life.hpp"
+#include "failure/failure.hpp"
+#include "failure/rank_life.hpp"
 #include "program/unfinished_work.hpp"
 #include "spawn/fork_safety.hpp"
 #include "weights/safetensors_image.hpp"

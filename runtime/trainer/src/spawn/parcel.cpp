@@ -143,9 +143,8 @@ void unpack_run(const std::vector<Parcel>& parcels, RunRecord& record) {
 }
 
 void pack_training(Parcel& parcel, const Module& module, const Optimizers& optimizers, const StopReason& stop) {
-  const Json json = {{"stop", {static_cast<int>(stop.kind), stop.detail, stop.rank}},
-                     {"modes", detail::training_modes(module)},
-                     {"requires_grad", trained(module)}};
+  const Json json = {
+      {"stop", to_text({stop, {}})}, {"modes", detail::training_modes(module)}, {"requires_grad", trained(module)}};
   parcel.metadata[kTraining] = json.dump();
   for (auto& [name, tensor] : model_tensors(module)) parcel.tensors.emplace_back(kModelPrefix + name, tensor);
   parcel.metadata[kOptimizers] = to_json(settings_of(module, optimizers));
@@ -180,8 +179,7 @@ StopReason unpack_training(const Parcel& parcel, Module& module, const Optimizer
       restore_optimizer(optimizers[phase], names, prefix, settings[phase], brought);
     }
   }
-  const auto& stop = json.at("stop");
-  return {static_cast<StopReason::Kind>(stop[0].get<int>()), stop[1], stop[2]};
+  return merge_reports(std::vector{json.at("stop").get<std::string>()}).stop;
 }
 
 }  // namespace cohort

@@ -13,7 +13,7 @@
 #include <cohort/run_record.hpp>
 #include <cohort/runtime.hpp>
 
-#include "loop/rank_report.hpp"
+#include "metrics/rank_report.hpp"
 #include "spawn/forked_ranks.hpp"
 
 namespace cohort {

@@ -62,6 +62,8 @@ struct Options {
   int64_t accumulate_grad_batches = 1;
   std::optional<double> gradient_clip_val;  ///< absent: gradients stay as they are
   bool gradient_clip_by_value = false;      ///< --gradient-clip-algorithm=norm|value
+  std::optional<Spec> early_stopping;       ///< a metric, and when it no longer improves
+  std::optional<double> ema;                ///< decay of averaged weights
   uint64_t seed = 0;
   bool deterministic = false;  ///< the same bits in every run, on every collective
   bool barebones = false;      ///< nothing but the loop: no logs, bars, metrics files, validation
@@ -74,6 +76,8 @@ struct Options {
   std::filesystem::path checkpoint_dir, resume;     ///< resume: a folder, or "auto"
   std::optional<int64_t> checkpoint_every_n_steps;  ///< besides the ends of epochs and training
   int64_t keep_checkpoints = 2;
+  std::optional<Spec> monitor;  ///< a metric, whose best checkpoints are kept beside the newest
+  int64_t keep_best = 1;
   host::LogLevel log_level = host::LogLevel::kInfo;
   host::LogFormat log_format = host::LogFormat::kText;
   bool print_config = false;

@@ -39,7 +39,10 @@ namespace host {
 /// Throws UserError that quotes the text and points at what is wrong. `what` is the flag or file key for the message.
 Spec parse_spec(std::string_view text, std::string_view what);
 
-/// The inverse of parse_spec.
+/// The same for METRIC{,key=value}: the name is that of a metric, any text without a comma.
+Spec parse_metric_spec(std::string_view text, std::string_view what);
+
+/// The inverse of parse_spec and of parse_metric_spec.
 std::string to_string(const Spec& spec);
 
 /// True where text is a name as parse_spec takes it; no path can be formed from such a name.

@@ -1,4 +1,4 @@
-#include "loop/limits.hpp"
+#include "settings/limits.hpp"
 
 #include <algorithm>
 
@@ -52,6 +52,15 @@ LoopLimits resolve_limits(const Options& options, const TrainerDefaults& default
   if (limits.max_steps && *limits.max_steps < 0) limits.max_steps.reset();
   if (options.barebones) limits.validate = limits.report = limits.files = false;
   return limits;
+}
+
+std::optional<uint64_t> planned_steps(const LoopLimits& limits, std::optional<int64_t> epoch_length) {
+  std::optional<uint64_t> planned;
+  if (limits.max_steps) planned = static_cast<uint64_t>(*limits.max_steps);
+  if (!limits.max_epochs || !epoch_length) return planned;
+  const int64_t steps_per_epoch = (*epoch_length + limits.accumulate - 1) / limits.accumulate;
+  const auto by_epochs = static_cast<uint64_t>(*limits.max_epochs * steps_per_epoch);
+  return planned ? std::min(*planned, by_epochs) : by_epochs;
 }
 
 std::optional<int64_t> validation_interval(const std::optional<BatchLimit>& interval, std::optional<int64_t> length) {

@@ -9,6 +9,12 @@ namespace cohort::detail {
 
 struct StepAccess {
   static void set_phase(Module& module, size_t phase) { module.phase_ = phase; }
+  static ModulePlace& place(Module& module) { return module.place_; }
+  /// Gives a clone the phase and the place of the module.
+  static void follow(Module& clone, const Module& module) {
+    clone.phase_ = module.phase_;
+    clone.place_ = module.place_;
+  }
   /// While it lives, the module's collectives and steps by hand go to the session.
   class Using {
    public:

@@ -1,8 +1,15 @@
-#include "loop/stop_signal.hpp"
-
+// Turns SIGINT, SIGTERM and SIGHUP (of a lost terminal) into a request to stop after the current step.
+//
+// The first signal sets a flag, another one more than a second later ends the process.
+#include <array>
 #include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <ctime>
+
+#include <cohort/runtime.hpp>
+
+#include "callbacks/built_in.hpp"
 
 namespace cohort {
 namespace {
@@ -43,19 +50,35 @@ void install(int number, struct sigaction& previous) {
   sigaction(number, &action, nullptr);
 }
 
+/// At most one lives at a time, on the main thread.
+class StopOnSignal final : public Callback {
+ public:
+  StopOnSignal() {
+    received.store(0, std::memory_order_relaxed);
+    for (size_t i = 0; i < kNumbers.size(); ++i) install(kNumbers[i], previous_[i]);
+  }
+  ~StopOnSignal() override {
+    for (size_t i = 0; i < kNumbers.size(); ++i) sigaction(kNumbers[i], &previous_[i], nullptr);
+  }
+  StopOnSignal(const StopOnSignal&) = delete;
+  StopOnSignal& operator=(const StopOnSignal&) = delete;
+
+  std::string name() const override { return "stop_on_signal"; }
+  void on_vote(Fit& fit) override {
+    const int signal = received.load(std::memory_order_relaxed);
+    if (signal != 0) fit.stop(stopped_by(signal, fit.runtime().rank()));
+  }
+
+ private:
+  static constexpr std::array kNumbers{SIGINT, SIGTERM, SIGHUP};
+
+  std::array<struct sigaction, kNumbers.size()> previous_{};
+};
+
 }  // namespace
 
-StopSignal::StopSignal() {
-  received.store(0, std::memory_order_relaxed);
-  for (size_t i = 0; i < kNumbers.size(); ++i) install(kNumbers[i], previous_[i]);
-}
-
-StopSignal::~StopSignal() {
-  for (size_t i = 0; i < kNumbers.size(); ++i) sigaction(kNumbers[i], &previous_[i], nullptr);
-}
-
-int StopSignal::pending() const noexcept {
-  return received.load(std::memory_order_relaxed);
+std::shared_ptr<Callback> stop_on_signal() {
+  return std::make_shared<StopOnSignal>();
 }
 
 }  // namespace cohort

@@ -1,9 +1,9 @@
-#include "program/rank_life.hpp"
+#include "failure/rank_life.hpp"
 
 #include <cohort/host/rank_runtime.hpp>
 
+#include "failure/failure.hpp"
 #include "failure/post_mortem.hpp"
-#include "program/failure.hpp"
 
 namespace cohort {
 

@@ -1,4 +1,4 @@
-#include "loop/loss.hpp"
+#include "module/loss.hpp"
 
 #include <cohort/host/error.hpp>
 

@@ -1,5 +1,6 @@
-#include "loop/rank_report.hpp"
+#include "metrics/rank_report.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <map>
@@ -14,6 +15,13 @@ std::string exact(double value) {
   std::array<char, 40> text;
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::hex).ptr;
   return {text.data(), end};
+}
+
+/// Returns the text without the characters that end a field.
+std::string one_field(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return c == '\t' || c == '\n'; }, ' ');
+  return text;
 }
 
 /// Takes the fields of a report off its front.
@@ -55,9 +63,18 @@ struct Sum {
 
 }  // namespace
 
+StopReason stopped_by(int signal, int rank) {
+  return {.severity = StopReason::Severity::kInterrupt,
+          .exit_reason = "signal",
+          .text = "rank " + std::to_string(rank) + " received signal " + std::to_string(signal),
+          .signal = signal,
+          .rank = rank};
+}
+
 std::string to_text(const RankReport& report) {
-  std::string text =
-      std::to_string(static_cast<int>(report.stop.kind)) + "\t" + std::to_string(report.stop.detail) + "\n";
+  const StopReason& stop = report.stop;
+  std::string text = std::to_string(static_cast<int>(stop.severity)) + "\t" + std::to_string(stop.signal) + "\t" +
+                     one_field(stop.exit_reason) + "\t" + one_field(stop.text) + "\n";
   for (const auto& total : report.totals)
     text += total.name + "\t" + exact(total.sum) + "\t" + exact(total.weight) + "\n";
   return text;
@@ -69,10 +86,12 @@ MergedReport merge_reports(std::span<const std::string> texts) {
   for (size_t rank = 0; rank < texts.size(); ++rank) {
     Fields fields(texts[rank]);
     StopReason stop;
-    stop.kind = static_cast<StopReason::Kind>(fields.number<int>('\t'));
-    stop.detail = fields.number<int64_t>('\n');
+    stop.severity = static_cast<StopReason::Severity>(fields.number<int>('\t'));
+    stop.signal = fields.number<int>('\t');
+    stop.exit_reason = fields.text('\t');
+    stop.text = fields.text('\n');
     stop.rank = static_cast<int>(rank);
-    if (stop.kind > merged.stop.kind) merged.stop = stop;
+    if (stop.severity > merged.stop.severity) merged.stop = stop;
     while (!fields.done()) {
       Sum& sum = sums[std::string(fields.text('\t'))];
       sum.sum += fields.number<double>('\t', std::chars_format::hex);

@@ -1,4 +1,4 @@
-#include "program/failure.hpp"
+#include "failure/failure.hpp"
 
 #include <c10/util/Exception.h>
 

@@ -31,6 +31,10 @@ struct LoopLimits {
 /// limits every loop and writes no files, --barebones leaves nothing but the steps.
 LoopLimits resolve_limits(const Options& options, const TrainerDefaults& defaults);
 
+/// Returns the optimizer step at which the limits end training, if that is known: `epoch_length` is the number of
+/// batches of an epoch, unknown for a stream.
+std::optional<uint64_t> planned_steps(const LoopLimits& limits, std::optional<int64_t> epoch_length);
+
 /// Batches between two validations, or nothing for "at the end of the epoch". `length`: batches of the epoch, unknown
 /// for a stream. Throws UserError for an interval that no epoch reaches, or for a fraction of a stream.
 std::optional<int64_t> validation_interval(const std::optional<BatchLimit>& interval, std::optional<int64_t> length);

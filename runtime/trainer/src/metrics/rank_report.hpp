@@ -9,20 +9,15 @@
 #include <string_view>
 #include <vector>
 
+#include <cohort/callback.hpp>
 #include <cohort/metrics.hpp>
 
 #include "metrics/metric_board.hpp"
 
 namespace cohort {
 
-/// Why training ends early. Of several ranks' reasons the greatest counts.
-struct StopReason {
-  enum class Kind : int { kNone = 0, kMaxTime = 1, kSignal = 2, kNotFinite = 3 };
-  Kind kind = Kind::kNone;
-  int64_t detail = 0;  ///< the signal's number, or the step whose loss is not finite
-  int rank = 0;        ///< who says so
-  explicit operator bool() const { return kind != Kind::kNone; }
-};
+/// Returns the reason of a rank that has received a signal.
+StopReason stopped_by(int signal, int rank);
 
 struct RankReport {
   StopReason stop;

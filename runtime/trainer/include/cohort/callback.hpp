@@ -1,0 +1,147 @@
+// Code beside the model that takes part in a training: it sees each moment of it, and may log, save and stop.
+//
+//   struct Greeter : cohort::Callback {
+//     std::string name() const override { return "greeter"; }
+//     void on_train_epoch_end(cohort::Fit& fit, const cohort::Metrics& means) override {
+//       fit.runtime().log().info("epoch " + std::to_string(fit.epoch()) + ": " +
+//       std::to_string(means.at("train_loss")));
+//     }
+//   };
+//   app.trainer({.max_epochs = 3, .callbacks = {std::make_shared<Greeter>()}}).fit(net, data);
+//
+// Every rank has its own callbacks, which are called in the order given, on the thread of the loop; where the strategy
+// forks its ranks they run in the forks, and the caller's become as rank 0 left them. A moment that communicates has to
+// do so on every rank. What a callback throws ends the training.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include <cohort/metrics.hpp>
+#include <cohort/value.hpp>
+
+namespace cohort {
+
+class Module;
+class Optimizers;
+class Runtime;
+
+/// Values of one step by name, in the order of their columns.
+using StepValues = std::vector<std::pair<std::string, double>>;
+
+/// Why training ends early. Of several ranks' reasons the most severe counts, then the lowest rank's.
+struct StopReason {
+  enum class Severity : int {
+    kNone = 0,
+    kEnd = 1,        ///< a limit: the validation and the end of the epoch follow, then fit returns
+    kInterrupt = 2,  ///< a signal: a checkpoint is written, then fit throws Interrupted
+    kFailure = 3,    ///< the state is not worth keeping: fit throws StoppedTogether with the text
+  };
+  Severity severity = Severity::kNone;
+  std::string exit_reason{};  ///< for the summary: "early_stopping"
+  std::string text{};         ///< completes "Training ends after step N: ..."; one line
+  int signal = 0;             ///< of kInterrupt
+  int rank = 0;               ///< whose reason it is; set by the loop
+
+  bool is_none() const { return severity == Severity::kNone; }
+  /// Returns whether nothing may follow the step, neither validation nor hooks.
+  bool is_abrupt() const { return severity >= Severity::kInterrupt; }
+};
+
+/// A training that runs, as its callbacks see it. [loop thread]
+class Fit {
+ public:
+  virtual ~Fit() = default;
+
+  virtual uint64_t step() const = 0;                             ///< optimizer steps done, over all resumed runs
+  virtual int64_t epoch() const = 0;                             ///< from 0
+  virtual int64_t batch() const = 0;                             ///< batches of this epoch that are done, this rank
+  virtual std::optional<int64_t> batches_per_epoch() const = 0;  ///< unknown for a stream
+  virtual std::optional<uint64_t> total_steps() const = 0;       ///< at which a limit ends training, if it is known
+  virtual std::optional<int64_t> total_epochs() const = 0;       ///< the limit, if there is one
+  virtual const Metrics& metrics() const = 0;                    ///< the latest value of each name
+  virtual Module& module() = 0;
+  virtual const Optimizers& optimizers() = 0;
+  virtual Runtime& runtime() = 0;
+
+  /// Adds a value to those of the current step, as Module::log does for LogWhere::kStep.
+  virtual void log(std::string_view name, double value) = 0;
+  /// Asks for the end of training. It takes effect on all ranks together: after the step that is being taken, or after
+  /// the validation or epoch that has just ended. A reason without a severity is an end.
+  virtual void stop(StopReason reason) = 0;
+  /// Writes a checkpoint into this folder, from which --resume continues; for on_save_point alone. Of the folder's
+  /// checkpoints the newest `keep` stay, or all. Returns its path, or nothing if this state is not worth keeping (a
+  /// loss is not finite). Collective.
+  virtual std::optional<std::filesystem::path> save(const std::filesystem::path& folder,
+                                                    std::optional<int64_t> keep = std::nullopt) = 0;
+};
+
+/// What a callback keeps in checkpoints: numbers, texts and tensors by name. Names are free of '/'.
+class CallbackState {
+ public:
+  void set(const std::string& name, at::Tensor value) { tensors_[name] = std::move(value); }
+  void set(const std::string& name, double value);
+  void set(const std::string& name, std::string_view text);
+  bool has(const std::string& name) const { return tensors_.contains(name); }
+  /// Throws UserError, naming the value, if it is missing or of another kind.
+  const at::Tensor& tensor(const std::string& name) const;
+  double number(const std::string& name) const;
+  std::string text(const std::string& name) const;
+  const std::map<std::string, at::Tensor>& tensors() const { return tensors_; }
+
+ private:
+  std::map<std::string, at::Tensor> tensors_;
+};
+
+/// A moment from which a later run can resume.
+enum class SavePoint {
+  kStep,     ///< between two steps of an epoch
+  kEpoch,    ///< between two epochs
+  kStopped,  ///< training stops within an epoch
+};
+
+class Callback {
+ public:
+  virtual ~Callback() = default;
+
+  /// Names the callback's state in checkpoints, and the callback in messages: letters, digits, '_' and '-'.
+  virtual std::string name() const = 0;
+
+  /// A resumed training stands where it was left: load_state has been called.
+  virtual void on_fit_start(Fit& /*fit*/) {}
+  virtual void on_fit_end(Fit& /*fit*/) {}
+  virtual void on_train_epoch_start(Fit& /*fit*/) {}
+  /// After the validation of the epoch. `means` are those of the epoch and of its last validation, over all ranks.
+  virtual void on_train_epoch_end(Fit& /*fit*/, const Metrics& /*means*/) {}
+  virtual void on_train_batch_start(Fit& /*fit*/, const Batch& /*batch*/) {}
+  virtual void on_train_batch_end(Fit& /*fit*/, const Batch& /*batch*/) {}
+  /// Before the ranks agree on whether this step is the last: in each step and each batch of a validation, and where an
+  /// epoch ends.
+  virtual void on_vote(Fit& /*fit*/) {}
+  /// Gradients of the optimizer are averaged over the ranks, and not clipped yet. Not called for a module that steps by
+  /// hand.
+  virtual void on_before_optimizer_step(Fit& /*fit*/, size_t /*optimizer*/) {}
+  /// After the step of the last optimizer.
+  virtual void on_step_end(Fit& /*fit*/) {}
+  /// At the logging interval, and at the end of an epoch. Values that are added are logged as well.
+  virtual void on_step_values(Fit& /*fit*/, StepValues& /*values*/) {}
+  virtual void on_validation_start(Fit& /*fit*/) {}
+  /// `means` is empty if a signal has ended it.
+  virtual void on_validation_end(Fit& /*fit*/, const Metrics& /*means*/) {}
+  /// Fit::save may be called.
+  virtual void on_save_point(Fit& /*fit*/, SavePoint /*point*/) {}
+
+  /// What a resumed run needs. Rank 0's is saved; it is restored on every rank.
+  virtual void save_state(CallbackState& /*state*/) const {}
+  virtual void load_state(const CallbackState& /*state*/) {}
+};
+
+}  // namespace cohort

@@ -1,0 +1,143 @@
+// The callbacks that come with cohort. Those that most trainings want have a flag as well.
+//
+//   auto stop = std::make_shared<cohort::EarlyStopping>("val_loss", cohort::EarlyStopping::Options{.patience = 3});
+//   app.trainer({.callbacks = {stop}}).fit(net, data);
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include <cohort/callback.hpp>
+
+namespace cohort {
+
+/// Which of two values of a metric is better.
+enum class Mode { kMin, kMax };
+
+/// The value of a metric that callbacks decide by: at the end of a validation if the validation measures it, else at
+/// the end of an epoch.
+class MonitoredMetric {
+ public:
+  /// `asked_by` begins messages: "--early-stopping".
+  MonitoredMetric(std::string name, std::string asked_by) : name_(std::move(name)), asked_by_(std::move(asked_by)) {}
+
+  const std::string& name() const { return name_; }
+  /// Call in on_validation_end. Returns the value if it was measured.
+  std::optional<double> at_validation(const Metrics& means);
+  /// Call in on_train_epoch_end. Returns the value unless the epoch's validation has given it. Throws UserError with
+  /// the names that there are if nothing has ever measured it.
+  std::optional<double> at_epoch(const Metrics& means);
+
+ private:
+  std::string name_, asked_by_;
+  bool is_known_ = false, was_given_ = false;  // ever; since the epoch began
+};
+
+/// Ends training when a metric no longer improves. NaN and infinities end it at once.
+class EarlyStopping final : public Callback {
+ public:
+  struct Options {
+    int64_t patience = 3;  ///< values without improvement
+    Mode mode = Mode::kMin;
+    double min_delta = 0;  ///< a smaller change is no improvement
+  };
+  explicit EarlyStopping(std::string monitor) : EarlyStopping(std::move(monitor), Options()) {}
+  /// `asked_by` begins messages. Throws UserError for options below 0.
+  EarlyStopping(std::string monitor, Options options, std::string asked_by = "early stopping");
+
+  double best() const { return best_; }  ///< NaN before the first value
+
+  std::string name() const override { return "early_stopping"; }
+  void on_validation_end(Fit& fit, const Metrics& means) override;
+  void on_train_epoch_end(Fit& fit, const Metrics& means) override;
+  void save_state(CallbackState& state) const override;
+  void load_state(const CallbackState& state) override;
+
+ private:
+  void look_at(Fit& fit, double value);
+
+  MonitoredMetric metric_;
+  Options options_;
+  double best_ = std::numeric_limits<double>::quiet_NaN();
+  int64_t without_improvement_ = 0;
+};
+
+/// Keeps the checkpoints with the best values of a metric, in a folder of their own, where `best` links to the best.
+class BestCheckpoints final : public Callback {
+ public:
+  struct Options {
+    int64_t keep = 1;
+    Mode mode = Mode::kMin;
+  };
+  struct Kept {
+    std::filesystem::path path;
+    double value = 0;
+  };
+  BestCheckpoints(std::filesystem::path folder, std::string monitor)
+      : BestCheckpoints(std::move(folder), std::move(monitor), Options()) {}
+  BestCheckpoints(std::filesystem::path folder, std::string monitor, Options options,
+                  std::string asked_by = "best checkpoints");
+
+  /// Best first.
+  const std::vector<Kept>& kept() const { return kept_; }
+
+  std::string name() const override { return "best_checkpoints"; }
+  void on_validation_end(Fit& fit, const Metrics& means) override;
+  void on_train_epoch_end(Fit& fit, const Metrics& means) override;
+  void on_save_point(Fit& fit, SavePoint point) override;
+  void save_state(CallbackState& state) const override;
+  void load_state(const CallbackState& state) override;
+
+ private:
+  bool is_better(double one, double other) const { return options_.mode == Mode::kMin ? one < other : one > other; }
+  void drop_worst(Fit& fit);
+
+  std::filesystem::path folder_;
+  MonitoredMetric metric_;
+  Options options_;
+  std::optional<double> value_;  // of the present weights, not saved yet
+  std::vector<Kept> kept_;
+};
+
+/// Logs the learning rate of each optimizer and parameter group: "lr"; "lr-1" for the optimizer 1 of several, "lr/pg1"
+/// for the group 1 of several.
+class LearningRateMonitor final : public Callback {
+ public:
+  std::string name() const override { return "learning_rate_monitor"; }
+  void on_step_values(Fit& fit, StepValues& values) override;
+};
+
+/// Averages the weights over steps: after each one, average = decay * average + (1 - decay) * weights. The average is
+/// what is validated, and what the module holds after fit; checkpoints hold both.
+class WeightAverage final : public Callback {
+ public:
+  /// `decay` in [0, 1). Throws UserError for another one.
+  explicit WeightAverage(double decay);
+
+  /// In the order of the module's parameters; empty before fit.
+  const std::vector<at::Tensor>& average() const { return average_; }
+
+  std::string name() const override { return "weight_average"; }
+  void on_fit_start(Fit& fit) override;
+  void on_step_end(Fit& fit) override;
+  void on_validation_start(Fit& fit) override { swap(fit); }
+  void on_validation_end(Fit& fit, const Metrics& /*means*/) override { swap(fit); }
+  void on_fit_end(Fit& fit) override;
+  void save_state(CallbackState& state) const override;
+  void load_state(const CallbackState& state) override;
+
+ private:
+  void swap(Fit& fit);
+
+  double decay_;
+  std::vector<at::Tensor> average_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,34 @@
+// The callbacks of one training, in the order in which they are called.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <cohort/callback.hpp>
+#include <cohort/safetensors.hpp>
+
+namespace cohort {
+
+class CallbackList {
+ public:
+  /// Throws UserError for a null pointer, for a name that no file can hold, and for two callbacks of one name.
+  explicit CallbackList(std::vector<std::shared_ptr<Callback>> callbacks);
+
+  template <class... Args>
+  void call(void (Callback::*moment)(Fit&, Args...), Fit& fit, std::type_identity_t<Args>... args) const {
+    for (const auto& callback : callbacks_) ((*callback).*moment)(fit, args...);
+  }
+
+  /// Returns the state of all callbacks, for a checkpoint: tensors named kCallbackPrefix + callback + "/" + name.
+  NamedTensors state() const;
+  /// Gives each callback the state that it left there; one without a state begins afresh. Returns the names of states
+  /// that no callback has taken.
+  std::vector<std::string> restore(const NamedTensors& tensors) const;
+
+ private:
+  std::vector<std::shared_ptr<Callback>> callbacks_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,18 @@
+#include <cohort/callbacks.hpp>
+#include <cohort/optimizers.hpp>
+
+namespace cohort {
+
+void LearningRateMonitor::on_step_values(Fit& fit, StepValues& values) {
+  const Optimizers& optimizers = fit.optimizers();
+  for (size_t i = 0; i < optimizers.size(); ++i) {
+    auto& groups = optimizers[i].param_groups();
+    for (size_t group = 0; group < groups.size(); ++group) {
+      std::string name = optimizers.size() == 1 ? "lr" : "lr-" + std::to_string(i);
+      if (groups.size() > 1) name += "/pg" + std::to_string(group);
+      values.emplace_back(std::move(name), groups[group].options().get_lr());
+    }
+  }
+}
+
+}  // namespace cohort

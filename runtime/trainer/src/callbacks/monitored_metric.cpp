@@ -1,0 +1,33 @@
+#include <cohort/callbacks.hpp>
+#include <cohort/host/error.hpp>
+#include <cohort/host/option_table.hpp>
+
+namespace cohort {
+
+std::optional<double> MonitoredMetric::at_validation(const Metrics& means) {
+  const auto found = means.find(name_);
+  if (found == means.end()) return std::nullopt;
+  is_known_ = was_given_ = true;
+  return found->second;
+}
+
+std::optional<double> MonitoredMetric::at_epoch(const Metrics& means) {
+  if (std::exchange(was_given_, false)) return std::nullopt;
+  if (const auto found = means.find(name_); found != means.end()) {
+    is_known_ = true;
+    return found->second;
+  }
+  if (is_known_) return std::nullopt;
+  std::vector<std::string> names;
+  std::string list;
+  for (const auto& [name, value] : means) {
+    names.push_back(name);
+    list += (list.empty() ? "" : ", ") + name;
+  }
+  const std::string nearest = host::nearest_name(name_, names);
+  throw UserError(asked_by_ + ": the metric '" + name_ + "' was not logged in this epoch; " +
+                  (names.empty() ? "log it in validation_step or training_step"
+                                 : "there are " + list + (nearest.empty() ? "" : "; did you mean '" + nearest + "'?")));
+}
+
+}  // namespace cohort

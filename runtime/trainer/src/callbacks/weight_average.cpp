@@ -1,0 +1,57 @@
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_lerp.h>
+#include <c10/core/GradMode.h>
+
+#include <cohort/callbacks.hpp>
+#include <cohort/host/error.hpp>
+#include <cohort/module.hpp>
+
+namespace cohort {
+
+WeightAverage::WeightAverage(double decay) : decay_(decay) {
+  if (!(decay >= 0 && decay < 1)) throw UserError("the decay of the averaged weights must be in [0, 1)");
+}
+
+void WeightAverage::on_fit_start(Fit& fit) {
+  const at::NoGradGuard no_grad;
+  const auto weights = fit.module().parameters();
+  const bool is_resumed = fit.step() > 0 && average_.size() == weights.size();
+  if (!is_resumed) average_.clear();
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (!is_resumed) average_.push_back(weights[i].detach().clone());
+    if (is_resumed) average_[i] = average_[i].to(weights[i].device());
+  }
+}
+
+void WeightAverage::on_step_end(Fit& fit) {
+  const at::NoGradGuard no_grad;
+  at::_foreach_lerp_(average_, fit.module().parameters(), 1 - decay_);
+}
+
+void WeightAverage::swap(Fit& fit) {
+  const at::NoGradGuard no_grad;
+  auto weights = fit.module().parameters();
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const at::Tensor weight = weights[i].detach().clone();
+    weights[i].copy_(average_[i]);
+    average_[i].copy_(weight);
+  }
+}
+
+void WeightAverage::on_fit_end(Fit& fit) {
+  const at::NoGradGuard no_grad;
+  auto weights = fit.module().parameters();
+  for (size_t i = 0; i < weights.size(); ++i) weights[i].copy_(average_[i]);
+}
+
+// Tensors are copied: a checkpoint may be written when the average has moved on.
+void WeightAverage::save_state(CallbackState& state) const {
+  for (size_t i = 0; i < average_.size(); ++i) state.set(std::to_string(i), average_[i].detach().clone());
+}
+
+void WeightAverage::load_state(const CallbackState& state) {
+  average_.clear();
+  for (size_t i = 0; state.has(std::to_string(i)); ++i) average_.push_back(state.tensor(std::to_string(i)).clone());
+}
+
+}  // namespace cohort

@@ -1,0 +1,402 @@
+// Callbacks: the moments that they see, and those that come with cohort, each with a resume in its middle.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include <cohort/callbacks.hpp>
+#include <cohort/host/files.hpp>
+
+#include "training_job.hpp"
+
+namespace cohort::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+/// Notes each moment, with the step and epoch at which it came.
+struct Witness final : Callback {
+  std::vector<std::string> seen;
+  std::string name() const override { return "witness"; }
+  void note(const Fit& fit, const std::string& moment) {
+    seen.push_back(moment + " " + std::to_string(fit.epoch()) + "/" + std::to_string(fit.step()));
+  }
+  void on_fit_start(Fit& fit) override { note(fit, "fit"); }
+  void on_fit_end(Fit& fit) override { note(fit, "end"); }
+  void on_train_epoch_start(Fit& fit) override { note(fit, "epoch"); }
+  void on_train_epoch_end(Fit& fit, const Metrics& /*means*/) override { note(fit, "epoch_end"); }
+  void on_train_batch_start(Fit& fit, const Batch& /*batch*/) override { note(fit, "batch"); }
+  void on_train_batch_end(Fit& fit, const Batch& /*batch*/) override { note(fit, "batch_end"); }
+  void on_before_optimizer_step(Fit& fit, size_t /*optimizer*/) override { note(fit, "before_step"); }
+  void on_step_end(Fit& fit) override { note(fit, "step_end"); }
+  void on_step_values(Fit& fit, StepValues& /*values*/) override { note(fit, "values"); }
+  void on_validation_start(Fit& fit) override { note(fit, "validation"); }
+  void on_validation_end(Fit& fit, const Metrics& /*means*/) override { note(fit, "validation_end"); }
+  void on_save_point(Fit& fit, SavePoint point) override {
+    note(fit, point == SavePoint::kStep ? "save_step" : point == SavePoint::kEpoch ? "save_epoch" : "save_stopped");
+  }
+};
+
+/// Trains a Learner on six numbers, two steps in an epoch, with these callbacks.
+struct Training {
+  ScriptedRun scripted;
+  Learner net;
+  Numbers data{6};
+  RunRecord record;
+  Metrics metrics;
+
+  explicit Training(const std::function<void(Options&)>& options = [](Options&) {})
+      : scripted([&](Script& s) {
+          torch::manual_seed(5);  // before the module is made
+          s.options.max_epochs = 1;
+          s.options.log_every_n_steps = 1;
+          options(s.options);
+        }) {}
+  void fit(std::vector<std::shared_ptr<Callback>> callbacks) {
+    metrics = Trainer(scripted.runtime(), record, {.callbacks = std::move(callbacks)}).fit(net, data);
+  }
+};
+
+TEST(Callback, SeesEveryMomentInOrder) {
+  Training run;
+  const auto witness = std::make_shared<Witness>();
+  run.fit({witness});
+  EXPECT_THAT(witness->seen, ElementsAre("fit 0/0", "epoch 0/0", "batch 0/0", "before_step 0/0", "batch_end 0/1",
+                                         "step_end 0/1", "values 0/1", "save_step 0/1", "batch 0/1", "before_step 0/1",
+                                         "batch_end 0/2", "step_end 0/2", "values 0/2", "validation 0/2",
+                                         "validation_end 0/2", "epoch_end 0/2", "save_epoch 1/2", "end 1/2"));
+}
+
+TEST(Callback, SeesWhereAStoppedTrainingCanBeSaved) {
+  Training run([](Options& o) { o.max_steps = 1; });
+  const auto witness = std::make_shared<Witness>();
+  run.fit({witness});
+  EXPECT_THAT(witness->seen, ::testing::IsSupersetOf({"save_stopped 0/1", "epoch_end 0/1", "end 0/1"}));
+  EXPECT_EQ(std::ranges::count(witness->seen, "save_epoch 1/1"), 0);
+}
+
+TEST(Callback, FitReturnsTheLatestMetrics) {
+  Training run;
+  run.fit({});
+  EXPECT_TRUE(run.metrics.contains("loss"));
+  EXPECT_TRUE(run.metrics.contains("val"));
+}
+
+TEST(Callback, StopsTrainingForAReasonOfItsOwn) {
+  struct Stops final : Callback {
+    std::string name() const override { return "stops"; }
+    void on_step_end(Fit& fit) override {
+      if (fit.step() == 3) fit.stop({.exit_reason = "bored", .text = "nothing new"});
+    }
+  };
+  Training run([](Options& o) { o.max_epochs = 9; });
+  run.fit({std::make_shared<Stops>()});
+  EXPECT_EQ(run.record.exit_reason, "bored");
+  EXPECT_EQ(run.record.steps, 4U) << "with the vote of the next step";
+}
+
+TEST(Callback, StopAfterAValidationComesBeforeTheNextStep) {
+  struct Stops final : Callback {
+    std::string name() const override { return "stops"; }
+    void on_validation_end(Fit& fit, const Metrics& /*means*/) override {
+      fit.stop({.exit_reason = "enough", .text = "it is"});
+    }
+  };
+  Training run([](Options& o) { o.max_epochs = 9; });
+  run.fit({std::make_shared<Stops>()});
+  EXPECT_EQ(run.record.steps, 2U);
+  EXPECT_EQ(run.record.epochs, 1);
+  Training within([](Options& o) {
+    o.max_epochs = 9;
+    o.val_check_interval = BatchLimit{.count = 1, .fraction = {}};
+  });
+  within.fit({std::make_shared<Stops>()});
+  EXPECT_EQ(within.record.steps, 1U);
+}
+
+TEST(Callback, ValuesThatItAddsAreLogged) {
+  struct Adds final : Callback {
+    std::string name() const override { return "adds"; }
+    void on_step_end(Fit& fit) override { fit.log("step_end", static_cast<double>(fit.step())); }
+    void on_step_values(Fit& /*fit*/, StepValues& values) override { values.emplace_back("added", 7); }
+  };
+  TemporaryFolder folder;
+  Training run([&](Options& o) { o.log_dir = folder.path(); });
+  run.fit({std::make_shared<Adds>()});
+  EXPECT_EQ(run.metrics.at("added"), 7);
+  EXPECT_EQ(run.metrics.at("step_end"), 2);
+  EXPECT_THAT(host::read_text_file(folder.path() / "metrics.csv", 10'000), HasSubstr("added_step"));
+}
+
+TEST(Callback, ModuleKnowsStepEpochAndPlace) {
+  Training run([](Options& o) { o.max_epochs = 3; });
+  std::vector<std::pair<uint64_t, int64_t>> places;
+  run.net.during = [&] {
+    places.emplace_back(run.net.global_step(), run.net.current_epoch());
+    EXPECT_EQ(run.net.total_steps(), 6U);
+    EXPECT_EQ(run.net.rank(), 0);
+    EXPECT_EQ(run.net.world_size(), 1);
+    EXPECT_TRUE(run.net.device().is_cpu());
+  };
+  run.fit({});
+  EXPECT_THAT(places, ElementsAre(Pair(0, 0), Pair(1, 0), Pair(2, 1), Pair(3, 1), Pair(4, 2), Pair(5, 2)));
+  EXPECT_EQ(run.net.global_step(), 6U);
+}
+
+TEST(Callback, NamesAreDistinctAndPlain) {
+  struct Named final : Callback {
+    explicit Named(std::string given) : given_(std::move(given)) {}
+    std::string name() const override { return given_; }
+    std::string given_;
+  };
+  Training run;
+  EXPECT_THAT(error_text<UserError>([&] { run.fit({std::make_shared<Named>("a/b")}); }), HasSubstr("'a/b'"));
+  EXPECT_THAT(error_text<UserError>([&] {
+                run.fit({std::make_shared<Named>("a"), std::make_shared<Named>("a")});
+              }),
+              HasSubstr("two callbacks are called 'a'"));
+  EXPECT_THAT(error_text<UserError>([&] { run.fit({nullptr}); }), HasSubstr("null"));
+}
+
+TEST(CallbackState, KeepsNumbersTextsAndTensors) {
+  CallbackState state;
+  state.set("number", 0.1);
+  state.set("text", "a\nb");
+  state.set("tensor", torch::arange(3));
+  EXPECT_EQ(state.number("number"), 0.1);
+  EXPECT_EQ(state.text("text"), "a\nb");
+  EXPECT_TRUE(torch::equal(state.tensor("tensor"), torch::arange(3)));
+  EXPECT_FALSE(state.has("other"));
+  EXPECT_THROW(state.tensor("other"), UserError);
+  EXPECT_THROW(state.number("text"), UserError);
+  EXPECT_THROW(state.text("number"), UserError);
+}
+
+/// A Fit without a training, for callbacks that decide by metrics alone.
+struct Stage final : Fit {
+  std::optional<StopReason> stopped;
+  Metrics latest;
+  uint64_t step() const override { return 0; }
+  int64_t epoch() const override { return 0; }
+  int64_t batch() const override { return 0; }
+  std::optional<int64_t> batches_per_epoch() const override { return std::nullopt; }
+  std::optional<uint64_t> total_steps() const override { return std::nullopt; }
+  std::optional<int64_t> total_epochs() const override { return std::nullopt; }
+  const Metrics& metrics() const override { return latest; }
+  Module& module() override { throw UserError("none"); }
+  const Optimizers& optimizers() override { throw UserError("none"); }
+  Runtime& runtime() override { throw UserError("none"); }
+  void log(std::string_view /*name*/, double /*value*/) override {}
+  void stop(StopReason reason) override { stopped = std::move(reason); }
+  std::optional<fs::path> save(const fs::path& /*folder*/, std::optional<int64_t> /*keep*/) override { return {}; }
+};
+
+/// Returns after how many of these values early stopping ends training; 0: after none.
+size_t stops_after(const std::vector<double>& values, EarlyStopping::Options options, std::string* text = nullptr) {
+  EarlyStopping stopping("val", options);
+  for (size_t i = 0; i < values.size(); ++i) {
+    Stage stage;
+    stopping.on_validation_end(stage, {{"val", values[i]}});
+    stopping.on_train_epoch_end(stage, {{"val", values[i]}});
+    if (!stage.stopped) continue;
+    if (text) *text = stage.stopped->text;
+    return i + 1;
+  }
+  return 0;
+}
+
+TEST(EarlyStopping, EndsWhenPatienceIsOver) {
+  std::string text;
+  EXPECT_EQ(stops_after({3, 2, 2, 1, 1, 1, 1}, {.patience = 2}, &text), 6U);
+  EXPECT_EQ(text, "val has not improved 2 time(s) in a row; its best value is 1");
+  EXPECT_EQ(stops_after({3, 2, 1}, {.patience = 1}), 0U);
+  EXPECT_EQ(stops_after({1, 2, 3, 3, 2}, {.patience = 2, .mode = Mode::kMax}), 5U);
+  EXPECT_EQ(stops_after({3, 2.95, 2.95, 2.85}, {.patience = 2, .min_delta = 0.5}), 3U);
+}
+
+TEST(EarlyStopping, EndsAtOnceForWhatIsNotFinite) {
+  std::string text;
+  EXPECT_EQ(stops_after({3, NAN}, {.patience = 9}, &text), 2U);
+  EXPECT_EQ(text, "val is nan");
+  EXPECT_EQ(stops_after({INFINITY}, {.patience = 9}), 1U);
+}
+
+TEST(EarlyStopping, TakesAMetricOfTrainingAtTheEndOfTheEpoch) {
+  EarlyStopping stopping("train", {.patience = 0});
+  Stage stage;
+  stopping.on_validation_end(stage, {{"val", 1}});
+  stopping.on_train_epoch_end(stage, {{"train", 1}, {"val", 1}});
+  EXPECT_EQ(stopping.best(), 1);
+  EXPECT_FALSE(stage.stopped);
+  stopping.on_train_epoch_end(stage, {{"train", 2}});
+  EXPECT_TRUE(stage.stopped);
+}
+
+TEST(EarlyStopping, NamesTheMetricsThatThereAre) {
+  EarlyStopping stopping("val_los", {}, "--early-stopping");
+  Stage stage;
+  EXPECT_EQ(
+      error_text<UserError>([&] {
+        stopping.on_train_epoch_end(stage, {{"acc", 1}, {"val_loss", 1}});
+      }),
+      "--early-stopping: the metric 'val_los' was not logged in this epoch; there are acc, val_loss; did you mean "
+      "'val_loss'?");
+  EXPECT_THAT(error_text<UserError>([&] { EarlyStopping("val", {.patience = -1}); }), HasSubstr("below 0"));
+}
+
+TEST(EarlyStopping, AFlagIsEnough) {
+  Training run([](Options& o) {
+    o.max_epochs = 50;
+    o.early_stopping = host::parse_metric_spec("val,patience=2,min_delta=100", "--early-stopping");
+  });
+  run.fit({});
+  EXPECT_EQ(run.record.exit_reason, "early_stopping");
+  EXPECT_EQ(run.record.epochs, 3);
+  Training wrong([](Options& o) { o.early_stopping = host::parse_metric_spec("val,patienc=2", "--early-stopping"); });
+  EXPECT_THAT(error_text<UserError>([&] { wrong.fit({}); }), HasSubstr("patience"));
+}
+
+/// Trains for `epochs` with checkpoints in the folder, from where an earlier call has ended if `resumes`.
+struct Stretch {
+  fs::path folder;
+  std::function<void(Options&)> options = [](Options&) {};
+
+  std::unique_ptr<Training> operator()(int64_t epochs, bool resumes,
+                                       std::vector<std::shared_ptr<Callback>> callbacks) const {
+    auto run = std::make_unique<Training>([&](Options& o) {
+      o.max_epochs = epochs;
+      o.checkpoint_dir = folder;
+      if (resumes) o.resume = "auto";
+      options(o);
+    });
+    run->fit(std::move(callbacks));
+    return run;
+  }
+};
+
+TEST(EarlyStopping, ContinuesToCountAfterAResume) {
+  TemporaryFolder whole, halves;
+  const auto flag = [](Options& o) {
+    o.early_stopping = host::parse_metric_spec("val,patience=4,min_delta=100", "--early-stopping");
+  };
+  const auto uninterrupted = Stretch{whole.path(), flag}(50, false, {});
+  const Stretch stretch{halves.path(), flag};
+  EXPECT_EQ(stretch(3, false, {})->record.exit_reason, "completed");
+  const auto resumed = stretch(50, true, {});
+  EXPECT_EQ(resumed->record.exit_reason, "early_stopping");
+  EXPECT_EQ(resumed->record.epochs, uninterrupted->record.epochs);
+}
+
+TEST(BestCheckpoints, KeepsTheBestAndLinksToIt) {
+  TemporaryFolder folder;
+  Training run([&](Options& o) {
+    o.max_epochs = 6;
+    o.checkpoint_dir = folder.path();
+  });
+  const std::vector<double> values{5, 3, 4, 1, NAN, 2};
+  run.net.in_validation = [&] { run.net.log("score", values.at(static_cast<size_t>(run.net.current_epoch()))); };
+  const auto best =
+      std::make_shared<BestCheckpoints>(folder.path() / "best", "score", BestCheckpoints::Options{.keep = 2});
+  run.fit({best});
+  ASSERT_EQ(best->kept().size(), 2U);
+  EXPECT_EQ(best->kept()[0].value, 1);
+  EXPECT_EQ(best->kept()[0].path.filename(), "step-00000008");
+  EXPECT_EQ(best->kept()[1].value, 2);
+  EXPECT_EQ(fs::read_symlink(folder.path() / "best" / "best"), "step-00000008");
+  size_t checkpoints = 0;
+  for (const auto& entry : fs::directory_iterator(folder.path() / "best")) {
+    if (entry.is_directory() && !entry.is_symlink()) ++checkpoints;
+  }
+  EXPECT_EQ(checkpoints, 2U);
+}
+
+TEST(BestCheckpoints, CanBeResumedFrom) {
+  TemporaryFolder folder;
+  const auto flag = [](Options& o) {
+    o.monitor = host::parse_metric_spec("val", "--monitor");
+    o.keep_best = 2;
+  };
+  Stretch{folder.path(), flag}(4, false, {});
+  Training resumed([&](Options& o) {
+    o.max_epochs = 5;
+    o.resume = folder.path() / "best" / "best";
+  });
+  resumed.fit({});
+  EXPECT_EQ(resumed.record.epochs, 5);
+}
+
+TEST(BestCheckpoints, RemembersWhatItKeptAfterAResume) {
+  TemporaryFolder whole, halves;
+  const auto flag = [](Options& o) {
+    o.monitor = host::parse_metric_spec("val,mode=max", "--monitor");
+    o.keep_best = 3;
+  };
+  const auto names = [](const fs::path& folder) {
+    std::set<std::string> found;
+    for (const auto& entry : fs::directory_iterator(folder / "best")) found.insert(entry.path().filename());
+    return found;
+  };
+  Stretch{whole.path(), flag}(8, false, {});
+  const Stretch stretch{halves.path(), flag};
+  stretch(4, false, {});
+  stretch(8, true, {});
+  EXPECT_EQ(names(halves.path()), names(whole.path()));
+  EXPECT_EQ(fs::read_symlink(halves.path() / "best" / "best"), fs::read_symlink(whole.path() / "best" / "best"));
+}
+
+TEST(BestCheckpoints, FlagWithoutAFolderIsRefused) {
+  Training run([](Options& o) { o.monitor = host::parse_metric_spec("val", "--monitor"); });
+  EXPECT_THAT(error_text<UserError>([&] { run.fit({}); }), HasSubstr("--checkpoint-dir"));
+}
+
+TEST(LearningRateMonitor, LogsTheRateOfTheStep) {
+  Training run([](Options& o) { o.max_epochs = 2; });
+  run.fit({std::make_shared<LearningRateMonitor>()});
+  EXPECT_NEAR(run.metrics.at("lr"), 0.07, 1e-12) << "0.7 times 0.1 in the second epoch";
+}
+
+TEST(WeightAverage, EqualsTheRecursionOverTheSteps) {
+  Training run([](Options& o) { o.max_epochs = 2; });
+  std::vector<at::Tensor> expected;
+  for (const auto& weight : run.net.parameters()) expected.push_back(weight.detach().to(torch::kDouble));
+  struct Follows final : Callback {
+    std::vector<at::Tensor>& expected;
+    explicit Follows(std::vector<at::Tensor>& given) : expected(given) {}
+    std::string name() const override { return "follows"; }
+    void on_step_end(Fit& fit) override {
+      const auto weights = fit.module().parameters();
+      for (size_t i = 0; i < weights.size(); ++i) expected[i] = 0.8 * expected[i] + 0.2 * weights[i].detach();
+    }
+  };
+  const auto average = std::make_shared<WeightAverage>(0.8);
+  std::vector<at::Tensor> validated;
+  run.net.in_validation = [&] {
+    validated.clear();
+    for (const auto& weight : run.net.parameters()) validated.push_back(weight.detach().clone());
+  };
+  run.fit({std::make_shared<Follows>(expected), average});
+  const auto weights = run.net.parameters();
+  for (size_t i = 0; i < weights.size(); ++i) {
+    EXPECT_TRUE(torch::allclose(weights[i].to(torch::kDouble), expected[i], 1e-5, 1e-6)) << "after fit";
+    EXPECT_TRUE(torch::allclose(validated[i].to(torch::kDouble), expected[i], 1e-5, 1e-6)) << "in validation";
+  }
+}
+
+TEST(WeightAverage, ResumesToTheSameBits) {
+  TemporaryFolder whole, halves;
+  const auto flag = [](Options& o) { o.ema = 0.9; };
+  const auto uninterrupted = Stretch{whole.path(), flag}(4, false, {});
+  const Stretch stretch{halves.path(), flag};
+  stretch(2, false, {});
+  const auto resumed = stretch(4, true, {});
+  EXPECT_EQ(weights_digest(resumed->net), weights_digest(uninterrupted->net));
+}
+
+TEST(WeightAverage, RefusesADecayThatIsNone) {
+  for (const double decay : {1.0, -0.1, std::nan("")}) EXPECT_THROW(WeightAverage{decay}, UserError) << decay;
+}
+
+}  // namespace
+}  // namespace cohort::testing
