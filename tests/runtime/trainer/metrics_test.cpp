@@ -5,9 +5,9 @@
 #include <cohort/metrics.hpp>
 
 #include "error_text.hpp"
+#include "loggers/csv_table.hpp"
 #include "metrics/metric_board.hpp"
 #include "metrics/rank_report.hpp"
-#include "report/csv_table.hpp"
 #include "report/results_text.hpp"
 
 namespace cohort {

@@ -5,6 +5,7 @@
 
 #include <cohort/callback.hpp>
 #include <cohort/data.hpp>
+#include <cohort/logger.hpp>
 #include <cohort/metrics.hpp>
 #include <cohort/module.hpp>
 #include <cohort/optimizers.hpp>

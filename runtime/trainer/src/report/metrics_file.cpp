@@ -1,7 +1,7 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/files.hpp>
 
-#include "report/csv_table.hpp"
+#include "loggers/csv_table.hpp"
 #include "report/fit_report.hpp"
 
 namespace cohort {

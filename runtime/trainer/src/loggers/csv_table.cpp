@@ -1,13 +1,15 @@
-#include "report/csv_table.hpp"
+#include "loggers/csv_table.hpp"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 
 namespace cohort {
 namespace {
 
 std::string shortest(double value) {
+  if (std::isnan(value)) return "nan";  // which of its bits are set depends on the machine
   std::array<char, 32> text;
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
 }
@@ -45,15 +47,30 @@ std::optional<CsvTable> CsvTable::parse(std::string_view text) {
   return table;
 }
 
-void CsvTable::drop_above(std::string_view column, double limit) {
-  const auto place = static_cast<size_t>(std::find(columns_.begin(), columns_.end(), column) - columns_.begin());
-  std::erase_if(rows_, [=](const auto& row) { return place < row.size() && row[place] > limit; });
+size_t CsvTable::place_of(std::string_view column) const {
+  return static_cast<size_t>(std::find(columns_.begin(), columns_.end(), column) - columns_.begin());
 }
 
-void CsvTable::add_row(std::span<const std::pair<std::string, double>> cells) {
+void CsvTable::drop_above(std::string_view column, double limit) {
+  const size_t place = place_of(column);
+  std::erase_if(rows_, [=](const auto& row) { return place < row.size() && row[place] > limit; });
+  size_t used = 0;
+  for (auto& row : rows_) {
+    while (!row.empty() && !row.back()) row.pop_back();
+    used = std::max(used, row.size());
+  }
+  columns_.resize(used);
+}
+
+bool CsvTable::has_columns_of(Cells cells) const {
+  return std::all_of(cells.begin(), cells.end(),
+                     [this](const auto& cell) { return place_of(cell.first) < columns_.size(); });
+}
+
+void CsvTable::add_row(Cells cells) {
   auto& row = rows_.emplace_back(columns_.size());
   for (const auto& [name, value] : cells) {
-    const auto column = static_cast<size_t>(std::find(columns_.begin(), columns_.end(), name) - columns_.begin());
+    const size_t column = place_of(name);
     if (column == columns_.size()) columns_.push_back(name);
     if (row.size() <= column) row.resize(column + 1);
     row[column] = value;
@@ -63,7 +80,11 @@ void CsvTable::add_row(std::span<const std::pair<std::string, double>> cells) {
 std::string CsvTable::text() const {
   std::string text;
   for (const auto& column : columns_) text += (text.empty() ? "" : ",") + column;
-  text += "\n";
+  return columns_.empty() ? "" : text + "\n" + row_lines();
+}
+
+std::string CsvTable::row_lines() const {
+  std::string text;
   for (const auto& row : rows_) {
     for (size_t i = 0; i < columns_.size(); ++i) {
       if (i > 0) text += ",";

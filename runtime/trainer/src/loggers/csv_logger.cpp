@@ -1,0 +1,54 @@
+#include "loggers/csv_logger.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
+
+#include "loggers/reserved_names.hpp"
+
+namespace cohort {
+
+CsvLogger::CsvLogger(const std::filesystem::path& folder) : file_(folder / "metrics.csv"), header_(whole_table()) {
+  header_.forget_rows();
+}
+
+CsvTable CsvLogger::whole_table() {
+  auto table = CsvTable::parse(file_.whole_lines());
+  if (table) return std::move(*table);
+  throw UserError(host::on_one_line(file_.path().native()) + " is no table of metrics; move it away");
+}
+
+void CsvLogger::replace(CsvTable table) {
+  file_.replace(table.text());
+  table.forget_rows();
+  header_ = std::move(table);
+}
+
+void CsvLogger::resume_after(uint64_t step) {
+  CsvTable table = whole_table();
+  const std::string text = table.text();
+  table.drop_above("step", static_cast<double>(step));
+  if (table.text() != text) replace(std::move(table));
+}
+
+void CsvLogger::log_metrics(const MetricsRow& row) {
+  if (row.values.empty()) return;
+  refuse_reserved_names(row);
+  std::vector<std::pair<std::string, double>> cells{{"epoch", static_cast<double>(row.epoch)},
+                                                    {"step", static_cast<double>(row.step)}};
+  cells.insert(cells.end(), row.values.begin(), row.values.end());
+  if (header_.has_columns_of(cells)) {
+    header_.add_row(cells);
+    const std::string line = header_.row_lines();
+    header_.forget_rows();
+    return file_.append(line);
+  }
+  CsvTable table = whole_table();
+  table.add_row(cells);
+  replace(std::move(table));
+}
+
+}  // namespace cohort

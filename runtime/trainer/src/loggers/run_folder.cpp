@@ -1,0 +1,77 @@
+#include "loggers/run_folder.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
+
+namespace cohort {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kRunPrefix = "version_";
+
+std::string run_name(uint64_t version) {
+  return std::string(kRunPrefix) + std::to_string(version);
+}
+
+/// Returns the number of a name that run_name() gives; nothing for any other name, such as version_01.
+std::optional<uint64_t> version_of(const std::string& name) {
+  if (!name.starts_with(kRunPrefix)) return std::nullopt;
+  uint64_t version = 0;
+  const auto [end, error] = std::from_chars(name.data() + kRunPrefix.size(), name.data() + name.size(), version);
+  // The highest number has no next one.
+  const bool is_ours = error == std::errc() && run_name(version) == name;
+  return is_ours && version < std::numeric_limits<uint64_t>::max() ? std::optional(version) : std::nullopt;
+}
+
+[[noreturn]] void fail_to_make(const fs::path& folder, const std::error_code& error) {
+  throw UserError("cannot make the folder " + host::on_one_line(folder.native()) + ": " + error.message());
+}
+
+/// Returns the highest number for which `counts` is true of the entry; nothing if there is none, or no folder.
+template <class Predicate>
+std::optional<uint64_t> highest_version(const fs::path& dir, Predicate counts) {
+  std::optional<uint64_t> highest;
+  std::error_code error;
+  for (fs::directory_iterator entry(dir, error), end; !error && entry != end; entry.increment(error)) {
+    const auto version = version_of(entry->path().filename().string());
+    if (version && counts(*entry)) highest = std::max(highest.value_or(0), *version);
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    throw UserError("cannot list " + host::on_one_line(dir.native()) + ": " + error.message());
+  }
+  return highest;
+}
+
+}  // namespace
+
+fs::path make_run_folder(const fs::path& dir) {
+  std::error_code error;
+  fs::create_directories(dir, error);
+  if (error) fail_to_make(dir, error);
+  for (;;) {
+    const auto highest = highest_version(dir, [](const auto&) { return true; });
+    const fs::path folder = dir / run_name(highest ? *highest + 1 : 0);
+    if (fs::create_directory(folder, error)) return folder;
+    // Another run may have made it since, and this one takes the next.
+    if (error && error != std::errc::file_exists) fail_to_make(folder, error);
+  }
+}
+
+std::optional<fs::path> newest_run_folder(const fs::path& dir) {
+  const auto highest = highest_version(dir, [](const fs::directory_entry& entry) {
+    std::error_code ignored;
+    return entry.is_directory(ignored);
+  });
+  return highest ? std::optional(dir / run_name(*highest)) : std::nullopt;
+}
+
+}  // namespace cohort
