@@ -1,11 +1,11 @@
 // Whatever others write into the job's store, or tell of themselves: ranks agree, or say in a sentence why not; and a
 // rank that fails judges by what can be read of it.
 #include <cohort/host/in_quotes.hpp>
-#include <cohort/host/meeting.hpp>
 
 #include "failure/deadlock.hpp"
 #include "failure/last_words.hpp"
 #include "hostile_store.hpp"
+#include "store/meeting.hpp"
 
 namespace {
 

@@ -1,4 +1,6 @@
 // Gradients between backward and the step, beside those of one model that has seen the data of all ranks.
+#include <cohort/step_driver.hpp>
+
 #include "session_checks.hpp"
 
 namespace {
@@ -104,12 +106,13 @@ void backward_passes_of_a_step_by_hand_add_up(cohort::App& app) {
   const auto net = model(0), reference = model(0);
   const auto loss = [](Regression& of, int r) { return of.fc->weight.pow(2).sum() * (r + 1); };
   auto session = app.session(*net, net->configure_optimizers());
+  cohort::StepDriver& driver = cohort::driver_of(session);
   torch::optim::SGD optimizer(reference->parameters(), 0.1);
   for (int step = 0; step < 2; ++step) {
-    session.begin_all();
-    session.select(0);
+    driver.begin_all();
+    driver.select(0);
     session.backward(rank == 0 ? net->fc->bias.pow(2).sum() : net->fc->weight.sum() * 0);
-    session.select(0);
+    driver.select(0);
     session.backward(loss(*net, rank));
     session.step(0);
     optimizer.zero_grad();

@@ -1,178 +1,17 @@
-// Callbacks: the moments that they see, and those that come with cohort, each with a resume in its middle.
+// The callbacks that come with cohort, each with a resume in its middle.
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <set>
 
 #include <cohort/callbacks.hpp>
-#include <cohort/host/files.hpp>
 
-#include "training_job.hpp"
+#include "small_training.hpp"
 
 namespace cohort::testing {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Pair;
-
-/// Notes each moment, with the step and epoch at which it came.
-struct Witness final : Callback {
-  std::vector<std::string> seen;
-  std::string name() const override { return "witness"; }
-  void note(const Fit& fit, const std::string& moment) {
-    seen.push_back(moment + " " + std::to_string(fit.epoch()) + "/" + std::to_string(fit.step()));
-  }
-  void on_fit_start(Fit& fit) override { note(fit, "fit"); }
-  void on_fit_end(Fit& fit) override { note(fit, "end"); }
-  void on_train_epoch_start(Fit& fit) override { note(fit, "epoch"); }
-  void on_train_epoch_end(Fit& fit, const Metrics& /*means*/) override { note(fit, "epoch_end"); }
-  void on_train_batch_start(Fit& fit, const Batch& /*batch*/) override { note(fit, "batch"); }
-  void on_train_batch_end(Fit& fit, const Batch& /*batch*/) override { note(fit, "batch_end"); }
-  void on_before_optimizer_step(Fit& fit, size_t /*optimizer*/) override { note(fit, "before_step"); }
-  void on_step_end(Fit& fit) override { note(fit, "step_end"); }
-  void on_step_values(Fit& fit, StepValues& /*values*/) override { note(fit, "values"); }
-  void on_validation_start(Fit& fit) override { note(fit, "validation"); }
-  void on_validation_end(Fit& fit, const Metrics& /*means*/) override { note(fit, "validation_end"); }
-  void on_save_point(Fit& fit, SavePoint point) override {
-    note(fit, point == SavePoint::kStep ? "save_step" : point == SavePoint::kEpoch ? "save_epoch" : "save_stopped");
-  }
-};
-
-/// Trains a Learner on six numbers, two steps in an epoch, with these callbacks.
-struct Training {
-  ScriptedRun scripted;
-  Learner net;
-  Numbers data{6};
-  RunRecord record;
-  Metrics metrics;
-
-  explicit Training(const std::function<void(Options&)>& options = [](Options&) {})
-      : scripted([&](Script& s) {
-          torch::manual_seed(5);  // before the module is made
-          s.options.max_epochs = 1;
-          s.options.log_every_n_steps = 1;
-          options(s.options);
-        }) {}
-  void fit(std::vector<std::shared_ptr<Callback>> callbacks) {
-    metrics = Trainer(scripted.runtime(), record, {.callbacks = std::move(callbacks)}).fit(net, data);
-  }
-};
-
-TEST(Callback, SeesEveryMomentInOrder) {
-  Training run;
-  const auto witness = std::make_shared<Witness>();
-  run.fit({witness});
-  EXPECT_THAT(witness->seen, ElementsAre("fit 0/0", "epoch 0/0", "batch 0/0", "before_step 0/0", "batch_end 0/1",
-                                         "step_end 0/1", "values 0/1", "save_step 0/1", "batch 0/1", "before_step 0/1",
-                                         "batch_end 0/2", "step_end 0/2", "values 0/2", "validation 0/2",
-                                         "validation_end 0/2", "epoch_end 0/2", "save_epoch 1/2", "end 1/2"));
-}
-
-TEST(Callback, SeesWhereAStoppedTrainingCanBeSaved) {
-  Training run([](Options& o) { o.max_steps = 1; });
-  const auto witness = std::make_shared<Witness>();
-  run.fit({witness});
-  EXPECT_THAT(witness->seen, ::testing::IsSupersetOf({"save_stopped 0/1", "epoch_end 0/1", "end 0/1"}));
-  EXPECT_EQ(std::ranges::count(witness->seen, "save_epoch 1/1"), 0);
-}
-
-TEST(Callback, FitReturnsTheLatestMetrics) {
-  Training run;
-  run.fit({});
-  EXPECT_TRUE(run.metrics.contains("loss"));
-  EXPECT_TRUE(run.metrics.contains("val"));
-}
-
-TEST(Callback, StopsTrainingForAReasonOfItsOwn) {
-  struct Stops final : Callback {
-    std::string name() const override { return "stops"; }
-    void on_step_end(Fit& fit) override {
-      if (fit.step() == 3) fit.stop({.exit_reason = "bored", .text = "nothing new"});
-    }
-  };
-  Training run([](Options& o) { o.max_epochs = 9; });
-  run.fit({std::make_shared<Stops>()});
-  EXPECT_EQ(run.record.exit_reason, "bored");
-  EXPECT_EQ(run.record.steps, 4U) << "with the vote of the next step";
-}
-
-TEST(Callback, StopAfterAValidationComesBeforeTheNextStep) {
-  struct Stops final : Callback {
-    std::string name() const override { return "stops"; }
-    void on_validation_end(Fit& fit, const Metrics& /*means*/) override {
-      fit.stop({.exit_reason = "enough", .text = "it is"});
-    }
-  };
-  Training run([](Options& o) { o.max_epochs = 9; });
-  run.fit({std::make_shared<Stops>()});
-  EXPECT_EQ(run.record.steps, 2U);
-  EXPECT_EQ(run.record.epochs, 1);
-  Training within([](Options& o) {
-    o.max_epochs = 9;
-    o.val_check_interval = BatchLimit{.count = 1, .fraction = {}};
-  });
-  within.fit({std::make_shared<Stops>()});
-  EXPECT_EQ(within.record.steps, 1U);
-}
-
-TEST(Callback, ValuesThatItAddsAreLogged) {
-  struct Adds final : Callback {
-    std::string name() const override { return "adds"; }
-    void on_step_end(Fit& fit) override { fit.log("step_end", static_cast<double>(fit.step())); }
-    void on_step_values(Fit& /*fit*/, StepValues& values) override { values.emplace_back("added", 7); }
-  };
-  TemporaryFolder folder;
-  Training run([&](Options& o) { o.log_dir = folder.path(); });
-  run.fit({std::make_shared<Adds>()});
-  EXPECT_EQ(run.metrics.at("added"), 7);
-  EXPECT_EQ(run.metrics.at("step_end"), 2);
-  EXPECT_THAT(host::read_text_file(folder.path() / "metrics.csv", 10'000), HasSubstr("added_step"));
-}
-
-TEST(Callback, ModuleKnowsStepEpochAndPlace) {
-  Training run([](Options& o) { o.max_epochs = 3; });
-  std::vector<std::pair<uint64_t, int64_t>> places;
-  run.net.during = [&] {
-    places.emplace_back(run.net.global_step(), run.net.current_epoch());
-    EXPECT_EQ(run.net.total_steps(), 6U);
-    EXPECT_EQ(run.net.rank(), 0);
-    EXPECT_EQ(run.net.world_size(), 1);
-    EXPECT_TRUE(run.net.device().is_cpu());
-  };
-  run.fit({});
-  EXPECT_THAT(places, ElementsAre(Pair(0, 0), Pair(1, 0), Pair(2, 1), Pair(3, 1), Pair(4, 2), Pair(5, 2)));
-  EXPECT_EQ(run.net.global_step(), 6U);
-}
-
-TEST(Callback, NamesAreDistinctAndPlain) {
-  struct Named final : Callback {
-    explicit Named(std::string given) : given_(std::move(given)) {}
-    std::string name() const override { return given_; }
-    std::string given_;
-  };
-  Training run;
-  EXPECT_THAT(error_text<UserError>([&] { run.fit({std::make_shared<Named>("a/b")}); }), HasSubstr("'a/b'"));
-  EXPECT_THAT(error_text<UserError>([&] {
-                run.fit({std::make_shared<Named>("a"), std::make_shared<Named>("a")});
-              }),
-              HasSubstr("two callbacks are called 'a'"));
-  EXPECT_THAT(error_text<UserError>([&] { run.fit({nullptr}); }), HasSubstr("null"));
-}
-
-TEST(CallbackState, KeepsNumbersTextsAndTensors) {
-  CallbackState state;
-  state.set("number", 0.1);
-  state.set("text", "a\nb");
-  state.set("tensor", torch::arange(3));
-  EXPECT_EQ(state.number("number"), 0.1);
-  EXPECT_EQ(state.text("text"), "a\nb");
-  EXPECT_TRUE(torch::equal(state.tensor("tensor"), torch::arange(3)));
-  EXPECT_FALSE(state.has("other"));
-  EXPECT_THROW(state.tensor("other"), UserError);
-  EXPECT_THROW(state.number("text"), UserError);
-  EXPECT_THROW(state.text("number"), UserError);
-}
 
 /// A Fit without a training, for callbacks that decide by metrics alone.
 struct Stage final : Fit {
@@ -257,24 +96,6 @@ TEST(EarlyStopping, AFlagIsEnough) {
   Training wrong([](Options& o) { o.early_stopping = host::parse_metric_spec("val,patienc=2", "--early-stopping"); });
   EXPECT_THAT(error_text<UserError>([&] { wrong.fit({}); }), HasSubstr("patience"));
 }
-
-/// Trains for `epochs` with checkpoints in the folder, from where an earlier call has ended if `resumes`.
-struct Stretch {
-  fs::path folder;
-  std::function<void(Options&)> options = [](Options&) {};
-
-  std::unique_ptr<Training> operator()(int64_t epochs, bool resumes,
-                                       std::vector<std::shared_ptr<Callback>> callbacks) const {
-    auto run = std::make_unique<Training>([&](Options& o) {
-      o.max_epochs = epochs;
-      o.checkpoint_dir = folder;
-      if (resumes) o.resume = "auto";
-      options(o);
-    });
-    run->fit(std::move(callbacks));
-    return run;
-  }
-};
 
 TEST(EarlyStopping, ContinuesToCountAfterAResume) {
   TemporaryFolder whole, halves;

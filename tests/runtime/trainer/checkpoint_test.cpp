@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <cohort/checkpoint.hpp>
+
 #include "training_job.hpp"
 
 namespace cohort::testing {
@@ -90,7 +92,7 @@ TEST(Checkpoints, AreReadWithoutStateThatAnotherRankKeeps) {
   });
   Learner net;
   Session session(run.runtime(), net, net.configure_optimizers());
-  session.load(folder.path());
+  load(session, folder.path());
   std::vector<int64_t> dimensions;
   for (const auto& parameter : net.parameters()) {
     if (net.adam->state().count(parameter.unsafeGetTensorImpl()) > 0) dimensions.push_back(parameter.dim());

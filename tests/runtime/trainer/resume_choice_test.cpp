@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cohort/checkpoint.hpp>
 #include <cohort/host/files.hpp>
 
 #include "checkpoint/checkpoint_folder.hpp"
@@ -331,7 +332,7 @@ TEST(Session, SavesIntoAFolderThatItsProcessHasLocked) {
   ScriptedRun run;
   Learner net;
   Session session(run.runtime(), net, net.configure_optimizers());
-  session.save(folder.path());
+  save(session, folder.path());
   const pid_t child = ::fork();
   if (child == 0) ::_exit(error_text<UserError>([&] { const FolderLock other(folder.path()); }).empty() ? 1 : 0);
   int status = 0;
@@ -355,7 +356,7 @@ TEST(Session, SavesAndLoadsInALoopOfOnesOwn) {
   run.script().strategy.values["kept/value"].bytes = "some bytes";
   run.script().strategy.buckets["kept"].values[0] = std::vector<std::byte>(net.fc1->weight.nbytes(), std::byte{7});
   const host::StrategyState kept = run.script().strategy;
-  session.save(folder.path() / "own");
+  save(session, folder.path() / "own");
   EXPECT_EQ(run.count("checkpoint"), 1);
   steps(session, net, 2);
 
@@ -363,7 +364,7 @@ TEST(Session, SavesAndLoadsInALoopOfOnesOwn) {
   torch::manual_seed(77);
   Learner other;
   Session continued(again.runtime(), other, other.configure_optimizers());
-  continued.load(folder.path() / "own");
+  load(continued, folder.path() / "own");
   EXPECT_EQ(continued.steps(), 3U);
   EXPECT_EQ(again.script().strategy.values, kept.values);
   EXPECT_EQ(again.script().strategy.buckets, kept.buckets);
@@ -371,7 +372,7 @@ TEST(Session, SavesAndLoadsInALoopOfOnesOwn) {
   EXPECT_EQ(weights_digest(other), weights_digest(net));
 
   EXPECT_THAT(mistake({.options = [&](Options& o) { o.resume = folder.path() / "own"; }}),
-              HasSubstr("go on from it with Session::load"));
+              HasSubstr("go on from it with cohort::load"));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Checkpoints hold the state of a strategy's layers, which all ranks share or each rank has of its own.
 #include <gmock/gmock.h>
 
+#include <cohort/checkpoint.hpp>
 #include <cohort/host/files.hpp>
 
 #include "checkpoint/manifest.hpp"
@@ -29,7 +30,8 @@ void save(
     set(script);
   });
   Learner net;
-  Session(run.runtime(), net, net.configure_optimizers()).save(folder);
+  Session session(run.runtime(), net, net.configure_optimizers());
+  cohort::save(session, folder);
 }
 
 /// Returns the state that the strategy is given back on one of `ranks` ranks.
@@ -41,7 +43,8 @@ host::StrategyState loaded(const fs::path& folder, int ranks) {
     };
   });
   Learner net;
-  Session(run.runtime(), net, net.configure_optimizers()).load(folder);
+  Session session(run.runtime(), net, net.configure_optimizers());
+  load(session, folder);
   return run.script().strategy;
 }
 

@@ -1,10 +1,9 @@
-// A runtime and a session of the tests' own: one real rank, the others scripted. A test program that links
-// fake_runtime.cpp has these in place of the runtime's classes of the same names, so that loops can be tried without
-// plugins and processes.
+// A runtime on ranks of the tests' own: one real rank, the others scripted, so that loops can be tried without plugins
+// and processes.
 #pragma once
 
 #include <cohort/host/plugin_host.hpp>
-#include <cohort/session.hpp>
+#include <cohort/step_driver.hpp>
 #include <functional>
 #include <string>
 #include <vector>
@@ -14,7 +13,7 @@ namespace cohort::testing {
 /// What the test decides, and what the loop did.
 struct Script {
   Options options;
-  host::Selection selection;
+  host::Selection selection;  ///< at first of a strategy that is not installed, which refuses no use
   host::Topology topology;
   /// What the other ranks gather, given this rank's text; the result is by rank.
   std::function<std::vector<std::string>(std::string)> all_gather = [](std::string own) {
@@ -34,14 +33,10 @@ struct Script {
   double votes_without_batches = 0;  ///< of the other ranks, at the start of an epoch of a stream
 };
 
-/// The script of the running test; made anew by each ScriptedRun.
-Script& script();
-
 /// A script and the runtime on it.
 class ScriptedRun {
  public:
   explicit ScriptedRun(const std::function<void(Script&)>& set = [](Script&) {});
-  ~ScriptedRun();
   ScriptedRun(const ScriptedRun&) = delete;
   ScriptedRun& operator=(const ScriptedRun&) = delete;
 
@@ -53,7 +48,7 @@ class ScriptedRun {
  private:
   Script script_;
   std::unique_ptr<host::Log> log_;
-  std::unique_ptr<host::PluginHost> plugins_;  // of none: Runtime has to be given one
+  std::unique_ptr<host::PluginHost> plugins_;  // finds none
   std::unique_ptr<Runtime> runtime_;
 };
 

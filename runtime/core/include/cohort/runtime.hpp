@@ -19,12 +19,19 @@
 #include <cohort/host/options.hpp>
 #include <cohort/host/plugin_host.hpp>
 #include <cohort/host/selection.hpp>
+#include <cohort/optimizers.hpp>
+
+namespace torch::nn {
+class Module;
+}
 
 namespace cohort {
 
 namespace host {
 class RankRuntime;
 }
+class Ranks;
+class StepDriver;
 
 /// Thrown through the program's body where ranks cannot be forked and the user did not choose a strategy that forks
 /// them: Program executes them instead, and each runs the body.
@@ -49,6 +56,8 @@ class Runtime {
   /// Its number of threads is left alone. Collectives and sessions throw UserError, or RanksNeeded.
   struct Unconnected {};
   Runtime(Setup setup, Unconnected);
+  /// A rank of others than the host's; see ranks.hpp.
+  Runtime(Setup setup, std::unique_ptr<Ranks> ranks);
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
@@ -65,7 +74,8 @@ class Runtime {
   /// UserError.
   [[noreturn]] void refuse_to_fork(const std::string& reason) const;
 
-  /// Throws UserError if the strategy or one of its layers refuses this use (COHORT_USE_... of cohort/api/plugin.h).
+  /// Throws UserError if the strategy or one of its layers refuses this use (COHORT_USE_... of cohort/api/plugin.h). A
+  /// loop of the program's own needs ranks that run all of it: UserError, or RanksNeeded, if unconnected.
   void require_use(int32_t use, int64_t value = 0) const;
 
   int rank() const { return topology().rank; }
@@ -103,7 +113,11 @@ class Runtime {
   /// Ends the communication together. Collective; nothing can be communicated afterwards.
   void shutdown();
 
-  /// The connected state without tensors; for the Session.
+  /// Begins a training of the model and its clones, for the Trainer and Session. Checks that all ranks have the same
+  /// model, gives every rank rank 0's weights, and lays out the buckets. Collective. Throws UserError for optimizers
+  /// that the strategy does not serve, and with a table where models differ.
+  std::unique_ptr<StepDriver> make_driver(std::span<torch::nn::Module* const> replicas, Optimizers optimizers);
+  /// The connected state without tensors; for the report of a failure.
   host::RankRuntime& rank_runtime();
 
  private:

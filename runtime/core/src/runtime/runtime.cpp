@@ -4,17 +4,14 @@
 #include <ATen/Parallel.h>
 
 #include <cohort/host/error.hpp>
-#include <cohort/host/rank_runtime.hpp>
 #include <cohort/host/uses.hpp>
 
 #include "../device/torch_devices.hpp"
-#include "../rendezvous/rendezvous.hpp"
+#include "../ranks/host_ranks.hpp"
 #include "threads.hpp"
 
 namespace cohort {
 namespace {
-
-constexpr std::chrono::seconds kConnectTimeout{60};
 
 /// Returns the devices of a rank, one for each of its replicas.
 std::vector<c10::Device> devices_of(const host::Selection& selection, c10::DeviceType type, int local_rank) {
@@ -26,29 +23,6 @@ std::vector<c10::Device> devices_of(const host::Selection& selection, c10::Devic
     devices.emplace_back(type, static_cast<c10::DeviceIndex>(id));
   }
   return devices;
-}
-
-host::RankSetup rank_setup(const Runtime::Setup& setup, const host::Topology& topology, host::DevicePort* devices) {
-  const auto connect_timeout = std::min<std::chrono::nanoseconds>(setup.options.timeout, kConnectTimeout);
-  return {.plugins = setup.plugins,
-          .selection = setup.selection,
-          .topology = topology,
-          .log = setup.log,
-          .timeout = setup.options.timeout,
-          .connect_timeout = connect_timeout,
-          .bucket_size = setup.options.bucket_size,
-          .autotune_file = setup.options.autotune,
-          .deterministic = setup.options.deterministic,
-          .options_text = host::text_across_ranks(setup.options),
-          .device_port = devices,
-          .open_store = [topology, connect_timeout](const cohort_dist_args& args) {
-            host::Topology place = topology;  // with what layers have changed
-            place.master_addr = args.master_addr ? args.master_addr : "";
-            place.master_port = args.master_port;
-            const bool moved = place.master_addr != topology.master_addr || place.master_port != topology.master_port;
-            if (moved) place.store_listen_fd.reset();
-            return open_store(place, connect_timeout);
-          }};
 }
 
 }  // namespace
@@ -63,21 +37,27 @@ struct Runtime::State {
   c10::DeviceType device_type;
   std::vector<c10::Device> devices;           // by replica
   std::unique_ptr<TorchDevices> device_port;  // null: the CPU alone
-  std::unique_ptr<host::RankRuntime> rank;    // null: no rank
+  std::unique_ptr<Ranks> ranks;               // null: unconnected
   int threads = 1;
   bool has_forked = false;
 
-  void make_rank();
+  void take_place();
+  void make_ranks();
   void choose_threads();
   void choose_devices();
   void log_place();
   void log_connected();
-  host::RankRuntime& connected();
+  Ranks& connected();
   [[noreturn]] void refuse_to_fork(const std::string& reason) const;
 };
 
 Runtime::Runtime(Setup setup) : state_(std::make_unique<State>(setup)) {
-  state_->make_rank();
+  state_->make_ranks();
+}
+
+Runtime::Runtime(Setup setup, std::unique_ptr<Ranks> ranks) : state_(std::make_unique<State>(setup)) {
+  state_->take_place();
+  state_->ranks = std::move(ranks);
 }
 
 Runtime::Runtime(Setup setup, Unconnected) : state_(std::make_unique<State>(setup)) {
@@ -91,14 +71,14 @@ Runtime::Runtime(Setup setup, Unconnected) : state_(std::make_unique<State>(setu
 Runtime::~Runtime() = default;
 
 bool Runtime::is_connected() const {
-  return state_->rank != nullptr;
+  return state_->ranks != nullptr;
 }
 
 void Runtime::become(const host::Topology& place) {
   const Options& options = state_->setup.options;
   state_->topology = place;
   state_->setup.log.reopen({options.log_level, options.log_format, options.log_dir, place.rank, place.world_size});
-  state_->make_rank();
+  state_->make_ranks();
 }
 
 void Runtime::connect() {
@@ -106,16 +86,20 @@ void Runtime::connect() {
   state_->log_connected();
 }
 
-void Runtime::State::make_rank() {
+void Runtime::State::take_place() {
   choose_threads();
   at::set_num_threads(threads);
   log_place();
   choose_devices();
-  rank = std::make_unique<host::RankRuntime>(rank_setup(setup, topology, device_port.get()));
 }
 
-host::RankRuntime& Runtime::State::connected() {
-  if (rank) return *rank;
+void Runtime::State::make_ranks() {
+  take_place();
+  ranks = make_host_ranks(setup, topology, device_port.get());
+}
+
+Ranks& Runtime::State::connected() {
+  if (ranks) return *ranks;
   refuse_to_fork("sessions and collectives of the program's own need ranks that run all of it, not forks");
 }
 
@@ -133,6 +117,7 @@ void Runtime::refuse_to_fork(const std::string& reason) const {
 }
 
 void Runtime::require_use(int32_t use, int64_t value) const {
+  if (use == COHORT_USE_OWN_LOOP) state_->connected();
   const Setup& setup = state_->setup;
   host::require_use(setup.plugins, setup.selection.strategy, setup.selection.layers,
                     {.use = use,
@@ -166,7 +151,7 @@ void Runtime::State::log_connected() {
   if (topology.world_size == 1) return;
   const std::string line(100, '-');
   setup.log.info(line);
-  setup.log.info("distributed_backend=" + rank->collective_name());
+  setup.log.info("distributed_backend=" + ranks->collective());
   setup.log.info("All distributed processes registered. Starting with " + std::to_string(topology.world_size) +
                  " processes");
   setup.log.info(line);
@@ -191,10 +176,10 @@ int Runtime::threads() const {
   return state_->threads;
 }
 std::string Runtime::collective() const {
-  return state_->rank ? state_->rank->collective_name() : "";
+  return state_->ranks ? state_->ranks->collective() : "";
 }
 std::vector<std::string> Runtime::layers() const {
-  return state_->rank ? state_->rank->layer_names() : std::vector<std::string>{};
+  return state_->ranks ? state_->ranks->layers() : std::vector<std::string>{};
 }
 
 void Runtime::barrier() {
@@ -224,8 +209,11 @@ uint64_t Runtime::bytes_sent() const {
 void Runtime::shutdown() {
   state_->connected().shutdown();
 }
+std::unique_ptr<StepDriver> Runtime::make_driver(std::span<torch::nn::Module* const> replicas, Optimizers optimizers) {
+  return state_->connected().make_driver(*this, replicas, std::move(optimizers));
+}
 host::RankRuntime& Runtime::rank_runtime() {
-  return state_->connected();
+  return state_->connected().rank_runtime();
 }
 
 }  // namespace cohort

@@ -7,12 +7,12 @@
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/machine.hpp>
-#include <cohort/host/meeting.hpp>
 
 #include "communicator/host_memory.hpp"
 #include "communicator/op_args.hpp"
 #include "given/given_args.hpp"
 #include "selection/names.hpp"
+#include "store/meeting.hpp"
 
 namespace cohort::host {
 namespace {

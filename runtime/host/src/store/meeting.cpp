@@ -5,7 +5,7 @@
 // came/R/1, came/R/2 ... are their places: a later one may be R only if all earlier ones have ended. Rank 0 never reads
 // the place of a rank beyond its own world size; such a rank compares itself with rank 0 and writes its error as the
 // objection, which rank 0 polls and makes the verdict.
-#include <cohort/host/meeting.hpp>
+#include "store/meeting.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -4,6 +4,8 @@
 #include <torch/torch.h>
 
 #include <cohort/callback.hpp>
+#include <cohort/callbacks.hpp>
+#include <cohort/checkpoint.hpp>
 #include <cohort/data.hpp>
 #include <cohort/logger.hpp>
 #include <cohort/metrics.hpp>

@@ -22,7 +22,7 @@
 namespace cohort {
 
 class MetricBoard;
-class Session;
+class StepDriver;
 
 namespace detail {
 struct StepAccess;
@@ -115,7 +115,7 @@ class Module : public torch::nn::Module {
  private:
   friend struct detail::StepAccess;
   MetricBoard* board_ = nullptr;
-  Session* session_ = nullptr;              // of the fit that runs; clones have none
+  StepDriver* session_ = nullptr;           // of the fit that runs; clones have none
   std::optional<c10::Stream> copy_stream_;  // for batches, while a loop runs on a device
   size_t phase_ = 0;
   detail::ModulePlace place_;

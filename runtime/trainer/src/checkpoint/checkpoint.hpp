@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <optional>
 
-#include <cohort/session.hpp>
+#include <cohort/step_driver.hpp>
 
 #include "checkpoint/folder_lock.hpp"
 #include "checkpoint/loop_state.hpp"
@@ -25,7 +25,7 @@ LockPatience patience_of(Runtime& runtime);
 /// one. `lock` is that of the folder (open_checkpoint_folder) on rank 0, else null. `loop` is the Trainer's, null
 /// elsewhere. Does not change the training. Collective. Throws the same error on all ranks: UserError if it cannot be
 /// written, TrainingFailed if the ranks' weights differ. Earlier checkpoints stay then.
-std::filesystem::path save_checkpoint(Session& session, const std::filesystem::path& folder, FolderLock* lock,
+std::filesystem::path save_checkpoint(StepDriver& session, const std::filesystem::path& folder, FolderLock* lock,
                                       const LoopState* loop, std::optional<int64_t> keep);
 
 struct LoadedCheckpoint {
@@ -38,12 +38,12 @@ struct LoadedCheckpoint {
 /// Reads the checkpoint `where`, or the newest whole one in the folder `where` (damaged ones are passed over with a
 /// warning), and checks that it fits the session. Nothing where `may_be_missing` and there is no checkpoint.
 /// Collective. Throws the same UserError on all ranks; the session is unchanged then.
-std::optional<LoadedCheckpoint> read_checkpoint(Session& session, const std::filesystem::path& where,
+std::optional<LoadedCheckpoint> read_checkpoint(StepDriver& session, const std::filesystem::path& where,
                                                 bool may_be_missing);
 
 /// Weights, buffers, optimizer and random numbers become the checkpoint's. May be repeated.
-void apply_checkpoint(const LoadedCheckpoint& checkpoint, Session& session);
+void apply_checkpoint(const LoadedCheckpoint& checkpoint, StepDriver& session);
 /// The strategy goes on with what it kept, and steps are counted on. Once, before the first step. Collective.
-void resume_strategy(const LoadedCheckpoint& checkpoint, Session& session);
+void resume_strategy(const LoadedCheckpoint& checkpoint, StepDriver& session);
 
 }  // namespace cohort

@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include <cohort/session.hpp>
+#include <cohort/step_driver.hpp>
 
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/folder_lock.hpp"
@@ -16,7 +16,7 @@ namespace cohort {
 
 class CheckpointWriter {
  public:
-  explicit CheckpointWriter(Session& session) : session_(session) {}
+  explicit CheckpointWriter(StepDriver& session) : session_(session) {}
 
   /// Makes and locks the folder; once for each. Collective. Throws the same UserError on all ranks.
   void open(const std::filesystem::path& folder);
@@ -36,7 +36,7 @@ class CheckpointWriter {
     std::filesystem::path last;
   };
 
-  Session& session_;
+  StepDriver& session_;
   std::map<std::filesystem::path, Folder> folders_;
   std::filesystem::path newest_;
 };

@@ -47,7 +47,7 @@ FitCheckpoints::FitCheckpoints(Runtime& runtime, const LoopLimits& limits, int64
   }
 }
 
-std::optional<LoadedCheckpoint> FitCheckpoints::open(Session& session, CheckpointWriter& writer) const {
+std::optional<LoadedCheckpoint> FitCheckpoints::open(StepDriver& session, CheckpointWriter& writer) const {
   // The folder is locked before it is read, because another job may still be writing there.
   if (!folder_.empty()) writer.open(folder_);
   auto resumed = source_.empty() ? std::nullopt : read_source(session);
@@ -60,11 +60,11 @@ std::optional<LoadedCheckpoint> FitCheckpoints::open(Session& session, Checkpoin
   return resumed;
 }
 
-std::optional<LoadedCheckpoint> FitCheckpoints::read_source(Session& session) const {
+std::optional<LoadedCheckpoint> FitCheckpoints::read_source(StepDriver& session) const {
   auto resumed = read_checkpoint(session, source_, source_may_be_missing_);
   if (resumed && !resumed->loop) {
     throw UserError(shown(resumed->path) +
-                    " was written by Session::save, which knows no epochs; go on from it with Session::load");
+                    " was written by cohort::save, which knows no epochs; go on from it with cohort::load");
   }
   if (resumed && resumed->loop->place.fit != fit_) {
     throw UserError(shown(resumed->path) + " belongs to training " + std::to_string(resumed->loop->place.fit) +

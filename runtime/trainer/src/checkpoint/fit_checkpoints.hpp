@@ -9,7 +9,7 @@
 #include <optional>
 
 #include <cohort/callback.hpp>
-#include <cohort/session.hpp>
+#include <cohort/step_driver.hpp>
 
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/checkpoint_writer.hpp"
@@ -24,7 +24,7 @@ class FitCheckpoints final : public Callback {
 
   /// Opens the folder and returns the checkpoint to resume from, if there is one. Collective. Throws the same UserError
   /// on all ranks, also if the folder holds another training's checkpoints or another job holds the folder.
-  std::optional<LoadedCheckpoint> open(Session& session, CheckpointWriter& writer) const;
+  std::optional<LoadedCheckpoint> open(StepDriver& session, CheckpointWriter& writer) const;
   /// Empty if none is written.
   const std::filesystem::path& folder() const { return folder_; }
 
@@ -32,7 +32,7 @@ class FitCheckpoints final : public Callback {
   void on_save_point(Fit& fit, SavePoint point) override;
 
  private:
-  std::optional<LoadedCheckpoint> read_source(Session& session) const;
+  std::optional<LoadedCheckpoint> read_source(StepDriver& session) const;
   void check_folder_is_of(const std::optional<LoadedCheckpoint>& resumed) const;
 
   Runtime& runtime_;

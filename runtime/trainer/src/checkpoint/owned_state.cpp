@@ -12,7 +12,7 @@ namespace cohort {
 namespace {
 
 /// Returns the names that state of parameters with this keeper can have.
-std::set<std::string, std::less<>> names_of_state(const Session& session, host::StateKeeper keeper) {
+std::set<std::string, std::less<>> names_of_state(const StepDriver& session, host::StateKeeper keeper) {
   const auto names = parameter_names(session.module());
   const auto is_kept_so = [&](const at::Tensor& parameter) {
     return names.contains(parameter.unsafeGetTensorImpl()) && session.state_keeper(parameter) == keeper;
@@ -31,7 +31,7 @@ std::string owned_file(int rank) {
   return "optimizer-" + std::to_string(rank) + ".safetensors";
 }
 
-NamedTensors take_owned(Session& session, NamedTensors& optimizer) {
+NamedTensors take_owned(StepDriver& session, NamedTensors& optimizer) {
   const auto names = names_of_state(session, host::StateKeeper::kThisRank);
   const auto owned = std::stable_partition(optimizer.begin(), optimizer.end(),
                                            [&](const auto& item) { return !names.contains(item.first); });
@@ -40,7 +40,7 @@ NamedTensors take_owned(Session& session, NamedTensors& optimizer) {
   return taken;
 }
 
-void drop_state_of_others(const Session& session, TensorIndex& tensors) {
+void drop_state_of_others(const StepDriver& session, TensorIndex& tensors) {
   const auto names = names_of_state(session, host::StateKeeper::kAnotherRank);
   std::erase_if(tensors, [&](const auto& item) { return names.contains(item.first); });
 }

@@ -5,7 +5,7 @@
 #include <string>
 
 #include <cohort/safetensors.hpp>
-#include <cohort/session.hpp>
+#include <cohort/step_driver.hpp>
 
 #include "checkpoint/tensor_index.hpp"
 
@@ -14,9 +14,9 @@ namespace cohort {
 std::string owned_file(int rank);  // "optimizer-3.safetensors"
 
 /// Removes and returns the state that this rank owns.
-NamedTensors take_owned(Session& session, NamedTensors& optimizer);
+NamedTensors take_owned(StepDriver& session, NamedTensors& optimizer);
 
 /// Erases state that another rank of this job keeps.
-void drop_state_of_others(const Session& session, TensorIndex& tensors);
+void drop_state_of_others(const StepDriver& session, TensorIndex& tensors);
 
 }  // namespace cohort

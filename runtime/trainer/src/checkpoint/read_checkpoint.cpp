@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/nn/module.h>
 
+#include <cohort/checkpoint.hpp>
 #include <cohort/host/files.hpp>
 #include <cohort/host/in_quotes.hpp>
 
@@ -160,7 +161,7 @@ void check_own(const LoadedCheckpoint& loaded, const TensorIndex& own, const tor
 
 /// Adds what this rank keeps of the state that ranks owned. Throws DamagedCheckpoint for what is there already, or is
 /// no such state.
-void add_owned_state(const Session& session, LoadedCheckpoint& loaded) {
+void add_owned_state(const StepDriver& session, LoadedCheckpoint& loaded) {
   for (int rank = 0; rank < loaded.manifest.world_size; ++rank) {
     const std::string file = owned_file(rank);
     if (!loaded.manifest.files.contains(file)) continue;
@@ -175,7 +176,7 @@ void add_owned_state(const Session& session, LoadedCheckpoint& loaded) {
 }
 
 /// Reads the files of this rank. Its own tensors override the shared ones.
-LoadedCheckpoint read_files(const Session& session, const fs::path& path, std::string& manifest_text) {
+LoadedCheckpoint read_files(const StepDriver& session, const fs::path& path, std::string& manifest_text) {
   const Runtime& runtime = session.runtime();
   LoadedCheckpoint loaded;
   loaded.path = path;
@@ -231,7 +232,7 @@ void check_model(const torch::nn::Module& module, const LoadedCheckpoint& loaded
   throw UserError(text);
 }
 
-void check_fits(Session& session, const LoadedCheckpoint& loaded) {
+void check_fits(StepDriver& session, const LoadedCheckpoint& loaded) {
   check_model(session.module(), loaded);
   const auto names = parameter_names(session.module());
   const Optimizers& optimizers = session.optimizers();
@@ -254,7 +255,7 @@ void check_fits(Session& session, const LoadedCheckpoint& loaded) {
   }
 }
 
-LoadedCheckpoint read_one(Session& session, const fs::path& path) {
+LoadedCheckpoint read_one(StepDriver& session, const fs::path& path) {
   Runtime& runtime = session.runtime();
   LoadedCheckpoint loaded;
   std::string manifest_text;
@@ -291,7 +292,7 @@ void copy_into(const NamedTensors& targets, const TensorIndex& tensors) {
 
 }  // namespace
 
-std::optional<LoadedCheckpoint> read_checkpoint(Session& session, const fs::path& where, bool may_be_missing) {
+std::optional<LoadedCheckpoint> read_checkpoint(StepDriver& session, const fs::path& where, bool may_be_missing) {
   Runtime& runtime = session.runtime();
   check_same_place(runtime, where);
   const auto candidates = find_candidates(runtime, where, may_be_missing);
@@ -310,7 +311,7 @@ std::optional<LoadedCheckpoint> read_checkpoint(Session& session, const fs::path
   return std::nullopt;
 }
 
-void apply_checkpoint(const LoadedCheckpoint& checkpoint, Session& session) {
+void apply_checkpoint(const LoadedCheckpoint& checkpoint, StepDriver& session) {
   copy_into(named_parameters_of(session.module()), checkpoint.tensors);
   copy_into(named_buffers_of(session.module()), checkpoint.tensors);
   const auto names = parameter_names(session.module());
@@ -324,7 +325,7 @@ void apply_checkpoint(const LoadedCheckpoint& checkpoint, Session& session) {
   set_device_generator_states(session.runtime().devices(), checkpoint.tensors, shown(checkpoint.path));
 }
 
-void resume_strategy(const LoadedCheckpoint& checkpoint, Session& session) {
+void resume_strategy(const LoadedCheckpoint& checkpoint, StepDriver& session) {
   const Manifest& manifest = checkpoint.manifest;
   host::StrategyState state = strategy_state(session.module(), checkpoint.tensors, manifest.per_rank);
   state.steps = manifest.optimizer_steps;
@@ -333,10 +334,11 @@ void resume_strategy(const LoadedCheckpoint& checkpoint, Session& session) {
   session.resume_after(manifest.step, std::move(state));
 }
 
-void Session::load(const fs::path& checkpoint) {
-  const auto loaded = read_checkpoint(*this, checkpoint, /*may_be_missing=*/false);
-  apply_checkpoint(*loaded, *this);
-  resume_strategy(*loaded, *this);
+void load(Session& session, const fs::path& checkpoint) {
+  StepDriver& driver = driver_of(session);
+  const auto loaded = read_checkpoint(driver, checkpoint, /*may_be_missing=*/false);
+  apply_checkpoint(*loaded, driver);
+  resume_strategy(*loaded, driver);
 }
 
 }  // namespace cohort

@@ -8,6 +8,7 @@
 #include <torch/nn/module.h>
 #include <torch/version.h>
 
+#include <cohort/checkpoint.hpp>
 #include <cohort/host/files.hpp>
 #include <cohort/host/machine.hpp>
 
@@ -116,7 +117,7 @@ uint64_t next_sequence(const fs::path& folder) {
   return last + 1;
 }
 
-Manifest describe(Session& session, const fs::path& folder, const LoopState* loop, const TensorsByPlace& tensors,
+Manifest describe(StepDriver& session, const fs::path& folder, const LoopState* loop, const TensorsByPlace& tensors,
                   const WrittenFiles& written, const host::StrategyState& strategy_state) {
   Runtime& runtime = session.runtime();
   const auto& strategy = runtime.selection().strategy;
@@ -143,7 +144,7 @@ Manifest describe(Session& session, const fs::path& folder, const LoopState* loo
   return manifest;
 }
 
-SessionTensors tensors_of(Session& session, const NamedTensors& buffers) {
+SessionTensors tensors_of(StepDriver& session, const NamedTensors& buffers) {
   SessionTensors tensors{named_parameters_of(session.module()), buffers, {}};
   const auto names = parameter_names(session.module());
   const Optimizers& optimizers = session.optimizers();
@@ -163,7 +164,7 @@ LockPatience patience_of(Runtime& runtime) {
           [&log = runtime.log()](const std::string& line) { log.info(line); }};
 }
 
-fs::path save_checkpoint(Session& session, const fs::path& folder, FolderLock* lock, const LoopState* loop,
+fs::path save_checkpoint(StepDriver& session, const fs::path& folder, FolderLock* lock, const LoopState* loop,
                          std::optional<int64_t> keep) {
   session.check_equal_weights();  // before anything is written, so that earlier checkpoints stay
   Runtime& runtime = session.runtime();
@@ -211,12 +212,13 @@ fs::path save_checkpoint(Session& session, const fs::path& folder, FolderLock* l
   return checkpoint;
 }
 
-void Session::save(const fs::path& folder) {
+void save(Session& session, const fs::path& folder) {
+  Runtime& runtime = session.runtime();
   std::shared_ptr<FolderLock> lock;
-  all_or_none(runtime(), [&] {
-    if (runtime().is_first()) lock = open_checkpoint_folder(folder, patience_of(runtime()));
+  all_or_none(runtime, [&] {
+    if (runtime.is_first()) lock = open_checkpoint_folder(folder, patience_of(runtime));
   });
-  save_checkpoint(*this, folder, lock.get(), nullptr, runtime().options().keep_checkpoints);
+  save_checkpoint(driver_of(session), folder, lock.get(), nullptr, runtime.options().keep_checkpoints);
 }
 
 }  // namespace cohort

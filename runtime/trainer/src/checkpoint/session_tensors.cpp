@@ -161,7 +161,7 @@ NamedTensors named_buffers_of(const torch::nn::Module& module) {
   return tensors;
 }
 
-TensorsByPlace divide_by_rank(Session& session, const SessionTensors& tensors) {
+TensorsByPlace divide_by_rank(StepDriver& session, const SessionTensors& tensors) {
   const TensorIndex index = index_of(tensors);
   DifferingNames differing;
   if (session.runtime().world_size() > 1) {

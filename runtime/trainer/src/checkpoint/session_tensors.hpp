@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <cohort/safetensors.hpp>
-#include <cohort/session.hpp>
+#include <cohort/step_driver.hpp>
 
 #include "checkpoint/tensor_index.hpp"
 
@@ -41,6 +41,6 @@ std::string text_of(const Fingerprints& prints);
 Fingerprints parse_fingerprints(std::string_view text);
 
 /// Collective; changes no tensor. Throws TrainingFailed on all ranks if they differ in what a layer calls shared.
-TensorsByPlace divide_by_rank(Session& session, const SessionTensors& tensors);
+TensorsByPlace divide_by_rank(StepDriver& session, const SessionTensors& tensors);
 
 }  // namespace cohort

@@ -32,7 +32,7 @@ double seconds_since(std::chrono::nanoseconds realtime) {
 }  // namespace
 
 FitLoop::FitLoop(Runtime& runtime, RunRecord& record, const LoopLimits& limits, Replicas& replicas, FitData data,
-                 Session& session, const CallbackList& callbacks, CheckpointWriter& checkpoints, int64_t fit)
+                 StepDriver& session, const CallbackList& callbacks, CheckpointWriter& checkpoints, int64_t fit)
     : runtime_(runtime),
       record_(record),
       limits_(limits),
@@ -152,7 +152,7 @@ void FitLoop::run_epoch() {
 
 void FitLoop::take_step(int64_t window) {
   {
-    std::optional<Session::NoSync> no_sync;
+    std::optional<NoSync> no_sync;
     if (window > 1) no_sync.emplace(session_);
     for (int64_t i = 1; i < window; ++i) run_micro_batch(window, /*last=*/false);
   }

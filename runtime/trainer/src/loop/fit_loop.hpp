@@ -12,7 +12,7 @@
 #include <cohort/module.hpp>
 #include <cohort/run_record.hpp>
 #include <cohort/runtime.hpp>
-#include <cohort/session.hpp>
+#include <cohort/step_driver.hpp>
 
 #include "callbacks/callback_list.hpp"
 #include "checkpoint/checkpoint_writer.hpp"
@@ -33,7 +33,7 @@ class FitLoop final : public Fit {
  public:
   /// `fit` counts the trainings of the program, from 1.
   FitLoop(Runtime& runtime, RunRecord& record, const LoopLimits& limits, Replicas& replicas, FitData data,
-          Session& session, const CallbackList& callbacks, CheckpointWriter& checkpoints, int64_t fit);
+          StepDriver& session, const CallbackList& callbacks, CheckpointWriter& checkpoints, int64_t fit);
 
   /// Trains until a limit is reached or a rank wants to stop; returns the reason that all ranks agreed on. Collective.
   StopReason run(std::optional<LoadedCheckpoint> resumed);
@@ -95,7 +95,7 @@ class FitLoop final : public Fit {
   const LoopLimits& limits_;
   Replicas& replicas_;
   Module& module_;
-  Session& session_;
+  StepDriver& session_;
   const CallbackList& callbacks_;
   CheckpointWriter& checkpoints_;
   const int64_t fit_;

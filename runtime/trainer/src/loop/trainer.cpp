@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include <cohort/host/error.hpp>
+#include <cohort/step_driver.hpp>
 
 #include "callbacks/built_in.hpp"
 #include "callbacks/callback_list.hpp"
@@ -129,7 +130,8 @@ StopReason Trainer::train(const LoopLimits& limits, Module& module, FitData data
   agree_on_loop(runtime_, limits, !data.validation.empty() && limits.validation.count != 0);
   const auto checkpoints = std::make_shared<FitCheckpoints>(runtime_, limits, record_.fits);
   Replicas replicas(runtime_, module);
-  Session session(runtime_, replicas.modules(), optimizers);
+  const std::unique_ptr<StepDriver> driver = runtime_.make_driver(replicas.modules(), optimizers);
+  StepDriver& session = *driver;
   session.clip_gradients(limits.clip);
   CheckpointWriter writer(session);
   auto resumed = checkpoints->open(session, writer);

@@ -4,7 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/GradMode.h>
 
-#include <cohort/session.hpp>
+#include <cohort/step_driver.hpp>
 
 #include "data/device_copy.hpp"
 #include "metrics/metric_board.hpp"

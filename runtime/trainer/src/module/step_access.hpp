@@ -18,7 +18,7 @@ struct StepAccess {
   /// While it lives, the module's collectives and steps by hand go to the session.
   class Using {
    public:
-    Using(Module& module, Session& session) : module_(module) { module_.session_ = &session; }
+    Using(Module& module, StepDriver& session) : module_(module) { module_.session_ = &session; }
     ~Using() { module_.session_ = nullptr; }
     Using(const Using&) = delete;
     Using& operator=(const Using&) = delete;

@@ -183,14 +183,14 @@ void Replicas::run_in_turn(size_t count, const std::function<void(size_t)>& work
   }
 }
 
-at::Tensor Replicas::train(Session& session, MetricBoard* board, const Batch& batch, int64_t index, double scale) {
+at::Tensor Replicas::train(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index, double scale) {
   if (count() == 1) return train_alone(session, batch, index, scale);
   const Pieces pieces = cut(batch);
   return has_training_end_ == false ? train_by_losses(session, board, pieces, index, scale)
                                     : train_by_hook(session, board, pieces, index, scale);
 }
 
-at::Tensor Replicas::train_alone(Session& session, const Batch& batch, int64_t index, double scale) {
+at::Tensor Replicas::train_alone(StepDriver& session, const Batch& batch, int64_t index, double scale) {
   Module& module = *modules_[0];
   Output output = module.training_step(transfer(batch, 0), index);
   if (has_training_end_ != false) {
@@ -211,7 +211,7 @@ Output Replicas::train_piece(const Pieces& pieces, size_t replica, int64_t index
   return output;
 }
 
-at::Tensor Replicas::train_by_losses(Session& session, MetricBoard* board, const Pieces& pieces, int64_t index,
+at::Tensor Replicas::train_by_losses(StepDriver& session, MetricBoard* board, const Pieces& pieces, int64_t index,
                                      double scale) {
   std::vector<at::Tensor> losses(pieces.sizes.size());
   run(pieces, board, [&](size_t replica) {
@@ -223,7 +223,7 @@ at::Tensor Replicas::train_by_losses(Session& session, MetricBoard* board, const
   return sum_of(losses);
 }
 
-at::Tensor Replicas::train_by_hook(Session& session, MetricBoard* board, const Pieces& pieces, int64_t index,
+at::Tensor Replicas::train_by_hook(StepDriver& session, MetricBoard* board, const Pieces& pieces, int64_t index,
                                    double scale) {
   std::vector<Output> outputs(pieces.sizes.size());
   run(pieces, board, [&](size_t replica) { outputs[replica] = train_piece(pieces, replica, index); });
@@ -248,7 +248,7 @@ at::Tensor Replicas::train_by_hook(Session& session, MetricBoard* board, const P
   return loss.detach();
 }
 
-at::Tensor Replicas::backward_of_losses(Session& session, const Pieces& pieces, std::span<const Output> outputs,
+at::Tensor Replicas::backward_of_losses(StepDriver& session, const Pieces& pieces, std::span<const Output> outputs,
                                         double scale) {
   std::vector<at::Tensor> losses(outputs.size());
   run(pieces, nullptr, [&](size_t replica) {

@@ -15,7 +15,7 @@
 
 #include <cohort/module.hpp>
 #include <cohort/runtime.hpp>
-#include <cohort/session.hpp>
+#include <cohort/step_driver.hpp>
 
 #include "metrics/metric_board.hpp"
 #include "module/step_access.hpp"
@@ -40,7 +40,7 @@ class Replicas {
 
   /// Forward and backward of one phase of a micro-batch whose step has begun, up to session.end_backward. Gives the
   /// loss of the whole batch, detached, before it was multiplied by `scale`.
-  at::Tensor train(Session& session, MetricBoard* board, const Batch& batch, int64_t index, double scale);
+  at::Tensor train(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index, double scale);
   /// training_step of a module that steps by hand.
   void train_by_hand(const Batch& batch, int64_t index);
 
@@ -76,10 +76,12 @@ class Replicas {
   void run(const Pieces& pieces, MetricBoard* board, const std::function<void(size_t)>& work);
   static void run_in_turn(size_t count, const std::function<void(size_t)>& work);
   Output train_piece(const Pieces& pieces, size_t replica, int64_t index);
-  at::Tensor train_alone(Session& session, const Batch& batch, int64_t index, double scale);
-  at::Tensor train_by_losses(Session& session, MetricBoard* board, const Pieces& pieces, int64_t index, double scale);
-  at::Tensor train_by_hook(Session& session, MetricBoard* board, const Pieces& pieces, int64_t index, double scale);
-  at::Tensor backward_of_losses(Session& session, const Pieces& pieces, std::span<const Output> outputs, double scale);
+  at::Tensor train_alone(StepDriver& session, const Batch& batch, int64_t index, double scale);
+  at::Tensor train_by_losses(StepDriver& session, MetricBoard* board, const Pieces& pieces, int64_t index,
+                             double scale);
+  at::Tensor train_by_hook(StepDriver& session, MetricBoard* board, const Pieces& pieces, int64_t index, double scale);
+  at::Tensor backward_of_losses(StepDriver& session, const Pieces& pieces, std::span<const Output> outputs,
+                                double scale);
 };
 
 }  // namespace cohort

@@ -5,8 +5,9 @@
 #include <vector>
 
 #include <cohort/host/error.hpp>
-#include <cohort/host/meeting.hpp>
 #include <cohort/toy_host/memory_store.hpp>
+
+#include "store/meeting.hpp"
 
 namespace cohort::host {
 namespace {

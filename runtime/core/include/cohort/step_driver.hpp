@@ -1,0 +1,101 @@
+// Steps in parts, and pauses between them: what the Trainer, its replicas and checkpoints need of a training. Users see
+// a Session, which stands on the same.
+//
+// Made by Runtime::make_driver for one model, its clones and its optimizers; borrows the modules and the runtime. One
+// thread at a time except where a function says otherwise; the same calls in the same order on every rank.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include <cohort/host/state_owners.hpp>
+#include <cohort/host/strategy_state.hpp>
+#include <cohort/host/votes.hpp>
+#include <cohort/optimizers.hpp>
+#include <cohort/runtime.hpp>
+#include <cohort/session.hpp>
+
+namespace cohort {
+
+class StepDriver {
+ public:
+  StepDriver() = default;
+  virtual ~StepDriver() = default;
+  StepDriver(const StepDriver&) = delete;
+  StepDriver& operator=(const StepDriver&) = delete;
+
+  /// Begins a micro-batch of this phase. Call it before each forward.
+  virtual void begin(size_t phase = 0) = 0;
+  /// Begins every phase that has not: before the forward of a step that calls select() and step() as it likes.
+  virtual void begin_all() = 0;
+  /// Makes a phase that has begun the current one; begins it where it has not.
+  virtual void select(size_t phase) = 0;
+
+  /// Runs backward of loss x scale on replica 0: run_backward and end_backward. Throws UserError for what is no loss.
+  void backward(const at::Tensor& loss, double scale = 1.0);
+  /// Runs the backward of a replica, from `roots`, which have these gradients. May run on a thread of the replica.
+  virtual void run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
+                            uint32_t replica = 0) = 0;
+  /// Runs, before that, the backward of a loss that was computed from `leaves`, which get gradients. Parameters of
+  /// replica 0 that it reaches may be reached again by run_backward.
+  virtual void run_backward_to(const std::vector<at::Tensor>& leaves, const at::Tensor& loss,
+                               const at::Tensor& gradient) = 0;
+  /// Waits until the gradients of the phase are averaged, if this was the last backward of its step.
+  virtual void end_backward() = 0;
+  /// Lets begin and backward only add to the gradients, while true; see NoSync. Throws UserError if the strategy
+  /// cannot.
+  virtual void set_no_sync(bool no_sync) = 0;
+
+  /// Runs the optimizer of the current phase, or of another one whose backward is done; afterwards its gradients are
+  /// undefined. Returns what the ranks voted.
+  virtual Votes step(std::optional<size_t> phase = std::nullopt) = 0;
+  /// Limits the gradients of all later steps; nothing: they stay as they are. Throws UserError if the strategy cannot.
+  virtual void clip_gradients(std::optional<GradientClip> clip) = 0;
+  /// Returns how many optimizer steps are done.
+  virtual uint64_t steps() const = 0;
+
+  /// Says this with the coming step. Call it before its backward.
+  virtual void vote(Votes votes) = 0;
+  /// Sends votes in every n-th step only (default 1), under a strategy that averages no gradients, where votes are a
+  /// message of their own; between them step() returns none. Above 0; the same on all ranks.
+  virtual void vote_every(uint64_t steps) = 0;
+  /// Returns what the ranks vote, asked without a step. Collective.
+  virtual Votes exchange_votes() = 0;
+
+  /// See Session.
+  virtual at::Tensor all_reduce(const at::Tensor& tensor, bool mean = true) = 0;
+  virtual at::Tensor all_gather(const at::Tensor& tensor) = 0;
+
+  /// Pauses training for a checkpoint, until the next begin, and returns what the strategy of this rank keeps.
+  /// Collective.
+  virtual host::StrategyState pause_for_checkpoint() = 0;
+  /// Gives that back before the first step; `steps` were done when it was kept. Collective.
+  virtual void resume_after(uint64_t steps, host::StrategyState state) = 0;
+  /// Returns which ranks keep the optimizer's state of a parameter of the module.
+  virtual host::StateKeeper state_keeper(const at::Tensor& parameter) const = 0;
+  /// Takes state that something else has given the optimizers to where the strategy wants it.
+  virtual void optimizers_restored() = 0;
+
+  /// Pauses training for an evaluation, until the next begin: every rank gets rank 0's buffers. Collective.
+  virtual void pause_for_evaluation() = 0;
+  /// See Session.
+  virtual void finish() = 0;
+  virtual void check_equal_weights() = 0;
+  /// Returns the numbers that the strategy has set for the summary in this training, by name: "rounds".
+  virtual std::map<std::string, double> strategy_metrics() const = 0;
+
+  virtual const Optimizers& optimizers() const = 0;
+  virtual torch::nn::Module& module() const = 0;  ///< replica 0
+  virtual Runtime& runtime() const = 0;
+};
+
+/// Returns what the session stands on.
+StepDriver& driver_of(Session& session);
+
+}  // namespace cohort

@@ -1,0 +1,258 @@
+// Autograd's hooks put gradients into the host's step engine, which averages them while backward runs, and runs the
+// optimizers once they are there. Gradients are undefined before a step: the driver owns zero_grad.
+#include "host_step_driver.hpp"
+
+#include <utility>
+
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/optim/lbfgs.h>
+
+#include <cohort/host/error.hpp>
+
+#include "../gradients/tensor_model.hpp"
+#include "tensor_collectives.hpp"
+#include "weights_sample.hpp"
+
+namespace cohort {
+namespace {
+
+class HostStepDriver final : public StepDriver {
+ public:
+  HostStepDriver(Runtime& runtime, host::RankRuntime& rank, std::span<torch::nn::Module* const> replicas,
+                 Optimizers optimizers);
+  ~HostStepDriver() override { rank_.release_model(model_); }
+
+  void begin(size_t phase) override;
+  void begin_all() override;
+  void select(size_t phase) override;
+  void run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
+                    uint32_t replica) override;
+  void run_backward_to(const std::vector<at::Tensor>& leaves, const at::Tensor& loss,
+                       const at::Tensor& gradient) override;
+  void end_backward() override;
+  void set_no_sync(bool no_sync) override;
+  Votes step(std::optional<size_t> number) override;
+  void clip_gradients(std::optional<GradientClip> clip) override;
+  uint64_t steps() const override { return engine_->steps(); }
+
+  void vote(Votes votes) override { engine_->vote(votes); }
+  void vote_every(uint64_t steps) override { engine_->vote_every(steps); }
+  Votes exchange_votes() override;
+
+  at::Tensor all_reduce(const at::Tensor& tensor, bool mean) override {
+    return cohort::all_reduce(rank_, tensor, mean ? COHORT_REDUCE_MEAN : COHORT_REDUCE_SUM);
+  }
+  at::Tensor all_gather(const at::Tensor& tensor) override { return cohort::all_gather(rank_, tensor); }
+
+  host::StrategyState pause_for_checkpoint() override;
+  void resume_after(uint64_t steps, host::StrategyState state) override;
+  host::StateKeeper state_keeper(const at::Tensor& parameter) const override {
+    return rank_.state_keeper(model_.number_of(parameter));
+  }
+  void optimizers_restored() override { model_.optimizers_restored(); }
+
+  void pause_for_evaluation() override { rank_.pause(COHORT_PAUSE_EVALUATE); }
+  void finish() override;
+  void check_equal_weights() override;
+  std::map<std::string, double> strategy_metrics() const override { return rank_.strategy_metrics(); }
+
+  const Optimizers& optimizers() const override { return model_.given_optimizers(); }
+  torch::nn::Module& module() const override { return module_; }
+  Runtime& runtime() const override { return runtime_; }
+
+ private:
+  void follow_strategy();
+  void settle_unused(uint32_t phase);
+  void run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
+                    const std::vector<at::Tensor>& inputs, uint32_t replica);
+  std::vector<at::Tensor> inputs_of_phase(uint32_t replica) const;
+
+  Runtime& runtime_;
+  torch::nn::Module& module_;
+  host::RankRuntime& rank_;
+  TensorModel model_;
+  host::StepEngine* engine_ = nullptr;
+  std::optional<GradientClip> clip_;
+  bool no_sync_ = false;
+  bool may_accumulate_ = false;
+  bool begun_ = false;
+  bool has_hooks_ = false;
+};
+
+void check_optimizers(const Optimizers& optimizers, const Runtime& runtime) {
+  if (optimizers.size() == 0) {
+    throw UserError(
+        "configure_optimizers returned no optimizer; return one, e.g. torch::optim::SGD(parameters(), 0.1)");
+  }
+  for (const auto& optimizer : optimizers) {
+    if (dynamic_cast<const torch::optim::LBFGS*>(optimizer.get())) runtime.require_use(COHORT_USE_CLOSURES);
+  }
+  if (optimizers.size() > 1) runtime.require_use(COHORT_USE_PHASES, static_cast<int64_t>(optimizers.size()));
+}
+
+HostStepDriver::HostStepDriver(Runtime& runtime, host::RankRuntime& rank, std::span<torch::nn::Module* const> replicas,
+                               Optimizers optimizers)
+    : runtime_(runtime), module_(*replicas.front()), rank_(rank), model_(replicas, std::move(optimizers)) {
+  for (uint32_t phase = 0; phase < model_.num_phases(); ++phase) model_.forget_gradients(phase);
+  engine_ = &rank_.configure(model_);
+  follow_strategy();
+}
+
+// Hooks wherever the strategy wants gradients, which may change between steps.
+void HostStepDriver::follow_strategy() {
+  if (engine_->wants_gradients() == has_hooks_) return;
+  has_hooks_ = engine_->wants_gradients();
+  if (!has_hooks_) return model_.on_gradient({});
+  model_.on_gradient([this](uint32_t parameter, uint32_t replica) { engine_->gradient_ready(parameter, replica); });
+}
+
+// Nobody used it: no gradient, as in training on one device. Any rank did: the mean, on all of them that have it.
+void HostStepDriver::settle_unused(uint32_t phase) {
+  for (const cohort_tensor& parameter : model_.parameters()) {
+    if (!(parameter.flags & COHORT_TENSOR_REQUIRES_GRAD) || model_.phase_of(parameter.id) != phase) continue;
+    if (engine_->is_used(parameter.id) && rank_.has_mean_gradient(parameter.id)) {
+      model_.show_gradient(parameter.id);
+    } else {
+      model_.hide_gradient(parameter.id);
+    }
+  }
+}
+
+void HostStepDriver::begin(size_t phase) {
+  if (phase >= model_.num_phases()) {
+    throw UserError("begin(" + std::to_string(phase) + "): there are " + std::to_string(model_.num_phases()) +
+                    " optimizers, numbered from 0");
+  }
+  if (rank_.topology().world_size > 1 || engine_->wants_gradients()) model_.check_frozen();
+  const auto number = static_cast<uint32_t>(phase);
+  const bool is_new = !engine_->has_begun(number);
+  engine_->begin(!no_sync_, number);
+  // Of a step that failed, or of a backward beside the steps. No lane reads them any more.
+  if (is_new) model_.forget_gradients(number);
+  begun_ = true;
+}
+
+void HostStepDriver::begin_all() {
+  for (uint32_t phase = 0; phase < model_.num_phases(); ++phase) {
+    if (!engine_->has_begun(phase)) begin(phase);
+  }
+}
+
+void HostStepDriver::select(size_t phase) {
+  if (phase >= model_.num_phases() || !engine_->has_begun(static_cast<uint32_t>(phase))) {
+    begin(phase);
+  } else {
+    engine_->select(static_cast<uint32_t>(phase));
+  }
+  begun_ = true;
+}
+
+void HostStepDriver::run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
+                                  const std::vector<at::Tensor>& inputs, uint32_t replica) {
+  rank_.check_process();  // gradients may lie in memory that ranks share
+  if (!begun_) throw UserError("backward without begin(): call session.begin() before the forward pass of every batch");
+  if (inputs.empty() && model_.num_phases() > 1) return;  // all frozen; to LibTorch no inputs are all leaves
+  const GradientSlots::Use use(replica == 0 ? model_.gradient_slots() : nullptr);
+  try {
+    torch::autograd::backward(roots, gradients, /*retain_graph=*/std::nullopt, /*create_graph=*/false, inputs);
+  } catch (...) {
+    engine_->abandon();
+    throw;
+  }
+}
+
+// With one optimizer autograd finds what the roots depend on; with several it must not reach the others' parameters.
+std::vector<at::Tensor> HostStepDriver::inputs_of_phase(uint32_t replica) const {
+  return model_.given_optimizers().size() == 1 ? std::vector<at::Tensor>() : model_.trained(replica, engine_->phase());
+}
+
+void HostStepDriver::run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
+                                  uint32_t replica) {
+  run_backward(roots, gradients, inputs_of_phase(replica), replica);
+}
+
+void HostStepDriver::run_backward_to(const std::vector<at::Tensor>& leaves, const at::Tensor& loss,
+                                     const at::Tensor& gradient) {
+  auto inputs = inputs_of_phase(0);
+  if (!inputs.empty()) inputs.insert(inputs.end(), leaves.begin(), leaves.end());
+  engine_->set_partial(true);
+  run_backward({loss}, {gradient}, inputs, 0);
+  engine_->set_partial(false);
+}
+
+void HostStepDriver::end_backward() {
+  begun_ = false;
+  try {
+    engine_->end_backward();
+    if (engine_->wants_gradients() && engine_->is_last()) settle_unused(engine_->phase());
+  } catch (...) {
+    engine_->abandon();
+    throw;
+  }
+}
+
+void HostStepDriver::set_no_sync(bool no_sync) {
+  if (no_sync && !may_accumulate_) runtime_.require_use(COHORT_USE_ACCUMULATION);
+  may_accumulate_ = may_accumulate_ || no_sync;
+  no_sync_ = no_sync;
+}
+
+Votes HostStepDriver::step(std::optional<size_t> number) {
+  const auto phase = number ? static_cast<uint32_t>(*number) : engine_->phase();
+  rank_.check_process();
+  engine_->check_steppable(phase);
+  if (clip_) {
+    const bool by_norm = clip_->by == GradientClip::By::kNorm;
+    engine_->clip_gradients(phase, by_norm ? COHORT_CLIP_NORM : COHORT_CLIP_VALUE, clip_->limit);
+  }
+  engine_->optimizer_step(phase);
+  model_.forget_gradients(phase);
+  rank_.between_steps();
+  follow_strategy();
+  return engine_->votes();
+}
+
+void HostStepDriver::clip_gradients(std::optional<GradientClip> clip) {
+  if (clip && !clip_) runtime_.require_use(COHORT_USE_CLIPPING);
+  clip_ = clip;
+}
+
+Votes HostStepDriver::exchange_votes() {
+  engine_->exchange_votes();
+  return engine_->votes();
+}
+
+host::StrategyState HostStepDriver::pause_for_checkpoint() {
+  rank_.pause(COHORT_PAUSE_CHECKPOINT);
+  return rank_.save_state();
+}
+
+void HostStepDriver::resume_after(uint64_t steps, host::StrategyState state) {
+  rank_.load_state(std::move(state), steps);
+  follow_strategy();
+}
+
+void HostStepDriver::finish() {
+  rank_.pause(COHORT_PAUSE_END);
+  check_equal_weights();
+}
+
+void HostStepDriver::check_equal_weights() {
+  if (rank_.topology().world_size == 1 || rank_.ranks_may_differ()) return;
+  const NamedHashes own = weights_sample(module_, steps());
+  if (rank_.is_same_on_all_ranks(hash_of(own), "comparing the ranks' weights")) return;
+  const std::string found = first_difference(own, rank_.all_gather(to_text(own)));
+  throw TrainingFailed("after step " + std::to_string(steps()) + " the ranks have different weights: " + found +
+                       "; look for what a rank does alone: changes of weights or optimizer settings, a layer without "
+                       "reduce_bucket or configure_model, processors that round differently");
+}
+
+}  // namespace
+
+std::unique_ptr<StepDriver> make_host_step_driver(Runtime& runtime, host::RankRuntime& rank,
+                                                  std::span<torch::nn::Module* const> replicas, Optimizers optimizers) {
+  check_optimizers(optimizers, runtime);
+  return std::make_unique<HostStepDriver>(runtime, rank, replicas, std::move(optimizers));
+}
+
+}  // namespace cohort
