@@ -55,7 +55,7 @@ class CheckpointTest(SystemTest):
         """Pieces: the step after which each ends, and flags of its own."""
         log = ["--log-dir=logs", "--log-every-n-steps=5"]
         whole = self.uninterrupted(*log, ranks=ranks)
-        table = (self.folder / "logs/metrics.csv").read_text().splitlines()
+        table = (self.folder / "logs/version_0/metrics.csv").read_text().splitlines()
         for stop, more in (*pieces, (STEPS, [])):
             self.succeed(self.writing("--resume=auto", "--log-dir=pieces", *log[1:], *more, ranks=ranks, steps=stop))
         summary = self.summary()
@@ -63,7 +63,7 @@ class CheckpointTest(SystemTest):
             self.assertEqual(summary[key], whole[key], key)
         # A piece that ends within an epoch says what it has until then.
         within = {str(stop) for stop, _ in pieces if stop % 12 != 0}
-        rows = (self.folder / "pieces/metrics.csv").read_text().splitlines()
+        rows = (self.folder / "pieces/version_0/metrics.csv").read_text().splitlines()
         self.assertEqual([row for row in rows if row.split(",")[1] not in within], table)
         self.assertEqual(self.names(), ["step-00000024", "step-00000030"])
 

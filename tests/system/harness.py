@@ -186,7 +186,7 @@ class SystemTest(unittest.TestCase):
             time.sleep(0.01)
         return found
 
-    def wait_until_step(self, process, step, table="logs/metrics.csv"):
+    def wait_until_step(self, process, step, table="logs/version_0/metrics.csv"):
         """Blocks until the table that rank 0 writes at the end of every epoch holds this step or a later one."""
         def steps():
             try:

@@ -95,8 +95,8 @@ class Waits(unittest.TestCase):
 
     def test_a_step_is_seen_in_the_table(self):
         def wait(test):
-            (test.folder / "logs").mkdir()
-            (test.folder / "logs/metrics.csv").write_text("epoch,step,loss\n0,5,1.5\n")
+            (test.folder / "logs/version_0").mkdir(parents=True)
+            (test.folder / "logs/version_0/metrics.csv").write_text("epoch,step,loss\n0,5,1.5\n")
             test.wait_until_step(None, 5)
             test.wait_until(lambda: time.sleep(0.1) or True, "time passes")
             self.assertRaises(test.failureException, test.wait_until_step, test.start(["true"]), 6)

@@ -21,7 +21,7 @@ class MnistTest(SystemTest):
         self.assertEqual(summary["bytes_sent_per_step"], 215370 * 4)
         self.assertGreater(summary["seconds_to_first_step"], 0)
         self.assertLess(summary["seconds_to_first_step"], summary["wall_seconds"])
-        self.assertTrue((self.folder / "logs/metrics.csv").read_text().count("\n") >= epochs)
+        self.assertTrue((self.folder / "logs/version_0/metrics.csv").read_text().count("\n") >= epochs)
         self.assertTrue((self.folder / "logs/rank-1.log").exists())
         self.assertIn("test_acc", result.stdout)
 

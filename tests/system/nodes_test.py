@@ -85,7 +85,7 @@ class NodesTest(SystemTest):
         timeout = 5 if signal_number == signal.SIGSTOP else 300
         logs = f"logs-{collective}-{victim}"
         process = self.start([*SPREAD, MNIST, f"--collective={collective}", f"--timeout={timeout}s", f"--log-dir={logs}", *ENDLESS])
-        self.wait_until_step(process, 1, f"{logs}/metrics.csv")
+        self.wait_until_step(process, 1, f"{logs}/version_0/metrics.csv")
         pid = ranks_of(self.marker)[victim]
         os.kill(pid, signal_number)
         result = self.finish(process)

@@ -48,7 +48,7 @@ class RankDeathTest(SystemTest):
         ranks = self.wait_for_ranks(process, world)
         port = int(variables_of(ranks[0])["MASTER_PORT"])
         if step != STARTING:
-            self.wait_until_step(process, step, f"{logs}/metrics.csv")
+            self.wait_until_step(process, step, f"{logs}/version_0/metrics.csv")
         time.sleep(chance.uniform(0, 0.3))  # any moment of a step, or of the start
         victim = chance.choice(sorted(ranks))
         os.kill(ranks[victim], signal_number)
@@ -85,7 +85,7 @@ class RankDeath(RankDeathTest):
             with self.subTest(place=place):
                 process = self.start([COHORT, "run", place, script, *ENDLESS, f"--checkpoint-dir=checkpoints{place}",
                                       f"--log-dir=logs{place}"])
-                self.wait_until_step(process, 1, f"logs{place}/metrics.csv")
+                self.wait_until_step(process, 1, f"logs{place}/version_0/metrics.csv")
                 process.terminate()
                 result = self.finish(process)
                 self.assertEqual(result.code, 128 + signal.SIGTERM, str(result))

@@ -50,7 +50,7 @@ class SurroundingsTest(SystemTest):
             os.chdir(self.folder)
             os.execve(command[0], [str(word) for word in command], self.environment())
         def steps():
-            return (self.folder / "logs/metrics.csv").is_file() and len((self.folder / "logs/metrics.csv").read_text().splitlines()) > 1
+            return (self.folder / "logs/version_0/metrics.csv").is_file() and len((self.folder / "logs/version_0/metrics.csv").read_text().splitlines()) > 1
         self.wait_until(steps, "an epoch is over")
         os.close(terminal)
         deadline = time.monotonic() + HANG

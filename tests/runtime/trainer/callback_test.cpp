@@ -103,7 +103,7 @@ TEST(Callback, ValuesThatItAddsAreLogged) {
   run.fit({std::make_shared<Adds>()});
   EXPECT_EQ(run.metrics.at("added"), 7);
   EXPECT_EQ(run.metrics.at("step_end"), 2);
-  EXPECT_THAT(host::read_text_file(folder.path() / "metrics.csv", 10'000), HasSubstr("added_step"));
+  EXPECT_THAT(host::read_text_file(folder.path() / "version_0/metrics.csv", 10'000), HasSubstr("added_step"));
 }
 
 TEST(Callback, ModuleKnowsStepEpochAndPlace) {

@@ -27,6 +27,7 @@ struct Stage final : Fit {
   Module& module() override { throw UserError("none"); }
   const Optimizers& optimizers() override { throw UserError("none"); }
   Runtime& runtime() override { throw UserError("none"); }
+  const StopReason& stop_reason() const override { throw UserError("none"); }
   void log(std::string_view /*name*/, double /*value*/) override {}
   void stop(StopReason reason) override { stopped = std::move(reason); }
   std::optional<fs::path> save(const fs::path& /*folder*/, std::optional<int64_t> /*keep*/) override { return {}; }

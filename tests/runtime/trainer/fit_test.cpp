@@ -302,7 +302,8 @@ TEST(Fit, WritesMetricsAsCsv) {
   Data data(3);
   data.evaluation = values({4}, 1);
   fit(run, net, data);
-  EXPECT_EQ(folder.read("metrics.csv"), "epoch,step,loss_step,loss,val\n0,2,1,,\n0,3,4,,\n0,3,,1.6666666666666667,4\n");
+  EXPECT_EQ(folder.read("version_0/metrics.csv"),
+            "epoch,step,loss_step,loss,val\n0,2,1,,\n0,3,4,,\n0,3,,1.6666666666666667,4\n");
 }
 
 TEST(Fit, FastDevRunTakesTheGivenBatchesAndWritesNoFiles) {

@@ -48,6 +48,7 @@ constexpr FlagAcross kFlagsAcross[] = {
     {"config", Across::kOwn, "what it says is compared, not where it lies"},
     {"print-config", Across::kOwn, "ends the program before there are ranks"},
     {"log-dir", Across::kOwn, "each rank writes its own log"},
+    {"logger", Across::kOwn, "rank 0 writes what is measured"},
     {"log-level", Across::kOwn, "the same"},
     {"log-format", Across::kOwn, "the same"},
     {"summary-json", Across::kGiven, "ranks gather the summary together; rank 0 writes the file"},

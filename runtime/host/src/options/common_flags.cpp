@@ -249,6 +249,17 @@ std::vector<Flag> output_flags() {
       path(kOutput, "config", "FILE", "a TOML file with options", &Options::config),
       switched(kOutput, "print-config", "write the merged options as TOML and end", &Options::print_config),
       path(kOutput, "log-dir", "DIR", "a folder for the log of each rank and for metrics", &Options::log_dir),
+      many(
+          kOutput, "logger", "csv|json|tensorboard",
+          "what is measured, in a new folder version_N of --log-dir (default: cohort_logs); repeatable; default: csv "
+          "with "
+          "--log-dir",
+          &Options::loggers,
+          [](Given given) {
+            const std::vector<std::string> kinds{"csv", "json", "tensorboard"};
+            return kinds.at(parse_choice(given, kinds));
+          },
+          [](const std::string& kind) { return kind; }),
       choice(kOutput, "log-level", "LEVEL", "debug, info, warning, error or off",
              {"debug", "info", "warning", "error", "off"}, &Options::log_level,
              static_cast<std::size_t>(LogLevel::kDebug)),

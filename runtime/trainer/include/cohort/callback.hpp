@@ -72,6 +72,9 @@ class Fit {
   virtual const Optimizers& optimizers() = 0;
   virtual Runtime& runtime() = 0;
 
+  /// Why training ends, as all ranks have agreed; none while it goes on, and if it comes to its own end.
+  virtual const StopReason& stop_reason() const = 0;
+
   /// Adds a value to those of the current step, as Module::log does for LogWhere::kStep.
   virtual void log(std::string_view name, double value) = 0;
   /// Asks for the end of training. It takes effect on all ranks together: after the step that is being taken, or after

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -44,8 +45,9 @@ struct RunRecord {
   Metrics strategy_metrics;     ///< set by the strategy in the last fit
   std::string weights_sha256;   ///< after the last fit; empty unless a summary is asked for
   std::string exit_reason = "completed";
-  bool is_fitting = false;  ///< a training is running
-  ForkedRanks forked;       ///< where ranks are forked; everything above is rank 0's there
+  bool is_fitting = false;           ///< a training is running
+  std::filesystem::path log_folder;  ///< of this run, for its loggers; empty before it has one
+  ForkedRanks forked;                ///< where ranks are forked; everything above is rank 0's there
 
   static constexpr size_t kStepTimes = 65536;
   /// Notes how long the step took that has just been counted in `steps`.

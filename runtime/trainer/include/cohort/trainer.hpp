@@ -8,6 +8,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -15,6 +17,7 @@
 #include <cohort/callback.hpp>
 #include <cohort/data.hpp>
 #include <cohort/host/error.hpp>
+#include <cohort/logger.hpp>
 #include <cohort/metrics.hpp>
 #include <cohort/module.hpp>
 #include <cohort/run_record.hpp>
@@ -23,8 +26,10 @@
 namespace cohort {
 
 struct EvaluationPass;
-struct FitData;
 struct LoopLimits;
+
+/// Makes a logger of the program's own, in rank 0 of each fit. `folder` is that of the run.
+using MakeLogger = std::function<std::shared_ptr<Logger>(const std::filesystem::path& folder)>;
 
 /// What the program gives the trainer. Flags, environment and file win over its limits.
 struct TrainerDefaults {
@@ -32,6 +37,7 @@ struct TrainerDefaults {
   std::optional<int64_t> max_steps{};
   std::optional<std::chrono::seconds> max_time{};
   std::vector<std::shared_ptr<Callback>> callbacks{};  ///< called in this order, in each fit
+  std::vector<MakeLogger> loggers{};                   ///< beside those of --logger
 };
 
 /// All ranks ended training together because it cannot go on.
@@ -64,7 +70,6 @@ class Trainer {
   Metrics test(Module& module, DataModule& data);
 
  private:
-  StopReason train(const LoopLimits& limits, Module& module, FitData data, const Optimizers& optimizers);
   Metrics evaluate(Module& module, const EvaluationPass& pass);
 
   Runtime& runtime_;

@@ -48,6 +48,7 @@ class FitLoop final : public Fit {
   Module& module() override { return module_; }
   const Optimizers& optimizers() override { return session_.optimizers(); }
   Runtime& runtime() override { return runtime_; }
+  const StopReason& stop_reason() const override { return agreed_; }
   void log(std::string_view name, double value) override { board_.add(name, value, LogWhere::kStep); }
   void stop(StopReason reason) override;
   std::optional<std::filesystem::path> save(const std::filesystem::path& folder, std::optional<int64_t> keep) override;

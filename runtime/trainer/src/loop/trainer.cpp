@@ -9,13 +9,15 @@
 #include "callbacks/callback_list.hpp"
 #include "checkpoint/checkpoint_folder.hpp"
 #include "checkpoint/fit_checkpoints.hpp"
+#include "checkpoint/optimizer_state.hpp"
 #include "data/batch_source.hpp"
+#include "loggers/run_loggers.hpp"
 #include "loop/evaluation.hpp"
 #include "loop/fit_loop.hpp"
 #include "module/model_table.hpp"
 #include "module/step_access.hpp"
-#include "report/fit_report.hpp"
 #include "report/results_text.hpp"
+#include "report/screen.hpp"
 #include "settings/limits.hpp"
 #include "spawn/forked_loops.hpp"
 #include "weights/weights_digest.hpp"
@@ -100,58 +102,94 @@ class Fitting {
   RunRecord& record_;
 };
 
-/// The callbacks of a training, in the order of their calls: those that write come last, because others log.
-std::vector<std::shared_ptr<Callback>> all_callbacks(Runtime& runtime, const LoopLimits& limits,
-                                                     const std::vector<std::shared_ptr<Callback>>& given,
-                                                     std::shared_ptr<FitCheckpoints> checkpoints) {
-  std::vector<std::shared_ptr<Callback>> all{stop_on_signal()};
-  if (limits.max_time) all.push_back(time_limit(*limits.max_time));
-  all.insert(all.end(), given.begin(), given.end());
-  const auto flagged = callbacks_of_flags(runtime.options(), checkpoints->folder());
-  all.insert(all.end(), flagged.begin(), flagged.end());
-  if (runtime.is_first() && limits.report) all.push_back(screen(runtime));
-  if (runtime.is_first() && limits.report && limits.files && !runtime.options().log_dir.empty()) {
-    all.push_back(metrics_file(runtime.options().log_dir));
+/// Returns what distinguishes this training from others of the program.
+HyperParameters hyper_parameters(const Runtime& runtime, const Module& module, const Loader& train,
+                                 const Optimizers& optimizers) {
+  const Options& options = runtime.options();
+  HyperParameters parameters{{"strategy", host::to_string(runtime.selection().strategy)},
+                             {"world_size", static_cast<double>(runtime.world_size())},
+                             {"seed", static_cast<double>(options.seed)},
+                             {"accumulate_grad_batches", static_cast<double>(options.accumulate_grad_batches)}};
+  if (!train.stream) parameters.emplace_back("batch_size", static_cast<double>(train.batch_size));
+  const auto names = parameter_names(module);
+  for (size_t i = 0; i < optimizers.size(); ++i) {
+    const std::string prefix = optimizers.size() == 1 ? "optimizer" : "optimizer-" + std::to_string(i);
+    const OptimizerSettings settings = optimizer_settings(optimizers[i], names);
+    parameters.emplace_back(prefix, settings.type);
+    for (const auto& [name, value] : settings.groups.front().options)
+      parameters.emplace_back(prefix + "." + name, value);
   }
+  for (const auto& [name, value] : options.own) parameters.emplace_back(name, value);
+  return parameters;
+}
+
+/// Returns what is logged where; without kinds and makers nothing is.
+RunLogging logging_of(const Options& options, const std::vector<MakeLogger>& makers) {
+  constexpr const char* kDir = "cohort_logs";
+  RunLogging logging{.dir = options.log_dir, .kinds = options.loggers, .makers = makers, .parameters = {}};
+  if (logging.kinds.empty() && !options.log_dir.empty()) logging.kinds = {"csv"};
+  if (logging.dir.empty()) logging.dir = std::filesystem::absolute(kDir);
+  return logging;
+}
+
+/// What one call of fit works with.
+struct FitCall {
+  Runtime& runtime;
+  RunRecord& record;
+  const TrainerDefaults& defaults;
+  const LoopLimits& limits;
+};
+
+/// Returns the callbacks in the order of their calls: those that write come last, because others log.
+std::vector<std::shared_ptr<Callback>> all_callbacks(const FitCall& call, std::shared_ptr<FitCheckpoints> checkpoints,
+                                                     RunLogging logging) {
+  std::vector<std::shared_ptr<Callback>> all{stop_on_signal()};
+  if (call.limits.max_time) all.push_back(time_limit(*call.limits.max_time));
+  all.insert(all.end(), call.defaults.callbacks.begin(), call.defaults.callbacks.end());
+  const auto flagged = callbacks_of_flags(call.runtime.options(), checkpoints->folder());
+  all.insert(all.end(), flagged.begin(), flagged.end());
+  const bool reports = call.runtime.is_first() && call.limits.report;
+  if (reports) all.push_back(screen(call.runtime));
+  const bool logs = !logging.kinds.empty() || !logging.makers.empty();
+  if (reports && call.limits.files && logs) all.push_back(log_to(std::move(logging), call.record));
   all.push_back(std::move(checkpoints));
   return all;
 }
 
-}  // namespace
-
-Trainer::Trainer(Runtime& runtime, RunRecord& record, TrainerDefaults defaults)
-    : runtime_(runtime), record_(record), defaults_(std::move(defaults)) {}
-
-// Connected ranks train the weights; returns what they agreed on. Collective.
-StopReason Trainer::train(const LoopLimits& limits, Module& module, FitData data, const Optimizers& optimizers) {
-  const Fitting fitting(record_);
-  if (limits.accumulate > 1) runtime_.require_use(COHORT_USE_ACCUMULATION, limits.accumulate);
-  if (!module.automatic_optimization()) runtime_.require_use(COHORT_USE_BY_HAND);
-  agree_on_loop(runtime_, limits, !data.validation.empty() && limits.validation.count != 0);
-  const auto checkpoints = std::make_shared<FitCheckpoints>(runtime_, limits, record_.fits);
-  Replicas replicas(runtime_, module);
-  const std::unique_ptr<StepDriver> driver = runtime_.make_driver(replicas.modules(), optimizers);
+/// Trains the weights by connected ranks; returns what they agreed on. Collective.
+StopReason train(const FitCall& call, Module& module, FitData data, const Optimizers& optimizers) {
+  const Fitting fitting(call.record);
+  if (call.limits.accumulate > 1) call.runtime.require_use(COHORT_USE_ACCUMULATION, call.limits.accumulate);
+  if (!module.automatic_optimization()) call.runtime.require_use(COHORT_USE_BY_HAND);
+  agree_on_loop(call.runtime, call.limits, !data.validation.empty() && call.limits.validation.count != 0);
+  const auto checkpoints = std::make_shared<FitCheckpoints>(call.runtime, call.limits, call.record.fits);
+  Replicas replicas(call.runtime, module);
+  const std::unique_ptr<StepDriver> driver = call.runtime.make_driver(replicas.modules(), optimizers);
   StepDriver& session = *driver;
-  session.clip_gradients(limits.clip);
+  session.clip_gradients(call.limits.clip);
   CheckpointWriter writer(session);
   auto resumed = checkpoints->open(session, writer);
-  const CallbackList callbacks(all_callbacks(runtime_, limits, defaults_.callbacks, checkpoints));
-  FitLoop loop(runtime_, record_, limits, replicas, std::move(data), session, callbacks, writer, record_.fits);
+  RunLogging logging = logging_of(call.runtime.options(), call.defaults.loggers);
+  logging.parameters = hyper_parameters(call.runtime, module, data.train, optimizers);
+  const CallbackList callbacks(all_callbacks(call, checkpoints, std::move(logging)));
+  FitLoop loop(call.runtime, call.record, call.limits, replicas, std::move(data), session, callbacks, writer,
+               call.record.fits);
   const StopReason stop = loop.run(std::move(resumed));
   session.finish();
-  record_.strategy_metrics = session.strategy_metrics();
-  log_stop(runtime_, stop, session.steps(), writer.newest());
-  record_.exit_reason = exit_reason(stop, limits, session.steps());
+  call.record.strategy_metrics = session.strategy_metrics();
+  log_stop(call.runtime, stop, session.steps(), writer.newest());
+  call.record.exit_reason = exit_reason(stop, call.limits, session.steps());
   return stop;
 }
-
-namespace {
 
 void note_weights(const Runtime& runtime, const Module& module, RunRecord& record) {
   if (!runtime.options().summary_json.empty()) record.weights_sha256 = weights_digest(module);
 }
 
 }  // namespace
+
+Trainer::Trainer(Runtime& runtime, RunRecord& record, TrainerDefaults defaults)
+    : runtime_(runtime), record_(record), defaults_(std::move(defaults)) {}
 
 Metrics Trainer::fit(Module& module, DataModule& data) {
   check_not_nested(record_);
@@ -167,7 +205,9 @@ Metrics Trainer::fit(Module& module, DataModule& data) {
   check(optimizers);
   const CallbackList callbacks(defaults_.callbacks);
   ++record_.fits;
-  const auto train_here = [&] { return train(limits, module, opened ? *opened : FitData(data), optimizers); };
+  const auto train_here = [&] {
+    return train({runtime_, record_, defaults_, limits}, module, opened ? *opened : FitData(data), optimizers);
+  };
   const auto train_in_fork = [&] {
     tell_place(runtime_, module);
     introduce(runtime_, limits, module);

@@ -44,7 +44,6 @@ void check_outputs(const Options& options, const host::Topology& topology) {
   const bool has_logs = !options.log_dir.empty() && fs::exists(options.log_dir, ignored);  // else made later
   if (has_logs) check_output("--log-dir", options.log_dir / ("flight-rank-" + std::to_string(topology.rank) + ".json"));
   if (topology.rank != 0 || topology.node_rank != 0) return;
-  if (has_logs) check_output("--log-dir", options.log_dir / "metrics.csv");
   if (!options.summary_json.empty()) check_output("--summary-json", options.summary_json);
   if (options.autotune && !options.autotune->empty()) check_output("--autotune", *options.autotune);
 }

@@ -1,6 +1,7 @@
+#include "report/screen.hpp"
+
 #include <chrono>
 
-#include "report/fit_report.hpp"
 #include "report/progress_bar.hpp"
 #include "report/results_text.hpp"
 

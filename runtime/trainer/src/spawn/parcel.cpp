@@ -113,6 +113,7 @@ Parcel pack_run(const Runtime& runtime, const RunRecord& record) {
                      {"seconds_to_first_step", record.seconds_to_first_step},
                      {"training_seconds", record.training_seconds},
                      {"exit_reason", record.exit_reason},
+                     {"log_folder", record.log_folder.string()},
                      {"collective", runtime.collective()},
                      {"layers", runtime.layers()}};
   parcel.metadata[kRecord] = json.dump();
@@ -131,6 +132,7 @@ void unpack_run(const std::vector<Parcel>& parcels, RunRecord& record) {
   record.seconds_to_first_step = json.at("seconds_to_first_step");
   record.training_seconds = json.at("training_seconds");
   record.exit_reason = json.at("exit_reason");
+  record.log_folder = json.at("log_folder").get<std::string>();
   record.step_ms = numbers_of<float>(*first.find(kStepTimes));
   record.metrics = unpack_metrics(first, kMetrics);
   record.forked = {{}, json.at("collective"), json.at("layers")};

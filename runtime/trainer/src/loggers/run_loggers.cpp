@@ -1,0 +1,116 @@
+// A row holds what was measured together. The values of a step have the suffix _step, because the plain name is the
+// mean over the epoch. A validation within an epoch has a row of its own, which waits for the next one: at the end of
+// an epoch its values are in the row of the epoch.
+#include "loggers/run_loggers.hpp"
+
+#include <optional>
+#include <utility>
+
+#include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
+#include <cohort/runtime.hpp>
+
+#include "loggers/csv_logger.hpp"
+#include "loggers/json_logger.hpp"
+#include "loggers/run_folder.hpp"
+#include "loggers/tensorboard_logger.hpp"
+
+namespace cohort {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::shared_ptr<Logger> make_logger(const std::string& kind, const fs::path& folder) {
+  if (kind == "csv") return std::make_shared<CsvLogger>(folder);
+  if (kind == "json") return std::make_shared<JsonLogger>(folder);
+  return std::make_shared<TensorBoardLogger>(folder);
+}
+
+class RunLoggers final : public Callback {
+ public:
+  RunLoggers(RunLogging logging, RunRecord& record) : logging_(std::move(logging)), record_(record) {}
+
+  std::string name() const override { return "loggers"; }
+  void on_fit_start(Fit& fit) override {
+    open();
+    for (const auto& logger : loggers_) {
+      if (fit.step() > 0) logger->resume_after(fit.step());
+      logger->log_hyper_parameters(logging_.parameters);
+    }
+    fit.runtime().log().info("Metrics are logged in " + host::on_one_line(folder_.native()));
+  }
+  void save_state(CallbackState& state) const override { state.set("folder", record_.log_folder.filename().native()); }
+  void load_state(const CallbackState& state) override { earlier_folder_ = state.text("folder"); }
+  void on_step_values(Fit& fit, StepValues& values) override {
+    StepValues named;
+    for (const auto& [name, value] : values) named.emplace_back(name + "_step", value);
+    log(fit, std::move(named));
+  }
+  void on_validation_end(Fit& fit, const Metrics& means) override {
+    if (!means.empty()) validation_ = Row{fit.step(), fit.epoch(), {means.begin(), means.end()}};
+  }
+  void on_train_epoch_end(Fit& fit, const Metrics& means) override {
+    validation_.reset();
+    log(fit, {means.begin(), means.end()});
+  }
+  // What a resumed run keeps has to be as safe as the checkpoint that it resumes from.
+  void on_save_point(Fit& /*fit*/, SavePoint point) override {
+    if (point == SavePoint::kStep) return;
+    for (const auto& logger : loggers_) logger->flush();
+  }
+  void on_fit_end(Fit& fit) override {
+    write_validation();
+    for (const auto& logger : loggers_) {
+      logger->flush();
+      if (!fit.stop_reason().is_abrupt()) logger->completed();
+    }
+  }
+
+ private:
+  void open() {
+    const fs::path earlier = logging_.dir / earlier_folder_;
+    std::error_code ignored;
+    if (record_.log_folder.empty() && !earlier_folder_.empty() && fs::is_directory(earlier, ignored)) {
+      record_.log_folder = earlier;
+    }
+    if (record_.log_folder.empty()) record_.log_folder = make_run_folder(logging_.dir);
+    folder_ = record_.fits == 1 ? record_.log_folder : record_.log_folder / ("fit-" + std::to_string(record_.fits));
+    std::error_code error;
+    fs::create_directories(folder_, error);
+    if (error) throw UserError("cannot make the folder '" + folder_.string() + "': " + error.message());
+    for (const std::string& kind : logging_.kinds) loggers_.push_back(make_logger(kind, folder_));
+    for (const MakeLogger& make : logging_.makers) loggers_.push_back(make(folder_));
+  }
+
+  struct Row {
+    uint64_t step;
+    int64_t epoch;
+    StepValues values;
+  };
+
+  void log(const Fit& fit, StepValues values) {
+    write_validation();
+    if (!values.empty()) write({fit.step(), fit.epoch(), std::move(values)});
+  }
+  void write_validation() {
+    if (const auto row = std::exchange(validation_, std::nullopt)) write(*row);
+  }
+  void write(const Row& row) {
+    for (const auto& logger : loggers_) logger->log_metrics({row.step, row.epoch, row.values});
+  }
+
+  RunLogging logging_;
+  RunRecord& record_;
+  std::string earlier_folder_;  // of the run that is resumed
+  fs::path folder_;
+  std::vector<std::shared_ptr<Logger>> loggers_;
+  std::optional<Row> validation_;  // the row of one within an epoch, unless the epoch ends there
+};
+
+}  // namespace
+
+std::shared_ptr<Callback> log_to(RunLogging logging, RunRecord& record) {
+  return std::make_shared<RunLoggers>(std::move(logging), record);
+}
+
+}  // namespace cohort

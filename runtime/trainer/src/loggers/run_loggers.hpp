@@ -1,0 +1,28 @@
+// The loggers of a training, as a callback of rank 0: they get the values of each logged step, each validation and each
+// epoch, in a folder of the run.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <cohort/callback.hpp>
+#include <cohort/logger.hpp>
+#include <cohort/run_record.hpp>
+#include <cohort/trainer.hpp>
+
+namespace cohort {
+
+struct RunLogging {
+  std::filesystem::path dir;         ///< gets a folder version_N for each run
+  std::vector<std::string> kinds{};  ///< "csv", "json", "tensorboard"
+  std::vector<MakeLogger> makers{};
+  HyperParameters parameters{};
+};
+
+/// Opens the loggers at the start of fit: in a new folder, or in that of the run whose checkpoint it resumes. A
+/// program's n-th fit has the folder fit-n in it. `record` remembers the folder of the run.
+std::shared_ptr<Callback> log_to(RunLogging logging, RunRecord& record);
+
+}  // namespace cohort
