@@ -226,8 +226,9 @@ class SystemTest(unittest.TestCase):
         return clean_environment({key: value, "TMPDIR": str(self.temporary), **(extra or {})})
 
     def start(self, command, environment=None, **options):
+        outputs = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen([str(word) for word in command], text=True, stdin=subprocess.DEVNULL, cwd=self.folder,
-                                env=self.environment(environment), stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+                                env=self.environment(environment), **{**outputs, **options})
 
     def run_program(self, command, environment=None, timeout=120):
         return self.finish(self.start(command, environment), timeout)

@@ -73,6 +73,7 @@ spdlog::sink_ptr open_rank_file(const std::filesystem::path& directory, int rank
 struct Log::Sinks {
   int rank;
   LineStyle style;  // of the terminal
+  std::shared_ptr<DescriptorSink> lines;
   std::unique_ptr<spdlog::logger> terminal;
   std::unique_ptr<spdlog::logger> file;  // null where no directory was asked for
 
@@ -96,7 +97,8 @@ void Log::reopen(const LogSettings& settings) {
   const LineStyle plain{settings.format, settings.rank, false, false};
   const LineStyle terminal{settings.format, settings.rank, settings.rank != 0, ::isatty(STDERR_FILENO) == 1};
   sinks_->style = terminal;
-  sinks_->terminal = make_logger(std::make_shared<DescriptorSink>(STDERR_FILENO), terminal, settings.level);
+  sinks_->lines = std::make_shared<DescriptorSink>(STDERR_FILENO);
+  sinks_->terminal = make_logger(sinks_->lines, terminal, settings.level);
   if (!settings.directory.empty()) {
     sinks_->file = make_logger(open_rank_file(settings.directory, settings.rank), plain, settings.level);
     sinks_->file->set_error_handler([this, told = false](const std::string& reason) mutable {
@@ -123,6 +125,14 @@ std::string Log::line(LogLevel level, std::string_view message) const {
   spdlog::memory_buf_t text;
   LineFormatter(sinks_->style).format(record, text);
   return {text.data(), text.size()};
+}
+
+bool Log::has_status() const {
+  return sinks_->style.coloured && sinks_->style.format == LogFormat::kText && enabled(LogLevel::kInfo);
+}
+
+void Log::show_status(const std::vector<std::string>& lines) {
+  if (has_status()) sinks_->lines->show_status(lines);
 }
 
 void Log::every_rank(std::string_view message) {

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <cohort/callback.hpp>
@@ -64,12 +65,13 @@ class Trainer {
   /// of each metric. Throws UserError for what the user can mend, TrainingFailed for a loss that is not finite,
   /// Interrupted after a signal, RankFailed.
   Metrics fit(Module& module, DataModule& data);
-  /// One pass over the validation data: the means over all ranks.
+  /// One pass over the validation data: the means over all ranks, which rank 0 prints to standard output.
   Metrics validate(Module& module, DataModule& data);
   /// One pass over the test data; rank 0 prints the results to standard output.
   Metrics test(Module& module, DataModule& data);
 
  private:
+  void print_results(const std::string& title, const Metrics& means) const;
   Metrics evaluate(Module& module, const EvaluationPass& pass);
 
   Runtime& runtime_;

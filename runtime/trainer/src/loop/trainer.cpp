@@ -225,10 +225,12 @@ Metrics Trainer::fit(Module& module, DataModule& data) {
 }
 
 Metrics Trainer::validate(Module& module, DataModule& data) {
-  return evaluate(module, {.what = {&Module::validation_step, &Module::validation_step_end},
-                           .loader = data.validation(),
-                           .limit = resolve_limits(runtime_.options(), defaults_).validation,
-                           .name = "validation data"});
+  const Metrics means = evaluate(module, {.what = {&Module::validation_step, &Module::validation_step_end},
+                                          .loader = data.validation(),
+                                          .limit = resolve_limits(runtime_.options(), defaults_).validation,
+                                          .name = "validation data"});
+  print_results("Validation metric", means);
+  return means;
 }
 
 Metrics Trainer::test(Module& module, DataModule& data) {
@@ -236,11 +238,14 @@ Metrics Trainer::test(Module& module, DataModule& data) {
                                           .loader = data.test(),
                                           .limit = resolve_limits(runtime_.options(), defaults_).test,
                                           .name = "test data"});
-  if (runtime_.is_first()) {
-    std::fputs(results_table("Test metric", means).c_str(), stdout);
-    std::fflush(stdout);
-  }
+  print_results("Test metric", means);
   return means;
+}
+
+void Trainer::print_results(const std::string& title, const Metrics& means) const {
+  if (!runtime_.is_first() || means.empty()) return;
+  std::fputs(results_table(title, means).c_str(), stdout);
+  std::fflush(stdout);
 }
 
 Metrics Trainer::evaluate(Module& module, const EvaluationPass& pass) {

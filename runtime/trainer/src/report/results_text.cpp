@@ -17,14 +17,15 @@ std::string seconds_text(double seconds) {
 
 }  // namespace
 
+std::string metrics_text(const Metrics& metrics) {
+  std::string text;
+  for (const auto& [name, value] : metrics) text += (text.empty() ? "" : ", ") + name + " " + number_text(value, 4);
+  return text;
+}
+
 std::string epoch_line(int64_t epoch, const Metrics& metrics, double seconds) {
-  std::string line = "epoch " + std::to_string(epoch) + ":";
-  const char* separator = " ";
-  for (const auto& [name, value] : metrics) {
-    line += separator + name + " " + number_text(value, 4);
-    separator = ", ";
-  }
-  return line + " (" + seconds_text(seconds) + " s)";
+  const std::string text = metrics_text(metrics);
+  return "epoch " + std::to_string(epoch) + ": " + text + (text.empty() ? "(" : " (") + seconds_text(seconds) + " s)";
 }
 
 std::string results_table(const std::string& title, const Metrics& metrics) {

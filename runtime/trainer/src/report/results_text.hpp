@@ -7,6 +7,9 @@
 
 namespace cohort {
 
+/// "train_loss 0.1234, val_acc 0.9713"
+std::string metrics_text(const Metrics& metrics);
+
 /// "epoch 3: train_loss 0.1234, val_acc 0.9713 (1.9 s)"
 std::string epoch_line(int64_t epoch, const Metrics& metrics, double seconds);
 

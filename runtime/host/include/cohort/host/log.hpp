@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace cohort::host {
 
@@ -43,6 +44,10 @@ class Log {
   void error(std::string_view message) { write(LogLevel::kError, message); }
   /// Returns `message` formatted as a line of standard error, even if the log's level would leave it out.
   std::string line(LogLevel level, std::string_view message) const;
+  /// Returns whether status lines can be shown: standard error is a terminal, and lines are text.
+  bool has_status() const;
+  /// Shows lines below all others until they are replaced; none takes them away. Nothing without has_status().
+  void show_status(const std::vector<std::string>& lines);
   /// An info line that every rank writes to standard error, without prefix.
   void every_rank(std::string_view message);
 
