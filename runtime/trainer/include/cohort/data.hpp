@@ -66,6 +66,7 @@ class DataModule {
   virtual Loader train() { return {}; }
   virtual Loader validation() { return {}; }
   virtual Loader test() { return {}; }
+  virtual Loader predict() { return {}; }
 };
 
 }  // namespace cohort

@@ -46,6 +46,9 @@ class Module : public torch::nn::Module {
   /// Logs what is to be known about one batch; without gradients, in evaluation mode.
   virtual void validation_step(const Batch& batch, int64_t index);
   virtual void test_step(const Batch& batch, int64_t index);
+  /// Returns what is wanted for each sample of the batch: tensors with one row for each, alone or in a list or map;
+  /// without gradients, in evaluation mode.
+  virtual Output predict_step(const Batch& batch, int64_t index);
   virtual Optimizers configure_optimizers();
 
   /// Called after training_step under every strategy, with the list of what the replicas returned for their pieces of

@@ -3,6 +3,7 @@
 // Files are hostile until read: every number in the header is checked before it is used.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <span>
@@ -27,6 +28,9 @@ struct SafetensorsFile {
 
 /// Reads the whole file into CPU tensors. Throws UserError that names the file and what is wrong with it.
 SafetensorsFile read_safetensors(const std::filesystem::path& path);
+
+/// The same for the bytes of a file; `name` stands for it in messages.
+SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::string& name);
 
 /// Writes the tensors (copied to the CPU where they are elsewhere) beside `path` and renames, so that an interrupted
 /// write leaves the old file. Throws UserError where the file cannot be written, a name repeats, or a dtype has no

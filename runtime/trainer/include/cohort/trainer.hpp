@@ -69,6 +69,10 @@ class Trainer {
   Metrics validate(Module& module, DataModule& data);
   /// One pass over the test data; rank 0 prints the results to standard output.
   Metrics test(Module& module, DataModule& data);
+  /// One pass over the data of DataModule::predict. Returns the outputs of predict_step for all samples, in the order
+  /// of the data and without padding, as one value of the same structure on the CPU: on rank 0, and in the caller if
+  /// ranks are forked; elsewhere nothing. A stream's are rank by rank.
+  Value predict(Module& module, DataModule& data);
 
  private:
   void print_results(const std::string& title, const Metrics& means) const;

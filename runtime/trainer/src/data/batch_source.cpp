@@ -34,22 +34,6 @@ void check(const Loader& loader, const BatchLimit& limit, const std::string& nam
   }
 }
 
-std::vector<int64_t> indices_of(const Loader& loader, const Shard& shard, Purpose purpose, const std::string& name) {
-  const int64_t size = loader.dataset->size();
-  if (!loader.sampler) {
-    return purpose == Purpose::kTraining ? training_indices(size, shard, loader.shuffle)
-                                         : evaluation_indices(size, shard);
-  }
-  auto indices = loader.sampler(size, shard);
-  for (const int64_t index : indices) {
-    if (index < 0 || index >= size) {
-      throw UserError("the sampler of the " + name + " gave index " + std::to_string(index) + " for " +
-                      std::to_string(size) + " samples");
-    }
-  }
-  return indices;
-}
-
 int64_t batches_of(int64_t samples, const Loader& loader) {
   return loader.drop_last ? samples / loader.batch_size : (samples + loader.batch_size - 1) / loader.batch_size;
 }
@@ -125,6 +109,22 @@ class StreamSource final : public BatchSource {
 
 void BatchSource::skip(int64_t batches) {
   for (; batches > 0 && available(1) > 0; --batches) next();
+}
+
+std::vector<int64_t> indices_of(const Loader& loader, const Shard& shard, Purpose purpose, const std::string& name) {
+  const int64_t size = loader.dataset->size();
+  if (!loader.sampler) {
+    return purpose == Purpose::kTraining ? training_indices(size, shard, loader.shuffle)
+                                         : evaluation_indices(size, shard);
+  }
+  auto indices = loader.sampler(size, shard);
+  for (const int64_t index : indices) {
+    if (index < 0 || index >= size) {
+      throw UserError("the sampler of the " + name + " gave index " + std::to_string(index) + " for " +
+                      std::to_string(size) + " samples");
+    }
+  }
+  return indices;
 }
 
 std::optional<int64_t> count_batches(const Loader& loader, const Shard& shard, Purpose purpose, const BatchLimit& limit,

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <cohort/data.hpp>
 #include <cohort/host/options.hpp>
@@ -40,6 +41,9 @@ std::optional<int64_t> count_batches(const Loader& loader, const Shard& shard, P
 /// Returns the batches of an epoch of this rank, if they are known without asking a sampler or a stream of the user's.
 /// Throws as count_batches does.
 std::optional<int64_t> planned_batches(const Loader& training, int world_size, const BatchLimit& limit);
+
+/// Returns the samples of this rank's pass, in order; of a dataset. Throws UserError for a sampler that gives others.
+std::vector<int64_t> indices_of(const Loader& loader, const Shard& shard, Purpose purpose, const std::string& name);
 
 /// Begins a pass, `skipped` batches after its beginning; what is read ahead is pinned for `device`. Throws as
 /// count_batches does.

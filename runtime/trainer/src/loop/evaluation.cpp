@@ -6,27 +6,11 @@
 #include <limits>
 
 #include "data/batch_source.hpp"
+#include "module/evaluation_mode.hpp"
 #include "report/screen.hpp"
 
 namespace cohort {
 namespace {
-
-/// Evaluation mode in all replicas until the end of the scope; then every submodule is in its own earlier mode again.
-class EvaluationMode {
- public:
-  explicit EvaluationMode(Replicas& replicas) : replicas_(replicas), modes_(detail::training_modes(replicas.module())) {
-    for (torch::nn::Module* const module : replicas_.modules()) module->eval();
-  }
-  ~EvaluationMode() {
-    for (torch::nn::Module* const module : replicas_.modules()) detail::set_training_modes(*module, modes_);
-  }
-  EvaluationMode(const EvaluationMode&) = delete;
-  EvaluationMode& operator=(const EvaluationMode&) = delete;
-
- private:
-  Replicas& replicas_;
-  std::vector<bool> modes_;
-};
 
 std::optional<int64_t> batches_of(BatchSource& source, const Loader& loader) {
   if (loader.stream) return std::nullopt;
@@ -35,7 +19,7 @@ std::optional<int64_t> batches_of(BatchSource& source, const Loader& loader) {
 
 std::vector<MetricTotal> run_batches(Runtime& runtime, Replicas& replicas, const EvaluationPass& pass) {
   const at::NoGradGuard no_grad;
-  const EvaluationMode mode(replicas);
+  const EvaluationMode mode(replicas.modules());
   MetricBoard board(MetricBoard::Pass::kEvaluation);
   const Module::Recording recording(replicas.module(), &board);
   const Shard shard{runtime.rank(), runtime.world_size(), runtime.options().seed, 0};

@@ -14,6 +14,7 @@
 #include "loggers/run_loggers.hpp"
 #include "loop/evaluation.hpp"
 #include "loop/fit_loop.hpp"
+#include "loop/prediction.hpp"
 #include "module/model_table.hpp"
 #include "module/step_access.hpp"
 #include "report/results_text.hpp"
@@ -240,6 +241,18 @@ Metrics Trainer::test(Module& module, DataModule& data) {
                                           .name = "test data"});
   print_results("Test metric", means);
   return means;
+}
+
+Value Trainer::predict(Module& module, DataModule& data) {
+  move_to_device(runtime_, module);
+  const BatchLimit limit = resolve_limits(runtime_.options(), defaults_).predict;
+  const auto predict_here = [&] {
+    tell_place(runtime_, module);
+    Replicas replicas(runtime_, module);
+    return predict_own(runtime_, replicas, data.predict(), limit);
+  };
+  if (!runtime_.is_connected()) return merge_predictions(predict_in_forks(runtime_, record_, predict_here));
+  return merge_predictions(gather_at_first(runtime_, predict_here()));
 }
 
 void Trainer::print_results(const std::string& title, const Metrics& means) const {

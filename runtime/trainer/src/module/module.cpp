@@ -24,6 +24,10 @@ void Module::test_step(const Batch&, int64_t) {
   throw UserError("there is test data, but module '" + name() + "' has no test_step; override it");
 }
 
+Output Module::predict_step(const Batch&, int64_t) {
+  throw UserError("module '" + name() + "' has no predict_step; override it to return a row for each sample");
+}
+
 Optimizers Module::configure_optimizers() {
   throw UserError("module '" + name() + "' has no configure_optimizers; override it to return an optimizer");
 }

@@ -263,6 +263,17 @@ void Replicas::train_by_hand(const Batch& batch, int64_t index) {
   module().training_step(transfer(batch, 0), index);
 }
 
+std::vector<std::pair<Output, int64_t>> Replicas::predict(const Batch& batch, int64_t index) {
+  if (count() == 1) return {{module().predict_step(transfer(batch, 0), index), batch.batch_size()}};
+  const Pieces pieces = cut(batch);
+  std::vector<std::pair<Output, int64_t>> outputs(pieces.sizes.size());
+  run(pieces, nullptr, [&](size_t replica) {
+    outputs[replica] = {modules_[replica]->predict_step(transfer(pieces.batches[replica], replica), index),
+                        pieces.sizes[replica]};
+  });
+  return outputs;
+}
+
 void Replicas::evaluate(const Evaluation& what, MetricBoard& board, const Batch& batch, int64_t index) {
   const auto step = [&](const Batch& piece, size_t replica) {
     (modules_[replica]->*what.step)(transfer(piece, replica), index);

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <cohort/module.hpp>
@@ -50,6 +51,8 @@ class Replicas {
     void (Module::*step_end)(const Output&);
   };
   void evaluate(const Evaluation& what, MetricBoard& board, const Batch& batch, int64_t index);
+  /// Returns what predict_step returns for each piece of the batch, in order, and how many samples each has.
+  std::vector<std::pair<Output, int64_t>> predict(const Batch& batch, int64_t index);
 
  private:
   struct Pieces {

@@ -20,6 +20,7 @@ void apply_fast_dev_run(LoopLimits& limits, int64_t batches) {
   limits.train = at_most(limits.train, batches);
   limits.validation = at_most(limits.validation, batches);
   limits.test = at_most(limits.test, batches);
+  limits.predict = at_most(limits.predict, batches);
   limits.val_check_interval.reset();
   limits.log_every_n_steps = 1;
   limits.files = false;

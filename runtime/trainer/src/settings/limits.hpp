@@ -16,7 +16,7 @@ struct LoopLimits {
   std::optional<int64_t> max_epochs;  ///< absent: no limit
   std::optional<int64_t> max_steps;
   std::optional<std::chrono::seconds> max_time;
-  BatchLimit train, validation, test;
+  BatchLimit train, validation, test, predict;
   std::optional<BatchLimit> val_check_interval;
   int64_t accumulate = 1;
   std::optional<GradientClip> clip;

@@ -48,6 +48,20 @@ StopReason fit_in_forks(const ForkedFit& fit, const std::function<StopReason()>&
   return stop;
 }
 
+std::vector<Parcel> predict_in_forks(Runtime& runtime, RunRecord& record, const std::function<Parcel()>& predict) {
+  Harvest harvest = run_in_forked_ranks(runtime, [&] {
+    begin_as_rank(record, runtime.rank());
+    Parcel parcel = predict();
+    Parcel run = pack_run(runtime, record);
+    parcel.metadata.merge(run.metadata);
+    std::ranges::move(run.tensors, std::back_inserter(parcel.tensors));
+    return parcel;
+  });
+  unpack_run(harvest.parcels, record);
+  if (harvest.stop_signal != 0) throw Interrupted{harvest.stop_signal};
+  return std::move(harvest.parcels);
+}
+
 Metrics evaluate_in_forks(Runtime& runtime, RunRecord& record, const std::function<Metrics()>& evaluate) {
   const Harvest harvest = run_in_forked_ranks(runtime, [&] {
     begin_as_rank(record, runtime.rank());

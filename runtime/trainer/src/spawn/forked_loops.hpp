@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include <cohort/metrics.hpp>
 #include <cohort/module.hpp>
@@ -13,6 +14,7 @@
 
 #include "callbacks/callback_list.hpp"
 #include "metrics/rank_report.hpp"
+#include "spawn/forked_ranks.hpp"
 
 namespace cohort {
 
@@ -31,5 +33,8 @@ StopReason fit_in_forks(const ForkedFit& fit, const std::function<StopReason()>&
 
 /// Runs `evaluate` in every rank; gives rank 0's result. Record and default generator are as rank 0 left them.
 Metrics evaluate_in_forks(Runtime& runtime, RunRecord& record, const std::function<Metrics()>& evaluate);
+
+/// Runs `predict` in every rank; returns what each has returned. The default generator is as rank 0 left it.
+std::vector<Parcel> predict_in_forks(Runtime& runtime, RunRecord& record, const std::function<Parcel()>& predict);
 
 }  // namespace cohort

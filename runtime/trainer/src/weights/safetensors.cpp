@@ -1,5 +1,6 @@
 #include <cohort/safetensors.hpp>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -42,6 +43,19 @@ bool is_utf8(std::string_view text) {
   }
 }
 
+SafetensorsFile read_from(const ByteSource& source, uint64_t bytes, const std::string& file) {
+  auto header = read_safetensors_header(source, bytes, file);
+  SafetensorsFile read;
+  read.metadata = std::move(header.metadata);
+  for (auto& entry : header.entries) {
+    auto tensor = tensor_for(entry, file);
+    const std::span data(static_cast<std::byte*>(tensor.mutable_data_ptr()), entry.end - entry.begin);
+    read_exactly(source, data, file);
+    read.tensors.emplace_back(std::move(entry.name), std::move(tensor));
+  }
+  return read;
+}
+
 }  // namespace
 
 const at::Tensor* SafetensorsFile::find(std::string_view name) const {
@@ -52,20 +66,19 @@ const at::Tensor* SafetensorsFile::find(std::string_view name) const {
 }
 
 SafetensorsFile read_safetensors(const std::filesystem::path& path) {
-  const std::string file = host::on_one_line(path.native());
   host::RegularFile in(path);
-  const ByteSource source = [&in](std::span<std::byte> target) { return in.read(target); };
+  return read_from([&in](std::span<std::byte> target) { return in.read(target); }, in.bytes(),
+                   host::on_one_line(path.native()));
+}
 
-  auto header = read_safetensors_header(source, in.bytes(), file);
-  SafetensorsFile read;
-  read.metadata = std::move(header.metadata);
-  for (auto& entry : header.entries) {
-    auto tensor = tensor_for(entry, file);
-    const std::span data(static_cast<std::byte*>(tensor.mutable_data_ptr()), entry.end - entry.begin);
-    read_exactly(source, data, file);
-    read.tensors.emplace_back(std::move(entry.name), std::move(tensor));
-  }
-  return read;
+SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::string& name) {
+  const ByteSource source = [rest = bytes](std::span<std::byte> target) mutable {
+    const size_t count = std::min(target.size(), rest.size());
+    std::copy_n(rest.begin(), count, target.begin());
+    rest = rest.subspan(count);
+    return count;
+  };
+  return read_from(source, bytes.size(), name);
 }
 
 SafetensorsImage::SafetensorsImage(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata,

@@ -1,0 +1,128 @@
+#include "loop/prediction.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/argsort.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/tensor.h>
+#include <c10/core/GradMode.h>
+
+#include <cohort/host/error.hpp>
+
+#include "data/batch_source.hpp"
+#include "module/evaluation_mode.hpp"
+#include "report/screen.hpp"
+#include "value/flat_value.hpp"
+#include "weights/safetensors_image.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr const char* kIndices = "indices";
+constexpr std::string_view kOutput = "output";
+constexpr const char* kName = "prediction data";
+
+/// The rows of each tensor of the outputs so far, by its place in the output.
+class Rows {
+ public:
+  void add(const Output& output, int64_t samples) {
+    if (output.empty()) throw UserError("predict_step returned nothing; return a tensor, or a list or map of tensors");
+    for (const auto& [name, tensor] : flat_value(output)) {
+      if (!tensor.defined() || tensor.dim() == 0 || tensor.size(0) != samples) {
+        throw UserError("predict_step returned " +
+                        (tensor.defined() ? "a tensor of shape " + shape_text(tensor) : "an undefined tensor") +
+                        " for a batch of " + std::to_string(samples) + " samples; return one row for each sample");
+      }
+      auto found = std::ranges::find(rows_, name, &decltype(rows_)::value_type::first);
+      if (found == rows_.end()) found = rows_.insert(rows_.end(), {name, {}});
+      found->second.push_back(tensor.detach().to(at::kCPU));
+    }
+  }
+  NamedTensors tensors() const {
+    NamedTensors tensors;
+    for (const auto& [name, parts] : rows_) tensors.emplace_back(std::string(kOutput) + name, at::cat(parts));
+    return tensors;
+  }
+
+ private:
+  static std::string shape_text(const at::Tensor& tensor) {
+    std::string text = "[";
+    for (const int64_t size : tensor.sizes()) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
+    return text + "]";
+  }
+  std::vector<std::pair<std::string, std::vector<at::Tensor>>> rows_;
+};
+
+std::vector<std::string> names_of(const SafetensorsFile& rank) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : rank.tensors) {
+    if (name.starts_with(kOutput)) names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace
+
+SafetensorsFile predict_own(Runtime& runtime, Replicas& replicas, const Loader& loader, const BatchLimit& limit) {
+  const at::NoGradGuard no_grad;
+  const EvaluationMode mode(replicas.modules());
+  const Shard shard{runtime.rank(), runtime.world_size(), runtime.options().seed, 0};
+  const auto batches = count_batches(loader, shard, Purpose::kEvaluation, limit, kName);
+  const auto source = open_batches(loader, shard, Purpose::kEvaluation, limit, kName, /*skipped=*/0, runtime.device());
+  EvaluationProgress progress(runtime, kName, batches);
+  Rows rows;
+  int64_t samples = 0;
+  for (int64_t index = 0; source->available(1) > 0; ++index) {
+    const Batch batch = source->next();
+    for (const auto& [output, size] : replicas.predict(batch, index)) rows.add(output, size);
+    samples += batch.batch_size();
+    progress.show(index + 1);
+  }
+  SafetensorsFile own{rows.tensors(), {}};
+  if (loader.stream) return own;
+  auto indices = indices_of(loader, shard, Purpose::kEvaluation, kName);
+  indices.resize(static_cast<size_t>(samples));
+  own.tensors.emplace_back(kIndices, at::tensor(indices, at::kLong));
+  return own;
+}
+
+Value merge_predictions(std::span<const SafetensorsFile> ranks) {
+  std::map<std::string, std::vector<at::Tensor>> parts;
+  std::vector<std::string> names;
+  std::vector<at::Tensor> indices;
+  for (const SafetensorsFile& rank : ranks) {
+    const auto own = names_of(rank);
+    if (own.empty()) continue;  // it had no samples
+    if (names.empty()) names = own;
+    if (names != own) throw UserError("predict_step returns outputs that are built differently on different ranks");
+    for (const auto& name : names) parts[name].push_back(*rank.find(name));
+    if (const at::Tensor* const of_rank = rank.find(kIndices)) indices.push_back(*of_rank);
+  }
+  NamedTensors flat;
+  const at::Tensor order = indices.empty() ? at::Tensor() : at::cat(indices).argsort(/*stable=*/true, 0, false);
+  for (const auto& name : names) {
+    const at::Tensor all = at::cat(parts[name]);
+    flat.emplace_back(name.substr(kOutput.size()), order.defined() ? all.index_select(0, order) : all);
+  }
+  return value_of(flat);
+}
+
+std::vector<SafetensorsFile> gather_at_first(Runtime& runtime, const SafetensorsFile& own) {
+  std::vector<SafetensorsFile> ranks{own};
+  const SafetensorsImage image(own.tensors, own.metadata, kName);
+  std::vector<std::byte> bytes;
+  for (const auto part : image.parts()) bytes.insert(bytes.end(), part.begin(), part.end());
+  const auto sizes = runtime.all_gather(std::to_string(bytes.size()));
+  for (int rank = 1; rank < runtime.world_size(); ++rank) {
+    std::vector<std::byte> message = rank == runtime.rank() ? bytes : std::vector<std::byte>();
+    message.resize(std::stoull(sizes[static_cast<size_t>(rank)]));
+    runtime.broadcast(message, rank);
+    if (runtime.is_first()) ranks.push_back(parse_safetensors(message, kName));
+  }
+  return runtime.is_first() ? ranks : std::vector<SafetensorsFile>();
+}
+
+}  // namespace cohort
