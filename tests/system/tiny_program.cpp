@@ -2,6 +2,8 @@
 // code is in the included files: install_test.py copies it from there.
 #include <cohort/cohort.hpp>
 
+#include <fstream>
+
 using torch::Tensor;
 
 // Learns y = 2x.
@@ -13,6 +15,8 @@ struct Line : cohort::ModuleFor<Line> {
     return loss;
   }
   cohort::Optimizers configure_optimizers() override { return torch::optim::SGD(parameters(), 0.1); }
+  Tensor forward(const Tensor& x) { return fc(x); }
+#include "a_prediction.inc"
   torch::nn::Linear fc;
 };
 
@@ -54,6 +58,7 @@ struct Points : cohort::DataModule {
     const auto x = torch::linspace(-1, 1, 64).unsqueeze(1);
     return {.dataset = std::make_shared<cohort::TensorDataset>(std::vector{x, 2 * x}), .batch_size = 8};
   }
+  cohort::Loader predict() override { return train(); }
 };
 
 void require(bool condition, const char* what) {
@@ -68,6 +73,21 @@ void loop(cohort::App& app) {
   require(session.steps() == 5, "five batches make five steps");
 }
 
+void callbacks(cohort::App& app) {
+  Line net;
+  Points data;
+#include "a_callback.inc"
+  require(last.contains("train_loss"), "fit returns metrics");
+  require(trainer.predict(net, data).empty() != app.runtime().is_first(), "predict returns a row for each sample");
+}
+
+void logger(cohort::App& app) {
+  Line net;
+  Points data;
+#include "a_logger.inc"
+  trainer.fit(net, data);
+}
+
 template <class Model>
 void fit(cohort::App& app, Model& model) {
   Points data;
@@ -76,6 +96,8 @@ void fit(cohort::App& app, Model& model) {
 
 void train(cohort::App& app, const std::string& way) {
   if (way == "loop") return loop(app);
+  if (way == "callbacks") return callbacks(app);
+  if (way == "logger") return logger(app);
   if (way == "whole") {
     WholeBatch model;
     fit(app, model);
@@ -93,7 +115,7 @@ void train(cohort::App& app, const std::string& way) {
 
 int main(int argc, char** argv) {
   return cohort::Program("tiny")
-      .option("way", "fit", "fit, loop, whole or hand")
+      .option("way", "fit", "fit, loop, callbacks, logger, whole or hand")
       .defaults([](cohort::Options& options) { options.max_epochs = 5; })
       .run(argc, argv, [](cohort::App& app) { train(app, app.option("way")); });
 }
