@@ -111,6 +111,17 @@ TEST(EarlyStopping, ContinuesToCountAfterAResume) {
   EXPECT_EQ(resumed->record.epochs, uninterrupted->record.epochs);
 }
 
+TEST(EarlyStopping, CountsAValidationOnceAfterAResume) {
+  EarlyStopping before("val", {.patience = 1}), after("val", {.patience = 1});
+  Stage stage;
+  before.on_validation_end(stage, {{"val", 1}});  // within the epoch, whose end has its value still
+  CallbackState state;
+  before.save_state(state);
+  after.load_state(state);
+  after.on_train_epoch_end(stage, {{"val", 1}});
+  EXPECT_FALSE(stage.stopped);
+}
+
 TEST(BestCheckpoints, KeepsTheBestAndLinksToIt) {
   TemporaryFolder folder;
   Training run([&](Options& o) {

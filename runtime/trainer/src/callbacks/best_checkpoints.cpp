@@ -66,6 +66,7 @@ void BestCheckpoints::on_save_point(Fit& fit, SavePoint /*point*/) {
 }
 
 void BestCheckpoints::save_state(CallbackState& state) const {
+  metric_.save_state(state);
   std::string text;
   for (const Kept& kept : kept_) text += kept.path.filename().string() + '\n';
   state.set("names", text);
@@ -74,6 +75,7 @@ void BestCheckpoints::save_state(CallbackState& state) const {
 
 // A checkpoint that is gone since is no longer among the best.
 void BestCheckpoints::load_state(const CallbackState& state) {
+  metric_.load_state(state);
   kept_.clear();
   const std::string names = state.text("names");
   size_t index = 0;

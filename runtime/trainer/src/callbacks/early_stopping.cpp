@@ -39,11 +39,13 @@ void EarlyStopping::look_at(Fit& fit, double value) {
 }
 
 void EarlyStopping::save_state(CallbackState& state) const {
+  metric_.save_state(state);
   state.set("best", best_);
   state.set("without_improvement", static_cast<double>(without_improvement_));
 }
 
 void EarlyStopping::load_state(const CallbackState& state) {
+  metric_.load_state(state);
   best_ = state.number("best");
   without_improvement_ = static_cast<int64_t>(state.number("without_improvement"));
 }

@@ -30,4 +30,15 @@ std::optional<double> MonitoredMetric::at_epoch(const Metrics& means) {
                                  : "there are " + list + (nearest.empty() ? "" : "; did you mean '" + nearest + "'?")));
 }
 
+void MonitoredMetric::save_state(CallbackState& state, const std::string& prefix) const {
+  state.set(prefix + "metric_is_known", is_known_ ? 1 : 0);
+  state.set(prefix + "metric_was_given", was_given_ ? 1 : 0);
+}
+
+void MonitoredMetric::load_state(const CallbackState& state, const std::string& prefix) {
+  if (!state.has(prefix + "metric_is_known")) return;  // written before this was kept
+  is_known_ = state.number(prefix + "metric_is_known") != 0;
+  was_given_ = state.number(prefix + "metric_was_given") != 0;
+}
+
 }  // namespace cohort
