@@ -22,9 +22,9 @@ namespace {
 constexpr const char* kMomentum = "exp_avg";
 constexpr const char* kSquare = "exp_avg_sq";
 
-/// Of one parameter, in this step.
+/// Settings of one parameter in this step.
 struct Hyper {
-  double lr = 0, beta1 = 0, beta2 = 0, eps = 0;
+  double beta1 = 0, beta2 = 0, eps = 0;
   double l2 = 0;         // added to the gradient
   double decoupled = 0;  // taken off the weight
 };
@@ -125,8 +125,8 @@ class Qadam final : public Algorithm {
         const uint32_t id = bucket.parts[i].id;
         const auto value = [&](const char* name) { return optimizers.hyper(id, name).value_or(0); };
         const double decay = value("weight_decay");
-        hypers_[id] = {value("lr"),  value("beta1"),           value("beta2"),
-                       value("eps"), is_decoupled ? 0 : decay, is_decoupled ? decay : 0};
+        hypers_[id] = {value("beta1"), value("beta2"), value("eps"), is_decoupled ? 0 : decay,
+                       is_decoupled ? decay : 0};
       }
     });
   }
@@ -176,12 +176,14 @@ class Qadam final : public Algorithm {
       return part_of(elements_of(host(), bucket, kind, name), part);
     };
     const sdk::Elements weight = at(COHORT_BUCKET_WEIGHT, nullptr);
-    const double rate = hyper.lr / (1.0 - std::pow(hyper.beta1, static_cast<double>(counted)));
+    // Not before: a loop may set it as late as other strategies would see it.
+    const double lr = optimizers.hyper(part.id, "lr").value_or(0);
+    const double rate = lr / (1.0 - std::pow(hyper.beta1, static_cast<double>(counted)));
     const double correction = std::sqrt(1.0 - std::pow(hyper.beta2, static_cast<double>(kept_since)));
     host()
         .adam_kernels(bucket.device_type)
         .step(weight, at(COHORT_BUCKET_OPTIM, kMomentum).data, at(COHORT_BUCKET_OPTIM, kSquare).data,
-              {1.0 - hyper.lr * hyper.decoupled, rate, correction, hyper.eps});
+              {1.0 - lr * hyper.decoupled, rate, correction, hyper.eps});
   }
 
   // A step by momentum / eps would be huge.
