@@ -120,6 +120,30 @@ struct Counting : Regression {
   int64_t steps = 0;
 };
 
+struct Scheduled : Regression {
+  cohort::Optimizers configure_optimizers() override {
+    return {torch::optim::SGD(parameters(), kRate), cohort::schedule::step(2, 0.5)};
+  }
+};
+
+void schedules_of_the_trainer_keep_the_factor(cohort::App& app) {
+  const int world = app.runtime().world_size();
+  Scheduled net;
+  const auto reference = model(0);
+  cohort::detail::copy_module_state(*reference, net, std::nullopt);
+  torch::optim::SGD plain(reference->parameters(), kRate * world);
+  torch::optim::StepLR plain_schedule(plain, 2, 0.5);
+  UnevenData data;
+  app.trainer().fit(net, data);
+  for (int64_t step = 0; step < 2 * Uneven::kShortest; ++step) {
+    plain.zero_grad();
+    for (int r = 0; r < world; ++r) (reference->loss(inputs(r, step % Uneven::kShortest)) / world).backward();
+    plain.step();
+    plain_schedule.step();
+  }
+  require(torch::allclose(net.fc->weight, reference->fc->weight, 1e-10, 1e-10), "weights under the Trainer's schedule");
+}
+
 void data_of_different_lengths_ends_with_the_shortest(cohort::App& app) {
   Counting net;
   UnevenData data;
@@ -138,6 +162,7 @@ int main(int argc, char** argv) {
           all_ranks_go_on_with_the_state_of_rank_0(app, true);
           all_ranks_go_on_with_the_state_of_rank_0(app, false);
           schedules_see_the_rate_without_the_factor(app);
+          schedules_of_the_trainer_keep_the_factor(app);
         }
         data_of_different_lengths_ends_with_the_shortest(app);
         if (app.runtime().is_first()) std::puts("all checks passed");

@@ -25,6 +25,7 @@ PROGRAM_PIECES = {"a_loss_over_the_whole_batch.inc": only_block("docs/user.md", 
                   "a_callback.inc": only_block("docs/user.md", "cpp", "## Callbacks"),
                   "a_logger.inc": only_block("docs/user.md", "cpp", "## Loggers"),
                   "a_prediction.inc": only_block("docs/user.md", "cpp", "## Predictions"),
+                  "a_schedule.inc": only_block("docs/user.md", "cpp", "## Learning-rate schedules"),
                   "a_loop_of_your_own.inc": only_block("docs/user.md", "cpp", "## A loop of your own")}
 
 
@@ -101,7 +102,8 @@ class Install(SystemTest):
         self.succeed([program, "--devices=2", "--summary-json=summary.json"])
         self.assertEqual(self.summary()["strategy"], "ddp_spawn")
         self.assertEqual(len(set(self.summary()["weights_sha256"])), 1)
-        for way, strategy in (("loop", "ddp"), ("callbacks", "ddp"), ("logger", "ddp_spawn"), ("whole", "dp"), ("hand", "ddp")):
+        for way, strategy in (("loop", "ddp"), ("callbacks", "ddp"), ("logger", "ddp_spawn"), ("whole", "dp"), ("hand", "ddp"),
+                              ("schedule", "ddp")):
             with self.subTest(way=way):
                 self.succeed([program, f"--way={way}", f"--strategy={strategy}", "--devices=2"])
 

@@ -89,7 +89,7 @@ class Limits(SurroundingsTest):
         self.refuse("ulimit -s 64;", [COHORT, "plugins", "list"], "the stack may have only 64 KiB")
 
     def test_files_that_cannot_grow_are_an_error_of_write_and_no_signal(self):
-        result = self.fail_with(2, in_shell("ulimit -f 0;", [*WAYS["single"], "--max-steps=3", "--log-dir=logs"]),
+        result = self.fail_with(2, in_shell("ulimit -f 0;", [MNIST, "--max-steps=3", "--log-dir=logs"]),
                                 "metrics.csv: File too large")
         self.assertEqual(result.stderr.count("lines of this rank's log are lost"), 1, str(result))
 

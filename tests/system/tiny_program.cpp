@@ -53,6 +53,16 @@ struct ByHand : cohort::ModuleFor<ByHand> {
   torch::nn::Linear generator, critic;
 };
 
+// A learning rate that changes.
+struct Scheduled : cohort::ModuleFor<Scheduled> {
+  Scheduled() : fc(register_module("fc", torch::nn::Linear(1, 1))) {}
+  cohort::Output training_step(const cohort::Batch& batch, int64_t) override {
+    return torch::mse_loss(fc(batch[0]), batch[1]);
+  }
+#include "a_schedule.inc"
+  torch::nn::Linear fc;
+};
+
 struct Points : cohort::DataModule {
   cohort::Loader train() override {
     const auto x = torch::linspace(-1, 1, 64).unsqueeze(1);
@@ -89,9 +99,9 @@ void logger(cohort::App& app) {
 }
 
 template <class Model>
-void fit(cohort::App& app, Model& model) {
+cohort::Metrics fit(cohort::App& app, Model& model) {
   Points data;
-  app.trainer().fit(model, data);
+  return app.trainer().fit(model, data);
 }
 
 void train(cohort::App& app, const std::string& way) {
@@ -109,13 +119,18 @@ void train(cohort::App& app, const std::string& way) {
     fit(app, model);
     return require(!torch::equal(model.critic->weight, before), "the second part has been trained");
   }
+  if (way == "schedule") {
+    Scheduled model;
+    const double rate = fit(app, model).at("lr");
+    return require(rate > 0 && rate < 1e-4, "the last rate is near the end of the cosine");
+  }
   Line model;
   fit(app, model);
 }
 
 int main(int argc, char** argv) {
   return cohort::Program("tiny")
-      .option("way", "fit", "fit, loop, callbacks, logger, whole or hand")
+      .option("way", "fit", "fit, loop, callbacks, logger, whole, hand or schedule")
       .defaults([](cohort::Options& options) { options.max_epochs = 5; })
       .run(argc, argv, [](cohort::App& app) { train(app, app.option("way")); });
 }

@@ -7,6 +7,7 @@
 #include <torch/nn/utils/clip_grad.h>
 #include <torch/optim/sgd.h>
 
+#include <cohort/host/error.hpp>
 #include <cohort/host/rank_runtime.hpp>
 
 namespace cohort {
@@ -81,6 +82,17 @@ TEST(Session, TrainsInAProgramThatLinksTheCoreAlone) {
   EXPECT_TRUE(torch::allclose(net->weight, reference->weight, 1e-12, 1e-12));
   EXPECT_TRUE(torch::allclose(net->bias, reference->bias, 1e-12, 1e-12));
   EXPECT_FALSE(torch::allclose(net->weight, model()->weight)) << "nothing was trained";
+}
+
+TEST(Session, RefusesSchedulesThatNobodyWouldFollow) {
+  Job job;
+  torch::nn::Linear net = model();
+  try {
+    Session session(job.runtime, *net, Optimizers(torch::optim::SGD(net->parameters(), 0.1), schedule::cosine()));
+    FAIL() << "the schedule was taken";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("only the Trainer's fit follows"));
+  }
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -55,6 +56,8 @@ class StepDriver {
   /// Runs the optimizer of the current phase, or of another one whose backward is done; afterwards its gradients are
   /// undefined. Returns what the ranks voted.
   virtual Votes step(std::optional<size_t> phase = std::nullopt) = 0;
+  /// Calls this in every step, with its phase, when the gradients are complete and not clipped yet.
+  virtual void before_step(std::function<void(size_t phase)> hook) = 0;
   /// Limits the gradients of all later steps; nothing: they stay as they are. Throws UserError if the strategy cannot.
   virtual void clip_gradients(std::optional<GradientClip> clip) = 0;
   /// Returns how many optimizer steps are done.

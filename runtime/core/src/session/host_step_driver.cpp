@@ -32,6 +32,7 @@ class HostStepDriver final : public StepDriver {
   void end_backward() override;
   void set_no_sync(bool no_sync) override;
   Votes step(std::optional<size_t> number) override;
+  void before_step(std::function<void(size_t)> hook) override { before_step_ = std::move(hook); }
   void clip_gradients(std::optional<GradientClip> clip) override;
   uint64_t steps() const override { return engine_->steps(); }
 
@@ -72,6 +73,7 @@ class HostStepDriver final : public StepDriver {
   host::RankRuntime& rank_;
   TensorModel model_;
   host::StepEngine* engine_ = nullptr;
+  std::function<void(size_t)> before_step_;
   std::optional<GradientClip> clip_;
   bool no_sync_ = false;
   bool may_accumulate_ = false;
@@ -201,6 +203,7 @@ Votes HostStepDriver::step(std::optional<size_t> number) {
   const auto phase = number ? static_cast<uint32_t>(*number) : engine_->phase();
   rank_.check_process();
   engine_->check_steppable(phase);
+  if (before_step_) before_step_(phase);
   if (clip_) {
     const bool by_norm = clip_->by == GradientClip::By::kNorm;
     engine_->clip_gradients(phase, by_norm ? COHORT_CLIP_NORM : COHORT_CLIP_VALUE, clip_->limit);

@@ -3,15 +3,20 @@
 #include <array>
 #include <utility>
 
+#include <cohort/host/error.hpp>
 #include <cohort/step_driver.hpp>
 
 namespace cohort {
 namespace {
 
-/// Returns the runtime if a loop of the program's own can train on it.
-Runtime& checked_for_own_loop(Runtime& runtime) {
+/// Returns the runtime if a loop of the program's own can train these optimizers on it.
+Runtime& checked_for_own_loop(Runtime& runtime, const Optimizers& optimizers) {
   runtime.require_use(COHORT_USE_OWN_LOOP);
-  return runtime;
+  if (!optimizers.have_schedules()) return runtime;
+  throw UserError(
+      "the optimizers of a session have a learning-rate schedule, which only the Trainer's fit follows; set the rates "
+      "in "
+      "your loop, and give optimizers without schedules");
 }
 
 }  // namespace
@@ -24,7 +29,7 @@ NoSync::~NoSync() {
 }
 
 Session::Session(Runtime& runtime, torch::nn::Module& model, Optimizers optimizers)
-    : driver_(checked_for_own_loop(runtime).make_driver(std::array{&model}, std::move(optimizers))) {}
+    : driver_(checked_for_own_loop(runtime, optimizers).make_driver(std::array{&model}, std::move(optimizers))) {}
 
 Session::~Session() = default;
 

@@ -129,8 +129,7 @@ class Callback {
   /// Before the ranks agree on whether this step is the last: in each step and each batch of a validation, and where an
   /// epoch ends.
   virtual void on_vote(Fit& /*fit*/) {}
-  /// Gradients of the optimizer are averaged over the ranks, and not clipped yet. Not called for a module that steps by
-  /// hand.
+  /// Gradients of the optimizer are averaged over the ranks, and not clipped yet.
   virtual void on_before_optimizer_step(Fit& /*fit*/, size_t /*optimizer*/) {}
   /// After the step of the last optimizer.
   virtual void on_step_end(Fit& /*fit*/) {}

@@ -15,11 +15,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <cohort/callback.hpp>
+#include <cohort/mode.hpp>
 
 namespace cohort {
-
-/// Which of two values of a metric is better.
-enum class Mode { kMin, kMax };
 
 /// The value of a metric that callbacks decide by: at the end of a validation if the validation measures it, else at
 /// the end of an epoch.
@@ -109,8 +107,8 @@ class BestCheckpoints final : public Callback {
   std::vector<Kept> kept_;
 };
 
-/// Logs the learning rate of each optimizer and parameter group: "lr"; "lr-1" for the optimizer 1 of several, "lr/pg1"
-/// for the group 1 of several.
+/// Logs the learning rate of each optimizer and parameter group: "lr"; "lr-generator" for an optimizer with a name,
+/// "lr-1" for the optimizer 1 of several, "lr/pg1" for the group 1 of several. A fit with schedules has it by itself.
 class LearningRateMonitor final : public Callback {
  public:
   std::string name() const override { return "learning_rate_monitor"; }

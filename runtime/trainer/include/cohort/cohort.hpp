@@ -15,6 +15,7 @@
 #include <cohort/qadam.hpp>
 #include <cohort/safetensors.hpp>
 #include <cohort/sampler.hpp>
+#include <cohort/schedule.hpp>
 #include <cohort/session.hpp>
 #include <cohort/trainer.hpp>
 #include <cohort/value.hpp>

@@ -68,6 +68,7 @@ StopReason FitLoop::run(std::optional<LoadedCheckpoint> resumed) {
     count_batches(validation_, shard, Purpose::kEvaluation, limits_.validation, "validation data");
   }
   const detail::StepAccess::Using session(module_, session_);
+  session_.before_step([this](size_t phase) { call(&Callback::on_before_optimizer_step, phase); });
   const uint64_t bytes_before = runtime_.bytes_sent();
   if (resumed_) begin_where_resumed();
   tell_module();
@@ -185,7 +186,6 @@ void FitLoop::run_phases(const Batch& batch, int64_t window, bool last) {
     if (last) vote();
     session_.end_backward();
     if (!last) continue;
-    call(&Callback::on_before_optimizer_step, phase);
     votes_ = votes_ | session_.step();
   }
 }

@@ -142,11 +142,13 @@ struct FitCall {
 };
 
 /// Returns the callbacks in the order of their calls: those that write come last, because others log.
-std::vector<std::shared_ptr<Callback>> all_callbacks(const FitCall& call, std::shared_ptr<FitCheckpoints> checkpoints,
-                                                     RunLogging logging) {
+std::vector<std::shared_ptr<Callback>> all_callbacks(const FitCall& call, const Optimizers& optimizers,
+                                                     std::shared_ptr<FitCheckpoints> checkpoints, RunLogging logging) {
   std::vector<std::shared_ptr<Callback>> all{stop_on_signal()};
   if (call.limits.max_time) all.push_back(time_limit(*call.limits.max_time));
   all.insert(all.end(), call.defaults.callbacks.begin(), call.defaults.callbacks.end());
+  const auto scheduled = callbacks_of_schedules(optimizers, call.defaults.callbacks);
+  all.insert(all.end(), scheduled.begin(), scheduled.end());
   const auto flagged = callbacks_of_flags(call.runtime.options(), checkpoints->folder());
   all.insert(all.end(), flagged.begin(), flagged.end());
   const bool reports = call.runtime.is_first() && call.limits.report;
@@ -172,7 +174,7 @@ StopReason train(const FitCall& call, Module& module, FitData data, const Optimi
   auto resumed = checkpoints->open(session, writer);
   RunLogging logging = logging_of(call.runtime.options(), call.defaults.loggers);
   logging.parameters = hyper_parameters(call.runtime, module, data.train, optimizers);
-  const CallbackList callbacks(all_callbacks(call, checkpoints, std::move(logging)));
+  const CallbackList callbacks(all_callbacks(call, optimizers, checkpoints, std::move(logging)));
   FitLoop loop(call.runtime, call.record, call.limits, replicas, std::move(data), session, callbacks, writer,
                call.record.fits);
   const StopReason stop = loop.run(std::move(resumed));

@@ -81,8 +81,8 @@ class Screen final : public Callback {
   std::string rate_text(const Fit& fit) const {
     std::array<char, 32> text{};
     const double seconds = seconds_since(epoch_begun_);
-    std::snprintf(text.data(), text.size(), "%.3g it/s",
-                  seconds > 0 ? static_cast<double>(fit.batch() - first_batch_) / seconds : 0);
+    const double rate = seconds > 0 ? static_cast<double>(fit.batch() - first_batch_) / seconds : 0;
+    std::snprintf(text.data(), text.size(), rate < 100 ? "%.3g it/s" : "%.0f it/s", rate);
     return text.data();
   }
 
