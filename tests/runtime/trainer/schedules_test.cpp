@@ -50,6 +50,7 @@ struct Weights final : ModuleFor<Weights> {
 /// Notes the rates with which each optimizer steps, by group.
 struct Rates final : Callback {
   std::map<size_t, std::vector<std::vector<double>>> by_optimizer;
+  std::vector<double> after_batch;  // of the first group
   std::optional<uint64_t> stop_after;
 
   std::string name() const override { return "rates"; }
@@ -58,6 +59,9 @@ struct Rates final : Callback {
     for (const auto& group : fit.optimizers()[optimizer].param_groups()) {
       by_optimizer[optimizer].back().push_back(group.options().get_lr());
     }
+  }
+  void on_train_batch_end(Fit& fit, const Batch& /*batch*/) override {
+    after_batch.push_back(fit.optimizers()[0].param_groups()[0].options().get_lr());
   }
   void on_step_end(Fit& fit) override {
     if (fit.step() == stop_after) fit.stop({.exit_reason = "enough", .text = "it is"});
@@ -228,19 +232,10 @@ TEST(Schedules, StepsByHandCountForTheOptimizerThatTakesThem) {
     run.net.manual_backward(run.net.loss(1), 1);
     run.net.step(1);
   };
-  std::vector<double> set;
-  struct Notes final : Callback {
-    std::vector<double>& set;
-    explicit Notes(std::vector<double>& given) : set(given) {}
-    std::string name() const override { return "notes"; }
-    void on_train_batch_end(Fit& fit, const Batch& /*batch*/) override {
-      set.push_back(fit.optimizers()[0].param_groups()[0].options().get_lr());
-    }
-  };
-  run.more.push_back(std::make_shared<Notes>(set));
   run.fit();
   EXPECT_EQ(run.rates->of(0).size(), 30U);
-  EXPECT_THAT(set, Pointwise(IsClose(), formula(10, [](double batch) { return std::pow(0.5, 3 * batch + 2); })));
+  EXPECT_THAT(run.rates->after_batch,
+              Pointwise(IsClose(), formula(10, [](double batch) { return std::pow(0.5, 3 * batch + 2); })));
   EXPECT_THAT(run.rates->of(1), Pointwise(IsClose(), formula(5, [](double step) { return std::pow(0.25, step); })));
 }
 
