@@ -25,7 +25,7 @@ class FailureTest(SystemTest):
 
     def throw(self, places):
         for failing_rank, stderr in self.fail_everywhere(places, "throw", 1):
-            self.assertEqual(len(re.findall(rf"rank {failing_rank} \(pid \d+ on \S+\) failed: the disk is on fire", stderr)), 2, stderr)
+            self.assertEqual(len(re.findall(rf"rank {failing_rank} \(pid \d+ on \S+\) failed: training_step, epoch 0, batch 5, rank {failing_rank}: the disk is on fire", stderr)), 2, stderr)
             self.assertEqual(len(re.findall(rf"rank {failing_rank} \(pid \d+\) on \S+ ended with exit code 1", stderr)), 1, stderr)
 
     def call_in_another_order(self, places):
@@ -49,7 +49,7 @@ class FailureTest(SystemTest):
 
     def notice_late(self, wire):
         result = self.fail_with(1, [PROGRAM, "--strategy=ddp", "--devices=3", f"--collective={wire}", "--how=throw", "--late-rank=2"])
-        self.assertEqual(len(re.findall(r"rank 1 \(pid \d+ on \S+\) failed: the disk is on fire", result.stderr)), 2, str(result))
+        self.assertEqual(len(re.findall(r"rank 1 \(pid \d+ on \S+\) failed: training_step, epoch 0, batch 5, rank 1: the disk is on fire", result.stderr)), 2, str(result))
 
     def refuse_deadlines(self, *values):
         for value in values:

@@ -50,7 +50,8 @@ class SpawnTest(SystemTest):
 
     def throw(self, failing_rank):
         result = self.fail_with(1, [PROGRAM, *SPAWN, "--how=throw", f"--failing-rank={failing_rank}"])
-        said = [line for line in result.stderr.splitlines() if line.removeprefix("[rank 1] ") == "error: the disk is on fire"]
+        error = f"error: training_step, epoch 0, batch 3, rank {failing_rank}: the disk is on fire"
+        said = [line for line in result.stderr.splitlines() if line.removeprefix("[rank 1] ") == error]
         self.assertEqual(len(said), 1, str(result))
         self.assertNotIn("a rank failed", result.stderr)
 

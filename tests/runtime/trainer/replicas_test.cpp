@@ -187,7 +187,7 @@ TEST(Replicas, AnErrorNamesItsReplica) {
       if (net.bias.item<float>() == 0) throw UserError("no");
     });
   });
-  EXPECT_EQ(text, "replica 0: no");
+  EXPECT_EQ(text, "training_step, epoch 0, batch 0, rank 0, replica 0: no\nbatch: Float [4]");
 }
 
 TEST(Replicas, WritingWeightsThatOthersUseIsRefused) {

@@ -38,7 +38,7 @@ NamedTensors CallbackList::state() const {
   NamedTensors tensors;
   for (const auto& callback : callbacks_) {
     CallbackState state;
-    callback->save_state(state);
+    in_callback(*callback, {.hook = "save_state"}, [&] { callback->save_state(state); });
     for (const auto& [name, tensor] : state.tensors()) {
       tensors.emplace_back(std::string(kCallbackPrefix) + callback->name() + "/" + name, tensor);
     }
@@ -56,7 +56,7 @@ std::vector<std::string> CallbackList::restore(const NamedTensors& tensors) cons
   for (const auto& callback : callbacks_) {
     const auto state = states.find(callback->name());
     if (state == states.end()) continue;
-    callback->load_state(state->second);
+    in_callback(*callback, {.hook = "load_state"}, [&] { callback->load_state(state->second); });
     states.erase(state);
   }
   std::vector<std::string> left_over;

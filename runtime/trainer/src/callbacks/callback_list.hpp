@@ -9,6 +9,8 @@
 #include <cohort/callback.hpp>
 #include <cohort/safetensors.hpp>
 
+#include "failure/hook_place.hpp"
+
 namespace cohort {
 
 class CallbackList {
@@ -16,9 +18,13 @@ class CallbackList {
   /// Throws UserError for a null pointer, for a name that no file can hold, and for two callbacks of one name.
   explicit CallbackList(std::vector<std::shared_ptr<Callback>> callbacks);
 
+  /// Calls a moment of all callbacks; what one throws tells of the place and the callback.
   template <class... Args>
-  void call(void (Callback::*moment)(Fit&, Args...), Fit& fit, std::type_identity_t<Args>... args) const {
-    for (const auto& callback : callbacks_) ((*callback).*moment)(fit, args...);
+  void call(const HookPlace& place, void (Callback::*moment)(Fit&, Args...), Fit& fit,
+            std::type_identity_t<Args>... args) const {
+    for (const auto& callback : callbacks_) {
+      in_callback(*callback, place, [&] { ((*callback).*moment)(fit, args...); });
+    }
   }
 
   /// Returns the state of all callbacks, for a checkpoint: tensors named kCallbackPrefix + callback + "/" + name.
@@ -28,6 +34,17 @@ class CallbackList {
   std::vector<std::string> restore(const NamedTensors& tensors) const;
 
  private:
+  template <class Hook>
+  static void in_callback(const Callback& callback, HookPlace place, const Hook& hook) {
+    try {
+      hook();
+    } catch (...) {
+      const std::string name = callback.name();
+      place.callback = name;
+      throw_from(place);
+    }
+  }
+
   std::vector<std::shared_ptr<Callback>> callbacks_;
 };
 

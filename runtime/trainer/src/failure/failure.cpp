@@ -26,6 +26,18 @@ std::string type_of(ExitCode code) {
   }
 }
 
+// An error that tells of a hook is of the kind of the one that it stands for.
+std::string type_of(const Error& error) {
+  if (const auto* outer = dynamic_cast<const std::nested_exception*>(&error)) {
+    try {
+      outer->rethrow_nested();
+    } catch (...) {
+      return current_failure().type;
+    }
+  }
+  return type_of(error.code());
+}
+
 std::string torchrun_report(const Failure& failure) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now).count();
@@ -43,7 +55,7 @@ Failure current_failure() {
   try {
     throw;
   } catch (const Error& error) {
-    return {static_cast<int>(error.code()), error.what(), type_of(error.code())};
+    return {static_cast<int>(error.code()), error.what(), type_of(error)};
   } catch (const c10::Error& error) {
     const Error reported = error_of(error);
     return {static_cast<int>(reported.code()), reported.what(), "LibTorchError"};

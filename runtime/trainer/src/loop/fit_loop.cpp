@@ -46,6 +46,10 @@ FitLoop::FitLoop(Runtime& runtime, RunRecord& record, const LoopLimits& limits, 
       validation_(std::move(data.validation)),
       validates_(limits.validate && !validation_.empty() && limits.validation.count != 0) {}
 
+HookPlace FitLoop::place_of(const char* hook, const Batch* batch) const {
+  return {.hook = hook, .epoch = epoch_, .index = index_, .rank = runtime_.rank(), .batch = batch};
+}
+
 void FitLoop::stop(StopReason reason) {
   if (reason.is_none()) reason.severity = StopReason::Severity::kEnd;
   if (reason.severity > wish_.severity) wish_ = std::move(reason);
@@ -68,11 +72,11 @@ StopReason FitLoop::run(std::optional<LoadedCheckpoint> resumed) {
     count_batches(validation_, shard, Purpose::kEvaluation, limits_.validation, "validation data");
   }
   const detail::StepAccess::Using session(module_, session_);
-  session_.before_step([this](size_t phase) { call(&Callback::on_before_optimizer_step, phase); });
+  session_.before_step([this](size_t phase) { call("on_before_optimizer_step", &Callback::on_before_optimizer_step, phase); });
   const uint64_t bytes_before = runtime_.bytes_sent();
   if (resumed_) begin_where_resumed();
   tell_module();
-  call(&Callback::on_fit_start);
+  call("on_fit_start", &Callback::on_fit_start);
   // An epoch that was left at its limit still has its end before it. Epochs without a step would never end.
   while (limits_.train.count != 0 && !over_ && (!limits_.max_epochs || epoch_ < *limits_.max_epochs) &&
          (resumed_ || !limit_reached())) {
@@ -80,7 +84,7 @@ StopReason FitLoop::run(std::optional<LoadedCheckpoint> resumed) {
   }
   record_.bytes_sent += runtime_.bytes_sent() - bytes_before;
   hear_late_signal();
-  call(&Callback::on_fit_end);
+  call("on_fit_end", &Callback::on_fit_end);
   return agreed_;
 }
 
@@ -131,8 +135,8 @@ void FitLoop::run_epoch() {
   open_epoch();
   tell_module();
   module_.train();
-  module_.on_train_epoch_start(epoch_);
-  call(&Callback::on_train_epoch_start);
+  in_hook(place_of("on_train_epoch_start"), [&] { module_.on_train_epoch_start(epoch_); });
+  call("on_train_epoch_start", &Callback::on_train_epoch_start);
   replicas_.follow_modes();
   board_.clear();
   validation_means_.clear();
@@ -158,14 +162,17 @@ void FitLoop::take_step(int64_t window) {
     for (int64_t i = 1; i < window; ++i) run_micro_batch(window, /*last=*/false);
   }
   run_micro_batch(window, /*last=*/true);
+  replicas_.check_registered();
   note_step(votes_);
+  index_.reset();
 }
 
 void FitLoop::run_micro_batch(int64_t window, bool last) {
   const Batch batch = source_->next();
   const int64_t samples = batch.batch_size();
+  index_ = batches_;
   board_.begin_batch(samples);
-  call(&Callback::on_train_batch_start, batch);
+  call("on_train_batch_start", &Callback::on_train_batch_start, batch);
   if (module_.automatic_optimization()) {
     run_phases(batch, window, last);
   } else {
@@ -173,7 +180,7 @@ void FitLoop::run_micro_batch(int64_t window, bool last) {
   }
   ++batches_;
   record_.samples += static_cast<uint64_t>(samples);
-  call(&Callback::on_train_batch_end, batch);
+  call("on_train_batch_end", &Callback::on_train_batch_end, batch);
 }
 
 void FitLoop::run_phases(const Batch& batch, int64_t window, bool last) {
@@ -203,7 +210,7 @@ void FitLoop::vote() {
 }
 
 void FitLoop::ask_callbacks() {
-  call(&Callback::on_vote);
+  call("on_vote", &Callback::on_vote);
 }
 
 void FitLoop::note_loss(const at::Tensor& loss) {
@@ -229,7 +236,7 @@ void FitLoop::note_step(Votes votes) {
   out_of_data_ = votes.out_of_data;
   over_ = votes.stop || limit_reached();
   tell_module();
-  call(&Callback::on_step_end);
+  call("on_step_end", &Callback::on_step_end);
   if (session_.steps() % static_cast<uint64_t>(limits_.log_every_n_steps) == 0) log_step_values();
 }
 
@@ -237,7 +244,7 @@ void FitLoop::log_step_values() {
   if (!limits_.report) return;
   StepValues values = board_.take_step_values();
   logged_steps_ = session_.steps();
-  call(&Callback::on_step_values, values);
+  call("on_step_values", &Callback::on_step_values, values);
   for (const auto& [name, value] : values) record_.metrics[name] = value;
 }
 
@@ -256,12 +263,8 @@ void FitLoop::validate_within_epoch() {
 
 void FitLoop::validate() {
   session_.pause_for_evaluation();
-  call(&Callback::on_validation_start);
-  const EvaluationPass pass{{&Module::validation_step, &Module::validation_step_end},
-                            validation_,
-                            limits_.validation,
-                            "validation data",
-                            [this] {
+  call("on_validation_start", &Callback::on_validation_start);
+  const EvaluationPass pass{Replicas::kValidation, validation_, limits_.validation, "validation data", [this] {
                               ask_callbacks();
                               return wish_.is_abrupt();
                             }};
@@ -273,7 +276,7 @@ void FitLoop::validate() {
   adopt(merged.stop);
   if (agreed_.is_abrupt()) validation_means_.clear();
   for (const auto& [name, value] : validation_means_) record_.metrics[name] = value;
-  call(&Callback::on_validation_end, validation_means_);
+  call("on_validation_end", &Callback::on_validation_end, validation_means_);
 }
 
 // All ranks learn why one of them wants to stop. Collective.
@@ -300,11 +303,11 @@ void FitLoop::finish_epoch() {
   if (validates_ && !limits_.val_check_interval && !merged.stop.is_abrupt()) validate();
   const bool finished = complete && !agreed_.is_abrupt();
   if (!finished) offer_unfinished(before);
-  module_.on_train_epoch_end(epoch_);
+  in_hook(place_of("on_train_epoch_end"), [&] { module_.on_train_epoch_end(epoch_); });
   Metrics means = merged.means;
   means.insert(validation_means_.begin(), validation_means_.end());
   if (!agreed_.is_abrupt()) {
-    call(&Callback::on_train_epoch_end, means);
+    call("on_train_epoch_end", &Callback::on_train_epoch_end, means);
     agree_on_stop(wish_);
   }
   if (finished) begin_next_epoch();

@@ -17,6 +17,7 @@
 #include "callbacks/callback_list.hpp"
 #include "checkpoint/checkpoint_writer.hpp"
 #include "data/batch_source.hpp"
+#include "failure/hook_place.hpp"
 #include "metrics/metric_board.hpp"
 #include "metrics/rank_report.hpp"
 #include "replicas/replicas.hpp"
@@ -84,9 +85,16 @@ class FitLoop final : public Fit {
   void offer_unfinished(const LoopState& before);
   void begin_next_epoch();
   bool limit_reached() const;
+  /// Returns the place of a hook that is called now, and is given this batch.
+  HookPlace place_of(const char* hook, const Batch* batch = nullptr) const;
   template <class... Args>
-  void call(void (Callback::*moment)(Fit&, Args...), std::type_identity_t<Args>... args) {
-    callbacks_.call<Args...>(moment, *this, args...);
+  void call(const char* name, void (Callback::*moment)(Fit&, Args...), std::type_identity_t<Args>... args) {
+    callbacks_.call<Args...>(place_of(name, batch_in(args...)), moment, *this, args...);
+  }
+  static const Batch* batch_in(const Batch& batch) { return &batch; }
+  template <class... Others>
+  static const Batch* batch_in(const Others&...) {
+    return nullptr;
   }
   /// The runtime's own samplers give every rank the same number of batches; streams and samplers of the user may not.
   bool has_equal_ranks() const { return has_equal_data_ && !train_.stream && !train_.sampler; }
@@ -111,7 +119,8 @@ class FitLoop final : public Fit {
   std::optional<int64_t> epoch_length_;
   std::optional<int64_t> validation_interval_;
   int64_t epoch_ = 0;
-  int64_t batches_ = 0;  // of this epoch
+  int64_t batches_ = 0;           // of this epoch
+  std::optional<int64_t> index_;  // of the batch in hand, within a step
   Clock::time_point step_begun_;
   uint64_t logged_steps_ = 0;  // the last step whose values were logged
   Votes votes_;                // of the ranks, in the step that is being taken

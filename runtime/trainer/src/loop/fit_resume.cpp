@@ -78,7 +78,7 @@ LoopState FitLoop::state(bool validation_due) {
 
 void FitLoop::offer_save(SavePoint point) {
   save_point_ = point;
-  call(&Callback::on_save_point, point);
+  call("on_save_point", &Callback::on_save_point, point);
 }
 
 void FitLoop::offer_unfinished(const LoopState& before) {

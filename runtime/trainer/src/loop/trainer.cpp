@@ -1,5 +1,6 @@
 #include <cohort/trainer.hpp>
 
+#include <algorithm>
 #include <cstdio>
 
 #include <cohort/host/error.hpp>
@@ -11,6 +12,7 @@
 #include "checkpoint/fit_checkpoints.hpp"
 #include "checkpoint/optimizer_state.hpp"
 #include "data/batch_source.hpp"
+#include "failure/hook_place.hpp"
 #include "loggers/run_loggers.hpp"
 #include "loop/evaluation.hpp"
 #include "loop/fit_loop.hpp"
@@ -26,8 +28,15 @@
 namespace cohort {
 namespace {
 
-void check(const Optimizers& optimizers) {
+void check(const Optimizers& optimizers, const Module& module) {
   if (optimizers.size() == 0) throw UserError("configure_optimizers returned no optimizer; return at least one");
+  for (size_t i = 0; i < optimizers.size(); ++i) {
+    const auto& groups = optimizers[i].param_groups();
+    if (std::ranges::any_of(groups, [](const auto& group) { return !group.params().empty(); })) continue;
+    throw UserError("optimizer " + std::to_string(i) +
+                    " has no parameters; did you forget register_module or register_parameter in module '" +
+                    module.name() + "'?");
+  }
 }
 
 std::string exit_reason(const StopReason& stop, const LoopLimits& limits, uint64_t steps) {
@@ -203,9 +212,12 @@ Metrics Trainer::fit(Module& module, DataModule& data) {
   if (runtime_.is_connected()) opened.emplace(data);
   plan_steps(runtime_, limits, module, opened);
   if (runtime_.is_connected()) introduce(runtime_, limits, module);
-  module.on_fit_start();
-  const Optimizers optimizers = module.configure_optimizers();
-  check(optimizers);
+  const auto in_hook_of_fit = [&](const char* hook, const auto& run) {
+    return in_hook({.hook = hook, .rank = runtime_.rank()}, run);
+  };
+  in_hook_of_fit("on_fit_start", [&] { module.on_fit_start(); });
+  const Optimizers optimizers = in_hook_of_fit("configure_optimizers", [&] { return module.configure_optimizers(); });
+  check(optimizers, module);
   const CallbackList callbacks(defaults_.callbacks);
   ++record_.fits;
   const auto train_here = [&] {
@@ -221,14 +233,14 @@ Metrics Trainer::fit(Module& module, DataModule& data) {
   const StopReason stop = runtime_.is_connected()
                               ? train_here()
                               : fit_in_forks({runtime_, record_, module, optimizers, callbacks}, train_in_fork);
-  module.on_fit_end();
+  in_hook_of_fit("on_fit_end", [&] { module.on_fit_end(); });
   if (runtime_.is_connected()) note_weights(runtime_, module, record_);
   throw_if_abrupt(stop);
   return record_.metrics;
 }
 
 Metrics Trainer::validate(Module& module, DataModule& data) {
-  const Metrics means = evaluate(module, {.what = {&Module::validation_step, &Module::validation_step_end},
+  const Metrics means = evaluate(module, {.what = Replicas::kValidation,
                                           .loader = data.validation(),
                                           .limit = resolve_limits(runtime_.options(), defaults_).validation,
                                           .name = "validation data"});
@@ -237,7 +249,7 @@ Metrics Trainer::validate(Module& module, DataModule& data) {
 }
 
 Metrics Trainer::test(Module& module, DataModule& data) {
-  const Metrics means = evaluate(module, {.what = {&Module::test_step, &Module::test_step_end},
+  const Metrics means = evaluate(module, {.what = Replicas::kTest,
                                           .loader = data.test(),
                                           .limit = resolve_limits(runtime_.options(), defaults_).test,
                                           .name = "test data"});

@@ -7,21 +7,22 @@
 #include <cohort/step_driver.hpp>
 
 #include "data/device_copy.hpp"
+#include "failure/hook_place.hpp"
 #include "metrics/metric_board.hpp"
 
 namespace cohort {
 
 Output Module::training_step(const Batch&, int64_t) {
-  throw UserError("module '" + name() + "' has no training_step; override it to return the loss");
+  throw MissingHook("module '" + name() + "' has no training_step; override it to return the loss");
 }
 
 void Module::validation_step(const Batch&, int64_t) {
-  throw UserError("there is validation data, but module '" + name() +
-                  "' has no validation_step; override it, or return no loader");
+  throw MissingHook("there is validation data, but module '" + name() +
+                    "' has no validation_step; override it, or return no loader");
 }
 
 void Module::test_step(const Batch&, int64_t) {
-  throw UserError("there is test data, but module '" + name() + "' has no test_step; override it");
+  throw MissingHook("there is test data, but module '" + name() + "' has no test_step; override it");
 }
 
 Output Module::predict_step(const Batch&, int64_t) {
@@ -29,7 +30,7 @@ Output Module::predict_step(const Batch&, int64_t) {
 }
 
 Optimizers Module::configure_optimizers() {
-  throw UserError("module '" + name() + "' has no configure_optimizers; override it to return an optimizer");
+  throw MissingHook("module '" + name() + "' has no configure_optimizers; override it to return an optimizer");
 }
 
 Output Module::training_step_end(const Output&) {

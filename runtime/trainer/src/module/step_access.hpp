@@ -10,6 +10,8 @@ namespace cohort::detail {
 struct StepAccess {
   static void set_phase(Module& module, size_t phase) { module.phase_ = phase; }
   static ModulePlace& place(Module& module) { return module.place_; }
+  /// Returns whether a fit trains the module; never for a clone.
+  static bool is_in_fit(const Module& module) { return module.session_ != nullptr; }
   /// Gives a clone the phase and the place of the module.
   static void follow(Module& clone, const Module& module) {
     clone.phase_ = module.phase_;

@@ -9,6 +9,7 @@
 
 #include <cohort/host/error.hpp>
 
+#include "failure/hook_place.hpp"
 #include "failure/torch_error.hpp"
 
 namespace cohort {
@@ -17,6 +18,10 @@ void throw_of_replica(const std::exception_ptr& failure, size_t replica) {
   const std::string who = "replica " + std::to_string(replica) + ": ";
   try {
     std::rethrow_exception(failure);
+  } catch (const std::nested_exception&) {  // it has come from a hook, whose place names the replica
+    throw;
+  } catch (const MissingHook&) {
+    throw;
   } catch (const Error& error) {
     throw Error(error.code(), who + error.what());
   } catch (const c10::Error& error) {

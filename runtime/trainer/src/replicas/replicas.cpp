@@ -125,9 +125,41 @@ void Replicas::give_copy_stream(size_t replica) {
   if (!device.is_cpu()) copying_.emplace_back(*modules_[replica], make_copy_stream(device));
 }
 
-Batch Replicas::transfer(const Batch& batch, size_t replica) {
+HookPlace Replicas::place(const char* hook, int64_t index, size_t replica, const Batch* batch) const {
+  const detail::ModulePlace& at = StepAccess::place(module());
+  return {.hook = hook,
+          .epoch = StepAccess::is_in_fit(module()) ? std::optional(at.epoch) : std::nullopt,
+          .index = index,
+          .rank = at.rank,
+          .replica = count() > 1 ? std::optional(replica) : std::nullopt,
+          .batch = batch};
+}
+
+Batch Replicas::transfer(const Batch& batch, size_t replica, int64_t index) {
   const c10::Device device = runtime_.devices()[replica];
-  return modules_[replica]->transfer_batch(pinned(batch, device), device);
+  return in_hook(place("transfer_batch", index, replica, &batch),
+                 [&] { return modules_[replica]->transfer_batch(pinned(batch, device), device); });
+}
+
+Output Replicas::training_step(const Batch& batch, size_t replica, int64_t index) {
+  const Batch there = transfer(batch, replica, index);
+  return in_hook(place("training_step", index, replica, &there),
+                 [&] { return modules_[replica]->training_step(there, index); });
+}
+
+bool Replicas::training_step_end(const Output& outputs, int64_t index, Output& whole) {
+  return StepAccess::call(module(), [&] {
+    whole = in_hook(place("training_step_end", index), [&] { return module().training_step_end(outputs); });
+  });
+}
+
+void Replicas::run_backward(StepDriver& session, const at::Tensor& loss, double scale, size_t replica, int64_t index) {
+  if (replica == 0 && unregistered_) unregistered_->note({loss}, module());
+  try {
+    session.run_backward({loss}, {seed_of(loss, scale)}, static_cast<uint32_t>(replica));
+  } catch (...) {
+    throw_from_backward(place("backward", index, replica));
+  }
 }
 
 void Replicas::follow_modes() {
@@ -191,22 +223,20 @@ at::Tensor Replicas::train(StepDriver& session, MetricBoard* board, const Batch&
 }
 
 at::Tensor Replicas::train_alone(StepDriver& session, const Batch& batch, int64_t index, double scale) {
-  Module& module = *modules_[0];
-  Output output = module.training_step(transfer(batch, 0), index);
+  Output output = training_step(batch, 0, index);
   if (has_training_end_ != false) {
     Output whole;
-    has_training_end_ = StepAccess::call(module, [&] { whole = module.training_step_end(Value::list({output})); });
+    has_training_end_ = training_step_end(Value::list({output}), index, whole);
     if (*has_training_end_) output = std::move(whole);
   }
   const at::Tensor& loss = loss_of(output);
-  session.run_backward({loss}, {seed_of(loss, scale)});
+  run_backward(session, loss, scale, 0, index);
   return loss.detach();
 }
 
 Output Replicas::train_piece(const Pieces& pieces, size_t replica, int64_t index) {
-  Module& module = *modules_[replica];
-  const WeightGuard guard(module);
-  Output output = module.training_step(transfer(pieces.batches[replica], replica), index);
+  const WeightGuard guard(*modules_[replica]);
+  Output output = training_step(pieces.batches[replica], replica, index);
   guard.check("training_step");
   return output;
 }
@@ -218,7 +248,7 @@ at::Tensor Replicas::train_by_losses(StepDriver& session, MetricBoard* board, co
     const Output output = train_piece(pieces, replica, index);
     const at::Tensor& loss = loss_of(output);
     losses[replica] = loss.detach() * pieces.share(replica);
-    session.run_backward({loss}, {seed_of(loss, scale * pieces.share(replica))}, static_cast<uint32_t>(replica));
+    run_backward(session, loss, scale * pieces.share(replica), replica, index);
   });
   return sum_of(losses);
 }
@@ -229,11 +259,12 @@ at::Tensor Replicas::train_by_hook(StepDriver& session, MetricBoard* board, cons
   run(pieces, board, [&](size_t replica) { outputs[replica] = train_piece(pieces, replica, index); });
   Gathered gathered = gather(outputs);
   Output whole;
-  has_training_end_ = StepAccess::call(module(), [&] { whole = module().training_step_end(gathered.list); });
-  if (!*has_training_end_) return backward_of_losses(session, pieces, outputs, scale);
+  has_training_end_ = training_step_end(gathered.list, index, whole);
+  if (!*has_training_end_) return backward_of_losses(session, pieces, outputs, index, scale);
   const at::Tensor& loss = loss_of(whole);
   std::vector<at::Tensor> all_leaves;
   for (const auto& leaves : gathered.leaves) all_leaves.insert(all_leaves.end(), leaves.begin(), leaves.end());
+  if (unregistered_) unregistered_->note({loss}, module());
   session.run_backward_to(all_leaves, loss, seed_of(loss, scale));
   run(pieces, nullptr, [&](size_t replica) {
     std::vector<at::Tensor> roots, gradients;
@@ -243,40 +274,51 @@ at::Tensor Replicas::train_by_hook(StepDriver& session, MetricBoard* board, cons
       roots.push_back(gathered.tensors[replica][i]);
       gradients.push_back(gradient);
     }
+    if (replica == 0 && unregistered_) unregistered_->note(roots, module());
     if (!roots.empty()) session.run_backward(roots, gradients, static_cast<uint32_t>(replica));
   });
   return loss.detach();
 }
 
 at::Tensor Replicas::backward_of_losses(StepDriver& session, const Pieces& pieces, std::span<const Output> outputs,
-                                        double scale) {
+                                        int64_t index, double scale) {
   std::vector<at::Tensor> losses(outputs.size());
   run(pieces, nullptr, [&](size_t replica) {
     const at::Tensor& loss = loss_of(outputs[replica]);
     losses[replica] = loss.detach() * pieces.share(replica);
-    session.run_backward({loss}, {seed_of(loss, scale * pieces.share(replica))}, static_cast<uint32_t>(replica));
+    run_backward(session, loss, scale * pieces.share(replica), replica, index);
   });
   return sum_of(losses);
 }
 
+void Replicas::check_registered() {
+  if (unregistered_) unregistered_->check(module());
+  unregistered_.reset();
+}
+
 void Replicas::train_by_hand(const Batch& batch, int64_t index) {
-  module().training_step(transfer(batch, 0), index);
+  training_step(batch, 0, index);
 }
 
 std::vector<std::pair<Output, int64_t>> Replicas::predict(const Batch& batch, int64_t index) {
-  if (count() == 1) return {{module().predict_step(transfer(batch, 0), index), batch.batch_size()}};
+  const auto step = [&](const Batch& piece, size_t replica) {
+    const Batch there = transfer(piece, replica, index);
+    return in_hook(place("predict_step", index, replica, &there),
+                   [&] { return modules_[replica]->predict_step(there, index); });
+  };
+  if (count() == 1) return {{step(batch, 0), batch.batch_size()}};
   const Pieces pieces = cut(batch);
   std::vector<std::pair<Output, int64_t>> outputs(pieces.sizes.size());
   run(pieces, nullptr, [&](size_t replica) {
-    outputs[replica] = {modules_[replica]->predict_step(transfer(pieces.batches[replica], replica), index),
-                        pieces.sizes[replica]};
+    outputs[replica] = {step(pieces.batches[replica], replica), pieces.sizes[replica]};
   });
   return outputs;
 }
 
 void Replicas::evaluate(const Evaluation& what, MetricBoard& board, const Batch& batch, int64_t index) {
   const auto step = [&](const Batch& piece, size_t replica) {
-    (modules_[replica]->*what.step)(transfer(piece, replica), index);
+    const Batch there = transfer(piece, replica, index);
+    in_hook(place(what.step_name, index, replica, &there), [&] { (modules_[replica]->*what.step)(there, index); });
     return StepAccess::take_for_step_end(*modules_[replica]);
   };
   std::vector<Output> outputs;
@@ -287,7 +329,8 @@ void Replicas::evaluate(const Evaluation& what, MetricBoard& board, const Batch&
     outputs.resize(pieces.sizes.size());
     run(pieces, &board, [&](size_t replica) { outputs[replica] = step(pieces.batches[replica], replica); });
   }
-  (module().*what.step_end)(gather(outputs).list);
+  const Output list = gather(outputs).list;
+  in_hook(place(what.step_end_name, index), [&] { (module().*what.step_end)(list); });
 }
 
 }  // namespace cohort

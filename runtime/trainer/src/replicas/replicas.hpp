@@ -18,8 +18,10 @@
 #include <cohort/runtime.hpp>
 #include <cohort/step_driver.hpp>
 
+#include "failure/hook_place.hpp"
 #include "metrics/metric_board.hpp"
 #include "module/step_access.hpp"
+#include "module/unregistered_leaves.hpp"
 #include "replicas/replica_threads.hpp"
 
 namespace cohort {
@@ -42,6 +44,8 @@ class Replicas {
   /// Forward and backward of one phase of a micro-batch whose step has begun, up to session.end_backward. Gives the
   /// loss of the whole batch, detached, before it was multiplied by `scale`.
   at::Tensor train(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index, double scale);
+  /// Throws UserError after the first step if its loss depends on weights that are not registered.
+  void check_registered();
   /// training_step of a module that steps by hand.
   void train_by_hand(const Batch& batch, int64_t index);
 
@@ -49,7 +53,11 @@ class Replicas {
   struct Evaluation {
     void (Module::*step)(const Batch&, int64_t);
     void (Module::*step_end)(const Output&);
+    const char *step_name, *step_end_name;
   };
+  static constexpr Evaluation kValidation{&Module::validation_step, &Module::validation_step_end, "validation_step",
+                                          "validation_step_end"};
+  static constexpr Evaluation kTest{&Module::test_step, &Module::test_step_end, "test_step", "test_step_end"};
   void evaluate(const Evaluation& what, MetricBoard& board, const Batch& batch, int64_t index);
   /// Returns what predict_step returns for each piece of the batch, in order, and how many samples each has.
   std::vector<std::pair<Output, int64_t>> predict(const Batch& batch, int64_t index);
@@ -63,18 +71,26 @@ class Replicas {
 
   Runtime& runtime_;
   std::vector<std::shared_ptr<torch::nn::Module>> clones_;
-  std::vector<Module*> modules_;                     // replica 0 is the user's
-  std::vector<torch::nn::Module*> bare_;             // the same
-  std::vector<MetricBoard> boards_;                  // by replica, of one batch
-  std::deque<detail::StepAccess::Copying> copying_;  // on devices
-  std::unique_ptr<ReplicaThreads> threads_;          // null where replicas run in turn
-  std::optional<bool> has_training_end_;             // known after the first step
-  bool has_cut_ = false;                             // a batch
+  std::vector<Module*> modules_;                                   // replica 0 is the user's
+  std::vector<torch::nn::Module*> bare_;                           // the same
+  std::vector<MetricBoard> boards_;                                // by replica, of one batch
+  std::deque<detail::StepAccess::Copying> copying_;                // on devices
+  std::unique_ptr<ReplicaThreads> threads_;                        // null where replicas run in turn
+  std::optional<bool> has_training_end_;                           // known after the first step
+  bool has_cut_ = false;                                           // a batch
+  std::optional<UnregisteredLeaves> unregistered_{std::in_place};  // until the first step is done
 
   void clone(Module& module);
   void give_copy_stream(size_t replica);
+  /// Returns the place of a hook that is called for batch `index`.
+  HookPlace place(const char* hook, int64_t index, size_t replica = 0, const Batch* batch = nullptr) const;
   /// Returns the batch on the replica's device, as its module puts it there.
-  Batch transfer(const Batch& batch, size_t replica);
+  Batch transfer(const Batch& batch, size_t replica, int64_t index);
+  Output training_step(const Batch& batch, size_t replica, int64_t index);
+  /// Returns whether the module has a training_step_end, and if so what it gives in `whole`.
+  bool training_step_end(const Output& outputs, int64_t index, Output& whole);
+  /// Runs backward of what training_step has returned for batch `index`.
+  void run_backward(StepDriver& session, const at::Tensor& loss, double scale, size_t replica, int64_t index);
   Pieces cut(const Batch& batch);
   void run(const Pieces& pieces, MetricBoard* board, const std::function<void(size_t)>& work);
   static void run_in_turn(size_t count, const std::function<void(size_t)>& work);
@@ -84,7 +100,7 @@ class Replicas {
                              double scale);
   at::Tensor train_by_hook(StepDriver& session, MetricBoard* board, const Pieces& pieces, int64_t index, double scale);
   at::Tensor backward_of_losses(StepDriver& session, const Pieces& pieces, std::span<const Output> outputs,
-                                double scale);
+                                int64_t index, double scale);
 };
 
 }  // namespace cohort

@@ -1,0 +1,113 @@
+#include "failure/hook_place.hpp"
+
+#include <exception>
+#include <sstream>
+
+#include <c10/util/Exception.h>
+
+#include "failure/torch_error.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr size_t kShownTensors = 16;
+
+std::string description_of(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "undefined";
+  std::ostringstream text;
+  text << tensor.scalar_type() << " " << tensor.sizes();
+  if (!tensor.is_cpu()) text << " on " << tensor.device();
+  return text.str();
+}
+
+/// Puts the tensors of a batch into words, each with the path that leads to it.
+class BatchText {
+ public:
+  explicit BatchText(const Batch& batch) { add("", batch); }
+
+  std::string text() const {
+    return shown_ <= kShownTensors ? text_ : text_ + ", and " + std::to_string(shown_ - kShownTensors) + " more";
+  }
+
+ private:
+  void add(const std::string& path, const Value& value) {
+    if (value.is_list()) {
+      for (size_t i = 0; i < value.size(); ++i) add(path + "[" + std::to_string(i) + "]", value[i]);
+    } else if (value.is_map()) {
+      for (const auto& [key, item] : value.entries()) add(path + "[\"" + key + "\"]", item);
+    } else if (++shown_ <= kShownTensors) {
+      text_ += (text_.empty() ? "" : ", ") + path + (path.empty() ? "" : " ") +
+               (value.is_tensor() ? description_of(value.tensor()) : "nothing");
+    }
+  }
+
+  std::string text_;
+  size_t shown_ = 0;
+};
+
+std::string before(const HookPlace& place) {
+  std::string text(place.hook);
+  if (!place.callback.empty()) text += " of callback '" + std::string(place.callback) + "'";
+  if (place.epoch) text += ", epoch " + std::to_string(*place.epoch);
+  if (place.index) text += ", batch " + std::to_string(*place.index);
+  if (place.rank) text += ", rank " + std::to_string(*place.rank);
+  if (place.replica) text += ", replica " + std::to_string(*place.replica);
+  return text + ": ";
+}
+
+std::string after(const HookPlace& place) {
+  return place.batch ? "\nbatch: " + BatchText(*place.batch).text() : "";
+}
+
+// A failure of its own by then, which std::throw_with_nested makes of the one that is being handled.
+template <class Kind>
+[[noreturn]] void throw_with(const HookPlace& place, const std::string& message) {
+  std::throw_with_nested(Kind(before(place) + message + after(place)));
+}
+
+[[noreturn]] void throw_torch_error(const HookPlace& place, const c10::Error& error) {
+  const Error reported = error_of(error);
+  if (reported.code() == ExitCode::kUserMistake) throw_with<UserError>(place, reported.what());
+  throw_with<TrainingFailed>(place, reported.what());
+}
+
+}  // namespace
+
+void throw_from(const HookPlace& place) {
+  try {
+    throw;
+  } catch (const std::nested_exception&) {
+    throw;
+  } catch (const MissingHook&) {
+    throw;
+  } catch (const UserError& error) {
+    throw_with<UserError>(place, error.what());
+  } catch (const TrainingFailed& error) {
+    throw_with<TrainingFailed>(place, error.what());
+  } catch (const Error&) {
+    throw;
+  } catch (const c10::Error& error) {
+    throw_torch_error(place, error);
+  } catch (const std::exception& error) {
+    throw_with<TrainingFailed>(place, error.what());
+  }
+}
+
+void throw_from_backward(const HookPlace& place) {
+  try {
+    throw;
+  } catch (const Error&) {
+    throw;
+  } catch (const c10::Error& error) {
+    const std::string_view text = error.what_without_backtrace();
+    if (text.find("backward through the graph a second time") == std::string_view::npos)
+      throw_torch_error(place, error);
+    throw_with<UserError>(place,
+                          "backward has run through this loss before; return the loss from training_step without "
+                          "calling backward() on it, because fit does, and compute it anew in each call");
+  } catch (...) {
+    throw_from(place);
+  }
+}
+
+}  // namespace cohort

@@ -1,0 +1,51 @@
+// Says where the user's code has failed: which hook, and what it was called with.
+//
+// A place is given with each call of a hook. It owns nothing and is put into words only if the hook throws.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <cohort/host/error.hpp>
+#include <cohort/value.hpp>
+
+namespace cohort {
+
+/// A hook that is called and that the module does not override. The message says which.
+struct MissingHook : UserError {
+  using UserError::UserError;
+};
+
+struct HookPlace {
+  std::string_view hook;           ///< "training_step"
+  std::string_view callback{};     ///< whose hook it is; empty: the module's
+  std::optional<int64_t> epoch{};  ///< from 0
+  std::optional<int64_t> index{};  ///< of the batch in the epoch
+  std::optional<int> rank{};
+  std::optional<size_t> replica{};
+  const Batch* batch = nullptr;  ///< that the hook was given
+};
+
+/// Throws what is being handled again with the place before its message, and with shapes and types of the batch on a
+/// second line. Call in a catch block. A UserError stays one, other exceptions become TrainingFailed; the original is
+/// nested. Throws unchanged what names its place already, what tells of other ranks, and what is no std::exception.
+[[noreturn]] void throw_from(const HookPlace& place);
+
+/// The same for backward of a loss that a training_step has returned, with a hint if that step has run backward itself.
+/// Errors of the runtime are thrown unchanged.
+[[noreturn]] void throw_from_backward(const HookPlace& place);
+
+/// Returns what the hook returns; what it throws tells of the place.
+template <class Hook>
+decltype(auto) in_hook(const HookPlace& place, const Hook& hook) {
+  try {
+    return hook();
+  } catch (...) {
+    throw_from(place);
+  }
+}
+
+}  // namespace cohort
