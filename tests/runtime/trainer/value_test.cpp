@@ -3,9 +3,13 @@
 #include <ATen/core/Dict.h>
 #include <ATen/core/ivalue.h>
 #include <gmock/gmock.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/linear.h>
 #include <torch/types.h>
 
 #include <cohort/host/error.hpp>
+#include <cohort/module.hpp>
 
 #include "error_text.hpp"
 
@@ -25,6 +29,62 @@ TEST(Value, AListOfTensorsIsTakenApartByPosition) {
   EXPECT_TRUE(torch::equal(batch[0], torch::ones({3})));
   const at::Tensor& second = batch[1];
   EXPECT_TRUE(torch::equal(second, torch::zeros({3})));
+}
+
+TEST(Value, AnElementDoesWhatATensorCan) {
+  const Batch batch({torch::ones({3, 2}), torch::arange(3)});
+  EXPECT_EQ(batch[0].view({2, 3}).size(0), 2);
+  EXPECT_EQ(batch[0].size(-1), 2);
+  EXPECT_EQ(batch[0].device(), at::kCPU);
+  EXPECT_EQ(batch[1].to(torch::kDouble).scalar_type(), torch::kDouble);
+  EXPECT_EQ(batch[1].to(torch::kCPU).sum().item<int64_t>(), 3);
+  EXPECT_TRUE(
+      torch::equal(batch[0] * 2 + batch[1].unsqueeze(1), torch::tensor({{2., 2.}, {3., 3.}, {4., 4.}}, torch::kFloat)));
+  auto x = batch[0];
+  x = x.flatten();
+  EXPECT_EQ(x.numel(), 6);
+  EXPECT_EQ(nested()["rest"].size(), 2U);
+  EXPECT_TRUE(nested()["rest"].is_list());
+  const Value copy = nested()["rest"];
+  EXPECT_EQ(copy[1]["deep"].item<int64_t>(), 3);
+}
+
+TEST(Value, AListOfTwoIsTakenApart) {
+  const Batch batch({torch::ones({3}), torch::zeros({2})});
+  auto [x, y] = batch;
+  EXPECT_TRUE(torch::equal(x + 1, torch::full({3}, 2.)));
+  EXPECT_EQ(y.view({-1}).size(0), 2);
+  const auto& [first, rest] = nested();
+  EXPECT_EQ(first.dim(), 2);
+  EXPECT_EQ(rest[1]["deep"].item<int64_t>(), 3);
+  const auto take_apart = [](const Batch& three) { auto [a, b] = three; };
+  EXPECT_THAT(error_text<UserError>([&] { take_apart(Batch(Batch::List(3, torch::ones({1})))); }),
+              HasSubstr("list of 3"));
+  EXPECT_THAT(error_text<UserError>([&] { take_apart(torch::ones({2})); }), HasSubstr("tensor"));
+}
+
+TEST(Value, AMapIsWrittenInBraces) {
+  const auto step = [](const at::Tensor& loss) -> Output { return {{"loss", loss}, {"logits", loss + 1}}; };
+  const Output output = step(torch::ones({}));
+  ASSERT_TRUE(output.is_map());
+  EXPECT_EQ(output["logits"].item<float>(), 2);
+  const Output one{{"loss", torch::ones({})}};
+  EXPECT_EQ(one.entries().front().first, "loss");
+  const auto tensor = []() -> Output { return {torch::ones({2})}; };
+  EXPECT_TRUE(tensor().is_tensor());
+  const auto nothing = []() -> Output { return {}; };
+  EXPECT_TRUE(nothing().empty());
+}
+
+TEST(Value, ASequentialTakesBatchesAndElements) {
+  torch::nn::Sequential net(torch::nn::Linear(2, 3), torch::nn::ReLU());
+  const Batch batch({torch::ones({4, 2}), torch::zeros({4})}), alone(torch::ones({4, 2}));
+  const auto expected = net->forward(torch::ones({4, 2}));
+  EXPECT_TRUE(torch::equal(net->forward(batch[0]), expected));
+  EXPECT_TRUE(torch::equal(net->forward(alone), expected));
+  const auto [x, y] = batch;
+  EXPECT_TRUE(torch::equal(net->forward(x), expected));
+  EXPECT_THAT(error_text<UserError>([&] { net->forward(batch); }), HasSubstr("list of 2"));
 }
 
 TEST(Value, NestsAndIsTakenApartByKey) {

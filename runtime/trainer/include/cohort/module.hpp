@@ -13,6 +13,7 @@
 
 #include <c10/core/Stream.h>
 #include <torch/nn/module.h>
+#include <torch/nn/modules/container/any_value.h>
 
 #include <cohort/host/error.hpp>
 #include <cohort/metrics.hpp>
@@ -176,3 +177,13 @@ class ModuleFor : public Module {
 };
 
 }  // namespace cohort
+
+/// Lets a Sequential take a batch, or an element of one, as its tensor.
+template <>
+struct torch::nn::AnyValue::Holder<cohort::Value> : Holder<at::Tensor> {
+  explicit Holder(const cohort::Value& batch) : Holder<at::Tensor>(batch.tensor()) {}
+};
+template <>
+struct torch::nn::AnyValue::Holder<cohort::Element> : Holder<cohort::Value> {
+  using Holder<cohort::Value>::Holder;
+};

@@ -1,13 +1,19 @@
 // What goes into a step and comes out of it: a tensor, or a list or map of such values, nested.
 //
+//   auto [x, y] = batch;                            // a list of two
+//   auto loss = cross_entropy(net->forward(batch["image"].flatten(1)), batch["label"]);
+//   return {{"loss", loss}, {"logits", logits}};    // a map
+//
 // A value type: copies share the tensors. Reading from several threads is safe, changing is not.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -20,6 +26,8 @@ struct IValue;
 
 namespace cohort {
 
+class Element;
+
 class Value {
  public:
   using List = std::vector<Value>;
@@ -27,9 +35,11 @@ class Value {
 
   /// Holds nothing.
   Value() = default;
-  Value(at::Tensor tensor) : held_(std::move(tensor)) {}             // NOLINT(google-explicit-constructor)
-  Value(List items) : held_(std::move(items)) {}                     // NOLINT(google-explicit-constructor)
-  Value(Map items) : held_(std::move(items)) {}                      // NOLINT(google-explicit-constructor)
+  Value(at::Tensor tensor) : held_(std::move(tensor)) {}  // NOLINT(google-explicit-constructor)
+  Value(List items) : held_(std::move(items)) {}          // NOLINT(google-explicit-constructor)
+  Value(Map items) : held_(std::move(items)) {}           // NOLINT(google-explicit-constructor)
+  Value(std::initializer_list<Map::value_type> items) : held_(Map(items)) {}
+  Value(const Element& element);                                     // NOLINT(google-explicit-constructor)
   static Value list(List items) { return Value(std::move(items)); }  // also for a list of one
   static Value map(Map items) { return Value(std::move(items)); }
   /// From tensors, lists, tuples and dictionaries with string keys. Throws UserError for any other kind.
@@ -46,13 +56,15 @@ class Value {
   const at::Tensor& tensor() const;
   const List& items() const;
   const Map& entries() const;
-  operator const at::Tensor&() const { return tensor(); }  // NOLINT(google-explicit-constructor): forward(batch[0])
+  operator const at::Tensor&() const { return tensor(); }  // NOLINT(google-explicit-constructor): forward(batch)
 
   /// Elements of a list or map; 0 otherwise.
   size_t size() const;
   /// Element of a list, or of a map by position. Throws UserError where there is none.
-  const Value& operator[](size_t index) const;
-  const Value& operator[](std::string_view key) const;
+  Element operator[](size_t index) const;
+  Element operator[](std::string_view key) const;
+  /// Throws UserError unless this is a list or map of two.
+  void check_pair() const;
   /// The element with this key, or null where the value is no map or has no such key.
   const Value* find(std::string_view key) const;
 
@@ -66,10 +78,44 @@ class Value {
   std::string kind() const;
 
  private:
+  const Value& at(size_t index) const;
+
   std::variant<std::monostate, at::Tensor, List, Map> held_;
 };
+
+/// An element of a list or map: its tensor, with all that a tensor can do, if it holds one (else an undefined tensor);
+/// and the value in any case, so that elements of elements are reached.
+class Element : public at::Tensor, public Value {
+ public:
+  Element(const Value& value)  // NOLINT(google-explicit-constructor)
+      : at::Tensor(value.is_tensor() ? value.tensor() : at::Tensor()), Value(value) {}
+  Element(const at::Tensor& tensor) : at::Tensor(tensor), Value(tensor) {}  // NOLINT(google-explicit-constructor)
+
+  using Value::operator[];
+  using at::Tensor::size;
+  using at::Tensor::to;
+  using Value::size;
+  Element to(c10::Device device) const { return Value::to(device); }
+  Element to(c10::DeviceType type) const { return to(c10::Device(type)); }
+};
+
+inline Value::Value(const Element& element) : Value(static_cast<const Value&>(element)) {}
+
+/// For `auto [x, y] = batch`. Throws UserError for what is no list or map of two.
+template <size_t Index>
+Element get(const Value& pair) {
+  pair.check_pair();
+  return pair[Index];
+}
 
 using Batch = Value;
 using Output = Value;
 
 }  // namespace cohort
+
+template <>
+struct std::tuple_size<cohort::Value> : std::integral_constant<size_t, 2> {};
+template <size_t Index>
+struct std::tuple_element<Index, cohort::Value> {
+  using type = cohort::Element;
+};

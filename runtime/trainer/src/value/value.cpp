@@ -69,7 +69,7 @@ size_t Value::size() const {
   return 0;
 }
 
-const Value& Value::operator[](size_t index) const {
+const Value& Value::at(size_t index) const {
   if (index >= size()) {
     throw UserError("element " + std::to_string(index) + " of a batch or output was asked for, but the value is a " +
                     kind());
@@ -78,7 +78,11 @@ const Value& Value::operator[](size_t index) const {
   return std::get<Map>(held_)[index].second;
 }
 
-const Value& Value::operator[](std::string_view key) const {
+Element Value::operator[](size_t index) const {
+  return at(index);
+}
+
+Element Value::operator[](std::string_view key) const {
   if (const Value* found = find(key)) return *found;
   std::string message =
       "element \"" + std::string(key) + "\" of a batch or output was asked for, but the value is a " + kind();
@@ -87,6 +91,12 @@ const Value& Value::operator[](std::string_view key) const {
     for (const auto& entry : entries()) message += " \"" + entry.first + "\"";
   }
   throw UserError(message);
+}
+
+void Value::check_pair() const {
+  if (size() == 2) return;
+  throw UserError("a batch or output was taken apart into two, but the value is a " + kind() +
+                  "; take its elements with []");
 }
 
 const Value* Value::find(std::string_view key) const {
