@@ -116,7 +116,7 @@ TEST(RankReport, TheMostSevereReasonOfTheFirstRankCounts) {
 
 TEST(RankReport, ATextOfAnotherKindIsRefused) {
   for (const char* text :
-       {"", "0", "0\t0", "0\t0\t\t", "x\t0\t\t\n", "0\t0\t\t\nloss\t1\n", "0\t0\t\t\nloss\tone\t1\n"}) {
+       {"", "0", "0\t0", "0\t0\t\t\t", "x\t0\t\t\t0\n", "0\t0\t\t\t0\nloss\t1\n", "0\t0\t\t\t0\nloss\tone\t1\n"}) {
     EXPECT_THROW(merge_reports(std::vector<std::string>{text}), PeerFailed) << text;
   }
 }

@@ -99,5 +99,41 @@ TEST(Resume, ASignalInAValidationLetsItBeRunAgain) {
   }
 }
 
+/// Trains twice, for these epochs, and returns the samples that the second training has seen, with its weights.
+std::pair<std::vector<float>, std::string> train_twice(const fs::path& folder, int64_t first, int64_t second,
+                                                       bool resumes) {
+  ScriptedRun run([&](Script& s) {
+    s.options.checkpoint_dir = folder;
+    if (resumes) s.options.resume = "auto";
+  });
+  torch::manual_seed(5);
+  Learner net;
+  Numbers data;
+  RunRecord record;
+  Trainer(run.runtime(), record, {.max_epochs = first}).fit(net, data);
+  net.seen.clear();
+  Trainer(run.runtime(), record, {.max_epochs = second}).fit(net, data);
+  return {net.seen, weights_digest(net)};
+}
+
+TEST(Resume, OfASecondFitKeepsItsOrderOfSamples) {
+  const TemporaryFolder whole_folder, folder;
+  const auto [whole, digest] = train_twice(whole_folder.path(), 1, 2, false);
+  const auto [begun, unfinished] = train_twice(folder.path(), 1, 1, false);
+  const auto [rest, end] = train_twice(folder.path(), 1, 2, true);
+  EXPECT_EQ(joined(begun, rest), whole);
+  EXPECT_EQ(end, digest);
+}
+
+TEST(Resume, NothingOfTheOrderOfTheFirstFitIsRepeated) {
+  const TemporaryFolder folder;
+  Job job;
+  job.options = [](Options& o) { o.max_epochs = 1; };
+  const auto first = train(job).seen;
+  const auto second = train_twice(folder.path(), 1, 1, false).first;
+  ASSERT_EQ(first.size(), second.size());
+  EXPECT_NE(first, second);
+}
+
 }  // namespace
 }  // namespace cohort::testing

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 namespace cohort {
 namespace {
@@ -58,6 +59,15 @@ TEST(Sampler, EveryPositionIsEquallyLikely) {
   std::array<int, 6> count{};
   for (int64_t epoch = 0; epoch < kEpochs; ++epoch) ++count[static_cast<size_t>(permutation(6, 0, epoch)[0])];
   for (const int n : count) EXPECT_NEAR(n, kEpochs / 6, 150);  // five standard deviations
+}
+
+TEST(SeedOfFit, IsTheProgramsOwnInTheFirstAndAnotherInEachLater) {
+  EXPECT_EQ(seed_of_fit(7, 1), 7U);
+  std::set<uint64_t> seeds;
+  for (const uint64_t seed : {0U, 1U, 2U}) {
+    for (int64_t fit = 1; fit <= 20; ++fit) seeds.insert(seed_of_fit(seed, fit));
+  }
+  EXPECT_EQ(seeds.size(), 60U);
 }
 
 }  // namespace

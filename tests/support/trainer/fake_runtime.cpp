@@ -45,7 +45,7 @@ class ScriptedRanks final : public Ranks {
 ScriptedRun::ScriptedRun(const std::function<void(Script&)>& set) {
   script_.selection.strategy = StrategySpec("scripted");
   set(script_);
-  log_ = std::make_unique<host::Log>(host::LogSettings{host::LogLevel::kOff, host::LogFormat::kText, {}, 0, 1});
+  log_ = std::make_unique<host::Log>(script_.log);
   plugins_ = std::make_unique<host::PluginHost>(host::PluginSearch{}, *log_);
   runtime_ =
       std::make_unique<Runtime>(Runtime::Setup{script_.options, *plugins_, script_.selection, script_.topology, *log_},

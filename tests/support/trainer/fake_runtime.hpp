@@ -13,6 +13,7 @@ namespace cohort::testing {
 /// What the test decides, and what the loop did.
 struct Script {
   Options options;
+  host::LogSettings log{host::LogLevel::kOff, host::LogFormat::kText, {}, 0, 1};
   host::Selection selection;  ///< at first of a strategy that is not installed, which refuses no use
   host::Topology topology;
   /// What the other ranks gather, given this rank's text; the result is by rank.

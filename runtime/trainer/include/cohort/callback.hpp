@@ -136,7 +136,7 @@ class Callback {
   /// At the logging interval, and at the end of an epoch. Values that are added are logged as well.
   virtual void on_step_values(Fit& /*fit*/, StepValues& /*values*/) {}
   virtual void on_validation_start(Fit& /*fit*/) {}
-  /// `means` is empty if a signal has ended it.
+  /// `means` is empty if a signal has ended it, or if the module has no validation_step.
   virtual void on_validation_end(Fit& /*fit*/, const Metrics& /*means*/) {}
   /// Fit::save may be called.
   virtual void on_save_point(Fit& /*fit*/, SavePoint /*point*/) {}

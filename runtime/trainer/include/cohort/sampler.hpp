@@ -21,6 +21,10 @@ struct Shard {
 /// A user's own choice of samples, in place of the runtime's: the indices of this rank, in order.
 using Sampler = std::function<std::vector<int64_t>(int64_t size, const Shard& shard)>;
 
+/// Returns the seed of the order of samples in a program's fit of this number, from 1: the program's own in the first,
+/// unrelated ones later, so that a second fit does not repeat the order of the first.
+uint64_t seed_of_fit(uint64_t seed, int64_t fit);
+
 /// A permutation of 0 .. size-1 that depends on seed and epoch alone, equal on every platform.
 std::vector<int64_t> permutation(int64_t size, uint64_t seed, int64_t epoch);
 

@@ -38,6 +38,10 @@ std::vector<int64_t> ascending(int64_t size) {
 
 }  // namespace
 
+uint64_t seed_of_fit(uint64_t seed, int64_t fit) {
+  return fit == 1 ? seed : mixed(mixed(seed) + static_cast<uint64_t>(fit));
+}
+
 std::vector<int64_t> permutation(int64_t size, uint64_t seed, int64_t epoch) {
   auto list = ascending(size);
   std::mt19937_64 generator(mixed(mixed(seed) ^ static_cast<uint64_t>(epoch)));

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "data/batch_source.hpp"
+#include "failure/hook_place.hpp"
 #include "module/evaluation_mode.hpp"
 #include "report/screen.hpp"
 
@@ -17,7 +18,7 @@ std::optional<int64_t> batches_of(BatchSource& source, const Loader& loader) {
   return source.available(std::numeric_limits<int64_t>::max());
 }
 
-std::vector<MetricTotal> run_batches(Runtime& runtime, Replicas& replicas, const EvaluationPass& pass) {
+RankReport run_batches(Runtime& runtime, Replicas& replicas, const EvaluationPass& pass) {
   const at::NoGradGuard no_grad;
   const EvaluationMode mode(replicas.modules());
   MetricBoard board(MetricBoard::Pass::kEvaluation);
@@ -29,18 +30,24 @@ std::vector<MetricTotal> run_batches(Runtime& runtime, Replicas& replicas, const
   for (int64_t index = 0; source->available(1) > 0 && !pass.interrupted(); ++index) {
     const Batch batch = source->next();
     board.begin_batch(batch.batch_size());
-    replicas.evaluate(pass.what, board, batch, index);
+    try {
+      replicas.evaluate(pass.what, board, batch, index);
+    } catch (const MissingHook&) {
+      if (!pass.is_optional) throw;
+      return {.lacks_step = true};
+    }
     progress.show(index + 1);
   }
-  return board.totals();
+  return {.totals = board.totals()};
 }
 
 }  // namespace
 
 MergedReport evaluate(Runtime& runtime, Replicas& replicas, const EvaluationPass& pass,
                       const std::function<StopReason()>& stop) {
-  const auto totals = run_batches(runtime, replicas, pass);
-  return merge_reports(runtime.all_gather(to_text({stop(), totals})));
+  RankReport report = run_batches(runtime, replicas, pass);
+  report.stop = stop();
+  return merge_reports(runtime.all_gather(to_text(report)));
 }
 
 }  // namespace cohort

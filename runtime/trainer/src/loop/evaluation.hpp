@@ -17,7 +17,8 @@ struct EvaluationPass {
   Replicas::Evaluation what;
   Loader loader;
   BatchLimit limit;
-  std::string name;                                          ///< "validation data", for messages
+  std::string name;          ///< "validation data", for messages
+  bool is_optional = false;  ///< a module without the step is no mistake: its batches are left out
   std::function<bool()> interrupted = [] { return false; };  ///< asked before each batch; true ends this rank's pass
 };
 

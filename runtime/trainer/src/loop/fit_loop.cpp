@@ -101,7 +101,7 @@ bool FitLoop::limit_reached() const {
 }
 
 void FitLoop::open_epoch() {
-  const Shard shard{runtime_.rank(), runtime_.world_size(), runtime_.options().seed, epoch_};
+  const Shard shard{runtime_.rank(), runtime_.world_size(), seed_of_fit(runtime_.options().seed, fit_), epoch_};
   batches_ = resumed_ ? resumed_->loop->place.batches : 0;
   source_ =
       open_batches(train_, shard, Purpose::kTraining, limits_.train, "training data", batches_, runtime_.device());
@@ -264,7 +264,12 @@ void FitLoop::validate_within_epoch() {
 void FitLoop::validate() {
   session_.pause_for_evaluation();
   call("on_validation_start", &Callback::on_validation_start);
-  const EvaluationPass pass{Replicas::kValidation, validation_, limits_.validation, "validation data", [this] {
+  const EvaluationPass pass{.what = Replicas::kValidation,
+                            .loader = validation_,
+                            .limit = limits_.validation,
+                            .name = "validation data",
+                            .is_optional = true,
+                            .interrupted = [this] {
                               ask_callbacks();
                               return wish_.is_abrupt();
                             }};
@@ -273,10 +278,20 @@ void FitLoop::validate() {
     return wish_;
   });
   validation_means_ = merged.means;
+  if (merged.lacks_step) leave_validation_out();
   adopt(merged.stop);
   if (agreed_.is_abrupt()) validation_means_.clear();
   for (const auto& [name, value] : validation_means_) record_.metrics[name] = value;
   call("on_validation_end", &Callback::on_validation_end, validation_means_);
+}
+
+// A DataModule may serve several modules, of which some have nothing to validate.
+void FitLoop::leave_validation_out() {
+  validates_ = false;
+  validation_interval_.reset();
+  if (!runtime_.is_first()) return;
+  runtime_.log().warning("Validation is left out: there is validation data, but module '" + module_.name() +
+                         "' has no validation_step");
 }
 
 // All ranks learn why one of them wants to stop. Collective.

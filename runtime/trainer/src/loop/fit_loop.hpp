@@ -75,6 +75,7 @@ class FitLoop final : public Fit {
   void validate_at_interval(int64_t batches_before);
   void validate();
   void validate_within_epoch();
+  void leave_validation_out();
   LoopState state(bool validation_due = false);
   LoopPlace place() const;
   void finish_epoch();
@@ -111,7 +112,7 @@ class FitLoop final : public Fit {
   std::optional<LoadedCheckpoint> resumed_;  // until the loop stands where it stood
   const Loader train_;
   const Loader validation_;
-  const bool validates_;
+  bool validates_;
   bool has_equal_data_ = true;  // all ranks have the same number of samples and batch size
   MetricBoard board_;
 

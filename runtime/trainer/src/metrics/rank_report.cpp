@@ -74,7 +74,8 @@ StopReason stopped_by(int signal, int rank) {
 std::string to_text(const RankReport& report) {
   const StopReason& stop = report.stop;
   std::string text = std::to_string(static_cast<int>(stop.severity)) + "\t" + std::to_string(stop.signal) + "\t" +
-                     one_field(stop.exit_reason) + "\t" + one_field(stop.text) + "\n";
+                     one_field(stop.exit_reason) + "\t" + one_field(stop.text) + "\t" +
+                     (report.lacks_step ? "1" : "0") + "\n";
   for (const auto& total : report.totals)
     text += total.name + "\t" + exact(total.sum) + "\t" + exact(total.weight) + "\n";
   return text;
@@ -89,7 +90,8 @@ MergedReport merge_reports(std::span<const std::string> texts) {
     stop.severity = static_cast<StopReason::Severity>(fields.number<int>('\t'));
     stop.signal = fields.number<int>('\t');
     stop.exit_reason = fields.text('\t');
-    stop.text = fields.text('\n');
+    stop.text = fields.text('\t');
+    merged.lacks_step |= fields.number<int>('\n') != 0;
     stop.rank = static_cast<int>(rank);
     if (stop.severity > merged.stop.severity) merged.stop = stop;
     while (!fields.done()) {

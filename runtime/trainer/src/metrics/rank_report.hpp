@@ -20,15 +20,17 @@ namespace cohort {
 StopReason stopped_by(int signal, int rank);
 
 struct RankReport {
-  StopReason stop;
-  std::vector<MetricTotal> totals;
+  StopReason stop{};
+  std::vector<MetricTotal> totals{};
+  bool lacks_step = false;  ///< the module has no step for the batches of the pass
 };
 
 std::string to_text(const RankReport& report);
 
 struct MergedReport {
   StopReason stop;
-  Metrics means;  ///< weighted over all ranks
+  Metrics means;            ///< weighted over all ranks
+  bool lacks_step = false;  ///< on a rank at least; one without batches does not know
 };
 
 /// Merges the texts of all ranks, in rank order. Throws PeerFailed for a text that to_text did not write.
