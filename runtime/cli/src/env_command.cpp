@@ -44,6 +44,20 @@ std::string kernel_text() {
   return ::uname(&name) == 0 ? std::string(name.sysname) + " " + name.release + " " + name.machine : "-";
 }
 
+/// The instructions that LibTorch's kernels use here, by its rule.
+std::string cpu_capability(const host::Variables& variables) {
+  const auto forced = variables.find("ATEN_CPU_CAPABILITY");
+  if (forced != variables.end() && !forced->second.empty()) return forced->second + " (ATEN_CPU_CAPABILITY)";
+#ifdef __x86_64__
+  const bool has_fma = __builtin_cpu_supports("fma");
+  const bool has_avx512 =
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+  if (has_fma && has_avx512) return "AVX512";
+  if (has_fma && __builtin_cpu_supports("avx2")) return "AVX2";
+#endif
+  return "DEFAULT";
+}
+
 /// What this machine offers a rank; the threads as a rank takes them that is told nothing else.
 Json machine_facts(const host::Topology& topology, const host::Variables& variables) {
   const int cores = host::usable_cores();
@@ -55,6 +69,7 @@ Json machine_facts(const host::Topology& topology, const host::Variables& variab
   facts["ranks"] = std::to_string(topology.local_world_size);
   facts["threads_per_rank"] =
       is_set ? openmp->second + " (OMP_NUM_THREADS)" : std::to_string(std::max(1, cores / topology.local_world_size));
+  facts["cpu_capability"] = cpu_capability(variables);
   facts["cgroup_cpu_max"] = first_line_of("/sys/fs/cgroup/cpu.max");
   facts["cgroup_memory_max"] = first_line_of("/sys/fs/cgroup/memory.max");
   facts["dev_shm"] = shared_memory_text();
@@ -66,6 +81,7 @@ Json version_facts() {
   return {{"cohort", COHORT_VERSION},
           {"plugin_abi", std::to_string(COHORT_ABI_MAJOR) + "." + std::to_string(COHORT_ABI_MINOR)},
           {"compiler", __VERSION__},
+          {"libtorch", COHORT_LIBTORCH_VERSION},
           {"cuda_plugin", COHORT_CUDA_BUILD}};
 }
 

@@ -35,6 +35,12 @@ int show(const std::string& text) {
   return written ? 0 : static_cast<int>(ExitCode::kTrainingFailed);
 }
 
+/// Returns "cohort plugins": the command as far as it was understood.
+std::string understood(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return app.get_name() + (chosen.empty() ? "" : " " + understood(*chosen.front()));
+}
+
 int parse_and_run(std::vector<std::string> arguments) {
   CLI::App app("Starts programs on many devices, and looks at plugins and at the environment.", "cohort");
   app.set_version_flag("--version", version_text(), "print the version and end");
@@ -54,7 +60,7 @@ int parse_and_run(std::vector<std::string> arguments) {
   } catch (const CLI::Success& wanted) {  // --help, --version
     return app.exit(wanted);
   } catch (const CLI::ParseError& error) {
-    throw UserError("cohort: " + host::on_one_line(error.what()) + "; see cohort --help");
+    throw UserError("cohort: " + host::on_one_line(error.what()) + "; see " + understood(app) + " --help");
   }
   return chosen();
 }

@@ -71,6 +71,12 @@ TEST_F(CliTest, MistakesGiveExitCodeTwoAndASentence) {
   }
 }
 
+TEST_F(CliTest, AMistakePointsToTheHelpOfItsCommand) {
+  EXPECT_THAT(cohort({"plugins"}).err, HasSubstr("; see cohort plugins --help\n"));
+  EXPECT_THAT(cohort({"plugins", "info"}).err, HasSubstr("; see cohort plugins info --help\n"));
+  EXPECT_THAT(cohort({"walk"}).err, HasSubstr("; see cohort --help\n"));
+}
+
 TEST_F(CliTest, RunStartsTheRanks) {
   EXPECT_EQ(cohort(run({"-n", "2"})).code, 0);
   EXPECT_THAT(read("rank-1"),
@@ -227,6 +233,9 @@ TEST_F(CliTest, EnvShowsTheTopologyAndTheMachine) {
   const json all = json::parse(cohort({"env", "--json"}, {{"OMP_NUM_THREADS", "3"}}).out);
   EXPECT_EQ(all["topology"]["launcher"], "none");
   EXPECT_EQ(all["machine"]["threads_per_rank"], "3 (OMP_NUM_THREADS)");
+  EXPECT_THAT(all["versions"]["libtorch"].get<std::string>(), ContainsRegex("^([0-9]+\\.[0-9]+\\.[0-9]+|none)$"));
+  EXPECT_EQ(json::parse(cohort({"env", "--json"}, {{"ATEN_CPU_CAPABILITY", "avx2"}}).out)["machine"]["cpu_capability"],
+            "avx2 (ATEN_CPU_CAPABILITY)");
 }
 
 TEST_F(CliTest, EnvShowsWhatIsWrongWithThePlaceOfARank) {

@@ -69,5 +69,13 @@ TEST(ValidationInterval, ExplainsIntervalsThatCannotBe) {
   EXPECT_THAT(message({.count = {}, .fraction = 0.5}, std::nullopt), HasSubstr("unknown length"));
 }
 
+TEST(Limits, ZeroSwitchesClippingOff) {
+  Options options;
+  options.gradient_clip_val = 2;
+  EXPECT_EQ(resolve_limits(options, {}).clip->limit, 2);
+  options.gradient_clip_val = 0;
+  EXPECT_FALSE(resolve_limits(options, {}).clip);
+}
+
 }  // namespace
 }  // namespace cohort

@@ -45,6 +45,7 @@ constexpr std::array kDurationUnits{
     Unit{"s", 1'000'000'000},
     Unit{"m", 60'000'000'000},
     Unit{"h", 3'600'000'000'000},
+    Unit{"d", 86'400'000'000'000},
 };
 
 // Plugins and std::chrono count in int64_t.
@@ -96,15 +97,46 @@ std::chrono::nanoseconds parse_duration(std::string_view text, std::string_view 
   if (ticks) return std::chrono::nanoseconds(static_cast<int64_t>(*ticks));
   throw UserError(
       std::string(what) + ": " + in_quotes(text) +
-      " is not a duration; write a number and ns, us, ms, s, m or h (seconds without one), for example 100ms");
+      " is not a duration; write a number and ns, us, ms, s, m, h or d (seconds without one), for example 100ms");
 }
 
-std::chrono::nanoseconds parse_time(std::string_view text, std::string_view what) {
-  constexpr std::chrono::hours kLongest{24 * 365 * 10};  // deadlines are sums: they must not overflow
-  const auto time = parse_duration(text, what);
-  if (time.count() > 0 && time <= kLongest) return time;
+namespace {
+
+constexpr std::chrono::hours kLongestTime{24 * 365 * 10};  // deadlines are sums: they must not overflow
+
+std::chrono::nanoseconds checked_time(std::chrono::nanoseconds time, std::string_view text, std::string_view what) {
+  if (time.count() > 0 && time <= kLongestTime) return time;
   throw UserError(std::string(what) + ": " + in_quotes(text) +
                   " is not possible; give a time above 0 and below ten years, for example 300s");
+}
+
+// Nothing for a text that is not of this form.
+std::optional<std::chrono::seconds> clock_time(std::string_view text) {
+  constexpr std::array<uint64_t, 4> kFirstTooLarge{3651, 24, 60, 60};  // days, hours, minutes, seconds
+  constexpr std::array<int64_t, 4> kPerField{24, 60, 60, 1};
+  int64_t time = 0;
+  for (std::size_t field = 0; field < kFirstTooLarge.size(); ++field) {
+    const auto digits = take_digits(text);
+    if (!digits || digits->number >= kFirstTooLarge[field]) return std::nullopt;
+    time = (time + static_cast<int64_t>(digits->number)) * kPerField[field];
+    const bool is_last = field + 1 == kFirstTooLarge.size();
+    if (is_last ? !text.empty() : !text.starts_with(':')) return std::nullopt;
+    if (!is_last) text.remove_prefix(1);
+  }
+  return std::chrono::seconds(time);
+}
+
+}  // namespace
+
+std::chrono::nanoseconds parse_time(std::string_view text, std::string_view what) {
+  return checked_time(parse_duration(text, what), text, what);
+}
+
+std::chrono::nanoseconds parse_long_time(std::string_view text, std::string_view what) {
+  if (text.find(':') == std::string_view::npos) return parse_time(text, what);
+  if (const auto time = clock_time(text)) return checked_time(*time, text, what);
+  throw UserError(std::string(what) + ": " + in_quotes(text) +
+                  " is not a time; write days, hours below 24, minutes and seconds below 60 as DD:HH:MM:SS, or 2h");
 }
 
 uint64_t parse_size(std::string_view text, std::string_view what) {

@@ -41,7 +41,8 @@ std::vector<std::string> normalised(const std::vector<std::string>& arguments, c
 
 CLI::Option* add(CLI::App& app, const Flag& flag, const Options& code) {
   const auto fallback = flag.print(code);
-  const std::string shown = fallback && *fallback != "false" ? " (default: " + *fallback + ")" : "";
+  const bool says_something = fallback && *fallback != "false" && *fallback != "\"\"";
+  const std::string shown = says_something ? " (default: " + *fallback + ")" : "";
   CLI::Option* option = app.add_option(
       "--" + flag.name, [](const CLI::results_t&) { return true; }, flag.help + shown);
   option->group(flag.group)->type_name(flag.value);
@@ -72,7 +73,9 @@ std::vector<Assignment> read_command_line(const OptionSources& sources, const Fl
   app.set_help_flag();
   app.allow_extras();
   app.get_formatter()->column_width(kHelpColumn);
-  app.footer("Every option can also be given as a variable COHORT_<OPTION>, or in a file with --config.");
+  app.footer(
+      "Every option can also be given as a variable COHORT_<OPTION>, or in a file with --config.\n"
+      "The command `cohort strategies` compares the strategies, and `cohort plugins list` shows what is installed.");
   std::vector<std::pair<const Flag*, CLI::Option*>> options;
   for (const Flag& flag : table.flags()) options.emplace_back(&flag, add(app, flag, code));
   app.set_help_flag("-h,--help", "print this text and end")->group(table.flags().back().group);

@@ -190,9 +190,9 @@ std::vector<Flag> loop_flags() {
       number(kLoop, "max-epochs", "stop after this many epochs", &Options::max_epochs, 0),
       number(kLoop, "max-steps", "stop after this many optimizer steps", &Options::max_steps, 0),
       flag(
-          kLoop, "max-time", "TIME", "stop after this time, for example 2h",
+          kLoop, "max-time", "TIME", "stop after this time, for example 2h, 1d or 00:12:00:00 (DD:HH:MM:SS)",
           [](Options& o, Given given) {
-            o.max_time = std::chrono::ceil<std::chrono::seconds>(parse_time(given.text, given.where));
+            o.max_time = std::chrono::ceil<std::chrono::seconds>(parse_long_time(given.text, given.where));
           },
           print_if_set(&Options::max_time, [](auto time) { return literal(string_view(time_text(time))); })),
       limit("limit-train-batches", "training batches of an epoch; default: all", &Options::limit_train_batches),
@@ -205,8 +205,9 @@ std::vector<Flag> loop_flags() {
       number(kLoop, "log-every-n-steps", "steps between two lines of metrics", &Options::log_every_n_steps, 1),
       number(kLoop, "accumulate-grad-batches", "batches of one optimizer step", &Options::accumulate_grad_batches, 1),
       flag(
-          kLoop, "gradient-clip-val", "LIMIT", "gradients are limited to this before the optimizer's step",
-          [](Options& o, Given given) { o.gradient_clip_val = parse_positive(given); },
+          kLoop, "gradient-clip-val", "LIMIT",
+          "gradients are limited to this before the optimizer's step; 0: they are not",
+          [](Options& o, Given given) { o.gradient_clip_val = parse_from_zero(given); },
           print_if_set(&Options::gradient_clip_val, decimal_text)),
       choice(kLoop, "gradient-clip-algorithm", "norm|value", "limits the norm of all gradients, or each element",
              {"norm", "value"}, &Options::gradient_clip_by_value),

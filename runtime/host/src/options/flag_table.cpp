@@ -51,6 +51,8 @@ const Flag* FlagTable::find(std::string_view name) const {
 }
 
 std::string FlagTable::suggestion(std::string_view name) const {
+  const std::string answer = answer_to_foreign_flag(canonical_flag(name));
+  if (!answer.empty()) return "; " + answer;
   std::vector<std::string> names;
   for (const Flag& flag : flags_) names.push_back(flag.name);
   const std::string nearest = nearest_name(canonical_flag(name), names);

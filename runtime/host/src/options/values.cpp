@@ -105,6 +105,12 @@ double parse_positive(Given given) {
   return *value;
 }
 
+double parse_from_zero(Given given) {
+  const auto value = whole_text_as<double>(given.text);
+  if (!value || !std::isfinite(*value) || *value < 0) refuse_value(given, "a number from 0");
+  return *value;
+}
+
 bool parse_bool(Given given) {
   constexpr std::array<std::string_view, 4> kTrue{"true", "1", "yes", "on"};
   constexpr std::array<std::string_view, 4> kFalse{"false", "0", "no", "off"};

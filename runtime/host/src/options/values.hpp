@@ -25,6 +25,7 @@ uint64_t parse_unsigned(Given given);
 bool parse_bool(Given given);
 /// A finite number above 0.
 double parse_positive(Given given);
+double parse_from_zero(Given given);
 /// The position of the text in `choices`.
 std::size_t parse_choice(Given given, const std::vector<std::string>& choices);
 /// `2` a count, `[0,1]` and `0,1` and `[0]` ids, `-1` and `auto` all.

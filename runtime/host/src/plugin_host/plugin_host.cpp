@@ -178,6 +178,8 @@ struct PluginHost::State {
   }
 
   [[noreturn]] void refuse_unknown(Kind kind, std::string_view name) const {
+    const std::string answer = kind == Kind::kStrategy ? answer_to_foreign_strategy(name) : "";
+    if (!answer.empty()) throw UserError("there is no strategy " + in_quotes(name) + "; " + answer);
     std::vector<std::string> names;
     for (const PluginFile& file : list_plugin_files(search)) {
       if (!file.shadowed) names.push_back(file.name);

@@ -39,7 +39,7 @@ LoopLimits resolve_limits(const Options& options, const TrainerDefaults& default
   limits.test = options.limit_test_batches;
   limits.val_check_interval = options.val_check_interval;
   limits.accumulate = std::max<int64_t>(options.accumulate_grad_batches, 1);
-  if (options.gradient_clip_val) {
+  if (options.gradient_clip_val.value_or(0) > 0) {
     const auto by = options.gradient_clip_by_value ? GradientClip::By::kValue : GradientClip::By::kNorm;
     limits.clip = GradientClip{by, *options.gradient_clip_val};
   }

@@ -196,7 +196,7 @@ TEST(Options, NumbersAreCheckedToTheirEnd) {
 TEST(Options, AnUnknownFlagIsRefusedWithTheNearestOne) {
   EXPECT_THAT(refusal({"--stratgy=ddp"}), AllOf(HasSubstr("--stratgy"), HasSubstr("'strategy'")));
   EXPECT_THAT(refusal({"--epoch", "3"}), AllOf(HasSubstr("--epoch"), HasSubstr("'epochs'")));
-  EXPECT_THAT(refusal({"--precision=16"}), AllOf(HasSubstr("--precision"), HasSubstr("unknown")));
+  EXPECT_THAT(refusal({"--quantisation=16"}), AllOf(HasSubstr("--quantisation"), HasSubstr("unknown")));
   EXPECT_THAT(refusal({"-x"}), HasSubstr("-x"));
   EXPECT_THAT(refusal({"stray"}), HasSubstr("'stray'"));
   EXPECT_THAT(refusal({"--", "--seed=3"}), HasSubstr("'--'"));
@@ -220,6 +220,8 @@ TEST(Options, HelpIsGroupedWithTheProgramsOwnFirst) {
     EXPECT_THAT(text, HasSubstr("folder with the MNIST files"));
     EXPECT_THAT(text, HasSubstr("(default: \"10\")"));
     EXPECT_THAT(text, HasSubstr("Options of this program"));
+    EXPECT_THAT(text, AllOf(HasSubstr("`cohort strategies`"), HasSubstr("`cohort plugins list`")));
+    EXPECT_THAT(text, Not(HasSubstr("default: \"\"")));
   }
 }
 

@@ -107,6 +107,15 @@ TEST_F(PluginHostTest, OffersTheNearestNameAndTheSearchTrace) {
                                      HasSubstr("cohort_godo.so was looked for in\n  " TEST_PLUGIN_FOLDER)));
 }
 
+TEST_F(PluginHostTest, AnswersAStrategyOfAnotherFrameworkWithTheNearest) {
+  for (const char* name : {"fsdp", "fsdp_native", "deepspeed", "deepspeed_stage_2"}) {
+    EXPECT_THAT(refusal(name), AllOf(HasSubstr("there is no strategy"), HasSubstr("--strategy=sharded is nearest")))
+        << name;
+  }
+  EXPECT_THAT(refusal("ddp_find_unused_parameters_true"), HasSubstr("--strategy=ddp needs no such setting"));
+  EXPECT_THAT(refusal("ddp_notebook"), HasSubstr("--strategy=ddp_spawn"));
+}
+
 TEST_F(PluginHostTest, TouchesNoFileForANameThatIsNone) {
   for (const std::string_view name : {"", "../good", "/etc/passwd", "Good", "good.so"}) {
     EXPECT_THAT(refusal(name), HasSubstr("user: '" + std::string(name) + "' is not the name of a strategy"));

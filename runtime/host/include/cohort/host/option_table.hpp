@@ -58,6 +58,11 @@ const char* default_text(const cohort_option& option);
 /// The options as an aligned table, without hidden ones: key, type, default, help.
 std::string option_table_text(std::span<const cohort_option> declared);
 
+/// Returns what to use here in place of a flag or strategy of PyTorch Lightning's, and why: "--resume=DIR goes on from
+/// a checkpoint". "" for all other names.
+std::string answer_to_foreign_flag(std::string_view name);
+std::string answer_to_foreign_strategy(std::string_view name);
+
 /// The candidate nearest to `name` by edit distance, or "" where none is near.
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
 

@@ -60,7 +60,7 @@ struct Options {
   std::optional<BatchLimit> val_check_interval;  ///< batches or fraction of an epoch; absent: at its end
   int64_t log_every_n_steps = 50;
   int64_t accumulate_grad_batches = 1;
-  std::optional<double> gradient_clip_val;  ///< absent: gradients stay as they are
+  std::optional<double> gradient_clip_val;  ///< absent or 0: gradients stay as they are
   bool gradient_clip_by_value = false;      ///< --gradient-clip-algorithm=norm|value
   std::optional<Spec> early_stopping;       ///< a metric, and when it no longer improves
   std::optional<double> ema;                ///< decay of averaged weights
@@ -130,10 +130,12 @@ std::string print_config(const Options& options);
 /// Returns a line for each option that has to be equal on all ranks, for agree(): "max-steps = 20".
 std::string text_across_ranks(const Options& options);
 
-/// "300", "300s", "5m", "2h", "100ms"; throws UserError naming `what`.
+/// "300", "300s", "5m", "2h", "1d", "100ms"; throws UserError naming `what`.
 std::chrono::nanoseconds parse_duration(std::string_view text, std::string_view what);
 /// One that can be waited for: above 0, below ten years.
 std::chrono::nanoseconds parse_time(std::string_view text, std::string_view what);
+/// The same, or "DD:HH:MM:SS".
+std::chrono::nanoseconds parse_long_time(std::string_view text, std::string_view what);
 /// "26214400", "25MiB", "64KiB", "1GiB", "10MB"; bytes. Throws UserError naming `what`.
 uint64_t parse_size(std::string_view text, std::string_view what);
 

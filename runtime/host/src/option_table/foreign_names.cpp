@@ -1,0 +1,58 @@
+// Names that users of PyTorch Lightning know.
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+
+#include <cohort/host/option_table.hpp>
+
+namespace cohort::host {
+namespace {
+
+struct Foreign {
+  std::string_view name;
+  std::string_view answer;
+};
+
+constexpr std::string_view kSharded =
+    "--strategy=sharded is nearest: it divides the optimizer's state over the ranks, and each keeps all weights";
+constexpr std::string_view kForked = "--strategy=ddp_spawn forks the ranks where fit is called";
+constexpr std::string_view kUnused = "--strategy=ddp needs no such setting: it finds parameters without a gradient";
+
+constexpr std::array kFlags{
+    Foreign{"callbacks", "callbacks are given in the program, to app.trainer({.callbacks = {...}})"},
+    Foreign{"check-val-every-n-epoch", "--val-check-interval=N validates after N batches"},
+    Foreign{"ckpt-path", "--resume=DIR goes on from a checkpoint"},
+    Foreign{"default-root-dir", "--log-dir=DIR and --checkpoint-dir=DIR say where files are written"},
+    Foreign{"detect-anomaly", "call torch::autograd::AnomalyMode::set_enabled(true) in the program"},
+    Foreign{"enable-checkpointing", "checkpoints are written if --checkpoint-dir=DIR is given"},
+    Foreign{"enable-model-summary", "--log-level=warning leaves the table of the model out"},
+    Foreign{"enable-progress-bar", "the bar is shown on a terminal only, and --log-level=warning leaves it out"},
+    Foreign{"num-sanity-val-steps", "nothing is validated before the training; --fast-dev-run tries all loops"},
+    Foreign{"overfit-batches", "--limit-train-batches=N without shuffling trains on the same batches in each epoch"},
+    Foreign{"precision", "modules train in the types of their parameters; use autocast in training_step"},
+    Foreign{"profiler",
+            "--summary-json=FILE has the times of steps; torch::autograd::profiler::RecordProfile "
+            "around fit writes a trace"},
+    Foreign{"sync-batchnorm", "BatchNorm takes statistics over the batch of a rank; use larger batches, or GroupNorm"},
+};
+
+/// By the beginnings of names: "fsdp" answers "fsdp_native" as well.
+constexpr std::array kStrategies{
+    Foreign{"ddp_find_unused", kUnused}, Foreign{"ddp_fork", kForked},   Foreign{"ddp_notebook", kForked},
+    Foreign{"ddp_sharded", kSharded},    Foreign{"deepspeed", kSharded}, Foreign{"fsdp", kSharded},
+};
+
+}  // namespace
+
+std::string answer_to_foreign_flag(std::string_view name) {
+  const auto found = std::ranges::find(kFlags, name, &Foreign::name);
+  return found == kFlags.end() ? "" : std::string(found->answer);
+}
+
+std::string answer_to_foreign_strategy(std::string_view name) {
+  const auto found = std::ranges::find_if(kStrategies, [&](const Foreign& one) { return name.starts_with(one.name); });
+  return found == kStrategies.end() ? "" : std::string(found->answer);
+}
+
+}  // namespace cohort::host

@@ -1,0 +1,36 @@
+// Names and values that users of PyTorch Lightning write.
+#include <gmock/gmock.h>
+
+#include "given.hpp"
+
+namespace cohort::host {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(LightningNames, AFlagOfAnotherFrameworkIsAnsweredWithTheNearestThing) {
+  EXPECT_EQ(refusal({"--ckpt_path=x"}), "option '--ckpt_path' is unknown; --resume=DIR goes on from a checkpoint");
+  EXPECT_THAT(refusal({"--profiler=simple"}), HasSubstr("RecordProfile"));
+  EXPECT_THAT(refusal({"--precision=16-mixed"}), HasSubstr("autocast"));
+  EXPECT_THAT(refusal({"--sync-batchnorm"}), HasSubstr("GroupNorm"));
+  EXPECT_THAT(refusal({"--enable-progress-bar=false"}), HasSubstr("--log-level=warning"));
+}
+
+TEST(LightningNames, ClippingIsSwitchedOffByZero) {
+  EXPECT_EQ(parse({"--gradient-clip-val=0"}).gradient_clip_val, 0.0);
+  EXPECT_THAT(refusal({"--gradient-clip-val=-1"}), HasSubstr("a number from 0"));
+}
+
+TEST(LightningNames, TheLongestTimeHasDaysAndAClock) {
+  using std::chrono::seconds;
+  EXPECT_EQ(parse({"--max-time=1d"}).max_time, seconds(86400));
+  EXPECT_EQ(parse({"--max-time=01:02:03:04"}).max_time, seconds(86400 + 2 * 3600 + 3 * 60 + 4));
+  EXPECT_EQ(parse({"--max-time=00:12:00:00"}).max_time, seconds(12 * 3600));
+  for (const char* time : {"12:00", "00:24:00:00", "00:00:60:00", "00:00:00:60", "0:0:0:1s", "00:00:00:00",
+                           ":::", "99999:00:00:00", "01:02:03:04:05"}) {
+    EXPECT_THAT(refusal({std::string("--max-time=") + time}), HasSubstr("--max-time")) << time;
+  }
+}
+
+}  // namespace
+}  // namespace cohort::host
