@@ -9,7 +9,7 @@ import time
 import unittest
 
 import harness
-from harness import BUILD, COHORT, HANG, SystemTest
+from harness import BUILD, COHORT, HANG, MNIST, SystemTest
 
 PROGRAM = str(BUILD / "tests/failing_program")
 SLOW_PROGRAM = str(BUILD / "tests/spawn_program")

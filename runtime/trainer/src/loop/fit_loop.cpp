@@ -72,7 +72,8 @@ StopReason FitLoop::run(std::optional<LoadedCheckpoint> resumed) {
     count_batches(validation_, shard, Purpose::kEvaluation, limits_.validation, "validation data");
   }
   const detail::StepAccess::Using session(module_, session_);
-  session_.before_step([this](size_t phase) { call("on_before_optimizer_step", &Callback::on_before_optimizer_step, phase); });
+  session_.before_step(
+      [this](size_t phase) { call("on_before_optimizer_step", &Callback::on_before_optimizer_step, phase); });
   const uint64_t bytes_before = runtime_.bytes_sent();
   if (resumed_) begin_where_resumed();
   tell_module();
