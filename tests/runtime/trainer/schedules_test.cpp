@@ -376,13 +376,13 @@ TEST(Schedules, PlateauCountsAValidationOnceAfterAResume) {
     for (const bool resumes : {false, true}) {
       ScheduledRun run([&](Options& o) {
         o.checkpoint_dir = folder.path();
-        o.val_check_interval = BatchLimit{.count = 2, .fraction = {}};
+        o.val_check_interval = BatchLimit{.count = 4, .fraction = {}};
         if (resumes) o.resume = "auto";
       });
-      run.data = Numbers(12);  // four steps in an epoch
+      run.data = Numbers(21);  // seven steps in an epoch
       if (!resumes) run.rates->stop_after = stop_after;
       run.net.optimizers = [](Weights& net) {
-        return Optimizers(net.sgd(), schedule::plateau({.monitor = "score", .factor = 0.5, .patience = 3}));
+        return Optimizers(net.sgd(), schedule::plateau({.monitor = "score", .factor = 0.5, .patience = 1}));
       };
       run.fit();
       all = joined(all, run.rates->of());
@@ -391,8 +391,8 @@ TEST(Schedules, PlateauCountsAValidationOnceAfterAResume) {
     return all;
   };
   const auto whole = rates(std::nullopt);
-  EXPECT_EQ(whole.size(), 20U);
-  for (const uint64_t stop_after : {2U, 3U, 6U}) EXPECT_EQ(rates(stop_after), whole) << stop_after;
+  EXPECT_EQ(whole.size(), 35U);
+  for (const uint64_t stop_after : {4U, 5U, 12U}) EXPECT_EQ(rates(stop_after), whole) << stop_after;
 }
 
 }  // namespace
