@@ -12,6 +12,7 @@
 #include "error_text.hpp"
 #include "module/model_table.hpp"
 #include "temporary_folder.hpp"
+#include "warnings.hpp"
 #include "weights/safetensors_header.hpp"
 #include "weights/sha256.hpp"
 #include "weights/weights_digest.hpp"
@@ -21,7 +22,9 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using testing::TemporaryFolder;
+using testing::Warnings;
 
 struct Net final : ModuleFor<Net> {
   Net()
@@ -209,8 +212,24 @@ TEST(Weights, PartialFilesAreTakenWhereThatIsAskedFor) {
   const TemporaryFolder folder;
   Net net;
   write_safetensors(folder.path() / "w", {{"scale", torch::full({1}, 9.0)}, {"extra", torch::ones({1})}});
-  load_weights(net, folder.path() / "w", /*strict=*/false);
+  const Warnings warnings;
+  const NamesApart apart = load_weights(net, folder.path() / "w", /*strict=*/false);
   EXPECT_EQ(net.scale.item<float>(), 9);
+  EXPECT_THAT(apart.missing, ElementsAre("fc.weight", "fc.bias", "bn.weight", "bn.bias", "bn.running_mean",
+                                         "bn.running_var", "bn.num_batches_tracked"));
+  EXPECT_THAT(apart.unexpected, ElementsAre("extra"));
+  EXPECT_THAT(warnings.texts(), IsEmpty());
+}
+
+TEST(Weights, AFileOfWhichNoNameIsKnownIsAWarning) {
+  const TemporaryFolder folder;
+  Net net;
+  const std::string before = weights_digest(net);
+  write_safetensors(folder.path() / "w", {{"module.scale", torch::full({1}, 9.0)}});
+  const Warnings warnings;
+  EXPECT_EQ(load_weights(net, folder.path() / "w", /*strict=*/false).missing.size(), 8U);
+  EXPECT_THAT(warnings.texts(), ElementsAre(HasSubstr("there is 'module.scale', the model has 'scale'")));
+  EXPECT_EQ(weights_digest(net), before);
 }
 
 TEST(ModelTable, HasARowForEachChildAndTheSums) {

@@ -99,7 +99,8 @@ class Module : public torch::nn::Module {
 
   /// Records a value of the current batch. Nothing is read from the device here: values for `kStep` are read at the
   /// logging interval, means for `kEpoch` (weighted by the samples of each batch, over all ranks) at the end of the
-  /// epoch. In evaluation everything is a mean. Outside of a Trainer's loop nothing is recorded.
+  /// epoch. In evaluation everything is a mean. A value logged in on_train_epoch_end is one of the epoch's. Outside of
+  /// these nothing is recorded, and a warning says so once.
   void log(std::string_view name, const at::Tensor& value, LogWhere where = LogWhere::kBoth);
   void log(std::string_view name, double value, LogWhere where = LogWhere::kBoth);
 
@@ -114,11 +115,15 @@ class Module : public torch::nn::Module {
    private:
     Module& module_;
     MetricBoard* previous_;
+    bool was_recorded_;
   };
 
  private:
   friend struct detail::StepAccess;
+  void warn_unrecorded(std::string_view name);
   MetricBoard* board_ = nullptr;
+  bool is_recorded_ = false;  // by a loop, which may have no board and drop the values
+  bool has_warned_ = false;
   StepDriver* session_ = nullptr;           // of the fit that runs; clones have none
   std::optional<c10::Stream> copy_stream_;  // for batches, while a loop runs on a device
   size_t phase_ = 0;

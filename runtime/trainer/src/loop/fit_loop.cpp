@@ -319,14 +319,27 @@ void FitLoop::finish_epoch() {
   if (validates_ && !limits_.val_check_interval && !merged.stop.is_abrupt()) validate();
   const bool finished = complete && !agreed_.is_abrupt();
   if (!finished) offer_unfinished(before);
-  in_hook(place_of("on_train_epoch_end"), [&] { module_.on_train_epoch_end(epoch_); });
-  Metrics means = merged.means;
+  Metrics means = end_epoch_of_module();
+  means.insert(merged.means.begin(), merged.means.end());
   means.insert(validation_means_.begin(), validation_means_.end());
   if (!agreed_.is_abrupt()) {
     call("on_train_epoch_end", &Callback::on_train_epoch_end, means);
     agree_on_stop(wish_);
   }
   if (finished) begin_next_epoch();
+}
+
+// Returns what the module has logged at the end of the epoch: the means over the ranks, unless training stops abruptly.
+Metrics FitLoop::end_epoch_of_module() {
+  MetricBoard board(MetricBoard::Pass::kEvaluation);
+  {
+    const Module::Recording recording(module_, limits_.report ? &board : nullptr);
+    in_hook(place_of("on_train_epoch_end"), [&] { module_.on_train_epoch_end(epoch_); });
+  }
+  if (agreed_.is_abrupt()) return {};
+  Metrics means = merge_reports(runtime_.all_gather(to_text({.totals = board.totals()}))).means;
+  for (const auto& [name, value] : means) record_.metrics[name] = value;
+  return means;
 }
 
 void FitLoop::begin_next_epoch() {

@@ -79,6 +79,7 @@ class FitLoop final : public Fit {
   LoopState state(bool validation_due = false);
   LoopPlace place() const;
   void finish_epoch();
+  Metrics end_epoch_of_module();
   void agree_on_stop(const StopReason& own);
   void adopt(const StopReason& agreed);
   void hear_late_signal();

@@ -3,6 +3,9 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
+
+#include <utility>
 
 #include <cohort/step_driver.hpp>
 
@@ -76,19 +79,27 @@ void Module::step(size_t optimizer) {
 }
 
 void Module::log(std::string_view name, const at::Tensor& value, LogWhere where) {
-  if (board_) board_->add(name, value, where);
+  board_ ? board_->add(name, value, where) : warn_unrecorded(name);
 }
 
 void Module::log(std::string_view name, double value, LogWhere where) {
-  if (board_) board_->add(name, value, where);
+  board_ ? board_->add(name, value, where) : warn_unrecorded(name);
 }
 
-Module::Recording::Recording(Module& module, MetricBoard* board) : module_(module), previous_(module.board_) {
+void Module::warn_unrecorded(std::string_view name) {
+  if (is_recorded_ || std::exchange(has_warned_, true)) return;
+  TORCH_WARN("log(\"", name, "\") is not recorded: no step runs; log in a step of the module or in on_train_epoch_end");
+}
+
+Module::Recording::Recording(Module& module, MetricBoard* board)
+    : module_(module), previous_(module.board_), was_recorded_(module.is_recorded_) {
   module_.board_ = board;
+  module_.is_recorded_ = true;
 }
 
 Module::Recording::~Recording() {
   module_.board_ = previous_;
+  module_.is_recorded_ = was_recorded_;
 }
 
 namespace detail {

@@ -2,7 +2,11 @@
 
 #include <ATen/core/grad_mode.h>
 #include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
 #include <torch/nn/module.h>
+
+#include <string_view>
+#include <unordered_set>
 
 #include <cohort/host/error.hpp>
 #include <cohort/safetensors.hpp>
@@ -23,25 +27,43 @@ std::string shape_text(const at::Tensor& tensor) {
   return text + "]";
 }
 
-void check(const NamedTensors& state, const SafetensorsFile& file, const std::string& path, bool strict) {
-  size_t known = 0;
+NamesApart names_apart(const NamedTensors& state, const SafetensorsFile& file) {
+  NamesApart apart;
+  std::unordered_set<std::string_view> known;
+  for (const auto& [name, tensor] : state) {
+    known.insert(name);
+    if (!file.find(name)) apart.missing.push_back(name);
+  }
+  for (const auto& [name, stored] : file.tensors) {
+    if (!known.contains(name)) apart.unexpected.push_back(name);
+  }
+  return apart;
+}
+
+void check_names(const NamesApart& apart, const std::string& path) {
+  if (!apart.missing.empty()) {
+    throw UserError(path + " has no tensor '" + apart.missing.front() + "', which the model has");
+  }
+  if (!apart.unexpected.empty()) {
+    throw UserError(path + " has a tensor '" + apart.unexpected.front() + "', which the model does not have");
+  }
+}
+
+void check_shapes(const NamedTensors& state, const SafetensorsFile& file, const std::string& path) {
   for (const auto& [name, tensor] : state) {
     const at::Tensor* stored = file.find(name);
-    if (!stored && strict) throw UserError(path + " has no tensor '" + name + "', which the model has");
-    if (!stored) continue;
-    ++known;
-    if (stored->sizes() != tensor.sizes()) {
-      throw UserError(path + " has '" + name + "' with shape " + shape_text(*stored) + ", the model has " +
-                      shape_text(tensor));
-    }
+    if (!stored || stored->sizes() == tensor.sizes()) continue;
+    throw UserError(path + " has '" + name + "' with shape " + shape_text(*stored) + ", the model has " +
+                    shape_text(tensor));
   }
-  if (!strict || known == file.tensors.size()) return;
-  for (const auto& [name, stored] : file.tensors) {
-    const auto same_name = [&name = name](const auto& item) { return item.first == name; };
-    if (std::none_of(state.begin(), state.end(), same_name)) {
-      throw UserError(path + " has a tensor '" + name + "', which the model does not have");
-    }
-  }
+}
+
+void warn_if_nothing_matches(const NamesApart& apart, size_t names, const std::string& path) {
+  if (apart.missing.size() < names) return;
+  TORCH_WARN("load_weights has changed nothing: no tensor of ", path, " has the name of one of the model",
+             apart.missing.empty() || apart.unexpected.empty()
+                 ? ""
+                 : " (there is '" + apart.unexpected.front() + "', the model has '" + apart.missing.front() + "')");
 }
 
 }  // namespace
@@ -50,14 +72,18 @@ void save_weights(const torch::nn::Module& module, const std::filesystem::path& 
   write_safetensors(path, named_state(module));
 }
 
-void load_weights(torch::nn::Module& module, const std::filesystem::path& path, bool strict) {
+NamesApart load_weights(torch::nn::Module& module, const std::filesystem::path& path, bool strict) {
   const at::NoGradGuard no_grad;
   const auto state = named_state(module);
   const auto file = read_safetensors(path);
-  check(state, file, path.string(), strict);  // all of it before the first tensor changes
+  NamesApart apart = names_apart(state, file);
+  check_shapes(state, file, path.string());  // all of it before the first tensor changes
+  if (strict) check_names(apart, path.string());
   for (const auto& [name, tensor] : state) {
     if (const at::Tensor* stored = file.find(name)) tensor.copy_(*stored);
   }
+  warn_if_nothing_matches(apart, state.size(), path.string());
+  return apart;
 }
 
 }  // namespace cohort
