@@ -86,6 +86,16 @@ TEST(EarlyStopping, NamesTheMetricsThatThereAre) {
   EXPECT_THAT(error_text<UserError>([&] { EarlyStopping("val", {.patience = -1}); }), HasSubstr("below 0"));
 }
 
+TEST(EarlyStopping, EpochThatALimitCutsShortNeedsNoValidation) {
+  Training run([](Options& o) {
+    o.max_steps = 1;
+    o.val_check_interval = BatchLimit{.count = 2, .fraction = {}};
+    o.early_stopping = host::parse_metric_spec("val", "--early-stopping");
+  });
+  run.fit({});
+  EXPECT_EQ(run.record.exit_reason, "max_steps");
+}
+
 TEST(EarlyStopping, AFlagIsEnough) {
   Training run([](Options& o) {
     o.max_epochs = 50;

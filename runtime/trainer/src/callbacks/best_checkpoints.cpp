@@ -40,8 +40,8 @@ void BestCheckpoints::on_validation_end(Fit& /*fit*/, const Metrics& means) {
   if (const auto value = metric_.at_validation(means)) value_ = value;
 }
 
-void BestCheckpoints::on_train_epoch_end(Fit& /*fit*/, const Metrics& means) {
-  if (const auto value = metric_.at_epoch(means)) value_ = value;
+void BestCheckpoints::on_train_epoch_end(Fit& fit, const Metrics& means) {
+  if (const auto value = metric_.at_epoch(fit, means)) value_ = value;
 }
 
 void BestCheckpoints::on_save_point(Fit& fit, SavePoint /*point*/) {

@@ -19,7 +19,7 @@ void EarlyStopping::on_validation_end(Fit& fit, const Metrics& means) {
 }
 
 void EarlyStopping::on_train_epoch_end(Fit& fit, const Metrics& means) {
-  if (const auto value = metric_.at_epoch(means)) look_at(fit, *value);
+  if (const auto value = metric_.at_epoch(fit, means)) look_at(fit, *value);
 }
 
 void EarlyStopping::look_at(Fit& fit, double value) {

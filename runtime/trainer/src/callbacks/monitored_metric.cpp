@@ -11,13 +11,15 @@ std::optional<double> MonitoredMetric::at_validation(const Metrics& means) {
   return found->second;
 }
 
-std::optional<double> MonitoredMetric::at_epoch(const Metrics& means) {
+std::optional<double> MonitoredMetric::at_epoch(const Fit& fit, const Metrics& means) {
   if (std::exchange(was_given_, false)) return std::nullopt;
   if (const auto found = means.find(name_); found != means.end()) {
     is_known_ = true;
     return found->second;
   }
-  if (is_known_) return std::nullopt;
+  const auto length = fit.batches_per_epoch();
+  const bool is_complete = !length || fit.batch() >= *length;
+  if (is_known_ || !is_complete) return std::nullopt;
   std::vector<std::string> names;
   std::string list;
   for (const auto& [name, value] : means) {

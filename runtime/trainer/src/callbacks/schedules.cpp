@@ -127,9 +127,9 @@ class Schedules final : public Callback {
       for (const auto& schedule : optimizer.schedules()) schedule->on_validation_end(means);
     }
   }
-  void on_train_epoch_end(Fit& /*fit*/, const Metrics& means) override {
+  void on_train_epoch_end(Fit& fit, const Metrics& means) override {
     for (auto& [phase, optimizer] : scheduled_) {
-      for (const auto& schedule : optimizer.schedules()) schedule->on_train_epoch_end(means);
+      for (const auto& schedule : optimizer.schedules()) schedule->on_train_epoch_end(fit, means);
     }
   }
   void on_fit_end(Fit& /*fit*/) override {
