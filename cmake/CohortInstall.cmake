@@ -8,7 +8,7 @@ if(COHORT_RUNTIME)
 endif()
 if(COHORT_RUNTIME AND COHORT_CORE)
   install(EXPORT cohort-runtime NAMESPACE cohort:: DESTINATION ${cohort_config_dir})
-  install(FILES ${CMAKE_CURRENT_LIST_DIR}/LibTorch.cmake DESTINATION ${cohort_config_dir})
+  install(FILES ${CMAKE_CURRENT_LIST_DIR}/LibTorch.cmake ${CMAKE_CURRENT_LIST_DIR}/CohortPrecompile.cmake DESTINATION ${cohort_config_dir})
 endif()
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/cohort-config.cmake.in
   ${PROJECT_BINARY_DIR}/cohort-config.cmake INSTALL_DESTINATION ${cohort_config_dir})
