@@ -135,7 +135,7 @@ class Training(FakeDevice):
     def test_a_device_without_memory_ends_with_a_sentence(self):
         result = self.fail_with(2, [MNIST, *FAKE_DEVICE, "--devices=1", "--epochs=1", "--max-steps=3", "--batch-size=1024"],
                                 environment={"FAKE_DEVICE_MIB": "16"})
-        self.assertRegex(result.stderr, r"error: fake:0 has no \d+ bytes: .*; choose a smaller batch")
+        self.assertRegex(result.stderr, r"error: (\w+, epoch 0, batch 0, rank 0: )?fake:0 has no \d+ bytes: .*; choose a smaller batch")
 
 
 class InFull(FakeDevice):
