@@ -54,6 +54,8 @@ class CheckpointTest(SystemTest):
     def go_on_in_pieces(self, ranks, pieces):
         """Pieces: the step after which each ends, and flags of its own."""
         log = ["--log-dir=logs", "--log-every-n-steps=5"]
+        for folder in ("logs", "pieces"):  # of another number of ranks
+            shutil.rmtree(self.folder / folder, ignore_errors=True)
         whole = self.uninterrupted(*log, ranks=ranks)
         table = (self.folder / "logs/version_0/metrics.csv").read_text().splitlines()
         for stop, more in (*pieces, (STEPS, [])):
