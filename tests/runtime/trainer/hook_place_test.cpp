@@ -1,4 +1,4 @@
-// Where the user's code has failed, as the message says it: of a place alone, and of hooks in a training.
+// Messages that say which hook of the user's code has failed: for a place alone, and in a training.
 #include "failure/hook_place.hpp"
 
 #include <gmock/gmock.h>

@@ -190,7 +190,7 @@ TEST(CsvLogger, AnotherTextInItsFileIsRefusedAndKept) {
   EXPECT_EQ(folder.read("metrics.csv"), "epoch,step\none,two\n");
 }
 
-TEST(JsonLogger, ARowIsAnObjectInWhichTextsStandForWhatIsNotFinite) {
+TEST(JsonLogger, WritesARowAsAnObjectWithTextsForNan) {
   const TemporaryFolder folder;
   JsonLogger logger(folder.path());
   log(logger, {7, 1, {{"loss", 0.1}, {"a", std::nan("")}, {"b", kInfinity}, {"c", -kInfinity}}});

@@ -1,4 +1,4 @@
-// Which of two values of a metric is better.
+// Says which of two values of a metric is better.
 #pragma once
 
 namespace cohort {

@@ -129,7 +129,7 @@ void HostStepDriver::begin(size_t phase) {
   const auto number = static_cast<uint32_t>(phase);
   const bool is_new = !engine_->has_begun(number);
   engine_->begin(!no_sync_, number);
-  // Of a step that failed, or of a backward beside the steps. No lane reads them any more.
+  // Drops gradients that an aborted step or a backward outside of any step has left; no lane reads them any more.
   if (is_new) model_.forget_gradients(number);
   begun_ = true;
 }

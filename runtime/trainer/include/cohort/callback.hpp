@@ -87,7 +87,7 @@ class Fit {
                                                     std::optional<int64_t> keep = std::nullopt) = 0;
 };
 
-/// What a callback keeps in checkpoints: numbers, texts and tensors by name. Names are free of '/'.
+/// Holds the state of a callback for checkpoints: numbers, texts and tensors by name. Names are free of '/'.
 class CallbackState {
  public:
   void set(const std::string& name, at::Tensor value) { tensors_[name] = std::move(value); }
@@ -141,7 +141,7 @@ class Callback {
   /// Fit::save may be called.
   virtual void on_save_point(Fit& /*fit*/, SavePoint /*point*/) {}
 
-  /// What a resumed run needs. Rank 0's is saved; it is restored on every rank.
+  /// Saves and restores the state that a resumed run needs. Rank 0's is saved; every rank restores it.
   virtual void save_state(CallbackState& /*state*/) const {}
   virtual void load_state(const CallbackState& /*state*/) {}
 };

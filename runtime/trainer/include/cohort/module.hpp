@@ -28,7 +28,7 @@ class StepDriver;
 namespace detail {
 struct StepAccess;
 
-/// Where the loop that runs a module stands, and in which process.
+/// Tells a module how far the loop that runs it is, and in which process.
 struct ModulePlace {
   uint64_t step = 0;
   int64_t epoch = 0;

@@ -32,7 +32,7 @@ struct LoopLimits;
 /// Makes a logger of the program's own, in rank 0 of each fit. `folder` is that of the run.
 using MakeLogger = std::function<std::shared_ptr<Logger>(const std::filesystem::path& folder)>;
 
-/// What the program gives the trainer. Flags, environment and file win over its limits.
+/// Holds the settings that the program gives in code. Flags, environment and file win over its limits.
 struct TrainerDefaults {
   std::optional<int64_t> max_epochs{};
   std::optional<int64_t> max_steps{};

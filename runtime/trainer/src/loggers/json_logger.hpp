@@ -1,6 +1,6 @@
 // Metrics as JSON lines in a file, metrics.jsonl: {"step":20,"epoch":0,"train_loss":0.25}
 //
-// What is not finite stands there as the text "nan", "inf" or "-inf": JSON has no such numbers, null would not say
+// A value that is not finite is the text "nan", "inf" or "-inf": JSON has no such numbers, null would not say
 // which one it was, and Python's float() reads these words as well as numbers. A line does not say when it was written,
 // so that a run that was killed and went on leaves the same file as one that was not.
 #pragma once

@@ -53,7 +53,7 @@ class RunLoggers final : public Callback {
     validation_.reset();
     log(fit, {means.begin(), means.end()});
   }
-  // What a resumed run keeps has to be as safe as the checkpoint that it resumes from.
+  // A resumed run keeps these rows, so they have to be as safe as its checkpoint.
   void on_save_point(Fit& /*fit*/, SavePoint point) override {
     if (point == SavePoint::kStep) return;
     for (const auto& logger : loggers_) logger->flush();

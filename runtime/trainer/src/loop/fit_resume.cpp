@@ -1,4 +1,4 @@
-// What a checkpoint keeps of the training loop, and how a resumed one continues.
+// Saves the state of the training loop in checkpoints, and continues a loop from one.
 //
 // A checkpoint is written at a save point only: between steps, between epochs, or if training stops within an epoch.
 // Then it holds the state from before the validation and the hooks that end the epoch, because the run that resumes

@@ -142,7 +142,7 @@ RunLogging logging_of(const Options& options, const std::vector<MakeLogger>& mak
   return logging;
 }
 
-/// What one call of fit works with.
+/// Bundles what all steps of one call of fit need.
 struct FitCall {
   Runtime& runtime;
   RunRecord& record;

@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(LightningNames, AFlagOfAnotherFrameworkIsAnsweredWithTheNearestThing) {
+TEST(LightningNames, AnswersAForeignFlagWithTheNearest) {
   EXPECT_EQ(refusal({"--ckpt_path=x"}), "option '--ckpt_path' is unknown; --resume=DIR goes on from a checkpoint");
   EXPECT_THAT(refusal({"--profiler=simple"}), HasSubstr("RecordProfile"));
   EXPECT_THAT(refusal({"--precision=16-mixed"}), HasSubstr("autocast"));

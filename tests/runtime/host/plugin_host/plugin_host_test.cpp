@@ -107,7 +107,7 @@ TEST_F(PluginHostTest, OffersTheNearestNameAndTheSearchTrace) {
                                      HasSubstr("cohort_godo.so was looked for in\n  " TEST_PLUGIN_FOLDER)));
 }
 
-TEST_F(PluginHostTest, AnswersAStrategyOfAnotherFrameworkWithTheNearest) {
+TEST_F(PluginHostTest, AnswersAForeignStrategyWithTheNearest) {
   for (const char* name : {"fsdp", "fsdp_native", "deepspeed", "deepspeed_stage_2"}) {
     EXPECT_THAT(refusal(name), AllOf(HasSubstr("there is no strategy"), HasSubstr("--strategy=sharded is nearest")))
         << name;
