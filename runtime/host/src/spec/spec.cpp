@@ -62,6 +62,9 @@ bool is_key_char(char c) {
   return is_lower(c) || is_digit(c) || c == '_' || c == '.';
 }
 
+constexpr std::string_view kForm = "name[:variant]{,key=value}, for example 'name:variant,size=25MiB,interval=100ms'";
+constexpr std::string_view kMetricForm = "METRIC{,key=value}, for example 'val_loss,mode=min'";
+
 class Parser {
  public:
   Parser(std::string_view text, std::string_view what) : text_(text), what_(what) {}
@@ -75,6 +78,7 @@ class Parser {
   }
 
   Spec parse_metric() {
+    form_ = kMetricForm;
     Spec spec;
     while (!at_end() && !sees(',') && !is_control(text_[position_])) spec.name += text_[position_++];
     if (spec.name.empty()) fail("the name of a metric is expected");
@@ -92,6 +96,7 @@ class Parser {
 
   std::string_view text_;
   std::string_view what_;
+  std::string_view form_ = kForm;
   std::size_t position_ = 0;
 
   bool at_end() const { return position_ == text_.size(); }
@@ -149,10 +154,8 @@ class Parser {
 
   [[noreturn]] void fail(const std::string& problem) const {
     const std::string where = at_end() ? "at the end" : "at character " + std::to_string(position_ + 1);
-    throw UserError(
-        std::string(what_) + ": in " + in_quotes(text_) + " " + problem + " " + where +
-        "; write name[:variant]{,key=value}, for example 'name:variant,size=25MiB,interval=100ms' (',,' is a "
-        "comma in a value)");
+    throw UserError(std::string(what_) + ": in " + in_quotes(text_) + " " + problem + " " + where + "; write " +
+                    std::string(form_) + " (',,' is a comma in a value)");
   }
 };
 

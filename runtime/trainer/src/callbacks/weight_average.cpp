@@ -9,7 +9,7 @@
 namespace cohort {
 
 WeightAverage::WeightAverage(double decay) : decay_(decay) {
-  if (!(decay >= 0 && decay < 1)) throw UserError("the decay of the averaged weights must be in [0, 1)");
+  if (!(decay >= 0 && decay < 1)) throw UserError("--ema: the decay of averaged weights must be from 0 to below 1");
 }
 
 void WeightAverage::on_fit_start(Fit& fit) {
