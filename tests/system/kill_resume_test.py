@@ -1,0 +1,55 @@
+"""Killed by SIGKILL in the middle and resumed, a training ends as an uninterrupted one: weights, metrics, tables, best checkpoints."""
+import harness
+from harness import MNIST, SystemTest, kill, processes_marked
+
+LIMITS = ["--epochs=4", "--limit-train-batches=60", "--limit-val-batches=3", "--limit-test-batches=3", "--threads=1"]
+CALLBACKS = ["--ema=0.9", "--early-stopping=val_loss,patience=2", "--monitor=val_acc,mode=max", "--keep-best=2"]
+LOGGERS = ["--log-every-n-steps=10", "--logger=csv", "--logger=json", "--logger=tensorboard"]
+KILLED_AFTER = 70  # steps: in the second epoch
+TABLES = ("metrics.csv", "metrics.jsonl")
+
+
+class Killed(SystemTest):
+    def training(self, folder, *way):
+        return [MNIST, *way, *LIMITS, *CALLBACKS, *LOGGERS, f"--log-dir={folder}/logs", f"--checkpoint-dir={folder}/ckpt",
+                "--checkpoint-every-n-steps=7", "--summary-json=summary.json"]
+
+    def has_checkpoint(self, folder):
+        names = [entry.name for entry in (self.folder / folder / "ckpt").glob("step-*")]
+        return any(name >= f"step-{KILLED_AFTER:08}" for name in names)
+
+    def kill_and_compare(self, way):
+        name = "-".join(way).replace("=", "-").replace(":", "-")
+        whole, killed = f"whole{name}", f"killed{name}"
+        self.succeed(self.training(whole, *way))
+        expected = self.summary()
+        process = self.start(self.training(killed, *way))
+        self.wait_until(lambda: self.has_checkpoint(killed), "there is a checkpoint of the second epoch", process)
+        kill([process.pid, *processes_marked(self.marker)])
+        self.finish(process)
+        self.succeed([*self.training(killed, *way), "--resume=auto"])
+        resumed = self.summary()
+        for key in ("weights_sha256", "metrics", "steps", "epochs", "exit_reason"):
+            self.assertEqual(resumed[key], expected[key], key)
+        for table in TABLES:
+            self.assertEqual((self.folder / killed / "logs/version_0" / table).read_text(),
+                             (self.folder / whole / "logs/version_0" / table).read_text(), table)
+        best = [sorted(entry.name for entry in (self.folder / folder / "ckpt/best").iterdir()) for folder in (whole, killed)]
+        self.assertEqual(best[1], best[0])
+
+
+class KillAndResume(Killed):
+    def test_ddp_ends_as_if_it_had_not_been_killed(self):
+        self.kill_and_compare(["--strategy=ddp", "--devices=2"])
+
+
+class InFull(Killed):
+    def test_other_strategies_end_as_if_they_had_not_been_killed(self):
+        for way in (["--devices=1"], ["--devices=2", "--strategy=ddp_spawn"], ["--devices=2", "--strategy=bagua:bytegrad"],
+                    ["--devices=2", "--deterministic", "--strategy=dp"]):
+            with self.subTest(way=way):
+                self.kill_and_compare(way)
+
+
+if __name__ == "__main__":
+    harness.main()
