@@ -61,11 +61,12 @@ function(cohort_test name)
     LOCKS ${arg_LOCKS})
 endfunction()
 
-# cohort_add_test(NAME COMMAND words... [PYTHON] [LABELS labels...] [TIMEOUT seconds] [PROCESSORS n] [LOCKS names...]
-# [ENVIRONMENT variables...]): an entry of ctest in the tier that tests/only_all.txt gives it; two entries, NAME and NAME_all, where
-# that file names parts of it. PYTHON: the program takes --tier instead of --gtest_filter.
+# cohort_add_test(NAME COMMAND words... [FILTER pattern] [PYTHON] [LABELS labels...] [TIMEOUT seconds] [PROCESSORS n]
+# [LOCKS names...] [ENVIRONMENT variables...]): an entry of ctest in the tier that tests/only_all.txt gives it; two entries, NAME
+# and NAME_all, where that file names parts of it. FILTER: the entry is these tests of a GoogleTest program. PYTHON: the program
+# takes --tier instead of --gtest_filter.
 function(cohort_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "PYTHON" "TIMEOUT;PROCESSORS" "COMMAND;LABELS;LOCKS;ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "PYTHON" "FILTER;TIMEOUT;PROCESSORS" "COMMAND;LABELS;LOCKS;ENVIRONMENT")
   set(parts)
   set(tier quick)
   foreach(line IN LISTS cohort_only_all)
@@ -82,14 +83,20 @@ function(cohort_add_test name)
       set(tier only_all)
     endif()
   endforeach()
-  list(JOIN parts ":" filter)
   set(quick_arguments)
-  set(all_arguments --gtest_filter=${filter})
   if(arg_PYTHON)
     set(quick_arguments --tier=quick)
     set(all_arguments --tier=all)
-  elseif(parts)
-    set(quick_arguments --gtest_filter=-${filter})
+  elseif(parts OR arg_FILTER)
+    # GoogleTest heeds the last of several filters alone: what the entry leaves out and what its tier does go into one.
+    string(REGEX REPLACE "-.*$" "" chosen "${arg_FILTER}")
+    string(REGEX MATCH "-.*$" left_out "${arg_FILTER}")
+    string(REPLACE "-" "" left_out "${left_out}")
+    list(JOIN parts ":" filter)
+    set(all_arguments "--gtest_filter=${filter}-${left_out}")
+    list(APPEND left_out ${parts})
+    list(JOIN left_out ":" left_out)
+    set(quick_arguments "--gtest_filter=${chosen}-${left_out}")
   endif()
   if(parts)
     cohort_ctest_entry(${name}_all only_all ${arg_COMMAND} ${all_arguments})
