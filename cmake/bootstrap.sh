@@ -15,7 +15,7 @@ lists=$here/requirements
 torch_version=$(sed -n 's/^torch==\([0-9.]*\).*/\1/p' "$lists/libtorch.txt")
 cuda_version=$(sed -n 's/^nvidia-cuda-nvcc==\([0-9.]*\).*/\1/p' "$lists/cuda.txt")
 build_packages=(g++ make cmake ninja-build ccache git python3 python3-pip python3-venv ca-certificates
-  libboost-dev libboost-filesystem-dev libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev zlib1g-dev
+  libboost-dev libboost-filesystem-dev libspdlog-dev libfmt-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev zlib1g-dev
   libgloo-dev libopenmpi-dev)
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev clang libclang-rt-dev llvm clang-format openmpi-bin procps
   openssh-client openssh-server iproute2 locales)

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include <cohort/callbacks.hpp>
+#include <cohort/monitors.hpp>
 
 #include "small_training.hpp"
 

@@ -230,13 +230,22 @@ void TensorModel::on_gradient(GradientReady ready) {
   }
 }
 
-void TensorModel::check_frozen() const {
+std::string TensorModel::frozen_or_unfrozen() const {
   for (uint32_t i = 0; i < parameter_names_.size(); ++i) {
-    if (replicas_[0].parameters[i].requires_grad() == is_trained(i)) continue;
-    throw UserError("'" + parameter_names_[i] + "' was " + (is_trained(i) ? "frozen" : "unfrozen") +
-                    " during training on several devices; do it before fit() or before making the Session, and fit "
-                    "again");
+    if (replicas_[0].parameters[i].requires_grad() != is_trained(i)) return parameter_names_[i];
   }
+  return "";
+}
+
+void TensorModel::follow_frozen() {
+  for (uint32_t i = 0; i < parameter_names_.size(); ++i) {
+    const bool is_trained_now = replicas_[0].parameters[i].requires_grad();
+    for (auto& replica : std::span(replicas_).subspan(1)) replica.parameters[i].set_requires_grad(is_trained_now);
+    if (!is_trained_now) forget_gradient(i);
+  }
+  refresh_views();
+  find_phases();
+  if (ready_) on_gradient(ready_);
 }
 
 void TensorModel::gradient_computed(uint32_t parameter, uint32_t number) {

@@ -58,8 +58,11 @@ class TensorModel final : public host::ModelPort {
   const GradientSlots* gradient_slots() const { return gradient_slots_.get(); }
   /// Empty: no hooks.
   void on_gradient(GradientReady ready);
-  /// Throws UserError where a parameter was frozen or unfrozen since this object was made: the buckets do not know it.
-  void check_frozen() const;
+  /// Returns the name of a parameter that was frozen or unfrozen since this object was made or has followed it last;
+  /// "" if none was.
+  std::string frozen_or_unfrozen() const;
+  /// Takes over which parameters are trained, in all replicas. Throws UserError as the constructor does.
+  void follow_frozen();
   /// A replica's trained parameters of a phase.
   std::vector<at::Tensor> trained(uint32_t replica, uint32_t phase) const;
   /// Gradients of replica 0 that are there, of a phase.

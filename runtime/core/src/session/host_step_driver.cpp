@@ -63,6 +63,7 @@ class HostStepDriver final : public StepDriver {
 
  private:
   void follow_strategy();
+  void follow_frozen();
   void settle_unused(uint32_t phase);
   void run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
                     const std::vector<at::Tensor>& inputs, uint32_t replica);
@@ -108,6 +109,20 @@ void HostStepDriver::follow_strategy() {
   model_.on_gradient([this](uint32_t parameter, uint32_t replica) { engine_->gradient_ready(parameter, replica); });
 }
 
+// Buckets hold the trained parameters alone: between two steps they are laid out anew.
+void HostStepDriver::follow_frozen() {
+  const std::string changed = model_.frozen_or_unfrozen();
+  if (changed.empty()) return;
+  for (uint32_t phase = 0; phase < model_.num_phases(); ++phase) {
+    if (!engine_->has_begun(phase)) continue;
+    throw UserError("'" + changed +
+                    "' was frozen or unfrozen within a step; do it between two steps, as in on_train_epoch_start");
+  }
+  model_.follow_frozen();
+  rank_.trained_parameters_changed();
+  follow_strategy();
+}
+
 // Nobody used it: no gradient, as in training on one device. Any rank did: the mean, on all of them that have it.
 void HostStepDriver::settle_unused(uint32_t phase) {
   for (const cohort_tensor& parameter : model_.parameters()) {
@@ -125,7 +140,7 @@ void HostStepDriver::begin(size_t phase) {
     throw UserError("begin(" + std::to_string(phase) + "): there are " + std::to_string(model_.num_phases()) +
                     " optimizers, numbered from 0");
   }
-  if (rank_.topology().world_size > 1 || engine_->wants_gradients()) model_.check_frozen();
+  if (rank_.topology().world_size > 1 || engine_->wants_gradients()) follow_frozen();
   const auto number = static_cast<uint32_t>(phase);
   const bool is_new = !engine_->has_begun(number);
   engine_->begin(!no_sync_, number);

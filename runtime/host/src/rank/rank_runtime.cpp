@@ -23,6 +23,16 @@ cohort_comm* user_comm(RankState& state) {
   return state.user;
 }
 
+// With several optimizers a backward reaches a part of the parameters: there is no one order of arrival.
+bool may_adapt(const RankState& state) {
+  return state.is_distributed() && state.model->num_phases() == 1;
+}
+
+void begin_adaptation(RankState& state) {
+  const bool has_use = state.engine->wants_gradients() || state.setup.autotune_file;
+  if (may_adapt(state) && has_use) state.adaptation.emplace(state);
+}
+
 }  // namespace
 
 RankRuntime::RankRuntime(RankSetup setup) : state_(std::make_unique<RankState>(std::move(setup))) {}
@@ -85,13 +95,22 @@ StepEngine& RankRuntime::configure(ModelPort& model) {
   state.engine = std::make_unique<StepEngine>(StepEngine::Parts{
       state.host, state.strategy(), *state.buckets, model, state.accelerator->core_kernels(), lane.thread.get(),
       state.is_distributed() ? lane.comms.world : nullptr, state.control, state.devices});
-  // With several optimizers a backward reaches a part of the parameters: there is no one order of arrival.
-  const bool may_adapt = state.is_distributed() && model.num_phases() == 1;
-  if (may_adapt && (state.engine->wants_gradients() || state.setup.autotune_file)) state.adaptation.emplace(state);
-  if (state.setup.autotune_file && !may_adapt) {
+  begin_adaptation(state);
+  if (state.setup.autotune_file && !may_adapt(state)) {
     state.setup.log.info("Autotune: nothing is tried with one rank or with several optimizers");
   }
   return *state.engine;
+}
+
+// The order of arrival and the sizes that were found are those of other parameters.
+void RankRuntime::trained_parameters_changed() {
+  RankState& state = *state_;
+  agree_on_model(state);
+  state.adaptation.reset();
+  state.layout = {};
+  lay_out(state);
+  announce_layout(state, COHORT_LAYOUT_AGAIN);
+  begin_adaptation(state);
 }
 
 void RankRuntime::between_steps() {

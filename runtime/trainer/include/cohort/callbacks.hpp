@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -76,10 +77,17 @@ class BestCheckpoints final : public Callback {
   struct Options {
     int64_t keep = 1;
     Mode mode = Mode::kMin;
+    /// The name of a link to each of them, in which {step}, {epoch} and the metric's name stand for their values, in
+    /// the notation of std::format: "epoch={epoch}-val_loss={val_loss:.3f}"; empty: there are no such links.
+    std::string name{};
   };
   struct Kept {
     std::filesystem::path path;
     double value = 0;
+  };
+  struct Measured {
+    double value = 0;
+    int64_t epoch = 0;
   };
   BestCheckpoints(std::filesystem::path folder, std::string monitor)
       : BestCheckpoints(std::move(folder), std::move(monitor), Options()) {}
@@ -98,21 +106,30 @@ class BestCheckpoints final : public Callback {
 
  private:
   bool is_better(double one, double other) const { return options_.mode == Mode::kMin ? one < other : one > other; }
-  void drop_worst(Fit& fit);
 
   std::filesystem::path folder_;
   MonitoredMetric metric_;
   Options options_;
-  std::optional<double> value_;  // of the present weights, not saved yet
+  std::optional<Measured> measured_;  // of the present weights, not saved yet
   std::vector<Kept> kept_;
 };
 
-/// Logs the learning rate of each optimizer and parameter group: "lr"; "lr-generator" for an optimizer with a name,
-/// "lr-1" for the optimizer 1 of several, "lr/pg1" for the group 1 of several. A fit with schedules has it by itself.
-class LearningRateMonitor final : public Callback {
+/// Trains parts of a module from a later epoch on: until then their parameters are frozen.
+///
+///   // The head trains at once, layer4 from epoch 2 on, the rest of the backbone from epoch 5 on.
+///   GradualUnfreezing({{"backbone.layer4", 2}, {"backbone", 5}})
+class GradualUnfreezing final : public Callback {
  public:
-  std::string name() const override { return "learning_rate_monitor"; }
-  void on_step_values(Fit& fit, StepValues& values) override;
+  /// By the name of a parameter or submodule: the first epoch that trains it. The longest name that fits counts. Throws
+  /// UserError for an epoch below 0; fit throws it for a name that the module does not have.
+  explicit GradualUnfreezing(std::map<std::string, int64_t> epochs);
+
+  std::string name() const override { return "gradual_unfreezing"; }
+  void on_fit_start(Fit& fit) override;
+  void on_train_epoch_start(Fit& fit) override;
+
+ private:
+  std::map<std::string, int64_t> epochs_;
 };
 
 /// Averages the weights over steps: after each one, average = decay * average + (1 - decay) * weights. The average is

@@ -10,6 +10,7 @@
 #include <cohort/logger.hpp>
 #include <cohort/metrics.hpp>
 #include <cohort/module.hpp>
+#include <cohort/monitors.hpp>
 #include <cohort/optimizers.hpp>
 #include <cohort/program.hpp>
 #include <cohort/qadam.hpp>

@@ -1,4 +1,4 @@
-#include <cohort/callbacks.hpp>
+#include <cohort/monitors.hpp>
 #include <cohort/optimizers.hpp>
 
 namespace cohort {

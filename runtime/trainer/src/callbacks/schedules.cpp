@@ -10,9 +10,9 @@
 #include <map>
 #include <utility>
 
-#include <cohort/callbacks.hpp>
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
+#include <cohort/monitors.hpp>
 
 #include "callbacks/built_in.hpp"
 #include "callbacks/running_schedule.hpp"

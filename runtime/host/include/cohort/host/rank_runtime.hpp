@@ -67,6 +67,9 @@ class RankRuntime {
   /// After each optimizer step, when gradients are forgotten: buckets may be laid out anew, in the order in which
   /// gradients arrive, and ways to communicate are tried. Collective now and then, at the same steps on all ranks.
   void between_steps();
+  /// Lays buckets out anew after parameters of the model were frozen or unfrozen, between two steps. Throws UserError
+  /// unless they were on every rank. Collective.
+  void trained_parameters_changed();
   /// Lets go of the model, if it is the configured one: its buckets are freed, but for memory in which the program's
   /// tensors lie. Local. After a step that failed half-way
   /// it aborts the communicators, so that nothing writes into freed memory.
