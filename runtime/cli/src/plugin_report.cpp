@@ -12,7 +12,8 @@
 namespace cohort::cli {
 namespace {
 
-constexpr std::array kKinds{host::Kind::kStrategy, host::Kind::kCollective, host::Kind::kAccelerator};
+constexpr std::array kKinds{host::Kind::kStrategy, host::Kind::kCollective, host::Kind::kAccelerator,
+                            host::Kind::kLogger};
 
 bool is_free_layer(const cohort_component& component) {
   return component.inherits != nullptr && std::string_view(component.inherits) == "*";

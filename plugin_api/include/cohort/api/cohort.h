@@ -14,6 +14,7 @@
 #include "host/metrics.h"
 #include "host/model.h"
 #include "host/stream.h"
+#include "logger.h"
 #include "ranks_differ.h"
 #include "strategy.h"
 #include "tunable.h"

@@ -18,6 +18,7 @@ COHORT_EXTERN_C_BEGIN
 #define COHORT_KIND_STRATEGY 1
 #define COHORT_KIND_COLLECTIVE 2
 #define COHORT_KIND_ACCELERATOR 3
+#define COHORT_KIND_LOGGER 4
 
 /* Option flags. */
 #define COHORT_OPTION_REQUIRED 1u   /* users have to give it; default_value is null */
@@ -106,7 +107,7 @@ typedef struct cohort_component {
   const char* const* variants;  /* null-terminated, first is the default; null where there are none */
   const cohort_option* options; /* [num_options] */
   uint64_t num_options;
-  const void* vtable; /* cohort_strategy_vt, cohort_collective_vt or cohort_accelerator_vt */
+  const void* vtable; /* cohort_strategy_vt, cohort_collective_vt, cohort_accelerator_vt or cohort_logger_vt */
 
   /* Says whether this component can serve a use, in query->answer, why and fix; null answers UNKNOWN. Pure: no threads,
    * no communication, no state; called before `create`, also in processes that never become a rank. [main] */

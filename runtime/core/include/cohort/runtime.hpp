@@ -89,6 +89,7 @@ class Runtime {
   const host::Selection& selection() const;
   const host::Topology& topology() const;
   host::Log& log() const;
+  host::PluginHost& plugins() const;
   c10::Device device() const { return devices().front(); }  ///< of replica 0: where tensors of the program belong
   std::span<const c10::Device> devices() const;             ///< of this process, by replica
   int threads() const;                                      ///< intra-op threads of each rank

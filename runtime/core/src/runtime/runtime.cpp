@@ -169,6 +169,9 @@ const host::Topology& Runtime::topology() const {
 host::Log& Runtime::log() const {
   return state_->setup.log;
 }
+host::PluginHost& Runtime::plugins() const {
+  return state_->setup.plugins;
+}
 std::span<const c10::Device> Runtime::devices() const {
   return state_->devices;
 }

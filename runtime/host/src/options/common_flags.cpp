@@ -251,16 +251,12 @@ std::vector<Flag> output_flags() {
       switched(kOutput, "print-config", "write the merged options as TOML and end", &Options::print_config),
       path(kOutput, "log-dir", "DIR", "a folder for the log of each rank and for metrics", &Options::log_dir),
       many(
-          kOutput, "logger", "csv|json|tensorboard",
-          "what is measured, in a new folder version_N of --log-dir (default: cohort_logs); repeatable; default: csv "
-          "with "
-          "--log-dir",
-          &Options::loggers,
-          [](Given given) {
-            const std::vector<std::string> kinds{"csv", "json", "tensorboard"};
-            return kinds.at(parse_choice(given, kinds));
-          },
-          [](const std::string& kind) { return kind; }),
+          kOutput, "logger", "csv|json|tensorboard|SPEC",
+          "what is measured, in a new folder version_N of --log-dir (default: cohort_logs), or by a plugin; "
+          "repeatable; "
+          "default: csv with --log-dir",
+          &Options::loggers, [](Given given) { return parse_spec(given.text, given.where); },
+          [](const Spec& one) { return to_string(one); }),
       choice(kOutput, "log-level", "LEVEL", "debug, info, warning, error or off",
              {"debug", "info", "warning", "error", "off"}, &Options::log_level,
              static_cast<std::size_t>(LogLevel::kDebug)),

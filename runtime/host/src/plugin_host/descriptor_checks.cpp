@@ -9,6 +9,7 @@
 
 #include <cohort/api/accelerator.h>
 #include <cohort/api/collective.h>
+#include <cohort/api/logger.h>
 #include <cohort/api/strategy.h>
 #include <cohort/host/in_quotes.hpp>
 #include <cohort/host/option_table.hpp>
@@ -147,12 +148,20 @@ std::string accelerator_problem(const cohort_accelerator_vt& table) {
   return "";
 }
 
+std::string logger_problem(const cohort_logger_vt& table) {
+  constexpr uint32_t kLeast = COHORT_END(cohort_logger_vt, reserved0);
+  if (auto problem = table_length_problem(table, kLeast, "cohort_logger_vt"); !problem.empty()) return problem;
+  return COHORT_HAS(&table, cohort_logger_vt, log_values) ? "" : "lacks the required function log_values";
+}
+
 std::string vtable_problem(const cohort_component& component) {
   if (!component.vtable) return "has no vtable; set it";
   if (component.kind == COHORT_KIND_STRATEGY)
     return strategy_problem(*static_cast<const cohort_strategy_vt*>(component.vtable));
   if (component.kind == COHORT_KIND_COLLECTIVE)
     return collective_problem(*static_cast<const cohort_collective_vt*>(component.vtable));
+  if (component.kind == COHORT_KIND_LOGGER)
+    return logger_problem(*static_cast<const cohort_logger_vt*>(component.vtable));
   return accelerator_problem(*static_cast<const cohort_accelerator_vt*>(component.vtable));
 }
 
@@ -171,7 +180,7 @@ std::string component_problem(const cohort_component& component, std::string_vie
 }
 
 bool is_kind(int32_t kind) {
-  return kind >= COHORT_KIND_STRATEGY && kind <= COHORT_KIND_ACCELERATOR;
+  return kind >= COHORT_KIND_STRATEGY && kind <= COHORT_KIND_LOGGER;
 }
 
 }  // namespace

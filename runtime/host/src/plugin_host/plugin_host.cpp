@@ -118,6 +118,8 @@ std::string_view to_string(Kind kind) {
       return "collective";
     case Kind::kAccelerator:
       return "accelerator";
+    case Kind::kLogger:
+      return "logger";
   }
   return "component";
 }

@@ -3,6 +3,7 @@
 // an epoch its values are in the row of the epoch.
 #include "loggers/run_loggers.hpp"
 
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -12,6 +13,7 @@
 
 #include "loggers/csv_logger.hpp"
 #include "loggers/json_logger.hpp"
+#include "loggers/plugin_logger.hpp"
 #include "loggers/run_folder.hpp"
 #include "loggers/tensorboard_logger.hpp"
 
@@ -20,10 +22,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::shared_ptr<Logger> make_logger(const std::string& kind, const fs::path& folder) {
-  if (kind == "csv") return std::make_shared<CsvLogger>(folder);
-  if (kind == "json") return std::make_shared<JsonLogger>(folder);
-  return std::make_shared<TensorBoardLogger>(folder);
+const std::array<std::string, 3> kOwnLoggers{"csv", "json", "tensorboard"};
+
+std::shared_ptr<Logger> make_logger(Runtime& runtime, const Spec& kind, const fs::path& folder) {
+  if (kind.name == kOwnLoggers[0]) return std::make_shared<CsvLogger>(folder);
+  if (kind.name == kOwnLoggers[1]) return std::make_shared<JsonLogger>(folder);
+  if (kind.name == kOwnLoggers[2]) return std::make_shared<TensorBoardLogger>(folder);
+  return std::make_shared<PluginLogger>(runtime, kind, folder);
 }
 
 class RunLoggers final : public Callback {
@@ -32,7 +37,7 @@ class RunLoggers final : public Callback {
 
   std::string name() const override { return "loggers"; }
   void on_fit_start(Fit& fit) override {
-    open();
+    open(fit.runtime());
     for (const auto& logger : loggers_) {
       if (fit.step() > 0) logger->resume_after(fit.step());
       logger->log_hyper_parameters(logging_.parameters);
@@ -67,7 +72,7 @@ class RunLoggers final : public Callback {
   }
 
  private:
-  void open() {
+  void open(Runtime& runtime) {
     const fs::path earlier = logging_.dir / earlier_folder_;
     std::error_code ignored;
     if (record_.log_folder.empty() && !earlier_folder_.empty() && fs::is_directory(earlier, ignored)) {
@@ -78,7 +83,7 @@ class RunLoggers final : public Callback {
     std::error_code error;
     fs::create_directories(folder_, error);
     if (error) throw UserError("cannot make the folder '" + folder_.string() + "': " + error.message());
-    for (const std::string& kind : logging_.kinds) loggers_.push_back(make_logger(kind, folder_));
+    for (const Spec& kind : logging_.kinds) loggers_.push_back(make_logger(runtime, kind, folder_));
     for (const MakeLogger& make : logging_.makers) loggers_.push_back(make(folder_));
   }
 
@@ -108,6 +113,10 @@ class RunLoggers final : public Callback {
 };
 
 }  // namespace
+
+void check_loggers(host::PluginHost& plugins, std::span<const Spec> kinds) {
+  for (const Spec& kind : kinds) host::check_logger(plugins, kind, kOwnLoggers);
+}
 
 std::shared_ptr<Callback> log_to(RunLogging logging, RunRecord& record) {
   return std::make_shared<RunLoggers>(std::move(logging), record);

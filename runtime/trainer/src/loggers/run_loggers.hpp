@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,11 +16,14 @@
 namespace cohort {
 
 struct RunLogging {
-  std::filesystem::path dir;         ///< gets a folder version_N for each run
-  std::vector<std::string> kinds{};  ///< "csv", "json", "tensorboard"
+  std::filesystem::path dir;  ///< gets a folder version_N for each run
+  std::vector<Spec> kinds{};  ///< "csv", "json", "tensorboard", or a plugin's
   std::vector<MakeLogger> makers{};
   HyperParameters parameters{};
 };
+
+/// Throws UserError if one of these is no logger.
+void check_loggers(host::PluginHost& plugins, std::span<const Spec> kinds);
 
 /// Opens the loggers at the start of fit: in a new folder, or in that of the run whose checkpoint it resumes. A
 /// program's n-th fit has the folder fit-n in it. `record` remembers the folder of the run.

@@ -23,6 +23,7 @@
 
 #include "failure/failure.hpp"
 #include "failure/rank_life.hpp"
+#include "loggers/run_loggers.hpp"
 #include "program/output_paths.hpp"
 #include "program/start_time.hpp"
 #include "program/summary.hpp"
@@ -105,6 +106,7 @@ class Run {
     const host::CrashReport crash_report(*log_);
     const UnfinishedWork unfinished(*log_, error_file());
     host::PluginHost plugins(plugin_search(options), *log_);
+    check_loggers(plugins, options.loggers);
     if (variable(kSaidWhyVariable).empty()) {  // once for each run
       for (const auto& warning : options.warnings) log_->warning(warning);
     }

@@ -22,8 +22,9 @@ enum class Kind : int {
   kStrategy = COHORT_KIND_STRATEGY,
   kCollective = COHORT_KIND_COLLECTIVE,
   kAccelerator = COHORT_KIND_ACCELERATOR,
+  kLogger = COHORT_KIND_LOGGER,
 };
-std::string_view to_string(Kind kind);  // "strategy", "collective", "accelerator"
+std::string_view to_string(Kind kind);  // "strategy", "collective", "accelerator", "logger"
 
 /// Where plugins are looked for, first hit wins. The current directory never is.
 struct PluginSearch {
