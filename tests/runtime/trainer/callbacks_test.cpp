@@ -1,10 +1,14 @@
 // The callbacks that come with cohort, each with a resume in its middle.
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <cmath>
+#include <map>
 #include <set>
+#include <thread>
 
 #include <cohort/callbacks.hpp>
+#include <cohort/monitors.hpp>
 
 #include "small_training.hpp"
 
@@ -30,7 +34,10 @@ struct Stage final : Fit {
   const StopReason& stop_reason() const override { throw UserError("none"); }
   void log(std::string_view /*name*/, double /*value*/) override {}
   void stop(StopReason reason) override { stopped = std::move(reason); }
-  std::optional<fs::path> save(const fs::path& /*folder*/, std::optional<int64_t> /*keep*/) override { return {}; }
+  std::optional<fs::path> save(const fs::path& /*folder*/, std::optional<int64_t> /*keep*/,
+                               std::function<void()> /*when_written*/) override {
+    return {};
+  }
 };
 
 /// Returns after how many of these values early stopping ends training; 0: after none.
@@ -192,6 +199,114 @@ TEST(BestCheckpoints, RemembersWhatItKeptAfterAResume) {
 TEST(BestCheckpoints, FlagWithoutAFolderIsRefused) {
   Training run([](Options& o) { o.monitor = host::parse_metric_spec("val", "--monitor"); });
   EXPECT_THAT(error_text<UserError>([&] { run.fit({}); }), HasSubstr("--checkpoint-dir"));
+}
+
+TEST(BestCheckpoints, HaveLinksWithNamesOfTheUsers) {
+  TemporaryFolder folder;
+  Training run([&](Options& o) {
+    o.max_epochs = 5;
+    o.checkpoint_dir = folder.path();
+    o.monitor = host::parse_metric_spec("score,name=epoch={epoch}-{step}-{score:.2f}", "--monitor");
+    o.keep_best = 2;
+  });
+  const std::vector<double> values{5, 3.111, 4, 6, 7};
+  run.net.in_validation = [&] { run.net.log("score", values.at(static_cast<size_t>(run.net.current_epoch()))); };
+  run.fit({});
+  std::map<std::string, std::string> links;
+  for (const auto& entry : fs::directory_iterator(folder.path() / "best")) {
+    if (entry.is_symlink()) links[entry.path().filename()] = fs::read_symlink(entry.path()).string();
+  }
+  EXPECT_EQ(links,
+            (std::map<std::string, std::string>{
+                {"best", "step-00000004"}, {"epoch=1-4-3.11", "step-00000004"}, {"epoch=2-6-4.00", "step-00000006"}}));
+}
+
+TEST(BestCheckpoints, RefuseANameThatIsNone) {
+  const auto refusal = [](const std::string& name) {
+    return error_text<UserError>([&] { BestCheckpoints("folder", "val", {.name = name}); });
+  };
+  EXPECT_THAT(refusal("{vall}"), HasSubstr("{val:.3f}"));
+  EXPECT_THAT(refusal("{val"), HasSubstr("'{val'"));
+  for (const char* name : {"a/{step}", ".hidden", "best", "step-{step:08}"}) {
+    EXPECT_THAT(refusal(name), HasSubstr("choose one without")) << name;
+  }
+}
+
+TEST(GradualUnfreezing, TrainsEachPartFromItsEpochOn) {
+  Training run([](Options& o) { o.max_epochs = 4; });
+  std::vector<std::vector<bool>> trained;  // by epoch: fc1.weight, fc1.bias, bn.weight, fc2.weight
+  struct Looks final : Callback {
+    std::vector<std::vector<bool>>& trained;
+    explicit Looks(std::vector<std::vector<bool>>& given) : trained(given) {}
+    std::string name() const override { return "looks"; }
+    void on_train_epoch_end(Fit& fit, const Metrics& /*means*/) override {
+      const auto named = fit.module().named_parameters();
+      std::vector<bool> now;
+      for (const char* name : {"fc1.weight", "fc1.bias", "bn.weight", "fc2.weight"}) {
+        now.push_back(named[name].requires_grad());
+      }
+      trained.push_back(now);
+    }
+  };
+  const std::map<std::string, int64_t> epochs{{"fc1", 1}, {"fc1.bias", 3}, {"bn", 2}};
+  const at::Tensor before = run.net.fc1->bias.detach().clone();
+  run.net.in_validation = [&] {
+    const bool is_frozen = run.net.current_epoch() < 3;
+    EXPECT_EQ(run.net.fc1->bias.equal(before), is_frozen) << "epoch " << run.net.current_epoch();
+  };
+  run.fit({std::make_shared<GradualUnfreezing>(epochs), std::make_shared<Looks>(trained)});
+  EXPECT_EQ(trained, (std::vector<std::vector<bool>>{{false, false, false, true},
+                                                     {true, false, false, true},
+                                                     {true, false, true, true},
+                                                     {true, true, true, true}}));
+  EXPECT_FALSE(run.net.fc1->bias.equal(before));
+}
+
+TEST(GradualUnfreezing, RefusesNamesAndEpochsThatAreNone) {
+  Training run;
+  const auto unfreezing = [](const std::string& name) {
+    return std::make_shared<GradualUnfreezing>(std::map<std::string, int64_t>{{name, 1}});
+  };
+  EXPECT_THAT(error_text<UserError>([&] { run.fit({unfreezing("fc")}); }), HasSubstr("no parameter or submodule 'fc'"));
+  EXPECT_THAT(error_text<UserError>([] { GradualUnfreezing({{"fc1", -1}}); }), HasSubstr("below 0"));
+}
+
+TEST(Throughput, CountsWhatStepsTake) {
+  Training run([](Options& o) { o.log_every_n_steps = 2; });
+  run.net.during = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
+  run.net.in_validation = [] { std::this_thread::sleep_for(std::chrono::milliseconds(200)); };
+  run.fit({std::make_shared<Throughput>()});
+  const double steps = run.metrics.at("steps_per_second");
+  EXPECT_LE(steps, 50);
+  EXPECT_GE(steps, 10) << "a validation is no step";
+  EXPECT_NEAR(run.metrics.at("samples_per_second") / steps, 3, 1e-9) << "samples of a batch";
+}
+
+TEST(DeviceStatistics, SayWhatTheProcessUses) {
+  Training run;
+  run.net.during = [] {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(30);
+    while (std::chrono::steady_clock::now() < end) continue;
+  };
+  run.fit({std::make_shared<DeviceStatistics>()});
+  EXPECT_GT(run.metrics.at("host_memory_mib"), 10);
+  EXPECT_GT(run.metrics.at("cpu_percent"), 5);
+  EXPECT_FALSE(run.metrics.contains("device_memory_mib")) << "the CPU has none";
+}
+
+TEST(Timer, ContinuesAfterAResume) {
+  TemporaryFolder folder;
+  const Stretch stretch{folder.path()};
+  const auto first = std::make_shared<Timer>();
+  stretch(1, false, {first});
+  EXPECT_GT(first->total(), 0);
+  EXPECT_GE(first->total(), first->in_validation());
+  const auto second = std::make_shared<Timer>();
+  stretch(2, true, {second});
+  EXPECT_GT(second->total(), first->total() / 2);
+  EXPECT_GT(second->in_validation(), first->in_validation());
+  const double total = second->total();
+  EXPECT_EQ(second->total(), total) << "no training runs";
 }
 
 TEST(LearningRateMonitor, LogsTheRateOfTheStep) {

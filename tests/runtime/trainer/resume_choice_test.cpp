@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
+
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <fstream>
 
 #include <cohort/checkpoint.hpp>
 #include <cohort/host/files.hpp>
@@ -10,6 +12,7 @@
 #include "checkpoint/generators.hpp"
 #include "checkpoint/loop_state.hpp"
 #include "checkpoint/session_tensors.hpp"
+#include "other_writer.hpp"
 #include "training_job.hpp"
 
 namespace cohort::testing {
@@ -231,20 +234,13 @@ TEST(Resume, WithAnotherNumberOfRanksNeedsTheEndOfAnEpoch) {
             "");
 }
 
-/// Two ranks, of which the other one has this one's files and, but for a change, its tensors.
-std::function<void(Script&)> two_ranks(const fs::path& folder, std::function<void(Fingerprints&)> change) {
-  return [folder, change = std::move(change)](Script& script) {
+/// Two ranks, of which the other one has this one's tensors, but for a change.
+std::function<void(Script&)> two_ranks(std::function<void(Fingerprints&)> change) {
+  return [change = std::move(change)](Script& script) {
     script.topology.world_size = 2;
-    script.all_gather = [folder, change](const std::string& own) {
+    script.all_gather = [change](const std::string& own) {
       std::string others = own;
-      if (const size_t file = own.find(rank_file(0)); file != std::string::npos) {
-        others.replace(file, rank_file(0).size(), rank_file(1));
-        for (const auto& checkpoint : fs::directory_iterator(folder)) {
-          if (!checkpoint.is_directory()) continue;
-          fs::copy_file(checkpoint.path() / rank_file(0), checkpoint.path() / rank_file(1),
-                        fs::copy_options::skip_existing);
-        }
-      } else if (own.find("optimizer.") != std::string::npos) {
+      if (own.find("optimizer.") != std::string::npos) {
         Fingerprints prints = parse_fingerprints(own);
         change(prints);
         others = text_of(prints);
@@ -258,8 +254,11 @@ TEST(Resume, WithOtherRanksIsRefusedWhereStateOfRanksHasNoMean) {
   const auto message = [](std::function<void(Fingerprints&)> change) {
     const TemporaryFolder folder;
     Job job = writing(folder.path());
-    job.script = two_ranks(folder.path(), std::move(change));
-    train(job);
+    job.script = two_ranks(std::move(change));
+    {
+      const OtherWriter other(folder.path());
+      train(job);
+    }
     const std::string last = names_in(folder.path()).back();
     return mistake(writing(folder.path(), [&](Options& o) { o.resume = folder.path() / last; }));
   };

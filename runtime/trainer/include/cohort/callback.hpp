@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -82,9 +83,12 @@ class Fit {
   virtual void stop(StopReason reason) = 0;
   /// Writes a checkpoint into this folder, from which --resume continues; for on_save_point alone. Of the folder's
   /// checkpoints the newest `keep` stay, or all. Returns its path, or nothing if this state is not worth keeping (a
-  /// loss is not finite). Collective.
+  /// loss is not finite). Its files are written beside training: the checkpoint is there when `when_written` is called,
+  /// on rank 0, maybe in a thread of its own. An error of that ends the training at the next checkpoint, or at the end
+  /// of fit, which wait for it. Collective.
   virtual std::optional<std::filesystem::path> save(const std::filesystem::path& folder,
-                                                    std::optional<int64_t> keep = std::nullopt) = 0;
+                                                    std::optional<int64_t> keep = std::nullopt,
+                                                    std::function<void()> when_written = {}) = 0;
 };
 
 /// Holds the state of a callback for checkpoints: numbers, texts and tensors by name. Names are free of '/'.

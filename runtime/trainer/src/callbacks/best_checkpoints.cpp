@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/args.h>
+#include <fmt/format.h>
+
 #include <cohort/callbacks.hpp>
 #include <cohort/host/error.hpp>
 #include <cohort/runtime.hpp>
 
-#include "checkpoint/all_or_none.hpp"
 #include "checkpoint/checkpoint_folder.hpp"
 #include "metrics/number_text.hpp"
 
@@ -14,11 +16,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kLink = "best";
+constexpr const char* kBest = "best";
 
-void link_to(const fs::path& checkpoint) {
-  const fs::path link = checkpoint.parent_path() / kLink;
-  const fs::path fresh = checkpoint.parent_path() / ".best";
+/// Makes or moves a link beside the checkpoint.
+void link_to(const fs::path& checkpoint, const std::string& name) {
+  const fs::path link = checkpoint.parent_path() / name;
+  const fs::path fresh = checkpoint.parent_path() / ('.' + name);
   std::error_code error;
   if (fs::exists(fs::symlink_status(link, error)) && !fs::is_symlink(link, error)) {
     throw UserError("'" + shown(link) + "' is no link that best checkpoints have made; move it away");
@@ -29,39 +32,80 @@ void link_to(const fs::path& checkpoint) {
   if (error) throw UserError("cannot make the link '" + shown(link) + "': " + error.message());
 }
 
+/// Removes the links to a checkpoint that have a name of the user's.
+void unlink_from(const fs::path& checkpoint) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(checkpoint.parent_path(), error)) {
+    if (entry.path().filename() == kBest || !entry.is_symlink(error)) continue;
+    if (fs::read_symlink(entry.path(), error) == checkpoint.filename()) fs::remove(entry.path(), error);
+  }
+}
+
+/// Returns the pattern with values in their places. Throws UserError for a pattern that is none, or gives no name.
+std::string link_name(const std::string& pattern, const std::string& metric, const BestCheckpoints::Measured& measured,
+                      uint64_t step) {
+  const std::string where = "the name '" + pattern + "' of best checkpoints";
+  std::string name;
+  try {
+    fmt::dynamic_format_arg_store<fmt::format_context> values;
+    values.push_back(fmt::arg("step", step));
+    values.push_back(fmt::arg("epoch", measured.epoch));
+    values.push_back(fmt::arg(metric.c_str(), measured.value));
+    name = fmt::vformat(pattern, values);
+  } catch (const fmt::format_error& error) {
+    throw UserError(where + ": " + error.what() + "; {step}, {epoch} and {" + metric + ":.3f} stand for values");
+  }
+  if (name.find('/') == std::string::npos && !name.starts_with('.') && name != kBest && !step_of_name(name))
+    return name;
+  throw UserError(where + " gives '" + name +
+                  "'; choose one without '/' that does not begin with '.' and is neither '" + kBest +
+                  "' nor that of a checkpoint");
+}
+
 }  // namespace
 
 BestCheckpoints::BestCheckpoints(fs::path folder, std::string monitor, Options options, std::string asked_by)
-    : folder_(std::move(folder)), metric_(std::move(monitor), asked_by), options_(options) {
-  if (options.keep < 1) throw UserError(asked_by + ": keep at least one checkpoint");
+    : folder_(std::move(folder)), metric_(std::move(monitor), asked_by), options_(std::move(options)) {
+  if (options_.keep < 1) throw UserError(asked_by + ": keep at least one checkpoint");
+  if (!options_.name.empty()) link_name(options_.name, metric_.name(), {}, 0);  // a mistake in it is better found now
 }
 
-void BestCheckpoints::on_validation_end(Fit& /*fit*/, const Metrics& means) {
-  if (const auto value = metric_.at_validation(means)) value_ = value;
+void BestCheckpoints::on_validation_end(Fit& fit, const Metrics& means) {
+  if (const auto value = metric_.at_validation(means)) measured_ = {*value, fit.epoch()};
 }
 
 void BestCheckpoints::on_train_epoch_end(Fit& fit, const Metrics& means) {
-  if (const auto value = metric_.at_epoch(fit, means)) value_ = value;
+  if (const auto value = metric_.at_epoch(fit, means)) measured_ = {*value, fit.epoch()};
 }
 
 void BestCheckpoints::on_save_point(Fit& fit, SavePoint /*point*/) {
-  const auto value = std::exchange(value_, std::nullopt);
-  if (!value || std::isnan(*value)) return;
+  const auto measured = std::exchange(measured_, std::nullopt);
+  if (!measured || std::isnan(measured->value)) return;
+  const double value = measured->value;
   const bool is_full = std::ssize(kept_) >= options_.keep;
-  if (is_full && !is_better(*value, kept_.back().value)) return;
-  const auto saved = fit.save(folder_);
-  if (!saved) return;
-  std::erase_if(kept_, [&](const Kept& kept) { return kept.path == *saved; });
-  const auto place = std::ranges::find_if(kept_, [&](const Kept& kept) { return is_better(*value, kept.value); });
-  kept_.insert(place, {*saved, *value});
-  all_or_none(fit.runtime(), [&] {
-    if (!fit.runtime().is_first()) return;
-    link_to(kept_.front().path);
-    if (std::ssize(kept_) > options_.keep) remove_checkpoint(kept_.back().path);
-  });
-  if (std::ssize(kept_) > options_.keep) kept_.pop_back();
-  if (fit.runtime().is_first() && kept_.front().path == *saved) {
-    fit.runtime().log().info("Best " + metric_.name() + " so far, " + number_text(*value) + ": " + shown(*saved));
+  if (is_full && !is_better(value, kept_.back().value)) return;
+  const fs::path path = folder_ / checkpoint_name(fit.step());
+  std::vector<Kept> kept = kept_;
+  std::erase_if(kept, [&](const Kept& one) { return one.path == path; });
+  kept.insert(std::ranges::find_if(kept, [&](const Kept& one) { return is_better(value, one.value); }), {path, value});
+  std::optional<fs::path> worst;
+  if (std::ssize(kept) > options_.keep) {
+    worst = kept.back().path;
+    kept.pop_back();
+  }
+  const std::string name = options_.name.empty() ? "" : link_name(options_.name, metric_.name(), *measured, fit.step());
+  const auto follow = [path, name, worst, best = kept.front().path] {
+    unlink_from(path);
+    if (!name.empty()) link_to(path, name);
+    link_to(best, kBest);
+    if (!worst) return;
+    unlink_from(*worst);
+    remove_checkpoint(*worst);
+  };
+  if (!fit.save(folder_, std::nullopt, follow)) return;
+  kept_ = std::move(kept);
+  if (fit.runtime().is_first() && kept_.front().path == path) {
+    fit.runtime().log().info("Best " + metric_.name() + " so far, " + number_text(value) + ": " + shown(path));
   }
 }
 

@@ -13,7 +13,8 @@ constexpr cohort_option kMode = sdk::option("mode", "enum(min|max)", "min", "whi
 constexpr cohort_option kEarlyStopping[] = {
     sdk::option("patience", "int[0..1000000]", "3", "values without improvement that end training"), kMode,
     sdk::option("min_delta", "float", "0", "a smaller change is no improvement")};
-constexpr cohort_option kMonitor[] = {kMode};
+constexpr cohort_option kMonitor[] = {
+    kMode, sdk::option("name", "string", "", "of a link to each, as epoch={epoch}-val_loss={val_loss:.3f}")};
 
 /// The options of a metric's flag, checked.
 class Read {
@@ -45,7 +46,8 @@ std::vector<std::shared_ptr<Callback>> callbacks_of_flags(const Options& options
   if (options.monitor) {
     const std::string flag = "--monitor";
     if (options.checkpoint_dir.empty()) throw UserError(flag + " keeps checkpoints; give --checkpoint-dir=DIR too");
-    const BestCheckpoints::Options best{options.keep_best, Read(*options.monitor, kMonitor, flag).mode()};
+    const Read read(*options.monitor, kMonitor, flag);
+    const BestCheckpoints::Options best{options.keep_best, read.mode(), std::string(read.options().text("name"))};
     if (!checkpoints.empty()) {  // else this run writes no files
       callbacks.push_back(std::make_shared<BestCheckpoints>(checkpoints / "best", options.monitor->name, best, flag));
     }

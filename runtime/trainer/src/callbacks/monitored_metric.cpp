@@ -2,6 +2,8 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/option_table.hpp>
 
+#include "failure/hook_place.hpp"
+
 namespace cohort {
 
 std::optional<double> MonitoredMetric::at_validation(const Metrics& means) {
@@ -27,9 +29,10 @@ std::optional<double> MonitoredMetric::at_epoch(const Fit& fit, const Metrics& m
     list += (list.empty() ? "" : ", ") + name;
   }
   const std::string nearest = host::nearest_name(name_, names);
-  throw UserError(asked_by_ + ": the metric '" + name_ + "' was not logged in this epoch; " +
-                  (names.empty() ? "log it in validation_step or training_step"
-                                 : "there are " + list + (nearest.empty() ? "" : "; did you mean '" + nearest + "'?")));
+  throw PlacedError(asked_by_ + ": the metric '" + name_ + "' was not logged in this epoch; " +
+                    (names.empty()
+                         ? "log it in validation_step or training_step"
+                         : "there are " + list + (nearest.empty() ? "" : "; did you mean '" + nearest + "'?")));
 }
 
 void MonitoredMetric::save_state(CallbackState& state, const std::string& prefix) const {

@@ -11,6 +11,7 @@
 
 #include <cohort/step_driver.hpp>
 
+#include "checkpoint/checkpoint_parts.hpp"
 #include "checkpoint/folder_lock.hpp"
 #include "checkpoint/loop_state.hpp"
 #include "checkpoint/manifest.hpp"
@@ -21,12 +22,15 @@ namespace cohort {
 /// Returns how long rank 0 waits for the lock of a folder while the other ranks wait for it: at most half of --timeout.
 LockPatience patience_of(Runtime& runtime);
 
-/// Writes the checkpoint step-N into the folder, deletes all but the newest `keep`, and returns the path of the new
-/// one. `lock` is that of the folder (open_checkpoint_folder) on rank 0, else null. `loop` is the Trainer's, null
-/// elsewhere. Does not change the training. Collective. Throws the same error on all ranks: UserError if it cannot be
-/// written, TrainingFailed if the ranks' weights differ. Earlier checkpoints stay then.
-std::filesystem::path save_checkpoint(StepDriver& session, const std::filesystem::path& folder, FolderLock* lock,
-                                      const LoopState* loop, std::optional<int64_t> keep);
+/// Whether a checkpoint gets tensors of its own, or is written before training changes those that it shows.
+enum class Copies { kNo, kYes };
+
+/// Returns what the checkpoint step-N in the folder is made of, for write(). `lock` is that of the folder
+/// (open_checkpoint_folder) on rank 0, else null. `loop` is the Trainer's, null elsewhere. Does not change the
+/// training. Collective. Throws the same error on all ranks: UserError if the folder cannot be made, TrainingFailed if
+/// the ranks' weights differ. Earlier checkpoints stay then.
+CheckpointParts collect_checkpoint(StepDriver& session, const std::filesystem::path& folder, FolderLock* lock,
+                                   const LoopState* loop, Copies copies);
 
 struct LoadedCheckpoint {
   std::filesystem::path path;

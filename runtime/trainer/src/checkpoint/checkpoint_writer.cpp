@@ -1,5 +1,7 @@
 #include "checkpoint/checkpoint_writer.hpp"
 
+#include <utility>
+
 #include <cohort/runtime.hpp>
 
 #include "checkpoint/all_or_none.hpp"
@@ -28,16 +30,35 @@ void CheckpointWriter::note(const std::filesystem::path& folder, const LoadedChe
 }
 
 std::filesystem::path CheckpointWriter::save(const std::filesystem::path& folder, const LoopState& state,
-                                             std::optional<int64_t> keep) {
+                                             std::optional<int64_t> keep, std::function<void()> when_written) {
+  finish();
   open(folder);
+  Runtime& runtime = session_.runtime();
+  const auto tell = [&runtime, call = std::move(when_written)] {
+    if (runtime.is_first() && call) call();
+  };
   Folder& opened = folders_.at(folder);
-  if (opened.steps == session_.steps() && opened.place == state.place) return opened.last;
-  opened.last = newest_ = save_checkpoint(session_, folder, opened.lock.get(), &state, keep);
+  if (opened.steps == session_.steps() && opened.place == state.place) {
+    all_or_none(runtime, tell);
+    return opened.last;
+  }
+  auto parts =
+      std::make_shared<CheckpointParts>(collect_checkpoint(session_, folder, opened.lock.get(), &state, Copies::kYes));
+  opened.last = newest_ = parts->checkpoint();
   opened.steps = session_.steps();
   opened.place = state.place;
-  Runtime& runtime = session_.runtime();
-  if (runtime.is_first()) runtime.log().debug("Checkpoint written: " + shown(newest_));
+  writing_ = std::async(std::launch::async, [parts, keep, tell, &runtime, stopped = stop_.get_token()] {
+    if (!parts->write(keep, stopped)) return;
+    if (runtime.is_first()) runtime.log().debug("Checkpoint written: " + shown(parts->checkpoint()));
+    tell();
+  });
   return newest_;
+}
+
+void CheckpointWriter::finish() {
+  if (!writing_) return;
+  auto writing = std::move(*std::exchange(writing_, std::nullopt));
+  all_or_none(session_.runtime(), [&] { writing.get(); });
 }
 
 }  // namespace cohort

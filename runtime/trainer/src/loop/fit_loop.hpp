@@ -52,7 +52,8 @@ class FitLoop final : public Fit {
   const StopReason& stop_reason() const override { return agreed_; }
   void log(std::string_view name, double value) override { board_.add(name, value, LogWhere::kStep); }
   void stop(StopReason reason) override;
-  std::optional<std::filesystem::path> save(const std::filesystem::path& folder, std::optional<int64_t> keep) override;
+  std::optional<std::filesystem::path> save(const std::filesystem::path& folder, std::optional<int64_t> keep,
+                                            std::function<void()> when_written) override;
 
  private:
   using Clock = std::chrono::steady_clock;

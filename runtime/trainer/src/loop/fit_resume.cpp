@@ -12,10 +12,11 @@
 
 namespace cohort {
 
-std::optional<std::filesystem::path> FitLoop::save(const std::filesystem::path& folder, std::optional<int64_t> keep) {
+std::optional<std::filesystem::path> FitLoop::save(const std::filesystem::path& folder, std::optional<int64_t> keep,
+                                                   std::function<void()> when_written) {
   if (save_point_ == SavePoint::kStep && !over_) over_ = session_.exchange_votes().stop;
   if (save_point_ == SavePoint::kStep && over_) return std::nullopt;  // a loss that is not finite, say
-  return checkpoints_.save(folder, saved_state_ ? *saved_state_ : state(), keep);
+  return checkpoints_.save(folder, saved_state_ ? *saved_state_ : state(), keep, std::move(when_written));
 }
 
 void FitLoop::begin_where_resumed() {

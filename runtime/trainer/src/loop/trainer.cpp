@@ -137,7 +137,7 @@ HyperParameters hyper_parameters(const Runtime& runtime, const Module& module, c
 RunLogging logging_of(const Options& options, const std::vector<MakeLogger>& makers) {
   constexpr const char* kDir = "cohort_logs";
   RunLogging logging{.dir = options.log_dir, .kinds = options.loggers, .makers = makers, .parameters = {}};
-  if (logging.kinds.empty() && !options.log_dir.empty()) logging.kinds = {"csv"};
+  if (logging.kinds.empty() && !options.log_dir.empty()) logging.kinds.emplace_back("csv");
   if (logging.dir.empty()) logging.dir = std::filesystem::absolute(kDir);
   return logging;
 }
@@ -187,6 +187,7 @@ StopReason train(const FitCall& call, Module& module, FitData data, const Optimi
   FitLoop loop(call.runtime, call.record, call.limits, replicas, std::move(data), session, callbacks, writer,
                call.record.fits);
   const StopReason stop = loop.run(std::move(resumed));
+  writer.finish();
   session.finish();
   call.record.strategy_metrics = session.strategy_metrics();
   log_stop(call.runtime, stop, session.steps(), writer.newest());
@@ -270,7 +271,11 @@ Value Trainer::predict(Module& module, DataModule& data) {
 }
 
 void Trainer::print_results(const std::string& title, const Metrics& means) const {
-  if (!runtime_.is_first() || means.empty()) return;
+  if (!runtime_.is_first()) return;
+  if (means.empty()) {
+    return runtime_.log().warning("There is no " + title +
+                                  ": the step of the module has logged no value; call log(\"loss\", loss) in it");
+  }
   std::fputs(results_table(title, means).c_str(), stdout);
   std::fflush(stdout);
 }
