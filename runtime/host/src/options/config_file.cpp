@@ -15,11 +15,6 @@ namespace {
 // Hundreds of times the length of a file that sets every option.
 constexpr uint64_t kMostBytes = 4 << 20;
 
-/// Kinds whose plugins have tables of their own: [strategy.NAME].
-bool is_plugin_kind(std::string_view key) {
-  return key == "strategy" || key == "collective";
-}
-
 class ConfigFile {
  public:
   ConfigFile(const std::filesystem::path& file, const FlagTable& table) : file_(file), table_(table) {}

@@ -54,6 +54,11 @@ class FlagTable {
   std::vector<Flag> flags_;
 };
 
+/// Returns whether a flag names a plugin that has a table of its own in files: [strategy.NAME].
+inline bool is_plugin_kind(std::string_view flag) {
+  return flag == "strategy" || flag == "collective";
+}
+
 /// With '-' for '_'.
 std::string canonical_flag(std::string_view name);
 /// "COHORT_MAX_STEPS" for "max-steps".

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -9,18 +8,13 @@
 namespace cohort::host {
 namespace {
 
-bool has_tables(const Options& options, const std::string& kind) {
-  return std::any_of(options.plugin_options.begin(), options.plugin_options.end(),
-                     [&kind](const auto& entry) { return entry.first.starts_with(kind + "."); });
-}
-
 std::string line(const std::string& key, const Flag& flag, const Options& options) {
   const auto value = flag.print(options);
   if (!value) return "# " + key + " is not set\n";
   return key + " = " + *value + "  # " + std::string(to_string(options.origin(flag.name))) + "\n";
 }
 
-/// [KIND] with the name, which cannot stand above beside the tables, and [KIND.NAME] for each plugin.
+/// [KIND] with the name, so that a table with options can be added, and [KIND.NAME] for each plugin that has some.
 std::string tables_of(const std::string& kind, const Flag& flag, const Options& options) {
   std::string text = "\n[" + kind + "]\n" + line("name", flag, options);
   for (const auto& [plugin, values] : options.plugin_options) {
@@ -46,7 +40,7 @@ std::string print_config(const Options& options) {
   std::string text, tables, group;
   for (const Flag& flag : table.flags()) {
     if (flag.name == "config" || flag.name == "print-config" || !flag.stands_for.empty()) continue;
-    if (has_tables(options, flag.name)) {
+    if (is_plugin_kind(flag.name)) {
       tables += tables_of(flag.name, flag, options);
       continue;
     }

@@ -78,7 +78,7 @@ void throw_from(const HookPlace& place) {
     throw;
   } catch (const std::nested_exception&) {
     throw;
-  } catch (const MissingHook&) {
+  } catch (const PlacedError&) {
     throw;
   } catch (const UserError& error) {
     throw_with<UserError>(place, error.what());

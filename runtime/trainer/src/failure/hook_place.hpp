@@ -14,9 +14,14 @@
 
 namespace cohort {
 
-/// A hook that is called and that the module does not override. The message says which.
-struct MissingHook : UserError {
+/// A mistake whose message says where it is, so that no place has to be added.
+struct PlacedError : UserError {
   using UserError::UserError;
+};
+
+/// A hook that is called and that the module does not override. The message says which.
+struct MissingHook : PlacedError {
+  using PlacedError::PlacedError;
 };
 
 struct HookPlace {

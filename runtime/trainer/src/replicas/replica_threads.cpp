@@ -20,7 +20,7 @@ void throw_of_replica(const std::exception_ptr& failure, size_t replica) {
     std::rethrow_exception(failure);
   } catch (const std::nested_exception&) {  // it has come from a hook, whose place names the replica
     throw;
-  } catch (const MissingHook&) {
+  } catch (const PlacedError&) {
     throw;
   } catch (const Error& error) {
     throw Error(error.code(), who + error.what());

@@ -99,7 +99,7 @@ TEST(OlderSpellings, MistakesNameWhatWasWritten) {
 
 TEST(OlderSpellings, ThePrintedConfigurationIsModern) {
   const std::string text = print_config(parse({"--gpus=2", "--nb-gpu-nodes=3", "--distributed-backend=ddp"}));
-  EXPECT_THAT(text, AllOf(HasSubstr("strategy = \"ddp\"  # flag"), HasSubstr("accelerator = \"gpu\"  # flag"),
+  EXPECT_THAT(text, AllOf(HasSubstr("[strategy]\nname = \"ddp\"  # flag"), HasSubstr("accelerator = \"gpu\"  # flag"),
                           HasSubstr("devices = 2  # flag"), HasSubstr("num-nodes = 3  # flag")));
   EXPECT_THAT(text, AllOf(Not(HasSubstr("gpus")), Not(HasSubstr("nb-gpu")), Not(HasSubstr("backend"))));
 }
