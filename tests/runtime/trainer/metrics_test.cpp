@@ -99,6 +99,14 @@ TEST(RankReport, ValuesThatAreNotFiniteArriveAsSuch) {
   EXPECT_EQ(merged.means.at("inf"), -INFINITY);
 }
 
+TEST(RankReport, BringsStatesOfEachRankByteByByte) {
+  const std::string states("\0a\tb\n", 5);
+  const std::vector<std::string> texts{to_text({.totals = {{"acc", 1, 1}}, .states = states}), to_text({})};
+  const auto merged = merge_reports(texts);
+  EXPECT_THAT(merged.states, ElementsAre(states, ""));
+  EXPECT_THAT(merged.means, ElementsAre(Pair("acc", 1.0)));
+}
+
 TEST(RankReport, TheMostSevereReasonOfTheFirstRankCounts) {
   using Severity = StopReason::Severity;
   const auto text = [](Severity severity, const std::string& reason) {
@@ -115,8 +123,8 @@ TEST(RankReport, TheMostSevereReasonOfTheFirstRankCounts) {
 }
 
 TEST(RankReport, ATextOfAnotherKindIsRefused) {
-  for (const char* text :
-       {"", "0", "0\t0", "0\t0\t\t\t", "x\t0\t\t\t0\n", "0\t0\t\t\t0\nloss\t1\n", "0\t0\t\t\t0\nloss\tone\t1\n"}) {
+  for (const char* text : {"", "0", "0\t0", "0\t0\t\t\t", "0\t0\t\t\t0\n", "x\t0\t\t\t0\t0\n", "0\t0\t\t\t0\t3\nab",
+                           "0\t0\t\t\t0\t0\nloss\t1\n", "0\t0\t\t\t0\t0\nloss\tone\t1\n"}) {
     EXPECT_THROW(merge_reports(std::vector<std::string>{text}), PeerFailed) << text;
   }
 }

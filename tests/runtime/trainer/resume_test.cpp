@@ -5,9 +5,20 @@
 namespace cohort::testing {
 namespace {
 
+/// Logs metric objects as well.
+Job measuring(Job job) {
+  job.prepare = [prepare = job.prepare](Learner& net) {
+    net.measures = true;
+    prepare(net);
+  };
+  return job;
+}
+
 /// Stops in each batch in turn (or every n-th), and goes on; the end is always that of the run that was not stopped.
-void expect_resume_is_exact(const Job& job, int stride = 3) {
+void expect_resume_is_exact(const Job& plain_job, int stride = 3) {
+  const Job job = measuring(plain_job);
   const Outcome whole = train(job);
+  ASSERT_TRUE(whole.metrics.contains("error") && whole.metrics.contains("area"));
   ASSERT_GT(whole.steps, 4U);
   for (int stop = 1; stop <= static_cast<int>(whole.indices.size()); stop += stride) {
     SCOPED_TRACE("stopped in batch " + std::to_string(stop));
@@ -78,8 +89,8 @@ TEST(Resume, IsExactForLimitedEpochs) {
 
 TEST(Resume, ASignalInAValidationLetsItBeRunAgain) {
   for (const bool within : {false, true}) {
-    Job job;
-    if (within) job.options = [](Options& o) { o.val_check_interval = BatchLimit{.count = 4, .fraction = {}}; };
+    Job job = measuring({});
+    if (within) job.options = [](Options& o) { o.val_check_interval = BatchLimit{.count = 3, .fraction = {}}; };
     const Outcome whole = train(job);
     for (int call = 1; call <= 6; ++call) {
       SCOPED_TRACE(call);
@@ -91,7 +102,10 @@ TEST(Resume, ASignalInAValidationLetsItBeRunAgain) {
         o.resume = "auto";
       };
       Job stopped = with_files;
-      stopped.prepare = [&](Learner& net) { net.in_validation = signal_at_call(call); };
+      stopped.prepare = [&](Learner& net) {
+        job.prepare(net);
+        net.in_validation = signal_at_call(call);
+      };
       const Outcome first = train(stopped);
       ASSERT_TRUE(first.interrupted);
       expect_same_end(first, train(with_files), whole);

@@ -15,6 +15,7 @@
 #include <fstream>
 
 #include <cohort/host/error.hpp>
+#include <cohort/metric_kinds.hpp>
 #include <cohort/safetensors.hpp>
 #include <cohort/trainer.hpp>
 
@@ -41,13 +42,24 @@ struct Learner final : ModuleFor<Learner> {
     indices.push_back(index);
     if (during) during();
     const auto hidden = torch::dropout(torch::relu(bn(fc1(x.unsqueeze(1)))), dropout, /*train=*/dropout > 0);
-    auto loss = (fc2(hidden).squeeze(1) - x).square().mean();
+    const auto predictions = fc2(hidden).squeeze(1);
+    if (measures) {
+      error.update(predictions, x);
+      log("error", error);
+      area.update(predictions, x.gt(0.3).to(torch::kLong));
+      log("area", area);
+    }
+    auto loss = (predictions - x).square().mean();
     log("loss", loss);
     return loss;
   }
   void validation_step(const Batch& batch, int64_t) override {
     if (in_validation) in_validation();
-    log("val", (fc2(bn(fc1(batch.tensor().unsqueeze(1)))) + torch::rand({1})).mean());
+    const auto predictions = fc2(bn(fc1(batch.tensor().unsqueeze(1)))) + torch::rand({1});
+    log("val", predictions.mean());
+    if (!measures) return;
+    error.update(predictions.squeeze(1), batch.tensor());
+    log("val_error", error);
   }
   Optimizers configure_optimizers() override {
     adam = std::make_shared<torch::optim::Adam>(parameters(), 0.1);
@@ -63,6 +75,9 @@ struct Learner final : ModuleFor<Learner> {
   torch::nn::Linear fc2;
   std::shared_ptr<torch::optim::Adam> adam;
   double dropout = 0.5;
+  bool measures = false;  // with metric objects, of which training and validation share one
+  metric::MeanSquaredError error;
+  metric::AUROC area{metric::Binary{}};
   std::function<void()> during, in_validation;
   std::vector<float> seen;
   std::vector<int64_t> indices;

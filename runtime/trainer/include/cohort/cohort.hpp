@@ -8,6 +8,8 @@
 #include <cohort/checkpoint.hpp>
 #include <cohort/data.hpp>
 #include <cohort/logger.hpp>
+#include <cohort/metric.hpp>
+#include <cohort/metric_kinds.hpp>
 #include <cohort/metrics.hpp>
 #include <cohort/module.hpp>
 #include <cohort/monitors.hpp>

@@ -22,7 +22,9 @@
 
 namespace cohort {
 
+class Metric;
 class MetricBoard;
+class MetricCollection;
 class StepDriver;
 
 namespace detail {
@@ -103,6 +105,13 @@ class Module : public torch::nn::Module {
   /// these nothing is recorded, and a warning says so once.
   void log(std::string_view name, const at::Tensor& value, LogWhere where = LogWhere::kBoth);
   void log(std::string_view name, double value, LogWhere where = LogWhere::kBoth);
+  void log(const Metrics& values, LogWhere where = LogWhere::kBoth);
+  /// Lets a metric count for the pass: at its end the states of all replicas and ranks become one, the value joins the
+  /// means, and the metric is reset. Elements of a value of several have their indices behind the name: "recall_2".
+  /// Call it in each step that updates the metric, in evaluation or training, where the pass is the epoch.
+  void log(std::string_view name, Metric& metric);
+  /// The same for each metric of the collection, under `prefix` and its name.
+  void log(std::string_view prefix, MetricCollection& metrics);
 
   /// While it lives, log() of the module records on the board; made by the loops.
   class Recording {

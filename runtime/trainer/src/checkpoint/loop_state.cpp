@@ -12,6 +12,8 @@ namespace cohort {
 namespace {
 
 constexpr std::string_view kEpochPrefix = "cohort.metrics.epoch/";
+constexpr std::string_view kStatePrefix = "cohort.metrics.state/";
+constexpr std::string_view kValuePrefix = "cohort.metrics.value/";
 constexpr std::string_view kValidationPrefix = "cohort.metrics.validation/";
 constexpr std::string_view kLatestPrefix = "cohort.metrics.latest/";
 constexpr int64_t kRecordFields = 6;
@@ -56,6 +58,10 @@ NamedTensors loop_tensors(const LoopState& state) {
   for (size_t i = 0; i < state.records.size(); ++i) {
     tensors.emplace_back(std::string(kEpochPrefix) + state.records[i].name, tensor_of(state.records[i], i));
   }
+  for (const auto& [name, tensor] : state.metric_states) {
+    tensors.emplace_back(std::string(kStatePrefix) + name, tensor);
+  }
+  append_metrics(tensors, kValuePrefix, state.metric_values);
   append_metrics(tensors, kValidationPrefix, state.validation_means);
   append_metrics(tensors, kLatestPrefix, state.latest);
   return tensors;
@@ -72,6 +78,10 @@ LoopState read_loop_state(const LoopPlace& place, const TensorIndex& tensors, co
     if (name.starts_with(kEpochPrefix)) {
       const double* const fields = numbers_in(tensor, kRecordFields, name, file);
       records.emplace(fields[5], record_of(rest(kEpochPrefix), fields));
+    }
+    if (name.starts_with(kStatePrefix)) state.metric_states.emplace_back(rest(kStatePrefix), tensor);
+    if (name.starts_with(kValuePrefix)) {
+      state.metric_values[std::string(rest(kValuePrefix))] = *numbers_in(tensor, 1, name, file);
     }
     if (name.starts_with(kValidationPrefix)) {
       state.validation_means[std::string(rest(kValidationPrefix))] = *numbers_in(tensor, 1, name, file);

@@ -20,6 +20,8 @@ struct LoopState {
   at::Tensor generator;               ///< state of the default generator
   at::Tensor generator_before_ahead;  ///< before data was read ahead of this state; may be undefined
   std::vector<MetricRecord> records;  ///< of the epoch so far
+  NamedTensors metric_states;         ///< of the metric objects of the epoch so far
+  Metrics metric_values;              ///< of these objects, if no step of the epoch is left
   Metrics validation_means;           ///< of this epoch
   Metrics latest;                     ///< of the whole run, for its summary
   NamedTensors callbacks;             ///< their state, named kCallbackPrefix + ...; of rank 0 where it is written

@@ -7,6 +7,7 @@
 
 #include "data/batch_source.hpp"
 #include "failure/hook_place.hpp"
+#include "loop/gathered_report.hpp"
 #include "module/evaluation_mode.hpp"
 #include "report/screen.hpp"
 
@@ -18,10 +19,18 @@ std::optional<int64_t> batches_of(BatchSource& source, const Loader& loader) {
   return source.available(std::numeric_limits<int64_t>::max());
 }
 
-RankReport run_batches(Runtime& runtime, Replicas& replicas, const EvaluationPass& pass) {
+/// The board of a pass, whose metrics begin the next one afresh also if this one fails.
+struct PassBoard {
+  MetricBoard board{MetricBoard::Pass::kEvaluation};
+  PassBoard() = default;
+  ~PassBoard() { board.metrics().reset(); }
+  PassBoard(const PassBoard&) = delete;
+  PassBoard& operator=(const PassBoard&) = delete;
+};
+
+RankReport run_batches(Runtime& runtime, Replicas& replicas, const EvaluationPass& pass, MetricBoard& board) {
   const at::NoGradGuard no_grad;
   const EvaluationMode mode(replicas.modules());
-  MetricBoard board(MetricBoard::Pass::kEvaluation);
   const Module::Recording recording(replicas.module(), &board);
   const Shard shard{runtime.rank(), runtime.world_size(), runtime.options().seed, 0};
   const auto source = open_batches(pass.loader, shard, Purpose::kEvaluation, pass.limit, pass.name,
@@ -38,16 +47,18 @@ RankReport run_batches(Runtime& runtime, Replicas& replicas, const EvaluationPas
     }
     progress.show(index + 1);
   }
-  return {.totals = board.totals()};
+  return {};
 }
 
 }  // namespace
 
 MergedReport evaluate(Runtime& runtime, Replicas& replicas, const EvaluationPass& pass,
                       const std::function<StopReason()>& stop) {
-  RankReport report = run_batches(runtime, replicas, pass);
+  PassBoard of_pass;
+  RankReport report = run_batches(runtime, replicas, pass, of_pass.board);
   report.stop = stop();
-  return merge_reports(runtime.all_gather(to_text(report)));
+  // Only the rank that stops abruptly knows whether its pass is complete.
+  return gather_report(runtime, of_pass.board, std::move(report), /*is_complete=*/false);
 }
 
 }  // namespace cohort

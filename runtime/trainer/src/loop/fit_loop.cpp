@@ -14,6 +14,7 @@
 #include "checkpoint/generators.hpp"
 #include "loop/data_of_ranks.hpp"
 #include "loop/evaluation.hpp"
+#include "loop/gathered_report.hpp"
 #include "metrics/scalar.hpp"
 #include "module/step_access.hpp"
 
@@ -274,10 +275,12 @@ void FitLoop::validate() {
                               ask_callbacks();
                               return wish_.is_abrupt();
                             }};
+  const NamedTensors of_training = board_.metrics().take();
   const auto merged = evaluate(runtime_, replicas_, pass, [this] {
     ask_callbacks();
     return wish_;
   });
+  board_.metrics().give_back(of_training);
   validation_means_ = merged.means;
   if (merged.lacks_step) leave_validation_out();
   adopt(merged.stop);
@@ -308,11 +311,13 @@ void FitLoop::adopt(const StopReason& agreed) {
 
 void FitLoop::finish_epoch() {
   if (logged_steps_ != session_.steps()) log_step_values();
-  const LoopState before = state();
+  LoopState before = state();
   ask_callbacks();
-  const auto merged = merge_reports(runtime_.all_gather(to_text({wish_, board_.totals()})));
-  adopt(merged.stop);
   const bool complete = out_of_data_ || source_->available(1) == 0;
+  // A run that resumes at a limit takes no step either, which would bring the metrics: it needs their values.
+  const auto merged = gather_report(runtime_, board_, {.stop = wish_}, complete || limit_reached());
+  (before_stop_ ? *before_stop_ : before).metric_values = merged.values;
+  adopt(merged.stop);
   if (!complete) offer_unfinished(before);
   if (complete) ++record_.epochs;
   for (const auto& [name, value] : merged.means) record_.metrics[name] = value;
@@ -331,7 +336,7 @@ void FitLoop::finish_epoch() {
 
 // Returns what the module has logged at the end of the epoch: the means over the ranks, unless training stops abruptly.
 Metrics FitLoop::end_epoch_of_module() {
-  MetricBoard board(MetricBoard::Pass::kEvaluation);
+  MetricBoard board(MetricBoard::Pass::kEpochEnd);
   {
     const Module::Recording recording(module_, limits_.report ? &board : nullptr);
     in_hook(place_of("on_train_epoch_end"), [&] { module_.on_train_epoch_end(epoch_); });
@@ -345,6 +350,7 @@ Metrics FitLoop::end_epoch_of_module() {
 void FitLoop::begin_next_epoch() {
   ++epoch_;
   batches_ = 0;
+  board_.metrics().reset();
   board_.clear();
   validation_means_.clear();
   source_.reset();

@@ -36,6 +36,10 @@ class FitLoop final : public Fit {
   FitLoop(Runtime& runtime, RunRecord& record, const LoopLimits& limits, Replicas& replicas, FitData data,
           StepDriver& session, const CallbackList& callbacks, CheckpointWriter& checkpoints, int64_t fit);
 
+  ~FitLoop() override { board_.metrics().reset(); }
+  FitLoop(const FitLoop&) = delete;
+  FitLoop& operator=(const FitLoop&) = delete;
+
   /// Trains until a limit is reached or a rank wants to stop; returns the reason that all ranks agreed on. Collective.
   StopReason run(std::optional<LoadedCheckpoint> resumed);
 

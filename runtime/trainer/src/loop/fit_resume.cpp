@@ -47,6 +47,7 @@ void FitLoop::continue_epoch() {
   apply_checkpoint(*resumed_, session_);
   callbacks_.restore(resumed_->loop->callbacks);
   board_.restore(resumed_->loop->records);
+  board_.metrics().restore(resumed_->loop->metric_states, resumed_->loop->metric_values);
   validation_means_ = resumed_->loop->validation_means;
   const bool validation_due = resumed_->loop->place.validation_due;
   resumed_.reset();
@@ -70,6 +71,8 @@ LoopState FitLoop::state(bool validation_due) {
                   .generator = generator_state(),
                   .generator_before_ahead = source_ ? source_->generator_before_ahead() : at::Tensor(),
                   .records = board_.records(),
+                  .metric_states = board_.metrics().states(),
+                  .metric_values = board_.metrics().restored_values(),
                   .validation_means = validation_means_,
                   .latest = record_.metrics,
                   .callbacks = runtime_.is_first() ? callbacks_.state() : NamedTensors()};

@@ -12,9 +12,15 @@
 namespace cohort {
 namespace {
 
-bool is_valid_name(std::string_view name) {
+void check_name(std::string_view name) {
   const auto allowed = [](unsigned char c) { return c >= ' ' && c != ',' && c != 127; };
-  return !name.empty() && std::all_of(name.begin(), name.end(), allowed);
+  if (!name.empty() && std::all_of(name.begin(), name.end(), allowed)) return;
+  throw UserError("log(\"" + std::string(name) + "\") has a name that cannot head a column; use letters, digits and _");
+}
+
+UserError value_and_metric(std::string_view name) {
+  return UserError("log(\"" + std::string(name) +
+                   "\") was given both a value and a metric; log one of them under another name");
 }
 
 bool goes_to(LogWhere where, LogWhere place) {
@@ -32,16 +38,14 @@ double MetricBoard::Entry::whole_sum() const {
 }
 
 MetricBoard::Entry& MetricBoard::entry(std::string_view name, LogWhere where) {
+  if (metrics_.contains(name)) throw value_and_metric(name);
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.name == name; });
   if (found != entries_.end()) {
     found->where = where;
     found->seen = found->is_fresh = true;
     return *found;
   }
-  if (!is_valid_name(name)) {
-    throw UserError("log(\"" + std::string(name) +
-                    "\") has a name that cannot head a column; use letters, digits and _");
-  }
+  check_name(name);
   Entry fresh;
   fresh.name = name;
   fresh.where = where;
@@ -50,7 +54,7 @@ MetricBoard::Entry& MetricBoard::entry(std::string_view name, LogWhere where) {
 }
 
 void MetricBoard::add(std::string_view name, double value, LogWhere where) {
-  if (pass_ == Pass::kEvaluation) where = LogWhere::kEpoch;
+  if (pass_ != Pass::kTraining) where = LogWhere::kEpoch;
   Entry& e = entry(name, where);
   e.last = value;
   e.last_on_device.reset();
@@ -60,7 +64,7 @@ void MetricBoard::add(std::string_view name, double value, LogWhere where) {
 }
 
 void MetricBoard::add(std::string_view name, const at::Tensor& value, LogWhere where) {
-  if (pass_ == Pass::kEvaluation) where = LogWhere::kEpoch;
+  if (pass_ != Pass::kTraining) where = LogWhere::kEpoch;
   if (!value.defined() || value.numel() != 1) {
     throw UserError(
         "log(\"" + std::string(name) + "\") was given " +
@@ -80,7 +84,20 @@ void MetricBoard::add(std::string_view name, const at::Tensor& value, LogWhere w
   e.weight += samples_;
 }
 
-void MetricBoard::add_means(std::span<const MetricBoard> pieces) {
+void MetricBoard::add(std::string_view name, Metric& metric) {
+  check_name(name);
+  if (pass_ == Pass::kEpochEnd) {
+    throw UserError(
+        "log(\"" + std::string(name) +
+        "\") was given a metric at the end of the epoch, where the states of ranks and replicas are not put "
+        "together; log it in the step that updates it, and its value comes at the end of the epoch");
+  }
+  const auto is_value = [&](const Entry& e) { return e.seen && e.name == name; };
+  if (std::ranges::any_of(entries_, is_value)) throw value_and_metric(name);
+  metrics_.add(name, metric);
+}
+
+void MetricBoard::add_pieces(std::span<const MetricBoard> pieces) {
   struct Mean {
     const Entry* entry;
     double sum = 0;
@@ -102,6 +119,7 @@ void MetricBoard::add_means(std::span<const MetricBoard> pieces) {
     add(mean.entry->name, mean.sum / mean.samples, mean.entry->where);
   }
   samples_ = samples;
+  for (const MetricBoard& piece : pieces) metrics_.add_taken(piece.metrics_);
 }
 
 std::vector<std::pair<std::string, double>> MetricBoard::take_step_values() {
@@ -142,6 +160,7 @@ void MetricBoard::clear() {
     e.sum_on_device.reset();
     e.sum = e.weight = 0;
   }
+  metrics_.forget();
 }
 
 }  // namespace cohort

@@ -1,4 +1,4 @@
-// What a module logs during one pass: the latest value of each name, and its sum over the pass.
+// What a module logs during one pass: the latest value of each name, and its sum over the pass; and metric objects.
 //
 // One per loop, on its thread. Values that lie on a device stay there until they are asked for; adding a CPU value to a
 // known name allocates nothing.
@@ -13,6 +13,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <cohort/metrics.hpp>
+
+#include "metrics/logged_metrics.hpp"
 
 namespace cohort {
 
@@ -38,8 +40,9 @@ struct MetricRecord {
 
 class MetricBoard {
  public:
-  /// In evaluation every value counts for the epoch, whatever the module asks for.
-  enum class Pass { kTraining, kEvaluation };
+  /// In evaluation every value counts for the epoch, whatever the module asks for; at the end of an epoch, too, and no
+  /// metric objects are taken there.
+  enum class Pass { kTraining, kEvaluation, kEpochEnd };
   explicit MetricBoard(Pass pass = Pass::kTraining) : pass_(pass) {}
 
   /// The weight of what is added until the next call.
@@ -49,9 +52,13 @@ class MetricBoard {
   /// character.
   void add(std::string_view name, const at::Tensor& value, LogWhere where);
   void add(std::string_view name, double value, LogWhere where);
+  /// Throws UserError for such a name as well, and for one that a value has.
+  void add(std::string_view name, Metric& metric);
+  LoggedMetrics& metrics() { return metrics_; }
 
-  /// What the boards of a batch's pieces hold, as one value of each name: the mean over their samples.
-  void add_means(std::span<const MetricBoard> pieces);
+  /// What the boards of a batch's pieces hold, as one value of each name, the mean over their samples, and one metric
+  /// object of each name, which has taken the states of the others.
+  void add_pieces(std::span<const MetricBoard> pieces);
 
   /// Returns the latest values of names logged for the step since the last call, in the order of their first
   /// appearance. Waits for the device.
@@ -61,7 +68,7 @@ class MetricBoard {
   /// Everything, and back. Waits for the device.
   std::vector<MetricRecord> records() const;
   void restore(const std::vector<MetricRecord>& records);
-  /// Forgets the values, keeps the names' order.
+  /// Forgets the values and the metric objects, keeps the names' order.
   void clear();
 
  private:
@@ -75,6 +82,7 @@ class MetricBoard {
 
   Pass pass_;
   std::vector<Entry> entries_;  // few: a linear search beats a map
+  LoggedMetrics metrics_;
   double samples_ = 1;
 };
 

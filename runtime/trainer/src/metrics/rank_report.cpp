@@ -38,6 +38,13 @@ class Fields {
     return field;
   }
 
+  std::string_view bytes(size_t count) {
+    if (count > rest_.size()) fail();
+    const auto field = rest_.substr(0, count);
+    rest_.remove_prefix(count);
+    return field;
+  }
+
   template <class Number, class... Format>
   Number number(char end, Format... format) {
     const auto field = text(end);
@@ -75,7 +82,8 @@ std::string to_text(const RankReport& report) {
   const StopReason& stop = report.stop;
   std::string text = std::to_string(static_cast<int>(stop.severity)) + "\t" + std::to_string(stop.signal) + "\t" +
                      one_field(stop.exit_reason) + "\t" + one_field(stop.text) + "\t" +
-                     (report.lacks_step ? "1" : "0") + "\n";
+                     (report.lacks_step ? "1" : "0") + "\t" + std::to_string(report.states.size()) + "\n" +
+                     report.states;
   for (const auto& total : report.totals)
     text += total.name + "\t" + exact(total.sum) + "\t" + exact(total.weight) + "\n";
   return text;
@@ -91,7 +99,8 @@ MergedReport merge_reports(std::span<const std::string> texts) {
     stop.signal = fields.number<int>('\t');
     stop.exit_reason = fields.text('\t');
     stop.text = fields.text('\t');
-    merged.lacks_step |= fields.number<int>('\n') != 0;
+    merged.lacks_step |= fields.number<int>('\t') != 0;
+    merged.states.emplace_back(fields.bytes(fields.number<size_t>('\n')));
     stop.rank = static_cast<int>(rank);
     if (stop.severity > merged.stop.severity) merged.stop = stop;
     while (!fields.done()) {

@@ -1,4 +1,4 @@
-// What ranks tell each other at the end of a pass: their sums of metrics, and why they want to stop.
+// What ranks tell each other at the end of a pass: their sums and states of metrics, and why they want to stop.
 //
 // One text per rank, because a rank without evaluation batches does not know which metrics the others have.
 #pragma once
@@ -23,14 +23,17 @@ struct RankReport {
   StopReason stop{};
   std::vector<MetricTotal> totals{};
   bool lacks_step = false;  ///< the module has no step for the batches of the pass
+  std::string states{};     ///< of metric objects, packed
 };
 
 std::string to_text(const RankReport& report);
 
 struct MergedReport {
   StopReason stop;
-  Metrics means;            ///< weighted over all ranks
-  bool lacks_step = false;  ///< on a rank at least; one without batches does not know
+  Metrics means;                    ///< weighted over all ranks, and the values of metric objects
+  bool lacks_step = false;          ///< on a rank at least; one without batches does not know
+  std::vector<std::string> states;  ///< of metric objects, by rank
+  Metrics values;                   ///< of metric objects alone; see gather_report
 };
 
 /// Merges the texts of all ranks, in rank order. Throws PeerFailed for a text that to_text did not write.

@@ -7,6 +7,7 @@
 
 #include <utility>
 
+#include <cohort/metric.hpp>
 #include <cohort/step_driver.hpp>
 
 #include "data/device_copy.hpp"
@@ -84,6 +85,20 @@ void Module::log(std::string_view name, const at::Tensor& value, LogWhere where)
 
 void Module::log(std::string_view name, double value, LogWhere where) {
   board_ ? board_->add(name, value, where) : warn_unrecorded(name);
+}
+
+void Module::log(const Metrics& values, LogWhere where) {
+  for (const auto& [name, value] : values) log(name, value, where);
+}
+
+void Module::log(std::string_view name, Metric& metric) {
+  if (board_) return board_->add(name, metric);
+  warn_unrecorded(name);
+  if (is_recorded_) metric.reset();  // nobody asks for what it has added up
+}
+
+void Module::log(std::string_view prefix, MetricCollection& metrics) {
+  for (const auto& [name, metric] : metrics.metrics()) log(std::string(prefix) + name, *metric);
 }
 
 void Module::warn_unrecorded(std::string_view name) {

@@ -202,7 +202,8 @@ void Replicas::run(const Pieces& pieces, MetricBoard* board, const std::function
     };
     threads_ ? threads_->run(count, on_its_device) : run_in_turn(count, on_its_device);
   }
-  if (board) board->add_means(boards);
+  if (board) return board->add_pieces(boards);
+  for (MetricBoard& piece : boards) piece.metrics().reset();  // nobody asks for what they have added up
 }
 
 void Replicas::run_in_turn(size_t count, const std::function<void(size_t)>& work) {

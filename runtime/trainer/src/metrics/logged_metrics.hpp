@@ -1,0 +1,61 @@
+// The metric objects that a module logs during one pass, by name.
+//
+// Borrows the objects: one that is gone when it is needed is an error of the user. Belongs to a MetricBoard. States are
+// named NAME/STATE here.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <cohort/metric.hpp>
+#include <cohort/metrics.hpp>
+#include <cohort/safetensors.hpp>
+
+namespace cohort {
+
+class LoggedMetrics {
+ public:
+  /// Remembers an object that counts for the pass. One that a checkpoint has left a state for takes it now. Throws
+  /// UserError if the name has another object, or the object another name.
+  void add(std::string_view name, Metric& metric);
+  /// Takes the states of the metrics that a replica has logged into the first object of each name, which is remembered.
+  void add_taken(const LoggedMetrics& replica);
+  bool contains(std::string_view name) const;
+
+  /// Returns what was added to all states, also to those that a checkpoint has left.
+  NamedTensors states() const;
+  /// Keeps states until their metrics are logged, and values that hold until then.
+  void restore(const NamedTensors& states, Metrics values);
+  /// Takes the states away, and gives them back: other data is measured in between, maybe with the same objects.
+  NamedTensors take();
+  void give_back(const NamedTensors& taken);
+
+  /// Computes the values of the metrics that this rank is the first to have a state of, given the states of each rank.
+  /// Throws UserError with the name of the metric, also if no rank has updated it.
+  Metrics values(const std::vector<NamedTensors>& ranks, size_t own_rank) const;
+  /// Returns the values of a checkpoint that no batch has made old since.
+  const Metrics& restored_values() const { return restored_values_; }
+  /// Returns the names whose metric was not logged since their states were restored.
+  std::vector<std::string> not_logged() const;
+  void forget();
+  /// Resets the metrics, and forgets them.
+  void reset();
+
+ private:
+  struct Entry {
+    std::string name;
+    std::weak_ptr<Metric> metric;
+    NamedTensors restored;  // until the metric is logged
+    bool is_logged = false;
+  };
+  Entry& entry(std::string_view name);
+  static std::shared_ptr<Metric> object_of(const Entry& entry);
+
+  std::vector<Entry> entries_;
+  Metrics restored_values_;
+};
+
+}  // namespace cohort
