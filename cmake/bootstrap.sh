@@ -131,7 +131,7 @@ install_test_venv() {
   local made_from
   made_from=$(cat "$here/test_venv.sh" "$lists/libtorch.txt" "$lists/tests.txt" | sha256sum)
   if [ "$(cat "$venv_dir/.complete" 2>/dev/null)" = "$made_from" ]; then say "test venv: present in $venv_dir"; return; fi
-  say "test venv with numpy, TensorBoard and LibTorch's torch: 36 MB to download, 190 MB on disk in $venv_dir"
+  say "test venv with numpy, TensorBoard, torchmetrics and LibTorch's torch: 37 MB to download, 200 MB on disk in $venv_dir"
   $dry_run && return
   "$here/test_venv.sh" "$libtorch_dir" "$venv_dir" >&2 ||
     die "the test venv could not be made, for the reason above; check the network and free space in $deps_dir"

@@ -41,7 +41,8 @@ export PYTHONDONTWRITEBYTECODE=
 "$venv/bin/python" -c '
 import safetensors.torch
 import tensorboard.backend.event_processing.data_provider
-import tensorboard.plugins.hparams.list_session_groups'
+import tensorboard.plugins.hparams.list_session_groups
+import torchmetrics'
 "$venv/bin/python" -m torch.distributed.run --standalone --nproc-per-node=1 --no-python "$venv/bin/python" -c '
 import torch
 torch.distributed.init_process_group("gloo")

@@ -10,9 +10,11 @@ export LC_ALL=C
 pythons=(3.11 3.12 3.13 3.14)
 # LibTorch is unpacked from its wheel; the two others are the CUDA libraries that its CPU library is linked to.
 libtorch=(torch==2.11.0 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
-# numpy, safetensors, what torch asks for to run on a CPU, and TensorBoard with what its readers of event files ask for.
+# numpy, safetensors, what torch asks for to run on a CPU, TensorBoard with what its readers of event files ask for, and
+# torchmetrics with what it asks for.
 tests=(numpy==2.4.6 safetensors==0.8.0 filelock==4.2.12 typing_extensions==4.16.0 sympy==1.14.0 mpmath==1.3.0
-  networkx==3.6.1 Jinja2==3.1.6 MarkupSafe==3.0.4 fsspec==2026.9.0 tensorboard==2.21.0 protobuf==7.36.2 absl-py==2.5.1)
+  networkx==3.6.1 Jinja2==3.1.6 MarkupSafe==3.0.4 fsspec==2026.9.0 tensorboard==2.21.0 protobuf==7.36.2 absl-py==2.5.1
+  torchmetrics==1.9.0 lightning-utilities==0.15.3 packaging==26.4)
 # A CUDA compiler with headers and static runtime, of one release; the runtime is LibTorch's.
 cuda=(nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85
   nvidia-cuda-runtime==13.0.96)
