@@ -53,6 +53,14 @@ struct ByHand : cohort::ModuleFor<ByHand> {
   torch::nn::Linear generator, critic;
 };
 
+// Three classes of points on a line.
+struct Classifier : cohort::ModuleFor<Classifier> {
+  Classifier() : fc(register_module("fc", torch::nn::Linear(1, 3))) {}
+  Tensor forward(const Tensor& x) { return fc(x); }
+#include "metrics.inc"
+  torch::nn::Linear fc;
+};
+
 // A learning rate that changes.
 struct Scheduled : cohort::ModuleFor<Scheduled> {
   Scheduled() : fc(register_module("fc", torch::nn::Linear(1, 1))) {}
@@ -69,6 +77,14 @@ struct Points : cohort::DataModule {
     return {.dataset = std::make_shared<cohort::TensorDataset>(std::vector{x, 2 * x}), .batch_size = 8};
   }
   cohort::Loader predict() override { return train(); }
+};
+
+struct LabeledPoints : cohort::DataModule {
+  cohort::Loader validation() override {
+    const auto x = torch::linspace(-1, 1, 10).unsqueeze(1);
+    return {.dataset = std::make_shared<cohort::TensorDataset>(std::vector{x, x.gt(0).squeeze(1).to(torch::kLong)}),
+            .batch_size = 4};
+  }
 };
 
 void require(bool condition, const char* what) {
@@ -119,6 +135,12 @@ void train(cohort::App& app, const std::string& way) {
     fit(app, model);
     return require(!torch::equal(model.critic->weight, before), "the second part has been trained");
   }
+  if (way == "metrics") {
+    Classifier model;
+    LabeledPoints data;
+    const auto values = app.trainer().validate(model, data);
+    return require(values.size() == 4 && values.at("val_near") >= values.at("val_acc"), "four metrics are logged");
+  }
   if (way == "schedule") {
     Scheduled model;
     const double rate = fit(app, model).at("lr");
@@ -130,7 +152,7 @@ void train(cohort::App& app, const std::string& way) {
 
 int main(int argc, char** argv) {
   return cohort::Program("tiny")
-      .option("way", "fit", "fit, loop, callbacks, logger, whole, hand or schedule")
+      .option("way", "fit", "fit, loop, callbacks, logger, whole, hand, schedule or metrics")
       .defaults([](cohort::Options& options) { options.max_epochs = 5; })
       .run(argc, argv, [](cohort::App& app) { train(app, app.option("way")); });
 }
