@@ -71,6 +71,27 @@ TEST(Resume, IsExactWithPrefetchingOfABatchThatIsDrawn) {
   expect_resume_is_exact(job);
 }
 
+/// Draws each batch from the generator of data.
+struct Augmented final : Dataset {
+  int64_t size() const override { return 17; }
+  Batch get(std::span<const int64_t> indices) override {
+    return Batch(torch::rand({static_cast<int64_t>(indices.size())}, data_generator()));
+  }
+};
+
+TEST(Resume, IsExactWithWorkersWhileTheModelDrawsToo) {
+  const auto job_with = [](int workers) {
+    return Job{.data = [=](Numbers& data) {
+      data.training = {.dataset = std::make_shared<Augmented>(), .batch_size = 3, .workers = workers};
+    }};
+  };
+  const Outcome whole = train(job_with(0));
+  for (const int workers : {1, 3}) {
+    EXPECT_EQ(train(job_with(workers)).digest, whole.digest);
+    expect_resume_is_exact(job_with(workers), /*stride=*/7);
+  }
+}
+
 TEST(Resume, IsExactWithValidationWithinTheEpoch) {
   expect_resume_is_exact(
       {.options = [](Options& o) { o.val_check_interval = BatchLimit{.count = 2, .fraction = {}}; }});
@@ -78,6 +99,77 @@ TEST(Resume, IsExactWithValidationWithinTheEpoch) {
 
 TEST(Resume, IsExactForAStreamThatDrawsItsBatches) {
   expect_resume_is_exact({.data = [](Numbers& data) { data.training = {.stream = std::make_shared<Drawn>()}; }});
+}
+
+/// Batches of numbers that follow from the one before, as a stream through a file might.
+class Seeking final : public StreamDataset {
+ public:
+  explicit Seeking(int64_t* read) : read_(read) {}
+  void start(const Shard& shard) override {
+    value_ = torch::full({3}, 0.01 * static_cast<double>(shard.epoch));
+    place_ = 0;
+  }
+  std::optional<Batch> next() override {
+    ++*read_;
+    if (place_ == 7) return std::nullopt;
+    ++place_;
+    value_.mul_(1.7).add_(torch::rand({3}, data_generator()));  // in place: a saved state must not follow
+    return Batch(value_ * 0.01);
+  }
+  void save_state(CallbackState& state) const override {
+    state.set("place", static_cast<double>(place_));
+    state.set("value", value_);
+  }
+  void load_state(const CallbackState& state) override {
+    place_ = static_cast<int64_t>(state.number("place"));
+    value_ = state.tensor("value").clone();
+  }
+
+ private:
+  int64_t* read_;
+  int64_t place_ = 0;
+  at::Tensor value_;
+};
+
+TEST(Resume, OfAStreamThatKeepsItsPlaceReadsNothingAgain) {
+  int64_t read = 0;
+  const Job job{.data = [&](Numbers& data) { data.training = {.stream = std::make_shared<Seeking>(&read)}; }};
+  const Outcome whole = train(job);
+  EXPECT_EQ(read, 3 * 8);
+  expect_resume_is_exact(job, /*stride=*/6);
+  for (const int64_t accumulate : {1, 3}) {
+    const TemporaryFolder folder;
+    Job with_files = job;
+    with_files.options = [&](Options& o) {
+      o.checkpoint_dir = folder.path();
+      o.resume = "auto";
+      o.accumulate_grad_batches = accumulate;
+    };
+    Job stopped = with_files;
+    stopped.prepare = [](Learner& net) { net.during = signal_at_call(5); };
+    train(stopped);
+    read = 0;
+    train(with_files);
+    // A step of three batches ends with the sixth; one batch was read ahead of the checkpoint.
+    EXPECT_EQ(read, 2 * 8 + 8 - (accumulate == 1 ? 5 : 6));
+  }
+}
+
+TEST(Resume, OfAStreamThatKeptNoPlaceReadsItFromItsBeginning) {
+  const TemporaryFolder folder;
+  int64_t read = 0;
+  const auto training = [&](bool stops, std::shared_ptr<StreamDataset> stream) {
+    return train({.options = [&](Options& o) { o.checkpoint_dir = folder.path(), o.resume = "auto"; },
+                  .prepare =
+                      [=](Learner& net) {
+                        net.dropout = 0;
+                        if (stops) net.during = signal_at_call(2);
+                      },
+                  .data = [=](Numbers& data) { data.training = {.stream = stream}; }});
+  };
+  ASSERT_TRUE(training(true, std::make_shared<Drawn>()).interrupted);
+  training(false, std::make_shared<Seeking>(&read));  // another stream, which could keep one
+  EXPECT_EQ(read, 3 * 8);
 }
 
 TEST(Resume, IsExactForLimitedEpochs) {

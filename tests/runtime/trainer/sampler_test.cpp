@@ -3,11 +3,20 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
 #include <numeric>
 #include <set>
 
+#include <cohort/host/error.hpp>
+
+#include "error_text.hpp"
+
 namespace cohort {
 namespace {
+
+using ::testing::HasSubstr;
 
 // The naive rule, sample by sample: position p of the endless repetition of the list belongs to rank p % world;
 // training takes positions up to the next multiple of the world, evaluation those of the list itself.
@@ -68,6 +77,68 @@ TEST(SeedOfFit, IsTheProgramsOwnInTheFirstAndAnotherInEachLater) {
     for (int64_t fit = 1; fit <= 20; ++fit) seeds.insert(seed_of_fit(seed, fit));
   }
   EXPECT_EQ(seeds.size(), 60U);
+}
+
+TEST(WeightedSampler, DrawsInProportionToTheWeights) {
+  const std::vector<double> weights{1, 0, 2, 0.5, 0, 4, 0.5};
+  constexpr int64_t kDraws = 80'000;
+  std::vector<double> count(weights.size());
+  for (const int64_t index : weighted_sampler(weights, kDraws)(7, {})) ++count[static_cast<size_t>(index)];
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const double share = weights[i] / 8;
+    EXPECT_NEAR(count[i] / kDraws, share, 5 * std::sqrt(share * (1 - share) / kDraws)) << i;  // five deviations
+  }
+}
+
+TEST(WeightedSampler, WithoutReplacementDrawsAmongThoseThatAreLeft) {
+  const std::vector<double> weights{1, 2, 3};
+  constexpr int kEpochs = 20'000;
+  std::map<std::vector<int64_t>, double> count;
+  const Sampler sampler = weighted_sampler(weights, 2, /*replacement=*/false);
+  for (int64_t epoch = 0; epoch < kEpochs; ++epoch) ++count[sampler(3, {.seed = 9, .epoch = epoch})];
+  for (const int64_t a : {0, 1, 2}) {
+    for (const int64_t b : {0, 1, 2}) {
+      const double first = weights[static_cast<size_t>(a)], second = weights[static_cast<size_t>(b)];
+      const double share = a == b ? 0 : first / 6 * second / (6 - first);
+      EXPECT_NEAR((count[{a, b}]) / kEpochs, share, 5 * std::sqrt(share * (1 - share) / kEpochs)) << a << ", " << b;
+    }
+  }
+}
+
+TEST(WeightedSampler, WithoutReplacementCanTakeAllThatHaveAWeight) {
+  std::vector<double> weights(1000, 0.1);
+  weights[17] = weights[999] = 0;
+  auto drawn = weighted_sampler(weights, 998, false)(1000, {.seed = 4});
+  EXPECT_EQ(std::set(drawn.begin(), drawn.end()).size(), 998U);
+  EXPECT_EQ(std::ranges::count(drawn, 17) + std::ranges::count(drawn, 999), 0);
+}
+
+TEST(WeightedSampler, DividesOneListOverTheRanks) {
+  for (const bool replacement : {true, false}) {
+    const Sampler sampler = weighted_sampler({1, 2, 3, 4, 5, 6, 7}, 5, replacement);
+    const auto whole = sampler(7, {0, 1, 3, 2});
+    for (int world = 1; world <= 8; ++world) {
+      for (int rank = 0; rank < world; ++rank) {
+        EXPECT_EQ(sampler(7, {rank, world, 3, 2}), reference(whole, rank, world, /*padded=*/true)) << world;
+      }
+    }
+    EXPECT_NE(sampler(7, {0, 1, 3, 3}), whole);
+    EXPECT_NE(sampler(7, {0, 1, 4, 2}), whole);
+  }
+}
+
+TEST(WeightedSampler, ExplainsWeightsThatCannotBe) {
+  const auto message = [](std::vector<double> weights, int64_t samples, bool replacement = true) {
+    return error_text<UserError>([&] { weighted_sampler(std::move(weights), samples, replacement)(2, {}); });
+  };
+  EXPECT_THAT(message({1, -1}, 1), HasSubstr("negative"));
+  EXPECT_THAT(message({1, std::numeric_limits<double>::infinity()}, 1), HasSubstr("not finite"));
+  EXPECT_THAT(message({0, 0}, 1), HasSubstr("no weight above 0"));
+  EXPECT_THAT(message({}, 1), HasSubstr("no weight above 0"));
+  EXPECT_THAT(message({1, 1}, 0), HasSubstr("at least one sample"));
+  EXPECT_THAT(message({1, 0}, 2, false), HasSubstr("only 1 weights are above 0"));
+  EXPECT_THAT(message({1, 1, 1}, 2), HasSubstr("3 weights for 2 samples"));
+  EXPECT_EQ(message({1, 0}, 2), "");
 }
 
 }  // namespace

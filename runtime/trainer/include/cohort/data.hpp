@@ -1,15 +1,20 @@
 // Data for training and evaluation: datasets, and how they are cut into batches.
 //
 // A DataModule hands out loaders; the datasets behind them are shared. They are used from one thread at a time, which
-// is a thread of the loader's own where `prefetch` is set.
+// is a thread of the loader's own with `prefetch` or one of `workers`; with several workers Dataset::get is called from
+// all of them at once.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include <ATen/core/Generator.h>
+
+#include <cohort/callback.hpp>
 #include <cohort/sampler.hpp>
 #include <cohort/value.hpp>
 
@@ -20,9 +25,25 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
-  /// The samples at these indices, stacked into one batch.
+  /// The samples at these indices, stacked into one batch. Random numbers come from data_generator().
   virtual Batch get(std::span<const int64_t> indices) = 0;
 };
+
+/// Samples that are asked for one at a time; Loader::collate makes the batch, or `stack` does.
+class SampleDataset : public Dataset {
+ public:
+  virtual Value sample(int64_t index) = 0;
+  Batch get(std::span<const int64_t> indices) final;
+};
+
+/// Returns samples of the same structure as one batch of that structure: each tensor stacked along a new dimension 0.
+/// Throws UserError if the samples differ in structure or shape.
+Batch stack(std::span<const Value> samples);
+
+/// Returns the source of random numbers for the batch that this thread is reading. It begins anew with each batch, from
+/// the seed, the epoch, the rank and the number of the batch, so that a batch is the same in every run, with any number
+/// of workers, and after a resume. Outside of a loop it is LibTorch's default generator.
+at::Generator data_generator();
 
 /// Tensors of equal dimension 0; a batch is the list of their rows (one tensor: the tensor of its rows).
 class TensorDataset final : public Dataset {
@@ -44,6 +65,12 @@ class StreamDataset {
   virtual void start(const Shard& shard) = 0;
   /// The next batch, or nothing at the end.
   virtual std::optional<Batch> next() = 0;
+
+  /// Saves where the stream is, for checkpoints in the middle of an epoch; called before each batch, on every rank.
+  /// load_state comes after start() and puts the stream there. A stream that saves nothing is read from its beginning
+  /// when a training resumes, and the batches that were trained on are dropped.
+  virtual void save_state(CallbackState& /*state*/) const {}
+  virtual void load_state(const CallbackState& /*state*/) {}
 };
 
 /// How a dataset is cut into batches. Set `dataset` or `stream`.
@@ -52,8 +79,10 @@ struct Loader {
   int64_t batch_size = 1;  ///< samples per process
   bool shuffle = false;    ///< anew in each epoch; ignored in evaluation
   bool drop_last = false;  ///< leave a last, smaller batch out
-  bool prefetch = false;   ///< make the next batch in a thread while the step runs, in pinned memory for a device
+  bool prefetch = false;   ///< one worker
+  int workers = 0;         ///< threads that read up to two batches ahead each, in pinned memory for a device
   Sampler sampler{};       ///< replaces the runtime's; then `shuffle` means nothing
+  std::function<Batch(std::span<const Value> samples)> collate{};  ///< makes the batches of a SampleDataset
   std::shared_ptr<StreamDataset> stream{};
 
   bool empty() const { return !dataset && !stream; }
@@ -63,6 +92,7 @@ struct Loader {
 class DataModule {
  public:
   virtual ~DataModule() = default;
+
   virtual Loader train() { return {}; }
   virtual Loader validation() { return {}; }
   virtual Loader test() { return {}; }

@@ -34,4 +34,9 @@ std::vector<int64_t> training_indices(int64_t size, const Shard& shard, bool shu
 /// Every index goes to exactly one rank, in ascending order.
 std::vector<int64_t> evaluation_indices(int64_t size, const Shard& shard);
 
+/// Returns a sampler that draws as many samples an epoch, over all ranks, each in proportion to its weight: anew after
+/// each draw (`replacement`), or among those that are left. The draws depend on seed and epoch alone; all ranks get
+/// equally many. Throws UserError for weights that are negative, not finite or all 0, or if too few are above 0.
+Sampler weighted_sampler(std::vector<double> weights, int64_t samples_per_epoch, bool replacement = true);
+
 }  // namespace cohort

@@ -16,6 +16,7 @@ constexpr std::string_view kStatePrefix = "cohort.metrics.state/";
 constexpr std::string_view kValuePrefix = "cohort.metrics.value/";
 constexpr std::string_view kValidationPrefix = "cohort.metrics.validation/";
 constexpr std::string_view kLatestPrefix = "cohort.metrics.latest/";
+constexpr std::string_view kStreamPrefix = "cohort.stream/";
 constexpr int64_t kRecordFields = 6;
 constexpr int kSeen = 1, kFresh = 2;
 
@@ -55,6 +56,9 @@ NamedTensors loop_tensors(const LoopState& state) {
   if (state.generator_before_ahead.defined()) {
     tensors.emplace_back(kGeneratorBeforeAheadName, state.generator_before_ahead);
   }
+  for (const auto& [name, tensor] : state.stream.tensors()) {
+    tensors.emplace_back(std::string(kStreamPrefix) + name, tensor);
+  }
   for (size_t i = 0; i < state.records.size(); ++i) {
     tensors.emplace_back(std::string(kEpochPrefix) + state.records[i].name, tensor_of(state.records[i], i));
   }
@@ -75,6 +79,7 @@ LoopState read_loop_state(const LoopPlace& place, const TensorIndex& tensors, co
     const auto rest = [&name = name](std::string_view prefix) { return std::string_view(name).substr(prefix.size()); };
     if (name == kGeneratorName) state.generator = tensor;
     if (name == kGeneratorBeforeAheadName) state.generator_before_ahead = tensor;
+    if (name.starts_with(kStreamPrefix)) state.stream.set(std::string(rest(kStreamPrefix)), tensor);
     if (name.starts_with(kEpochPrefix)) {
       const double* const fields = numbers_in(tensor, kRecordFields, name, file);
       records.emplace(fields[5], record_of(rest(kEpochPrefix), fields));

@@ -6,6 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cohort/callback.hpp>
 #include <cohort/metrics.hpp>
 #include <cohort/safetensors.hpp>
 
@@ -19,6 +20,7 @@ struct LoopState {
   LoopPlace place;
   at::Tensor generator;               ///< state of the default generator
   at::Tensor generator_before_ahead;  ///< before data was read ahead of this state; may be undefined
+  CallbackState stream;  ///< what this rank's stream of training data has saved, before data was read ahead
   std::vector<MetricRecord> records;  ///< of the epoch so far
   NamedTensors metric_states;         ///< of the metric objects of the epoch so far
   Metrics metric_values;              ///< of these objects, if no step of the epoch is left

@@ -8,12 +8,25 @@
 
 #include <cohort/host/error.hpp>
 
-#include "data/prefetch_source.hpp"
+#include "data/dataset_batches.hpp"
+#include "data/worker_source.hpp"
 
 namespace cohort {
 namespace {
 
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
+
+void check_workers(const Loader& loader, const std::string& name) {
+  if (loader.workers < 0) {
+    throw UserError("the loader of the " + name + " has workers = " + std::to_string(loader.workers) +
+                    "; give 0, or a number of threads");
+  }
+  if (!loader.stream || loader.workers == 0) return;
+  throw UserError(
+      "the loader of the " + name +
+      " has workers for a stream, which is read by one thread in its order; set workers to 0, or read ahead "
+      "in the stream");
+}
 
 void check(const Loader& loader, const BatchLimit& limit, const std::string& name) {
   if (loader.dataset && loader.stream) {
@@ -29,6 +42,8 @@ void check(const Loader& loader, const BatchLimit& limit, const std::string& nam
     throw UserError("the loader of the " + name + " has batch_size " + std::to_string(loader.batch_size) +
                     "; it must be at least 1");
   }
+  check_workers(loader, name);
+  check_collate(loader, name);
   if (loader.dataset && loader.dataset->size() < 1) {
     throw UserError("the " + name + " is empty: its dataset has no samples; check where it is read from");
   }
@@ -46,70 +61,81 @@ void check_drop_last(int64_t batches, int64_t samples, const Loader& loader, Pur
 
 class DatasetSource final : public BatchSource {
  public:
-  DatasetSource(std::shared_ptr<Dataset> dataset, std::vector<int64_t> indices, int64_t batch_size, int64_t batches)
-      : dataset_(std::move(dataset)),
-        indices_(std::move(indices)),
-        batch_size_(static_cast<size_t>(batch_size)),
-        left_(batches) {}
+  DatasetSource(DatasetBatches batches, int64_t first)
+      : batches_(std::move(batches)), next_(std::min(first, batches_.count())) {}
 
-  int64_t available(int64_t wanted) override { return std::min(wanted, left_); }
-
-  Batch next() override {
-    const size_t end = std::min(position_ + batch_size_, indices_.size());
-    const std::span<const int64_t> batch(indices_.data() + position_, end - position_);
-    position_ = end;
-    --left_;
-    return dataset_->get(batch);
-  }
-
-  void skip(int64_t batches) override {
-    batches = std::min(batches, left_);
-    position_ = std::min(position_ + static_cast<size_t>(batches) * batch_size_, indices_.size());
-    left_ -= batches;
-  }
+  int64_t available(int64_t wanted) override { return std::min(wanted, batches_.count() - next_); }
+  Batch next() override { return batches_.read(next_++); }
 
  private:
-  std::shared_ptr<Dataset> dataset_;
-  std::vector<int64_t> indices_;
-  size_t batch_size_;
-  int64_t left_;
-  size_t position_ = 0;
+  DatasetBatches batches_;
+  int64_t next_;
 };
 
 class StreamSource final : public BatchSource {
  public:
-  StreamSource(std::shared_ptr<StreamDataset> stream, int64_t limit) : stream_(std::move(stream)), unread_(limit) {}
+  StreamSource(std::shared_ptr<StreamDataset> stream, int64_t limit, BatchSeeds seeds)
+      : stream_(std::move(stream)), unread_(limit), seeds_(seeds) {}
+
+  /// Goes on behind batches that an earlier run has trained on.
+  void skip(int64_t batches, const CallbackState& state) {
+    const bool can_go_there = !state_of_stream().tensors().empty();
+    if (state.tensors().empty() || !can_go_there) {
+      for (; batches > 0 && available(1) > 0; --batches) next();
+      return;
+    }
+    stream_->load_state(state);
+    unread_ -= batches;
+    read_ = batches;
+  }
 
   int64_t available(int64_t wanted) override {
     while (static_cast<int64_t>(ahead_.size()) < wanted && unread_ > 0) {
-      if (ahead_.empty()) before_ahead_ = at::detail::getDefaultCPUGenerator().get_state();
+      Ahead ahead{{}, at::detail::getDefaultCPUGenerator().get_state(), state_of_stream()};
+      const BatchRandom random(seeds_.seed_of(read_++));
       auto batch = stream_->next();
       unread_ = batch ? unread_ - 1 : 0;
-      if (batch) ahead_.push_back(std::move(*batch));
+      if (!batch) break;
+      ahead.batch = std::move(*batch);
+      ahead_.push_back(std::move(ahead));
     }
     return std::min(wanted, static_cast<int64_t>(ahead_.size()));
   }
 
   Batch next() override {
-    Batch batch = std::move(ahead_.front());
+    Batch batch = std::move(ahead_.front().batch);
     ahead_.pop_front();
     return batch;
   }
 
-  at::Tensor generator_before_ahead() const override { return ahead_.empty() ? at::Tensor() : before_ahead_; }
+  at::Tensor generator_before_ahead() const override {
+    return ahead_.empty() ? at::Tensor() : ahead_.front().generator;
+  }
+  CallbackState stream_state() const override { return ahead_.empty() ? state_of_stream() : ahead_.front().state; }
 
  private:
+  struct Ahead {
+    Batch batch;
+    at::Tensor generator;  // before the batch was read, as the state of the stream
+    CallbackState state;
+  };
+
+  // The stream may go on to change its tensors.
+  CallbackState state_of_stream() const {
+    CallbackState given, kept;
+    stream_->save_state(given);
+    for (const auto& [name, tensor] : given.tensors()) kept.set(name, tensor.clone());
+    return kept;
+  }
+
   std::shared_ptr<StreamDataset> stream_;
   int64_t unread_;  // batches that may still be asked of the stream
-  std::deque<Batch> ahead_;
-  at::Tensor before_ahead_;
+  int64_t read_ = 0;
+  BatchSeeds seeds_;
+  std::deque<Ahead> ahead_;
 };
 
 }  // namespace
-
-void BatchSource::skip(int64_t batches) {
-  for (; batches > 0 && available(1) > 0; --batches) next();
-}
 
 std::vector<int64_t> indices_of(const Loader& loader, const Shard& shard, Purpose purpose, const std::string& name) {
   const int64_t size = loader.dataset->size();
@@ -146,23 +172,23 @@ std::optional<int64_t> planned_batches(const Loader& training, int world_size, c
 
 std::unique_ptr<BatchSource> open_batches(const Loader& loader, const Shard& shard, Purpose purpose,
                                           const BatchLimit& limit, const std::string& name, int64_t skipped,
-                                          c10::Device device) {
+                                          c10::Device device, const CallbackState& stream_state) {
   check(loader, limit, name);
+  const BatchSeeds seeds{shard, purpose == Purpose::kTraining};
   if (loader.stream) {
     loader.stream->start(shard);
-    auto stream = std::make_unique<StreamSource>(loader.stream, limit.count.value_or(kUnlimited));
-    stream->skip(skipped);
+    auto stream = std::make_unique<StreamSource>(loader.stream, limit.count.value_or(kUnlimited), seeds);
+    stream->skip(skipped, stream_state);
     return stream;
   }
   auto indices = indices_of(loader, shard, purpose, name);
   const auto samples = static_cast<int64_t>(indices.size());
-  const int64_t batches = batches_of(samples, loader);
-  check_drop_last(batches, samples, loader, purpose, name);
-  auto source =
-      std::make_unique<DatasetSource>(loader.dataset, std::move(indices), loader.batch_size, limit.of(batches));
-  source->skip(skipped);
-  if (!loader.prefetch) return source;
-  return with_prefetch(std::move(source), device);
+  const int64_t count = batches_of(samples, loader);
+  check_drop_last(count, samples, loader, purpose, name);
+  DatasetBatches batches(loader, std::move(indices), limit.of(count), seeds);
+  const int64_t workers = std::max<int64_t>(loader.workers, loader.prefetch ? 1 : 0);
+  if (workers > 0) return read_by_workers(std::move(batches), skipped, workers, device);
+  return std::make_unique<DatasetSource>(std::move(batches), skipped);
 }
 
 }  // namespace cohort

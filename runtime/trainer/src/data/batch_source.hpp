@@ -22,11 +22,11 @@ class BatchSource {
   virtual int64_t available(int64_t wanted) = 0;
   /// The next batch. Only after `available` was positive.
   virtual Batch next() = 0;
-  /// Passes over batches that an earlier run has trained on.
-  virtual void skip(int64_t batches);
   /// State of the default generator before batches were read ahead that `next` has not given yet; undefined where there
   /// are none, or where reading draws nothing that could be drawn again.
   virtual at::Tensor generator_before_ahead() const { return {}; }
+  /// Returns what a stream has saved of itself before the batch that `next` gives next.
+  virtual CallbackState stream_state() const { return {}; }
   /// Waits until nothing is read ahead in another thread: then the default generator is at rest.
   virtual void settle() {}
 };
@@ -45,10 +45,10 @@ std::optional<int64_t> planned_batches(const Loader& training, int world_size, c
 /// Returns the samples of this rank's pass, in order; of a dataset. Throws UserError for a sampler that gives others.
 std::vector<int64_t> indices_of(const Loader& loader, const Shard& shard, Purpose purpose, const std::string& name);
 
-/// Begins a pass, `skipped` batches after its beginning; what is read ahead is pinned for `device`. Throws as
-/// count_batches does.
+/// Begins a pass, `skipped` batches after its beginning; what is read ahead is pinned for `device`. A stream that has
+/// saved its state there goes on with it; without one it is read up to there. Throws as count_batches does.
 std::unique_ptr<BatchSource> open_batches(const Loader& loader, const Shard& shard, Purpose purpose,
                                           const BatchLimit& limit, const std::string& name, int64_t skipped = 0,
-                                          c10::Device device = c10::kCPU);
+                                          c10::Device device = c10::kCPU, const CallbackState& stream_state = {});
 
 }  // namespace cohort

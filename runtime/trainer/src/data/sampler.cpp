@@ -4,15 +4,10 @@
 #include <random>
 #include <utility>
 
+#include "data/mixed.hpp"
+
 namespace cohort {
 namespace {
-
-uint64_t mixed(uint64_t x) {  // splitmix64, so that neighbouring seeds and epochs give unrelated generators
-  x += 0x9e3779b97f4a7c15U;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31);
-}
 
 // Uniform in 0 .. bound-1. Written out because the standard leaves its distributions to the library.
 uint64_t below(uint64_t bound, std::mt19937_64& generator) {

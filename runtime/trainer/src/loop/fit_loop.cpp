@@ -105,8 +105,8 @@ bool FitLoop::limit_reached() const {
 void FitLoop::open_epoch() {
   const Shard shard{runtime_.rank(), runtime_.world_size(), seed_of_fit(runtime_.options().seed, fit_), epoch_};
   batches_ = resumed_ ? resumed_->loop->place.batches : 0;
-  source_ =
-      open_batches(train_, shard, Purpose::kTraining, limits_.train, "training data", batches_, runtime_.device());
+  source_ = open_batches(train_, shard, Purpose::kTraining, limits_.train, "training data", batches_, runtime_.device(),
+                         resumed_ ? resumed_->loop->stream : CallbackState());
   if (resumed_ && resumed_->loop->generator_before_ahead.defined()) {  // what was read ahead is read again
     set_generator_state(resumed_->loop->generator_before_ahead, resumed_->path.string());
   }

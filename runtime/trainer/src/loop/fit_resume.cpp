@@ -70,6 +70,7 @@ LoopState FitLoop::state(bool validation_due) {
   LoopState state{.place = place(),
                   .generator = generator_state(),
                   .generator_before_ahead = source_ ? source_->generator_before_ahead() : at::Tensor(),
+                  .stream = source_ ? source_->stream_state() : CallbackState(),
                   .records = board_.records(),
                   .metric_states = board_.metrics().states(),
                   .metric_values = board_.metrics().restored_values(),
