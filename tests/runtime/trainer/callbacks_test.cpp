@@ -30,7 +30,8 @@ struct Stage final : Fit {
   const Metrics& metrics() const override { return latest; }
   Module& module() override { throw UserError("none"); }
   const Optimizers& optimizers() override { throw UserError("none"); }
-  Runtime& runtime() override { throw UserError("none"); }
+  ScriptedRun scripted;
+  Runtime& runtime() override { return scripted.runtime(); }
   const StopReason& stop_reason() const override { throw UserError("none"); }
   void log(std::string_view /*name*/, double /*value*/) override {}
   void stop(StopReason reason) override { stopped = std::move(reason); }

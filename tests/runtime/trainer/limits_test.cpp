@@ -52,6 +52,26 @@ TEST(Limits, FastDevRunNeverRaisesALimit) {
   EXPECT_FALSE(limits.files);
 }
 
+TEST(Limits, FastDevRunValidatesInItsOneEpochWithoutASanityCheck) {
+  Options options;
+  options.fast_dev_run = 1;
+  options.check_val_every_n_epoch = 3;
+  options.num_sanity_val_steps = 2;
+  EXPECT_EQ(resolve_limits(options, {}).validate_every_n_epochs, 1);
+  EXPECT_EQ(resolve_limits(options, {}).sanity_batches, 0);
+}
+
+TEST(Limits, OverfitBatchesWinOverThoseOfTrainingAndValidation) {
+  Options options;
+  options.limit_train_batches.count = 9;
+  options.overfit_batches = BatchLimit{.count = 3, .fraction = {}};
+  const auto limits = resolve_limits(options, {});
+  EXPECT_EQ(limits.train.count, 3);
+  EXPECT_EQ(limits.validation.count, 3);
+  EXPECT_TRUE(limits.overfits);
+  EXPECT_FALSE(resolve_limits({}, {}).overfits);
+}
+
 TEST(ValidationInterval, IsCountedInBatches) {
   EXPECT_FALSE(validation_interval({}, 10));
   EXPECT_EQ(validation_interval(BatchLimit{.count = 4, .fraction = {}}, 10), 4);

@@ -36,6 +36,20 @@ TEST(MissingStep, ValidationDataWithoutAStepIsLeftOutWithAWarning) {
   EXPECT_EQ(log.find("Validation is left out"), log.rfind("Validation is left out"));
 }
 
+TEST(MissingStep, SeveralValidationLoadersWithoutAStepAreLeftOutTogether) {
+  struct Several final : DataModule {
+    Loader train() override { return Numbers(2).training; }
+    std::vector<Loader> validation_loaders() override { return {Numbers(2).evaluation, Numbers(2).evaluation}; }
+  };
+  ScriptedRun run([](Script& s) { s.options.max_epochs = 2; });
+  WithoutValidation net;
+  Several data;
+  RunRecord record;
+  Trainer(run.runtime(), record).fit(net, data);
+  EXPECT_EQ(record.epochs, 2);
+  EXPECT_EQ(run.count("pause"), 1);
+}
+
 TEST(MissingStep, AnEvaluationWithoutAStepIsAnError) {
   struct ToEvaluate final : DataModule {
     Loader validation() override { return Numbers(2).evaluation; }

@@ -21,15 +21,12 @@ constexpr std::string_view kUnused = "--strategy=ddp needs no such setting: it f
 
 constexpr std::array kFlags{
     Foreign{"callbacks", "callbacks are given in the program, to app.trainer({.callbacks = {...}})"},
-    Foreign{"check-val-every-n-epoch", "--val-check-interval=N validates after N batches"},
     Foreign{"ckpt-path", "--resume=DIR goes on from a checkpoint"},
     Foreign{"default-root-dir", "--log-dir=DIR and --checkpoint-dir=DIR say where files are written"},
     Foreign{"detect-anomaly", "call torch::autograd::AnomalyMode::set_enabled(true) in the program"},
     Foreign{"enable-checkpointing", "checkpoints are written if --checkpoint-dir=DIR is given"},
     Foreign{"enable-model-summary", "--log-level=warning leaves the table of the model out"},
     Foreign{"enable-progress-bar", "the bar is shown on a terminal only, and --log-level=warning leaves it out"},
-    Foreign{"num-sanity-val-steps", "nothing is validated before the training; --fast-dev-run tries all loops"},
-    Foreign{"overfit-batches", "--limit-train-batches=N without shuffling trains on the same batches in each epoch"},
     Foreign{"precision", "modules train in the types of their parameters; use autocast in training_step"},
     Foreign{"profiler",
             "--summary-json=FILE has the times of steps; torch::autograd::profiler::RecordProfile "

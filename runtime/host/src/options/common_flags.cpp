@@ -198,10 +198,19 @@ std::vector<Flag> loop_flags() {
       limit("limit-train-batches", "training batches of an epoch; default: all", &Options::limit_train_batches),
       limit("limit-val-batches", "validation batches; default: all", &Options::limit_val_batches),
       limit("limit-test-batches", "test batches; default: all", &Options::limit_test_batches),
+      limit("limit-predict-batches", "batches to predict; default: all", &Options::limit_predict_batches),
+      flag(
+          kLoop, "overfit-batches", "N|FRACTION", "train and validate on the same first batches, without shuffling",
+          [](Options& o, Given given) { o.overfit_batches = parse_batch_limit(given, 1); },
+          print_if_set(&Options::overfit_batches, [](const auto& limit) { return literal(limit); })),
       flag(
           kLoop, "val-check-interval", "N|FRACTION", "validate after N batches or a fraction of an epoch",
           [](Options& o, Given given) { o.val_check_interval = parse_batch_limit(given, 1); },
           print_if_set(&Options::val_check_interval, [](const auto& limit) { return literal(limit); })),
+      number(kLoop, "check-val-every-n-epoch", "validate in every N-th epoch only", &Options::check_val_every_n_epoch,
+             1),
+      number(kLoop, "num-sanity-val-steps", "validation batches that are tried before training; default: 0",
+             &Options::num_sanity_val_steps, 0),
       number(kLoop, "log-every-n-steps", "steps between two lines of metrics", &Options::log_every_n_steps, 1),
       number(kLoop, "accumulate-grad-batches", "batches of one optimizer step", &Options::accumulate_grad_batches, 1),
       flag(

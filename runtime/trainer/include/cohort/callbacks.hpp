@@ -32,7 +32,7 @@ class MonitoredMetric {
   std::optional<double> at_validation(const Metrics& means);
   /// Call in on_train_epoch_end. Returns the value unless the epoch's validation has given it. Throws UserError with
   /// the names that there are if nothing has ever measured it and the epoch is complete.
-  std::optional<double> at_epoch(const Fit& fit, const Metrics& means);
+  std::optional<double> at_epoch(Fit& fit, const Metrics& means);
   /// Keeps and takes back what a resumed run needs within an epoch. Names in the state begin with `prefix`.
   void save_state(CallbackState& state, const std::string& prefix = "") const;
   void load_state(const CallbackState& state, const std::string& prefix = "");

@@ -20,6 +20,7 @@
 #include <cohort/sampler.hpp>
 #include <cohort/schedule.hpp>
 #include <cohort/session.hpp>
+#include <cohort/stage.hpp>
 #include <cohort/trainer.hpp>
 #include <cohort/value.hpp>
 #include <cohort/weights.hpp>

@@ -10,12 +10,14 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Generator.h>
 
 #include <cohort/callback.hpp>
 #include <cohort/sampler.hpp>
+#include <cohort/stage.hpp>
 #include <cohort/value.hpp>
 
 namespace cohort {
@@ -84,19 +86,40 @@ struct Loader {
   Sampler sampler{};       ///< replaces the runtime's; then `shuffle` means nothing
   std::function<Batch(std::span<const Value> samples)> collate{};  ///< makes the batches of a SampleDataset
   std::shared_ptr<StreamDataset> stream{};
+  std::string name{};  ///< of several for validation or test: the end of their metrics' names
 
   bool empty() const { return !dataset && !stream; }
 };
+
+class DataModule;
+class Runtime;
+/// Calls prepare() of data that was not prepared before, on the first rank of each node; returns when all are done.
+/// For the loops. Collective.
+void prepare_once(Runtime& runtime, DataModule& data);
 
 /// The data of a program. Asked anew whenever a loop begins.
 class DataModule {
  public:
   virtual ~DataModule() = default;
 
+  /// Downloads and converts: runs once in a program, on the first rank of each node, before any rank goes on. What it
+  /// leaves in members the other ranks do not have; leave it in files.
+  virtual void prepare() {}
+  /// Opens what the loop needs, on every rank, before its loaders are asked for.
+  virtual void setup(Stage /*stage*/) {}
+
   virtual Loader train() { return {}; }
   virtual Loader validation() { return {}; }
   virtual Loader test() { return {}; }
   virtual Loader predict() { return {}; }
+  /// Override these in place of validation() and test() for several sets. They are evaluated one after another, and
+  /// metrics of each end in "/NAME", or in "/0", "/1", ... if its loader has no name.
+  virtual std::vector<Loader> validation_loaders() { return {validation()}; }
+  virtual std::vector<Loader> test_loaders() { return {test()}; }
+
+ private:
+  friend void prepare_once(Runtime& runtime, DataModule& data);
+  bool is_prepared_ = false;
 };
 
 }  // namespace cohort

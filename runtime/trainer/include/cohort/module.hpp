@@ -36,6 +36,7 @@ struct ModulePlace {
   int64_t epoch = 0;
   std::optional<uint64_t> total_steps{};
   int rank = 0, world_size = 1;
+  size_t loader = 0;
 };
 }  // namespace detail
 
@@ -91,6 +92,9 @@ class Module : public torch::nn::Module {
   int rank() const { return place_.rank; }
   int world_size() const { return place_.world_size; }
   bool is_first() const { return rank() == 0; }
+  /// In validation_step and test_step: which of several loaders the batch is from, from 0.
+  size_t validation_loader() const { return place_.loader; }
+  size_t test_loader() const { return place_.loader; }
   /// Returns the device of the parameters: of this replica, in a step. CPU for a module without parameters.
   c10::Device device() const;
 

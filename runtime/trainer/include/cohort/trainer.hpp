@@ -2,8 +2,9 @@
 //
 // Borrows runtime, module and data for the length of each call. [main] thread; the same calls in the same order on
 // every rank. Where the strategy forks its ranks each call forks them anew: on_fit_start, configure_optimizers and
-// on_fit_end run in the calling process, all other functions of module and data in the ranks. Afterwards weights,
-// buffers, optimizers, metrics and random numbers here are rank 0's; what else the ranks have changed is gone.
+// on_fit_end of the module and prepare of the data run in the calling process, all their other functions in the ranks.
+// Afterwards weights, buffers, optimizers, metrics and random numbers here are rank 0's; what else the ranks have
+// changed is gone.
 #pragma once
 
 #include <chrono>
@@ -26,7 +27,6 @@
 
 namespace cohort {
 
-struct EvaluationPass;
 struct LoopLimits;
 
 /// Makes a logger of the program's own, in rank 0 of each fit. `folder` is that of the run.
@@ -76,7 +76,7 @@ class Trainer {
 
  private:
   void print_results(const std::string& title, const Metrics& means) const;
-  Metrics evaluate(Module& module, const EvaluationPass& pass);
+  Metrics evaluate(Module& module, DataModule& data, Stage stage);
 
   Runtime& runtime_;
   RunRecord& record_;

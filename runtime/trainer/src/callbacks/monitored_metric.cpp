@@ -1,6 +1,7 @@
 #include <cohort/callbacks.hpp>
 #include <cohort/host/error.hpp>
 #include <cohort/host/option_table.hpp>
+#include <cohort/runtime.hpp>
 
 #include "failure/hook_place.hpp"
 
@@ -13,7 +14,7 @@ std::optional<double> MonitoredMetric::at_validation(const Metrics& means) {
   return found->second;
 }
 
-std::optional<double> MonitoredMetric::at_epoch(const Fit& fit, const Metrics& means) {
+std::optional<double> MonitoredMetric::at_epoch(Fit& fit, const Metrics& means) {
   if (std::exchange(was_given_, false)) return std::nullopt;
   if (const auto found = means.find(name_); found != means.end()) {
     is_known_ = true;
@@ -21,7 +22,8 @@ std::optional<double> MonitoredMetric::at_epoch(const Fit& fit, const Metrics& m
   }
   const auto length = fit.batches_per_epoch();
   const bool is_complete = !length || fit.batch() >= *length;
-  if (is_known_ || !is_complete) return std::nullopt;
+  const bool is_validated = (fit.epoch() + 1) % fit.runtime().options().check_val_every_n_epoch == 0;
+  if (is_known_ || !is_complete || !is_validated) return std::nullopt;
   std::vector<std::string> names;
   std::string list;
   for (const auto& [name, value] : means) {

@@ -34,7 +34,7 @@ class RunningPlateau final : public RunningSchedule {
   void on_validation_end(const Metrics& means) override {
     if (const auto value = metric_.at_validation(means)) look_at(*value);
   }
-  void on_train_epoch_end(const Fit& fit, const Metrics& means) override {
+  void on_train_epoch_end(Fit& fit, const Metrics& means) override {
     if (const auto value = metric_.at_epoch(fit, means)) look_at(*value);
   }
   void save_state(CallbackState& state, const std::string& prefix) const override {

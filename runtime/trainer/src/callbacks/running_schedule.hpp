@@ -33,7 +33,7 @@ class RunningSchedule {
 
   /// Call them in the moments of these names.
   virtual void on_validation_end(const Metrics& /*means*/) {}
-  virtual void on_train_epoch_end(const Fit& /*fit*/, const Metrics& /*means*/) {}
+  virtual void on_train_epoch_end(Fit& /*fit*/, const Metrics& /*means*/) {}
   /// Names in the state begin with `prefix`.
   virtual void save_state(CallbackState& /*state*/, const std::string& /*prefix*/) const {}
   virtual void load_state(const CallbackState& /*state*/, const std::string& /*prefix*/) {}

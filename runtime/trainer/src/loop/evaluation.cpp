@@ -5,10 +5,14 @@
 
 #include <limits>
 
+#include <cohort/host/error.hpp>
+
 #include "data/batch_source.hpp"
 #include "failure/hook_place.hpp"
 #include "loop/gathered_report.hpp"
+#include "loop/open_data.hpp"
 #include "module/evaluation_mode.hpp"
+#include "module/step_access.hpp"
 #include "report/screen.hpp"
 
 namespace cohort {
@@ -28,14 +32,15 @@ struct PassBoard {
   PassBoard& operator=(const PassBoard&) = delete;
 };
 
-RankReport run_batches(Runtime& runtime, Replicas& replicas, const EvaluationPass& pass, MetricBoard& board) {
-  const at::NoGradGuard no_grad;
-  const EvaluationMode mode(replicas.modules());
+RankReport run_loader(Runtime& runtime, Replicas& replicas, const EvaluationPass& pass, size_t number,
+                      MetricBoard& board) {
+  const Loader& loader = pass.loaders[number];
+  const std::string name = name_of_loader(pass.name, pass.loaders, number);
   const Module::Recording recording(replicas.module(), &board);
   const Shard shard{runtime.rank(), runtime.world_size(), runtime.options().seed, 0};
-  const auto source = open_batches(pass.loader, shard, Purpose::kEvaluation, pass.limit, pass.name,
-                                   /*skipped=*/0, runtime.device());
-  EvaluationProgress progress(runtime, pass.name, batches_of(*source, pass.loader));
+  const auto source =
+      open_batches(loader, shard, Purpose::kEvaluation, pass.limit, name, /*skipped=*/0, runtime.device());
+  EvaluationProgress progress(runtime, name, batches_of(*source, loader));
   for (int64_t index = 0; source->available(1) > 0 && !pass.interrupted(); ++index) {
     const Batch batch = source->next();
     board.begin_batch(batch.batch_size());
@@ -54,11 +59,31 @@ RankReport run_batches(Runtime& runtime, Replicas& replicas, const EvaluationPas
 
 MergedReport evaluate(Runtime& runtime, Replicas& replicas, const EvaluationPass& pass,
                       const std::function<StopReason()>& stop) {
-  PassBoard of_pass;
-  RankReport report = run_batches(runtime, replicas, pass, of_pass.board);
-  report.stop = stop();
-  // Only the rank that stops abruptly knows whether its pass is complete.
-  return gather_report(runtime, of_pass.board, std::move(report), /*is_complete=*/false);
+  if (pass.loaders.empty()) {
+    throw UserError("the data module has no " + pass.name + "; return a loader with a dataset or a stream");
+  }
+  const at::NoGradGuard no_grad;
+  const EvaluationMode mode(replicas.modules());
+  size_t& loader_of_module = detail::StepAccess::place(replicas.module()).loader;
+  MergedReport merged;
+  for (size_t number = 0; number < pass.loaders.size() && !merged.lacks_step && !merged.stop.is_abrupt(); ++number) {
+    loader_of_module = number;
+    PassBoard of_pass;
+    RankReport report = run_loader(runtime, replicas, pass, number, of_pass.board);
+    report.stop = stop();
+    // Only the rank that stops abruptly knows whether its pass is complete.
+    const MergedReport part = gather_report(runtime, of_pass.board, std::move(report), /*is_complete=*/false);
+    merged.stop = part.stop;
+    merged.lacks_step = part.lacks_step;
+    for (const auto& [name, mean] : part.means) merged.means[name + suffix_of(pass.loaders, number)] = mean;
+  }
+  loader_of_module = 0;
+  return merged;
+}
+
+std::string name_of_loader(const std::string& name, const std::vector<Loader>& loaders, size_t number) {
+  const std::string suffix = suffix_of(loaders, number);
+  return suffix.empty() ? name : name + " " + suffix.substr(1);
 }
 
 }  // namespace cohort

@@ -70,7 +70,10 @@ StopReason FitLoop::run(std::optional<LoadedCheckpoint> resumed) {
   epoch_length_ = planned_batches(train_, runtime_.world_size(), limits_.train);
   if (validates_) {  // a mistake in it is better found now than after an epoch
     const Shard shard{runtime_.rank(), runtime_.world_size(), runtime_.options().seed, 0};
-    count_batches(validation_, shard, Purpose::kEvaluation, limits_.validation, "validation data");
+    for (size_t i = 0; i < validation_.size(); ++i) {
+      count_batches(validation_[i], shard, Purpose::kEvaluation, limits_.validation,
+                    name_of_loader("validation data", validation_, i));
+    }
   }
   const detail::StepAccess::Using session(module_, session_);
   session_.before_step(
@@ -79,6 +82,7 @@ StopReason FitLoop::run(std::optional<LoadedCheckpoint> resumed) {
   if (resumed_) begin_where_resumed();
   tell_module();
   call("on_fit_start", &Callback::on_fit_start);
+  check_sanity();
   // An epoch that was left at its limit still has its end before it. Epochs without a step would never end.
   while (limits_.train.count != 0 && !over_ && (!limits_.max_epochs || epoch_ < *limits_.max_epochs) &&
          (resumed_ || !limit_reached())) {
@@ -116,7 +120,8 @@ void FitLoop::open_epoch() {
   const int64_t left = source_->available(train_.stream ? 1 : std::numeric_limits<int64_t>::max());
   source_->settle();
   epoch_length_ = train_.stream ? std::nullopt : std::optional(batches_ + left);
-  validation_interval_ = validates_ ? validation_interval(limits_.val_check_interval, epoch_length_) : std::nullopt;
+  validation_interval_ =
+      validates_in_epoch() ? validation_interval(limits_.val_check_interval, epoch_length_) : std::nullopt;
   std::array<double, 2> ranks_without{batches_ + left > 0 ? 0.0 : 1.0, left > 0 ? 0.0 : 1.0};  // any batch; another one
   if (!has_equal_ranks()) runtime_.all_reduce_sum(ranks_without);
   out_of_data_ = ranks_without[1] > 0;
@@ -267,7 +272,7 @@ void FitLoop::validate() {
   session_.pause_for_evaluation();
   call("on_validation_start", &Callback::on_validation_start);
   const EvaluationPass pass{.what = Replicas::kValidation,
-                            .loader = validation_,
+                            .loaders = validation_,
                             .limit = limits_.validation,
                             .name = "validation data",
                             .is_optional = true,
@@ -321,7 +326,7 @@ void FitLoop::finish_epoch() {
   if (!complete) offer_unfinished(before);
   if (complete) ++record_.epochs;
   for (const auto& [name, value] : merged.means) record_.metrics[name] = value;
-  if (validates_ && !limits_.val_check_interval && !merged.stop.is_abrupt()) validate();
+  if (validates_in_epoch() && !limits_.val_check_interval && !merged.stop.is_abrupt()) validate();
   const bool finished = complete && !agreed_.is_abrupt();
   if (!finished) offer_unfinished(before);
   Metrics means = end_epoch_of_module();

@@ -18,17 +18,13 @@
 #include "checkpoint/checkpoint_writer.hpp"
 #include "data/batch_source.hpp"
 #include "failure/hook_place.hpp"
+#include "loop/open_data.hpp"
 #include "metrics/metric_board.hpp"
 #include "metrics/rank_report.hpp"
 #include "replicas/replicas.hpp"
 #include "settings/limits.hpp"
 
 namespace cohort {
-
-struct FitData {
-  explicit FitData(DataModule& data) : train(data.train()), validation(data.validation()) {}
-  Loader train, validation;
-};
 
 class FitLoop final : public Fit {
  public:
@@ -78,6 +74,9 @@ class FitLoop final : public Fit {
   void ask_callbacks();
   void log_step_values();
   void validate_at_interval(int64_t batches_before);
+  /// Tries validation before the training, so that a mistake in it is found before an epoch has passed.
+  void check_sanity();
+  bool validates_in_epoch() const { return validates_ && (epoch_ + 1) % limits_.validate_every_n_epochs == 0; }
   void validate();
   void validate_within_epoch();
   void leave_validation_out();
@@ -117,7 +116,7 @@ class FitLoop final : public Fit {
   const int64_t fit_;
   std::optional<LoadedCheckpoint> resumed_;  // until the loop stands where it stood
   const Loader train_;
-  const Loader validation_;
+  const std::vector<Loader> validation_;
   bool validates_;
   bool has_equal_data_ = true;  // all ranks have the same number of samples and batch size
   MetricBoard board_;

@@ -16,6 +16,7 @@
 #include "loggers/run_loggers.hpp"
 #include "loop/evaluation.hpp"
 #include "loop/fit_loop.hpp"
+#include "loop/open_data.hpp"
 #include "loop/prediction.hpp"
 #include "module/model_table.hpp"
 #include "module/step_access.hpp"
@@ -58,13 +59,14 @@ void throw_if_abrupt(const StopReason& stop) {
 
 // Ranks with different loops would wait for each other in the middle of a step. The options were compared when the
 // ranks met; these limits may come from the program instead.
-void agree_on_loop(Runtime& runtime, const LoopLimits& limits, bool has_validation) {
+void agree_on_loop(Runtime& runtime, const LoopLimits& limits, const std::vector<Loader>& validation) {
   const auto limit_text = [](const std::optional<int64_t>& limit) { return limit ? std::to_string(*limit) : "none"; };
   const auto seconds = limits.max_time ? std::optional(int64_t{limits.max_time->count()}) : std::nullopt;
+  const bool validates = limits.validate && limits.validation.count != 0;
   runtime.agree("loop",
                 "max-epochs = " + limit_text(limits.max_epochs) + "\nmax-steps = " + limit_text(limits.max_steps) +
                     "\nmax-time = " + limit_text(seconds) +
-                    "\nvalidation = " + (limits.validate && has_validation ? "yes" : "no") + "\n",
+                    "\nvalidation loaders = " + std::to_string(validates ? validation.size() : 0) + "\n",
                 "ranks train for different times; give every rank the same limits and the same data");
 }
 
@@ -173,7 +175,7 @@ StopReason train(const FitCall& call, Module& module, FitData data, const Optimi
   const Fitting fitting(call.record);
   if (call.limits.accumulate > 1) call.runtime.require_use(COHORT_USE_ACCUMULATION, call.limits.accumulate);
   if (!module.automatic_optimization()) call.runtime.require_use(COHORT_USE_BY_HAND);
-  agree_on_loop(call.runtime, call.limits, !data.validation.empty() && call.limits.validation.count != 0);
+  agree_on_loop(call.runtime, call.limits, data.validation);
   const auto checkpoints = std::make_shared<FitCheckpoints>(call.runtime, call.limits, call.record.fits);
   Replicas replicas(call.runtime, module);
   const std::unique_ptr<StepDriver> driver = call.runtime.make_driver(replicas.modules(), optimizers);
@@ -207,10 +209,12 @@ Trainer::Trainer(Runtime& runtime, RunRecord& record, TrainerDefaults defaults)
 Metrics Trainer::fit(Module& module, DataModule& data) {
   check_not_nested(record_);
   const LoopLimits limits = resolve_limits(runtime_.options(), defaults_);
+  prepare_once(runtime_, data);
   move_to_device(runtime_, module);
   // Data is not opened in a process that forks its ranks: threads that it starts would be missing in them.
   std::optional<FitData> opened;
-  if (runtime_.is_connected()) opened.emplace(data);
+  const auto open = [&] { return open_fit_data(data, limits, runtime_.rank()); };
+  if (runtime_.is_connected()) opened = open();
   plan_steps(runtime_, limits, module, opened);
   if (runtime_.is_connected()) introduce(runtime_, limits, module);
   const auto in_hook_of_fit = [&](const char* hook, const auto& run) {
@@ -222,7 +226,7 @@ Metrics Trainer::fit(Module& module, DataModule& data) {
   const CallbackList callbacks(defaults_.callbacks);
   ++record_.fits;
   const auto train_here = [&] {
-    return train({runtime_, record_, defaults_, limits}, module, opened ? *opened : FitData(data), optimizers);
+    return train({runtime_, record_, defaults_, limits}, module, opened ? *opened : open(), optimizers);
   };
   const auto train_in_fork = [&] {
     tell_place(runtime_, module);
@@ -241,30 +245,25 @@ Metrics Trainer::fit(Module& module, DataModule& data) {
 }
 
 Metrics Trainer::validate(Module& module, DataModule& data) {
-  const Metrics means = evaluate(module, {.what = Replicas::kValidation,
-                                          .loader = data.validation(),
-                                          .limit = resolve_limits(runtime_.options(), defaults_).validation,
-                                          .name = "validation data"});
+  const Metrics means = evaluate(module, data, Stage::kValidate);
   print_results("Validation metric", means);
   return means;
 }
 
 Metrics Trainer::test(Module& module, DataModule& data) {
-  const Metrics means = evaluate(module, {.what = Replicas::kTest,
-                                          .loader = data.test(),
-                                          .limit = resolve_limits(runtime_.options(), defaults_).test,
-                                          .name = "test data"});
+  const Metrics means = evaluate(module, data, Stage::kTest);
   print_results("Test metric", means);
   return means;
 }
 
 Value Trainer::predict(Module& module, DataModule& data) {
+  prepare_once(runtime_, data);
   move_to_device(runtime_, module);
   const BatchLimit limit = resolve_limits(runtime_.options(), defaults_).predict;
   const auto predict_here = [&] {
     tell_place(runtime_, module);
     Replicas replicas(runtime_, module);
-    return predict_own(runtime_, replicas, data.predict(), limit);
+    return predict_own(runtime_, replicas, open_prediction_data(data, runtime_.rank()), limit);
   };
   if (!runtime_.is_connected()) return merge_predictions(predict_in_forks(runtime_, record_, predict_here));
   return merge_predictions(gather_at_first(runtime_, predict_here()));
@@ -280,10 +279,17 @@ void Trainer::print_results(const std::string& title, const Metrics& means) cons
   std::fflush(stdout);
 }
 
-Metrics Trainer::evaluate(Module& module, const EvaluationPass& pass) {
+Metrics Trainer::evaluate(Module& module, DataModule& data, Stage stage) {
+  const LoopLimits limits = resolve_limits(runtime_.options(), defaults_);
+  prepare_once(runtime_, data);
   move_to_device(runtime_, module);
   const auto evaluate_here = [&] {
     tell_place(runtime_, module);
+    const bool tests = stage == Stage::kTest;
+    const EvaluationPass pass{.what = tests ? Replicas::kTest : Replicas::kValidation,
+                              .loaders = open_evaluation_data(data, stage, runtime_.rank()),
+                              .limit = tests ? limits.test : limits.validation,
+                              .name = tests ? "test data" : "validation data"};
     Replicas replicas(runtime_, module);
     const Metrics means = cohort::evaluate(runtime_, replicas, pass).means;
     for (const auto& [name, value] : means) record_.metrics[name] = value;

@@ -22,6 +22,8 @@ void apply_fast_dev_run(LoopLimits& limits, int64_t batches) {
   limits.test = at_most(limits.test, batches);
   limits.predict = at_most(limits.predict, batches);
   limits.val_check_interval.reset();
+  limits.validate_every_n_epochs = 1;
+  limits.sanity_batches = 0;
   limits.log_every_n_steps = 1;
   limits.files = false;
   limits.notice = "Fast development run: " + std::to_string(batches) + " batch(es) of each loop, no files";
@@ -37,7 +39,14 @@ LoopLimits resolve_limits(const Options& options, const TrainerDefaults& default
   limits.train = options.limit_train_batches;
   limits.validation = options.limit_val_batches;
   limits.test = options.limit_test_batches;
+  limits.predict = options.limit_predict_batches;
+  if (options.overfit_batches) {
+    limits.overfits = true;
+    limits.train = limits.validation = *options.overfit_batches;
+  }
   limits.val_check_interval = options.val_check_interval;
+  limits.validate_every_n_epochs = std::max<int64_t>(options.check_val_every_n_epoch, 1);
+  limits.sanity_batches = options.num_sanity_val_steps;
   limits.accumulate = std::max<int64_t>(options.accumulate_grad_batches, 1);
   if (options.gradient_clip_val.value_or(0) > 0) {
     const auto by = options.gradient_clip_by_value ? GradientClip::By::kValue : GradientClip::By::kNorm;

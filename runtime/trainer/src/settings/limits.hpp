@@ -18,6 +18,9 @@ struct LoopLimits {
   std::optional<std::chrono::seconds> max_time;
   BatchLimit train, validation, test, predict;
   std::optional<BatchLimit> val_check_interval;
+  int64_t validate_every_n_epochs = 1;
+  int64_t sanity_batches = 0;  ///< of validation, before training
+  bool overfits = false;       ///< trains and validates on the same first batches, in order
   int64_t accumulate = 1;
   std::optional<GradientClip> clip;
   int64_t log_every_n_steps = 50;

@@ -16,6 +16,21 @@ TEST(LightningNames, AnswersAForeignFlagWithTheNearest) {
   EXPECT_THAT(refusal({"--enable-progress-bar=false"}), HasSubstr("--log-level=warning"));
 }
 
+TEST(LightningNames, OfLoopsReachTheirFields) {
+  const Options o = parse({"--limit-predict-batches=2", "--overfit_batches=0.5", "--check-val-every-n-epoch=3",
+                           "--num-sanity-val-steps=4"});
+  EXPECT_EQ(o.limit_predict_batches.count, 2);
+  EXPECT_EQ(o.overfit_batches->fraction, 0.5);
+  EXPECT_EQ(o.check_val_every_n_epoch, 3);
+  EXPECT_EQ(o.num_sanity_val_steps, 4);
+  EXPECT_FALSE(parse({}).overfit_batches);
+  EXPECT_EQ(parse({}).check_val_every_n_epoch, 1);
+  EXPECT_EQ(parse({}).num_sanity_val_steps, 0);
+  for (const char* wrong : {"--overfit-batches=0", "--check-val-every-n-epoch=0", "--num-sanity-val-steps=-1"}) {
+    EXPECT_FALSE(refusal({wrong}).empty()) << wrong;
+  }
+}
+
 TEST(LightningNames, ClippingIsSwitchedOffByZero) {
   EXPECT_EQ(parse({"--gradient-clip-val=0"}).gradient_clip_val, 0.0);
   EXPECT_THAT(refusal({"--gradient-clip-val=-1"}), HasSubstr("a number from 0"));

@@ -56,8 +56,11 @@ struct Options {
   std::optional<int64_t> max_epochs;
   std::optional<int64_t> max_steps;  ///< optimizer steps
   std::optional<std::chrono::seconds> max_time;
-  BatchLimit limit_train_batches, limit_val_batches, limit_test_batches;
+  BatchLimit limit_train_batches, limit_val_batches, limit_test_batches, limit_predict_batches;
+  std::optional<BatchLimit> overfit_batches;     ///< trained on and validated in each epoch; absent: all data
   std::optional<BatchLimit> val_check_interval;  ///< batches or fraction of an epoch; absent: at its end
+  int64_t check_val_every_n_epoch = 1;
+  int64_t num_sanity_val_steps = 0;  ///< validation batches that are tried before training
   int64_t log_every_n_steps = 50;
   int64_t accumulate_grad_batches = 1;
   std::optional<double> gradient_clip_val;  ///< absent or 0: gradients stay as they are
