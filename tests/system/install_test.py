@@ -23,6 +23,7 @@ add_executable(my_program tiny_program.cpp)
 PROGRAM_PIECES = {"a_loss_over_the_whole_batch.inc": only_block("docs/user.md", "cpp", "## Several devices in one process"),
                   "steps_by_hand.inc": only_block("docs/user.md", "cpp", "## Several optimizers, steps by hand"),
                   "metrics.inc": only_block("docs/user.md", "cpp", "## Metrics"),
+                  "a_data_module.inc": only_block("docs/user.md", "cpp", "## Data"),
                   "a_callback.inc": only_block("docs/user.md", "cpp", "## Callbacks"),
                   "a_logger.inc": only_block("docs/user.md", "cpp", "## Loggers"),
                   "a_prediction.inc": only_block("docs/user.md", "cpp", "## Predictions"),
@@ -103,8 +104,8 @@ class Install(SystemTest):
         self.succeed([program, "--devices=2", "--summary-json=summary.json"])
         self.assertEqual(self.summary()["strategy"], "ddp_spawn")
         self.assertEqual(len(set(self.summary()["weights_sha256"])), 1)
-        for way, strategy in (("loop", "ddp"), ("callbacks", "ddp"), ("logger", "ddp_spawn"), ("whole", "dp"), ("hand", "ddp"),
-                              ("schedule", "ddp"), ("metrics", "dp")):
+        for way, strategy in (("loop", "ddp"), ("data", "ddp"), ("callbacks", "ddp"), ("logger", "ddp_spawn"), ("whole", "dp"),
+                              ("hand", "ddp"), ("schedule", "ddp"), ("metrics", "dp")):
             with self.subTest(way=way):
                 self.succeed([program, f"--way={way}", f"--strategy={strategy}", "--devices=2"])
 

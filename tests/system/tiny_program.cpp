@@ -2,6 +2,7 @@
 // code is in the included files: install_test.py copies it from there.
 #include <cohort/cohort.hpp>
 
+#include <filesystem>
 #include <fstream>
 
 using torch::Tensor;
@@ -87,6 +88,15 @@ struct LabeledPoints : cohort::DataModule {
   }
 };
 
+#include "a_data_module.inc"
+
+// Says how far it is from the points of each loader.
+struct Judged : Line {
+  void validation_step(const cohort::Batch& batch, int64_t) override {
+    log("val_loss", torch::mse_loss(fc(batch[0]), batch[1]));
+  }
+};
+
 void require(bool condition, const char* what) {
   if (!condition) throw std::runtime_error(what);
 }
@@ -114,6 +124,13 @@ void logger(cohort::App& app) {
   trainer.fit(net, data);
 }
 
+void data_module(cohort::App& app) {
+  Judged net;
+  NoisyData data(".");
+  const cohort::Metrics metrics = app.trainer().fit(net, data);
+  require(std::abs(metrics.at("val_loss/all") - metrics.at("val_loss/single")) < 0.02, "both loaders have all points");
+}
+
 template <class Model>
 cohort::Metrics fit(cohort::App& app, Model& model) {
   Points data;
@@ -123,6 +140,7 @@ cohort::Metrics fit(cohort::App& app, Model& model) {
 void train(cohort::App& app, const std::string& way) {
   if (way == "loop") return loop(app);
   if (way == "callbacks") return callbacks(app);
+  if (way == "data") return data_module(app);
   if (way == "logger") return logger(app);
   if (way == "whole") {
     WholeBatch model;
@@ -152,7 +170,7 @@ void train(cohort::App& app, const std::string& way) {
 
 int main(int argc, char** argv) {
   return cohort::Program("tiny")
-      .option("way", "fit", "fit, loop, callbacks, logger, whole, hand, schedule or metrics")
+      .option("way", "fit", "fit, loop, data, callbacks, logger, whole, hand, schedule or metrics")
       .defaults([](cohort::Options& options) { options.max_epochs = 5; })
       .run(argc, argv, [](cohort::App& app) { train(app, app.option("way")); });
 }
