@@ -51,6 +51,10 @@ Optimizers several_by_name() {
           {"critic", std::make_unique<torch::optim::SGD>(parameters(), 0.1), schedule::cosine()}};
 }
 
+Optimizers several_without_names() {
+  return {adamw(), std::make_unique<torch::optim::SGD>(parameters(), 0.1)};
+}
+
 TEST(Optimizers, TakeOneByValueAndByPointer) {
   for (const auto& one : {by_value(), by_shared_pointer(), by_unique_pointer()}) {
     ASSERT_EQ(one.size(), 1U);
@@ -78,6 +82,13 @@ TEST(Optimizers, TakeSeveralByName) {
   EXPECT_TRUE(both.schedules(0).empty());
   EXPECT_EQ(both.schedules(1).size(), 1U);
   EXPECT_EQ(Optimizers(adamw()).add({"second", adamw()}).name(1), "second");
+}
+
+TEST(Optimizers, TakeSeveralWithoutNames) {
+  const Optimizers both = several_without_names();
+  ASSERT_EQ(both.size(), 2U);
+  EXPECT_EQ(both.name(1), "");
+  EXPECT_NE(dynamic_cast<torch::optim::SGD*>(&both[1]), nullptr);
 }
 
 TEST(Optimizers, RefuseWhatIsNone) {

@@ -3,6 +3,7 @@
 //
 //   return torch::optim::Adam(parameters(), 1e-3);
 //   return {torch::optim::Adam(parameters(), 1e-3), cohort::schedule::cosine()};
+//   return {torch::optim::Adam(g->parameters(), 1e-3), torch::optim::SGD(d->parameters(), 0.1)};
 //   return {{"generator", torch::optim::Adam(g->parameters(), 1e-3)},
 //           {"discriminator", torch::optim::Adam(d->parameters(), 1e-3), cohort::schedule::step(1000)}};
 //
@@ -12,6 +13,7 @@
 #include <concepts>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,19 +32,22 @@ class Optimizers {
  public:
   using Schedules = std::vector<Schedule>;
 
-  /// One of a list.
-  class Named {
+  /// One of a list, with a name or without.
+  class Listed {
    public:
     template <OptimizerOrPointer Given>
-    Named(std::string name, Given optimizer, Schedules by_group = {})
+    Listed(Given optimizer)  // NOLINT(google-explicit-constructor): an element of what configure_optimizers returns
+        : optimizer_(shared(std::move(optimizer))) {}
+    template <OptimizerOrPointer Given>
+    Listed(std::string name, Given optimizer, Schedules by_group = {})
         : name_(std::move(name)), optimizer_(shared(std::move(optimizer))), schedules_(std::move(by_group)) {}
     template <OptimizerOrPointer Given>
-    Named(std::string name, Given optimizer, Schedule schedule)
-        : Named(std::move(name), std::move(optimizer), Schedules{std::move(schedule)}) {}
+    Listed(std::string name, Given optimizer, Schedule schedule)
+        : Listed(std::move(name), std::move(optimizer), Schedules{std::move(schedule)}) {}
 
    private:
     friend class Optimizers;
-    std::string name_;
+    std::optional<std::string> name_;
     std::shared_ptr<torch::optim::Optimizer> optimizer_;
     Schedules schedules_;
   };
@@ -60,8 +65,8 @@ class Optimizers {
   Optimizers(Given optimizer, Schedules by_group) {
     add(std::move(optimizer), std::move(by_group));
   }
-  Optimizers(std::initializer_list<Named> several) {
-    for (const Named& one : several) add(one);
+  Optimizers(std::initializer_list<Listed> several) {
+    for (const Listed& one : several) add(one);
   }
 
   /// One schedule is for all parameter groups; else there is one for each, or none. Throws UserError where their
@@ -74,7 +79,7 @@ class Optimizers {
   Optimizers& add(Given optimizer, Schedule schedule) {
     return append({}, shared(std::move(optimizer)), {std::move(schedule)});
   }
-  Optimizers& add(const Named& one);
+  Optimizers& add(const Listed& one);
 
   size_t size() const { return optimizers_.size(); }
   torch::optim::Optimizer& operator[](size_t phase) const { return *optimizers_[phase]; }

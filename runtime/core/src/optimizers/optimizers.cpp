@@ -16,15 +16,15 @@ bool is_name(const std::string& text) {
 
 }  // namespace
 
-Optimizers& Optimizers::add(const Named& one) {
-  if (!is_name(one.name_)) {
-    throw UserError("an optimizer is called " + host::in_quotes(one.name_) +
+Optimizers& Optimizers::add(const Listed& one) {
+  if (one.name_ && !is_name(*one.name_)) {
+    throw UserError("an optimizer is called " + host::in_quotes(*one.name_) +
                     "; a name consists of letters, digits, '_' and '-'");
   }
-  if (std::ranges::count(details_, one.name_, &Details::name) > 0) {
-    throw UserError("two optimizers are called " + host::in_quotes(one.name_) + "; give each a name of its own");
+  if (one.name_ && std::ranges::count(details_, *one.name_, &Details::name) > 0) {
+    throw UserError("two optimizers are called " + host::in_quotes(*one.name_) + "; give each a name of its own");
   }
-  return append(one.name_, one.optimizer_, one.schedules_);
+  return append(one.name_.value_or(""), one.optimizer_, one.schedules_);
 }
 
 Optimizers& Optimizers::append(std::string name, std::shared_ptr<torch::optim::Optimizer> optimizer,
