@@ -39,6 +39,7 @@ struct Stage final : Fit {
                                std::function<void()> /*when_written*/) override {
     return {};
   }
+  double gradient_norm(size_t /*optimizer*/, double /*p*/) override { return 0; }
 };
 
 /// Returns after how many of these values early stopping ends training; 0: after none.

@@ -61,13 +61,13 @@ class ScriptedDriver final : public StepDriver {
 
   Votes step(std::optional<size_t> number) override {
     const size_t phase = number.value_or(phase_);
-    if (before_step_) before_step_(phase);
+    if (hooks().before_optimizer_step) hooks().before_optimizer_step(phase);
     script_.calls.emplace_back("step");
     optimizers_[phase].step();
+    if (hooks().before_zero_grad) hooks().before_zero_grad(phase);
     optimizers_[phase].zero_grad();
     return script_.agree(phase + 1 == optimizers_.size() ? ++steps_ : steps_, votes_);
   }
-  void before_step(std::function<void(size_t)> hook) override { before_step_ = std::move(hook); }
   void clip_gradients(std::optional<GradientClip>) override {}
   uint64_t steps() const override { return steps_; }
 
@@ -105,7 +105,6 @@ class ScriptedDriver final : public StepDriver {
   Optimizers optimizers_;
   size_t phase_ = 0;
   uint64_t steps_ = 0;
-  std::function<void(size_t)> before_step_;
   bool no_sync_ = false;
   Votes votes_{};
 };

@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -23,6 +24,16 @@
 #include <cohort/session.hpp>
 
 namespace cohort {
+
+/// What the owner of a loop hears of each step. Any may be empty.
+struct StepHooks {
+  std::function<void(const at::Tensor& loss)> before_backward;  ///< called by whoever has the loss: see backward()
+  std::function<void()> after_backward;                         ///< of backward() alone
+  std::function<void(size_t phase)> before_optimizer_step;      ///< gradients are complete and not clipped yet
+  std::function<void(size_t phase)> before_zero_grad;           ///< the optimizer has stepped on gradients still there
+  /// Runs forward and backward of the step's batch anew and returns the loss, for an optimizer that asks several times.
+  std::function<at::Tensor(size_t phase)> evaluate;
+};
 
 class StepDriver {
  public:
@@ -56,8 +67,9 @@ class StepDriver {
   /// Runs the optimizer of the current phase, or of another one whose backward is done; afterwards its gradients are
   /// undefined. Returns what the ranks voted.
   virtual Votes step(std::optional<size_t> phase = std::nullopt) = 0;
-  /// Calls this in every step, with its phase, when the gradients are complete and not clipped yet.
-  virtual void before_step(std::function<void(size_t phase)> hook) = 0;
+  /// Of all later steps.
+  void set_hooks(StepHooks hooks) { hooks_ = std::move(hooks); }
+  const StepHooks& hooks() const { return hooks_; }
   /// Limits the gradients of all later steps; nothing: they stay as they are. Throws UserError if the strategy cannot.
   virtual void clip_gradients(std::optional<GradientClip> clip) = 0;
   /// Returns how many optimizer steps are done.
@@ -96,6 +108,9 @@ class StepDriver {
   virtual const Optimizers& optimizers() const = 0;
   virtual torch::nn::Module& module() const = 0;  ///< replica 0
   virtual Runtime& runtime() const = 0;
+
+ private:
+  StepHooks hooks_;
 };
 
 /// Returns what the session stands on.

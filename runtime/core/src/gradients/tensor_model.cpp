@@ -308,6 +308,12 @@ void TensorModel::show_gradient(uint32_t parameter) {
   if (gradient_places_[parameter].defined()) gradient = gradient_places_[parameter];
 }
 
+void TensorModel::show_zero_gradient(uint32_t parameter) {
+  show_gradient(parameter);
+  at::Tensor& gradient = replicas_[0].parameters[parameter].mutable_grad();
+  if (!gradient.defined()) gradient = at::zeros_like(replicas_[0].parameters[parameter].detach());
+}
+
 void TensorModel::hide_gradient(uint32_t parameter) {
   for (Replica& replica : replicas_) replica.parameters[parameter].mutable_grad().reset();
 }

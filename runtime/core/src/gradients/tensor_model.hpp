@@ -69,6 +69,8 @@ class TensorModel final : public host::ModelPort {
   std::vector<at::Tensor> gradients(uint32_t phase) const;
   /// Replica 0's gradient is what lies in its place, also where the own backward did not reach it.
   void show_gradient(uint32_t parameter);
+  /// Replica 0's gradient is zero: nobody's backward reached it, and its place, if it has one, is zero already.
+  void show_zero_gradient(uint32_t parameter);
   /// Takes the gradient away from the optimizer and the program. The strategy may view it until forget_gradient.
   void hide_gradient(uint32_t parameter);
   /// In all replicas.
@@ -79,6 +81,7 @@ class TensorModel final : public host::ModelPort {
   /// Returns the number of a parameter of the module, as strategies know it. Throws UserError for another tensor.
   uint32_t number_of(const at::Tensor& parameter) const;
   const Optimizers& given_optimizers() const { return optimizers_; }
+  void evaluate_with(HostedOptimizers::Evaluate evaluate) { hosted_->evaluate_with(std::move(evaluate)); }
   /// Their state was replaced from outside.
   void optimizers_restored() { hosted_->restored(); }
 

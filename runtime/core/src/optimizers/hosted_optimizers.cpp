@@ -10,6 +10,7 @@
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
 #include <c10/util/Type.h>
+#include <torch/optim/lbfgs.h>
 
 #include <cohort/host/error.hpp>
 #include <cohort/qadam.hpp>
@@ -86,6 +87,10 @@ std::string learning_rate_line(const torch::optim::OptimizerOptions& options) {
 
 }  // namespace
 
+bool needs_closure(const torch::optim::Optimizer& optimizer) {
+  return dynamic_cast<const torch::optim::LBFGS*>(&optimizer) != nullptr;
+}
+
 HostedOptimizers::HostedOptimizers(const Optimizers& optimizers, const std::vector<at::Tensor>& parameters,
                                    const std::vector<std::string>& names)
     : optimizers_(optimizers),
@@ -118,7 +123,11 @@ HostedOptimizers::HostedOptimizers(const Optimizers& optimizers, const std::vect
 
 void HostedOptimizers::step(uint32_t phase) {
   const ScaledRates scaled(optimizers_[phase], lr_factors_[phase]);
-  optimizers_[phase].step();
+  if (!needs_closure(optimizers_[phase])) {
+    optimizers_[phase].step();
+  } else {
+    optimizers_[phase].step([&] { return evaluate_(phase); });
+  }
 }
 
 void HostedOptimizers::step(uint32_t phase, std::span<const uint32_t> parameters) {

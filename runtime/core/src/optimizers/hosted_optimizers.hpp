@@ -4,10 +4,12 @@
 // Borrows optimizers, parameters and names; they outlive it. Step thread, or main thread while no step runs.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -17,6 +19,9 @@
 #include <cohort/optimizers.hpp>
 
 namespace cohort {
+
+/// Returns whether the optimizer's step takes a closure that evaluates the loss.
+bool needs_closure(const torch::optim::Optimizer& optimizer);
 
 class HostedOptimizers final : public host::OptimizerPort {
  public:
@@ -39,6 +44,9 @@ class HostedOptimizers final : public host::OptimizerPort {
   std::vector<cohort_tensor> state_tensors(std::span<const uint32_t> parameters) override;
   void forget_state(std::span<const uint32_t> parameters) override;
 
+  /// Runs forward and backward of the step again, for an optimizer that evaluates its loss several times in a step.
+  using Evaluate = std::function<at::Tensor(uint32_t phase)>;
+  void evaluate_with(Evaluate evaluate) { evaluate_ = std::move(evaluate); }
   /// State was replaced from outside: what was moved is moved again.
   void restored();
 
@@ -55,6 +63,7 @@ class HostedOptimizers final : public host::OptimizerPort {
   const std::vector<std::string>& names_;
   std::vector<Owner> owners_;       // by parameter
   std::vector<double> lr_factors_;  // by phase
+  Evaluate evaluate_;
   std::map<std::string, std::vector<void*>> places_;
 
   State* find_state(uint32_t parameter);

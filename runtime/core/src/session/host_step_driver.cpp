@@ -4,8 +4,9 @@
 
 #include <utility>
 
+#include <ATen/core/grad_mode.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/optim/lbfgs.h>
 
 #include <cohort/host/error.hpp>
 
@@ -32,7 +33,6 @@ class HostStepDriver final : public StepDriver {
   void end_backward() override;
   void set_no_sync(bool no_sync) override;
   Votes step(std::optional<size_t> number) override;
-  void before_step(std::function<void(size_t)> hook) override { before_step_ = std::move(hook); }
   void clip_gradients(std::optional<GradientClip> clip) override;
   uint64_t steps() const override { return engine_->steps(); }
 
@@ -65,6 +65,9 @@ class HostStepDriver final : public StepDriver {
   void follow_strategy();
   void follow_frozen();
   void settle_unused(uint32_t phase);
+  void treat_unused(uint32_t phase);
+  at::Tensor evaluate(uint32_t phase);
+  void clip(uint32_t phase);
   void run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
                     const std::vector<at::Tensor>& inputs, uint32_t replica);
   std::vector<at::Tensor> inputs_of_phase(uint32_t replica) const;
@@ -74,7 +77,6 @@ class HostStepDriver final : public StepDriver {
   host::RankRuntime& rank_;
   TensorModel model_;
   host::StepEngine* engine_ = nullptr;
-  std::function<void(size_t)> before_step_;
   std::optional<GradientClip> clip_;
   bool no_sync_ = false;
   bool may_accumulate_ = false;
@@ -88,7 +90,7 @@ void check_optimizers(const Optimizers& optimizers, const Runtime& runtime) {
         "configure_optimizers returned no optimizer; return one, e.g. torch::optim::SGD(parameters(), 0.1)");
   }
   for (const auto& optimizer : optimizers) {
-    if (dynamic_cast<const torch::optim::LBFGS*>(optimizer.get())) runtime.require_use(COHORT_USE_CLOSURES);
+    if (needs_closure(*optimizer)) runtime.require_use(COHORT_USE_CLOSURES);
   }
   if (optimizers.size() > 1) runtime.require_use(COHORT_USE_PHASES, static_cast<int64_t>(optimizers.size()));
 }
@@ -97,6 +99,7 @@ HostStepDriver::HostStepDriver(Runtime& runtime, host::RankRuntime& rank, std::s
                                Optimizers optimizers)
     : runtime_(runtime), module_(*replicas.front()), rank_(rank), model_(replicas, std::move(optimizers)) {
   for (uint32_t phase = 0; phase < model_.num_phases(); ++phase) model_.forget_gradients(phase);
+  model_.evaluate_with([this](uint32_t phase) { return evaluate(phase); });
   engine_ = &rank_.configure(model_);
   follow_strategy();
 }
@@ -133,6 +136,22 @@ void HostStepDriver::settle_unused(uint32_t phase) {
       model_.hide_gradient(parameter.id);
     }
   }
+}
+
+// Of strategies that average no gradients each rank knows its own alone.
+void HostStepDriver::treat_unused(uint32_t phase) {
+  std::string names;
+  for (const cohort_tensor& parameter : model_.parameters()) {
+    if (!(parameter.flags & COHORT_TENSOR_REQUIRES_GRAD) || model_.phase_of(parameter.id) != phase) continue;
+    const bool is_used =
+        engine_->wants_gradients() ? engine_->is_used(parameter.id) : model_.has_gradient(0, parameter.id);
+    if (is_used) continue;
+    names += (names.empty() ? "'" : ", '") + std::string(parameter.name) + "'";
+    if (runtime_.options().unused == UnusedParameters::kZero) model_.show_zero_gradient(parameter.id);
+  }
+  if (names.empty() || runtime_.options().unused == UnusedParameters::kZero) return;
+  throw UserError("--unused=error: no loss of step " + std::to_string(steps() + 1) + " depends on " + names +
+                  "; use them in the loss, freeze them with requires_grad_(false), or give --unused=track");
 }
 
 void HostStepDriver::begin(size_t phase) {
@@ -202,6 +221,7 @@ void HostStepDriver::end_backward() {
   try {
     engine_->end_backward();
     if (engine_->wants_gradients() && engine_->is_last()) settle_unused(engine_->phase());
+    if (engine_->is_last() && runtime_.options().unused != UnusedParameters::kTrack) treat_unused(engine_->phase());
   } catch (...) {
     engine_->abandon();
     throw;
@@ -218,16 +238,34 @@ Votes HostStepDriver::step(std::optional<size_t> number) {
   const auto phase = number ? static_cast<uint32_t>(*number) : engine_->phase();
   rank_.check_process();
   engine_->check_steppable(phase);
-  if (before_step_) before_step_(phase);
-  if (clip_) {
-    const bool by_norm = clip_->by == GradientClip::By::kNorm;
-    engine_->clip_gradients(phase, by_norm ? COHORT_CLIP_NORM : COHORT_CLIP_VALUE, clip_->limit);
-  }
+  if (hooks().before_optimizer_step) hooks().before_optimizer_step(phase);
+  clip(phase);
   engine_->optimizer_step(phase);
+  if (hooks().before_zero_grad) hooks().before_zero_grad(phase);
   model_.forget_gradients(phase);
   rank_.between_steps();
   follow_strategy();
   return engine_->votes();
+}
+
+// Within the optimizer's step. All ranks are given the same loss, because they decide by it how to go on.
+at::Tensor HostStepDriver::evaluate(uint32_t phase) {
+  const at::AutoGradMode with_gradients(true);
+  model_.forget_gradients(phase);
+  model_.refresh_replicas();
+  engine_->repeat(phase);
+  begun_ = true;
+  const at::Tensor loss = hooks().evaluate(phase);
+  end_backward();
+  if (hooks().after_backward) hooks().after_backward();
+  clip(phase);
+  return all_reduce(loss, /*mean=*/true);
+}
+
+void HostStepDriver::clip(uint32_t phase) {
+  if (!clip_) return;
+  const bool by_norm = clip_->by == GradientClip::By::kNorm;
+  engine_->clip_gradients(phase, by_norm ? COHORT_CLIP_NORM : COHORT_CLIP_VALUE, clip_->limit);
 }
 
 void HostStepDriver::clip_gradients(std::optional<GradientClip> clip) {

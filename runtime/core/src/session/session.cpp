@@ -6,12 +6,20 @@
 #include <cohort/host/error.hpp>
 #include <cohort/step_driver.hpp>
 
+#include "../optimizers/hosted_optimizers.hpp"
+
 namespace cohort {
 namespace {
 
 /// Returns the runtime if a loop of the program's own can train these optimizers on it.
 Runtime& checked_for_own_loop(Runtime& runtime, const Optimizers& optimizers) {
   runtime.require_use(COHORT_USE_OWN_LOOP);
+  for (const auto& optimizer : optimizers) {
+    if (!needs_closure(*optimizer)) continue;
+    throw UserError(
+        "LBFGS evaluates the loss of a batch several times in a step, which a session cannot repeat; train with "
+        "the Trainer's fit, or choose another optimizer");
+  }
   if (!optimizers.have_schedules()) return runtime;
   throw UserError(
       "the optimizers of a session have a learning-rate schedule, which only the Trainer's fit follows; set the rates "

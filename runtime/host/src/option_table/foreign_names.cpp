@@ -23,7 +23,6 @@ constexpr std::array kFlags{
     Foreign{"callbacks", "callbacks are given in the program, to app.trainer({.callbacks = {...}})"},
     Foreign{"ckpt-path", "--resume=DIR goes on from a checkpoint"},
     Foreign{"default-root-dir", "--log-dir=DIR and --checkpoint-dir=DIR say where files are written"},
-    Foreign{"detect-anomaly", "call torch::autograd::AnomalyMode::set_enabled(true) in the program"},
     Foreign{"enable-checkpointing", "checkpoints are written if --checkpoint-dir=DIR is given"},
     Foreign{"enable-model-summary", "--log-level=warning leaves the table of the model out"},
     Foreign{"enable-progress-bar", "the bar is shown on a terminal only, and --log-level=warning leaves it out"},
@@ -31,7 +30,6 @@ constexpr std::array kFlags{
     Foreign{"profiler",
             "--summary-json=FILE has the times of steps; torch::autograd::profiler::RecordProfile "
             "around fit writes a trace"},
-    Foreign{"sync-batchnorm", "BatchNorm takes statistics over the batch of a rank; use larger batches, or GroupNorm"},
 };
 
 /// By the beginnings of names: "fsdp" answers "fsdp_native" as well.

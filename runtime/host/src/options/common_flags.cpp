@@ -227,6 +227,19 @@ std::vector<Flag> loop_flags() {
           "average the weights over steps, for example by 0.999; the average is validated and kept",
           [](Options& o, Given given) { o.ema = parse_positive(given); }, print_if_set(&Options::ema, decimal_text)),
       flag(
+          kLoop, "track-grad-norm", "2|inf", "log this norm over all gradients of each optimizer, before clipping",
+          [](Options& o, Given given) {
+            o.track_grad_norm = parse_choice(given, {"2", "inf"}) == 0 ? 2 : std::numeric_limits<double>::infinity();
+          },
+          print_if_set(&Options::track_grad_norm, [](double p) { return literal(string_view(p == 2 ? "2" : "inf")); })),
+      switched(kLoop, "sync-batchnorm", "cohort::SyncBatchNorm takes its statistics over all ranks",
+               &Options::sync_batchnorm),
+      choice(kLoop, "unused", "track|zero|error",
+             "a parameter that no rank's loss depends on has no gradient, has one of zeros, or ends the training",
+             {"track", "zero", "error"}, &Options::unused),
+      switched(kLoop, "detect-anomaly", "backward stops at a NaN and names the operator; slow",
+               &Options::detect_anomaly),
+      flag(
           kLoop, "seed", "N", "of all random numbers", [](Options& o, Given given) { o.seed = parse_unsigned(given); },
           [](const Options& o) -> Printed { return literal(o.seed); }),
       switched(kLoop, "deterministic", "the same bits in every run, whatever the collective; may be slower",

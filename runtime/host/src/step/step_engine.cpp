@@ -268,6 +268,12 @@ void StepEngine::clip_gradients(uint32_t phase, int32_t by, double limit, double
   check(parts_.strategy->vt->clip_gradients(parts_.strategy, &step, &args), "clip_gradients");
 }
 
+void StepEngine::repeat(uint32_t phase) {
+  check_steppable(phase);
+  phases_[phase].open = false;
+  begin(/*last=*/true, phase);
+}
+
 void StepEngine::optimizer_step(uint32_t phase) {
   check_steppable(phase);
   phase_ = phase;

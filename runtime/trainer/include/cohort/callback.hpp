@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -72,6 +73,9 @@ class Fit {
   virtual Module& module() = 0;
   virtual const Optimizers& optimizers() = 0;
   virtual Runtime& runtime() = 0;
+  /// Returns the p-norm (p > 0, or infinite) over all gradients of an optimizer, for on_before_optimizer_step alone.
+  /// Waits for the device. Collective.
+  virtual double gradient_norm(size_t optimizer, double p = 2) = 0;
 
   /// Why training ends, as all ranks have agreed; none while it goes on, and if it comes to its own end.
   virtual const StopReason& stop_reason() const = 0;
@@ -91,7 +95,8 @@ class Fit {
                                                     std::function<void()> when_written = {}) = 0;
 };
 
-/// Holds the state of a callback for checkpoints: numbers, texts and tensors by name. Names are free of '/'.
+/// Holds the state of a callback, or of a module, for checkpoints: numbers, texts and tensors by name. Names are free
+/// of '/'.
 class CallbackState {
  public:
   void set(const std::string& name, at::Tensor value) { tensors_[name] = std::move(value); }
@@ -133,8 +138,12 @@ class Callback {
   /// Before the ranks agree on whether this step is the last: in each step and each batch of a validation, and where an
   /// epoch ends.
   virtual void on_vote(Fit& /*fit*/) {}
+  /// See the hooks of the same names in module_hooks.hpp.
+  virtual void on_before_backward(Fit& /*fit*/, const at::Tensor& /*loss*/) {}
+  virtual void on_after_backward(Fit& /*fit*/) {}
   /// Gradients of the optimizer are averaged over the ranks, and not clipped yet.
   virtual void on_before_optimizer_step(Fit& /*fit*/, size_t /*optimizer*/) {}
+  virtual void on_before_zero_grad(Fit& /*fit*/, size_t /*optimizer*/) {}
   /// After the step of the last optimizer.
   virtual void on_step_end(Fit& /*fit*/) {}
   /// At the logging interval, and at the end of an epoch. Values that are added are logged as well.
@@ -144,6 +153,8 @@ class Callback {
   virtual void on_validation_end(Fit& /*fit*/, const Metrics& /*means*/) {}
   /// Fit::save may be called.
   virtual void on_save_point(Fit& /*fit*/, SavePoint /*point*/) {}
+  /// See the module's hook of this name.
+  virtual void on_exception(Fit& /*fit*/, const std::exception& /*error*/) {}
 
   /// Saves and restores the state that a resumed run needs. Rank 0's is saved; every rank restores it.
   virtual void save_state(CallbackState& /*state*/) const {}

@@ -132,6 +132,20 @@ class GradualUnfreezing final : public Callback {
   std::map<std::string, int64_t> epochs_;
 };
 
+/// Logs the norm over all gradients of each optimizer before they are clipped, at the logging interval: "grad_norm";
+/// "grad_norm-generator" and "grad_norm-1" as LearningRateMonitor.
+class GradientNorm final : public Callback {
+ public:
+  /// The p-norm; infinity: the largest magnitude. Throws UserError unless p > 0.
+  explicit GradientNorm(double p = 2);
+
+  std::string name() const override { return "gradient_norm"; }
+  void on_before_optimizer_step(Fit& fit, size_t optimizer) override;
+
+ private:
+  double p_;
+};
+
 /// Averages the weights over steps: after each one, average = decay * average + (1 - decay) * weights. The average is
 /// what is validated, and what the module holds after fit; checkpoints hold both.
 class WeightAverage final : public Callback {

@@ -7,11 +7,13 @@
 #include <cohort/callbacks.hpp>
 #include <cohort/checkpoint.hpp>
 #include <cohort/data.hpp>
+#include <cohort/hyper_parameters.hpp>
 #include <cohort/logger.hpp>
 #include <cohort/metric.hpp>
 #include <cohort/metric_kinds.hpp>
 #include <cohort/metrics.hpp>
 #include <cohort/module.hpp>
+#include <cohort/module_hooks.hpp>
 #include <cohort/monitors.hpp>
 #include <cohort/optimizers.hpp>
 #include <cohort/program.hpp>

@@ -10,15 +10,12 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
-#include <vector>
 
 #include <ATen/core/Tensor.h>
 
-namespace cohort {
+#include <cohort/hyper_parameters.hpp>
 
-/// Settings of a run, each with its name: what distinguishes it from other runs of the same program.
-using HyperParameters = std::vector<std::pair<std::string, std::variant<double, std::string>>>;
+namespace cohort {
 
 /// Values that were measured together. They may be NaN or infinite; none is named "step" or "epoch".
 struct MetricsRow {
@@ -37,7 +34,7 @@ class Logger {
   /// Removes what an earlier run has logged for steps above `step`, and keeps the rest: the run goes on from there, and
   /// logs those steps again.
   virtual void resume_after([[maybe_unused]] uint64_t step) {}
-  /// Called once, before any metrics.
+  /// Called once, before any metrics, with what distinguishes the run from others of the same program.
   virtual void log_hyper_parameters([[maybe_unused]] const HyperParameters& parameters) {}
   virtual void log_metrics(const MetricsRow& row) = 0;
   virtual void log_text([[maybe_unused]] std::string_view name, [[maybe_unused]] std::string_view text,

@@ -2,6 +2,7 @@
 //
 // Owned by the user; the Trainer borrows it. Hooks run on the thread of the training loop; under dp and ddp2 the steps
 // run on replicas, each on a thread of its own with a piece of the batch, and everything else on the user's own module.
+// The hooks around steps are in module_hooks.hpp.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +17,15 @@
 #include <torch/nn/modules/container/any_value.h>
 
 #include <cohort/host/error.hpp>
+#include <cohort/hyper_parameters.hpp>
 #include <cohort/metrics.hpp>
+#include <cohort/module_hooks.hpp>
 #include <cohort/optimizers.hpp>
 #include <cohort/value.hpp>
 
 namespace cohort {
 
+class Callback;
 class Metric;
 class MetricBoard;
 class MetricCollection;
@@ -40,7 +44,7 @@ struct ModulePlace {
 };
 }  // namespace detail
 
-class Module : public torch::nn::Module {
+class Module : public torch::nn::Module, public ModuleHooks {
  public:
   using torch::nn::Module::Module;
 
@@ -54,6 +58,8 @@ class Module : public torch::nn::Module {
   /// without gradients, in evaluation mode.
   virtual Output predict_step(const Batch& batch, int64_t index);
   virtual Optimizers configure_optimizers();
+  /// Gives callbacks of the module's own, which each fit has behind those of the program.
+  virtual std::vector<std::shared_ptr<Callback>> configure_callbacks();
 
   /// Called after training_step under every strategy, with the list of what the replicas returned for their pieces of
   /// the batch, in order (a list of one where there is one replica). Gives the loss of the whole batch; gradients flow
@@ -98,15 +104,15 @@ class Module : public torch::nn::Module {
   /// Returns the device of the parameters: of this replica, in a step. CPU for a module without parameters.
   c10::Device device() const;
 
-  virtual void on_fit_start() {}
-  virtual void on_fit_end() {}
-  virtual void on_train_epoch_start(int64_t /*epoch*/) {}
-  virtual void on_train_epoch_end(int64_t /*epoch*/) {}
+  /// Remembers what the module was made from: call it in the constructor. Checkpoints hold it, loggers are shown it,
+  /// and load_from_checkpoint makes a module from it. Throws UserError for a number that is not finite.
+  void save_hyperparameters(HyperParameters parameters);
+  const HyperParameters& hyperparameters() const { return hyperparameters_; }
 
   /// Records a value of the current batch. Nothing is read from the device here: values for `kStep` are read at the
   /// logging interval, means for `kEpoch` (weighted by the samples of each batch, over all ranks) at the end of the
-  /// epoch. In evaluation everything is a mean. A value logged in on_train_epoch_end is one of the epoch's. Outside of
-  /// these nothing is recorded, and a warning says so once.
+  /// epoch. In evaluation everything is a mean. A value logged in on_train_epoch_end, or in the epoch_end of an
+  /// evaluation, is one of the epoch's. Outside of these nothing is recorded, and a warning says so once.
   void log(std::string_view name, const at::Tensor& value, LogWhere where = LogWhere::kBoth);
   void log(std::string_view name, double value, LogWhere where = LogWhere::kBoth);
   void log(const Metrics& values, LogWhere where = LogWhere::kBoth);
@@ -142,6 +148,7 @@ class Module : public torch::nn::Module {
   size_t phase_ = 0;
   detail::ModulePlace place_;
   Output for_step_end_;
+  HyperParameters hyperparameters_;
   bool inherits_step_end_ = false;  // the last hook called was the one of this class
 };
 

@@ -7,6 +7,7 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
 
+#include "callbacks/module_moments.hpp"
 #include "checkpoint/loop_state.hpp"
 
 namespace cohort {
@@ -17,9 +18,16 @@ bool is_valid(const std::string& name) {
   return !name.empty() && std::ranges::all_of(name, allowed);
 }
 
+/// Begins the names of a callback's tensors.
+std::string prefix_of(const Callback& callback) {
+  const std::string name = callback.name();
+  return name.empty() ? std::string(kModulePrefix) : std::string(kCallbackPrefix) + name + "/";
+}
+
 }  // namespace
 
-CallbackList::CallbackList(std::vector<std::shared_ptr<Callback>> callbacks) : callbacks_(std::move(callbacks)) {
+CallbackList::CallbackList(Module& module, std::vector<std::shared_ptr<Callback>> callbacks)
+    : callbacks_(std::move(callbacks)) {
   std::set<std::string> names;
   for (const auto& callback : callbacks_) {
     if (!callback) throw UserError("a callback is a null pointer; give std::make_shared<...>()");
@@ -32,6 +40,7 @@ CallbackList::CallbackList(std::vector<std::shared_ptr<Callback>> callbacks) : c
     throw UserError("two callbacks are called '" + name +
                     "'; give each a name() of its own, because checkpoints keep their state by it");
   }
+  callbacks_.insert(callbacks_.begin(), moments_of(module));
 }
 
 NamedTensors CallbackList::state() const {
@@ -40,27 +49,28 @@ NamedTensors CallbackList::state() const {
     CallbackState state;
     in_callback(*callback, {.hook = "save_state"}, [&] { callback->save_state(state); });
     for (const auto& [name, tensor] : state.tensors()) {
-      tensors.emplace_back(std::string(kCallbackPrefix) + callback->name() + "/" + name, tensor);
+      tensors.emplace_back(prefix_of(*callback) + name, tensor);
     }
   }
   return tensors;
 }
 
 std::vector<std::string> CallbackList::restore(const NamedTensors& tensors) const {
-  std::map<std::string, CallbackState> states;
+  std::map<std::string, CallbackState> states;  // by prefix
   for (const auto& [name, tensor] : tensors) {
-    const std::string rest = name.substr(kCallbackPrefix.size());
-    const size_t slash = rest.find('/');
-    if (slash != std::string::npos) states[rest.substr(0, slash)].set(rest.substr(slash + 1), tensor);
+    const size_t own_name = name.rfind('/') + 1;
+    states[name.substr(0, own_name)].set(name.substr(own_name), tensor);
   }
   for (const auto& callback : callbacks_) {
-    const auto state = states.find(callback->name());
+    const auto state = states.find(prefix_of(*callback));
     if (state == states.end()) continue;
     in_callback(*callback, {.hook = "load_state"}, [&] { callback->load_state(state->second); });
     states.erase(state);
   }
   std::vector<std::string> left_over;
-  for (const auto& [name, state] : states) left_over.push_back(name);
+  for (const auto& [prefix, state] : states) {
+    left_over.push_back(prefix.substr(kCallbackPrefix.size(), prefix.size() - kCallbackPrefix.size() - 1));
+  }
   return left_over;
 }
 

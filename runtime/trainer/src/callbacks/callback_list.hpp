@@ -1,4 +1,4 @@
-// The callbacks of one training, in the order in which they are called.
+// The callbacks of one training, in the order in which they are called; the module is the first.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace cohort {
 class CallbackList {
  public:
   /// Throws UserError for a null pointer, for a name that no file can hold, and for two callbacks of one name.
-  explicit CallbackList(std::vector<std::shared_ptr<Callback>> callbacks);
+  CallbackList(Module& module, std::vector<std::shared_ptr<Callback>> callbacks);
 
   /// Calls a moment of all callbacks; what one throws tells of the place and the callback.
   template <class... Args>
@@ -27,7 +27,8 @@ class CallbackList {
     }
   }
 
-  /// Returns the state of all callbacks, for a checkpoint: tensors named kCallbackPrefix + callback + "/" + name.
+  /// Returns the state of all callbacks, for a checkpoint: tensors named kCallbackPrefix + callback + "/" + name, and
+  /// kModulePrefix + name.
   NamedTensors state() const;
   /// Gives each callback the state that it left there; one without a state begins afresh. Returns the names of states
   /// that no callback has taken.

@@ -35,6 +35,7 @@ class Read {
 std::vector<std::shared_ptr<Callback>> callbacks_of_flags(const Options& options,
                                                           const std::filesystem::path& checkpoints) {
   std::vector<std::shared_ptr<Callback>> callbacks;
+  if (options.track_grad_norm) callbacks.push_back(std::make_shared<GradientNorm>(*options.track_grad_norm));
   if (options.ema) callbacks.push_back(std::make_shared<WeightAverage>(*options.ema));
   if (options.early_stopping) {
     const std::string flag = "--early-stopping";

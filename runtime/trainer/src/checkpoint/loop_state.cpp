@@ -94,7 +94,7 @@ LoopState read_loop_state(const LoopPlace& place, const TensorIndex& tensors, co
     if (name.starts_with(kLatestPrefix)) {
       state.latest[std::string(rest(kLatestPrefix))] = *numbers_in(tensor, 1, name, file);
     }
-    if (name.starts_with(kCallbackPrefix)) state.callbacks.emplace_back(name, tensor);
+    if (is_state_of_callbacks(name)) state.callbacks.emplace_back(name, tensor);
   }
   if (!state.generator.defined()) throw UserError(file + " lacks '" + std::string(kGeneratorName) + "'");
   for (const auto& generator : {state.generator, state.generator_before_ahead}) {

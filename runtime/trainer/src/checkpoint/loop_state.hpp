@@ -26,10 +26,14 @@ struct LoopState {
   Metrics metric_values;              ///< of these objects, if no step of the epoch is left
   Metrics validation_means;           ///< of this epoch
   Metrics latest;                     ///< of the whole run, for its summary
-  NamedTensors callbacks;             ///< their state, named kCallbackPrefix + ...; of rank 0 where it is written
+  NamedTensors callbacks;             ///< their state and the module's, see CallbackList; of rank 0 if it is written
 };
 
 constexpr std::string_view kCallbackPrefix = "cohort.callbacks/";
+constexpr std::string_view kModulePrefix = "cohort.module/";
+inline bool is_state_of_callbacks(std::string_view name) {
+  return name.starts_with(kCallbackPrefix) || name.starts_with(kModulePrefix);
+}
 
 /// As tensors of the rank's file; everything but the place and the callbacks.
 NamedTensors loop_tensors(const LoopState& state);

@@ -72,6 +72,35 @@ std::vector<OptimizerSettings> settings_of(const OrderedJson& json) {
   return optimizers;
 }
 
+// A whole number is written without a point, as people give it.
+OrderedJson json_of(const HyperParameters& parameters) {
+  constexpr double kExact = 9007199254740992.0;  // 2^53: beyond, not every whole number is a double
+  OrderedJson json = OrderedJson::object();
+  for (const auto& [name, value] : parameters) {
+    const auto* const number = std::get_if<double>(&value);
+    if (!number) {
+      json[name] = std::get<std::string>(value);
+    } else if (*number == std::floor(*number) && std::abs(*number) <= kExact) {
+      json[name] = static_cast<int64_t>(*number);
+    } else {
+      json[name] = *number;
+    }
+  }
+  return json;
+}
+
+HyperParameters parameters_of(const OrderedJson& json) {
+  HyperParameters parameters;
+  for (const auto& [name, value] : json.items()) {
+    if (value.is_number()) {
+      parameters.set(name, HyperParameters::Value(value.get<double>()));
+    } else {
+      parameters.set(name, HyperParameters::Value(value.get<std::string>()));
+    }
+  }
+  return parameters;
+}
+
 std::vector<uint64_t> steps_of(const OrderedJson& json) {
   std::vector<uint64_t> steps;
   if (!json.contains("optimizer_steps")) return steps;
@@ -93,6 +122,7 @@ Manifest manifest_of(const OrderedJson& json) {
   json.at("per_rank").get_to(manifest.per_rank);
   if (json.contains("layers")) manifest.layers = json.at("layers").get<decltype(manifest.layers)>();
   if (!json.at("loop").is_null()) manifest.loop = place_of(json.at("loop"));
+  if (json.contains("hyperparameters")) manifest.hyperparameters = parameters_of(json.at("hyperparameters"));
   manifest.optimizers = settings_of(json.at("optimizers"));
   for (const auto& [name, file] : json.at("files").items()) {
     manifest.files[name] = {whole_field<uint64_t>(file, "bytes"), file.at("sha256").get<std::string>()};
@@ -182,6 +212,7 @@ std::string to_json(const Manifest& manifest) {
   json["files"] = OrderedJson::object();
   for (const auto& [name, file] : manifest.files)
     json["files"][name] = {{"bytes", file.bytes}, {"sha256", file.sha256}};
+  if (!manifest.hyperparameters.empty()) json["hyperparameters"] = json_of(manifest.hyperparameters);
   json["optimizers"] = json_of(manifest.optimizers);
   return sealed(json.dump(1, ' ', false, OrderedJson::error_handler_t::replace));
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <cohort/host/error.hpp>
+#include <cohort/hyper_parameters.hpp>
 
 #include "files/file_digest.hpp"
 
@@ -63,6 +64,7 @@ struct Manifest {
                                       ///< the checkpoint to this number of ranks, state of the strategy in words
   std::map<std::string, std::string, std::less<>> layers;  ///< of the strategy: versions of their plugins
   std::optional<LoopPlace> loop;                           ///< absent: the program's own loop
+  HyperParameters hyperparameters;                         ///< that the module was made from
   std::vector<OptimizerSettings> optimizers;
   std::map<std::string, FileDigest> files;
   bool operator==(const Manifest&) const = default;

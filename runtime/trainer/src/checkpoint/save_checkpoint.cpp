@@ -7,6 +7,7 @@
 #include <torch/version.h>
 
 #include <cohort/checkpoint.hpp>
+#include <cohort/module.hpp>
 
 #include "checkpoint/all_or_none.hpp"
 #include "checkpoint/checkpoint.hpp"
@@ -56,6 +57,9 @@ Manifest describe(StepDriver& session, const LoopState* loop, const TensorsByPla
   if (tensors.optimizer_is_tied) manifest.per_rank.emplace_back("optimizer state without a mean");
   manifest.layers = strategy_state.versions;
   if (loop) manifest.loop = loop->place;
+  if (const auto* const module = dynamic_cast<const Module*>(&session.module())) {
+    manifest.hyperparameters = module->hyperparameters();
+  }
   const auto names = parameter_names(session.module());
   for (const auto& optimizer : session.optimizers()) {
     manifest.optimizers.push_back(optimizer_settings(*optimizer, names));

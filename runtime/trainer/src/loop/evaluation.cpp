@@ -12,6 +12,7 @@
 #include "loop/gathered_report.hpp"
 #include "loop/open_data.hpp"
 #include "module/evaluation_mode.hpp"
+#include "module/pass_hooks.hpp"
 #include "module/step_access.hpp"
 #include "report/screen.hpp"
 
@@ -33,7 +34,7 @@ struct PassBoard {
 };
 
 RankReport run_loader(Runtime& runtime, Replicas& replicas, const EvaluationPass& pass, size_t number,
-                      MetricBoard& board) {
+                      HookedPass& hooks, MetricBoard& board) {
   const Loader& loader = pass.loaders[number];
   const std::string name = name_of_loader(pass.name, pass.loaders, number);
   const Module::Recording recording(replicas.module(), &board);
@@ -44,15 +45,46 @@ RankReport run_loader(Runtime& runtime, Replicas& replicas, const EvaluationPass
   for (int64_t index = 0; source->available(1) > 0 && !pass.interrupted(); ++index) {
     const Batch batch = source->next();
     board.begin_batch(batch.batch_size());
+    hooks.batch_start(batch, index);
     try {
       replicas.evaluate(pass.what, board, batch, index);
     } catch (const MissingHook&) {
       if (!pass.is_optional) throw;
       return {.lacks_step = true};
     }
+    hooks.batch_end(batch, index);
     progress.show(index + 1);
   }
   return {};
+}
+
+MergedReport run_loaders(Runtime& runtime, Replicas& replicas, const EvaluationPass& pass, HookedPass& hooks,
+                         const std::function<StopReason()>& stop) {
+  size_t& loader_of_module = detail::StepAccess::place(replicas.module()).loader;
+  MergedReport merged;
+  for (size_t number = 0; number < pass.loaders.size() && !merged.lacks_step && !merged.stop.is_abrupt(); ++number) {
+    loader_of_module = number;
+    PassBoard of_pass;
+    RankReport report = run_loader(runtime, replicas, pass, number, hooks, of_pass.board);
+    report.stop = stop();
+    // Only the rank that stops abruptly knows whether its pass is complete.
+    const MergedReport part = gather_report(runtime, of_pass.board, std::move(report), /*is_complete=*/false);
+    merged.stop = part.stop;
+    merged.lacks_step = part.lacks_step;
+    for (const auto& [name, mean] : part.means) merged.means[name + suffix_of(pass.loaders, number)] = mean;
+  }
+  loader_of_module = 0;
+  return merged;
+}
+
+/// Adds what the module logs at the end of the pass, which is of no batch and no loader.
+void end_epoch(Runtime& runtime, Replicas& replicas, HookedPass& hooks, Metrics& means) {
+  MetricBoard board(MetricBoard::Pass::kEpochEnd);
+  {
+    const Module::Recording recording(replicas.module(), &board);
+    hooks.epoch_end();
+  }
+  for (const auto& [name, value] : gather_report(runtime, board, {}, /*is_complete=*/true).means) means[name] = value;
 }
 
 }  // namespace
@@ -62,22 +94,16 @@ MergedReport evaluate(Runtime& runtime, Replicas& replicas, const EvaluationPass
   if (pass.loaders.empty()) {
     throw UserError("the data module has no " + pass.name + "; return a loader with a dataset or a stream");
   }
-  const at::NoGradGuard no_grad;
-  const EvaluationMode mode(replicas.modules());
-  size_t& loader_of_module = detail::StepAccess::place(replicas.module()).loader;
+  HookedPass hooks(replicas.module(), pass.what.hooks);
   MergedReport merged;
-  for (size_t number = 0; number < pass.loaders.size() && !merged.lacks_step && !merged.stop.is_abrupt(); ++number) {
-    loader_of_module = number;
-    PassBoard of_pass;
-    RankReport report = run_loader(runtime, replicas, pass, number, of_pass.board);
-    report.stop = stop();
-    // Only the rank that stops abruptly knows whether its pass is complete.
-    const MergedReport part = gather_report(runtime, of_pass.board, std::move(report), /*is_complete=*/false);
-    merged.stop = part.stop;
-    merged.lacks_step = part.lacks_step;
-    for (const auto& [name, mean] : part.means) merged.means[name + suffix_of(pass.loaders, number)] = mean;
+  {
+    const at::NoGradGuard no_grad;
+    const EvaluationMode mode(replicas.modules());
+    hooks.start();
+    merged = run_loaders(runtime, replicas, pass, hooks, stop);
+    if (!merged.lacks_step && !merged.stop.is_abrupt()) end_epoch(runtime, replicas, hooks, merged.means);
   }
-  loader_of_module = 0;
+  hooks.end(merged.stop.is_abrupt() ? Metrics() : merged.means);
   return merged;
 }
 

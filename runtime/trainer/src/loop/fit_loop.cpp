@@ -9,6 +9,8 @@
 #include <array>
 #include <cmath>
 
+#include <torch/csrc/autograd/anomaly_mode.h>
+
 #include <cohort/host/error.hpp>
 
 #include "checkpoint/generators.hpp"
@@ -64,7 +66,7 @@ void FitLoop::compare_data() {
   if (runtime_.is_first()) runtime_.log().warning(warning);
 }
 
-StopReason FitLoop::run(std::optional<LoadedCheckpoint> resumed) {
+StopReason FitLoop::run_epochs(std::optional<LoadedCheckpoint> resumed) {
   resumed_ = std::move(resumed);
   compare_data();
   epoch_length_ = planned_batches(train_, runtime_.world_size(), limits_.train);
@@ -76,8 +78,9 @@ StopReason FitLoop::run(std::optional<LoadedCheckpoint> resumed) {
     }
   }
   const detail::StepAccess::Using session(module_, session_);
-  session_.before_step(
-      [this](size_t phase) { call("on_before_optimizer_step", &Callback::on_before_optimizer_step, phase); });
+  session_.set_hooks(step_hooks());
+  std::optional<torch::autograd::DetectAnomalyGuard> detect_anomaly;
+  if (runtime_.options().detect_anomaly) detect_anomaly.emplace();
   const uint64_t bytes_before = runtime_.bytes_sent();
   if (resumed_) begin_where_resumed();
   tell_module();
@@ -142,7 +145,6 @@ void FitLoop::run_epoch() {
   open_epoch();
   tell_module();
   module_.train();
-  in_hook(place_of("on_train_epoch_start"), [&] { module_.on_train_epoch_start(epoch_); });
   call("on_train_epoch_start", &Callback::on_train_epoch_start);
   replicas_.follow_modes();
   board_.clear();
@@ -178,6 +180,7 @@ void FitLoop::run_micro_batch(int64_t window, bool last) {
   const Batch batch = source_->next();
   const int64_t samples = batch.batch_size();
   index_ = batches_;
+  batch_ = &batch;
   board_.begin_batch(samples);
   call("on_train_batch_start", &Callback::on_train_batch_start, batch);
   if (module_.automatic_optimization()) {
@@ -188,6 +191,7 @@ void FitLoop::run_micro_batch(int64_t window, bool last) {
   ++batches_;
   record_.samples += static_cast<uint64_t>(samples);
   call("on_train_batch_end", &Callback::on_train_batch_end, batch);
+  batch_ = nullptr;
 }
 
 void FitLoop::run_phases(const Batch& batch, int64_t window, bool last) {
@@ -199,6 +203,7 @@ void FitLoop::run_phases(const Batch& batch, int64_t window, bool last) {
     note_loss(replicas_.train(session_, board, batch, batches_, 1.0 / static_cast<double>(window)));
     if (last) vote();
     session_.end_backward();
+    call("on_after_backward", &Callback::on_after_backward);
     if (!last) continue;
     votes_ = votes_ | session_.step();
   }

@@ -54,10 +54,15 @@ class FitLoop final : public Fit {
   void stop(StopReason reason) override;
   std::optional<std::filesystem::path> save(const std::filesystem::path& folder, std::optional<int64_t> keep,
                                             std::function<void()> when_written) override;
+  double gradient_norm(size_t optimizer, double p) override;
 
  private:
   using Clock = std::chrono::steady_clock;
 
+  StopReason run_epochs(std::optional<LoadedCheckpoint> resumed);
+  void tell_of(const std::exception& error);
+  StepHooks step_hooks();
+  at::Tensor evaluate_again(size_t phase);
   void compare_data();
   void begin_where_resumed();
   void continue_epoch();
@@ -127,6 +132,7 @@ class FitLoop final : public Fit {
   int64_t epoch_ = 0;
   int64_t batches_ = 0;           // of this epoch
   std::optional<int64_t> index_;  // of the batch in hand, within a step
+  const Batch* batch_ = nullptr;  // in hand
   Clock::time_point step_begun_;
   uint64_t logged_steps_ = 0;  // the last step whose values were logged
   Votes votes_;                // of the ranks, in the step that is being taken

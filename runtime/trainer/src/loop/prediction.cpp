@@ -14,6 +14,7 @@
 
 #include "data/batch_source.hpp"
 #include "module/evaluation_mode.hpp"
+#include "module/pass_hooks.hpp"
 #include "report/screen.hpp"
 #include "value/flat_value.hpp"
 #include "weights/safetensors_image.hpp"
@@ -69,6 +70,8 @@ std::vector<std::string> names_of(const SafetensorsFile& rank) {
 SafetensorsFile predict_own(Runtime& runtime, Replicas& replicas, const Loader& loader, const BatchLimit& limit) {
   const at::NoGradGuard no_grad;
   const EvaluationMode mode(replicas.modules());
+  HookedPass hooks(replicas.module(), kPredictHooks);
+  hooks.start();
   const Shard shard{runtime.rank(), runtime.world_size(), runtime.options().seed, 0};
   const auto batches = count_batches(loader, shard, Purpose::kEvaluation, limit, kName);
   const auto source = open_batches(loader, shard, Purpose::kEvaluation, limit, kName, /*skipped=*/0, runtime.device());
@@ -77,10 +80,13 @@ SafetensorsFile predict_own(Runtime& runtime, Replicas& replicas, const Loader& 
   int64_t samples = 0;
   for (int64_t index = 0; source->available(1) > 0; ++index) {
     const Batch batch = source->next();
+    hooks.batch_start(batch, index);
     for (const auto& [output, size] : replicas.predict(batch, index)) rows.add(output, size);
+    hooks.batch_end(batch, index);
     samples += batch.batch_size();
     progress.show(index + 1);
   }
+  hooks.epoch_end();
   SafetensorsFile own{rows.tensors(), {}};
   if (loader.stream) return own;
   auto indices = indices_of(loader, shard, Purpose::kEvaluation, kName);

@@ -70,14 +70,31 @@ void agree_on_loop(Runtime& runtime, const LoopLimits& limits, const std::vector
                 "ranks train for different times; give every rank the same limits and the same data");
 }
 
-void move_to_device(Runtime& runtime, Module& module) {
-  if (!runtime.device().is_cpu()) module.to(runtime.device());
-}
-
 void tell_place(const Runtime& runtime, Module& module) {
   auto& place = detail::StepAccess::place(module);
   place.rank = runtime.rank();
   place.world_size = runtime.world_size();
+}
+
+void set_up(const Runtime& runtime, Module& module, Stage stage) {
+  tell_place(runtime, module);
+  in_hook({.hook = "setup", .rank = runtime.rank()}, [&] { module.setup(stage); });
+  if (!runtime.device().is_cpu()) module.to(runtime.device());
+}
+
+void tear_down(const Runtime& runtime, Module& module, Stage stage) {
+  in_hook({.hook = "teardown", .rank = runtime.rank()}, [&] { module.teardown(stage); });
+}
+
+/// Runs a pass outside of a fit; the module hears of an exception.
+template <class Pass>
+auto telling_of_exceptions(Module& module, const Pass& pass) {
+  try {
+    return pass();
+  } catch (const std::exception& error) {
+    module.on_exception(error);
+    throw;
+  }
 }
 
 /// Begins the count of a fit; a resumed one is told more when the checkpoint has been read.
@@ -119,19 +136,19 @@ HyperParameters hyper_parameters(const Runtime& runtime, const Module& module, c
                                  const Optimizers& optimizers) {
   const Options& options = runtime.options();
   HyperParameters parameters{{"strategy", host::to_string(runtime.selection().strategy)},
-                             {"world_size", static_cast<double>(runtime.world_size())},
-                             {"seed", static_cast<double>(options.seed)},
-                             {"accumulate_grad_batches", static_cast<double>(options.accumulate_grad_batches)}};
-  if (!train.stream) parameters.emplace_back("batch_size", static_cast<double>(train.batch_size));
+                             {"world_size", runtime.world_size()},
+                             {"seed", options.seed},
+                             {"accumulate_grad_batches", options.accumulate_grad_batches}};
+  if (!train.stream) parameters.set({"batch_size", train.batch_size});
   const auto names = parameter_names(module);
   for (size_t i = 0; i < optimizers.size(); ++i) {
     const std::string prefix = optimizers.size() == 1 ? "optimizer" : "optimizer-" + std::to_string(i);
     const OptimizerSettings settings = optimizer_settings(optimizers[i], names);
-    parameters.emplace_back(prefix, settings.type);
-    for (const auto& [name, value] : settings.groups.front().options)
-      parameters.emplace_back(prefix + "." + name, value);
+    parameters.set({prefix, settings.type});
+    for (const auto& [name, value] : settings.groups.front().options) parameters.set({prefix + "." + name, value});
   }
-  for (const auto& [name, value] : options.own) parameters.emplace_back(name, value);
+  for (const auto& [name, value] : options.own) parameters.set({name, value});
+  for (const auto& [name, value] : module.hyperparameters()) parameters.set(name, value);
   return parameters;
 }
 
@@ -148,7 +165,8 @@ RunLogging logging_of(const Options& options, const std::vector<MakeLogger>& mak
 struct FitCall {
   Runtime& runtime;
   RunRecord& record;
-  const TrainerDefaults& defaults;
+  const std::vector<std::shared_ptr<Callback>>& callbacks;  // of the program and of the module
+  const std::vector<MakeLogger>& loggers;
   const LoopLimits& limits;
 };
 
@@ -157,8 +175,8 @@ std::vector<std::shared_ptr<Callback>> all_callbacks(const FitCall& call, const 
                                                      std::shared_ptr<FitCheckpoints> checkpoints, RunLogging logging) {
   std::vector<std::shared_ptr<Callback>> all{stop_on_signal()};
   if (call.limits.max_time) all.push_back(time_limit(*call.limits.max_time));
-  all.insert(all.end(), call.defaults.callbacks.begin(), call.defaults.callbacks.end());
-  const auto scheduled = callbacks_of_schedules(optimizers, call.defaults.callbacks);
+  all.insert(all.end(), call.callbacks.begin(), call.callbacks.end());
+  const auto scheduled = callbacks_of_schedules(optimizers, call.callbacks);
   all.insert(all.end(), scheduled.begin(), scheduled.end());
   const auto flagged = callbacks_of_flags(call.runtime.options(), checkpoints->folder());
   all.insert(all.end(), flagged.begin(), flagged.end());
@@ -183,9 +201,9 @@ StopReason train(const FitCall& call, Module& module, FitData data, const Optimi
   session.clip_gradients(call.limits.clip);
   CheckpointWriter writer(session);
   auto resumed = checkpoints->open(session, writer);
-  RunLogging logging = logging_of(call.runtime.options(), call.defaults.loggers);
+  RunLogging logging = logging_of(call.runtime.options(), call.loggers);
   logging.parameters = hyper_parameters(call.runtime, module, data.train, optimizers);
-  const CallbackList callbacks(all_callbacks(call, optimizers, checkpoints, std::move(logging)));
+  const CallbackList callbacks(module, all_callbacks(call, optimizers, checkpoints, std::move(logging)));
   FitLoop loop(call.runtime, call.record, call.limits, replicas, std::move(data), session, callbacks, writer,
                call.record.fits);
   const StopReason stop = loop.run(std::move(resumed));
@@ -210,7 +228,7 @@ Metrics Trainer::fit(Module& module, DataModule& data) {
   check_not_nested(record_);
   const LoopLimits limits = resolve_limits(runtime_.options(), defaults_);
   prepare_once(runtime_, data);
-  move_to_device(runtime_, module);
+  set_up(runtime_, module, Stage::kFit);
   // Data is not opened in a process that forks its ranks: threads that it starts would be missing in them.
   std::optional<FitData> opened;
   const auto open = [&] { return open_fit_data(data, limits, runtime_.rank()); };
@@ -223,10 +241,13 @@ Metrics Trainer::fit(Module& module, DataModule& data) {
   in_hook_of_fit("on_fit_start", [&] { module.on_fit_start(); });
   const Optimizers optimizers = in_hook_of_fit("configure_optimizers", [&] { return module.configure_optimizers(); });
   check(optimizers, module);
-  const CallbackList callbacks(defaults_.callbacks);
+  auto given = defaults_.callbacks;
+  const auto own = in_hook_of_fit("configure_callbacks", [&] { return module.configure_callbacks(); });
+  given.insert(given.end(), own.begin(), own.end());
+  const CallbackList callbacks(module, given);
   ++record_.fits;
   const auto train_here = [&] {
-    return train({runtime_, record_, defaults_, limits}, module, opened ? *opened : open(), optimizers);
+    return train({runtime_, record_, given, defaults_.loggers, limits}, module, opened ? *opened : open(), optimizers);
   };
   const auto train_in_fork = [&] {
     tell_place(runtime_, module);
@@ -239,6 +260,7 @@ Metrics Trainer::fit(Module& module, DataModule& data) {
                               ? train_here()
                               : fit_in_forks({runtime_, record_, module, optimizers, callbacks}, train_in_fork);
   in_hook_of_fit("on_fit_end", [&] { module.on_fit_end(); });
+  tear_down(runtime_, module, Stage::kFit);
   if (runtime_.is_connected()) note_weights(runtime_, module, record_);
   throw_if_abrupt(stop);
   return record_.metrics;
@@ -258,15 +280,21 @@ Metrics Trainer::test(Module& module, DataModule& data) {
 
 Value Trainer::predict(Module& module, DataModule& data) {
   prepare_once(runtime_, data);
-  move_to_device(runtime_, module);
+  set_up(runtime_, module, Stage::kPredict);
   const BatchLimit limit = resolve_limits(runtime_.options(), defaults_).predict;
   const auto predict_here = [&] {
     tell_place(runtime_, module);
-    Replicas replicas(runtime_, module);
-    return predict_own(runtime_, replicas, open_prediction_data(data, runtime_.rank()), limit);
+    return telling_of_exceptions(module, [&] {
+      Replicas replicas(runtime_, module);
+      SafetensorsFile own = predict_own(runtime_, replicas, open_prediction_data(data, runtime_.rank()), limit);
+      in_hook({.hook = "on_predict_end", .rank = runtime_.rank()}, [&] { module.on_predict_end(); });
+      return own;
+    });
   };
-  if (!runtime_.is_connected()) return merge_predictions(predict_in_forks(runtime_, record_, predict_here));
-  return merge_predictions(gather_at_first(runtime_, predict_here()));
+  Value outputs = runtime_.is_connected() ? merge_predictions(gather_at_first(runtime_, predict_here()))
+                                          : merge_predictions(predict_in_forks(runtime_, record_, predict_here));
+  tear_down(runtime_, module, Stage::kPredict);
+  return outputs;
 }
 
 void Trainer::print_results(const std::string& title, const Metrics& means) const {
@@ -282,20 +310,24 @@ void Trainer::print_results(const std::string& title, const Metrics& means) cons
 Metrics Trainer::evaluate(Module& module, DataModule& data, Stage stage) {
   const LoopLimits limits = resolve_limits(runtime_.options(), defaults_);
   prepare_once(runtime_, data);
-  move_to_device(runtime_, module);
+  set_up(runtime_, module, stage);
   const auto evaluate_here = [&] {
     tell_place(runtime_, module);
     const bool tests = stage == Stage::kTest;
-    const EvaluationPass pass{.what = tests ? Replicas::kTest : Replicas::kValidation,
-                              .loaders = open_evaluation_data(data, stage, runtime_.rank()),
-                              .limit = tests ? limits.test : limits.validation,
-                              .name = tests ? "test data" : "validation data"};
-    Replicas replicas(runtime_, module);
-    const Metrics means = cohort::evaluate(runtime_, replicas, pass).means;
+    const Metrics means = telling_of_exceptions(module, [&] {
+      const EvaluationPass pass{.what = tests ? Replicas::kTest : Replicas::kValidation,
+                                .loaders = open_evaluation_data(data, stage, runtime_.rank()),
+                                .limit = tests ? limits.test : limits.validation,
+                                .name = tests ? "test data" : "validation data"};
+      Replicas replicas(runtime_, module);
+      return cohort::evaluate(runtime_, replicas, pass).means;
+    });
     for (const auto& [name, value] : means) record_.metrics[name] = value;
     return means;
   };
-  return runtime_.is_connected() ? evaluate_here() : evaluate_in_forks(runtime_, record_, evaluate_here);
+  const Metrics means = runtime_.is_connected() ? evaluate_here() : evaluate_in_forks(runtime_, record_, evaluate_here);
+  tear_down(runtime_, module, stage);
+  return means;
 }
 
 }  // namespace cohort

@@ -5,8 +5,11 @@
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 
+#include <cmath>
 #include <utility>
 
+#include <cohort/callback.hpp>
+#include <cohort/host/in_quotes.hpp>
 #include <cohort/metric.hpp>
 #include <cohort/step_driver.hpp>
 
@@ -35,6 +38,20 @@ Output Module::predict_step(const Batch&, int64_t) {
 
 Optimizers Module::configure_optimizers() {
   throw MissingHook("module '" + name() + "' has no configure_optimizers; override it to return an optimizer");
+}
+
+std::vector<std::shared_ptr<Callback>> Module::configure_callbacks() {
+  return {};
+}
+
+void Module::save_hyperparameters(HyperParameters parameters) {
+  for (const auto& [name, value] : parameters) {
+    const auto* const number = std::get_if<double>(&value);
+    if (!number || std::isfinite(*number)) continue;
+    throw UserError("save_hyperparameters was given " + std::to_string(*number) + " as " + host::in_quotes(name) +
+                    "; give a finite number, or a text");
+  }
+  hyperparameters_ = std::move(parameters);
 }
 
 Output Module::training_step_end(const Output&) {

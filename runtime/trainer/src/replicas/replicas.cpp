@@ -154,12 +154,17 @@ bool Replicas::training_step_end(const Output& outputs, int64_t index, Output& w
 }
 
 void Replicas::run_backward(StepDriver& session, const at::Tensor& loss, double scale, size_t replica, int64_t index) {
-  if (replica == 0 && unregistered_) unregistered_->note({loss}, module());
+  if (replica == 0) note_backward(session, loss);
   try {
     session.run_backward({loss}, {seed_of(loss, scale)}, static_cast<uint32_t>(replica));
   } catch (...) {
     throw_from_backward(place("backward", index, replica));
   }
+}
+
+void Replicas::note_backward(const StepDriver& session, const at::Tensor& loss) {
+  if (unregistered_) unregistered_->note({loss}, module());
+  if (session.hooks().before_backward) session.hooks().before_backward(loss);
 }
 
 void Replicas::follow_modes() {
@@ -265,7 +270,7 @@ at::Tensor Replicas::train_by_hook(StepDriver& session, MetricBoard* board, cons
   const at::Tensor& loss = loss_of(whole);
   std::vector<at::Tensor> all_leaves;
   for (const auto& leaves : gathered.leaves) all_leaves.insert(all_leaves.end(), leaves.begin(), leaves.end());
-  if (unregistered_) unregistered_->note({loss}, module());
+  note_backward(session, loss);
   session.run_backward_to(all_leaves, loss, seed_of(loss, scale));
   run(pieces, nullptr, [&](size_t replica) {
     std::vector<at::Tensor> roots, gradients;

@@ -20,6 +20,7 @@
 
 #include "failure/hook_place.hpp"
 #include "metrics/metric_board.hpp"
+#include "module/pass_hooks.hpp"
 #include "module/step_access.hpp"
 #include "module/unregistered_leaves.hpp"
 #include "replicas/replica_threads.hpp"
@@ -54,10 +55,12 @@ class Replicas {
     void (Module::*step)(const Batch&, int64_t);
     void (Module::*step_end)(const Output&);
     const char *step_name, *step_end_name;
+    const PassHooks& hooks;
   };
   static constexpr Evaluation kValidation{&Module::validation_step, &Module::validation_step_end, "validation_step",
-                                          "validation_step_end"};
-  static constexpr Evaluation kTest{&Module::test_step, &Module::test_step_end, "test_step", "test_step_end"};
+                                          "validation_step_end", kValidationHooks};
+  static constexpr Evaluation kTest{&Module::test_step, &Module::test_step_end, "test_step", "test_step_end",
+                                    kTestHooks};
   void evaluate(const Evaluation& what, MetricBoard& board, const Batch& batch, int64_t index);
   /// Returns what predict_step returns for each piece of the batch, in order, and how many samples each has.
   std::vector<std::pair<Output, int64_t>> predict(const Batch& batch, int64_t index);
@@ -91,6 +94,7 @@ class Replicas {
   bool training_step_end(const Output& outputs, int64_t index, Output& whole);
   /// Runs backward of what training_step has returned for batch `index`.
   void run_backward(StepDriver& session, const at::Tensor& loss, double scale, size_t replica, int64_t index);
+  void note_backward(const StepDriver& session, const at::Tensor& loss);
   Pieces cut(const Batch& batch);
   void run(const Pieces& pieces, MetricBoard* board, const std::function<void(size_t)>& work);
   static void run_in_turn(size_t count, const std::function<void(size_t)>& work);

@@ -24,7 +24,7 @@ void begin_as_rank(RunRecord& record, int rank) {
 NamedTensors callback_tensors(const Parcel& parcel) {
   NamedTensors tensors;
   std::ranges::copy_if(parcel.tensors, std::back_inserter(tensors),
-                       [](const auto& item) { return item.first.starts_with(kCallbackPrefix); });
+                       [](const auto& item) { return is_state_of_callbacks(item.first); });
   return tensors;
 }
 

@@ -11,6 +11,8 @@
 #include <cohort/host/error.hpp>
 #include <cohort/safetensors.hpp>
 
+#include "weights/load_tensors.hpp"
+
 namespace cohort {
 namespace {
 
@@ -73,16 +75,19 @@ void save_weights(const torch::nn::Module& module, const std::filesystem::path& 
 }
 
 NamesApart load_weights(torch::nn::Module& module, const std::filesystem::path& path, bool strict) {
+  return load_tensors(module, read_safetensors(path), path.string(), strict);
+}
+
+NamesApart load_tensors(torch::nn::Module& module, const SafetensorsFile& file, const std::string& path, bool strict) {
   const at::NoGradGuard no_grad;
   const auto state = named_state(module);
-  const auto file = read_safetensors(path);
   NamesApart apart = names_apart(state, file);
-  check_shapes(state, file, path.string());  // all of it before the first tensor changes
-  if (strict) check_names(apart, path.string());
+  check_shapes(state, file, path);  // all of it before the first tensor changes
+  if (strict) check_names(apart, path);
   for (const auto& [name, tensor] : state) {
     if (const at::Tensor* stored = file.find(name)) tensor.copy_(*stored);
   }
-  warn_if_nothing_matches(apart, state.size(), path.string());
+  warn_if_nothing_matches(apart, state.size(), path);
   return apart;
 }
 

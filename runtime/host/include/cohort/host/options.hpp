@@ -38,6 +38,10 @@ struct BatchLimit {
   bool operator==(const BatchLimit&) const = default;
 };
 
+/// What becomes of a trained parameter that no rank's loss depends on in a step: it keeps no gradient, has one of
+/// zeros, or ends the training.
+enum class UnusedParameters { kTrack, kZero, kError };
+
 /// Where a value came from.
 enum class Origin { kDefault, kCode, kConfig, kEnvironment, kFlag };
 std::string_view to_string(Origin origin);  // "default", "code", "config file", "environment", "flag"
@@ -67,10 +71,14 @@ struct Options {
   bool gradient_clip_by_value = false;      ///< --gradient-clip-algorithm=norm|value
   std::optional<Spec> early_stopping;       ///< a metric, and when it no longer improves
   std::optional<double> ema;                ///< decay of averaged weights
+  std::optional<double> track_grad_norm;    ///< 2 or infinity: this norm of the gradients is logged
+  bool sync_batchnorm = false;              ///< SyncBatchNorm takes statistics over all ranks
+  UnusedParameters unused = UnusedParameters::kTrack;
   uint64_t seed = 0;
-  bool deterministic = false;  ///< the same bits in every run, on every collective
-  bool barebones = false;      ///< nothing but the loop: no logs, bars, metrics files, validation
-  int64_t fast_dev_run = 0;    ///< > 0: this many batches of each loop, no files
+  bool deterministic = false;   ///< the same bits in every run, on every collective
+  bool detect_anomaly = false;  ///< backward names the operator that makes a NaN
+  bool barebones = false;       ///< nothing but the loop: no logs, bars, metrics files, validation
+  int64_t fast_dev_run = 0;     ///< > 0: this many batches of each loop, no files
   // Plugins.
   std::vector<std::filesystem::path> plugins, plugin_dirs;
   // Output.

@@ -74,6 +74,8 @@ class StepEngine {
   /// Lets the strategy limit the gradients of a phase, before its optimizer step. `norm` may be null; see
   /// cohort_clip_args.
   void clip_gradients(uint32_t phase, int32_t by, double limit, double* norm = nullptr);
+  /// Begins the backward of a step again, within optimizer_step: its gradients are replaced.
+  void repeat(uint32_t phase);
   /// Runs the optimizer step of a phase, on gradients that the strategy has reduced; then replicas get the weights.
   void optimizer_step(uint32_t phase = 0);
   /// Forgets a step that failed half-way. What it had sent is waited for when the next one begins.

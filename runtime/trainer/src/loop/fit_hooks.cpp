@@ -1,0 +1,55 @@
+// What a fit tells its module and callbacks beside its own course: what its driver does in a step, and how it fails.
+#include <cohort/host/error.hpp>
+
+#include "loop/fit_loop.hpp"
+#include "loop/gradient_norm.hpp"
+#include "module/step_access.hpp"
+
+namespace cohort {
+
+StopReason FitLoop::run(std::optional<LoadedCheckpoint> resumed) {
+  try {
+    return run_epochs(std::move(resumed));
+  } catch (const std::exception& error) {
+    tell_of(error);
+    throw;
+  }
+}
+
+// A hook that fails in turn must not hide what it was told of.
+void FitLoop::tell_of(const std::exception& error) {
+  try {
+    call("on_exception", &Callback::on_exception, error);
+  } catch (const std::exception& another) {
+    runtime_.log().warning(another.what());
+  }
+}
+
+StepHooks FitLoop::step_hooks() {
+  return {
+      .before_backward =
+          [this](const at::Tensor& loss) { call("on_before_backward", &Callback::on_before_backward, loss); },
+      .after_backward = [this] { call("on_after_backward", &Callback::on_after_backward); },
+      .before_optimizer_step =
+          [this](size_t phase) { call("on_before_optimizer_step", &Callback::on_before_optimizer_step, phase); },
+      .before_zero_grad = [this](size_t phase) { call("on_before_zero_grad", &Callback::on_before_zero_grad, phase); },
+      .evaluate = [this](size_t phase) { return evaluate_again(phase); }};
+}
+
+// What it logs was logged when the step began.
+at::Tensor FitLoop::evaluate_again(size_t phase) {
+  if (!module_.automatic_optimization() || limits_.accumulate > 1) {
+    throw UserError(std::string("an optimizer that evaluates its loss several times in a step (LBFGS) cannot ") +
+                    (limits_.accumulate > 1 ? "accumulate gradients over batches; leave --accumulate-grad-batches out"
+                                            : "be stepped by hand; let automatic_optimization() be true"));
+  }
+  detail::StepAccess::set_phase(module_, phase);
+  const Module::Recording recording(module_, nullptr);
+  return replicas_.train(session_, nullptr, *batch_, batches_, 1.0);
+}
+
+double FitLoop::gradient_norm(size_t optimizer, double p) {
+  return cohort::gradient_norm(session_, optimizer, p);
+}
+
+}  // namespace cohort

@@ -1,0 +1,16 @@
+// Gives a module the tensors of a file.
+#pragma once
+
+#include <string>
+
+#include <torch/nn/module.h>
+
+#include <cohort/safetensors.hpp>
+#include <cohort/weights.hpp>
+
+namespace cohort {
+
+/// See load_weights; `path` begins messages.
+NamesApart load_tensors(torch::nn::Module& module, const SafetensorsFile& file, const std::string& path, bool strict);
+
+}  // namespace cohort
