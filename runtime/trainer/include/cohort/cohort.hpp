@@ -23,6 +23,7 @@
 #include <cohort/schedule.hpp>
 #include <cohort/session.hpp>
 #include <cohort/stage.hpp>
+#include <cohort/sync_batch_norm.hpp>
 #include <cohort/trainer.hpp>
 #include <cohort/value.hpp>
 #include <cohort/weights.hpp>

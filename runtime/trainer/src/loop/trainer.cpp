@@ -20,6 +20,7 @@
 #include "loop/prediction.hpp"
 #include "module/model_table.hpp"
 #include "module/step_access.hpp"
+#include "module/synchronized_layers.hpp"
 #include "report/results_text.hpp"
 #include "report/screen.hpp"
 #include "settings/limits.hpp"
@@ -199,6 +200,7 @@ StopReason train(const FitCall& call, Module& module, FitData data, const Optimi
   const std::unique_ptr<StepDriver> driver = call.runtime.make_driver(replicas.modules(), optimizers);
   StepDriver& session = *driver;
   session.clip_gradients(call.limits.clip);
+  const SynchronizedLayers synchronized(call.runtime, session);
   CheckpointWriter writer(session);
   auto resumed = checkpoints->open(session, writer);
   RunLogging logging = logging_of(call.runtime.options(), call.loggers);
