@@ -21,6 +21,7 @@
 #include <cohort/safetensors.hpp>
 #include <cohort/sampler.hpp>
 #include <cohort/schedule.hpp>
+#include <cohort/script_module.hpp>
 #include <cohort/session.hpp>
 #include <cohort/stage.hpp>
 #include <cohort/sync_batch_norm.hpp>
