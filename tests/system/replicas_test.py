@@ -6,7 +6,7 @@ import harness
 from harness import COHORT, NUMERICS, SystemTest
 from numerics_test import Linear32, MlpSmall, Odd
 
-STEPS = 50
+STEPS, LBFGS_STEPS = 50, 2
 USER = 2
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 LR = 0.05
@@ -109,9 +109,9 @@ class ReplicasTest(SystemTest):
         save_file({"x": cut(self.x), "y": cut(self.y)}, path)
         return path
 
-    def train(self, model, start, world, processes, *more):
+    def train(self, model, start, world, processes, *more, optimizer="sgd"):
         out = self.folder / "final.safetensors"
-        self.succeed([*start, NUMERICS, f"--model={model}", f"--data-from={self.data(world)}", "--dtype=float64", "--optimizer=sgd",
+        self.succeed([*start, NUMERICS, f"--model={model}", f"--data-from={self.data(world)}", "--dtype=float64", f"--optimizer={optimizer}",
                       f"--init-from={self.folder / 'init.safetensors'}", f"--lr={LR}", f"--save-final={out}",
                       "--summary-json=summary.json", *more], ONE_THREAD)
         digests = self.summary()["weights_sha256"]
@@ -164,6 +164,24 @@ class ReplicasTest(SystemTest):
         self.check_under(place, "odd", [f"--gradient-clip-val={limit}", f"--gradient-clip-algorithm={algorithm}"],
                          clip_at=limit, algorithm=algorithm)
 
+    def check_lbfgs(self, place):
+        """Every evaluation of the loss, in the step too, is over the batches of all ranks. More steps magnify any rounding."""
+        strategy, devices, world, processes = place
+        with self.subTest(strategy=strategy):
+            self.prepare("mlp_small", 8)
+            got = self.train("mlp_small", [], world, processes, f"--strategy={strategy}", f"--devices={devices}",
+                             f"--max-steps={LBFGS_STEPS}", optimizer="lbfgs")
+            net = self.net.double()
+            optimizer = torch.optim.LBFGS(net.parameters(), lr=LR)
+            for step in range(LBFGS_STEPS):
+                def evaluate():
+                    optimizer.zero_grad()
+                    loss = loss_of(net, 0, self.x[step], self.y[step], step)
+                    loss.backward()
+                    return loss
+                optimizer.step(evaluate)
+            self.compare(got, dict(net.named_parameters()))
+
     def run_on_one(self, *more, model="linear32"):
         self.prepare(model, 8)
         return [NUMERICS, f"--data-from={self.data(1)}", f"--model={model}", *more]
@@ -214,9 +232,13 @@ class Replicas(ReplicasTest):
         self.check_clipping(DP, *VALUE)
         self.check_clipping(DDP, *NORM)
 
+    def test_an_optimizer_that_evaluates_its_loss_several_times(self):
+        self.check_lbfgs(DDP)
+
     def test_what_cannot_be_is_refused_in_a_sentence(self):
         self.fail_with(USER, self.run_on_one("--strategy=dp", "--devices=2", "--num-nodes=2"), "'dp' cannot train on 2 nodes", "ddp2")
-        self.fail_with(USER, self.run_on_one("--optimizer=lbfgs"), "the runtime cannot train with LBFGS", "choose another optimizer")
+        self.fail_with(USER, self.run_on_one("--optimizer=lbfgs", "--strategy=bagua"), "cannot train with LBFGS: it communicates once",
+                       "choose another optimizer, or --strategy=ddp")
 
 
 class InFull(ReplicasTest):
@@ -249,7 +271,13 @@ class InFull(ReplicasTest):
         for place, way in ((SINGLE, NORM), (SINGLE, VALUE), (DP, NORM), (DDP, VALUE)):
             self.check_clipping(place, *way)
 
+    def test_an_optimizer_that_evaluates_its_loss_several_times(self):
+        self.check_lbfgs(SINGLE)
+        self.check_lbfgs(DP)
+
     def test_more_that_cannot_be_is_refused_in_a_sentence(self):
+        self.fail_with(USER, self.run_on_one("--optimizer=lbfgs", "--accumulate-grad-batches=2"), "leave --accumulate-grad-batches out")
+        self.fail_with(USER, self.run_on_one("--optimizer=lbfgs", model="adversarial_by_hand"), "let automatic_optimization() be true")
         self.fail_with(USER, [COHORT, "run", "-n", "2", *self.run_on_one("--strategy=dp")], "dp", "--strategy=ddp")
         self.fail_with(USER, self.run_on_one("--strategy=dp", "--devices=2", model="adversarial_by_hand"),
                        "'dp' cannot let training_step run the optimizers by hand", "--strategy=ddp")

@@ -36,6 +36,10 @@ class Ddp : public sdk::Strategy<Ddp> {
   uint64_t bucket_size_ = 0, first_bucket_size_ = 0;  // bytes; 0: the runtime's
 };
 
+sdk::Answer supports(const sdk::Query& query) {
+  return query.use() == COHORT_USE_CLOSURES ? sdk::yes() : sdk::yes_to_known(query);
+}
+
 constexpr cohort_option kOptions[] = {
     sdk::option("compression", "enum(none|fp16|bf16)", "none", "what gradients are cast to while they travel"),
     sdk::option("bucket_size", "size", "0",
@@ -46,7 +50,7 @@ constexpr cohort_option kOptions[] = {
 constexpr cohort_component kDdp =
     sdk::strategy<Ddp>("ddp", "one process per device; gradients are averaged during backward")
         .options(kOptions)
-        .supports<sdk::yes_to_known>();
+        .supports<supports>();
 
 }  // namespace
 

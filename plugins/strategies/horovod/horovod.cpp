@@ -140,6 +140,9 @@ class Horovod : public sdk::Strategy<Horovod> {
 };
 
 sdk::Answer supports(const sdk::Query& query) {
+  if (query.use() == COHORT_USE_CLOSURES) {
+    return sdk::no("it communicates once in a step", "choose another optimizer, or --strategy=ddp");
+  }
   if (query.use() != COHORT_USE_ALONE) return sdk::yes_to_known(query);
   return sdk::no("a driver starts its ranks", "start the program with mpirun -np N or cohort run -np N");
 }

@@ -162,9 +162,14 @@ class Sharded : public sdk::Strategy<Sharded> {
   std::deque<Shard> shards_;  // by bucket
 };
 
+sdk::Answer supports(const sdk::Query& query) {
+  if (query.use() != COHORT_USE_CLOSURES) return sdk::yes_to_known(query);
+  return sdk::no("each rank steps its own parameters alone", "choose another optimizer, or --strategy=ddp");
+}
+
 constexpr cohort_component kSharded =
     sdk::strategy<Sharded>("sharded", "as ddp, but each rank keeps a part of the optimizer's state")
-        .supports<sdk::yes_to_known>();
+        .supports<supports>();
 
 }  // namespace
 

@@ -30,6 +30,8 @@ cohort::sdk::Answer supports(const cohort::sdk::Query& query) {
     case COHORT_USE_LAUNCHED:
     case COHORT_USE_NODES:
       return cohort::sdk::no("it is one process that talks to nobody", "choose --strategy=ddp");
+    case COHORT_USE_CLOSURES:
+      return cohort::sdk::yes();
     default:
       return cohort::sdk::yes_to_known(query);
   }

@@ -63,10 +63,10 @@ typedef struct cohort_key_value {
 #define COHORT_USE_BY_HAND 12     /* training_step runs backward and the optimizers itself */
 #define COHORT_USE_UNNAMED 13     /* collectives and accelerators only: be chosen although the user names none */
 
-#define COHORT_USE_LAST 13 /* the last use that the host of these headers asks about */
+#define COHORT_USE_LAST 13 /* the last use that the host of these headers asks about, but for the next one */
 
+#define COHORT_USE_CLOSURES 14 /* the loss is computed several times in a step (LBFGS); UNKNOWN of any layer is no */
 /* Reserved numbers. No host asks about them yet. */
-#define COHORT_USE_CLOSURES 14          /* an optimizer that computes its loss several times in a step, as LBFGS */
 #define COHORT_USE_LOSS_SCALER 15       /* losses are scaled, and a step with infinite gradients is skipped */
 #define COHORT_USE_PRECISION 16         /* gradients and weights of dtype `value` */
 #define COHORT_USE_GRAPH 17             /* steps are captured once and replayed: no slot is called in a replay */

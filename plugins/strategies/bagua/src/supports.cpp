@@ -6,6 +6,9 @@ sdk::Answer supports(const sdk::Query& query) {
     return sdk::no("after its warm-up it averages momenta, not gradients",
                    "leave clipping out, or choose --strategy=bagua:bytegrad");
   }
+  if (query.use() == COHORT_USE_CLOSURES) {
+    return sdk::no("it communicates once in a step", "choose another optimizer, or --strategy=ddp");
+  }
   return sdk::yes_to_known(query);
 }
 

@@ -41,8 +41,15 @@ std::string text_or(const char* text, const std::string& otherwise) {
   return text == nullptr || *text == '\0' ? otherwise : on_one_line(text);
 }
 
+/// Returns what holds for a component that does not answer.
+Answer default_of(const Asked& asked, const UseQuery& query) {
+  if (query.use != COHORT_USE_CLOSURES) return {};
+  return {COHORT_ANSWER_NO, asked.who, "it does not say that its steps can repeat their backward",
+          "choose another optimizer, or another --" + asked.flag, asked.flag};
+}
+
 Answer ask(PluginHost& plugins, const Asked& asked, const UseQuery& query) {
-  if (asked.component.supports == nullptr) return {};
+  if (asked.component.supports == nullptr) return default_of(asked, query);
   cohort_query question{};
   question.struct_size = sizeof question;
   question.use = query.use;
@@ -61,6 +68,7 @@ Answer ask(PluginHost& plugins, const Asked& asked, const UseQuery& query) {
   }
   switch (question.answer) {
     case COHORT_ANSWER_UNKNOWN:
+      return default_of(asked, query);
     case COHORT_ANSWER_YES:
       return {question.answer};
     case COHORT_ANSWER_NO:
@@ -70,14 +78,6 @@ Answer ask(PluginHost& plugins, const Asked& asked, const UseQuery& query) {
       throw PluginRefused(asked.who + ", supports: the answer " + std::to_string(question.answer) +
                           " is none; set answer to a COHORT_ANSWER_ constant");
   }
-}
-
-/// Refuses what no plugin can have, because the runtime has no code for it.
-Answer ask_runtime(const UseQuery& query) {
-  if (query.use != COHORT_USE_CLOSURES) return {};
-  return {COHORT_ANSWER_NO, "the runtime",
-          "it evaluates its loss several times in a step, which no strategy of this version repeats",
-          "choose another optimizer", ""};
 }
 
 bool is_free(const cohort_component& component) {
@@ -122,7 +122,6 @@ std::string Answer::text(std::string_view use) const {
 
 Answer ask_strategy(PluginHost& plugins, const StrategySpec& strategy, std::span<const Spec> layers,
                     const UseQuery& query) {
-  if (Answer refused = ask_runtime(query); refused.is_no()) return refused;
   if (plugins.find(Kind::kStrategy, strategy.name) == nullptr) return {};
   std::vector<LayerBlueprint> stack = resolve_layers(plugins, strategy, layers);
   StrategySpec chosen = strategy;

@@ -117,6 +117,25 @@ TEST(DdpStep, AnotherBackwardOfTheStepAddsToTheMeanOfTheOneBefore) {
   });
 }
 
+TEST(DdpStep, ARepeatedBackwardReplacesTheMean) {
+  run_ranks(ddp_job(2), [](ToyRank& rank) {
+    ToyModel model({{"only", 1}}, 1.0, 1.0);
+    host::StepEngine& engine = rank.runtime.configure(model);
+    engine.begin(true);
+    for (const double gradient : {2.0, 4.0}) {
+      if (gradient == 4.0) engine.repeat(0);
+      model.zero_gradient(0, 0);
+      model.add_gradient(0, std::array{gradient * (rank.rank + 1)});
+      engine.gradient_ready(0);
+      engine.end_backward();
+    }
+    rank.update(engine, model);
+    EXPECT_EQ(model.weights(0), std::vector<double>{1.0 - 6.0});
+    EXPECT_EQ(engine.steps(), 1U);
+    rank.runtime.release_model(model);
+  });
+}
+
 TEST(DdpStep, AveragesABucketWhileBackwardGoesOn) {
   ToyJob job = ddp_job(2);
   job.bucket_size = 1;

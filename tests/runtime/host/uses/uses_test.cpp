@@ -97,9 +97,14 @@ TEST_F(Uses, CheckOptionsBeforeTheyAsk) {
   EXPECT_THROW(ask(Spec("refusing").set("us", 1)), UserError);
 }
 
-TEST_F(Uses, RefuseForTheRuntimeWhatItHasNoCodeFor) {
+TEST_F(Uses, TakeSilenceForNoWhereABackwardIsRepeated) {
   const Spec willing = Spec("refusing").set("use", COHORT_USE_CLOSURES).set("answer", COHORT_ANSWER_YES);
-  EXPECT_THAT(refusal(willing, {}, {.use = COHORT_USE_CLOSURES}), HasSubstr("the runtime cannot train with LBFGS"));
+  EXPECT_EQ(refusal(willing, {}, {.use = COHORT_USE_CLOSURES}), "");
+  EXPECT_THAT(refusal(willing, {Spec("refusing_layer")}, {.use = COHORT_USE_CLOSURES}),
+              HasSubstr("layer 'refusing_layer' cannot train with LBFGS: it does not say"));
+  const Spec silent = Spec("refusing").set("use", COHORT_USE_CLIPPING).set("answer", COHORT_ANSWER_YES);
+  EXPECT_THAT(refusal(silent, {}, {.use = COHORT_USE_CLOSURES}),
+              HasSubstr("strategy 'refusing:plain' cannot train with LBFGS: it does not say"));
 }
 
 TEST_F(Uses, LetDevicesThatAreNoCpuNotBeForked) {
