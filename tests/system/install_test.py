@@ -24,6 +24,10 @@ PROGRAM_PIECES = {"a_loss_over_the_whole_batch.inc": only_block("docs/user.md", 
                   "steps_by_hand.inc": only_block("docs/user.md", "cpp", "## Several optimizers, steps by hand"),
                   "metrics.inc": only_block("docs/user.md", "cpp", "## Metrics"),
                   "a_data_module.inc": only_block("docs/user.md", "cpp", "## Data"),
+                  "hooks.inc": only_block("docs/user.md", "cpp", "## Hooks of a module"),
+                  "hyper_parameters.inc": only_block("docs/user.md", "cpp", "## Hyper-parameters, and modules"),
+                  "normalized.inc": only_block("docs/user.md", "cpp", "## Batch normalization over all ranks"),
+                  "wrapped.inc": only_block("docs/user.md", "cpp", "## TorchScript models"),
                   "a_callback.inc": only_block("docs/user.md", "cpp", "## Callbacks"),
                   "a_logger.inc": only_block("docs/user.md", "cpp", "## Loggers"),
                   "a_prediction.inc": only_block("docs/user.md", "cpp", "## Predictions"),
@@ -105,7 +109,7 @@ class Install(SystemTest):
         self.assertEqual(self.summary()["strategy"], "ddp_spawn")
         self.assertEqual(len(set(self.summary()["weights_sha256"])), 1)
         for way, strategy in (("loop", "ddp"), ("data", "ddp"), ("callbacks", "ddp"), ("logger", "ddp_spawn"), ("whole", "dp"),
-                              ("hand", "ddp"), ("schedule", "ddp"), ("metrics", "dp")):
+                              ("hand", "ddp"), ("schedule", "ddp"), ("metrics", "dp"), ("parts", "ddp")):
             with self.subTest(way=way):
                 self.succeed([program, f"--way={way}", f"--strategy={strategy}", "--devices=2"])
 

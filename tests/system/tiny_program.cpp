@@ -72,6 +72,16 @@ struct Scheduled : cohort::ModuleFor<Scheduled> {
   torch::nn::Linear fc;
 };
 
+// Hooks around its steps.
+struct Hooked : Scheduled {
+#include "hooks.inc"
+  int64_t seen = 0;
+};
+
+#include "hyper_parameters.inc"
+#include "normalized.inc"
+#include "wrapped.inc"
+
 struct Points : cohort::DataModule {
   cohort::Loader train() override {
     const auto x = torch::linspace(-1, 1, 64).unsqueeze(1);
@@ -137,7 +147,27 @@ cohort::Metrics fit(cohort::App& app, Model& model) {
   return app.trainer().fit(model, data);
 }
 
+void parts(cohort::App& app) {
+  Hooked hooked;
+  fit(app, hooked);
+  require(hooked.seen == 5 * 64 / app.runtime().world_size(), "the hook sees all batches of this rank");
+  Mlp mlp(4);
+  fit(app, mlp);
+  require(Mlp(mlp.hyperparameters()).in->options.out_features() == 4, "a module is made from hyper-parameters");
+  Normalized normalized;
+  fit(app, normalized);
+  torch::jit::Module script("Script");
+  script.register_parameter("w", torch::ones({1}, torch::requires_grad()), /*is_buffer=*/false);
+  script.define("def forward(self, x):\n  return self.w * x\n");
+  if (app.runtime().is_first()) script.save("model.pt");
+  app.runtime().barrier();
+  Wrapped wrapped;
+  fit(app, wrapped);
+  require(wrapped.body->named_parameters()["w"].item<float>() > 1.5, "the script has learned y = 2x");
+}
+
 void train(cohort::App& app, const std::string& way) {
+  if (way == "parts") return parts(app);
   if (way == "loop") return loop(app);
   if (way == "callbacks") return callbacks(app);
   if (way == "data") return data_module(app);
@@ -170,7 +200,7 @@ void train(cohort::App& app, const std::string& way) {
 
 int main(int argc, char** argv) {
   return cohort::Program("tiny")
-      .option("way", "fit", "fit, loop, data, callbacks, logger, whole, hand, schedule or metrics")
+      .option("way", "fit", "fit, loop, data, callbacks, logger, whole, hand, schedule, metrics or parts")
       .defaults([](cohort::Options& options) { options.max_epochs = 5; })
       .run(argc, argv, [](cohort::App& app) { train(app, app.option("way")); });
 }
