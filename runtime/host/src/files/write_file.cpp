@@ -18,6 +18,7 @@
 #include <random>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/files.hpp>
@@ -126,56 +127,6 @@ std::string with_random_end(const fs::path& file) {
   return file.native() + end.data();
 }
 
-/// A temporary file beside the target. The destructor deletes it unless it was renamed to the target.
-class AsideFile {
- public:
-  AsideFile(const fs::path& path, const Target& target) : path_(path), target_(target.file), mode_(target.mode) {
-    // A new file gets the permissions that the umask allows; what replaces a file is private until it has those.
-    const mode_t mode = mode_ ? 0600 : 0666;
-    do {
-      name_ = with_random_end(target_);
-      descriptor_ = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-    } while (descriptor_ < 0 && errno == EEXIST);
-    if (descriptor_ < 0) fail_to_write(path_, errno);
-  }
-  ~AsideFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-    if (!renamed_) ::unlink(name_.c_str());
-  }
-  AsideFile(const AsideFile&) = delete;
-  AsideFile& operator=(const AsideFile&) = delete;
-
-  int descriptor() const { return descriptor_; }
-
-  void rename() {
-    if ((mode_ && ::fchmod(descriptor_, *mode_) != 0) || ::fsync(descriptor_) != 0) fail_to_write(path_, errno);
-    const int closed = ::close(descriptor_);
-    descriptor_ = -1;
-    if (closed != 0 || ::rename(name_.c_str(), target_.c_str()) != 0) fail_to_write(path_, errno);
-    renamed_ = true;
-  }
-
- private:
-  fs::path path_, target_;
-  std::optional<mode_t> mode_;
-  std::string name_;
-  int descriptor_ = -1;
-  bool renamed_ = false;
-};
-
-void write_into(const fs::path& path, const fs::path& file, std::span<const std::span<const std::byte>> parts) {
-  const int descriptor = ::open(file.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-  if (descriptor < 0 && errno == ENXIO) fail_to_write(path, "nobody reads from it");
-  if (descriptor < 0) fail_to_write(path, errno);
-  try {
-    write_parts(descriptor, path, parts);
-  } catch (...) {
-    ::close(descriptor);
-    throw;
-  }
-  if (::close(descriptor) != 0) fail_to_write(path, errno);
-}
-
 }  // namespace
 
 void write_parts(int descriptor, const fs::path& path, std::span<const std::span<const std::byte>> parts) {
@@ -193,16 +144,56 @@ void write_parts(int descriptor, const fs::path& path, std::span<const std::span
 }
 
 void check_output_file(const fs::path& path) {
+  if (!target_of(path).is_written_into) OutputFile{path};  // only an attempt shows whether a file can be made
+}
+
+OutputFile::OutputFile(const fs::path& path) : path_(path) {
   const Target target = target_of(path);
-  if (!target.is_written_into) AsideFile(path, target);  // only an attempt shows whether a file can be made
+  file_ = target.file;
+  mode_ = target.mode;
+  if (target.is_written_into) {
+    descriptor_ = ::open(file_.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (descriptor_ < 0 && errno == ENXIO) fail_to_write(path_, "nobody reads from it");
+  } else {
+    // A new file gets the permissions that the umask allows; what replaces a file is private until it has those.
+    const mode_t mode = mode_ ? 0600 : 0666;
+    do {
+      aside_ = with_random_end(file_);
+      descriptor_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    } while (descriptor_ < 0 && errno == EEXIST);
+  }
+  if (descriptor_ < 0) fail_to_write(path_, errno);
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!aside_.empty()) ::unlink(aside_.c_str());
+}
+
+void OutputFile::write(std::span<const std::span<const std::byte>> parts) {
+  write_parts(descriptor_, path_, parts);
+}
+
+void OutputFile::write(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  write(std::span(&bytes, 1));
+}
+
+void OutputFile::finish() {
+  const bool is_aside = !aside_.empty();
+  if (is_aside && ((mode_ && ::fchmod(descriptor_, *mode_) != 0) || ::fsync(descriptor_) != 0)) {
+    fail_to_write(path_, errno);
+  }
+  if (::close(std::exchange(descriptor_, -1)) != 0) fail_to_write(path_, errno);
+  if (!is_aside) return;
+  if (::rename(aside_.c_str(), file_.c_str()) != 0) fail_to_write(path_, errno);
+  aside_.clear();
 }
 
 void write_file(const fs::path& path, std::span<const std::span<const std::byte>> parts) {
-  const Target target = target_of(path);
-  if (target.is_written_into) return write_into(path, target.file, parts);
-  AsideFile file(path, target);
-  write_parts(file.descriptor(), path, parts);
-  file.rename();
+  OutputFile file(path);
+  file.write(parts);
+  file.finish();
 }
 
 void write_file(const fs::path& path, std::string_view text) {

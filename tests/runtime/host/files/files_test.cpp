@@ -201,6 +201,20 @@ TEST(WriteFile, RefusesWhatIsNoPlaceForText) {
   EXPECT_EQ(folder.read("file"), "x");
 }
 
+TEST(OutputFile, IsThereWhenItIsFinishedAndNotBefore) {
+  const TemporaryFolder folder;
+  const fs::path path = folder.write("file", "old");
+  { OutputFile(path).write("left"); }
+  EXPECT_EQ(folder.read("file"), "old");
+  OutputFile file(path);
+  file.write("a piece");
+  file.write(" and another");
+  EXPECT_EQ(folder.read("file"), "old");
+  file.finish();
+  EXPECT_EQ(folder.read("file"), "a piece and another");
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("file"));
+}
+
 TEST(WriteFile, BeyondTheSizeLimitThrowsAndLeavesNothing) {
   const TemporaryFolder folder;
   rlimit before{};

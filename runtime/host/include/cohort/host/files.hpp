@@ -9,9 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+
+#include <sys/types.h>
 
 namespace cohort::host {
 
@@ -44,6 +47,28 @@ std::string read_text_file(const std::filesystem::path& path, uint64_t max_bytes
 /// temporary file beside a regular one and deletes it. A pipe is not opened, because its reader would see the end of
 /// the text when it is closed again.
 void check_output_file(const std::filesystem::path& path);
+
+/// A file that is written piece by piece, as write_file does it. Each call throws UserError if it fails; a regular file
+/// is unchanged then, and so it is without finish().
+class OutputFile {
+ public:
+  explicit OutputFile(const std::filesystem::path& path);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void write(std::span<const std::span<const std::byte>> parts);
+  void write(std::string_view text);
+  /// Blocks until all bytes are on the disk, and puts the file in its place. Nothing may be written afterwards.
+  void finish();
+
+ private:
+  std::filesystem::path path_;
+  std::filesystem::path file_;  // after following links
+  std::string aside_;           // a temporary name beside it; empty: the file is written to directly
+  std::optional<mode_t> mode_;  // of the regular file that is replaced
+  int descriptor_ = -1;
+};
 
 /// Writes the parts one after another. A regular file is replaced once all bytes are on the disk and keeps its
 /// permissions; a missing file is created in the same way. A character device or a pipe is written to directly. Throws
