@@ -34,6 +34,7 @@ class ScriptedRanks final : public Ranks {
   }
   std::string collective() const override { return "wire"; }
   std::vector<std::string> layers() const override { return {"base", "top"}; }
+  void observe(host::FlightObserver* observer) override { script_.observer = observer; }
   host::RankRuntime& rank_runtime() override { throw std::logic_error("scripted ranks have no host"); }
 
  private:

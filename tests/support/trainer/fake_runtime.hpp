@@ -2,6 +2,7 @@
 // and processes.
 #pragma once
 
+#include <cohort/host/flight_recorder.hpp>
 #include <cohort/host/plugin_host.hpp>
 #include <cohort/step_driver.hpp>
 #include <functional>
@@ -29,9 +30,10 @@ struct Script {
   host::StrategyState strategy;  ///< what the strategy keeps; after a resume what it was given back
   /// What the ranks vote together after optimizer step `step`, given this rank's votes.
   std::function<Votes(uint64_t step, Votes own)> agree = [](uint64_t, Votes own) { return own; };
-  std::vector<std::string> calls;    ///< "begin", "backward 0.5", "backward 0.5 no_sync", "step", "pause",
-                                     ///< "checkpoint", "finish"
-  double votes_without_batches = 0;  ///< of the other ranks, at the start of an epoch of a stream
+  std::vector<std::string> calls;            ///< "begin", "backward 0.5", "backward 0.5 no_sync", "step", "pause",
+                                             ///< "checkpoint", "finish"
+  host::FlightObserver* observer = nullptr;  ///< that the loop has given last
+  double votes_without_batches = 0;          ///< of the other ranks, at the start of an epoch of a stream
 };
 
 /// A script and the runtime on it.

@@ -44,6 +44,7 @@ class Ranks {
   virtual std::string collective() const = 0;
   virtual std::vector<std::string> layers() const = 0;
   virtual host::RankRuntime& rank_runtime() = 0;
+  virtual void observe(host::FlightObserver* observer) = 0;
 };
 
 }  // namespace cohort

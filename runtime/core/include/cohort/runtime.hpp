@@ -28,8 +28,9 @@ class Module;
 namespace cohort {
 
 namespace host {
+class FlightObserver;
 class RankRuntime;
-}
+}  // namespace host
 class Ranks;
 class StepDriver;
 
@@ -110,6 +111,9 @@ class Runtime {
 
   /// Payload bytes that strategies have sent since the start, by the definition of `bytes_sent_per_step`.
   uint64_t bytes_sent() const;
+
+  /// Tells this observer of what the rank communicates, from now on; null: nobody. For a profile. Local.
+  void observe(host::FlightObserver* observer);
 
   /// Ends the communication together. Collective; nothing can be communicated afterwards.
   void shutdown();

@@ -61,6 +61,7 @@ class HostRanks final : public Ranks {
   std::string collective() const override { return rank_.collective_name(); }
   std::vector<std::string> layers() const override { return rank_.layer_names(); }
   host::RankRuntime& rank_runtime() override { return rank_; }
+  void observe(host::FlightObserver* observer) override { rank_.observe(observer); }
 
  private:
   host::RankRuntime rank_;

@@ -209,6 +209,9 @@ bool Runtime::is_same_on_all_ranks(std::string_view text, const std::string& pur
 uint64_t Runtime::bytes_sent() const {
   return state_->connected().bytes_sent();
 }
+void Runtime::observe(host::FlightObserver* observer) {
+  state_->connected().observe(observer);
+}
 void Runtime::shutdown() {
   state_->connected().shutdown();
 }

@@ -1,5 +1,7 @@
 #include <cohort/host/lane.hpp>
 
+#include <pthread.h>
+
 #include <cohort/host/error.hpp>
 #include <cohort/host/host_object.hpp>
 
@@ -8,6 +10,7 @@ namespace {
 
 constexpr size_t kKeptEnds = 64;                        // a ticket that is older is waited for by the oldest of them
 constexpr std::chrono::microseconds kBetweenPolls{20};  // of a device
+constexpr size_t kLongestThreadName = 15;               // in Linux
 
 template <class Call>
 std::exception_ptr failure_of(const Call& call) {
@@ -25,6 +28,7 @@ Lane::Lane(std::string name, std::chrono::nanoseconds stall_timeout, HostObject*
     : name_(std::move(name)), stall_timeout_(stall_timeout), host_(host), streams_(devices) {
   const std::lock_guard lock(mutex_);  // the thread is counted before it rests
   thread_ = std::thread([this] { loop(); });
+  ::pthread_setname_np(thread_.native_handle(), ("lane " + name_).substr(0, kLongestThreadName).c_str());
   if (host_) host_->recorder().thread_begins(thread_.get_id());
 }
 

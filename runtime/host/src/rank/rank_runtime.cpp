@@ -268,6 +268,10 @@ FlightRecorder::Standing RankRuntime::standing() const {
   return state_->host.recorder().standing();
 }
 
+void RankRuntime::observe(FlightObserver* observer) {
+  state_->host.recorder().observe(observer);
+}
+
 void RankRuntime::check_process() const {
   state_->host.check_process();
 }

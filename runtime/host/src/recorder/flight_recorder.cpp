@@ -7,10 +7,9 @@
 namespace cohort::host {
 namespace {
 
-// The precise clock would cost more than everything else here.
-int64_t now_ns() {
+int64_t time_of(clockid_t clock) {
   timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  ::clock_gettime(clock, &now);
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
@@ -19,6 +18,11 @@ std::string_view group_of(std::string_view name) {
 }
 
 }  // namespace
+
+// The precise clock would cost more than everything else here; only an observer needs it.
+int64_t FlightRecorder::now_ns() const {
+  return time_of(is_observed() ? CLOCK_MONOTONIC : CLOCK_MONOTONIC_COARSE);
+}
 
 void FlightRecorder::name(const cohort_comm* comm, std::string name) {
   const std::lock_guard lock(mutex_);
@@ -61,10 +65,30 @@ void FlightRecorder::end(const cohort_comm* comm, uint64_t number, cohort_status
   const std::lock_guard lock(mutex_);
   ++moves_;
   add_wait_locked(std::this_thread::get_id(), -1);
-  OperationRecord& record = track_of(comm).ring[number % kKept];
+  Track& track = track_of(comm);
+  OperationRecord& record = track.ring[number % kKept];
   record.status = status;
   record.peers = std::move(peers);
   record.ended_ns = now_ns();
+  FlightObserver* const observer = observer_.load(std::memory_order_relaxed);
+  if (observer && record.begun_ns >= observed_since_ns_) observer->operation_ended(track.name, record);
+}
+
+void FlightRecorder::observe(FlightObserver* observer) {
+  const std::lock_guard lock(mutex_);
+  observed_since_ns_ = time_of(CLOCK_MONOTONIC);
+  observer_.store(observer, std::memory_order_relaxed);
+}
+
+BucketRecord FlightRecorder::begin_reduction(uint32_t index, uint64_t nbytes, const Purpose& purpose) {
+  return {.index = index, .nbytes = nbytes, .purpose = purpose, .begun_ns = time_of(CLOCK_MONOTONIC)};
+}
+
+void FlightRecorder::end_reduction(BucketRecord& record) {
+  record.ended_ns = time_of(CLOCK_MONOTONIC);
+  const std::lock_guard lock(mutex_);
+  FlightObserver* const observer = observer_.load(std::memory_order_relaxed);
+  if (observer && record.begun_ns >= observed_since_ns_) observer->bucket_reduced(record);
 }
 
 std::vector<FlightRecorder::Flight> FlightRecorder::flights() const {

@@ -140,6 +140,7 @@ void StepEngine::complete(uint32_t parameter, uint32_t replica) {
 void StepEngine::reduce(size_t bucket) {
   if (parts_.flags_comm) parts_.host.recorder().set_purpose(parts_.flags_comm, purposes_[bucket]);
   const cohort_bucket& reduced = *parts_.buckets.get(bucket);
+  const FlightRecorder::Reduction observed(parts_.host.recorder(), reduced.index, reduced.nbytes, purposes_[bucket]);
   gradient_streams_.follow(bucket);
   if (num_replicas() > 1) sum_replicas(reduced);
   parts_.buckets.open_gradients(bucket);

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <array>
 #include <atomic>
@@ -33,6 +34,13 @@ TEST(Lane, RunsNestedWorkAtOnceOnItsOwnThread) {
     EXPECT_TRUE(nested);
   });
   EXPECT_FALSE(lane.is_current_thread());
+}
+
+TEST(Lane, NamesItsThread) {
+  Lane lane("a long name of a lane", kLong);
+  std::array<char, 16> name{};
+  lane.run([&] { ::pthread_getname_np(::pthread_self(), name.data(), name.size()); });
+  EXPECT_STREQ(name.data(), "lane a long nam");
 }
 
 TEST(Lane, IsDoneWithATaskThatIsSubmittedInTurn) {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <chrono>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -195,6 +196,47 @@ TEST(DdpStep, CarriesTheVotesOfAnyRankToAll) {
     const Votes votes = rank.step(engine, model, gradients);
     EXPECT_TRUE(votes.stop);
     EXPECT_TRUE(votes.out_of_data);
+    rank.runtime.release_model(model);
+  });
+}
+
+TEST(DdpStep, ShowsAnObserverEachBucketWithItsOperation) {
+  struct Witness final : host::FlightObserver {
+    std::mutex mutex;
+    std::vector<host::OperationRecord> operations;
+    std::vector<host::BucketRecord> buckets;
+    void operation_ended(const std::string& /*communicator*/, const host::OperationRecord& record) override {
+      const std::lock_guard lock(mutex);
+      if (record.dtype == COHORT_FLOAT32) operations.push_back(record);  // the flags of the step are words
+    }
+    void bucket_reduced(const host::BucketRecord& record) override {
+      const std::lock_guard lock(mutex);
+      buckets.push_back(record);
+    }
+  };
+  ToyJob job = ddp_job(2);
+  job.bucket_size = 1;  // each parameter has a bucket
+  run_ranks(job, [](ToyRank& rank) {
+    ToyModel model({{"a", 16}, {"b", 32}}, 0.0, 1.0);
+    host::StepEngine& engine = rank.runtime.configure(model);
+    Witness witness;
+    const Gradients gradients{std::vector<double>(16, 1.0), std::vector<double>(32, 1.0)};
+    rank.runtime.observe(&witness);
+    rank.step(engine, model, gradients);
+    rank.runtime.observe(nullptr);
+    rank.step(engine, model, gradients);
+    ASSERT_EQ(witness.buckets.size(), 2u);
+    ASSERT_EQ(witness.operations.size(), 2u);
+    for (uint32_t i = 0; i < 2; ++i) {
+      const host::BucketRecord& bucket = witness.buckets[i];
+      const host::OperationRecord& operation = witness.operations[i];
+      EXPECT_EQ(bucket.index, i);
+      EXPECT_EQ(bucket.nbytes, 4 * operation.count);
+      EXPECT_EQ(bucket.purpose, operation.purpose);
+      EXPECT_LE(bucket.begun_ns, operation.begun_ns);
+      EXPECT_LE(operation.ended_ns, bucket.ended_ns);
+    }
+    EXPECT_EQ(witness.buckets[0].nbytes + witness.buckets[1].nbytes, 4u * (16 + 32));
     rank.runtime.release_model(model);
   });
 }

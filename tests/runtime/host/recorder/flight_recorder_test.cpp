@@ -84,6 +84,46 @@ TEST(FlightRecorder, GivesAPurposeToAllCommunicatorsOfALane) {
   EXPECT_EQ(*flights[2].operations[0].purpose, "barrier");
 }
 
+struct Witness final : FlightObserver {
+  std::vector<std::pair<std::string, OperationRecord>> operations;
+  std::vector<BucketRecord> buckets;
+  void operation_ended(const std::string& communicator, const OperationRecord& record) override {
+    operations.emplace_back(communicator, record);
+  }
+  void bucket_reduced(const BucketRecord& record) override { buckets.push_back(record); }
+};
+
+TEST(FlightObserver, SeesOperationsAndReductionsThatBeginWhileItObserves) {
+  FlightRecorder recorder;
+  cohort_comm world{};
+  recorder.name(&world, "default/world");
+  Witness witness;
+  const uint64_t before = recorder.begin(&world, all_reduce(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // a tick of the clock that is read without an observer
+  recorder.observe(&witness);
+  recorder.end(&world, before, COHORT_OK);
+  {
+    const FlightRecorder::Reduction reduction(recorder, 2, 96, purpose("bucket 2"));
+    recorder.end(&world, recorder.begin(&world, all_reduce(24)), COHORT_OK);
+  }
+  recorder.observe(nullptr);
+  recorder.end(&world, recorder.begin(&world, all_reduce(3)), COHORT_OK);
+  { const FlightRecorder::Reduction reduction(recorder, 3, 8, purpose("bucket 3")); }
+  ASSERT_EQ(witness.operations.size(), 1u);
+  const auto& [communicator, operation] = witness.operations.front();
+  EXPECT_EQ(communicator, "default/world");
+  EXPECT_EQ(operation.count, 24u);
+  ASSERT_EQ(witness.buckets.size(), 1u);
+  const BucketRecord& bucket = witness.buckets.front();
+  EXPECT_EQ(bucket.index, 2u);
+  EXPECT_EQ(bucket.nbytes, 96u);
+  EXPECT_EQ(*bucket.purpose, "bucket 2");
+  EXPECT_LE(bucket.begun_ns, operation.begun_ns);
+  EXPECT_LE(operation.begun_ns, operation.ended_ns);
+  EXPECT_LE(operation.ended_ns, bucket.ended_ns);
+  EXPECT_GT(bucket.ended_ns, bucket.begun_ns) << "the clock is precise";
+}
+
 TEST(AtRest, IsARankWhoseThreadsAllWait) {
   FlightRecorder recorder;
   const cohort_comm comm{};

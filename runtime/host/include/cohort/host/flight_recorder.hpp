@@ -1,9 +1,11 @@
 // The flight recorder of a rank: the last operations on each of its communicators, for the report of a failure.
 //
-// Belongs to a HostObject. Any thread, also while an operation hangs: nothing is locked while one runs.
+// Belongs to a HostObject. Any thread, also while an operation hangs: nothing is locked while one runs. For a profile
+// an observer is told of each operation and bucket as it ends; without one this costs a look at a pointer.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -25,10 +27,27 @@ struct OperationRecord {
   uint64_t count = 0;   ///< as in cohort_op_args, 0 where ranks have their own; exchange: bytes that this rank sends
   uint64_t number = 0;  ///< of the communicator, from 1: equal on all ranks that make the same calls
   std::shared_ptr<const std::string> purpose = nullptr;  ///< "bucket 2 (fc1.weight .. fc2.bias, 4 parameters)"
-  int64_t begun_ns = 0;                                  ///< CLOCK_MONOTONIC_COARSE, which ticks every few milliseconds
-  int64_t ended_ns = 0;                                  ///< 0: running
+  int64_t begun_ns = 0;  ///< CLOCK_MONOTONIC_COARSE, which ticks every few milliseconds; while observed CLOCK_MONOTONIC
+  int64_t ended_ns = 0;  ///< 0: running
   cohort_status status = COHORT_OK;
   std::vector<int> peers{};  ///< ranks of the job that a failed operation has waited for, if it knew them
+};
+
+struct BucketRecord {
+  uint32_t index = 0;
+  uint64_t nbytes = 0;
+  std::shared_ptr<const std::string> purpose = nullptr;  ///< as in the bucket's operations
+  int64_t begun_ns = 0;                                  ///< CLOCK_MONOTONIC
+  int64_t ended_ns = 0;
+};
+
+/// Sees what a rank communicates, each piece when it ends, on the thread that did it. It is called under the recorder's
+/// lock: it must be quick, and call nothing of the host.
+class FlightObserver {
+ public:
+  virtual ~FlightObserver() = default;
+  virtual void operation_ended(const std::string& communicator, const OperationRecord& record) = 0;
+  virtual void bucket_reduced(const BucketRecord& record) = 0;
 };
 
 class FlightRecorder {
@@ -49,6 +68,26 @@ class FlightRecorder {
   /// given.
   uint64_t begin(const cohort_comm* comm, OperationRecord record);
   void end(const cohort_comm* comm, uint64_t number, cohort_status status, std::vector<int> peers = {});
+
+  /// Tells `observer` of what begins from now on; null: nobody. When it returns the one before is not called any more.
+  void observe(FlightObserver* observer);
+  /// The time in which a bucket is reduced, for the observer, as long as it lives.
+  class Reduction {
+   public:
+    Reduction(FlightRecorder& recorder, uint32_t index, uint64_t nbytes, const Purpose& purpose)
+        : recorder_(recorder.is_observed() ? &recorder : nullptr) {
+      if (recorder_) record_ = recorder_->begin_reduction(index, nbytes, purpose);
+    }
+    ~Reduction() {
+      if (recorder_) recorder_->end_reduction(record_);
+    }
+    Reduction(const Reduction&) = delete;
+    Reduction& operator=(const Reduction&) = delete;
+
+   private:
+    FlightRecorder* recorder_;
+    BucketRecord record_;
+  };
 
   struct Flight {
     std::string communicator;
@@ -105,7 +144,13 @@ class FlightRecorder {
   std::vector<Thread> threads_;
   bool has_training_thread_ = false;
   uint64_t moves_ = 0;
+  std::atomic<FlightObserver*> observer_{nullptr};  // changed and called under the mutex
+  int64_t observed_since_ns_ = 0;
 
+  bool is_observed() const { return observer_.load(std::memory_order_relaxed) != nullptr; }
+  int64_t now_ns() const;
+  static BucketRecord begin_reduction(uint32_t index, uint64_t nbytes, const Purpose& purpose);
+  void end_reduction(BucketRecord& record);
   Track& track_of(const cohort_comm* comm);
   void add_wait(std::thread::id thread, int change);
   void add_wait_locked(std::thread::id thread, int change);

@@ -109,6 +109,8 @@ class RankRuntime {
   // For the report of a failure.
   std::vector<FlightRecorder::Flight> flights() const;
   FlightRecorder::Standing standing() const;  ///< [any-thread]
+  /// Tells this observer of operations and buckets; null: nobody. See FlightRecorder.
+  void observe(FlightObserver* observer);
   /// Ends the process if it is a fork of the rank, before it writes into memory that ranks share; see HostObject.
   void check_process() const;
   /// Running and later operations of this rank end soon, and so do those of ranks that wait for it.
