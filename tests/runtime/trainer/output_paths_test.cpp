@@ -22,6 +22,7 @@ TEST(OutputPaths, AreThoseOfTheFolderThatTheProgramWasStartedIn) {
   given.log_dir = "logs";
   given.summary_json = "/far/summary.json";
   given.autotune = "best.toml";
+  given.profile = Spec("trace.json").set("steps", 3);
   given.plugin_dirs = {"plugins"};
   const Options options = with_absolute_paths(given);
   const fs::path here = fs::current_path();
@@ -30,6 +31,7 @@ TEST(OutputPaths, AreThoseOfTheFolderThatTheProgramWasStartedIn) {
   EXPECT_EQ(options.log_dir, here / "logs");
   EXPECT_EQ(options.summary_json, "/far/summary.json");
   EXPECT_EQ(options.autotune, here / "best.toml");
+  EXPECT_EQ(options.profile, Spec((here / "trace.json").string()).set("steps", 3));
   EXPECT_THAT(options.plugin_dirs, ElementsAre(here / "plugins"));
   const Options none = with_absolute_paths({});
   EXPECT_TRUE(none.checkpoint_dir.empty() && none.resume.empty() && none.log_dir.empty() && !none.autotune);
@@ -51,6 +53,9 @@ TEST(OutputPaths, AreCheckedWithTheFlagByTheRankThatWrites) {
   options.summary_json.clear();
   options.autotune = folder.path() / "none" / "best.toml";
   EXPECT_THAT(error_text<UserError>([&] { check_outputs(options, rank); }), HasSubstr("--autotune: cannot write "));
+  options.autotune.reset();
+  options.profile = Spec((folder.path() / "none" / "trace.json").string());
+  EXPECT_THAT(error_text<UserError>([&] { check_outputs(options, rank); }), HasSubstr("--profile: cannot write "));
 }
 
 }  // namespace

@@ -27,9 +27,7 @@ constexpr std::array kFlags{
     Foreign{"enable-model-summary", "--log-level=warning leaves the table of the model out"},
     Foreign{"enable-progress-bar", "the bar is shown on a terminal only, and --log-level=warning leaves it out"},
     Foreign{"precision", "modules train in the types of their parameters; use autocast in training_step"},
-    Foreign{"profiler",
-            "--summary-json=FILE has the times of steps; torch::autograd::profiler::RecordProfile "
-            "around fit writes a trace"},
+    Foreign{"profiler", "--profile=FILE prints the time of each phase and writes a trace of all ranks"},
 };
 
 /// By the beginnings of names: "fsdp" answers "fsdp_native" as well.

@@ -268,6 +268,14 @@ std::vector<Flag> checkpoint_flags() {
 }
 
 std::vector<Flag> output_flags() {
+  Flag profile = flag(
+      kOutput, "profile", "FILE{,steps=50,warmup=5}",
+      "the time of each phase of fit, as a table; and a trace of the steps after the first ones, in FILE "
+      "(cohort_profile.json)",
+      [](Options& o, Given given) { o.profile = parse_file_spec(given.text, given.where); },
+      print_if_set(&Options::profile, [](const Spec& spec) { return literal(string_view(to_string(spec))); }));
+  profile.arity = Arity::kOptional;
+  profile.implied = "cohort_profile.json";
   return {
       path(kOutput, "config", "FILE", "a TOML file with options", &Options::config),
       switched(kOutput, "print-config", "write the merged options as TOML and end", &Options::print_config),
@@ -279,6 +287,7 @@ std::vector<Flag> output_flags() {
           "default: csv with --log-dir",
           &Options::loggers, [](Given given) { return parse_spec(given.text, given.where); },
           [](const Spec& one) { return to_string(one); }),
+      profile,
       choice(kOutput, "log-level", "LEVEL", "debug, info, warning, error or off",
              {"debug", "info", "warning", "error", "off"}, &Options::log_level,
              static_cast<std::size_t>(LogLevel::kDebug)),

@@ -64,6 +64,7 @@ bool is_key_char(char c) {
 
 constexpr std::string_view kForm = "name[:variant]{,key=value}, for example 'name:variant,size=25MiB,interval=100ms'";
 constexpr std::string_view kMetricForm = "METRIC{,key=value}, for example 'val_loss,mode=min'";
+constexpr std::string_view kFileForm = "FILE{,key=value}, for example 'profile.json,steps=20'";
 
 class Parser {
  public:
@@ -77,11 +78,12 @@ class Parser {
     return spec;
   }
 
-  Spec parse_metric() {
-    form_ = kMetricForm;
+  /// The name is any text without a comma. `name` and `form` are for messages.
+  Spec parse_free_name(const std::string& name, std::string_view form) {
+    form_ = form;
     Spec spec;
     while (!at_end() && !sees(',') && !is_control(text_[position_])) spec.name += text_[position_++];
-    if (spec.name.empty()) fail("the name of a metric is expected");
+    if (spec.name.empty()) fail(name + " is expected");
     options(spec);
     return spec;
   }
@@ -166,7 +168,11 @@ Spec parse_spec(std::string_view text, std::string_view what) {
 }
 
 Spec parse_metric_spec(std::string_view text, std::string_view what) {
-  return Parser(text, what).parse_metric();
+  return Parser(text, what).parse_free_name("the name of a metric", kMetricForm);
+}
+
+Spec parse_file_spec(std::string_view text, std::string_view what) {
+  return Parser(text, what).parse_free_name("the name of a file", kFileForm);
 }
 
 std::string to_string(const Spec& spec) {

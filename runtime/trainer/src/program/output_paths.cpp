@@ -36,6 +36,7 @@ Options with_absolute_paths(Options options) {
   }
   if (options.resume != "auto") options.resume = made_absolute(options.resume);
   if (options.autotune) options.autotune = made_absolute(*options.autotune);
+  if (options.profile) options.profile->name = made_absolute(options.profile->name).native();
   return options;
 }
 
@@ -45,6 +46,7 @@ void check_outputs(const Options& options, const host::Topology& topology) {
   if (has_logs) check_output("--log-dir", options.log_dir / ("flight-rank-" + std::to_string(topology.rank) + ".json"));
   if (topology.rank != 0 || topology.node_rank != 0) return;
   if (!options.summary_json.empty()) check_output("--summary-json", options.summary_json);
+  if (options.profile) check_output("--profile", options.profile->name);
   if (options.autotune && !options.autotune->empty()) check_output("--autotune", *options.autotune);
 }
 

@@ -33,6 +33,16 @@ class ConfigTest : public ::testing::Test {
   fs::path folder_;
 };
 
+TEST_F(ConfigTest, AProfileHasAFileAndOptions) {
+  EXPECT_FALSE(parse({}).profile);
+  EXPECT_EQ(parse({"--profile"}).profile, Spec("cohort_profile.json"));
+  const Spec given = Spec("out/trace.json").set("steps", 3);
+  EXPECT_EQ(parse({"--profile=out/trace.json,steps=3"}).profile, given);
+  EXPECT_EQ(parse({flag("profile = \"out/trace.json,steps=3\"\n")}).profile, given);
+  EXPECT_THAT(print_config(parse({"--profile=out/trace.json,steps=3"})),
+              HasSubstr("profile = \"out/trace.json,steps=3\""));
+}
+
 TEST_F(ConfigTest, KeysAreFlagNames) {
   const Options options =
       parse({flag("strategy = \"ddp\"\n"

@@ -10,7 +10,7 @@ using ::testing::HasSubstr;
 
 TEST(LightningNames, AnswersAForeignFlagWithTheNearest) {
   EXPECT_EQ(refusal({"--ckpt_path=x"}), "option '--ckpt_path' is unknown; --resume=DIR goes on from a checkpoint");
-  EXPECT_THAT(refusal({"--profiler=simple"}), HasSubstr("RecordProfile"));
+  EXPECT_THAT(refusal({"--profiler=simple"}), HasSubstr("--profile=FILE"));
   EXPECT_THAT(refusal({"--precision=16-mixed"}), HasSubstr("autocast"));
   EXPECT_THAT(refusal({"--enable-progress-bar=false"}), HasSubstr("--log-level=warning"));
 }

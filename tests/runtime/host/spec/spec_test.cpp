@@ -16,9 +16,9 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::Pair;
 
-std::string refusal(std::string_view text) {
+std::string refusal(std::string_view text, Spec (*parse)(std::string_view, std::string_view) = parse_spec) {
   try {
-    parse_spec(text, "--strategy");
+    parse(text, "--strategy");
   } catch (const UserError& error) {
     return error.what();
   }
@@ -85,6 +85,17 @@ TEST(Spec, TakesNamesUpTo32AndKeysUpTo64Characters) {
   const std::string key(64, 'k');
   EXPECT_EQ(parse_spec("r," + key + "=", "--s").options.front().first, key);
   EXPECT_THAT(refusal("r," + key + "k="), HasSubstr("the key is longer than 64 characters"));
+}
+
+TEST(Spec, BeginsWithAnyTextIfItIsOfAMetricOrAFile) {
+  const Spec file = parse_file_spec("../My Files/a:b.json,steps=3", "--profile");
+  EXPECT_EQ(file.name, "../My Files/a:b.json");
+  EXPECT_THAT(file.options, ElementsAre(Pair("steps", "3")));
+  EXPECT_EQ(to_string(file), "../My Files/a:b.json,steps=3");
+  EXPECT_THAT(refusal(",steps=3", parse_file_spec),
+              AllOf(HasSubstr("the name of a file is expected"), HasSubstr("FILE{,key=value}")));
+  EXPECT_THAT(refusal("", parse_metric_spec),
+              AllOf(HasSubstr("the name of a metric is expected"), HasSubstr("METRIC{,key=value}")));
 }
 
 TEST(Spec, RefusesControlCharactersAndShowsThemEscaped) {

@@ -42,7 +42,10 @@ Spec parse_spec(std::string_view text, std::string_view what);
 /// The same for METRIC{,key=value}: the name is that of a metric, any text without a comma.
 Spec parse_metric_spec(std::string_view text, std::string_view what);
 
-/// The inverse of parse_spec and of parse_metric_spec.
+/// The same for FILE{,key=value}: the name is a path without a comma.
+Spec parse_file_spec(std::string_view text, std::string_view what);
+
+/// The inverse of the three.
 std::string to_string(const Spec& spec);
 
 /// True where text is a name as parse_spec takes it; no path can be formed from such a name.
