@@ -26,8 +26,8 @@ std::string prefix_of(const Callback& callback) {
 
 }  // namespace
 
-CallbackList::CallbackList(Module& module, std::vector<std::shared_ptr<Callback>> callbacks)
-    : callbacks_(std::move(callbacks)) {
+CallbackList::CallbackList(Module& module, std::vector<std::shared_ptr<Callback>> callbacks, Profile* profile)
+    : callbacks_(std::move(callbacks)), profile_(profile) {
   std::set<std::string> names;
   for (const auto& callback : callbacks_) {
     if (!callback) throw UserError("a callback is a null pointer; give std::make_shared<...>()");
@@ -36,6 +36,7 @@ CallbackList::CallbackList(Module& module, std::vector<std::shared_ptr<Callback>
       throw UserError("a callback is called " + host::in_quotes(name) +
                       "; its name() must consist of letters, digits, '_' and '-'");
     }
+    rows_.push_back(profile_ ? profile_->add_callback(name) : 0);
     if (names.insert(name).second) continue;
     throw UserError("two callbacks are called '" + name +
                     "'; give each a name() of its own, because checkpoints keep their state by it");

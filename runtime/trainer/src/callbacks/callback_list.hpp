@@ -10,20 +10,24 @@
 #include <cohort/safetensors.hpp>
 
 #include "failure/hook_place.hpp"
+#include "profile/profile.hpp"
 
 namespace cohort {
 
 class CallbackList {
  public:
   /// Throws UserError for a null pointer, for a name that no file can hold, and for two callbacks of one name.
-  CallbackList(Module& module, std::vector<std::shared_ptr<Callback>> callbacks);
+  /// `profile` is that of the training, or null.
+  CallbackList(Module& module, std::vector<std::shared_ptr<Callback>> callbacks, Profile* profile = nullptr);
 
   /// Calls a moment of all callbacks; what one throws tells of the place and the callback.
   template <class... Args>
   void call(const HookPlace& place, void (Callback::*moment)(Fit&, Args...), Fit& fit,
             std::type_identity_t<Args>... args) const {
-    for (const auto& callback : callbacks_) {
-      in_callback(*callback, place, [&] { ((*callback).*moment)(fit, args...); });
+    for (size_t i = 0; i < callbacks_.size(); ++i) {
+      Callback& callback = *callbacks_[i];
+      const Timed timed(profile_, rows_[i]);
+      in_callback(callback, place, [&] { (callback.*moment)(fit, args...); });
     }
   }
 
@@ -47,6 +51,8 @@ class CallbackList {
   }
 
   std::vector<std::shared_ptr<Callback>> callbacks_;
+  Profile* profile_;
+  std::vector<size_t> rows_;  // of the profile, by callback
 };
 
 }  // namespace cohort

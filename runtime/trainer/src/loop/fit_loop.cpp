@@ -35,7 +35,8 @@ double seconds_since(std::chrono::nanoseconds realtime) {
 }  // namespace
 
 FitLoop::FitLoop(Runtime& runtime, RunRecord& record, const LoopLimits& limits, Replicas& replicas, FitData data,
-                 StepDriver& session, const CallbackList& callbacks, CheckpointWriter& checkpoints, int64_t fit)
+                 StepDriver& session, const CallbackList& callbacks, CheckpointWriter& checkpoints, int64_t fit,
+                 Profile* profile)
     : runtime_(runtime),
       record_(record),
       limits_(limits),
@@ -45,6 +46,7 @@ FitLoop::FitLoop(Runtime& runtime, RunRecord& record, const LoopLimits& limits, 
       callbacks_(callbacks),
       checkpoints_(checkpoints),
       fit_(fit),
+      profile_(profile),
       train_(std::move(data.train)),
       validation_(std::move(data.validation)),
       validates_(limits.validate && !validation_.empty() && limits.validation.count != 0) {}
@@ -67,6 +69,7 @@ void FitLoop::compare_data() {
 }
 
 StopReason FitLoop::run_epochs(std::optional<LoadedCheckpoint> resumed) {
+  const TimedLoop timed(profile_);
   resumed_ = std::move(resumed);
   compare_data();
   epoch_length_ = planned_batches(train_, runtime_.world_size(), limits_.train);
@@ -109,7 +112,19 @@ bool FitLoop::limit_reached() const {
   return limits_.max_steps && session_.steps() >= static_cast<uint64_t>(*limits_.max_steps);
 }
 
+// A stream reads as far ahead as it is asked.
+int64_t FitLoop::available(int64_t batches) {
+  const Timed timed(train_.stream ? profile_ : nullptr, Profile::kData);
+  return source_->available(batches);
+}
+
+Batch FitLoop::next_batch() {
+  const Timed timed(profile_, Profile::kData);
+  return source_->next();
+}
+
 void FitLoop::open_epoch() {
+  const Timed timed(profile_, Profile::kData);
   const Shard shard{runtime_.rank(), runtime_.world_size(), seed_of_fit(runtime_.options().seed, fit_), epoch_};
   batches_ = resumed_ ? resumed_->loop->place.batches : 0;
   source_ = open_batches(train_, shard, Purpose::kTraining, limits_.train, "training data", batches_, runtime_.device(),
@@ -153,18 +168,19 @@ void FitLoop::run_epoch() {
   step_begun_ = Clock::now();
   const Module::Recording recording(module_, limits_.report ? &board_ : nullptr);
   while (!over_ && !out_of_data_) {
-    const int64_t window = source_->available(limits_.accumulate);
+    const int64_t window = available(limits_.accumulate);
     if (window == 0) break;
     const int64_t batches_before = batches_;
     take_step(window);
     if (validation_interval_) validate_at_interval(batches_before);
-    const bool ends = over_ || out_of_data_ || source_->available(1) == 0;
+    const bool ends = over_ || out_of_data_ || available(1) == 0;
     if (!ends) offer_save(SavePoint::kStep);
   }
   finish_epoch();
 }
 
 void FitLoop::take_step(int64_t window) {
+  const TimedStep timed(profile_);
   {
     std::optional<NoSync> no_sync;
     if (window > 1) no_sync.emplace(session_);
@@ -177,7 +193,7 @@ void FitLoop::take_step(int64_t window) {
 }
 
 void FitLoop::run_micro_batch(int64_t window, bool last) {
-  const Batch batch = source_->next();
+  const Batch batch = next_batch();
   const int64_t samples = batch.batch_size();
   index_ = batches_;
   batch_ = &batch;
@@ -202,11 +218,20 @@ void FitLoop::run_phases(const Batch& batch, int64_t window, bool last) {
     MetricBoard* const board = limits_.report ? &board_ : nullptr;
     note_loss(replicas_.train(session_, board, batch, batches_, 1.0 / static_cast<double>(window)));
     if (last) vote();
-    session_.end_backward();
+    wait_for_gradients();
     call("on_after_backward", &Callback::on_after_backward);
-    if (!last) continue;
-    votes_ = votes_ | session_.step();
+    if (last) step_optimizer();
   }
+}
+
+void FitLoop::wait_for_gradients() {
+  const Timed timed(profile_, Profile::kGradients);
+  session_.end_backward();
+}
+
+void FitLoop::step_optimizer() {
+  const Timed timed(profile_, Profile::kOptimizer);
+  votes_ = votes_ | session_.step();
 }
 
 void FitLoop::run_by_hand(const Batch& batch) {
@@ -218,7 +243,7 @@ void FitLoop::run_by_hand(const Batch& batch) {
 
 void FitLoop::vote() {
   ask_callbacks();
-  session_.vote({.stop = !wish_.is_none(), .out_of_data = source_->available(1) == 0});
+  session_.vote({.stop = !wish_.is_none(), .out_of_data = available(1) == 0});
 }
 
 void FitLoop::ask_callbacks() {
@@ -274,6 +299,7 @@ void FitLoop::validate_within_epoch() {
 }
 
 void FitLoop::validate() {
+  const Timed timed(profile_, Profile::kValidation);
   session_.pause_for_evaluation();
   call("on_validation_start", &Callback::on_validation_start);
   const EvaluationPass pass{.what = Replicas::kValidation,

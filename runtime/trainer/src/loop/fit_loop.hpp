@@ -21,6 +21,7 @@
 #include "loop/open_data.hpp"
 #include "metrics/metric_board.hpp"
 #include "metrics/rank_report.hpp"
+#include "profile/profile.hpp"
 #include "replicas/replicas.hpp"
 #include "settings/limits.hpp"
 
@@ -28,9 +29,10 @@ namespace cohort {
 
 class FitLoop final : public Fit {
  public:
-  /// `fit` counts the trainings of the program, from 1.
+  /// `fit` counts the trainings of the program, from 1. `profile` may be null.
   FitLoop(Runtime& runtime, RunRecord& record, const LoopLimits& limits, Replicas& replicas, FitData data,
-          StepDriver& session, const CallbackList& callbacks, CheckpointWriter& checkpoints, int64_t fit);
+          StepDriver& session, const CallbackList& callbacks, CheckpointWriter& checkpoints, int64_t fit,
+          Profile* profile);
 
   ~FitLoop() override { board_.metrics().reset(); }
   FitLoop(const FitLoop&) = delete;
@@ -69,9 +71,13 @@ class FitLoop final : public Fit {
   void tell_module();
   void run_epoch();
   void open_epoch();
+  int64_t available(int64_t batches);
+  Batch next_batch();
   void take_step(int64_t window);
   void run_micro_batch(int64_t window, bool last);
   void run_phases(const Batch& batch, int64_t window, bool last);
+  void wait_for_gradients();
+  void step_optimizer();
   void run_by_hand(const Batch& batch);
   void vote();
   void note_step(Votes votes);
@@ -119,6 +125,7 @@ class FitLoop final : public Fit {
   const CallbackList& callbacks_;
   CheckpointWriter& checkpoints_;
   const int64_t fit_;
+  Profile* const profile_;
   std::optional<LoadedCheckpoint> resumed_;  // until the loop stands where it stood
   const Loader train_;
   const std::vector<Loader> validation_;

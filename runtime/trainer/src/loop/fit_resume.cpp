@@ -16,6 +16,7 @@ std::optional<std::filesystem::path> FitLoop::save(const std::filesystem::path& 
                                                    std::function<void()> when_written) {
   if (save_point_ == SavePoint::kStep && !over_) over_ = session_.exchange_votes().stop;
   if (save_point_ == SavePoint::kStep && over_) return std::nullopt;  // a loss that is not finite, say
+  const Timed timed(profile_, Profile::kCheckpoint);
   return checkpoints_.save(folder, saved_state_ ? *saved_state_ : state(), keep, std::move(when_written));
 }
 

@@ -21,6 +21,7 @@
 #include "module/model_table.hpp"
 #include "module/step_access.hpp"
 #include "module/synchronized_layers.hpp"
+#include "profile/profile.hpp"
 #include "report/results_text.hpp"
 #include "report/screen.hpp"
 #include "settings/limits.hpp"
@@ -196,7 +197,12 @@ StopReason train(const FitCall& call, Module& module, FitData data, const Optimi
   if (!module.automatic_optimization()) call.runtime.require_use(COHORT_USE_BY_HAND);
   agree_on_loop(call.runtime, call.limits, data.validation);
   const auto checkpoints = std::make_shared<FitCheckpoints>(call.runtime, call.limits, call.record.fits);
-  Replicas replicas(call.runtime, module);
+  std::optional<Profile> profile;
+  if (const auto settings = profile_settings(call.runtime.options(), call.record.fits)) {
+    profile.emplace(call.runtime, *settings);
+  }
+  Profile* const profile_or_none = profile ? &*profile : nullptr;
+  Replicas replicas(call.runtime, module, profile_or_none);
   const std::unique_ptr<StepDriver> driver = call.runtime.make_driver(replicas.modules(), optimizers);
   StepDriver& session = *driver;
   session.clip_gradients(call.limits.clip);
@@ -205,15 +211,16 @@ StopReason train(const FitCall& call, Module& module, FitData data, const Optimi
   auto resumed = checkpoints->open(session, writer);
   RunLogging logging = logging_of(call.runtime.options(), call.loggers);
   logging.parameters = hyper_parameters(call.runtime, module, data.train, optimizers);
-  const CallbackList callbacks(module, all_callbacks(call, optimizers, checkpoints, std::move(logging)));
+  const CallbackList callbacks(module, all_callbacks(call, optimizers, checkpoints, std::move(logging)), profile_or_none);
   FitLoop loop(call.runtime, call.record, call.limits, replicas, std::move(data), session, callbacks, writer,
-               call.record.fits);
+               call.record.fits, profile_or_none);
   const StopReason stop = loop.run(std::move(resumed));
   writer.finish();
   session.finish();
   call.record.strategy_metrics = session.strategy_metrics();
   log_stop(call.runtime, stop, session.steps(), writer.newest());
   call.record.exit_reason = exit_reason(stop, call.limits, session.steps());
+  if (profile) profile->report(call.limits.files);
   return stop;
 }
 

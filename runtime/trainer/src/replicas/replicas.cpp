@@ -73,7 +73,7 @@ at::Tensor sum_of(const std::vector<at::Tensor>& losses) {
 
 }  // namespace
 
-Replicas::Replicas(Runtime& runtime, Module& module) : runtime_(runtime) {
+Replicas::Replicas(Runtime& runtime, Module& module, Profile* profile) : runtime_(runtime), profile_(profile) {
   modules_.push_back(&module);
   bare_.push_back(&module);
   give_copy_stream(0);
@@ -142,12 +142,17 @@ Batch Replicas::transfer(const Batch& batch, size_t replica, int64_t index) {
 }
 
 Output Replicas::training_step(const Batch& batch, size_t replica, int64_t index) {
-  const Batch there = transfer(batch, replica, index);
+  const Batch there = [&] {
+    const Timed transfers = timed(Profile::kTransfer, replica);
+    return transfer(batch, replica, index);
+  }();
+  const Timed computes = timed(Profile::kForward, replica);
   return in_hook(place("training_step", index, replica, &there),
                  [&] { return modules_[replica]->training_step(there, index); });
 }
 
 bool Replicas::training_step_end(const Output& outputs, int64_t index, Output& whole) {
+  const Timed computes(has_training_end_ ? profile_ : nullptr, Profile::kForward);  // not where it is only asked for
   return StepAccess::call(module(), [&] {
     whole = in_hook(place("training_step_end", index), [&] { return module().training_step_end(outputs); });
   });
@@ -155,6 +160,7 @@ bool Replicas::training_step_end(const Output& outputs, int64_t index, Output& w
 
 void Replicas::run_backward(StepDriver& session, const at::Tensor& loss, double scale, size_t replica, int64_t index) {
   if (replica == 0) note_backward(session, loss);
+  const Timed computes = timed(Profile::kBackward, replica);
   try {
     session.run_backward({loss}, {seed_of(loss, scale)}, static_cast<uint32_t>(replica));
   } catch (...) {
@@ -223,6 +229,7 @@ void Replicas::run_in_turn(size_t count, const std::function<void(size_t)>& work
 
 at::Tensor Replicas::train(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index, double scale) {
   if (count() == 1) return train_alone(session, batch, index, scale);
+  const Timed rest = timed(Profile::kReplicas, 0);
   const Pieces pieces = cut(batch);
   return has_training_end_ == false ? train_by_losses(session, board, pieces, index, scale)
                                     : train_by_hook(session, board, pieces, index, scale);
@@ -271,7 +278,10 @@ at::Tensor Replicas::train_by_hook(StepDriver& session, MetricBoard* board, cons
   std::vector<at::Tensor> all_leaves;
   for (const auto& leaves : gathered.leaves) all_leaves.insert(all_leaves.end(), leaves.begin(), leaves.end());
   note_backward(session, loss);
-  session.run_backward_to(all_leaves, loss, seed_of(loss, scale));
+  {
+    const Timed computes = timed(Profile::kBackward, 0);
+    session.run_backward_to(all_leaves, loss, seed_of(loss, scale));
+  }
   run(pieces, nullptr, [&](size_t replica) {
     std::vector<at::Tensor> roots, gradients;
     for (size_t i = 0; i < gathered.leaves[replica].size(); ++i) {
@@ -281,6 +291,7 @@ at::Tensor Replicas::train_by_hook(StepDriver& session, MetricBoard* board, cons
       gradients.push_back(gradient);
     }
     if (replica == 0 && unregistered_) unregistered_->note(roots, module());
+    const Timed computes = timed(Profile::kBackward, replica);
     if (!roots.empty()) session.run_backward(roots, gradients, static_cast<uint32_t>(replica));
   });
   return loss.detach();

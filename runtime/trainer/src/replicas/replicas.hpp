@@ -23,14 +23,16 @@
 #include "module/pass_hooks.hpp"
 #include "module/step_access.hpp"
 #include "module/unregistered_leaves.hpp"
+#include "profile/profile.hpp"
 #include "replicas/replica_threads.hpp"
 
 namespace cohort {
 
 class Replicas {
  public:
-  /// Throws UserError where the strategy wants clones and the module cannot be cloned, or steps by hand.
-  Replicas(Runtime& runtime, Module& module);
+  /// Throws UserError where the strategy wants clones and the module cannot be cloned, or steps by hand. `profile` is
+  /// that of a training, or null.
+  Replicas(Runtime& runtime, Module& module, Profile* profile = nullptr);
   ~Replicas();
   Replicas(const Replicas&) = delete;
   Replicas& operator=(const Replicas&) = delete;
@@ -73,6 +75,7 @@ class Replicas {
   };
 
   Runtime& runtime_;
+  Profile* profile_;
   std::vector<std::shared_ptr<torch::nn::Module>> clones_;
   std::vector<Module*> modules_;                                   // replica 0 is the user's
   std::vector<torch::nn::Module*> bare_;                           // the same
@@ -92,6 +95,8 @@ class Replicas {
   Output training_step(const Batch& batch, size_t replica, int64_t index);
   /// Returns whether the module has a training_step_end, and if so what it gives in `whole`.
   bool training_step_end(const Output& outputs, int64_t index, Output& whole);
+  /// Marks a phase of a replica; the table has those of the first.
+  Timed timed(Profile::Row phase, size_t replica) const { return Timed(profile_, phase, replica == 0); }
   /// Runs backward of what training_step has returned for batch `index`.
   void run_backward(StepDriver& session, const at::Tensor& loss, double scale, size_t replica, int64_t index);
   void note_backward(const StepDriver& session, const at::Tensor& loss);
