@@ -21,7 +21,9 @@ std::unique_ptr<at::ObserverContext> begin_operator(const at::RecordFunction& /*
   return std::make_unique<Begun>();
 }
 
+// One that ends elsewhere than it began, as messages of gloo do, has no place on a thread.
 void end_operator(const at::RecordFunction& function, at::ObserverContext* context) {
+  if (function.isAsync()) return;
   const Stretch when{static_cast<const Begun*>(context)->ns, clock_ns()};
   const std::lock_guard lock(log_lock);
   if (log_of_operators) log_of_operators->add(EventLog::Kind::kOperator, function.name(), when);
