@@ -35,6 +35,7 @@ class OutputFiles(SystemTest):
         (self.folder / "folder").mkdir()
         (self.folder / "logs").mkdir()
         self.refuse("--summary-json=folder", says=["--summary-json: cannot write ", "/folder: it is a folder; name a file"])
+        self.refuse("--profile=folder,steps=3", says=["--profile: cannot write ", "/folder: it is a folder; name a file"])
         self.refuse("--autotune=folder", says=["--autotune: cannot write ", "it is a folder"])
         os.mkfifo(self.folder / "logs/rank-0.log")
         self.refuse("--log-dir=logs", says=["logs/rank-0.log' is not a regular file"])
