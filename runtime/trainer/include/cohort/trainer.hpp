@@ -3,8 +3,8 @@
 // Borrows runtime, module and data for the length of each call. [main] thread; the same calls in the same order on
 // every rank. Where the strategy forks its ranks each call forks them anew: setup, on_fit_start, configure_optimizers,
 // configure_callbacks, on_fit_end and teardown of the module and prepare of the data run in the calling process, all
-// their other functions in the ranks. Afterwards weights, buffers, what save_state keeps, optimizers, metrics and random
-// numbers here are rank 0's; what else the ranks have changed is gone.
+// their other functions in the ranks. Afterwards weights, buffers, what save_state keeps, optimizers, metrics and
+// random numbers here are rank 0's; what else the ranks have changed is gone.
 #pragma once
 
 #include <chrono>

@@ -211,7 +211,8 @@ StopReason train(const FitCall& call, Module& module, FitData data, const Optimi
   auto resumed = checkpoints->open(session, writer);
   RunLogging logging = logging_of(call.runtime.options(), call.loggers);
   logging.parameters = hyper_parameters(call.runtime, module, data.train, optimizers);
-  const CallbackList callbacks(module, all_callbacks(call, optimizers, checkpoints, std::move(logging)), profile_or_none);
+  const CallbackList callbacks(module, all_callbacks(call, optimizers, checkpoints, std::move(logging)),
+                               profile_or_none);
   FitLoop loop(call.runtime, call.record, call.limits, replicas, std::move(data), session, callbacks, writer,
                call.record.fits, profile_or_none);
   const StopReason stop = loop.run(std::move(resumed));

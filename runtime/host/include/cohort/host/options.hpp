@@ -83,8 +83,8 @@ struct Options {
   std::vector<std::filesystem::path> plugins, plugin_dirs;
   // Output.
   std::filesystem::path log_dir, summary_json, config;
-  std::vector<Spec> loggers;  ///< "csv", "json", "tensorboard", or a plugin's; empty: csv if there is a log_dir
-  std::optional<Spec> profile;       ///< a file for the trace, and the steps in it; absent: off
+  std::vector<Spec> loggers;    ///< "csv", "json", "tensorboard", or a plugin's; empty: csv if there is a log_dir
+  std::optional<Spec> profile;  ///< a file for the trace, and the steps in it; absent: off
   // Checkpoints.
   std::filesystem::path checkpoint_dir, resume;     ///< resume: a folder, or "auto"
   std::optional<int64_t> checkpoint_every_n_steps;  ///< besides the ends of epochs and training
