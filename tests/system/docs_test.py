@@ -45,7 +45,8 @@ def trains_to_the_end(command):
 def with_each_flag_once(commands):
     """Commands that train for a few steps at most, as few as have every program and flag that all of them have."""
     left = [command for command in commands if not trains_to_the_end(command)]
-    missing, chosen = set().union(*map(program_and_flags, left)), set()
+    chosen = {command for command in left if command.startswith("cc ")}  # others need what it makes
+    missing = set().union(*map(program_and_flags, left))
     while missing:
         best = max(left, key=lambda command: len(program_and_flags(command) & missing))
         chosen.add(best)

@@ -106,21 +106,51 @@ void a_backward_without_begin_is_refused(cohort::App& app) {
   throw cohort::TrainingFailed("backward without begin() was not refused with the mend");
 }
 
-void only_one_session_at_a_time_and_no_late_unfreezing(cohort::App& app) {
+template <class Call>
+void expect_refused(const Call& call, const std::string& text) {
+  try {
+    call();
+  } catch (const cohort::UserError& error) {
+    if (std::string(error.what()).find(text) != std::string::npos) return;
+  }
+  throw cohort::TrainingFailed("not refused: " + text);
+}
+
+void there_is_one_session_at_a_time(cohort::App& app) {
+  const auto net = model(0);
+  auto session = app.session(*net, net->configure_optimizers());
+  expect_refused([&] { auto second = app.session(*net, net->configure_optimizers()); }, "one model at a time");
+}
+
+void parameters_unfrozen_between_steps_are_trained(cohort::App& app) {
   const auto net = model(0);
   net->fc->bias.requires_grad_(false);
   auto session = app.session(*net, net->configure_optimizers());
-  const auto refused = [](const auto& call, const char* text) {
-    try {
-      call();
-    } catch (const cohort::UserError& error) {
-      if (std::string(error.what()).find(text) != std::string::npos) return;
-    }
-    throw cohort::TrainingFailed(std::string("not refused: ") + text);
+  const auto step = [&] {
+    session.begin();
+    session.backward(net->loss(inputs(app.runtime().rank(), 0)));
+    session.step();
   };
-  refused([&] { auto second = app.session(*net, net->configure_optimizers()); }, "one model at a time");
+  const Tensor before = net->fc->bias.detach().clone();
+  step();
+  if (!net->fc->bias.equal(before)) throw cohort::TrainingFailed("a frozen parameter was trained");
   net->fc->bias.requires_grad_(true);
-  if (app.runtime().world_size() > 1) refused([&] { session.begin(); }, "'fc.bias' was unfrozen");
+  step();
+  if (net->fc->bias.equal(before)) throw cohort::TrainingFailed("a parameter that is frozen no more was not trained");
+  session.finish();
+}
+
+void nothing_is_frozen_within_a_step(cohort::App& app) {
+  if (app.runtime().world_size() == 1) return;  // without buckets it may be
+  const auto net = model(0);
+  auto session = app.session(*net, net->configure_optimizers());
+  {
+    const auto guard = session.no_sync();
+    session.begin();
+    session.backward(net->loss(inputs(app.runtime().rank(), 0)));
+  }
+  net->fc->bias.requires_grad_(false);
+  expect_refused([&] { session.begin(); }, "'fc.bias' was frozen or unfrozen within a step");
 }
 
 struct Uneven : cohort::DataModule {
@@ -213,7 +243,7 @@ int main(int argc, char** argv) {
                        .run(argc, argv, [&](cohort::App& app) {
                          rank_device = app.runtime().device();
                          if (app.option("only") == "freezing") {
-                           only_one_session_at_a_time_and_no_late_unfreezing(app);
+                           parameters_unfrozen_between_steps_are_trained(app);
                            return void(std::puts("all checks passed"));
                          }
                          if (app.option("only") == "own_loop") {
@@ -226,7 +256,9 @@ int main(int argc, char** argv) {
                          kept = {a_gradient_that_the_program_keeps_outlives_the_session(app),
                                  a_gradient_that_one_rank_keeps_can_be_gathered(app)};
                          a_backward_without_begin_is_refused(app);
-                         only_one_session_at_a_time_and_no_late_unfreezing(app);
+                         there_is_one_session_at_a_time(app);
+                         parameters_unfrozen_between_steps_are_trained(app);
+                         nothing_is_frozen_within_a_step(app);
                          uneven_data_is_padded_by_wrap_around(app);
                          equal_seeds_and_disjoint_data_hold_together(app);
                          deterministic_reaches_libtorch(app);

@@ -34,7 +34,7 @@ class Session(SessionTest):
     def test_deterministic_ranks_do_too(self):
         self.passes([PROGRAM, "--devices=3", "--deterministic"])
 
-    def test_parameters_unfrozen_late_are_refused_where_weights_are_averaged_too(self):
+    def test_parameters_unfrozen_late_are_trained_where_weights_differ(self):
         self.passes([PROGRAM, "--devices=2", "--strategy=bagua:decentralized", "--only=freezing"])
 
     def test_a_finished_loop_ends_with_the_same_weights_whatever_is_averaged(self):
@@ -45,7 +45,7 @@ class InFull(SessionTest):
     def test_two_to_four_ranks_compute_what_one_process_would(self):
         self.passes(*([PROGRAM, f"--devices={devices}"] for devices in (2, 3, 4)))
 
-    def test_parameters_unfrozen_late_are_refused_where_weights_are_averaged_too(self):
+    def test_parameters_unfrozen_late_are_trained_where_weights_differ(self):
         self.passes([PROGRAM, "--devices=2", "--strategy=bagua:async", "--only=freezing"],
                     [*MPIRUN, "-np", "2", PROGRAM, "--strategy=horovod,op=adasum", "--only=freezing"])
 

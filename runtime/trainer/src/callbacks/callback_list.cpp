@@ -24,6 +24,12 @@ std::string prefix_of(const Callback& callback) {
   return name.empty() ? std::string(kModulePrefix) : std::string(kCallbackPrefix) + name + "/";
 }
 
+/// Returns what a profile calls the callback.
+std::string label_of(const Callback& callback) {
+  const std::string name = callback.name();
+  return name.empty() ? "hooks of the module" : "callback " + name;
+}
+
 }  // namespace
 
 CallbackList::CallbackList(Module& module, std::vector<std::shared_ptr<Callback>> callbacks, Profile* profile)
@@ -36,12 +42,12 @@ CallbackList::CallbackList(Module& module, std::vector<std::shared_ptr<Callback>
       throw UserError("a callback is called " + host::in_quotes(name) +
                       "; its name() must consist of letters, digits, '_' and '-'");
     }
-    rows_.push_back(profile_ ? profile_->add_callback(name) : 0);
     if (names.insert(name).second) continue;
     throw UserError("two callbacks are called '" + name +
                     "'; give each a name() of its own, because checkpoints keep their state by it");
   }
   callbacks_.insert(callbacks_.begin(), moments_of(module));
+  for (const auto& callback : callbacks_) rows_.push_back(profile_ ? profile_->add_row(label_of(*callback)) : 0);
 }
 
 NamedTensors CallbackList::state() const {

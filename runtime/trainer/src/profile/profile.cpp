@@ -78,8 +78,8 @@ Profile::Profile(Runtime& runtime, ProfileSettings settings)
 
 Profile::~Profile() = default;
 
-size_t Profile::add_callback(const std::string& name) {
-  names_.push_back("callback " + name);
+size_t Profile::add_row(std::string name) {
+  names_.push_back(std::move(name));
   return clock_.add_row();
 }
 

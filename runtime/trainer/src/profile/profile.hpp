@@ -45,8 +45,8 @@ class Profile {
   Profile(const Profile&) = delete;
   Profile& operator=(const Profile&) = delete;
 
-  /// Returns a row of its own for a callback.
-  size_t add_callback(const std::string& name);
+  /// Returns a row of its own for a callback, or for the hooks of the module.
+  size_t add_row(std::string name);
 
   /// The calling thread is the loop's, and what is not timed from here on is the rest. Collective.
   void begin_loop();
