@@ -19,6 +19,7 @@ cmake_minimum_required(VERSION 3.25)
 project(tiny LANGUAGES CXX)
 add_executable(my_program tiny_program.cpp)
 """ + only_block("docs/user.md", "cmake", "## A program")
+PRECOMPILE = "cohort_precompile(my_program)\n"  # takes as long as it saves for one file
 # The user guide's code, under the names by which tiny_program.cpp includes it.
 PROGRAM_PIECES = {"a_loss_over_the_whole_batch.inc": only_block("docs/user.md", "cpp", "## Several devices in one process"),
                   "steps_by_hand.inc": only_block("docs/user.md", "cpp", "## Several optimizers, steps by hand"),
@@ -35,7 +36,7 @@ PROGRAM_PIECES = {"a_loss_over_the_whole_batch.inc": only_block("docs/user.md", 
                   "a_loop_of_your_own.inc": only_block("docs/user.md", "cpp", "## A loop of your own")}
 
 
-class Install(SystemTest):
+class InstallTest(SystemTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -61,6 +62,20 @@ class Install(SystemTest):
             self.succeed(command, timeout=300)
         return build
 
+    def train_by_the_guide(self, project):
+        source = (SOURCE / "tests/system/tiny_program.cpp").read_text()
+        files = {"CMakeLists.txt": project, "tiny_program.cpp": source, **PROGRAM_PIECES}
+        program = self.project("tiny", files) / "my_program"
+        self.succeed([program, "--devices=2", "--summary-json=summary.json"])
+        self.assertEqual(self.summary()["strategy"], "ddp_spawn")
+        self.assertEqual(len(set(self.summary()["weights_sha256"])), 1)
+        for way, strategy in (("loop", "ddp"), ("data", "ddp"), ("callbacks", "ddp"), ("logger", "ddp_spawn"), ("whole", "dp"),
+                              ("hand", "ddp"), ("schedule", "ddp"), ("metrics", "dp"), ("parts", "ddp")):
+            with self.subTest(way=way):
+                self.succeed([program, f"--way={way}", f"--strategy={strategy}", "--devices=2"])
+
+
+class Install(InstallTest):
     def test_installed_programs_find_their_plugins_and_data(self):
         mnist = self.prefix / "bin/mnist"
         self.succeed([mnist, "--devices=2", "--max-steps=3", "--epochs=1", "--summary-json=summary.json"])
@@ -102,16 +117,7 @@ class Install(SystemTest):
         self.succeed([sys.executable, "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1])", build / "libfake_torch.so"])
 
     def test_a_program_built_against_the_package_trains_with_all_code_of_the_user_guide(self):
-        source = (SOURCE / "tests/system/tiny_program.cpp").read_text()
-        files = {"CMakeLists.txt": PROGRAM_PROJECT, "tiny_program.cpp": source, **PROGRAM_PIECES}
-        program = self.project("tiny", files) / "my_program"
-        self.succeed([program, "--devices=2", "--summary-json=summary.json"])
-        self.assertEqual(self.summary()["strategy"], "ddp_spawn")
-        self.assertEqual(len(set(self.summary()["weights_sha256"])), 1)
-        for way, strategy in (("loop", "ddp"), ("data", "ddp"), ("callbacks", "ddp"), ("logger", "ddp_spawn"), ("whole", "dp"),
-                              ("hand", "ddp"), ("schedule", "ddp"), ("metrics", "dp"), ("parts", "ddp")):
-            with self.subTest(way=way):
-                self.succeed([program, f"--way={way}", f"--strategy={strategy}", "--devices=2"])
+        self.train_by_the_guide(PROGRAM_PROJECT.replace(PRECOMPILE, ""))
 
     def test_all_code_of_the_user_and_plugin_guides_is_in_these_programs(self):
         compiled_by_uses_test = only_block("docs/plugin_author.md", "cpp", "## What it cannot do")
@@ -128,6 +134,12 @@ class Install(SystemTest):
             symbols = subprocess.run(["nm", "-D", "--defined-only", plugin], check=True, capture_output=True, text=True).stdout
             names = [line.split()[-1] for line in symbols.splitlines()]
             self.assertEqual(names, ["cohort_plugin_0"], plugin)
+
+
+class InFull(InstallTest):
+    def test_the_same_with_precompiled_headers(self):
+        self.assertIn(PRECOMPILE, PROGRAM_PROJECT)
+        self.train_by_the_guide(PROGRAM_PROJECT)
 
 
 if __name__ == "__main__":
