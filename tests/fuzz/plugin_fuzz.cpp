@@ -15,7 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
     fuzz::require_sentence(problem);
     return 0;
   }
-  for (const auto kind : {host::Kind::kStrategy, host::Kind::kCollective, host::Kind::kAccelerator}) {
+  for (const auto kind :
+       {host::Kind::kStrategy, host::Kind::kCollective, host::Kind::kAccelerator, host::Kind::kLogger}) {
     const cohort_component* component = host::component_of(descriptor.plugin(), static_cast<int32_t>(kind));
     if (!component) continue;
     const std::span options(component->options, component->num_options);
