@@ -8,7 +8,7 @@ namespace {
 
 using torch::Tensor;
 
-/// What the file of --data-from holds for this rank: x.S.R and y.S.R are the batch of rank R at step S.
+/// The batches of this rank in the file of --data-from: x.S.R and y.S.R are those of rank R at step S.
 class Steps final : public cohort::StreamDataset {
  public:
   explicit Steps(const std::string& file) : file_(cohort::read_safetensors(file)) {}

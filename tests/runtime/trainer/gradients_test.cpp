@@ -1,4 +1,4 @@
-// What is said of gradients while a training runs: their norm, and where a NaN comes from.
+// Gradients while a training runs: their norm, and the operator that makes a NaN.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -50,7 +50,7 @@ TEST(GradientNorm, IsLoggedByAFlag) {
   EXPECT_THROW(GradientNorm(0), UserError);
 }
 
-// Of the rank alone that owns a parameter the gradients are complete.
+// If ranks own parameters, only the owner has the complete gradient.
 TEST(GradientNorm, PutsTogetherWhatRanksOwn) {
   Slopes owner([](Script& s) {
     s.options.track_grad_norm = 2;

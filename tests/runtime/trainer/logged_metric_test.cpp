@@ -83,14 +83,14 @@ struct Fixture {
   }
 };
 
-TEST(LoggedMetric, IsComputedOnceOfTheWholePassAndBeginsTheNextAfresh) {
+TEST(LoggedMetric, IsComputedOnceAndBeginsTheNextPassAfresh) {
   Fixture f;
   for (int pass = 0; pass < 2; ++pass) EXPECT_THAT(f.validate(), ElementsAre(Pair("val_error", mean_square(5))));
   EXPECT_THAT(f.fit(), ElementsAre(Pair("train_error", mean_square(7)), Pair("val_error", mean_square(5))));
   EXPECT_THAT(error_text<UserError>([&] { f.net.error_.compute(); }), HasSubstr("before update"));
 }
 
-TEST(LoggedMetric, OfTheEpochIsNotChangedByAValidationWithTheSameObject) {
+TEST(LoggedMetric, IsNotChangedByAValidationWithTheSameObject) {
   Fixture f([](Script& s) { s.options.val_check_interval = BatchLimit{.count = 1, .fraction = {}}; });
   EXPECT_EQ(f.fit().at("train_error"), mean_square(7));
 }
@@ -140,7 +140,7 @@ TEST(LoggedMetric, IsThatOfAllReplicas) {
   }
 }
 
-/// What another rank reports of a sum of squares and its elements.
+/// Returns the report of another rank, about a sum of squares and its elements.
 std::string report_of(double sum, int64_t elements) {
   return to_text({.states = packed_states({{"val_error/sum", torch::tensor(sum, torch::kDouble)},
                                            {"val_error/elements", torch::tensor(elements)}})});

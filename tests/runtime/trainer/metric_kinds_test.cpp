@@ -296,7 +296,7 @@ TEST(Perplexity, IsTheExponentOfTheMeanLossOfTokensThatCount) {
   EXPECT_THAT(error_text<UserError>([&] { all.update(logits, tokens); }), HasSubstr("label -1"));
 }
 
-TEST(MetricKinds, InputThatDoesNotFitIsRefusedWithShapesAndAWayOut) {
+TEST(MetricKinds, RefuseInputThatDoesNotFitWithItsShapes) {
   const auto refusal = [](Metric&& metric, const Tensor& predictions, const Tensor& targets) {
     return error_text<UserError>([&] { metric.update(predictions, targets); });
   };

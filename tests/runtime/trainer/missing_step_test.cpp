@@ -36,7 +36,7 @@ TEST(MissingStep, ValidationDataWithoutAStepIsLeftOutWithAWarning) {
   EXPECT_EQ(log.find("Validation is left out"), log.rfind("Validation is left out"));
 }
 
-TEST(MissingStep, SeveralValidationLoadersWithoutAStepAreLeftOutTogether) {
+TEST(MissingStep, LeavesSeveralValidationLoadersOutTogether) {
   struct Several final : DataModule {
     Loader train() override { return Numbers(2).training; }
     std::vector<Loader> validation_loaders() override { return {Numbers(2).evaluation, Numbers(2).evaluation}; }

@@ -25,7 +25,7 @@
 
 namespace cohort {
 
-/// What the owner of a loop hears of each step. Any may be empty.
+/// Functions that a loop has called in each of its steps. Any may be empty.
 struct StepHooks {
   std::function<void(const at::Tensor& loss)> before_backward;  ///< called by whoever has the loss: see backward()
   std::function<void()> after_backward;                         ///< of backward() alone
@@ -67,7 +67,7 @@ class StepDriver {
   /// Runs the optimizer of the current phase, or of another one whose backward is done; afterwards its gradients are
   /// undefined. Returns what the ranks voted.
   virtual Votes step(std::optional<size_t> phase = std::nullopt) = 0;
-  /// Of all later steps.
+  /// Sets the hooks of all later steps.
   void set_hooks(StepHooks hooks) { hooks_ = std::move(hooks); }
   const StepHooks& hooks() const { return hooks_; }
   /// Limits the gradients of all later steps; nothing: they stay as they are. Throws UserError if the strategy cannot.

@@ -138,7 +138,7 @@ void HostStepDriver::settle_unused(uint32_t phase) {
   }
 }
 
-// Of strategies that average no gradients each rank knows its own alone.
+// A strategy that averages no gradients tells no rank of the others' parameters: each rank judges by its own.
 void HostStepDriver::treat_unused(uint32_t phase) {
   std::string names;
   for (const cohort_tensor& parameter : model_.parameters()) {

@@ -82,7 +82,7 @@ class Metric {
   };
   State& find(std::string_view name);
   const State& find(std::string_view name) const;
-  /// What was added since the last reset, by the names of the states; and back.
+  /// Return what was added since the last reset, by the names of the states; take() resets as well.
   NamedTensors added() const;
   NamedTensors take();
   void absorb(const NamedTensors& added);

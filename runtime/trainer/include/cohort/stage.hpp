@@ -1,4 +1,4 @@
-// What a call of the Trainer does, for code that prepares it.
+// The calls of the Trainer, by which setup() and teardown() tell what to prepare.
 #pragma once
 
 namespace cohort {

@@ -68,8 +68,8 @@ class BegunCheckpoint {
   bool is_published_ = false;
 };
 
-/// What one rank has written, as its mark tells rank 0. An empty mark says that it could not: a full disk has room for
-/// one.
+/// The files that one rank has written, as its mark tells rank 0. An empty mark says that it could not: a full disk has
+/// room for one.
 struct CheckpointParts::WrittenFiles {
   std::map<std::string, FileDigest> files;
   std::set<std::string> own_state;

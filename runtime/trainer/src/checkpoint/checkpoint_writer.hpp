@@ -1,7 +1,7 @@
 // Writes the checkpoints of one training, into one or several folders, each state once.
 //
-// What a checkpoint holds is collected between two steps; its files are written in a thread of each rank, beside
-// training. One checkpoint at a time: the next one, and the end of training, wait for it.
+// Tensors and states are collected between two steps; a thread of each rank writes them, beside training. One
+// checkpoint at a time: the next one, and the end of training, wait for it.
 #pragma once
 
 #include <filesystem>

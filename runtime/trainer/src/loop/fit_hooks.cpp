@@ -1,4 +1,4 @@
-// What a fit tells its module and callbacks beside its own course: what its driver does in a step, and how it fails.
+// Tells the module and the callbacks of a fit what the driver does in a step, and of a failure.
 #include <cohort/host/error.hpp>
 
 #include "loop/fit_loop.hpp"
@@ -36,7 +36,7 @@ StepHooks FitLoop::step_hooks() {
       .evaluate = [this](size_t phase) { return evaluate_again(phase); }};
 }
 
-// What it logs was logged when the step began.
+// Records nothing: the same values were logged when the step began.
 at::Tensor FitLoop::evaluate_again(size_t phase) {
   if (!module_.automatic_optimization() || limits_.accumulate > 1) {
     throw UserError(std::string("an optimizer that evaluates its loss several times in a step (LBFGS) cannot ") +

@@ -18,7 +18,7 @@ void check_labels(const at::Tensor& labels, int64_t count, const char* what, con
 struct Labels {
   at::Tensor predicted, target;
 };
-/// Of several scores the highest is predicted, or the target if it is one of the `top_k` highest.
+/// Takes the highest of several scores as the prediction, or the target if it is one of the `top_k` highest.
 Labels labels_of(const at::Tensor& predictions, const at::Tensor& targets, const Multiclass& classes, int64_t top_k,
                  const Metric& metric);
 Labels labels_of(const at::Tensor& predictions, const at::Tensor& targets, const Binary& binary, const Metric& metric);

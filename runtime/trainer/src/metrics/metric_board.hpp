@@ -1,4 +1,4 @@
-// What a module logs during one pass: the latest value of each name, and its sum over the pass; and metric objects.
+// Holds what a module logs during one pass: the latest value of each name, its sum over the pass, and metric objects.
 //
 // One per loop, on its thread. Values that lie on a device stay there until they are asked for; adding a CPU value to a
 // known name allocates nothing.
@@ -56,8 +56,8 @@ class MetricBoard {
   void add(std::string_view name, Metric& metric);
   LoggedMetrics& metrics() { return metrics_; }
 
-  /// What the boards of a batch's pieces hold, as one value of each name, the mean over their samples, and one metric
-  /// object of each name, which has taken the states of the others.
+  /// Adds what the boards of a batch's pieces hold: of each name one value, the mean over their samples, or one metric
+  /// object, which has taken the states of the others.
   void add_pieces(std::span<const MetricBoard> pieces);
 
   /// Returns the latest values of names logged for the step since the last call, in the order of their first

@@ -1,4 +1,4 @@
-// What ranks tell each other at the end of a pass: their sums and states of metrics, and why they want to stop.
+// The report of a rank at the end of a pass: its sums and states of metrics, and why it wants to stop.
 //
 // One text per rank, because a rank without evaluation batches does not know which metrics the others have.
 #pragma once

@@ -10,7 +10,7 @@
 
 namespace cohort {
 
-/// Which hooks belong to a pass.
+/// The hooks of one kind of pass.
 struct PassHooks {
   const char* pass;  ///< "validation", as in their names
   void (ModuleHooks::*start)();

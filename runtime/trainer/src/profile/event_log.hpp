@@ -1,4 +1,4 @@
-// What the threads of a rank did in some steps, and when: the events of a trace.
+// The events of a trace: each says what a thread of the rank did in one of the traced steps, and when.
 //
 // Any thread adds. It is read when nobody adds any more.
 #pragma once

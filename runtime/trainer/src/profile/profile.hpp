@@ -1,4 +1,4 @@
-// Where the time of a training goes: a table of phases, and a trace of some of its steps.
+// Measures a training: a table of its phases, and a trace of some of its steps.
 //
 // Objects of Timed mark the phases where they are, on the thread of the loop and on those of replicas; the table has
 // the loop's thread, and of replicas the first one, for which the loop waits. In the steps of the trace operators and

@@ -18,7 +18,7 @@ namespace cohort {
 /// When a rank came to each of several barriers, and when it left, by its own clock.
 using BarrierTimes = std::array<Stretch, 16>;
 
-/// What is added to a time of rank 0's clock to have that of another rank's, and how wrong it may be.
+/// The number to add to a time of rank 0's clock to have that of another rank's, and how wrong it may be.
 struct ClockOffset {
   int64_t ns = 0;
   int64_t error_ns = 0;

@@ -1,4 +1,4 @@
-// What --profile asks for.
+// The file and the traced steps that --profile asks for.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 
 namespace cohort {
 
-/// Where the events of a rank stand in the trace of all ranks.
+/// The place of a rank's events in the trace of all ranks.
 struct TracePlace {
   int rank = 0;
   std::string label;    ///< shown beside the rank; may be empty

@@ -93,7 +93,7 @@ struct Witness final : FlightObserver {
   void bucket_reduced(const BucketRecord& record) override { buckets.push_back(record); }
 };
 
-TEST(FlightObserver, SeesOperationsAndReductionsThatBeginWhileItObserves) {
+TEST(FlightObserver, SeesWhatBeginsWhileItObserves) {
   FlightRecorder recorder;
   cohort_comm world{};
   recorder.name(&world, "default/world");

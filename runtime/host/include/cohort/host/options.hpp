@@ -38,8 +38,8 @@ struct BatchLimit {
   bool operator==(const BatchLimit&) const = default;
 };
 
-/// What becomes of a trained parameter that no rank's loss depends on in a step: it keeps no gradient, has one of
-/// zeros, or ends the training.
+/// Decides about a trained parameter that no rank's loss depends on in a step: it keeps no gradient, has one of zeros,
+/// or ends the training.
 enum class UnusedParameters { kTrack, kZero, kError };
 
 /// Where a value came from.
