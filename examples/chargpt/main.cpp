@@ -80,10 +80,11 @@ int main(int argc, char** argv) {
       .run(argc, argv, [](cohort::App& app) {
         Text text(app.option("text"), kContext);
         CharGpt gpt(text.num_characters());
+        const auto begin = text.tokens_of(app.option("begin")).unsqueeze(0);
         app.trainer({.max_epochs = 3}).fit(gpt, text);
         if (!app.runtime().is_first()) return;
         gpt.eval();
-        const auto begin = text.tokens_of(app.option("begin")).unsqueeze(0).to(gpt.device());
-        std::cout << text.text_of(gpt.continued(begin, app.integer_option("length", 0))[0]) << std::endl;
+        std::cout << text.text_of(gpt.continued(begin.to(gpt.device()), app.integer_option("length", 0))[0])
+                  << std::endl;
       });
 }
