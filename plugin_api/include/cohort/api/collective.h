@@ -80,9 +80,12 @@ typedef struct cohort_connect_args {
   const char* master_addr;  /* of the job's first rank, a name that every rank resolves; null where it is not known */
   const int32_t* job_ranks; /* [size]; the job's number of each rank, for messages; null: as in this group */
   int32_t num_nodes;        /* that the group's ranks are on; 0 where it is not known */
-  uint32_t reserved0;
+  uint32_t key_nbytes;      /* 32; 0 if the group has one rank */
+  /* Bits that only the ranks of this group know, by the host; what comm/1.open is given is not read. A collective that
+   * opens sockets proves them to its peers before it takes data, and never sends them. */
+  const uint8_t* key;
 } cohort_connect_args;
-#define COHORT_CONNECT_ARGS_SIZE_1_0 COHORT_END(cohort_connect_args, reserved0)
+#define COHORT_CONNECT_ARGS_SIZE_1_0 COHORT_END(cohort_connect_args, key)
 
 /* Arguments of an operation. Allocated by the host or its caller; the plugin changes nothing in it. */
 typedef struct cohort_op_args {

@@ -63,15 +63,23 @@ typedef struct cohort_key_value {
 #define COHORT_USE_BY_HAND 12     /* training_step runs backward and the optimizers itself */
 #define COHORT_USE_UNNAMED 13     /* collectives and accelerators only: be chosen although the user names none */
 
-#define COHORT_USE_LAST 13 /* the last use that the host of these headers asks about, but for the next one */
+#define COHORT_USE_LAST 13 /* the last use that the host of these headers asks about, but for the next five */
 
-#define COHORT_USE_CLOSURES 14 /* the loss is computed several times in a step (LBFGS); UNKNOWN of any layer is no */
+/* Asked of every layer of the strategy, and the second of the collective as well; UNKNOWN of any of them is no. */
+#define COHORT_USE_CLOSURES 14 /* the loss is computed several times in a step (LBFGS) */
+#define COHORT_USE_GRAPH 17    /* steps are captured once and replayed, in which no slot is called */
+#define COHORT_USE_JOIN 19     /* ranks without data take part in steps, with gradients of zeros */
+/* The same: losses are scaled; gradients arrive unscaled, and a step in which one of them is not finite on any rank
+ * skips optimizer_step on all ranks (COHORT_STEP_SKIPPED). */
+#define COHORT_USE_LOSS_SCALER 15
+
+/* The model computes with tensors of dtype `value`, COHORT_FLOAT16 or COHORT_BFLOAT16. Asked of accelerators; and of
+ * strategies if the weights that they have are float32, of which the model's are rounded copies: these are made anew
+ * after end_step and pause, so weights that change at other moments are not seen. UNKNOWN is yes. */
+#define COHORT_USE_PRECISION 16
+
 /* Reserved numbers. No host asks about them yet. */
-#define COHORT_USE_LOSS_SCALER 15       /* losses are scaled, and a step with infinite gradients is skipped */
-#define COHORT_USE_PRECISION 16         /* gradients and weights of dtype `value` */
-#define COHORT_USE_GRAPH 17             /* steps are captured once and replayed: no slot is called in a replay */
 #define COHORT_USE_UNUSED_PARAMETERS 18 /* a step reaches some of the parameters only */
-#define COHORT_USE_JOIN 19              /* ranks run out of data at different steps */
 #define COHORT_USE_ELASTIC 20           /* ranks come and go while the program runs */
 
 #define COHORT_ANSWER_UNKNOWN 0 /* not known, or a use that this plugin has never heard of */

@@ -75,6 +75,8 @@ typedef struct cohort_dist_args {
 /* Step flags. */
 #define COHORT_STEP_FIRST 1u /* first micro-batch of an optimizer step */
 #define COHORT_STEP_LAST 2u  /* last one: gradients are communicated after it */
+/* In end_step: a gradient of some rank is not finite, and optimizer_step was called on no rank. The step counts. */
+#define COHORT_STEP_SKIPPED 4u
 
 typedef struct cohort_step {
   uint32_t struct_size;

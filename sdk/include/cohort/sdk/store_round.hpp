@@ -33,6 +33,28 @@ cohort_status read_value(Get&& get, std::string& value) {
   return status;
 }
 
+/// Returns one text with all of them, each behind its length.
+inline std::string packed(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const std::string& text : texts) all += std::to_string(text.size()) + ":" + text;
+  return all;
+}
+
+/// Returns the texts that were packed, up to what cannot be read.
+inline std::vector<std::string> unpacked(const std::string& all) {
+  std::vector<std::string> texts;
+  for (std::size_t at = 0; at < all.size();) {
+    const std::size_t colon = all.find(':', at);
+    const bool is_number =
+        colon != std::string::npos && colon > at && colon - at < 10 && all.find_first_not_of("0123456789", at) == colon;
+    const std::size_t length = is_number ? std::stoul(all.substr(at, colon - at)) : all.size();
+    if (!is_number || length > all.size() - colon - 1) break;
+    texts.push_back(all.substr(colon + 1, length));
+    at = colon + 1 + length;
+  }
+  return texts;
+}
+
 }  // namespace detail
 
 /// Returns the value with the size of the group in front of it, so that ranks of groups of different sizes notice.
@@ -40,11 +62,15 @@ inline std::string with_size(int size, const std::string& value) {
   return std::to_string(size) + "\n" + value;
 }
 
+inline bool has_size(int size, const std::string& text) {
+  const std::string own = std::to_string(size) + "\n";
+  return text.compare(0, own.size(), own) == 0;
+}
+
 /// Returns the value without the size in front of it. Throws FAILED_PRECONDITION, which names the rank `who`, if that
 /// is not `size`.
 inline std::string without_size(int size, const std::string& text, const std::string& who) {
-  const std::string own = std::to_string(size) + "\n";
-  if (text.compare(0, own.size(), own) == 0) return text.substr(own.size());
+  if (has_size(size, text)) return text.substr(text.find('\n') + 1);
   const std::size_t digits = text.find_first_not_of("0123456789");
   const bool is_number = digits > 0 && digits < 10 && text[digits] == '\n';
   throw failed_precondition((is_number ? who + " connects a group of " + text.substr(0, digits) + " rank(s)"
@@ -70,23 +96,36 @@ inline std::vector<std::string> store_round(const cohort_connect_args& args, con
   };
   const std::string own = with_size(args.size, value);
   check(args.store->vt->set(args.store, key(args.rank).c_str(), own.data(), own.size()));
-  std::vector<std::string> values;
+  const auto read = [&](const std::string& from, std::string& found) {
+    const cohort_status status = detail::read_value(
+        [&](char* buffer, uint64_t capacity, uint64_t* nbytes) {
+          return args.store->vt->get(args.store, from.c_str(), time_left().count(), buffer, capacity, nbytes);
+        },
+        found);
+    if (status != COHORT_DEADLINE_EXCEEDED) check(status);
+    return status == COHORT_OK;
+  };
+  // One rank reads the values of all and puts them into one: else the store would be asked size^2 times. It tells at
+  // once of a rank that does not fit.
+  const std::string summary = round + "/all";
+  std::vector<std::string> texts, values;
+  std::string all;
+  if (args.rank != 0 && read(summary, all)) texts = detail::unpacked(all);
   std::string names;
   std::vector<int32_t> missing;
   for (int rank = 0; rank < args.size; ++rank) {
-    std::string& found = values.emplace_back();
-    const cohort_status status = detail::read_value(
-        [&](char* buffer, uint64_t capacity, uint64_t* nbytes) {
-          return args.store->vt->get(args.store, key(rank).c_str(), time_left().count(), buffer, capacity, nbytes);
-        },
-        found);
-    if (status == COHORT_DEADLINE_EXCEEDED) {
+    const auto place = static_cast<std::size_t>(rank);
+    if (place >= texts.size() && !read(key(rank), texts.emplace_back())) {
       names += (names.empty() ? "rank " : ", rank ") + name(rank);
       missing.push_back(rank);
       continue;
     }
-    check(status);
-    found = without_size(args.size, found, "rank " + name(rank));
+    const bool is_end = rank + 1 == args.size || !has_size(args.size, texts[place]);
+    if (args.rank == 0 && is_end && missing.empty()) {
+      all = detail::packed(texts);
+      check(args.store->vt->set(args.store, summary.c_str(), all.data(), all.size()));
+    }
+    values.push_back(without_size(args.size, texts[place], "rank " + name(rank)));
   }
   if (missing.empty()) return values;
   const std::string time = in_words(std::chrono::nanoseconds(args.timeout_ns));

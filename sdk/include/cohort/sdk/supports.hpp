@@ -10,7 +10,9 @@
 // runs before the component is made. Threads: [main].
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <string_view>
 
 #include <cohort/api/plugin.h>
@@ -60,6 +62,11 @@ class Query {
 /// YES to each use that these headers know, for a component that can do whatever it has not refused before.
 inline Answer yes_to_known(const Query& query) {
   return query.use() > 0 && query.use() <= COHORT_USE_LAST ? yes() : unknown();
+}
+
+/// The same, and YES to these, of which UNKNOWN is no.
+inline Answer yes_to_known(const Query& query, std::initializer_list<int32_t> others) {
+  return std::find(others.begin(), others.end(), query.use()) == others.end() ? yes_to_known(query) : yes();
 }
 
 namespace detail {
