@@ -93,7 +93,8 @@ void Driver::check_memory(const Stream& stream, const Item& item, const fakedrv_
   }
   DeviceMemory& memory = memories_[static_cast<size_t>(device)];
   const auto block = memory.find(access.memory);
-  if (block == memory.end() || block->second.is_free) {
+  const bool is_own = block != memory.end() && item.graph && block->second.pool == item.graph;  // in use in each replay
+  if (block == memory.end() || (block->second.is_free && !is_own)) {
     throw std::runtime_error(what + " was given memory of device " + std::to_string(device) + " that is not allocated");
   }
   const auto* const first = static_cast<const std::byte*>(access.memory);
@@ -107,40 +108,46 @@ void Driver::check_memory(const Stream& stream, const Item& item, const fakedrv_
 }
 
 // A launch that is refused leaves no trace.
-void Driver::check(Stream& stream, const Item& item, std::vector<fakedrv_access> accesses) {
+void Driver::check(const Stream& stream, const Item& item, std::vector<fakedrv_access> accesses, Races& races,
+                   const Clock& clock, uint64_t number) {
   std::erase_if(accesses, [](const fakedrv_access& access) { return access.nbytes == 0; });
   for (const fakedrv_access& access : accesses) check_memory(stream, item, access);
   if (!checks_races) return;
   // Reads come first, because a work that reads and writes the same bytes has written them.
   std::stable_partition(accesses.begin(), accesses.end(), [](const auto& access) { return access.is_write == 0; });
-  stream.clock.join(host_);
   const auto noted = [&](const fakedrv_access& access) {
-    return Races::Access{stream.number, stream.issued + 1, item.name, access.is_write != 0};
+    return Races::Access{stream.number, number, item.name, access.is_write != 0};
   };
   for (const fakedrv_access& access : accesses) {
-    const std::string race = races_.find(access.memory, access.nbytes, noted(access), stream.clock);
+    const std::string race = races.find(access.memory, access.nbytes, noted(access), clock);
     if (race.empty()) continue;
     ++num_races;
     throw std::runtime_error(race);
   }
-  for (const fakedrv_access& access : accesses) races_.add(access.memory, access.nbytes, noted(access));
-  races_.forget(host_);
+  for (const fakedrv_access& access : accesses) races.add(access.memory, access.nbytes, noted(access));
 }
 
 void Driver::launch(Lock& lock, Stream& stream, Item item, const std::vector<fakedrv_access>& accesses) {
-  check(stream, item, accesses);
+  if (stream.capture.graph) return record(stream, std::move(item), accesses);
+  enqueue(lock, stream, std::move(item), accesses);
+}
+
+void Driver::enqueue(Lock& lock, Stream& stream, Item item, const std::vector<fakedrv_access>& accesses) {
+  stream.clock.join(host_);
+  check(stream, item, accesses, races_, stream.clock, stream.issued + 1);
+  races_.forget(host_);
   take_place(stream);
-  enqueue(lock, stream, std::move(item));
+  add_to_queue(lock, stream, std::move(item));
 }
 
 void Driver::wait_on_stream(Lock& lock, Stream& stream, Stream& other, uint64_t place, const Clock& clock) {
   stream.clock.join(clock);
   if (&other == &stream || other.done >= place) return;
   take_place(stream);
-  enqueue(lock, stream, {.name = "wait", .other = &other, .place = place});
+  add_to_queue(lock, stream, {.name = "wait", .other = &other, .place = place});
 }
 
-void Driver::enqueue(Lock& lock, Stream& stream, Item item) {
+void Driver::add_to_queue(Lock& lock, Stream& stream, Item item) {
   stream.queue.push_back(std::move(item));
   if (is_eager) return advance(lock, stream, stream.issued);
   if (stream.queue.size() > kLongestQueue) advance(lock, stream, stream.done + 1);

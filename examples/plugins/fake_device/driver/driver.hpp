@@ -28,6 +28,14 @@ struct Item {
   bool crosses_devices = false;
   Stream* other = nullptr;
   uint64_t place = 0;
+  const fakedrv_graph* graph = nullptr;  // whose replay it belongs to
+};
+
+/// The capture that a stream is part of: while there is one, its graph takes the work of the stream.
+struct Capture {
+  fakedrv_graph* graph = nullptr;  // null: it enqueues
+  uint64_t issued = 0;
+  Clock clock{};  // of the captured work alone
 };
 
 }  // namespace fakedrv
@@ -41,12 +49,14 @@ struct fakedrv_stream {
   bool is_in_use = true;
   std::string failure{};  // of a work; "" for none
   fakedrv::Clock clock{};
+  fakedrv::Capture capture{};
 };
 
 struct fakedrv_event {
   fakedrv_stream* stream = nullptr;  // null: not recorded
   uint64_t place = 0;
   fakedrv::Clock clock{};
+  uint64_t capture = 0;  // the capture that it is part of; 0: none
 };
 
 namespace fakedrv {
@@ -74,8 +84,11 @@ class Driver {
   Stream* find_stream(int number);
   const std::deque<Stream>& streams() const { return streams_; }
 
-  /// Enqueues, and runs at once if eager. Throws std::runtime_error for a race or memory that a work cannot use.
+  /// Enqueues, or records if the stream captures. Throws std::runtime_error for a race or memory that a work cannot
+  /// use.
   void launch(Lock& lock, Stream& stream, Item item, const std::vector<fakedrv_access>& accesses);
+  /// Enqueues whether or not the stream captures; runs at once if eager.
+  void enqueue(Lock& lock, Stream& stream, Item item, const std::vector<fakedrv_access>& accesses);
   /// Orders what comes on the stream behind a place of another one.
   void wait_on_stream(Lock& lock, Stream& stream, Stream& other, uint64_t place, const Clock& clock);
   /// Runs the stream up to a place. What a work of it leaves stays for the next wait.
@@ -87,6 +100,19 @@ class Driver {
   /// The host has waited for what this clock covers.
   void host_waited(const Clock& clock) { host_.join(clock); }
 
+  // Captures (graph.cpp).
+  void begin_capture(Stream& stream, fakedrv_graph& graph);
+  /// Throws what has made the capture useless.
+  void end_capture(Stream& stream);
+  /// Enqueues all that the graph has recorded.
+  void replay(Lock& lock, fakedrv_graph& graph, Stream& stream);
+  /// Ends a capture that goes on, waits for the replays and takes the graph's memory back.
+  void dissolve(Lock& lock, fakedrv_graph& graph);
+  /// Orders what the stream captures behind a captured event; a stream that did not capture begins to.
+  void follow_captured(Stream& stream, const fakedrv_event& event);
+  /// Throws, and makes the capture useless, if the stream captures.
+  void refuse_in_capture(const Stream& stream, const std::string& what) const;
+
  private:
   std::condition_variable changed_;
   std::vector<DeviceMemory> memories_;
@@ -95,12 +121,16 @@ class Driver {
   std::vector<Stream*> default_streams_;
   Clock host_;
   Races races_;
+  uint64_t num_captures_ = 0;
 
   Driver();
   void take_place(Stream& stream);
-  void check(Stream& stream, const Item& item, std::vector<fakedrv_access> accesses);
+  /// Throws for memory that the work cannot use, and for a race with what was noted; notes its accesses.
+  void check(const Stream& stream, const Item& item, std::vector<fakedrv_access> accesses, Races& races,
+             const Clock& clock, uint64_t number);
   void check_memory(const Stream& stream, const Item& item, const fakedrv_access& access);
-  void enqueue(Lock& lock, Stream& stream, Item item);
+  void record(Stream& stream, Item item, const std::vector<fakedrv_access>& accesses);
+  void add_to_queue(Lock& lock, Stream& stream, Item item);
   void run_next(Lock& lock, Stream& stream);
 };
 

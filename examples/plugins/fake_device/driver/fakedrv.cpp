@@ -1,4 +1,4 @@
-// The C interface of the driver: takes its lock, and turns exceptions into texts.
+// The C interface of the driver, but for events (events.cpp) and graphs (graph.cpp).
 #include "fakedrv.h"
 
 #include <array>
@@ -7,31 +7,18 @@
 #include <new>
 #include <stdexcept>
 
-#include "driver.hpp"
+#include "guarded.hpp"
 
 namespace {
 
 using fakedrv::Driver;
+using fakedrv::guarded;
+using fakedrv::Item;
 using fakedrv::Stream;
 
 thread_local std::string last_error;
 thread_local std::array<Stream*, FAKEDRV_DEVICES> current_streams{};
 thread_local int current_device = 0;
-
-// Runs `call` with the lock held.
-template <class Call>
-int guarded(Call&& call) {
-  Driver& driver = Driver::get();
-  try {
-    Driver::Lock lock(driver.mutex);
-    call(driver, lock);
-    return 0;
-  } catch (const std::bad_alloc&) {
-    return fakedrv_fail("out of memory");
-  } catch (const std::exception& error) {
-    return fakedrv_fail(error.what());
-  }
-}
 
 void check_device(int device) {
   if (device < 0 || device >= FAKEDRV_DEVICES) {
@@ -48,14 +35,12 @@ fakedrv::DeviceMemory::Blocks::iterator block_of(Driver& driver, const void* mem
   return block;
 }
 
-void fill(Driver& driver, Driver::Lock& lock, Stream& stream, const char* name, void* memory, int byte,
-          uint64_t nbytes) {
+Item fill_item(Driver& driver, const char* name, void* memory, int byte, uint64_t nbytes) {
   void* const place = driver.contents(memory);
-  const auto run = [=] {
-    std::memset(place, byte, nbytes);
-    return 0;
-  };
-  driver.launch(lock, stream, {.name = name, .run = run}, {{memory, nbytes, 1, 0}});
+  return {.name = name, .run = [=] {
+            std::memset(place, byte, nbytes);
+            return 0;
+          }};
 }
 
 // Both places can be reached while the host does something else.
@@ -82,11 +67,23 @@ void copy_later(Driver& driver, Driver::Lock& lock, Stream& stream, void* to, co
   });
 }
 
+// Memory that a graph has taken while the stream captures is freed in each replay, all other memory now.
+void fill_freed(Driver& driver, Driver::Lock& lock, const fakedrv::DeviceMemory::Block& block, std::byte* first,
+                Stream& last) {
+  Item item = fill_item(driver, "free", first, 0xff, block.nbytes);
+  const std::vector<fakedrv_access> accesses{{first, block.nbytes, 1, 0}};
+  if (block.pool && last.capture.graph == block.pool) {
+    for (const Stream* const user : block.users) last.capture.clock.join(user->capture.clock);
+    return driver.launch(lock, last, std::move(item), accesses);
+  }
+  for (Stream* const user : block.users) driver.wait_on_stream(lock, last, *user, user->issued, user->clock);
+  driver.enqueue(lock, last, std::move(item), accesses);
+}
+
 void free_block(Driver& driver, Driver::Lock& lock, fakedrv::DeviceMemory::Blocks::iterator block, Stream& last) {
-  for (Stream* const user : block->second.users) driver.wait_on_stream(lock, last, *user, user->issued, user->clock);
   auto& blocks = driver.memories()[static_cast<size_t>(driver.device_of(block->first))];
   try {
-    fill(driver, lock, last, "free", block->first, 0xff, block->second.nbytes);
+    fill_freed(driver, lock, block->second, block->first, last);
   } catch (...) {
     blocks.give_back(block, &last);
     throw;
@@ -95,6 +92,7 @@ void free_block(Driver& driver, Driver::Lock& lock, fakedrv::DeviceMemory::Block
 }
 
 void wait(Driver& driver, Driver::Lock& lock, Stream& stream) {
+  driver.refuse_in_capture(stream, "a wait of the host");
   ++driver.num_waits;
   const fakedrv::Clock clock = stream.clock;
   driver.run_to(lock, stream, stream.issued);
@@ -136,7 +134,7 @@ uint64_t fakedrv_num_waits(void) {
 
 int fakedrv_alloc(fakedrv_stream* stream, uint64_t nbytes, void** memory) {
   return guarded([&](Driver& driver, auto&) {
-    *memory = driver.memories()[static_cast<size_t>(stream->device)].take(stream, nbytes)->first;
+    *memory = driver.memories()[static_cast<size_t>(stream->device)].take(stream, nbytes, stream->capture.graph)->first;
   });
 }
 
@@ -286,6 +284,7 @@ int fakedrv_launch(fakedrv_stream* stream, const char* name, const fakedrv_acces
 int fakedrv_call(fakedrv_stream* stream, const char* name, const fakedrv_access* accesses, uint64_t num_accesses,
                  fakedrv_work work, void* arg) {
   return guarded([&](Driver& driver, Driver::Lock& lock) {
+    driver.refuse_in_capture(*stream, name);
     driver.launch(lock, *stream, {.name = name, .run = [work, arg] { return work(arg); }},
                   {accesses, accesses + num_accesses});
     driver.run_to(lock, *stream, stream->issued);
@@ -295,14 +294,20 @@ int fakedrv_call(fakedrv_stream* stream, const char* name, const fakedrv_access*
 int fakedrv_copy(fakedrv_stream* stream, void* to, const void* from, uint64_t nbytes) {
   return guarded([&](Driver& driver, Driver::Lock& lock) {
     if (nbytes == 0) return;
+    const auto is_ordinary = [&](const void* memory) {
+      return driver.device_of(memory) < 0 && !driver.is_pinned(memory);
+    };
+    if (is_ordinary(from) || is_ordinary(to))
+      driver.refuse_in_capture(*stream, "a copy with ordinary memory of the host");
     copy_later(driver, lock, *stream, to, from, nbytes);
-    if (driver.device_of(to) < 0 && !driver.is_pinned(to)) wait(driver, lock, *stream);
+    if (is_ordinary(to)) wait(driver, lock, *stream);
   });
 }
 
 int fakedrv_fill(fakedrv_stream* stream, void* memory, int byte, uint64_t nbytes) {
   return guarded([&](Driver& driver, Driver::Lock& lock) {
-    if (nbytes > 0) fill(driver, lock, *stream, "fill", memory, byte, nbytes);
+    if (nbytes > 0)
+      driver.launch(lock, *stream, fill_item(driver, "fill", memory, byte, nbytes), {{memory, nbytes, 1, 0}});
   });
 }
 
@@ -312,6 +317,7 @@ int fakedrv_wait(fakedrv_stream* stream) {
 
 int fakedrv_poll(fakedrv_stream* stream, int* is_done) {
   return guarded([&](Driver& driver, Driver::Lock& lock) {
+    driver.refuse_in_capture(*stream, "a poll of the host");
     const fakedrv::Clock clock = stream->clock;
     *is_done = driver.run_one(lock, *stream, stream->issued) ? 1 : 0;
     if (*is_done) driver.host_waited(clock);
@@ -326,55 +332,6 @@ int fakedrv_wait_for_device(int device) {
       if (stream.device == device) wait(driver, lock, const_cast<Stream&>(stream));
     }
   });
-}
-
-int fakedrv_create_event(fakedrv_event** event) {
-  *event = new (std::nothrow) fakedrv_event;
-  return *event ? 0 : fakedrv_fail("out of memory");
-}
-
-void fakedrv_destroy_event(fakedrv_event* event) {
-  delete event;
-}
-
-int fakedrv_record(fakedrv_event* event, fakedrv_stream* stream) {
-  return guarded([&](Driver&, auto&) { *event = {stream, stream->issued, stream->clock}; });
-}
-
-int fakedrv_stream_waits(fakedrv_stream* stream, const fakedrv_event* event) {
-  return guarded([&](Driver& driver, Driver::Lock& lock) {
-    if (event->stream) driver.wait_on_stream(lock, *stream, *event->stream, event->place, event->clock);
-  });
-}
-
-int fakedrv_wait_for_event(const fakedrv_event* event) {
-  return guarded([&](Driver& driver, Driver::Lock& lock) {
-    if (!event->stream) return;
-    ++driver.num_waits;
-    driver.run_to(lock, *event->stream, event->place);
-    driver.host_waited(event->clock);
-  });
-}
-
-int fakedrv_poll_event(const fakedrv_event* event, int* is_done) {
-  return guarded([&](Driver& driver, Driver::Lock& lock) {
-    *is_done = 1;
-    if (!event->stream) return;
-    *is_done = driver.run_one(lock, *event->stream, event->place) ? 1 : 0;
-    if (*is_done) driver.host_waited(event->clock);
-  });
-}
-
-int fakedrv_run_to_event(const fakedrv_event* event) {
-  return guarded([&](Driver& driver, Driver::Lock& lock) {
-    if (event->stream) driver.advance(lock, *event->stream, event->place);
-  });
-}
-
-int fakedrv_event_is_done(const fakedrv_event* event) {
-  int is_done = 0;
-  guarded([&](Driver&, auto&) { is_done = !event->stream || event->stream->done >= event->place ? 1 : 0; });
-  return is_done;
 }
 
 }  // extern "C"

@@ -29,6 +29,7 @@ extern "C" {
 
 typedef struct fakedrv_stream fakedrv_stream;
 typedef struct fakedrv_event fakedrv_event;
+typedef struct fakedrv_graph fakedrv_graph;
 
 /* Bytes that a work uses. Memory of the host has to be pinned. */
 typedef struct fakedrv_access {
@@ -38,9 +39,10 @@ typedef struct fakedrv_access {
   uint32_t reserved0;
 } fakedrv_access;
 
-/* Computes. Returns 0, or leaves a text with fakedrv_fail and returns what that returns. */
+/* Computes. Returns 0, or leaves a text with fakedrv_fail and returns what that returns. A work that was captured runs
+ * in each replay, with the same argument. */
 typedef int (*fakedrv_work)(void* arg);
-/* Frees the argument of a work that has run. */
+/* Frees the argument of a work that has run for the last time. */
 typedef void (*fakedrv_drop)(void* arg);
 
 /* Returns the text of the calling thread's last failure. */
@@ -131,6 +133,22 @@ int fakedrv_poll_event(const fakedrv_event* event, int* is_done);
 int fakedrv_run_to_event(const fakedrv_event* event);
 /* Returns 1 if the event is done, and runs nothing. */
 int fakedrv_event_is_done(const fakedrv_event* event);
+
+/* Graphs. While a stream captures, what it is given is recorded and does not run; a stream that waits for an event of
+ * it captures too, until the first one ends the capture behind all of their work. Meanwhile the host can neither wait
+ * for nor poll these streams, copies have no ordinary host memory, and events from outside are no part of the order:
+ * each of these fails, and so does then the end. Memory that is allocated on such a stream is kept for the graph. */
+int fakedrv_begin_capture(fakedrv_stream* stream, fakedrv_graph** graph);
+int fakedrv_end_capture(fakedrv_stream* stream);
+/* Returns which capture the stream is part of, counted from 1, or 0. */
+uint64_t fakedrv_capture(const fakedrv_stream* stream);
+/* Each replay returns when it has run what was captured last, as if the device had done it by then; nobody has waited.
+ * For work on something that other work of the host must find in order. */
+int fakedrv_replay_at_once(fakedrv_stream* stream);
+/* Enqueues all that was captured, with the same addresses, behind the newest replay of the graph. */
+int fakedrv_replay(fakedrv_graph* graph, fakedrv_stream* stream);
+/* Waits for the newest replay, gives the memory free, and ends a capture that goes on. */
+int fakedrv_destroy_graph(fakedrv_graph* graph);
 
 #ifdef __cplusplus
 }

@@ -65,9 +65,9 @@ DeviceMemory::DeviceMemory(uint64_t nbytes) : size_(nbytes) {
   if (::mprotect(first_ + size_, size_, PROT_READ | PROT_WRITE) != 0) throw std::bad_alloc();
 }
 
-DeviceMemory::Blocks::iterator DeviceMemory::take(Stream* owner, uint64_t nbytes) {
+DeviceMemory::Blocks::iterator DeviceMemory::take(Stream* owner, uint64_t nbytes, const fakedrv_graph* pool) {
   const uint64_t wanted = in_blocks(nbytes);
-  auto& free = free_[owner];
+  auto& free = free_[{owner, pool}];
   const auto fitting = free.lower_bound(wanted);
   auto block = blocks_.end();
   if (fitting != free.end() && fitting->first <= 2 * wanted) {  // a much larger one is kept for what needs it
@@ -77,7 +77,7 @@ DeviceMemory::Blocks::iterator DeviceMemory::take(Stream* owner, uint64_t nbytes
     block->second.is_free = false;
   } else {
     if (wanted > size_ - used_) throw std::bad_alloc();
-    block = blocks_.emplace(first_ + used_, Block{wanted, owner, {}}).first;
+    block = blocks_.emplace(first_ + used_, Block{wanted, owner, {}, pool}).first;
     std::memset(contents(block->first), 0xff, wanted);
     used_ += wanted;
   }
@@ -90,8 +90,17 @@ void DeviceMemory::give_back(Blocks::iterator block, Stream* owner) {
   block->second.is_free = true;
   block->second.owner = owner;
   block->second.users.clear();
-  free_[owner].emplace(block->second.nbytes, block->first);
+  free_[{owner, block->second.pool}].emplace(block->second.nbytes, block->first);
   allocated_ -= block->second.nbytes;
+}
+
+void DeviceMemory::dissolve(const fakedrv_graph* pool) {
+  for (auto& [first, block] : blocks_) {
+    if (block.pool != pool) continue;
+    block.pool = nullptr;
+    if (block.is_free) free_[{block.owner, nullptr}].emplace(block.nbytes, first);
+  }
+  std::erase_if(free_, [&](const auto& entry) { return entry.first.second == pool; });
 }
 
 DeviceMemory::Blocks::iterator DeviceMemory::find(const void* memory) {

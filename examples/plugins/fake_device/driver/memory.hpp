@@ -12,6 +12,7 @@
 #include <vector>
 
 struct fakedrv_stream;
+struct fakedrv_graph;
 
 namespace fakedrv {
 
@@ -25,16 +26,19 @@ class DeviceMemory {
   explicit DeviceMemory(uint64_t nbytes);
 
   struct Block {
-    uint64_t nbytes;          // a multiple of kBlockBytes
-    Stream* owner;            // serves this stream when it is free
-    std::set<Stream*> users;  // others that it has to be free of
+    uint64_t nbytes;                      // a multiple of kBlockBytes
+    Stream* owner;                        // serves this stream when it is free
+    std::set<Stream*> users;              // others that it has to be free of
+    const fakedrv_graph* pool = nullptr;  // that it is kept for, in use or free
     bool is_free = false;
   };
   using Blocks = std::map<std::byte*, Block>;
 
-  /// Returns a block for a stream. Throws std::bad_alloc.
-  Blocks::iterator take(Stream* owner, uint64_t nbytes);
+  /// Returns a block for a stream, from the memory that is kept for a graph if one is given. Throws std::bad_alloc.
+  Blocks::iterator take(Stream* owner, uint64_t nbytes, const fakedrv_graph* pool);
   void give_back(Blocks::iterator block, Stream* owner);
+  /// Keeps nothing for the graph any more.
+  void dissolve(const fakedrv_graph* pool);
   /// Returns the block that has this address, or end().
   Blocks::iterator find(const void* memory);
   Blocks::iterator end() { return blocks_.end(); }
@@ -55,8 +59,9 @@ class DeviceMemory {
  private:
   std::byte* first_;
   uint64_t size_, used_ = 0, allocated_ = 0, most_allocated_ = 0;
-  Blocks blocks_;                                                // by address; never taken apart
-  std::map<Stream*, std::multimap<uint64_t, std::byte*>> free_;  // by bytes
+  Blocks blocks_;  // by address; never taken apart
+  using Owner = std::pair<Stream*, const fakedrv_graph*>;
+  std::map<Owner, std::multimap<uint64_t, std::byte*>> free_;  // by bytes
 };
 
 /// Installs the handler that names a device, for ranges of this many bytes at these addresses.

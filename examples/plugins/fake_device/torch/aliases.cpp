@@ -2,7 +2,10 @@
 // stream; a storage whose memory the CPU's kernel has exchanged for larger one is known by its address.
 #include "aliases.hpp"
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include <ATen/EmptyTensor.h>
 #include <c10/core/CPUAllocator.h>
@@ -44,6 +47,18 @@ void write(fakedrv_stream* stream, const char* name, void* to, const void* from,
   check(fakedrv_call(stream, name, &writes, 1, run, &copy));
 }
 
+c10::DataPtr zeros(size_t nbytes) {
+  void* const memory = std::calloc(std::max<size_t>(nbytes, 1), 1);
+  if (!memory) throw std::bad_alloc();
+  return {memory, memory, &std::free, c10::Device(c10::DeviceType::CPU)};
+}
+
+c10::DataPtr bytes_of(const c10::Storage& device) {
+  const auto nothing = [](void*) {};
+  void* const bytes = fakedrv_contents(device.data());
+  return {bytes, bytes, nothing, c10::Device(c10::DeviceType::CPU)};
+}
+
 bool has_same_place(const at::Tensor& one, const at::Tensor& other) {
   return one.sizes() == other.sizes() && one.strides() == other.strides() &&
          one.storage_offset() == other.storage_offset();
@@ -52,16 +67,20 @@ bool has_same_place(const at::Tensor& one, const at::Tensor& other) {
 }  // namespace
 
 c10::Storage Aliases::storage_of(const c10::Storage& device) {
-  for (const auto& [known, alias] : storages_) {
+  for (const auto& [known, alias, bytes] : storages_) {
     if (known.is_alias_of(device)) return alias;
   }
-  const auto nothing = [](void*) {};
-  void* const bytes = fakedrv_contents(device.data());
-  c10::DataPtr memory(bytes, bytes, nothing, c10::Device(c10::DeviceType::CPU));
+  c10::DataPtr memory = bytes_ == Bytes::kZeros ? zeros(device.nbytes()) : bytes_of(device);
+  const void* const bytes = memory.get();
   c10::Storage alias(c10::Storage::use_byte_size_t(), device.nbytes(), std::move(memory), c10::GetCPUAllocator(),
                      device.resizable());
-  storages_.push_back({device, alias});
+  storages_.push_back({device, alias, bytes});
   return alias;
+}
+
+bool Aliases::know(const c10::Storage& device) const {
+  return std::any_of(storages_.begin(), storages_.end(),
+                     [&](const StoragePair& pair) { return pair.device.is_alias_of(device); });
 }
 
 at::Tensor Aliases::of(const at::Tensor& tensor) {
@@ -74,10 +93,10 @@ at::Tensor Aliases::of(const at::Tensor& tensor) {
 }
 
 void Aliases::take_back(fakedrv_stream* stream, const char* name) {
-  for (const auto& [device, alias] : storages_) {
-    if (alias.data() == fakedrv_contents(device.data())) continue;
+  for (const auto& [device, alias, bytes] : storages_) {
+    if (alias.data() == bytes) continue;
     resize_bytes(*device.unsafeGetStorageImpl(), alias.nbytes());
-    write(stream, name, device.mutable_data(), alias.data(), alias.nbytes());
+    if (bytes_ == Bytes::kDevice) write(stream, name, device.mutable_data(), alias.data(), alias.nbytes());
   }
   for (const auto& [device, alias] : tensors_) {
     if (has_same_place(device, alias)) continue;
@@ -86,13 +105,13 @@ void Aliases::take_back(fakedrv_stream* stream, const char* name) {
 }
 
 c10::Storage Aliases::moved(const at::Tensor& made, c10::Device device, fakedrv_stream* stream, const char* name) {
-  for (const auto& [known, alias] : storages_) {
+  for (const auto& [known, alias, bytes] : storages_) {
     if (alias.is_alias_of(made.storage())) return known;
   }
   const size_t nbytes = made.storage().nbytes();
   c10::Storage storage = make_storage(device, nbytes);
-  write(stream, name, storage.mutable_data(), made.storage().data(), nbytes);
-  storages_.push_back({storage, made.storage()});  // results may share memory with each other
+  if (bytes_ == Bytes::kDevice) write(stream, name, storage.mutable_data(), made.storage().data(), nbytes);
+  storages_.push_back({storage, made.storage(), made.storage().data()});  // results may share memory with each other
   return storage;
 }
 

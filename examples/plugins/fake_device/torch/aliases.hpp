@@ -17,11 +17,19 @@ namespace fake_torch {
 
 class Aliases {
  public:
+  /// The memory under aliases: the bytes of the device's tensors, or zeros of the host, from which a call that shall
+  /// change nothing yet tells the sizes of its results.
+  enum class Bytes { kDevice, kZeros };
+  explicit Aliases(Bytes bytes = Bytes::kDevice) : bytes_(bytes) {}
+
   /// Returns the alias of a device's tensor.
   at::Tensor of(const at::Tensor& tensor);
   /// Gives the device's tensors the sizes and the larger storages that the call has given to their aliases.
   void take_back(fakedrv_stream* stream, const char* name);
-  /// Returns a result as the device's: an argument itself, a view of one, or new memory that holds it.
+  /// Returns whether a device's storage has an alias.
+  bool know(const c10::Storage& device) const;
+  /// Returns a result as the device's: an argument itself, a view of one, or new memory that holds it; over zeros, that
+  /// has room for it.
   at::Tensor result(const at::Tensor& made, c10::Device device, fakedrv_stream* stream, const char* name);
 
  private:
@@ -30,7 +38,9 @@ class Aliases {
   };
   struct StoragePair {
     c10::Storage device, alias;
+    const void* bytes;  // of the alias before the call
   };
+  Bytes bytes_;
   std::vector<Pair> tensors_;
   std::vector<StoragePair> storages_;
 

@@ -72,7 +72,9 @@ void copy_pinned(fakedrv_stream* stream, const at::Tensor& from, const at::Tenso
 void copy_bytes(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
   fakedrv_stream* const stream = current_stream(is_fake(from) ? from.device() : to.device());
   const at::Tensor& host = is_fake(from) ? to : from;
-  if (fakedrv_is_pinned(host.const_data_ptr())) {
+  const bool is_pinned = fakedrv_is_pinned(host.const_data_ptr());
+  if (!is_pinned || !non_blocking) refuse_in_capture(stream, "aten::_copy_from between a device and the host");
+  if (is_pinned) {
     copy_pinned(stream, from, to);
   } else {
     check(fakedrv_copy(stream, to.mutable_data_ptr(), from.const_data_ptr(), to.nbytes()));
@@ -134,7 +136,9 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& to) {
 }
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
-  check(fakedrv_wait(current_stream(self.device())));
+  fakedrv_stream* const stream = current_stream(self.device());
+  refuse_in_capture(stream, "aten::_local_scalar_dense");
+  check(fakedrv_wait(stream));
   return at::_local_scalar_dense(alias_of(self));
 }
 

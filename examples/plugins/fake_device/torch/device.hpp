@@ -1,6 +1,8 @@
 // The driver's devices and streams as c10 names them.
 #pragma once
 
+#include <string_view>
+
 #include <c10/core/Device.h>
 #include <c10/core/Stream.h>
 #include <c10/util/Exception.h>
@@ -52,6 +54,11 @@ inline fakedrv_stream* stream_of(const c10::Stream& stream) {
   fakedrv_stream* const found = fakedrv_find_stream(static_cast<int>(stream.id()));
   TORCH_CHECK(found && fakedrv_stream_device(found) == device.index(), "there is no ", stream);
   return found;
+}
+
+/// Throws if the stream captures, in CUDA's words: the host would have to see bytes that there are none of yet.
+inline void refuse_in_capture(fakedrv_stream* stream, std::string_view name) {
+  TORCH_CHECK(fakedrv_capture(stream) == 0, name, ": operation not permitted when stream is capturing");
 }
 
 }  // namespace fake_torch

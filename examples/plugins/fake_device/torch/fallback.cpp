@@ -26,14 +26,37 @@ void redispatch(const c10::OperatorHandle& op, Stack* stack) {
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
 }
 
+std::vector<at::Tensor> tensors_in(const Stack& values) {
+  std::vector<at::Tensor> tensors;
+  for (const c10::IValue& value : values) {
+    if (value.isTensor()) tensors.push_back(value.toTensor());
+    if (value.isTensorList()) {
+      for (const at::Tensor& tensor : value.toTensorVector()) tensors.push_back(tensor);
+    }
+  }
+  return tensors;
+}
+
+// Copies what a call has made to where it was captured to be; undefined places have it already.
+void put(const Stack& made, const std::vector<at::Tensor>& places) {
+  if (places.empty()) return;
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const std::vector<at::Tensor> results = tensors_in(made);
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (!places[i].defined()) continue;
+    TORCH_CHECK(results[i].sizes() == places[i].sizes(), "a result has the sizes ", results[i].sizes(),
+                " and had, when the call was captured, ", places[i].sizes());
+    places[i].copy_(results[i]);
+  }
+}
+
 // The arguments of a call as the CPU takes them, and which bytes of the device it uses.
 class Call {
  public:
   Call(const c10::OperatorHandle& op, const Plan& plan, Stack* stack)
       : plan_(plan), op_(op), originals_(torch::jit::pop(*stack, plan.is_written.size())) {
     find_device();
-    arguments_.reserve(originals_.size());
-    for (size_t i = 0; i < originals_.size(); ++i) arguments_.push_back(converted(i));
+    convert(Aliases::Bytes::kDevice);
   }
 
   void run(Stack* stack) {
@@ -46,6 +69,7 @@ class Call {
       for (const size_t argument : plan_.returned) stack->push_back(originals_[argument]);
       return;
     }
+    if (fakedrv_capture(stream()) != 0) return record(stack);
     run_now();
     give_results(stack);
   }
@@ -59,6 +83,7 @@ class Call {
     c10::OperatorHandle op;
     Stack arguments;
     std::vector<Written> written;
+    std::vector<at::Tensor> places;  // of results that are no arguments
   };
 
   const Plan& plan_;
@@ -68,6 +93,9 @@ class Call {
   std::vector<fakedrv_access> accesses_;
   std::vector<Written> written_;
   bool is_empty_written_ = false;  // has perhaps to be resized
+  bool is_dry_ = false;            // the arguments lie over zeros
+  bool draws_ = false;
+  bool has_mask_ = false;  // among indices
   std::optional<c10::Device> device_;
 
   // Notes the device of a tensor. Throws for a tensor of another one.
@@ -96,6 +124,15 @@ class Call {
     if (!device_) device_ = current_device();
   }
 
+  void convert(Aliases::Bytes bytes) {
+    is_dry_ = bytes == Aliases::Bytes::kZeros;
+    aliases_ = Aliases(bytes);
+    arguments_.clear();
+    accesses_.clear();
+    written_.clear();
+    for (size_t i = 0; i < originals_.size(); ++i) arguments_.push_back(converted(i));
+  }
+
   bool is_written(size_t argument) const {
     const bool is_training = plan_.training == SIZE_MAX || originals_[plan_.training].toBool();
     return plan_.is_written[argument] || (plan_.is_hidden_write[argument] && is_training);
@@ -113,7 +150,9 @@ class Call {
     if (value.isOptionalTensorList()) return indices(value.toOptionalTensorVector());
     if (value.isDevice()) return c10::Device(c10::DeviceType::CPU);
     if (plan_.is_generator[argument]) {
-      return drawn_from(value.isNone() ? default_generator(*device_) : value.toGenerator());
+      const at::Generator& drawn = drawn_from(value.isNone() ? default_generator(*device_) : value.toGenerator());
+      draws_ = true;
+      return is_dry_ ? drawn.clone() : drawn;
     }
     return value;
   }
@@ -125,6 +164,7 @@ class Call {
       if (!index || !index->defined()) {
         made.push_back(index);
       } else {
+        has_mask_ |= index->scalar_type() == at::kBool || index->scalar_type() == at::kByte;
         made.push_back(index->is_cpu() ? index->clone() : tensor(*index, false));
       }
     }
@@ -158,9 +198,11 @@ class Call {
   fakedrv_stream* stream() const { return current_stream(*device_); }
 
   static int run_deferred(void* arg) {
-    auto& [op, arguments, written] = *static_cast<Deferred*>(arg);
+    const auto& [op, arguments, written, places] = *static_cast<Deferred*>(arg);
     try {
-      redispatch(op, &arguments);
+      Stack stack = arguments;  // captured work runs again
+      redispatch(op, &stack);
+      put(stack, places);
       for (const auto& [tensor, sizes] : written) {
         TORCH_CHECK(tensor.sizes() == sizes, "an argument that takes results has the sizes ", sizes,
                     ", and they have the sizes ", tensor.sizes());
@@ -172,8 +214,8 @@ class Call {
       return fakedrv_fail(error.what());
     }
   }
-  void enqueue() {
-    auto* const deferred = new Deferred{op_, std::move(arguments_), std::move(written_)};
+  void enqueue(std::vector<at::Tensor> places = {}) {
+    auto* const deferred = new Deferred{op_, std::move(arguments_), std::move(written_), std::move(places)};
     const auto drop = [](void* arg) { delete static_cast<Deferred*>(arg); };
     check(
         fakedrv_launch(stream(), plan_.name.c_str(), accesses_.data(), accesses_.size(), run_deferred, deferred, drop));
@@ -198,6 +240,33 @@ class Call {
     if (now.failure) std::rethrow_exception(now.failure);
     aliases_.take_back(stream(), plan_.name.c_str());
     if (plan_.tells_host) check(fakedrv_wait(stream()));
+  }
+
+  // The call as it will run in each replay.
+  void record(Stack* stack) {
+    const bool has_open_sizes = plan_.takes_indices ? has_mask_ : plan_.has_open_sizes;
+    if (plan_.tells_host || has_open_sizes) refuse_in_capture(stream(), plan_.name);
+    convert(Aliases::Bytes::kZeros);
+    redispatch(op_, &arguments_);
+    aliases_.take_back(stream(), plan_.name.c_str());
+    const auto num_others = static_cast<std::ptrdiff_t>(stack->size());
+    give_results(stack);
+    const std::vector<at::Tensor> results = tensors_in(Stack(stack->begin() + num_others, stack->end()));
+    convert(Aliases::Bytes::kDevice);
+    enqueue(places_of(results));
+    if (draws_) check(fakedrv_replay_at_once(stream()));
+  }
+  // Undefined for arguments and their views.
+  std::vector<at::Tensor> places_of(const std::vector<at::Tensor>& results) {
+    std::vector<bool> is_new;
+    for (const at::Tensor& made : results) is_new.push_back(made.defined() && !aliases_.know(made.storage()));
+    std::vector<at::Tensor> places(results.size());
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (!is_new[i]) continue;
+      add_access(accesses_, results[i], true);
+      places[i] = aliases_.of(results[i]);
+    }
+    return places;
   }
 
   at::Tensor result(const at::Tensor& made) { return aliases_.result(made, *device_, stream(), plan_.name.c_str()); }

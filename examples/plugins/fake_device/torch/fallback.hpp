@@ -4,6 +4,10 @@
 // all results are arguments, as for in-place operators and those with `out`, the call is enqueued on the device's
 // current stream and returns at once; a failure is thrown by the next wait. Otherwise the call runs now, after what is
 // enqueued, and its results move to the device. Views run without the stream, because they touch no bytes.
+//
+// While the stream captures nothing runs on the device's bytes: a call that cannot be enqueued runs once on zeros,
+// which tells the sizes of its results, and is captured with those as its arguments. What a host would have to look at
+// is refused.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>

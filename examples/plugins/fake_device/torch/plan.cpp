@@ -4,6 +4,8 @@
 #include <mutex>
 #include <unordered_map>
 
+#include <ATen/core/enum_tag.h>
+
 namespace fake_torch {
 namespace {
 
@@ -12,6 +14,10 @@ bool is_tensors(const c10::TypePtr& type) {
   const auto inner = type->containedTypes();
   return (type->kind() == c10::TypeKind::ListType || type->kind() == c10::TypeKind::OptionalType) &&
          is_tensors(inner[0]);
+}
+
+bool is_indices(const c10::TypePtr& type) {
+  return type->kind() == c10::TypeKind::ListType && type->containedTypes()[0]->kind() == c10::TypeKind::OptionalType;
 }
 
 bool is_generator(const c10::TypePtr& type) {
@@ -35,6 +41,7 @@ void look_at_arguments(Plan& plan, const c10::FunctionSchema& schema) {
     plan.is_hidden_write.push_back(hides_writes(schema.name()) &&
                                    (argument.name() == "running_mean" || argument.name() == "running_var"));
     plan.is_generator.push_back(is_generator(argument.type()));
+    plan.takes_indices |= is_indices(argument.type());
     if (argument.name() == "training") plan.training = i;
   }
 }
@@ -69,6 +76,7 @@ const Plan& plan_of(const c10::OperatorHandle& op) {
   plan.name = c10::toString(op.operator_name());
   look_at_arguments(plan, op.schema());
   look_at_results(plan, op.schema());
+  plan.has_open_sizes = op.hasTag(at::Tag::dynamic_output_shape);
   return plan;
 }
 

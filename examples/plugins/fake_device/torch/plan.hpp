@@ -18,7 +18,9 @@ struct Plan {
   size_t training = SIZE_MAX;         // the argument with this name
   bool can_wait = false;              // all results are arguments, and nothing is drawn
   bool is_view = false;
-  bool tells_host = false;  // returns something that is no tensor
+  bool tells_host = false;      // returns something that is no tensor
+  bool takes_indices = false;   // a list of tensors, in which some may be missing
+  bool has_open_sizes = false;  // of results, which follow from the bytes of arguments
 };
 
 /// Any thread.
