@@ -247,15 +247,29 @@ def step_times(machine, model):
     return {name: round(statistics.median(own), 4) for name, own in times.items()}
 
 
+def precisions(machine):
+    for model in TIMED if machine.is_cuda else TIMED[:1]:
+        for precision in ("32", "bf16-mixed", "bf16-true", "16-mixed", "16-true"):
+            yield (f"a step in {precision}: {model}",
+                   lambda model=model, precision=precision: step_in(machine, model, precision))
+
+
+def step_in(machine, model, precision):
+    summary = machine.folder / "summary.json"
+    step = cohort_step(machine, model, "single", f"--precision={precision}", f"--summary-json={summary}")
+    peak = json.loads(summary.read_text(encoding="utf-8"))["peak_device_mib"][0]
+    return {"ms": round(step, 4), "peak_device_mib": round(peak, 1)}
+
+
 def mean_step(file, steps_trained):
     """Returns the mean of the later half: a step's own time says when the host was done with it, not the device."""
     own = json.loads(pathlib.Path(file).read_text(encoding="utf-8"))
     return statistics.mean(own[steps_trained // 2:])
 
 
-def cohort_step(machine, model, strategy):
+def cohort_step(machine, model, strategy, *flags):
     times = machine.folder / "times.json"
-    machine.run(machine.numerics(model, machine.steps, 1, f"--strategy={strategy}", "--devices=1", "--barebones",
+    machine.run(machine.numerics(model, machine.steps, 1, f"--strategy={strategy}", "--devices=1", "--barebones", *flags,
                                  f"--accelerator={machine.accelerator}", f"--step-times={times}"))
     return mean_step(times, machine.steps)
 
@@ -268,7 +282,7 @@ def peer_step(machine, model, kind):
     return statistics.mean(json.loads(pathlib.Path(f"{result}.0").read_text(encoding="utf-8"))["step_ms"][machine.steps // 2:])
 
 
-PARTS = {part.__name__: part for part in (kernels, collectives, training, refusals, memory_checks, rates, steps)}
+PARTS = {part.__name__: part for part in (kernels, collectives, training, refusals, memory_checks, rates, steps, precisions)}
 
 
 def try_row(what):

@@ -41,6 +41,7 @@ void note_call(const std::string& address, size_t num_operations) {
 
 void Communicator::start() {
   fakedrv_create_event(&last_);
+  fakedrv_create_event(&last_captured_);
   std::thread([self = shared_from_this()] { self->run_streams(); }).detach();
 }
 
@@ -150,33 +151,46 @@ void Communicator::launch_now(Group group) {
     std::shared_ptr<Communicator> owner;
     std::vector<Call> calls;
     int number;
+    bool runs_once;
   };
   const auto run = [](void* arg) {
-    const auto& [owner, calls, number] = *static_cast<Work*>(arg);
+    const auto& [owner, calls, number, runs_once] = *static_cast<Work*>(arg);
     owner->run(calls, number);
+    if (runs_once) owner->note_end();
     return 0;  // what went wrong is known to the communicator alone
   };
   const auto drop = [](void* arg) { delete static_cast<Work*>(arg); };
-  auto* const work = new Work{shared_from_this(), group.calls, 0};
+  const uint64_t capture = fakedrv_capture(group.stream);
+  auto* const work = new Work{shared_from_this(), group.calls, 0, capture == 0};
   std::unique_lock lock(mutex_);
   work->number = num_groups_++;
-  ++num_running_;
+  if (capture == 0) ++num_running_;
+  if (capture != 0 && std::exchange(capture_, capture) != capture) {
+    fakedrv_destroy_event(last_captured_);
+    fakedrv_create_event(&last_captured_);
+  }
   lock.unlock();
-  fakedrv_event* event = nullptr;
-  fakedrv_create_event(&event);
+  fakedrv_event* const last = capture == 0 ? last_ : last_captured_;
   // Operations of a communicator run in the order of their calls, whatever their streams.
-  if (fakedrv_stream_waits(group.stream, last_) ||
+  if (fakedrv_stream_waits(group.stream, last) ||
       fakedrv_launch(group.stream, "nccl", accesses.data(), accesses.size(), run, work, drop)) {
     fail(ncclUnhandledCudaError, fakedrv_error());
-    lock.lock();
-    --num_running_;
-    fakedrv_destroy_event(event);
+    if (capture == 0) note_end();
     return;
   }
-  fakedrv_record(last_, group.stream);
+  fakedrv_record(last, group.stream);
+  if (capture != 0) return void(fakedrv_replay_at_once(group.stream));  // other ranks wait for it
+  fakedrv_event* event = nullptr;
+  fakedrv_create_event(&event);
   fakedrv_record(event, group.stream);
   lock.lock();
   launched_.push_back(event);
+  changed_.notify_all();
+}
+
+void Communicator::note_end() {
+  const std::lock_guard lock(mutex_);
+  --num_running_;
   changed_.notify_all();
 }
 
@@ -209,9 +223,6 @@ void Communicator::run(const std::vector<Call>& calls, int number) {
   } catch (const Closed&) {
     fail(ncclRemoteError, "the connection to the process that made the unique id is closed");
   }
-  const std::lock_guard lock(mutex_);
-  --num_running_;
-  changed_.notify_all();
 }
 
 void Communicator::run_streams() {
@@ -228,6 +239,7 @@ void Communicator::run_streams() {
   }
   lock.unlock();
   fakedrv_destroy_event(last_);
+  fakedrv_destroy_event(last_captured_);
 }
 
 ncclResult_t Communicator::state() {

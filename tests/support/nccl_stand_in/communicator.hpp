@@ -74,10 +74,13 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::deque<Group> waiting_;
   std::deque<fakedrv_event*> launched_;
   fakedrv_event* last_ = nullptr;
+  fakedrv_event* last_captured_ = nullptr;  // in the newest capture
+  uint64_t capture_ = 0;
 
   void work_on(std::function<void()> job);
   void launch_now(Group group);
   void run(const std::vector<Call>& calls, int number);
+  void note_end();
   std::vector<Bytes> ask(const std::vector<Operation>& operations, const std::vector<Bytes>& inputs);
   void run_streams();
 };

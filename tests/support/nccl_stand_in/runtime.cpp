@@ -59,6 +59,11 @@ cudaError_t cohort_cudaStreamSynchronize(cudaStream_t stream) {
   return fakedrv_wait(of(stream)) ? kUnknown : 0;
 }
 
+cudaError_t cohort_cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus* status) {
+  *status = fakedrv_capture(of(stream)) == 0 ? cudaStreamCaptureStatusNone : cudaStreamCaptureStatusActive;
+  return 0;
+}
+
 const char* cohort_cudaGetErrorString(cudaError_t) {
   return fakedrv_error();
 }

@@ -13,6 +13,7 @@ extern "C" {
 typedef struct CUstream_st* cudaStream_t;
 typedef struct CUevent_st* cudaEvent_t;
 typedef int cudaError_t; /* an enumeration there */
+enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
 
 #define cudaEventDisableTiming 2u
 
@@ -25,6 +26,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaMemset(void* devPtr, int value, size_t count);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus* pCaptureStatus);
 const char* cudaGetErrorString(cudaError_t error);
 
 #endif

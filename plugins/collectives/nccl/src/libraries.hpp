@@ -52,6 +52,7 @@ namespace cohort::nccl {
   X(EventDestroy)            \
   X(Memset)                  \
   X(StreamSynchronize)       \
+  X(StreamIsCapturing)       \
   X(GetErrorString)
 
 /// The NCCL of the process.

@@ -115,8 +115,12 @@ void Link::enqueue(const std::string& what, const cohort_stream& stream,
   record(what, native);
 }
 
+// A captured operation has no event, because it ends in each replay, of which the host hears nothing.
 void Link::record(const std::string& what, cudaStream_t stream) {
   const Cuda& cuda = around_->cuda;
+  auto capture = cudaStreamCaptureStatusNone;
+  cuda.check(cuda.StreamIsCapturing(stream, &capture), "cudaStreamIsCapturing");
+  if (capture != cudaStreamCaptureStatusNone) return;
   cudaEvent_t event = nullptr;
   if (events_.empty()) {
     cuda.check(cuda.EventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");

@@ -100,6 +100,7 @@ class NcclCollective : public sdk::Collective<NcclCollective, Communicator> {
 };
 
 sdk::Answer supports(const sdk::Query& query) {
+  if (query.use() == COHORT_USE_GRAPH) return sdk::yes();
   if (query.use() != COHORT_USE_DEVICE_TYPE) return sdk::yes_to_known(query);
   constexpr const char* kOthers = "choose --collective=shm or gloo";
   if (query.value() == COHORT_DEVICE_CPU) return sdk::no("it moves memory of GPUs only", kOthers);
