@@ -30,4 +30,7 @@ struct OptimizerKind {
 /// The kind of exactly this type, or null: a class derived from one may keep more.
 const OptimizerKind* optimizer_kind(const torch::optim::Optimizer& optimizer);
 
+/// Returns whether the optimizer's step takes a closure that evaluates the loss.
+bool needs_closure(const torch::optim::Optimizer& optimizer);
+
 }  // namespace cohort

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
@@ -53,19 +54,22 @@ struct TensorModel::Hook final : torch::autograd::PostAccumulateGradHook {
   uint32_t parameter_, replica_;
 };
 
-TensorModel::TensorModel(std::span<torch::nn::Module* const> replicas, Optimizers optimizers)
-    : optimizers_(std::move(optimizers)) {
+TensorModel::TensorModel(std::span<torch::nn::Module* const> replicas, Optimizers optimizers, bool has_masters)
+    : optimizers_(std::move(optimizers)), has_masters_(has_masters) {
   for (torch::nn::Module* const module : replicas) collect(*module);
   check_clones();
+  weights_ = replicas_[0].parameters;
+  if (has_masters_) make_masters();
   moved_.assign(parameter_names_.size(), 0);
   for (size_t i = 0; i < parameter_names_.size(); ++i) share_weights(i);
   refresh_views();
   find_phases();
-  hosted_ = std::make_unique<HostedOptimizers>(optimizers_, replicas_[0].parameters, parameter_names_);
+  hosted_ = std::make_unique<HostedOptimizers>(optimizers_, weights_, parameter_names_);
 }
 
 TensorModel::~TensorModel() {
   on_gradient({});
+  if (has_masters_) exchange_parameters(weights_, replicas_[0].parameters);
 }
 
 void TensorModel::collect(torch::nn::Module& module) {
@@ -100,7 +104,7 @@ void TensorModel::check_clones() const {
 // Returns " 'fc.weight'", or "" if the tensor is not a parameter of the module.
 std::string TensorModel::name_of(const at::Tensor& tensor) const {
   for (size_t i = 0; i < parameter_names_.size(); ++i) {
-    if (replicas_[0].parameters[i].is_same(tensor)) return " '" + parameter_names_[i] + "'";
+    if (weights_[i].is_same(tensor)) return " '" + parameter_names_[i] + "'";
   }
   return "";
 }
@@ -120,7 +124,7 @@ void TensorModel::find_phases() {
     }
   }
   for (uint32_t i = 0; i < parameter_names_.size(); ++i) {
-    const auto owner = owners.find(replicas_[0].parameters[i].unsafeGetTensorImpl());
+    const auto owner = owners.find(weights_[i].unsafeGetTensorImpl());
     if (owner != owners.end()) {
       phase_of_[i] = owner->second;
     } else if (is_trained(i)) {
@@ -140,7 +144,8 @@ void TensorModel::share_weights(size_t parameter) {
 void TensorModel::refresh_views() {
   parameter_views_.clear();
   for (uint32_t i = 0; i < parameter_names_.size(); ++i) {
-    parameter_views_.push_back(abi_tensor(replicas_[0].parameters[i], parameter_names_[i], i));
+    if (has_master(i)) weights_[i].set_requires_grad(replicas_[0].parameters[i].requires_grad());
+    parameter_views_.push_back(abi_tensor(weights_[i], parameter_names_[i], i));
   }
 }
 
@@ -154,12 +159,11 @@ std::span<const cohort_tensor> TensorModel::buffers() {
 }
 
 void TensorModel::place_gradients(std::span<void* const> places) {
-  const auto& parameters = replicas_[0].parameters;
   for (size_t i = 0; i < places.size(); ++i) {
     at::Tensor& place = gradient_places_[i];
     if (place.defined()) forget_gradient(static_cast<uint32_t>(i));
     if (place.defined() && is_held(place)) places_before_.push_back(place);
-    place = places[i] ? tensor_over(places[i], parameters[i]) : at::Tensor();
+    place = places[i] ? tensor_over(places[i], weights_[i]) : at::Tensor();
   }
 }
 
@@ -178,37 +182,42 @@ void* TensorModel::gradient_data(uint32_t replica, uint32_t parameter) {
 }
 
 bool TensorModel::has_gradient(uint32_t replica, uint32_t parameter) {
+  if (has_master(parameter)) return replicas_[replica].complete[parameter].defined();
   return replicas_[replica].parameters[parameter].grad().defined();
 }
 
 void TensorModel::move_weights(std::span<void* const> places) {
   for (size_t i = 0; i < places.size(); ++i) {
     if (!places[i] && !moved_[i]) continue;
-    at::Tensor& parameter = replicas_[0].parameters[i];
+    at::Tensor& parameter = weights_[i];
     const at::Tensor weights = parameter.detach();
     at::Tensor target = places[i] ? tensor_over(places[i], weights) : at::empty_like(weights);
     target.copy_(weights);
     parameter.set_data(target);
-    share_weights(i);
+    if (!has_master(i)) share_weights(i);
     moved_[i] = places[i] != nullptr;
   }
   refresh_views();
 }
 
 void TensorModel::zero_gradient(uint32_t replica, uint32_t parameter) {
-  at::Tensor& gradient = replicas_[replica].parameters[parameter].mutable_grad();
   at::Tensor& complete = replicas_[replica].complete[parameter];
-  gradient.reset();
+  replicas_[replica].parameters[parameter].mutable_grad().reset();
   complete.reset();
   if (replica > 0) return;
   const at::Tensor& place = gradient_places_[parameter];
-  complete = place.defined() ? place.zero_() : at::zeros_like(replicas_[0].parameters[parameter]);
+  at::Tensor& gradient = weights_[parameter].mutable_grad();
+  gradient.reset();
+  complete = place.defined() ? place.zero_() : at::zeros_like(weights_[parameter]);
   if (!place.defined()) gradient = complete;
 }
 
 void TensorModel::refresh_replicas() {
   const at::NoGradGuard no_grad;
   const Replica& source = replicas_[0];
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    if (has_master(i)) source.parameters[i].copy_(weights_[i]);
+  }
   for (size_t number = 1; number < replicas_.size(); ++number) {
     Replica& replica = replicas_[number];
     for (size_t i = 0; i < source.buffers.size(); ++i) replica.buffers[i].copy_(source.buffers[i]);
@@ -256,6 +265,10 @@ void TensorModel::gradient_computed(uint32_t parameter, uint32_t number) {
     throw UserError("the gradient of '" + parameter_names_[parameter] +
                     "' is sparse, which cannot be averaged over ranks; use a dense one (Embedding with sparse(false))");
   }
+  if (has_master(parameter)) {
+    add_to_master(parameter, number);
+    return ready_(parameter, number);
+  }
   if (const at::Tensor& place = gradient_places_[parameter]; number == 0 && place.defined()) {
     if (gradient.data_ptr() != place.data_ptr()) place.copy_(gradient.detach());  // else a micro-batch added in place
     gradient = place;
@@ -278,16 +291,17 @@ std::vector<at::Tensor> TensorModel::trained(uint32_t replica, uint32_t phase) c
 }
 
 uint32_t TensorModel::number_of(const at::Tensor& parameter) const {
-  const auto& parameters = replicas_[0].parameters;
-  const auto found = std::ranges::find_if(parameters, [&](const at::Tensor& own) { return own.is_same(parameter); });
-  if (found == parameters.end()) throw UserError("the tensor is no parameter of the module");
-  return static_cast<uint32_t>(found - parameters.begin());
+  for (const auto* const tensors : {&replicas_[0].parameters, &weights_}) {
+    const auto found = std::ranges::find_if(*tensors, [&](const at::Tensor& own) { return own.is_same(parameter); });
+    if (found != tensors->end()) return static_cast<uint32_t>(found - tensors->begin());
+  }
+  throw UserError("the tensor is no parameter of the module");
 }
 
 std::vector<at::Tensor> TensorModel::gradients(uint32_t phase) const {
   std::vector<at::Tensor> gradients;
   for (uint32_t i = 0; i < parameter_names_.size(); ++i) {
-    const at::Tensor& gradient = replicas_[0].parameters[i].grad();
+    const at::Tensor& gradient = weights_[i].grad();
     if (phase_of_[i] == phase && gradient.defined()) gradients.push_back(gradient);
   }
   return gradients;
@@ -299,23 +313,24 @@ void TensorModel::clip_gradients(uint32_t phase, const cohort_clip_args& args) {
     return;
   }
   std::vector<at::Tensor> shown = gradients(phase);
-  if (shown.empty()) shown.push_back(at::zeros({1}, replicas_[0].parameters.at(0).options().requires_grad(false)));
+  if (shown.empty()) shown.push_back(at::zeros({1}, weights_.at(0).options().requires_grad(false)));
   cohort::clip_gradients(shown, args);
 }
 
 void TensorModel::show_gradient(uint32_t parameter) {
-  at::Tensor& gradient = replicas_[0].parameters[parameter].mutable_grad();
+  at::Tensor& gradient = weights_[parameter].mutable_grad();
   if (gradient_places_[parameter].defined()) gradient = gradient_places_[parameter];
 }
 
 void TensorModel::show_zero_gradient(uint32_t parameter) {
   show_gradient(parameter);
-  at::Tensor& gradient = replicas_[0].parameters[parameter].mutable_grad();
-  if (!gradient.defined()) gradient = at::zeros_like(replicas_[0].parameters[parameter].detach());
+  at::Tensor& gradient = weights_[parameter].mutable_grad();
+  if (!gradient.defined()) gradient = at::zeros_like(weights_[parameter].detach());
 }
 
 void TensorModel::hide_gradient(uint32_t parameter) {
   for (Replica& replica : replicas_) replica.parameters[parameter].mutable_grad().reset();
+  weights_[parameter].mutable_grad().reset();
 }
 
 void TensorModel::forget_gradient(uint32_t parameter) {

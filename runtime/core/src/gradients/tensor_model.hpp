@@ -4,6 +4,10 @@
 // Borrows the modules. While it lives, gradients that have a place are moved there as soon as backward has computed
 // them: replica 0's, in a bucket. The others' stay where they are. On the CPU all replicas use the weights of replica
 // 0, in one memory; gradients and buffers are each one's own.
+//
+// With master weights the host and the optimizers see float32 weights in place of the module's 16-bit parameters, which
+// are rounded copies of them: gradients are added up in float32 when backward has computed them, and the copies follow
+// in refresh_replicas.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +38,7 @@ class TensorModel final : public host::ModelPort {
 
   /// `replicas`: the model first, then clones of it. Throws UserError where a clone has other tensors, where a trained
   /// parameter belongs to several optimizers, or, with several optimizers, to none.
-  TensorModel(std::span<torch::nn::Module* const> replicas, Optimizers optimizers);
+  TensorModel(std::span<torch::nn::Module* const> replicas, Optimizers optimizers, bool has_masters = false);
   ~TensorModel() override;
   TensorModel(const TensorModel&) = delete;
   TensorModel& operator=(const TensorModel&) = delete;
@@ -51,11 +55,21 @@ class TensorModel final : public host::ModelPort {
   void move_weights(std::span<void* const> places) override;
   void zero_gradient(uint32_t replica, uint32_t parameter) override;
   void clip_gradients(uint32_t phase, const cohort_clip_args& args) override;
+  bool has_loss_scale() override { return overflow_.defined(); }
+  void unscale(const cohort_bucket& bucket) override;
+  void unscale(uint32_t phase) override;
+  bool take_overflow() override;
   host::OptimizerPort& optimizers() override { return *hosted_; }
   void refresh_replicas() override;
 
   /// Where gradients of replica 0 are made; null: wherever LibTorch puts them.
-  const GradientSlots* gradient_slots() const { return gradient_slots_.get(); }
+  const GradientSlots* gradient_slots() const { return has_masters_ ? nullptr : gradient_slots_.get(); }
+  /// Gradients of the coming backward passes are multiples of this.
+  void scale_losses(float scale);
+  /// With master weights: adds the gradients of a phase to those of the masters, for which no hook has done it.
+  void collect_gradients(uint32_t phase);
+  /// Returns the weights that the optimizer steps on, of a parameter of the module.
+  const at::Tensor& weights_of(const at::Tensor& parameter) const { return weights_[number_of(parameter)]; }
   /// Empty: no hooks.
   void on_gradient(GradientReady ready);
   /// Returns the name of a parameter that was frozen or unfrozen since this object was made or has followed it last;
@@ -78,7 +92,8 @@ class TensorModel final : public host::ModelPort {
   /// Those of a phase.
   void forget_gradients(uint32_t phase);
 
-  /// Returns the number of a parameter of the module, as strategies know it. Throws UserError for another tensor.
+  /// Returns the number of a parameter of the module, or of its master weights, as strategies know it. Throws UserError
+  /// for another tensor.
   uint32_t number_of(const at::Tensor& parameter) const;
   const Optimizers& given_optimizers() const { return optimizers_; }
   void evaluate_with(HostedOptimizers::Evaluate evaluate) { hosted_->evaluate_with(std::move(evaluate)); }
@@ -95,6 +110,10 @@ class TensorModel final : public host::ModelPort {
   Optimizers optimizers_;
   std::vector<std::string> parameter_names_, buffer_names_;
   std::vector<Replica> replicas_;
+  const bool has_masters_;
+  std::vector<at::Tensor> weights_;          // by parameter: the master weights, or replica 0's parameters
+  float scale_ = 0;                          // of losses, if they are scaled;
+  at::Tensor inverse_, overflow_;            // on the device: 1 / scale, and 1 if a gradient is not finite
   std::vector<at::Tensor> gradient_places_;  // of replica 0, by parameter; undefined where it has none
   std::unique_ptr<GradientSlots> gradient_slots_;
   std::vector<std::unique_ptr<GradientSlots>> slots_before_;  // in which something still lies,
@@ -106,6 +125,12 @@ class TensorModel final : public host::ModelPort {
   GradientReady ready_;
 
   void collect(torch::nn::Module& module);
+  void make_masters();
+  /// Gives the optimizers other tensors in place of these.
+  void exchange_parameters(const std::vector<at::Tensor>& from, const std::vector<at::Tensor>& to);
+  bool has_master(size_t parameter) const { return !weights_[parameter].is_same(replicas_[0].parameters[parameter]); }
+  void add_to_master(uint32_t parameter, uint32_t replica);
+  void unscale(const std::vector<at::Tensor>& gradients);
   void check_clones() const;
   std::string name_of(const at::Tensor& tensor) const;
   void find_phases();

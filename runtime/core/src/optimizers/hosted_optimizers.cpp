@@ -10,7 +10,6 @@
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
 #include <c10/util/Type.h>
-#include <torch/optim/lbfgs.h>
 
 #include <cohort/host/error.hpp>
 #include <cohort/qadam.hpp>
@@ -86,10 +85,6 @@ std::string learning_rate_line(const torch::optim::OptimizerOptions& options) {
 }
 
 }  // namespace
-
-bool needs_closure(const torch::optim::Optimizer& optimizer) {
-  return dynamic_cast<const torch::optim::LBFGS*>(&optimizer) != nullptr;
-}
 
 HostedOptimizers::HostedOptimizers(const Optimizers& optimizers, const std::vector<at::Tensor>& parameters,
                                    const std::vector<std::string>& names)

@@ -20,9 +20,6 @@
 
 namespace cohort {
 
-/// Returns whether the optimizer's step takes a closure that evaluates the loss.
-bool needs_closure(const torch::optim::Optimizer& optimizer);
-
 class HostedOptimizers final : public host::OptimizerPort {
  public:
   HostedOptimizers(const Optimizers& optimizers, const std::vector<at::Tensor>& parameters,

@@ -6,6 +6,7 @@
 #include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
+#include <torch/optim/lbfgs.h>
 #include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
@@ -103,6 +104,10 @@ const OptimizerKind* optimizer_kind(const optim::Optimizer& optimizer) {
     if (*known.type == typeid(optimizer)) return &known;
   }
   return nullptr;
+}
+
+bool needs_closure(const optim::Optimizer& optimizer) {
+  return dynamic_cast<const optim::LBFGS*>(&optimizer) != nullptr;
 }
 
 }  // namespace cohort

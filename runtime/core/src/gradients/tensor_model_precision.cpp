@@ -1,0 +1,102 @@
+// Master weights of a model in 16 bits, and gradients that are multiples of the loss scale.
+#include <unordered_map>
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+
+#include "tensor_model.hpp"
+
+namespace cohort {
+
+void TensorModel::make_masters() {
+  for (at::Tensor& weights : weights_) {
+    if (!at::isReducedFloatingType(weights.scalar_type())) continue;
+    weights = weights.detach().to(at::kFloat).set_requires_grad(weights.requires_grad());
+  }
+  exchange_parameters(replicas_[0].parameters, weights_);
+}
+
+// With their state, which optimizers find by the tensor.
+void TensorModel::exchange_parameters(const std::vector<at::Tensor>& from, const std::vector<at::Tensor>& to) {
+  std::unordered_map<const void*, at::Tensor> others;
+  for (size_t i = 0; i < from.size(); ++i) others.emplace(from[i].unsafeGetTensorImpl(), to[i]);
+  for (const auto& optimizer : optimizers_) {
+    for (auto& group : optimizer->param_groups()) {
+      for (at::Tensor& parameter : group.params()) {
+        const auto other = others.find(parameter.unsafeGetTensorImpl());
+        if (other == others.end() || other->second.is_same(parameter)) continue;
+        auto& states = optimizer->state();
+        const auto state = states.find(parameter.unsafeGetTensorImpl());
+        parameter = other->second;
+        if (state == states.end()) continue;
+        auto kept = std::move(state->second);
+        states.erase(state);
+        states[parameter.unsafeGetTensorImpl()] = std::move(kept);
+      }
+    }
+  }
+}
+
+// Micro-batches are added up in float32 as well.
+void TensorModel::add_to_master(uint32_t parameter, uint32_t number) {
+  const at::NoGradGuard no_grad;
+  at::Tensor& computed = replicas_[number].parameters[parameter].mutable_grad();
+  at::Tensor& complete = replicas_[number].complete[parameter];
+  const at::Tensor gradient = computed.to(weights_[parameter].options().requires_grad(false));
+  computed.reset();
+  if (complete.defined()) {
+    complete.add_(gradient);
+  } else if (const at::Tensor& place = gradient_places_[parameter]; number == 0 && place.defined()) {
+    complete = place.copy_(gradient);
+  } else {
+    complete = at::empty_like(weights_[parameter]).copy_(gradient);
+  }
+  if (number == 0) weights_[parameter].mutable_grad() = complete;
+}
+
+void TensorModel::collect_gradients(uint32_t phase) {
+  for (uint32_t number = 0; number < replicas_.size(); ++number) {
+    for (uint32_t i = 0; i < parameter_names_.size(); ++i) {
+      if (phase_of_[i] != phase || !has_master(i)) continue;
+      if (replicas_[number].parameters[i].grad().defined()) add_to_master(i, number);
+    }
+  }
+}
+
+// In float32 as torch.amp.GradScaler: the inverse of the scale in double precision, rounded.
+void TensorModel::scale_losses(float scale) {
+  if (std::exchange(scale_, scale) == scale || weights_.empty()) return;
+  const auto options = at::TensorOptions().device(weights_[0].device()).dtype(at::kFloat);
+  inverse_ = at::full({1}, static_cast<float>(1.0 / static_cast<double>(scale)), options);
+  if (!overflow_.defined()) overflow_ = at::zeros({1}, options);
+}
+
+void TensorModel::unscale(const std::vector<at::Tensor>& gradients) {
+  if (!gradients.empty()) {
+    at::_amp_foreach_non_finite_check_and_unscale_(gradients, overflow_, inverse_);
+  }
+}
+
+void TensorModel::unscale(const cohort_bucket& bucket) {
+  std::vector<at::Tensor> gradients;
+  for (const auto& part : std::span(bucket.parts, bucket.num_parts))
+    gradients.push_back(replicas_[0].complete[part.id]);
+  unscale(gradients);
+}
+
+void TensorModel::unscale(uint32_t phase) {
+  unscale(gradients(phase));
+}
+
+bool TensorModel::take_overflow() {
+  const bool found = overflow_.item<float>() != 0;
+  if (found) overflow_.zero_();
+  return found;
+}
+
+}  // namespace cohort

@@ -1,0 +1,69 @@
+#include <cohort/precision.hpp>
+
+#include <ATen/autocast_mode.h>
+#include <torch/nn/module.h>
+
+namespace cohort {
+
+namespace autocast = at::autocast;
+
+std::optional<at::ScalarType> autocast_type(Precision precision) {
+  switch (precision) {
+    case Precision::k16Mixed:
+      return at::kHalf;
+    case Precision::kBf16Mixed:
+      return at::kBFloat16;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<at::ScalarType> model_type(Precision precision) {
+  switch (precision) {
+    case Precision::k16True:
+      return at::kHalf;
+    case Precision::kBf16True:
+      return at::kBFloat16;
+    case Precision::k64:
+      return at::kDouble;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool has_master_weights(Precision precision) {
+  return precision == Precision::k16True || precision == Precision::kBf16True;
+}
+
+bool has_loss_scale(Precision precision) {
+  return precision == Precision::k16Mixed || precision == Precision::k16True;
+}
+
+void convert(torch::nn::Module& module, Precision precision) {
+  if (const auto type = model_type(precision)) module.to(*type);
+}
+
+struct Autocast::Before {
+  c10::DeviceType device;
+  bool enabled;
+  at::ScalarType type;
+};
+
+Autocast::Autocast(c10::DeviceType device, std::optional<at::ScalarType> type) {
+  const bool enabled = autocast::is_autocast_enabled(device);
+  if (!type && !enabled) return;
+  before_ = std::make_unique<const Before>(Before{device, enabled, autocast::get_autocast_dtype(device)});
+  autocast::set_autocast_enabled(device, type.has_value());
+  if (type) autocast::set_autocast_dtype(device, *type);
+  autocast::increment_nesting();
+}
+
+// Weights that were cast are kept for the range, and change in the next step.
+Autocast::~Autocast() {
+  if (!before_) return;
+  if (autocast::decrement_nesting() == 0) autocast::clear_cache();
+  autocast::set_autocast_enabled(before_->device, before_->enabled);
+  autocast::set_autocast_dtype(before_->device, before_->type);
+}
+
+}  // namespace cohort
