@@ -23,6 +23,19 @@ void check_topology(const host::Variables& variables) {
                 "a value breaks the table:\n" + table);
 }
 
+/// Fails unless the report throws nothing, and finds a problem where detect_topology does.
+void check_report(const host::Variables& variables) {
+  const host::EnvironmentReport report = host::inspect_environment(variables);
+  std::string thrown;
+  try {
+    host::detect_topology(variables);
+  } catch (const UserError& error) {
+    thrown = error.what();
+  }
+  const std::string reported = report.problems.empty() ? "" : report.problems.front();
+  fuzz::require(thrown.empty() == reported.empty(), "thrown: " + thrown + "\nreported: " + reported);
+}
+
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
@@ -37,6 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   }
   sources.environment.erase("COHORT_CONFIG");  // another target tries files
   fuzz::accepts<UserError>([&] { check_topology(sources.environment); });
+  check_report(sources.environment);
   fuzz::accepts<UserError>([&] {
     try {
       host::parse_options(sources, {});

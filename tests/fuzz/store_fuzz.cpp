@@ -64,7 +64,8 @@ void judge(fuzz::Input& input) {
     const auto again = last_words_from(text);
     fuzz::require(again && to_text(*again) == text, "changed by being written: " + text);
   }
-  fuzz::require_sentence(cohort::judge(evidence).sentence);
+  fuzz::require_sentence(sentence_of(cohort::judge(evidence), evidence.own.error));
+  if (const auto told = verdict_from(input.text())) fuzz::require_sentence(sentence_of(*told, evidence.own.error));
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ constexpr std::string_view kOtherTexts = "texts differ";
 constexpr std::string_view kRanksMissing = "missing ";
 constexpr std::string_view kFailed = "failed ";          // an error that is no mistake of the user follows
 constexpr std::chrono::milliseconds kPollInterval{100};  // between two reads of the objection
-constexpr std::chrono::seconds kLongestIntroduction{5};  // between counting itself and writing its place
+constexpr std::chrono::seconds kLongestIntroduction{5};  // of another process that has claimed the same rank
 
 std::string place_key(int rank) {
   return "place/" + std::to_string(rank);
@@ -244,18 +244,41 @@ void check_has_ended(const Meeting& meeting, const Place& own, const std::option
          true);
 }
 
+std::string came_key(const Agreement& agreement) {
+  return "came/" + std::to_string(agreement.rank);
+}
+
+// Counts this process among those that claim its rank, and returns the number. Its place is there before it is counted,
+// so that others know it even if it ends at that moment; and is written again, because another process that came at the
+// same time may have written over it.
+int64_t take_turn(const Agreement& agreement, const Place& own) {
+  const std::string came = came_key(agreement), text = own.to_text();
+  agreement.store.set(came + "/" + std::to_string(agreement.store.add(came, 0) + 1), text);
+  const int64_t turn = agreement.store.add(came, 1);
+  agreement.store.set(came + "/" + std::to_string(turn), text);
+  return turn;
+}
+
+// Returns the place of the process that was counted before; nothing if none can be read.
+std::optional<std::string> earlier_place(const Agreement& agreement, const Place& own, int64_t turn) {
+  const auto deadline = Clock::now() + std::min<std::chrono::nanoseconds>(agreement.timeout, kLongestIntroduction);
+  const std::string key = came_key(agreement) + "/" + std::to_string(turn), own_text = own.to_text();
+  while (true) {
+    const auto text = agreement.store.get(
+        key, std::max<std::chrono::nanoseconds>(deadline - Clock::now(), std::chrono::nanoseconds(0)));
+    if (!text || *text != own_text) return text;  // else this process wrote it there before the other one was counted
+    if (Clock::now() >= deadline) return std::nullopt;
+    std::this_thread::sleep_for(kPollInterval);
+  }
+}
+
 // Throws if another process has the same rank, because its place would be taken for this one's. A process that was
 // started in place of one that has ended has the rank to itself, as long as the ranks have not met.
 void check_number_is_free(const Meeting& meeting, const Place& own) {
   if (!meeting.store_is_fresh) return;
   const Agreement& agreement = meeting.agreement;
-  const std::string came = "came/" + std::to_string(agreement.rank);
-  const int64_t turn = agreement.store.add(came, 1);
-  agreement.store.set(came + "/" + std::to_string(turn), own.to_text());
-  const auto longest = std::min<std::chrono::nanoseconds>(agreement.timeout, kLongestIntroduction);
-  for (int64_t i = 1; i < turn; ++i) {
-    check_has_ended(meeting, own, agreement.store.get(came + "/" + std::to_string(i), longest));
-  }
+  const int64_t turn = take_turn(agreement, own);
+  for (int64_t i = 1; i < turn; ++i) check_has_ended(meeting, own, earlier_place(agreement, own, i));
   // Looked at after the processes: one that ended before the verdict cannot have gone on.
   if (turn > 1 && agreement.store.try_get(kVerdict)) {
     throw PeerFailed(own.who +

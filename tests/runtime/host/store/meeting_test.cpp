@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <cohort/host/error.hpp>
+#include <cohort/toy_host/forwarding_store.hpp>
 #include <cohort/toy_host/memory_store.hpp>
 
 #include "store/meeting.hpp"
@@ -57,18 +58,42 @@ std::vector<std::string> meet_all(const std::vector<Topology>& ranks, std::chron
 }
 
 // Lets a rank come to the meeting, which does not wait for the others.
-void come_and_go(toy::MemoryStore& store, const Topology& topology, const ProcessId& process = own_process()) {
+void come_and_go(Store& store, const Topology& topology, const ProcessId& process = own_process()) {
   const Agreement agreement{store, topology.rank, topology.world_size, std::chrono::nanoseconds(1),
                             "an earlier process"};
   EXPECT_THROW(meet({agreement, topology, true, std::chrono::milliseconds(500), process}, "plugins", "ddp"),
                PeerFailed);
 }
 
-ProcessId ended_process() {
+ProcessId ended_process(uint64_t later = 1) {
   ProcessId process = own_process();
-  ++process.started;
+  process.started += later;
   return process;
 }
+
+/// A store as a process sees it that is killed after so many calls.
+class UntilKilled final : public toy::ForwardingStore {
+ public:
+  UntilKilled(Store& store, int calls) : ForwardingStore(store), left_(calls) {}
+  void set(const std::string& key, std::string_view value) override {
+    note_call();
+    ForwardingStore::set(key, value);
+  }
+  std::optional<std::string> get(const std::string& key, std::chrono::nanoseconds timeout) override {
+    note_call();
+    return ForwardingStore::get(key, timeout);
+  }
+  int64_t add(const std::string& key, int64_t amount) override {
+    note_call();
+    return ForwardingStore::add(key, amount);
+  }
+
+ private:
+  void note_call() {
+    if (left_-- == 0) throw PeerFailed("killed");
+  }
+  int left_;
+};
 
 TEST(Meeting, EndsWhenAllRanksAreThereAndCountAlike) {
   EXPECT_THAT(meet_all({counting(0, 3), counting(1, 3), counting(2, 3)}), Each("same"));
@@ -126,8 +151,17 @@ TEST(Meeting, NamesTwoProcessesWithTheSameNumber) {
 TEST(Meeting, LetsAProcessTakeTheRankOfOneThatHasEnded) {
   toy::MemoryStore store;
   come_and_go(store, counting(1, 3), ended_process());
-  come_and_go(store, counting(1, 3), ended_process());
+  come_and_go(store, counting(1, 3), ended_process(2));
   EXPECT_THAT(meet_all(store, {counting(0, 3), counting(1, 3), counting(2, 3)}), Each("same"));
+}
+
+TEST(Meeting, LetsAProcessTakeTheRankOfOneThatEndedAtAnyMoment) {
+  for (int calls = 0; calls < 8; ++calls) {
+    toy::MemoryStore store;
+    UntilKilled seen(store, calls);
+    come_and_go(seen, counting(1, 3), ended_process());
+    EXPECT_THAT(meet_all(store, {counting(0, 3), counting(1, 3), counting(2, 3)}), Each("same")) << calls << " calls";
+  }
 }
 
 TEST(Meeting, NeedsNoProcessNumbers) {
