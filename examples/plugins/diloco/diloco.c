@@ -330,6 +330,8 @@ static void supports(const cohort_host* host, cohort_query* query) {
   } else if (query->use == COHORT_USE_JOIN) {
     query->why = "a rank without data would miss an outer step";
     query->fix = "give all ranks equally many batches";
+  } else if (query->use == COHORT_USE_LOSS_SCALER) {
+    query->answer = COHORT_ANSWER_YES; /* skipped steps count as steps on all ranks */
   } else {
     query->answer = COHORT_ANSWER_UNKNOWN;
   }

@@ -258,6 +258,10 @@ sdk::Answer supports(const sdk::Query& query) {
     const bool averages = below == "ddp" || below == "ddp_spawn" || below == "ddp2";
     if (!averages) return sdk::no("it stands in for the mean of gradients", "put it over ddp, ddp_spawn or ddp2");
   }
+  // G depends on the mean of M over the ranks alone, because M Q and transpose(M) P are linear in M: a rank without
+  // data counts as zeros there, as under ddp. Its E goes on, so that the mean of E stays what all steps together have
+  // not sent.
+  if (query.use() == COHORT_USE_JOIN) return sdk::yes();
   return sdk::yes_to_known(query);
 }
 

@@ -1,8 +1,10 @@
 /* How ranks find each other, and prove that they belong to the group.
  *
- * Every rank listens on a port of its own and leaves its address and a random token in the group's store. It connects
- * to all lower ranks, with the token that it has read there as a proof, and accepts all higher ones. Whoever connects
- * without the token is shown out, and keeps nobody waiting. IPv4, Linux.
+ * Every rank listens on a port of its own and leaves its address in the group's store. It connects to all lower ranks
+ * and accepts all higher ones. On each connection the accepting side sends a nonce (random bytes). The connecting side
+ * answers with its rank, a nonce of its own, and a MAC over both nonces and both ranks, which takes the group's key;
+ * the accepting side proves itself likewise. A proof fits one connection and one direction, so that it is of no use to
+ * whoever records it. A stranger is shown out, and keeps nobody waiting. IPv4, Linux.
  */
 #define _GNU_SOURCE
 #include "group.h"
@@ -11,16 +13,16 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
+#include <sodium.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { TOKEN_BYTES = 16, SPARE_GUESTS = 16 };
+enum { NONCE_BYTES = 32, PROOF_BYTES = crypto_auth_BYTES, SPARE_GUESTS = 16 };
 #define MAGIC 0x70637463u /* "ctcp" */
 
 /* What a rank leaves in the store. */
@@ -30,15 +32,34 @@ typedef struct card {
   uint16_t port;
   uint16_t reserved;
   int32_t size;
-  unsigned char token[TOKEN_BYTES];
 } card;
 
-/* What a rank says first on a connection. */
+/* What the connecting side says. */
 typedef struct hello {
   uint32_t magic;
   int32_t rank;
-  unsigned char token[TOKEN_BYTES]; /* of the rank that accepts */
+  unsigned char nonce[NONCE_BYTES];
+  unsigned char proof[PROOF_BYTES];
 } hello;
+
+/* Proves to rank `to`, with whom these nonces were exchanged, that this is rank `from` of the group. */
+static void prove(const uint8_t* key, int32_t from, const unsigned char* nonce_from, int32_t to,
+                  const unsigned char* nonce_to, unsigned char* proof) {
+  unsigned char text[2 * (sizeof from + NONCE_BYTES)], *end = text;
+  end = mempcpy(end, &from, sizeof from);
+  end = mempcpy(end, nonce_from, NONCE_BYTES);
+  end = mempcpy(end, &to, sizeof to);
+  end = mempcpy(end, nonce_to, NONCE_BYTES);
+  crypto_auth(proof, text, (size_t)(end - text), key);
+}
+
+/* Returns whether rank `from` has proved itself to rank `to`. */
+static bool is_proved(const uint8_t* key, int32_t from, const unsigned char* nonce_from, int32_t to,
+                      const unsigned char* nonce_to, const unsigned char* proof) {
+  unsigned char right[PROOF_BYTES];
+  prove(key, from, nonce_from, to, nonce_to, right);
+  return sodium_memcmp(right, proof, sizeof right) == 0;
+}
 
 cohort_status tcp_fail(const group* g, cohort_status code, const int32_t* peers, uint64_t num_peers, const char* format,
                        ...) {
@@ -126,8 +147,7 @@ static cohort_status listen_on(const group* g, uint32_t address, card* own, int*
   *listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (*listener < 0 || bind(*listener, (struct sockaddr*)&place, sizeof place) != 0 ||
       listen(*listener, g->size + SPARE_GUESTS) != 0 ||
-      getsockname(*listener, (struct sockaddr*)&place, &length) != 0 ||
-      getrandom(own->token, sizeof own->token, 0) != sizeof own->token) {
+      getsockname(*listener, (struct sockaddr*)&place, &length) != 0) {
     return tcp_fail(g, COHORT_INTERNAL, NULL, 0, "tcp_collective cannot listen (%s)", strerror(errno));
   }
   own->magic = MAGIC;
@@ -167,47 +187,85 @@ static void use_socket(group* g, int32_t peer, int fd) {
   g->sockets[peer] = fd;
 }
 
-/* Connects to a lower rank, which listens. */
-static cohort_status call(group* g, const card* host, int32_t peer, int64_t deadline) {
-  const struct sockaddr_in place = {.sin_family = AF_INET, .sin_port = host->port, .sin_addr.s_addr = host->address};
+/* Waits until a socket is ready. Returns 0 or a number of errno. */
+static int wait_for(int fd, short events, int64_t deadline) {
+  struct pollfd polled = {.fd = fd, .events = events};
+  int ready = -1;
+  do ready = poll(&polled, 1, tcp_left_ms(deadline));
+  while (ready < 0 && errno == EINTR);
+  return ready == 0 ? ETIMEDOUT : ready < 0 ? errno : 0;
+}
+
+static int read_all(int fd, unsigned char* data, size_t nbytes, int64_t deadline) {
+  while (nbytes > 0) {
+    const int error = wait_for(fd, POLLIN, deadline);
+    const ssize_t n = error == 0 ? recv(fd, data, nbytes, 0) : -1;
+    if (error != 0) return error;
+    if (n == 0) return ECONNRESET;
+    if (n < 0 && errno != EAGAIN && errno != EINTR) return errno;
+    if (n > 0) data += n, nbytes -= (size_t)n;
+  }
+  return 0;
+}
+
+/* Says who this is and lets the peer prove who it is. Returns 0, EACCES if it does not, or another number of errno. */
+static int greet(const group* g, const uint8_t* key, int fd, int32_t peer, int64_t deadline) {
+  unsigned char nonce[NONCE_BYTES], proof[PROOF_BYTES];
   hello own = {.magic = MAGIC, .rank = g->rank};
-  memcpy(own.token, host->token, sizeof own.token);
+  randombytes_buf(own.nonce, sizeof own.nonce);
+  int error = read_all(fd, nonce, sizeof nonce, deadline);
+  if (error != 0) return error;
+  prove(key, g->rank, own.nonce, peer, nonce, own.proof);
+  if (send(fd, &own, sizeof own, MSG_NOSIGNAL) != sizeof own) return errno;
+  error = read_all(fd, proof, sizeof proof, deadline);
+  if (error != 0) return error;
+  return is_proved(key, peer, nonce, g->rank, own.nonce, proof) ? 0 : EACCES;
+}
+
+/* Connects to a lower rank, which listens. */
+static cohort_status call(group* g, const uint8_t* key, const card* host, int32_t peer, int64_t deadline) {
+  const struct sockaddr_in place = {.sin_family = AF_INET, .sin_port = host->port, .sin_addr.s_addr = host->address};
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return tcp_fail(g, COHORT_INTERNAL, NULL, 0, "tcp_collective has no socket (%s)", strerror(errno));
   use_socket(g, peer, fd);
   int error = connect(fd, (const struct sockaddr*)&place, sizeof place) == 0 ? 0 : errno;
   if (error == EINPROGRESS) {
-    struct pollfd polled = {.fd = fd, .events = POLLOUT};
     socklen_t length = sizeof error;
-    while (poll(&polled, 1, tcp_left_ms(deadline)) < 0 && errno == EINTR) {
-    }
-    if (!polled.revents)
-      error = ETIMEDOUT;
-    else
-      getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length);
+    error = wait_for(fd, POLLOUT, deadline);
+    if (error == 0) getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length);
   }
-  if (error == 0 && send(fd, &own, sizeof own, MSG_NOSIGNAL) == sizeof own) return COHORT_OK;
-  return tcp_fail(g, error == ETIMEDOUT ? COHORT_DEADLINE_EXCEEDED : COHORT_UNAVAILABLE, &peer, 1,
-                  "tcp_collective cannot connect to rank %d (%s)", (int)g->job_ranks[peer],
-                  strerror(error ? error : errno));
+  if (error == 0) error = greet(g, key, fd, peer, deadline);
+  if (error == 0) return COHORT_OK;
+  const cohort_status status = error == ETIMEDOUT ? COHORT_DEADLINE_EXCEEDED
+                               : error == EACCES  ? COHORT_UNAUTHENTICATED
+                                                  : COHORT_UNAVAILABLE;
+  return tcp_fail(g, status, &peer, 1, "tcp_collective cannot connect to rank %d (%s)", (int)g->job_ranks[peer],
+                  error == EACCES ? "it does not know the group's key" : strerror(error));
 }
 
 /* A connection that has not said all of its hello. */
 typedef struct guest {
   int fd;
+  unsigned char nonce[NONCE_BYTES]; /* that it was sent */
   size_t have;
   hello said;
 } guest;
 
 /* Reads on; returns whether the guest stays one. A stranger is shown out. */
-static bool hear(group* g, guest* who, const card* own) {
+static bool hear(group* g, const uint8_t* key, guest* who) {
   const ssize_t n = recv(who->fd, (char*)&who->said + who->have, sizeof who->said - who->have, 0);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
   who->have += n > 0 ? (size_t)n : 0;
   if (n > 0 && who->have < sizeof who->said) return true;
   const hello* const said = &who->said;
-  const bool is_rank = n > 0 && said->magic == MAGIC && said->rank > g->rank && said->rank < g->size &&
-                       g->sockets[said->rank] < 0 && memcmp(said->token, own->token, sizeof own->token) == 0;
+  unsigned char proof[PROOF_BYTES];
+  bool is_rank = n > 0 && said->magic == MAGIC && said->rank > g->rank && said->rank < g->size &&
+                 g->sockets[said->rank] < 0 &&
+                 is_proved(key, said->rank, said->nonce, g->rank, who->nonce, said->proof);
+  if (is_rank) {
+    prove(key, g->rank, who->nonce, said->rank, said->nonce, proof);
+    is_rank = send(who->fd, proof, sizeof proof, MSG_NOSIGNAL) == sizeof proof;
+  }
   if (is_rank)
     use_socket(g, said->rank, who->fd);
   else
@@ -223,14 +281,19 @@ static int32_t missing(const group* g, int32_t* ranks) {
   return count;
 }
 
-/* Accepts a connection, if there is room for a guest. */
+/* Accepts a connection, and sends it a nonce. */
 static void let_in(int listener, guest* guests, int* num_guests) {
-  const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (fd >= 0) guests[(*num_guests)++] = (guest){.fd = fd};
+  guest new = {.fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+  if (new.fd < 0) return;
+  randombytes_buf(new.nonce, sizeof new.nonce);
+  if (send(new.fd, new.nonce, sizeof new.nonce, MSG_NOSIGNAL) == sizeof new.nonce)
+    guests[(*num_guests)++] = new;
+  else
+    close(new.fd);
 }
 
 /* Accepts all higher ranks. Guests that say nothing keep nobody waiting: the oldest one goes if there are too many. */
-static cohort_status accept_ranks(group* g, int listener, const card* own, int64_t deadline) {
+static cohort_status accept_ranks(group* g, const uint8_t* key, int listener, int64_t deadline) {
   const int most = g->size + SPARE_GUESTS;
   guest* const guests = calloc((size_t)most, sizeof *guests);
   struct pollfd* const polled = calloc((size_t)most + 1, sizeof *polled);
@@ -244,7 +307,7 @@ static cohort_status accept_ranks(group* g, int listener, const card* own, int64
     is_late = tcp_left_ms(deadline) == 0; /* guests, or a process without free descriptors, may keep poll busy */
     int stay = 0;
     for (int i = 0; i < num_guests; ++i) {
-      if (polled[i + 1].revents == 0 || hear(g, &guests[i], own)) guests[stay++] = guests[i];
+      if (polled[i + 1].revents == 0 || hear(g, key, &guests[i])) guests[stay++] = guests[i];
     }
     num_guests = stay;
     if (num_guests == most) {
@@ -275,6 +338,9 @@ cohort_status tcp_connect_group(group* g, const cohort_connect_args* args) {
   char key[32];
   uint32_t address = 0;
   int listener = -1;
+  if (sodium_init() < 0 || (g->size > 1 && args->key_nbytes != crypto_auth_KEYBYTES)) {
+    return tcp_fail(g, COHORT_FAILED_PRECONDITION, NULL, 0, "tcp_collective was given no key, or no random bytes");
+  }
   snprintf(key, sizeof key, "tcp/%d", (int)g->rank);
   cohort_status status = own_address(g, args, &address);
   if (status == COHORT_OK) status = listen_on(g, address, &own, &listener);
@@ -285,9 +351,9 @@ cohort_status tcp_connect_group(group* g, const cohort_connect_args* args) {
   for (int32_t peer = 0; status == COHORT_OK && peer < g->rank; ++peer) {
     card found = {0};
     status = read_card(g, args->store, peer, deadline, &found);
-    if (status == COHORT_OK) status = call(g, &found, peer, deadline);
+    if (status == COHORT_OK) status = call(g, args->key, &found, peer, deadline);
   }
-  if (status == COHORT_OK) status = accept_ranks(g, listener, &own, deadline);
+  if (status == COHORT_OK) status = accept_ranks(g, args->key, listener, deadline);
   if (listener >= 0) close(listener);
   return status;
 }

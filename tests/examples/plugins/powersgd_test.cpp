@@ -28,6 +28,7 @@ using Values = std::vector<double>;
 
 constexpr size_t kRows = 24, kColumns = 20, kRank = 2, kBias = 5;
 constexpr uint32_t kMatrix = 0, kVector = 1;
+constexpr int kNever = 1000;
 const std::vector<ToyParameter> kParameters{{.name = "w", .numel = kRows * kColumns, .columns = kColumns},
                                             {.name = "b", .numel = kBias}};
 
@@ -145,15 +146,23 @@ class Reference {
   }
 };
 
-Values train_reference(int ranks, int steps, double rate) {
+/// Returns the weight of a rank's gradient: rank 0 has no data from step `end_of_rank_0` on, and the others' mean
+/// counts.
+double weight_of(int rank, int ranks, int step, int end_of_rank_0) {
+  if (step < end_of_rank_0) return 1.0;
+  return rank == 0 ? 0.0 : ranks / (ranks - 1.0);
+}
+
+Values train_reference(int ranks, int steps, double rate, int end_of_rank_0 = kNever) {
   const std::vector<Matrix> seen = seen_targets(ranks);
   Reference reference(ranks);
   Matrix w(kRows, Values(kColumns, 0.0));
   for (int step = 0; step < steps; ++step) {
     std::vector<Matrix> gradients(seen.size(), w);
     for (size_t rank = 0; rank < seen.size(); ++rank) {
+      const double weight = weight_of(static_cast<int>(rank), ranks, step, end_of_rank_0);
       for (size_t i = 0; i < kRows; ++i) {
-        for (size_t j = 0; j < kColumns; ++j) gradients[rank][i][j] -= seen[rank][i][j];
+        for (size_t j = 0; j < kColumns; ++j) gradients[rank][i][j] = weight * (w[i][j] - seen[rank][i][j]);
       }
     }
     const Matrix combined = reference.combine(gradients);
@@ -180,9 +189,12 @@ ToyJob job_of(const std::string& strategy, int ranks, const Spec* layer) {
 }
 
 /// Steps towards what this rank sees; each replica has its share of the gradient.
-void step(ToyRank& rank, host::StepEngine& engine, ToyModel& model, const Values& seen, size_t replicas) {
+void step(ToyRank& rank, host::StepEngine& engine, ToyModel& model, const Values& seen, size_t replicas,
+          double weight = 1.0) {
   Values gradient = model.weights(kMatrix);
-  for (size_t i = 0; i < gradient.size(); ++i) gradient[i] = (gradient[i] - seen[i]) / static_cast<double>(replicas);
+  for (size_t i = 0; i < gradient.size(); ++i) {
+    gradient[i] = weight * (gradient[i] - seen[i]) / static_cast<double>(replicas);
+  }
   std::vector<Values> gradients;
   for (size_t replica = 0; replica < replicas; ++replica) {
     gradients.push_back(gradient);
@@ -191,14 +203,17 @@ void step(ToyRank& rank, host::StepEngine& engine, ToyModel& model, const Values
   rank.step(engine, model, gradients);
 }
 
-std::vector<Trained> train(const ToyJob& job, int steps, double rate) {
+std::vector<Trained> train(const ToyJob& job, int steps, double rate, int end_of_rank_0 = kNever) {
   std::vector<Trained> trained(static_cast<size_t>(job.world_size));
   const std::vector<Matrix> seen = seen_targets(job.world_size);
   run_ranks(job, [&](ToyRank& rank) {
     ToyModel model(kParameters, 0.0, rate, 0.0, static_cast<uint32_t>(job.replicas));
     host::StepEngine& engine = rank.runtime.configure(model);
     const auto own = static_cast<size_t>(rank.rank);
-    for (int i = 0; i < steps; ++i) step(rank, engine, model, flat(seen[own]), static_cast<size_t>(job.replicas));
+    for (int i = 0; i < steps; ++i) {
+      const double weight = weight_of(rank.rank, job.world_size, i, end_of_rank_0);
+      step(rank, engine, model, flat(seen[own]), static_cast<size_t>(job.replicas), weight);
+    }
     trained[own] = {model.weights(kMatrix), model.weights(kVector), rank.runtime.bytes_sent()};
     rank.runtime.release_model(model);
   });
@@ -218,6 +233,14 @@ TEST_P(PowerSgd, StepsAsTheReferenceDoes) {
     EXPECT_EQ(one.weights, trained[0].weights) << "ranks differ";
     for (const double bias : one.bias) EXPECT_NEAR(bias, -12 * 0.25 * (GetParam() + 1) / 2.0, 1e-5);
   }
+}
+
+TEST_P(PowerSgd, CountsARankWithoutDataAsTheReferenceDoes) {
+  const Spec layer("powersgd");
+  const auto trained = train(job_of("ddp", GetParam(), &layer), 12, 0.25, 5);
+  const Values wanted = train_reference(GetParam(), 12, 0.25, 5);
+  EXPECT_GT(distance(wanted, train_reference(GetParam(), 12, 0.25)), 1.0);
+  for (const Trained& one : trained) EXPECT_LT(distance(one.weights, wanted), 1e-3);
 }
 
 TEST(PowerSgdOverDdp2, StepsAsTheReferenceDoes) {

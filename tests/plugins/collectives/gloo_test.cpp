@@ -51,6 +51,17 @@ TEST(Addresses, AnUnknownInterfaceGetsTheListOfThose) {
               AllOf(HasSubstr("'eht0' does not exist"), HasSubstr("lo (127.0.0.1)"), HasSubstr("rank 0")));
 }
 
+TEST(Addresses, TheVariableNamesAnInterfaceUnlessTheOptionDoes) {
+  ASSERT_EQ(::setenv("GLOO_SOCKET_IFNAME", "eht0,lo", 1), 0);
+  const CallFailed failed = failure_of([] {
+    on_ranks(
+        2, [](RankComm&) {}, std::chrono::seconds(10));
+  });
+  on_ranks(2, [](RankComm&) {}, std::chrono::seconds(30), {{"iface", "lo"}});
+  ASSERT_EQ(::unsetenv("GLOO_SOCKET_IFNAME"), 0);
+  EXPECT_THAT(failed.what(), AllOf(HasSubstr("'eht0' does not exist"), HasSubstr("GLOO_SOCKET_IFNAME")));
+}
+
 TEST(StoreRound, BringsValuesOfAnyLength) {
   MemoryStore store;
   run_as_threads(2, [&](int rank) {
@@ -65,6 +76,29 @@ TEST(StoreRound, BringsValuesOfAnyLength) {
     const auto values = cohort::sdk::store_round(args, "long", own, deadline);
     EXPECT_EQ(values, (std::vector{std::string(4000, 'a'), std::string(13000, 'b')}));
   });
+}
+
+TEST(StoreRound, NamesTheRanksThatAreMissingOnAllOthers) {
+  for (const int absent : {0, 1, 2}) {
+    MemoryStore store;
+    run_as_threads(3, [&](int rank) {
+      if (rank == absent) return;
+      cohort_connect_args args{};
+      args.struct_size = sizeof args;
+      args.rank = rank;
+      args.size = 3;
+      args.timeout_ns = 200'000'000;
+      args.store = store.handle();
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+      try {
+        cohort::sdk::store_round(args, "late", "value", deadline);
+        ADD_FAILURE() << "rank " << rank << " did without rank " << absent;
+      } catch (const cohort::sdk::Error& error) {
+        EXPECT_THAT(error.what(),
+                    testing::StartsWith("rank " + std::to_string(absent) + " did not come to connect within"));
+      }
+    });
+  }
 }
 
 TEST(GlooMeeting, RefusesRanksThatConnectGroupsOfDifferentSizes) {

@@ -82,7 +82,7 @@ std::string address_of(const std::string& interface) {
   const bool exists = ::if_nametoindex(interface.c_str()) != 0;
   throw sdk::invalid_argument("gloo: network interface '" + interface + "' " +
                               (exists ? "has no address or is down" : "does not exist on this machine") +
-                              "; give iface one of: " + interface_list());
+                              "; give iface, or GLOO_SOCKET_IFNAME, one of: " + interface_list());
 }
 
 std::string address_towards(const std::string& host) {

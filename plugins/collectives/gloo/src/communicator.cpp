@@ -20,7 +20,7 @@ struct Wish {
   int32_t number;
 };
 
-enum Kind : uint64_t { kSplit = 1, kExchange = 2, kHello = 3 };
+enum Kind : uint64_t { kSplit = 1, kExchange = 2 };
 
 std::vector<int> all_ranks(int size) {
   std::vector<int> ranks(static_cast<std::size_t>(size));
@@ -46,11 +46,7 @@ Communicator::Communicator(std::shared_ptr<Network> network, const std::string& 
       ranks_(all_ranks(network_->size())),
       rank_(network_->rank()),
       number_(0),
-      name_(name.substr(name.rfind('/') + 1)) {
-  // A rank that used its connections and left would break those that others are still making.
-  std::vector<uint8_t> hellos(ranks_.size(), 1);
-  share(hellos, tag({kHello}), "connect");
-}
+      name_(name.substr(name.rfind('/') + 1)) {}
 
 Communicator::Communicator(const Communicator& whole, std::vector<int> ranks, int rank, int number)
     : network_(whole.network_),

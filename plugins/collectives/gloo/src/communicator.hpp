@@ -21,7 +21,7 @@ class Batch;
 
 class Communicator : public sdk::Communicator<Communicator> {
  public:
-  /// A root communicator of all ranks of the network. Collective: returns when all of them have connected.
+  /// A root communicator of all ranks of the network.
   Communicator(std::shared_ptr<Network> network, const std::string& name);
 
   int rank() const { return rank_; }

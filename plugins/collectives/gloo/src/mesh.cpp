@@ -8,13 +8,15 @@
 #define USE_C10D_GLOO  // without it the header is empty
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include "doors.hpp"
+#include "numbers.hpp"
+
 namespace cohort::gloo {
 
 namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int kAttempts = 5;                                     // Gloo's own, each with the whole timeout
 constexpr milliseconds kForever = std::chrono::hours(24 * 365);  // whoever waits is stopped at its deadline
 
 /// "[pair.cc:123] Connection closed by peer" without the place.
@@ -38,13 +40,16 @@ auto guarded(Call&& call) {
 /// A cohort_store as c10d sees stores; used while connecting only.
 class StoreView final : public c10d::Store {
  public:
-  StoreView(cohort_store* store, milliseconds timeout) : c10d::Store(timeout), store_(store) {}
+  StoreView(cohort_store* store, std::string prefix, milliseconds timeout)
+      : c10d::Store(timeout), store_(store), prefix_(std::move(prefix)) {}
 
-  c10::intrusive_ptr<c10d::Store> clone() override { return c10::make_intrusive<StoreView>(store_, timeout_); }
-  void set(const std::string& key, const std::vector<uint8_t>& value) override {
+  c10::intrusive_ptr<c10d::Store> clone() override { return c10::make_intrusive<StoreView>(store_, prefix_, timeout_); }
+  void set(const std::string& name, const std::vector<uint8_t>& value) override {
+    const std::string key = prefix_ + name;
     require(store_->vt->set(store_, key.c_str(), value.data(), value.size()), key);
   }
-  std::vector<uint8_t> get(const std::string& key) override {
+  std::vector<uint8_t> get(const std::string& name) override {
+    const std::string key = prefix_ + name;
     std::vector<uint8_t> value(4096);
     uint64_t nbytes = 0;
     cohort_status status = read(key, value, nbytes);
@@ -56,17 +61,20 @@ class StoreView final : public c10d::Store {
     value.resize(nbytes);
     return value;
   }
-  int64_t add(const std::string& key, int64_t amount) override {
+  int64_t add(const std::string& name, int64_t amount) override {
+    const std::string key = prefix_ + name;
     int64_t sum = 0;
     require(store_->vt->add(store_, key.c_str(), amount, &sum), key);
     return sum;
   }
-  bool deleteKey(const std::string& key) override {
+  bool deleteKey(const std::string& name) override {
+    const std::string key = prefix_ + name;
     require(store_->vt->remove(store_, key.c_str()), key);
     return true;
   }
   bool check(const std::vector<std::string>& keys) override {
-    return std::all_of(keys.begin(), keys.end(), [this](const std::string& key) {
+    return std::all_of(keys.begin(), keys.end(), [this](const std::string& name) {
+      const std::string key = prefix_ + name;
       uint8_t first = 0;
       uint64_t nbytes = 0;
       return store_->vt->try_get(store_, key.c_str(), &first, 1, &nbytes) != COHORT_NOT_FOUND;
@@ -79,14 +87,17 @@ class StoreView final : public c10d::Store {
   }
   void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
   void wait(const std::vector<std::string>& keys, const milliseconds& timeout) override {
+    std::vector<std::string> whole;
+    for (const std::string& key : keys) whole.push_back(prefix_ + key);
     std::vector<const char*> names;
-    for (const std::string& key : keys) names.push_back(key.c_str());
+    for (const std::string& key : whole) names.push_back(key.c_str());
     const std::chrono::nanoseconds limit = std::min(timeout, timeout_);
     require(store_->vt->wait(store_, names.data(), names.size(), limit.count()), keys.empty() ? "" : keys.front());
   }
 
  private:
   cohort_store* store_;
+  std::string prefix_;
 
   cohort_status read(const std::string& key, std::vector<uint8_t>& value, uint64_t& nbytes) {
     return store_->vt->get(store_, key.c_str(), std::chrono::nanoseconds(timeout_).count(), value.data(), value.size(),
@@ -99,12 +110,20 @@ class StoreView final : public c10d::Store {
 };
 
 // A process group takes the tag modulo its devices as the number of the connection.
-int wire_tag(int32_t tag, bool upwards) {
-  return tag * 2 + (upwards ? 1 : 0);
+int wire_tag(int32_t tag, int connection) {
+  return tag * Mesh::kConnections + connection;
 }
 
 std::vector<at::Tensor> tensors_over(void* data, uint64_t nbytes) {
   return {at::from_blob(data, {static_cast<int64_t>(nbytes)}, at::TensorOptions(at::kByte))};
+}
+
+std::shared_ptr<::gloo::transport::Device> device_at(const std::string& address) {
+  try {
+    return guarded([&] { return c10d::ProcessGroupGloo::createDeviceForHostname(address); });
+  } catch (const LinkBroken& failure) {
+    throw NoDevice(failure.what());
+  }
 }
 
 }  // namespace
@@ -122,16 +141,25 @@ void Transfer::stop() {
   work_->abort();
 }
 
-Mesh::Mesh(cohort_store* store, int rank, int size, const std::string& address, milliseconds timeout) : rank_(rank) {
+void Transfer::wait_until(std::chrono::steady_clock::time_point deadline) {
+  const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
+  guarded([&] { return work_->wait(std::max(left, milliseconds(1))); });
+}
+
+Mesh::Mesh(cohort_store* store, const std::string& prefix, int rank, int size, const std::string& address,
+           milliseconds limit)
+    : rank_(rank) {
+  std::shared_ptr<::gloo::transport::Device> device;
+  const auto doors = sockets_opened_by([&] { device = device_at(address); });
+  begin_anywhere(*device);
   guarded([&] {
-    auto options =
-        c10d::ProcessGroupGloo::Options::create(std::max<milliseconds>(timeout / kAttempts, milliseconds(500)));
+    auto options = c10d::ProcessGroupGloo::Options::create(limit);
     options->threads = 1;  // they serve Gloo's own collectives, which are not used
-    const auto device = c10d::ProcessGroupGloo::createDeviceForHostname(address);
-    options->devices = {device, device};  // a connection for each direction
-    const auto view = c10::make_intrusive<StoreView>(store, timeout);
-    group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(view, rank, size, options);
+    options->devices.assign(kConnections, device);
+    group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<StoreView>(store, prefix, limit), rank,
+                                                         size, options);
   });
+  shut(doors);
 }
 
 Mesh::~Mesh() = default;
@@ -140,19 +168,19 @@ void Mesh::close() {
   group_.reset();
 }
 
-Transfer Mesh::send(int peer, const void* data, uint64_t nbytes, int32_t tag) {
+Transfer Mesh::send_on(int connection, int peer, const void* data, uint64_t nbytes, int32_t tag) {
   return guarded([&] {
     auto tensors = tensors_over(const_cast<void*>(data), nbytes);
     const std::lock_guard lock(mutex_);
-    return Transfer(group_->send(tensors, peer, wire_tag(tag, rank_ < peer)));
+    return Transfer(group_->send(tensors, peer, wire_tag(tag, connection)));
   });
 }
 
-Transfer Mesh::receive(int peer, void* data, uint64_t nbytes, int32_t tag) {
+Transfer Mesh::receive_on(int connection, int peer, void* data, uint64_t nbytes, int32_t tag) {
   return guarded([&] {
     auto tensors = tensors_over(data, nbytes);
     const std::lock_guard lock(mutex_);
-    return Transfer(group_->recv(tensors, peer, wire_tag(tag, peer < rank_)));
+    return Transfer(group_->recv(tensors, peer, wire_tag(tag, connection)));
   });
 }
 

@@ -31,6 +31,12 @@ class LinkBroken : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// This machine has no such address to listen on: trying again does not help.
+class NoDevice : public LinkBroken {
+ public:
+  using LinkBroken::LinkBroken;
+};
+
 /// A message under way. Its memory must live until it has ended or the object is destroyed.
 class Transfer {
  public:
@@ -41,6 +47,8 @@ class Transfer {
 
   /// Blocks until the message is sent or received, or until stop(): then false. Throws LinkBroken.
   bool wait();
+  /// As wait(). If the message has not ended at the deadline, ends all connections and throws LinkBroken.
+  void wait_until(std::chrono::steady_clock::time_point deadline);
   /// Ends the wait that runs or comes next. Any thread.
   void stop();
 
@@ -50,15 +58,26 @@ class Transfer {
 
 class Mesh {
  public:
-  /// Connects all ranks through the store. Collective. Throws LinkBroken where a rank is not reached in time.
-  Mesh(cohort_store* store, int rank, int size, const std::string& address, std::chrono::milliseconds timeout);
+  static constexpr int kConnections = 2;  ///< to every other rank
+
+  /// Connects all ranks through keys of the store that begin with `prefix`. Collective. Throws LinkBroken if a rank is
+  /// not reached within `limit`, NoDevice if this machine cannot listen at the address.
+  Mesh(cohort_store* store, const std::string& prefix, int rank, int size, const std::string& address,
+       std::chrono::milliseconds limit);
   ~Mesh();
 
   /// Ends all connections, which the others notice. No transfer may live, and none may follow.
   void close();
 
-  Transfer send(int peer, const void* data, uint64_t nbytes, int32_t tag);
-  Transfer receive(int peer, void* data, uint64_t nbytes, int32_t tag);
+  Transfer send(int peer, const void* data, uint64_t nbytes, int32_t tag) {
+    return send_on(rank_ < peer ? 1 : 0, peer, data, nbytes, tag);
+  }
+  Transfer receive(int peer, void* data, uint64_t nbytes, int32_t tag) {
+    return receive_on(peer < rank_ ? 1 : 0, peer, data, nbytes, tag);
+  }
+  /// The same on one of the connections, whatever its direction.
+  Transfer send_on(int connection, int peer, const void* data, uint64_t nbytes, int32_t tag);
+  Transfer receive_on(int connection, int peer, void* data, uint64_t nbytes, int32_t tag);
 
  private:
   int rank_;

@@ -7,18 +7,21 @@
 
 namespace cohort::gloo {
 
-Network::Network(cohort_store* store, int rank, std::vector<int> job_ranks, const std::string& address,
-                 std::chrono::nanoseconds timeout)
+Network::Network(std::unique_ptr<Mesh> mesh, int rank, std::vector<int> job_ranks, std::chrono::nanoseconds timeout)
     : rank_(rank),
       job_ranks_(std::move(job_ranks)),
       timeout_(timeout),
-      mesh_(store, rank, size(), address, std::chrono::ceil<std::chrono::milliseconds>(timeout)),
+      mesh_(std::move(mesh)),
       watch_(std::min<std::chrono::nanoseconds>(timeout, kLookEvery)),
       links_(job_ranks_.size()) {
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank_) continue;
     Link& link = links_[static_cast<std::size_t>(peer)];
-    link.receipt = mesh_.receive(peer, &link.nothing, sizeof link.nothing, kNothingTag);
+    try {
+      link.receipt = mesh_->receive(peer, &link.nothing, sizeof link.nothing, kNothingTag);
+    } catch (const LinkBroken& broken) {
+      link.loss = broken.what();  // it has connected, and has left already
+    }
   }
 }
 
@@ -47,10 +50,11 @@ void Network::use_number(int number) {
 
 std::string Network::loss_of(int peer) {
   const std::lock_guard lock(looking_);
-  Transfer& receipt = *links_[static_cast<std::size_t>(peer)].receipt;
+  Link& link = links_[static_cast<std::size_t>(peer)];
+  if (!link.receipt) return link.loss;
   try {
-    receipt.stop();
-    receipt.wait();
+    link.receipt->stop();
+    link.receipt->wait();
   } catch (const LinkBroken& broken) {
     return broken.what();
   }
@@ -79,7 +83,7 @@ Network::Use::~Use() {
 void Network::disconnect_unless_used() {
   if (!is_given_up_ || users_ > 0) return;
   links_.clear();
-  mesh_.close();
+  mesh_->close();
 }
 
 }  // namespace cohort::gloo

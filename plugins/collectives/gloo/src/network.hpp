@@ -25,14 +25,13 @@ class Network {
   /// How often a rank that waits looks whether its connection still holds.
   static constexpr std::chrono::milliseconds kLookEvery{100};
 
-  /// `job_ranks`: the job's number of each rank, for messages.
-  Network(cohort_store* store, int rank, std::vector<int> job_ranks, const std::string& address,
-          std::chrono::nanoseconds timeout);
+  /// `job_ranks`: the job's number of each rank, for messages. `timeout`: of every operation.
+  Network(std::unique_ptr<Mesh> mesh, int rank, std::vector<int> job_ranks, std::chrono::nanoseconds timeout);
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(job_ranks_.size()); }
   std::chrono::nanoseconds timeout() const { return timeout_; }
-  Mesh& mesh() { return mesh_; }
+  Mesh& mesh() { return *mesh_; }
   Watch& watch() { return watch_; }
   std::string name_of(int rank) const { return "rank " + std::to_string(job_ranks_[static_cast<std::size_t>(rank)]); }
 
@@ -66,12 +65,13 @@ class Network {
   struct Link {
     uint8_t nothing = 0;
     std::optional<Transfer> receipt;
+    std::string loss{};  // why there is no receipt
   };
 
   const int rank_;
   const std::vector<int> job_ranks_;
   const std::chrono::nanoseconds timeout_;
-  Mesh mesh_;
+  const std::unique_ptr<Mesh> mesh_;
   Watch watch_;
   std::atomic<int> next_number_{1};
   std::mutex failing_;

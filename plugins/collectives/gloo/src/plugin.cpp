@@ -8,6 +8,8 @@
 #include <cohort/sdk/collective.hpp>
 
 #include "communicator.hpp"
+#include "connect.hpp"
+#include "environment/interface.hpp"
 #include "meeting.hpp"
 
 namespace {
@@ -21,23 +23,23 @@ class Gloo : public sdk::Collective<Gloo, Communicator> {
   static constexpr bool kRankOrdered = true;
   static constexpr bool kRoundsOnce = true;
 
-  void create(const sdk::Options& options) { interface_ = options.text("iface"); }
+  void create(const sdk::Options& options) {
+    interface_ = options.text("iface");
+    if (interface_.empty()) interface_ = cohort::gloo::interface_of_environment();
+  }
 
   std::unique_ptr<Communicator> connect(const cohort_connect_args& args) {
     const std::chrono::nanoseconds timeout(args.timeout_ns);
-    const auto addresses = cohort::gloo::meet(args, interface_, std::chrono::steady_clock::now() + timeout);
+    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    const auto addresses = cohort::gloo::meet(args, interface_, deadline);
     const std::string& address = addresses[static_cast<std::size_t>(args.rank)];
     if (args.rank == 0) log().debug("gloo listens on ", address);
     std::vector<int> job_ranks(addresses.size());
     std::iota(job_ranks.begin(), job_ranks.end(), 0);
     if (args.job_ranks) job_ranks.assign(args.job_ranks, args.job_ranks + args.size);
-    try {
-      auto network = std::make_shared<Network>(args.store, args.rank, std::move(job_ranks), address, timeout);
-      return std::make_unique<Communicator>(std::move(network), args.name ? args.name : "");
-    } catch (const cohort::gloo::LinkBroken& broken) {
-      throw sdk::Error(COHORT_UNAVAILABLE, "gloo at " + address + " cannot connect to all others (" + broken.what() +
-                                               "); give gloo,iface=NAME where they reach each other");
-    }
+    auto mesh = cohort::gloo::connect_mesh(args, address, deadline, log());
+    auto network = std::make_shared<Network>(std::move(mesh), args.rank, std::move(job_ranks), timeout);
+    return std::make_unique<Communicator>(std::move(network), args.name ? args.name : "");
   }
 
  private:
@@ -52,7 +54,8 @@ sdk::Answer supports(const sdk::Query& query) {
 }
 
 constexpr cohort_option kOptions[] = {
-    sdk::option("iface", "string", "", "network interface; default: loopback on one machine, else the way to rank 0"),
+    sdk::option("iface", "string", "",
+                "network interface; default: GLOO_SOCKET_IFNAME, else loopback on one machine, else the way to rank 0"),
 };
 
 constexpr cohort_component kGloo =

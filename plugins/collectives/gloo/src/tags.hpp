@@ -11,6 +11,8 @@ constexpr int kTagBits = 30;  // that Mesh takes
 constexpr int kSignatureBits = 19;
 constexpr int kMaxNumber = (1 << (kTagBits - kSignatureBits)) - 2;
 constexpr int32_t kNothingTag = (kMaxNumber + 1) << kSignatureBits;  // is never sent
+constexpr int32_t kRandomTag = kNothingTag + 1;                      // what a challenge sends
+constexpr int32_t kAnswerTag = kNothingTag + 2;
 
 /// `number` is the communicator's; `signature` is what all ranks know of the operation.
 constexpr int32_t tag_of(int number, std::initializer_list<uint64_t> signature) {
