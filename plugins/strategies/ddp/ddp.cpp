@@ -37,7 +37,8 @@ class Ddp : public sdk::Strategy<Ddp> {
 };
 
 sdk::Answer supports(const sdk::Query& query) {
-  return query.use() == COHORT_USE_CLOSURES ? sdk::yes() : sdk::yes_to_known(query);
+  return sdk::yes_to_known(
+      query, {COHORT_USE_CLOSURES, COHORT_USE_GRAPH, COHORT_USE_JOIN, COHORT_USE_LOSS_SCALER, COHORT_USE_PRECISION});
 }
 
 constexpr cohort_option kOptions[] = {

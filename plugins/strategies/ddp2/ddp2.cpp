@@ -21,10 +21,9 @@ cohort::sdk::Answer supports(const cohort::sdk::Query& query) {
     case COHORT_USE_BY_HAND:
       if (query.replicas() == 1) return cohort::sdk::yes();
       return cohort::sdk::no("its replicas take one step together", "choose --strategy=ddp");
-    case COHORT_USE_CLOSURES:
-      return cohort::sdk::yes();
     default:
-      return cohort::sdk::yes_to_known(query);
+      return cohort::sdk::yes_to_known(
+          query, {COHORT_USE_CLOSURES, COHORT_USE_JOIN, COHORT_USE_LOSS_SCALER, COHORT_USE_PRECISION});
   }
 }
 

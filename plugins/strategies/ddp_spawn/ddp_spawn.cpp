@@ -23,10 +23,9 @@ cohort::sdk::Answer supports(const cohort::sdk::Query& query) {
     case COHORT_USE_OWN_LOOP:
       if (query.world_size() == 1) return cohort::sdk::yes();
       return cohort::sdk::no("only fit, validate and test can be forked", "choose --strategy=ddp");
-    case COHORT_USE_CLOSURES:
-      return cohort::sdk::yes();
     default:
-      return cohort::sdk::yes_to_known(query);
+      return cohort::sdk::yes_to_known(
+          query, {COHORT_USE_CLOSURES, COHORT_USE_JOIN, COHORT_USE_LOSS_SCALER, COHORT_USE_PRECISION});
   }
 }
 

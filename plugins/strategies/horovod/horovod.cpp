@@ -143,7 +143,13 @@ sdk::Answer supports(const sdk::Query& query) {
   if (query.use() == COHORT_USE_CLOSURES) {
     return sdk::no("it communicates once in a step", "choose another optimizer, or --strategy=ddp");
   }
-  if (query.use() != COHORT_USE_ALONE) return sdk::yes_to_known(query);
+  if (query.use() == COHORT_USE_JOIN) {
+    if (op_of(query.options().text("op")) == Op::kAverage) return sdk::yes();
+    return sdk::no("only an average over the ranks can leave those without data out", "choose op=average");
+  }
+  if (query.use() != COHORT_USE_ALONE) {
+    return sdk::yes_to_known(query, {COHORT_USE_LOSS_SCALER, COHORT_USE_PRECISION});
+  }
   return sdk::no("a driver starts its ranks", "start the program with mpirun -np N or cohort run -np N");
 }
 

@@ -163,7 +163,9 @@ class Sharded : public sdk::Strategy<Sharded> {
 };
 
 sdk::Answer supports(const sdk::Query& query) {
-  if (query.use() != COHORT_USE_CLOSURES) return sdk::yes_to_known(query);
+  if (query.use() != COHORT_USE_CLOSURES) {
+    return sdk::yes_to_known(query, {COHORT_USE_JOIN, COHORT_USE_LOSS_SCALER, COHORT_USE_PRECISION});
+  }
   return sdk::no("each rank steps its own parameters alone", "choose another optimizer, or --strategy=ddp");
 }
 

@@ -30,10 +30,9 @@ cohort::sdk::Answer supports(const cohort::sdk::Query& query) {
     case COHORT_USE_LAUNCHED:
     case COHORT_USE_NODES:
       return cohort::sdk::no("it is one process that talks to nobody", "choose --strategy=ddp");
-    case COHORT_USE_CLOSURES:
-      return cohort::sdk::yes();
     default:
-      return cohort::sdk::yes_to_known(query);
+      return cohort::sdk::yes_to_known(query, {COHORT_USE_CLOSURES, COHORT_USE_GRAPH, COHORT_USE_JOIN,
+                                               COHORT_USE_LOSS_SCALER, COHORT_USE_PRECISION});
   }
 }
 
