@@ -1,3 +1,4 @@
+#include <cstdint>
 #include <string>
 
 #include <cohort/host/error.hpp>
@@ -6,9 +7,21 @@
 
 namespace cohort::host {
 
+bool is_loopback(std::string_view address) {
+  return address.empty() || address == "localhost" || address == "::1" || address.starts_with("127.");
+}
+
 void read_address(VariableReader& reader, Topology& topology) {
   reader.read(topology.master_addr, "master_addr", "MASTER_ADDR");
   reader.read(topology.master_port, "master_port", "MASTER_PORT", kPort);
+}
+
+void read_port_or_derive(VariableReader& reader, Topology& topology, int64_t job, int64_t step,
+                         const std::string& decided_by) {
+  if (reader.read(topology.master_port, "master_port", "MASTER_PORT", kPort)) return;
+  constexpr int64_t kFirst = 15'000, kPorts = 10'000, kStepsOfJob = 37;
+  topology.master_port = static_cast<int>(kFirst + (job * kStepsOfJob + step) % kPorts);
+  topology.decided_by["master_port"] = decided_by;
 }
 
 void check_below(const VariableReader& reader, std::string_view index, std::string_view count) {
@@ -27,6 +40,33 @@ void derive_nodes(const VariableReader& reader, Topology& topology) {
   }
   topology.num_nodes = topology.world_size / topology.local_world_size;
   topology.decided_by["num_nodes"] = reader.shown("WORLD_SIZE") + " / " + reader.shown("LOCAL_WORLD_SIZE");
+}
+
+void read_ranks_and_derive_node(VariableReader& reader, Topology& topology, const RankVariables& names) {
+  reader.require(topology.world_size, "world_size", names.size, kCount);
+  reader.require(topology.rank, "rank", names.rank, kIndex);
+  reader.require(topology.local_world_size, "local_world_size", names.local_size, kCount);
+  reader.require(topology.local_rank, "local_rank", names.local_rank, kIndex);
+  check_below(reader, names.rank, names.size);
+  check_below(reader, names.local_rank, names.local_size);
+  const std::string sizes = reader.shown(names.size) + " and " + reader.shown(names.local_size);
+  if (topology.world_size % topology.local_world_size != 0) {
+    throw UserError("environment: " + sizes + " leave a node with fewer ranks than another; start equally many on " +
+                    "each, for example with " + std::string(names.even_option));
+  }
+  const int nodes = topology.world_size / topology.local_world_size;
+  topology.num_nodes = nodes;
+  if (topology.local_rank == topology.rank % topology.local_world_size) {
+    topology.node_rank = topology.rank / topology.local_world_size;
+  } else if (topology.local_rank == topology.rank / nodes) {
+    topology.node_rank = topology.rank % nodes;
+  } else {
+    throw UserError("environment: " + reader.shown(names.rank) + " with " + reader.shown(names.local_rank) +
+                    " is placed neither node by node nor in turn; place ranks in one of these two ways, for example " +
+                    "with " + std::string(names.even_option));
+  }
+  topology.decided_by["num_nodes"] = sizes;
+  topology.decided_by["node_rank"] = reader.shown(names.rank) + " and " + reader.shown(names.local_size);
 }
 
 void check_place(const VariableReader& reader, const Topology& topology) {

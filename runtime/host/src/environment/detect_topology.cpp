@@ -1,6 +1,12 @@
+// Which launcher placed this process, what its variables say, and what others say beside it.
+//
+// The first marker that is set names the launcher. Others may have started that one, for example srun a launcher on
+// each node; contradictions.cpp says when their variables fit together.
+#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <cohort/host/environment.hpp>
 #include <cohort/host/error.hpp>
@@ -14,28 +20,36 @@ namespace {
 struct Marker {
   std::string_view variable;
   Launcher launcher;
+  bool (*is_certain)(const VariableReader&) = nullptr;  ///< where the variable alone does not tell
 };
-// The most specific first: a launcher that was started by another one sets its own variables over the other's. RANK
-// comes before SLURM_PROCID, because it can only be set for one rank. WORLD_SIZE comes after it, because batch scripts
-// under SLURM export it for all tasks.
-constexpr std::array<Marker, 9> kMarkers{{{"COHORT_RUN_ID", Launcher::kCohort},
-                                          {"TORCHELASTIC_RUN_ID", Launcher::kTorchrun},
-                                          {"OMPI_COMM_WORLD_SIZE", Launcher::kOpenMpi},
-                                          {"OMPI_COMM_WORLD_RANK", Launcher::kOpenMpi},
-                                          {"HOROVOD_RANK", Launcher::kHorovod},
-                                          {"RANK", Launcher::kManual},
-                                          {"SLURM_PROCID", Launcher::kSlurm},
-                                          {"WORLD_SIZE", Launcher::kManual},
-                                          {"LOCAL_RANK", Launcher::kManual}}};
+// The most specific first: a launcher that was started by another one sets its own variables over the other's. jsrun
+// sets those of Open MPI as well. A pod has RANK, too. RANK comes before SLURM_PROCID, because it can only be set for
+// one rank. WORLD_SIZE comes after it, because batch scripts under SLURM export it for all tasks.
+constexpr std::array<Marker, 13> kMarkers{{{"COHORT_RUN_ID", Launcher::kCohort},
+                                           {"TORCHELASTIC_RUN_ID", Launcher::kTorchrun},
+                                           {"JSM_NAMESPACE_RANK", Launcher::kLsf},
+                                           {"OMPI_COMM_WORLD_SIZE", Launcher::kOpenMpi},
+                                           {"OMPI_COMM_WORLD_RANK", Launcher::kOpenMpi},
+                                           {"PMI_RANK", Launcher::kHydra, is_hydra_rank},
+                                           {"HOROVOD_RANK", Launcher::kHorovod},
+                                           {"PET_NODE_RANK", Launcher::kPyTorchJob, is_pytorch_job_pod},
+                                           {"RANK", Launcher::kManual},
+                                           {"SLURM_PROCID", Launcher::kSlurm, is_slurm_task},
+                                           {"PBS_TASKNUM", Launcher::kPbs, is_pbs_task},
+                                           {"WORLD_SIZE", Launcher::kManual},
+                                           {"LOCAL_RANK", Launcher::kManual}}};
 
-/// Returns the variable that tells which launcher placed this process, with that launcher.
-Marker find_marker(const VariableReader& reader) {
+/// Returns up to `limit` variables that tell which launchers have started this process, or one that it descends from;
+/// the first is of the one that placed it.
+std::vector<Marker> find_markers(const VariableReader& reader, std::size_t limit) {
+  std::vector<Marker> found;
   for (const Marker& marker : kMarkers) {
-    if (!reader.text(marker.variable)) continue;
-    if (marker.launcher == Launcher::kSlurm && !is_slurm_task(reader)) continue;
-    return marker;
+    if (found.size() == limit) break;
+    const auto is_same = [&](const Marker& other) { return other.launcher == marker.launcher; };
+    if (!reader.text(marker.variable) || std::ranges::any_of(found, is_same)) continue;
+    if (!marker.is_certain || marker.is_certain(reader)) found.push_back(marker);
   }
-  return {{}, Launcher::kNone};
+  return found;
 }
 
 /// Nobody placed this process; what it may start later follows the same variables.
@@ -62,22 +76,41 @@ void check_numbers(const Topology& topology) {
   require_below("node_rank", topology.node_rank, "num_nodes", topology.num_nodes);
 }
 
-/// Launchers may be nested: mpirun starting one inner launcher, or one on each node. Other pairs of sizes are a mix-up.
-void check_against_mpi(const VariableReader& reader, const Topology& topology) {
-  const auto mpi_size = reader.number("OMPI_COMM_WORLD_SIZE", kCount);
-  const bool is_inner = topology.launcher != Launcher::kOpenMpi;
-  const bool nested = is_inner && (mpi_size == 1 || mpi_size == topology.num_nodes);
-  const auto size = reader.number("WORLD_SIZE", kCount);
-  if (mpi_size && size && *size != *mpi_size && !nested) {
-    throw UserError("environment: " + reader.shown("WORLD_SIZE") + " contradicts " +
-                    reader.shown("OMPI_COMM_WORLD_SIZE") + "; start the ranks with one launcher, or unset one of them");
+void read_variables(VariableReader& reader, Topology& topology) {
+  switch (topology.launcher) {
+    case Launcher::kCohort:
+      return read_cohort(reader, topology);
+    case Launcher::kTorchrun:
+      return read_torchrun(reader, topology);
+    case Launcher::kOpenMpi:
+      return read_open_mpi(reader, topology);
+    case Launcher::kHydra:
+      return read_hydra(reader, topology);
+    case Launcher::kHorovod:
+      return read_horovod(reader, topology);
+    case Launcher::kSlurm:
+      return read_slurm(reader, topology);
+    case Launcher::kLsf:
+      return read_lsf(reader, topology);
+    case Launcher::kPbs:
+      return read_pbs(reader, topology);
+    case Launcher::kPyTorchJob:
+      return read_pytorch_job(reader, topology);
+    case Launcher::kManual:
+      return read_manual(reader, topology);
+    case Launcher::kNone:
+      return read_nothing(reader, topology);
   }
-  const auto rank = reader.number("RANK", kIndex);
-  const auto mpi_rank = reader.number("OMPI_COMM_WORLD_RANK", kIndex);
-  if (!is_inner && rank && mpi_rank && *rank != *mpi_rank) {
-    throw UserError("environment: " + reader.shown("RANK") + " contradicts " + reader.shown("OMPI_COMM_WORLD_RANK") +
-                    "; unset one of them");
-  }
+}
+
+void note_launcher(VariableReader& reader, Topology& topology, const std::vector<Marker>& markers) {
+  if (markers.empty()) return;
+  topology.launcher = markers.front().launcher;
+  reader.decide("launcher", markers.front().variable);
+}
+
+int ranks_on_machine(const VariableReader& reader, const Topology& topology) {
+  return reader.text("COHORT_NODE_NAME") ? topology.world_size : topology.local_world_size;
 }
 
 }  // namespace
@@ -90,10 +123,18 @@ std::string_view to_string(Launcher launcher) {
       return "torchrun";
     case Launcher::kOpenMpi:
       return "mpirun";
+    case Launcher::kHydra:
+      return "mpiexec";
     case Launcher::kHorovod:
       return "horovodrun";
     case Launcher::kSlurm:
       return "srun";
+    case Launcher::kLsf:
+      return "jsrun";
+    case Launcher::kPbs:
+      return "pbsdsh";
+    case Launcher::kPyTorchJob:
+      return "PyTorchJob";
     case Launcher::kManual:
       return "environment variables";
     case Launcher::kNone:
@@ -105,42 +146,49 @@ std::string_view to_string(Launcher launcher) {
 Topology detect_topology(const Variables& variables) {
   Topology topology;
   VariableReader reader(variables, topology);
-  const Marker marker = find_marker(reader);
-  topology.launcher = marker.launcher;
-  if (marker.launcher != Launcher::kNone) reader.decide("launcher", marker.variable);
-  switch (topology.launcher) {
-    case Launcher::kCohort:
-      read_cohort(reader, topology);
-      break;
-    case Launcher::kTorchrun:
-      read_torchrun(reader, topology);
-      break;
-    case Launcher::kOpenMpi:
-      read_open_mpi(reader, topology);
-      break;
-    case Launcher::kHorovod:
-      read_horovod(reader, topology);
-      break;
-    case Launcher::kSlurm:
-      read_slurm(reader, topology);
-      break;
-    case Launcher::kManual:
-      read_manual(reader, topology);
-      break;
-    case Launcher::kNone:
-      read_nothing(reader, topology);
-      break;
-  }
+  note_launcher(reader, topology, find_markers(reader, 1));
+  read_variables(reader, topology);
   check_numbers(topology);
-  check_against_mpi(reader, topology);
-  topology.ranks_on_machine = reader.text("COHORT_NODE_NAME") ? topology.world_size : topology.local_world_size;
+  const auto contradictions = contradictions_of_launchers(reader, topology);
+  if (!contradictions.empty()) throw UserError(contradictions.front());
+  topology.ranks_on_machine = ranks_on_machine(reader, topology);
   return topology;
+}
+
+EnvironmentReport inspect_environment(const Variables& variables) {
+  EnvironmentReport report;
+  VariableReader reader(variables, report.topology, &report.problems);
+  note_launcher(reader, report.topology, find_markers(reader, 1));
+  std::vector<std::string> of_no_concern;  // mistakes in variables of launchers that did not place this process
+  const VariableReader others(variables, report.topology, &of_no_concern);
+  for (const Marker& marker : find_markers(others, kMarkers.size())) {
+    report.found.push_back(std::string(to_string(marker.launcher)) + " by " + reader.shown(marker.variable));
+  }
+  try {
+    read_variables(reader, report.topology);
+    if (report.problems.empty()) check_numbers(report.topology);
+  } catch (const UserError& error) {
+    // A variable that could not be read may be the cause.
+    if (report.problems.empty()) report.problems.emplace_back(error.what());
+  }
+  if (report.problems.empty()) report.topology.ranks_on_machine = ranks_on_machine(reader, report.topology);
+  for (const std::string& text : contradictions_of_launchers(reader, report.topology)) {
+    if (std::ranges::find(report.problems, text) == report.problems.end()) report.problems.push_back(text);
+  }
+  for (const auto& [name, value] : variables) {
+    if (name.starts_with("NCCL_") || name.starts_with("GLOO_")) report.of_libraries.emplace(name, value);
+  }
+  return report;
 }
 
 MasterAddress address_for_ranks(const Variables& variables) {
   Topology topology;
   VariableReader reader(variables, topology);
-  if (find_marker(reader).launcher == Launcher::kSlurm) {
+  note_launcher(reader, topology, find_markers(reader, 1));
+  const bool may_start_launchers = topology.launcher == Launcher::kSlurm || topology.launcher == Launcher::kPbs;
+  if (topology.launcher == Launcher::kPyTorchJob) {
+    read_address_of_pod(reader, topology);
+  } else if (may_start_launchers) {
     read_address(reader, topology);
   } else {
     topology = detect_topology(variables);

@@ -25,7 +25,7 @@ std::array<Row, 14> rows_of(const Topology& topology) {
            {"run_id", t.run_id},
            {"store_is_external", t.store_is_external ? "true" : "false"},
            {"store_listen_fd", t.store_listen_fd ? std::to_string(*t.store_listen_fd) : ""},
-           {"rendezvous_dir", t.rendezvous_dir},
+           {"max_restarts", std::to_string(t.max_restarts)},
            {"sees_own_devices", t.sees_own_devices ? "true" : "false"}}};
 }
 

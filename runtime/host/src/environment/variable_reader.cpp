@@ -1,5 +1,6 @@
 #include "environment/variable_reader.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 #include <cohort/host/error.hpp>
@@ -11,7 +12,8 @@ std::optional<std::string> VariableReader::text(std::string_view variable) const
   const auto found = variables_.find(variable);
   if (found == variables_.end() || found->second.empty()) return std::nullopt;
   if (on_one_line(found->second) != found->second) {
-    throw UserError("environment: " + shown(variable) + " holds a control character; correct it, or unset it");
+    report("environment: " + shown(variable) + " holds a control character; correct it, or unset it");
+    return std::nullopt;
   }
   return found->second;
 }
@@ -23,8 +25,9 @@ std::optional<int> VariableReader::number(std::string_view variable, NumberRange
   const char* end = value->data() + value->size();
   const auto [stop, failure] = std::from_chars(value->data(), end, result);
   if (failure != std::errc{} || stop != end || result < range.lowest || result > range.highest) {
-    throw UserError("environment: " + shown(variable) + " is not a whole number from " + std::to_string(range.lowest) +
-                    " to " + std::to_string(range.highest) + "; correct it, or unset it");
+    report("environment: " + shown(variable) + " is not a whole number from " + std::to_string(range.lowest) + " to " +
+           std::to_string(range.highest) + "; correct it, or unset it");
+    return std::nullopt;
   }
   return result;
 }
@@ -46,12 +49,11 @@ bool VariableReader::read(std::string& field, std::string_view name, std::string
 }
 
 void VariableReader::require(int& field, std::string_view name, std::string_view variable, NumberRange range) {
-  if (read(field, name, variable, range)) return;
-  const auto marker = topology_.decided_by.find("launcher");
-  throw UserError("environment: " + std::string(variable) + " is not set, although " +
-                  (marker == topology_.decided_by.end() ? std::string("a launcher") : marker->second) +
-                  " says that this process is a rank started by " + std::string(to_string(topology_.launcher)) +
-                  "; set it, or unset the other");
+  if (!read(field, name, variable, range)) report_missing(variable);
+}
+
+void VariableReader::require(std::string& field, std::string_view name, std::string_view variable) {
+  if (!read(field, name, variable)) report_missing(variable);
 }
 
 void VariableReader::decide(std::string_view field, std::string_view variable) {
@@ -63,6 +65,21 @@ std::string VariableReader::shown(std::string_view variable) const {
   if (found == variables_.end()) return std::string(variable) + "=";
   const std::string quoted = in_quotes(found->second);  // in_quotes shortens the value and keeps it on one line
   return std::string(variable) + "=" + quoted.substr(1, quoted.size() - 2);
+}
+
+void VariableReader::report(const std::string& problem) const {
+  if (!problems_) throw UserError(problem);
+  if (std::ranges::find(*problems_, problem) == problems_->end()) problems_->push_back(problem);
+}
+
+void VariableReader::report_missing(std::string_view variable) const {
+  const auto value = variables_.find(variable);
+  if (value != variables_.end() && !value->second.empty()) return;  // what is wrong with it has been said
+  const auto marker = topology_.decided_by.find("launcher");
+  report("environment: " + std::string(variable) + " is not set, although " +
+         (marker == topology_.decided_by.end() ? std::string("a launcher") : marker->second) +
+         " says that this process is a rank started by " + std::string(to_string(topology_.launcher)) +
+         "; set it, or unset the other");
 }
 
 }  // namespace cohort::host

@@ -1,9 +1,11 @@
-// Reads a launcher's variables into a Topology and keeps which variable decided each field.
+// Reads a launcher's variables into a Topology and keeps which variable decided each field. What is wrong with a
+// variable by itself is thrown, or collected: then reading goes on as if that variable were not set.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <cohort/host/environment.hpp>
 
@@ -16,30 +18,36 @@ struct NumberRange {
 
 class VariableReader {
  public:
-  VariableReader(const Variables& variables, Topology& topology) : variables_(variables), topology_(topology) {}
+  /// Without `problems`, mistakes are thrown as UserError.
+  VariableReader(const Variables& variables, Topology& topology, std::vector<std::string>* problems = nullptr)
+      : variables_(variables), topology_(topology), problems_(problems) {}
 
-  /// Returns the value, or nothing if the variable is unset or empty. Throws UserError if the value holds a control
+  /// Returns the value, or nothing if the variable is unset or empty. It is a mistake if the value holds a control
   /// character: values are names, addresses and numbers, and appear in messages of one line.
   std::optional<std::string> text(std::string_view variable) const;
-  /// The value as a number; throws UserError where it is none or out of range.
+  /// Returns the value as a number; it is a mistake if it is none or out of range.
   std::optional<int> number(std::string_view variable, NumberRange range) const;
 
-  /// Reads a field; false where the variable is unset.
+  /// Reads a field; returns false if the variable is unset.
   bool read(int& field, std::string_view name, std::string_view variable, NumberRange range);
   bool read(std::string& field, std::string_view name, std::string_view variable);
-  /// Reads a field that the launcher always sets; throws UserError where it did not.
+  /// Reads a field that the launcher always sets; it is a mistake if it did not.
   void require(int& field, std::string_view name, std::string_view variable, NumberRange range);
+  void require(std::string& field, std::string_view name, std::string_view variable);
 
   /// Notes that the value of `field` follows from these variables.
   void decide(std::string_view field, std::string_view variable);
 
   /// "RANK=3".
   std::string shown(std::string_view variable) const;
-  const Topology& topology() const { return topology_; }
 
  private:
+  void report(const std::string& problem) const;
+  void report_missing(std::string_view variable) const;
+
   const Variables& variables_;
   Topology& topology_;
+  std::vector<std::string>* problems_;
 };
 
 }  // namespace cohort::host

@@ -24,6 +24,13 @@ std::string torch_library(const std::filesystem::path& plugin, const char* name)
   return std::filesystem::exists(beside, error) ? beside.string() : name;
 }
 
+/// Returns the file that may bring captures: one for them alone, or the library that brings the devices.
+std::string graphs_library(const std::filesystem::path& plugin, const TorchDeviceType& type) {
+  std::error_code error;
+  const std::filesystem::path beside = plugin.parent_path() / ("libcohort_graphs_" + type.name + ".so");
+  return std::filesystem::exists(beside, error) ? beside.string() : type.library;
+}
+
 AcceleratorChoice examine(PluginHost& plugins, const cohort_component& component) {
   Accelerator accelerator(component, HostObject::of(plugins.plain_host()));
   AcceleratorChoice choice{.name = component.name, .device_type = accelerator.device_type()};
@@ -31,8 +38,9 @@ AcceleratorChoice examine(PluginHost& plugins, const cohort_component& component
   choice.is_unlimited = choice.device_type == COHORT_DEVICE_CPU;
   choice.can_stage = accelerator.can_stage();
   const cohort_accelerator_vt& table = *accelerator.get()->vt;
-  choice.torch = {table.torch_device_type, choice.device_type,
-                  torch_library(plugins.file_of(component), table.torch_library)};
+  const std::filesystem::path file = plugins.file_of(component);
+  choice.torch = {table.torch_device_type, choice.device_type, torch_library(file, table.torch_library)};
+  choice.torch.graphs = graphs_library(file, choice.torch);
   return choice;
 }
 

@@ -42,6 +42,18 @@ bool needs_a_launcher(PluginHost& plugins, const Selection& selection) {
   return ask_strategy(plugins, selection.strategy, {}, {.use = COHORT_USE_ALONE}).is_no();
 }
 
+/// Throws UserError if the devices cannot compute in the 16-bit type of --precision.
+void check_precision(PluginHost& plugins, const Options& options, const std::string& accelerator) {
+  const std::string_view precision = to_string(options.precision);
+  const bool is_half = precision.starts_with("16"), is_bfloat = precision.starts_with("bf16");
+  if (!is_half && !is_bfloat) return;
+  const UseQuery query{.use = COHORT_USE_PRECISION, .value = is_half ? COHORT_FLOAT16 : COHORT_BFLOAT16};
+  const Answer answer = ask_accelerator(plugins, accelerator, query);
+  if (!answer.is_no()) return;
+  throw UserError(place_of(options, "precision") + "=" + std::string(precision) + ": " +
+                  answer.text(is_half ? "compute in float16" : "compute in bfloat16"));
+}
+
 /// Throws UserError if a plugin cannot serve what the strategy plans.
 void check_plan(PluginHost& plugins, const Options& options, const Selection& selection) {
   const auto require = [&](const UseQuery& query, const std::string& words) {
@@ -49,6 +61,7 @@ void check_plan(PluginHost& plugins, const Options& options, const Selection& se
     if (!answer.is_no()) answer = ask_accelerator(plugins, selection.accelerator, query);
     if (answer.is_no()) throw UserError(place_of(options, answer.flag) + ": " + answer.text(words));
   };
+  check_precision(plugins, options, selection.accelerator);
   UseQuery query{.num_nodes = selection.num_nodes, .replicas = selection.replicas};
   query.world_size = selection.world_size();
   query.local_world_size = selection.processes_per_node;

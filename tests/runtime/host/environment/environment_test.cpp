@@ -64,7 +64,7 @@ TEST(Environment, TorchrunIsRecognisedByItsRunId) {
   EXPECT_EQ(topology.num_nodes, 2);
   EXPECT_EQ(topology.master_addr, "node0");
   EXPECT_TRUE(topology.store_is_external);
-  EXPECT_EQ(topology.run_id, "none-2-29501");
+  EXPECT_EQ(topology.run_id, "none-29501");
 }
 
 TEST(Environment, TorchrunsStoreIsOursUnlessItSaysOtherwise) {
@@ -72,9 +72,15 @@ TEST(Environment, TorchrunsStoreIsOursUnlessItSaysOtherwise) {
   EXPECT_FALSE(detect_topology(without(torchrun_rank(), "TORCHELASTIC_USE_AGENT_STORE")).store_is_external);
 }
 
-TEST(Environment, ARestartHasAnotherRunId) {
-  EXPECT_NE(detect_topology(torchrun_rank()).run_id,
+TEST(Environment, NodesWhoseAgentsCountRestartsDifferentlyMeet) {
+  EXPECT_EQ(detect_topology(torchrun_rank()).run_id,
             detect_topology(with(torchrun_rank(), "TORCHELASTIC_RESTART_COUNT", "3")).run_id);
+}
+
+TEST(Environment, RanksKnowHowOftenTheyMayBeStartedAgain) {
+  EXPECT_EQ(detect_topology(with(torchrun_rank(), "TORCHELASTIC_MAX_RESTARTS", "3")).max_restarts, 3);
+  EXPECT_EQ(detect_topology(with(cohort_rank(), "COHORT_MAX_RESTARTS", "2")).max_restarts, 2);
+  EXPECT_EQ(detect_topology(cohort_rank()).max_restarts, 0);
 }
 
 TEST(Environment, MpirunOnOneNode) {
@@ -84,7 +90,6 @@ TEST(Environment, MpirunOnOneNode) {
   EXPECT_EQ(topology.local_world_size, 2);
   EXPECT_EQ(topology.num_nodes, 1);
   EXPECT_EQ(topology.node_rank, 0);
-  EXPECT_EQ(topology.rendezvous_dir, "/tmp/ompi.host.0/pid.1");
   EXPECT_EQ(topology.run_id, "3217555457");
 }
 

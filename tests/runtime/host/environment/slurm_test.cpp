@@ -84,8 +84,31 @@ TEST(Environment, SlurmsVariablesSetByHandAreATask) {
   EXPECT_EQ(detect_topology(with(by_hand, "MASTER_PORT", "2000")).world_size, 2);
 }
 
+TEST(Environment, TasksOfSrunMeetOnTheFirstHostOfTheStep) {
+  const Variables task = with(srun_task(2, 4, 0, 1, 2), "SLURM_JOB_NODELIST", "n[7-12]");
+  EXPECT_EQ(detect_topology(task).master_addr, "n7");
+  const Topology topology = detect_topology(with(task, "SLURM_STEP_NODELIST", "n[09-10]"));
+  EXPECT_EQ(topology.master_addr, "n09");
+  EXPECT_EQ(topology.decided_by.at("master_addr"), "SLURM_STEP_NODELIST=n[09-10]");
+  EXPECT_EQ(topology.master_port, 15000 + (1234 * 37 + 2) % 10000);
+  EXPECT_EQ(detect_topology(with(without(task, "SLURM_JOB_NODELIST"), "SLURM_NODELIST", "m3,m4")).master_addr, "m3");
+}
+
+TEST(Environment, AGivenAddressAndPortWinOverSlurms) {
+  const Variables given{{"MASTER_ADDR", "head"}, {"MASTER_PORT", "2000"}};
+  for (const char* list : {"n[1-2]", "n[1-"}) {
+    Variables task = with(srun_task(2, 4, 0, 1, 2), "SLURM_STEP_NODELIST", list);
+    task.insert(given.begin(), given.end());
+    EXPECT_EQ(detect_topology(task).master_addr, "head");
+    EXPECT_EQ(detect_topology(task).master_port, 2000);
+  }
+}
+
 TEST(Environment, TasksOfSrunOnSeveralNodesNeedAnAddress) {
-  EXPECT_THAT(refusal(srun_task(2, 4, 0, 1, 2)), AllOf(HasSubstr("MASTER_ADDR"), HasSubstr("SLURM_STEP_NUM_NODES=2")));
+  const Variables task = srun_task(2, 4, 0, 1, 2);
+  EXPECT_THAT(refusal(task), AllOf(HasSubstr("MASTER_ADDR"), HasSubstr("SLURM_STEP_NUM_NODES=2")));
+  EXPECT_THAT(refusal(with(task, "SLURM_STEP_NODELIST", "n[1-")),
+              AllOf(HasSubstr("n[1-"), HasSubstr("set MASTER_ADDR")));
   for (const int rank : {2, 1}) {  // --distribution=block and cyclic
     const Topology topology = detect_topology(with(srun_task(rank, 4, 0, 1, 2), "MASTER_ADDR", "node0"));
     EXPECT_EQ(topology.local_world_size, 2);
@@ -96,7 +119,8 @@ TEST(Environment, TasksOfSrunOnSeveralNodesNeedAnAddress) {
 
 TEST(Environment, TasksOfSrunThatFitNoPlaceAreRefused) {
   const auto at = [](const Variables& task) { return refusal(with(task, "MASTER_ADDR", "node0")); };
-  EXPECT_THAT(at(with(srun_task(0, 4, 0, 0, 2), "SLURM_STEP_TASKS_PER_NODE", "3,1")), HasSubstr("ntasks-per-node"));
+  EXPECT_THAT(at(with(srun_task(0, 7, 0, 0, 3), "SLURM_STEP_TASKS_PER_NODE", "3(x2),1")),
+              AllOf(HasSubstr("SLURM_STEP_TASKS_PER_NODE=3(x2),1"), HasSubstr("ntasks-per-node")));
   EXPECT_THAT(at(srun_task(0, 3, 0, 0, 2)), HasSubstr("fewer tasks"));
   EXPECT_THAT(at(srun_task(2, 4, 0, 2, 2)), AllOf(HasSubstr("SLURM_NODEID=2"), HasSubstr("SLURM_STEP_NUM_NODES=2")));
   EXPECT_THAT(at(srun_task(3, 4, 0, 1, 2)), HasSubstr("SLURM_PROCID=3"));

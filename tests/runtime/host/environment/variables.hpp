@@ -49,6 +49,46 @@ inline Variables horovod_rank() {
           {"HOROVOD_GLOO_RENDEZVOUS_PORT", "4000"}};
 }
 
+/// As mpiexec of MPICH 4.0 sets them; Intel MPI's has the same.
+inline Variables hydra_rank(int rank, int size, int local_rank, int local_size) {
+  return {{"PMI_RANK", std::to_string(rank)},
+          {"PMI_SIZE", std::to_string(size)},
+          {"PMI_FD", "6"},
+          {"MPI_LOCALRANKID", std::to_string(local_rank)},
+          {"MPI_LOCALNRANKS", std::to_string(local_size)}};
+}
+
+/// As jsrun sets them.
+inline Variables jsrun_task(int rank, int size, int local_rank, int local_size) {
+  return {{"JSM_NAMESPACE_RANK", std::to_string(rank)},
+          {"JSM_NAMESPACE_SIZE", std::to_string(size)},
+          {"JSM_NAMESPACE_LOCAL_RANK", std::to_string(local_rank)},
+          {"JSM_NAMESPACE_LOCAL_SIZE", std::to_string(local_size)},
+          {"OMPI_COMM_WORLD_RANK", std::to_string(rank)},
+          {"OMPI_COMM_WORLD_SIZE", std::to_string(size)},
+          {"LSB_JOBID", "731"},
+          {"LSB_HOSTS", "batch2 h41 h41 h42 h42"}};
+}
+
+/// As pbsdsh of Torque sets them, by a record of a job of two hosts. The node file is not among them on the second
+/// host.
+inline Variables torque_task(int line, int host) {
+  return {{"PBS_JOBID", "1672.mgt1.example.org"},
+          {"PBS_ENVIRONMENT", "PBS_BATCH"},
+          {"PBS_NODENUM", std::to_string(host)},
+          {"PBS_VNODENUM", std::to_string(line)},
+          {"PBS_TASKNUM", std::to_string(146 + line)}};
+}
+
+/// As the training operator sets them in the pods of a PyTorchJob.
+inline Variables pod(int rank, int pods) {
+  return {{"MASTER_ADDR", "job-master-0"},      {"MASTER_PORT", "23456"},
+          {"WORLD_SIZE", std::to_string(pods)}, {"RANK", std::to_string(rank)},
+          {"PET_MASTER_ADDR", "job-master-0"},  {"PET_MASTER_PORT", "23456"},
+          {"PET_NNODES", std::to_string(pods)}, {"PET_NODE_RANK", std::to_string(rank)},
+          {"PET_NPROC_PER_NODE", "auto"}};
+}
+
 /// As srun of SLURM 22.05 sets them for a task of a step.
 inline Variables srun_task(int rank, int tasks, int local_rank, int node, int nodes) {
   return {{"SLURM_JOB_ID", "1234"},

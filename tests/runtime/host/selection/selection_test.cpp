@@ -100,6 +100,18 @@ TEST(Selection, GpusAreTakenWhereThereAreSome) {
   EXPECT_EQ(selected(Case{{"--accelerator=cpu"}, {}, {"common", "gpus"}, {}}).accelerator, "cpu");
 }
 
+TEST(Selection, DevicesAreAskedForTheTypeOfThePrecision) {
+  const auto with = [](std::string precision) {
+    return Case{{"--devices=[2]", "--precision=" + precision}, {}, {"common", "gpus"}, {}};
+  };
+  for (const char* precision : {"32", "64", "16-mixed", "16-true"}) {
+    EXPECT_EQ(selected(with(precision)).accelerator, "cuda") << precision;
+  }
+  EXPECT_EQ(refusal(with("bf16-mixed")),
+            "--precision=bf16-mixed: accelerator 'cuda' cannot compute in bfloat16: a fake refuses it; choose another "
+            "fake");
+}
+
 TEST(Selection, AWireOfHostMemoryServesGpusThroughPinnedMemory) {
   const Case both{{}, {}, {"common", "pinned_gpus"}, {}};
   const Selection chosen = selected(both);

@@ -21,6 +21,7 @@ struct TorchDeviceType {
   std::string name;                         ///< as c10::Device reads it
   int32_t device_type = COHORT_DEVICE_CPU;  ///< the same as COHORT_DEVICE_...
   std::string library;                      ///< file or name of a library to open first; empty: LibTorch knows the type
+  std::string graphs{};                     ///< file that may capture their work (cohort/api/step_graph.h); or empty
 };
 
 /// What was chosen, before anything is launched.

@@ -14,6 +14,7 @@ void read_cohort(VariableReader& reader, Topology& topology) {
   reader.require(topology.node_rank, "node_rank", "NODE_RANK", kIndex);
   reader.require(topology.master_port, "master_port", "MASTER_PORT", kPort);
   reader.read(topology.run_id, "run_id", "COHORT_RUN_ID");
+  reader.read(topology.max_restarts, "max_restarts", "COHORT_MAX_RESTARTS", kIndex);
   read_address(reader, topology);
   derive_nodes(reader, topology);
   check_below(reader, "RANK", "WORLD_SIZE");

@@ -10,10 +10,6 @@
 namespace cohort::host {
 namespace {
 
-bool is_loopback(std::string_view address) {
-  return address.empty() || address == "localhost" || address == "::1" || address.starts_with("127.");
-}
-
 /// Without LOCAL_WORLD_SIZE a foreign address means one rank on each node, as Kubernetes operators start them; else all
 /// ranks are here.
 void place_by_address(VariableReader& reader, Topology& topology) {

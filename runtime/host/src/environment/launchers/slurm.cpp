@@ -1,13 +1,15 @@
 // Reads the place of a rank from the variables of SLURM, for tasks that srun started.
 //
 // Batch scripts and the shells of salloc have the variables of their job as well, but are not tasks: is_slurm_task
-// tells them apart by the job step. Ranks need an address and a port that all tasks of a step derive alike: on one node
-// that is loopback with a port made from the numbers of job and step; on several nodes MASTER_ADDR has to be set.
+// tells them apart by the job step. Ranks need an address and a port that all tasks of a step derive alike: the address
+// is loopback on one node, else the first host of the step, where its task 0 is; the port is made from the numbers of
+// job and step. MASTER_ADDR and MASTER_PORT win over both.
 #include <limits>
 #include <string>
 
 #include <cohort/host/error.hpp>
 
+#include "environment/host_list.hpp"
 #include "environment/launchers.hpp"
 
 namespace cohort::host {
@@ -19,10 +21,6 @@ constexpr NumberRange kId{0, std::numeric_limits<int>::max()};
 /// step's.
 std::string_view step_or_job(const VariableReader& reader, std::string_view of_step, std::string_view of_job) {
   return reader.text(of_step) ? of_step : of_job;
-}
-
-std::string_view tasks_variable(const VariableReader& reader) {
-  return step_or_job(reader, "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS");
 }
 
 std::string_view nodes_variable(const VariableReader& reader) {
@@ -38,7 +36,7 @@ bool has_step(const VariableReader& reader) {
 }
 
 [[noreturn]] void refuse_placing(const VariableReader& reader, const std::string& why) {
-  throw UserError("environment: " + reader.shown(tasks_variable(reader)) + " with " +
+  throw UserError("environment: " + reader.shown(slurm_tasks_variable(reader)) + " with " +
                   reader.shown(nodes_variable(reader)) + " " + why +
                   "; start equally many tasks on each node, with srun --ntasks-per-node=N --distribution=block");
 }
@@ -46,14 +44,16 @@ bool has_step(const VariableReader& reader) {
 void place_on_nodes(VariableReader& reader, Topology& topology) {
   reader.read(topology.num_nodes, "num_nodes", nodes_variable(reader), kCount);
   if (topology.num_nodes > 1) reader.require(topology.node_rank, "node_rank", "SLURM_NODEID", kIndex);
-  const auto counts =
-      reader.text(step_or_job(reader, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")).value_or("");
-  const bool is_uneven = topology.num_nodes > 1 && counts.find(',') != std::string::npos;
-  if (is_uneven || topology.world_size % topology.num_nodes != 0) {
+  const std::string_view counts = step_or_job(reader, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE");
+  const bool is_list = reader.text(counts).value_or("").find(',') != std::string::npos;
+  if (topology.num_nodes > 1 && is_list) {  // equal counts are one: 2(x3)
+    refuse_placing(reader, "leave a node with fewer tasks than another: " + reader.shown(counts));
+  }
+  if (topology.world_size % topology.num_nodes != 0) {
     refuse_placing(reader, "leave a node with fewer tasks than another");
   }
   topology.local_world_size = topology.world_size / topology.num_nodes;
-  topology.decided_by["local_world_size"] = reader.shown(tasks_variable(reader));
+  topology.decided_by["local_world_size"] = reader.shown(slurm_tasks_variable(reader));
   if (topology.num_nodes > 1) topology.decided_by["local_world_size"] += " / " + reader.shown(nodes_variable(reader));
   const bool by_node = topology.rank == topology.node_rank * topology.local_world_size + topology.local_rank;
   const bool in_turn = topology.rank == topology.local_rank * topology.num_nodes + topology.node_rank;
@@ -62,32 +62,40 @@ void place_on_nodes(VariableReader& reader, Topology& topology) {
                              (topology.num_nodes > 1 ? " on " + reader.shown("SLURM_NODEID") : ""));
 }
 
-/// Returns a port below the ephemeral range. Steps of recent jobs get different ports, so that they can share a node.
-int port_of(int job, int step) {
-  constexpr int64_t kFirst = 15'000, kPorts = 10'000, kStepsOfJob = 37;
-  return static_cast<int>(kFirst + (int64_t{job} * kStepsOfJob + step) % kPorts);
+/// Returns the variable that lists the hosts of the step, else of the job.
+std::string_view hosts_variable(const VariableReader& reader) {
+  const std::string_view of_step_or_job = step_or_job(reader, "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST");
+  return reader.text(of_step_or_job) ? of_step_or_job : "SLURM_NODELIST";
 }
 
 void choose_address(VariableReader& reader, Topology& topology) {
-  read_address(reader, topology);
-  if (topology.master_addr.empty() && topology.num_nodes > 1) {
-    throw UserError("environment: MASTER_ADDR is not set, although " + reader.shown(nodes_variable(reader)) +
-                    " asks for several nodes; before srun, export MASTER_ADDR=$(scontrol show hostnames | head -n 1)");
-  }
-  if (topology.master_addr.empty()) {
+  if (reader.read(topology.master_addr, "master_addr", "MASTER_ADDR")) return;
+  if (topology.num_nodes == 1) {
     topology.master_addr = "127.0.0.1";
     topology.decided_by["master_addr"] = "all tasks on one node";
+    return;
   }
+  const std::string_view variable = hosts_variable(reader);
+  const auto list = reader.text(variable);
+  if (!list) {
+    throw UserError("environment: neither SLURM_STEP_NODELIST nor MASTER_ADDR is set, although " +
+                    reader.shown(nodes_variable(reader)) + " asks for several nodes; set MASTER_ADDR to the first one");
+  }
+  topology.master_addr = expand_host_list(*list, reader.shown(variable)).front();
+  reader.decide("master_addr", variable);
+}
+
+void choose_port(VariableReader& reader, Topology& topology) {
   const auto job = reader.number("SLURM_JOB_ID", kId);
   const int step = has_step(reader) ? reader.number("SLURM_STEP_ID", kId).value_or(0) : 0;
-  if (topology.master_port == 0 && !job) {
+  if (!job && !reader.text("MASTER_PORT")) {
     throw UserError("environment: neither SLURM_JOB_ID nor MASTER_PORT is set, although " +
-                    reader.shown(tasks_variable(reader)) + " asks for several ranks; set MASTER_PORT to a free port");
+                    reader.shown(slurm_tasks_variable(reader)) +
+                    " asks for several ranks; set MASTER_PORT to a free port");
   }
-  if (topology.master_port == 0) {
-    topology.master_port = port_of(*job, step);
-    topology.decided_by["master_port"] = reader.shown("SLURM_JOB_ID") + " and " + reader.shown("SLURM_STEP_ID");
-  }
+  const std::string numbers = reader.shown("SLURM_JOB_ID") + " and " + reader.shown("SLURM_STEP_ID");
+  read_port_or_derive(reader, topology, job.value_or(0), step, numbers);
+  topology.decided_by["run_id"] = numbers;
   topology.run_id = "slurm-" + std::to_string(job.value_or(0)) + "." + std::to_string(step) + "-" +
                     std::to_string(reader.number("SLURM_RESTART_COUNT", kId).value_or(0)) + "-" +
                     std::to_string(topology.master_port);
@@ -111,14 +119,18 @@ void check_against(const VariableReader& reader, std::string_view other, int val
 
 }  // namespace
 
+std::string_view slurm_tasks_variable(const VariableReader& reader) {
+  return step_or_job(reader, "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS");
+}
+
 bool is_slurm_task(const VariableReader& reader) {
   const auto rank = reader.number("SLURM_PROCID", kIndex);
   const bool may_be_script = reader.text("SLURM_JOB_ID") && !has_step(reader) && rank == 0;
-  return rank && !may_be_script && reader.number(tasks_variable(reader), kCount).value_or(1) > 1;
+  return rank && !may_be_script && reader.number(slurm_tasks_variable(reader), kCount).value_or(1) > 1;
 }
 
 void read_slurm(VariableReader& reader, Topology& topology) {
-  const std::string_view tasks = tasks_variable(reader);
+  const std::string_view tasks = slurm_tasks_variable(reader);
   reader.require(topology.world_size, "world_size", tasks, kCount);
   reader.require(topology.rank, "rank", "SLURM_PROCID", kIndex);
   reader.require(topology.local_rank, "local_rank", "SLURM_LOCALID", kIndex);
@@ -126,9 +138,10 @@ void read_slurm(VariableReader& reader, Topology& topology) {
   check_below(reader, "SLURM_LOCALID", tasks);
   place_on_nodes(reader, topology);
   note_own_devices(reader, topology);
+  choose_address(reader, topology);
+  choose_port(reader, topology);
   check_against(reader, "WORLD_SIZE", topology.world_size, tasks);
   check_against(reader, "LOCAL_RANK", topology.local_rank, "SLURM_LOCALID");
-  choose_address(reader, topology);
 }
 
 }  // namespace cohort::host

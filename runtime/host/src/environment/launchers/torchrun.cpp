@@ -19,13 +19,12 @@ void read_torchrun(VariableReader& reader, Topology& topology) {
   check_below(reader, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
   check_below(reader, "GROUP_RANK", "GROUP_WORLD_SIZE");
 
-  int restarts = 0;
-  reader.read(restarts, "run_id", "TORCHELASTIC_RESTART_COUNT", kIndex);
-  // torchrun calls every run without --rdzv-id "none": only the port tells two of them on one machine apart.
-  topology.run_id =
-      *reader.text("TORCHELASTIC_RUN_ID") + "-" + std::to_string(restarts) + "-" + std::to_string(topology.master_port);
-  topology.decided_by["run_id"] = reader.shown("TORCHELASTIC_RUN_ID") + ", " +
-                                  reader.shown("TORCHELASTIC_RESTART_COUNT") + ", " + reader.shown("MASTER_PORT");
+  reader.read(topology.max_restarts, "max_restarts", "TORCHELASTIC_MAX_RESTARTS", kIndex);
+  // torchrun calls every run without --rdzv-id "none": only the port tells two of them on one machine apart. Restarts
+  // are counted by each node's agent for itself, and not if a node has come or gone, so several nodes may differ in
+  // them.
+  topology.run_id = reader.text("TORCHELASTIC_RUN_ID").value_or("") + "-" + std::to_string(topology.master_port);
+  topology.decided_by["run_id"] = reader.shown("TORCHELASTIC_RUN_ID") + ", " + reader.shown("MASTER_PORT");
   if (const auto agent_store = reader.text("TORCHELASTIC_USE_AGENT_STORE")) {
     topology.store_is_external = *agent_store == "True";
     reader.decide("store_is_external", "TORCHELASTIC_USE_AGENT_STORE");
