@@ -15,6 +15,10 @@ CaughtSignals::CaughtSignals() {
     const bool ignored = (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == SIG_IGN;
     if (!ignored) ::sigaddset(&caught_, number);  // nohup ignores SIGHUP: then it is no reason to stop
   }
+  struct sigaction user_action {};
+  ::sigaction(SIGUSR1, nullptr, &user_action);
+  const bool has_handler = (user_action.sa_flags & SA_SIGINFO) != 0 || user_action.sa_handler != SIG_DFL;
+  if (!has_handler) ::sigaddset(&caught_, SIGUSR1);
   // Where SIGCHLD is ignored the kernel throws exit codes away.
   struct sigaction default_action {};
   default_action.sa_handler = SIG_DFL;

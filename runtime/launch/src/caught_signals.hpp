@@ -13,7 +13,8 @@ struct CaughtSignal {
   bool whole_group = false;  ///< the terminal sent it, so the ranks have it too
 };
 
-/// While it lives SIGCHLD, and those of SIGINT, SIGTERM and SIGHUP that are not ignored, are blocked in this thread.
+/// While it lives SIGCHLD, those of SIGINT, SIGTERM and SIGHUP that are not ignored, and SIGUSR1 unless the program has
+/// an own use for it, are blocked in this thread.
 class CaughtSignals {
  public:
   CaughtSignals();

@@ -1,16 +1,24 @@
 #include "job.hpp"
 
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
+#include <system_error>
 
 #include <cohort/host/environment.hpp>
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
+#include <cohort/host/job_secret.hpp>
 #include <cohort/host/machine.hpp>
 #include <cohort/host/options.hpp>
 #include <cohort/launch/listening_socket.hpp>
+
+#include "hosts/descriptor.hpp"
 
 namespace cohort::host {
 namespace {
@@ -32,6 +40,10 @@ void check(const LaunchJob& job) {
                     std::to_string(job.num_nodes) + " nodes are more than " + std::to_string(kMostRanks) +
                     "; start fewer");
   }
+  if (on_one_line(job.master_addr) != job.master_addr) {
+    throw UserError("launch: the master address " + in_quotes(job.master_addr) +
+                    " holds a control character; give a name or an address");
+  }
   const int64_t nodes_here = job.node_rank < 0 ? job.num_nodes : 1;
   check_workers(job.processes_per_node * nodes_here, "launch: the job", "ranks");
   if (job.node_rank >= job.num_nodes) {
@@ -40,12 +52,37 @@ void check(const LaunchJob& job) {
   }
 }
 
-/// Rank 0's listening socket; none where rank 0 is on another machine.
+/// Returns whether all ranks meet on this machine, where they need no port.
+bool is_on_one_machine(const LaunchJob& job) {
+  return job.num_nodes == 1 || is_loopback(job.master_addr);
+}
+
+/// Returns rank 0's listening socket; none if rank 0 is on another machine, or needs none.
 std::unique_ptr<ListeningSocket> listen_for(const LaunchJob& job) {
-  if (job.node_rank > 0) return nullptr;
-  // Only a job of several machines may be reached from outside.
-  const std::string here = job.master_addr.empty() ? kLoopback : store_address(job.master_addr);
-  return std::make_unique<ListeningSocket>(is_one_of_several_machines(job) ? "" : here, job.master_port);
+  if (is_on_one_machine(job) || job.node_rank > 0) return nullptr;
+  return std::make_unique<ListeningSocket>(is_one_of_several_machines(job) ? "" : job.master_addr, job.master_port);
+}
+
+/// Returns a port that nobody uses: ranks on one machine have MASTER_PORT, as under other launchers.
+int free_port() {
+  return ListeningSocket("", 0).port();
+}
+
+/// Returns the text of the secret that ranks are handed; "" if they are handed none.
+std::string secret_for(const LaunchJob& job, const Variables& variables) {
+  if (!job.secret.empty() || is_on_one_machine(job) || job.node_rank >= 0) return job.secret;
+  const bool is_given = std::ranges::any_of(variables, [](const auto& one) { return is_of_job_secret(one.first); });
+  return is_given ? "" : JobSecret::random().text();
+}
+
+/// Returns a file in memory that only those can read who inherit it.
+Descriptor file_with(const std::string& secret) {
+  Descriptor file(::memfd_create("cohort-job-secret", MFD_CLOEXEC));
+  if (!file.is_open() || !write_all(file.number(), secret)) {
+    throw UserError("the ranks cannot be handed their secret (" + std::generic_category().message(errno) +
+                    "); look at the limit of open files (ulimit -n)");
+  }
+  return file;
 }
 
 /// What all ranks of the job are started with.
@@ -60,10 +97,16 @@ class RankStarts {
     environment_["MASTER_ADDR"] = job.master_addr.empty() ? kLoopback : job.master_addr;
     environment_["MASTER_PORT"] = std::to_string(port);
     environment_["COHORT_RUN_ID"] = run_id(port);
+    const std::string secret = secret_for(job, environment_);
+    if (secret.empty()) return;
+    secret_ = file_with(secret);
+    std::erase_if(environment_, [](const auto& one) { return is_of_job_secret(one.first); });
+    environment_["COHORT_JOB_SECRET_FD"] = std::to_string(secret_.number());
   }
 
   RankStart make(int node, int local_rank) const {
     RankStart start{environment_, node * job_.processes_per_node + local_rank, host_, {}};
+    if (secret_.is_open()) start.inherited.push_back(secret_.number());
     start.environment["RANK"] = std::to_string(start.rank);
     start.environment["LOCAL_RANK"] = std::to_string(local_rank);
     start.environment["NODE_RANK"] = std::to_string(node);
@@ -84,23 +127,22 @@ class RankStarts {
   const LaunchJob& job_;
   Variables environment_;
   std::string host_;
+  Descriptor secret_;
 };
 
 }  // namespace
 
 std::string random_run_id() {
-  std::random_device device;
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (int i = 0; i < 16; ++i) text += kDigits[device() % kDigits.size()];
-  return text;
+  return JobSecret::random().text().substr(0, 16);
 }
 
 RanksEnd run_job(const LaunchJob& job, Log& log, const StartRank& start_rank, const JobEvents& events) {
   check(job);
   std::unique_ptr<ListeningSocket> socket = listen_for(job);
-  if (socket && events.on_listening) events.on_listening(socket->port());
-  const RankStarts starts(job, socket ? socket->port() : job.master_port);
+  const bool chooses_port = !socket && job.master_port == 0 && job.node_rank <= 0;
+  const int port = socket ? socket->port() : chooses_port ? free_port() : job.master_port;
+  if (job.node_rank <= 0 && events.on_listening) events.on_listening(port);
+  const RankStarts starts(job, port);
   const CaughtSignals signals;
   std::optional<Orphans> orphans;
   Supervisor supervisor(signals, {job.stop_grace, job.failure_grace}, log, events.on_failure);
@@ -110,8 +152,8 @@ RanksEnd run_job(const LaunchJob& job, Log& log, const StartRank& start_rank, co
   for (int node = first_node; node < end_node; ++node) {
     for (int local_rank = 0; local_rank < job.processes_per_node; ++local_rank) {
       RankStart start = starts.make(node, local_rank);
-      if (start.rank == 0) {
-        start.inherited = socket->descriptor();
+      if (start.rank == 0 && socket) {
+        start.inherited.push_back(socket->descriptor());
         start.environment["COHORT_STORE_FD"] = std::to_string(socket->descriptor());
       }
       supervisor.add(start_rank(start, signals));

@@ -3,6 +3,7 @@
 #include <cohort/host/error.hpp>
 
 #include "job.hpp"
+#include "restarts.hpp"
 
 namespace cohort::host {
 
@@ -14,7 +15,13 @@ int launch(const LaunchJob& job, Log& log) {
   }
   const RankCommand command{find_program(job.command[0]), job.command};
   const auto execute = [&](const RankStart& start, const CaughtSignals&) { return execute_rank(start, command); };
-  return run_job(job, log, execute).exit_code;
+  Restarts restarts(job.max_restarts, log);
+  LaunchJob started = job;
+  restarts.tell_ranks(started.environment);
+  while (true) {
+    const RanksEnd end = run_job(started, log, execute);
+    if (!restarts.take(end)) return end.exit_code;
+  }
 }
 
 RanksEnd fork_ranks(const LaunchJob& job, Log& log, const std::function<int()>& be_a_rank) {

@@ -1,6 +1,5 @@
 #include <cohort/launch/listening_socket.hpp>
 
-#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -67,32 +66,7 @@ int port_of(int descriptor) {
 
 }  // namespace
 
-void require_route_to(const std::string& address) {
-  in_addr loopback{};
-  const bool is_loopback = ::inet_pton(AF_INET, store_address(address).c_str(), &loopback) == 1 &&
-                           ntohl(loopback.s_addr) >> 24 == IN_LOOPBACKNET;
-  if (!is_loopback) return;  // other networks may still come up
-  // Connecting a datagram socket looks up the route and sends nothing.
-  const int descriptor = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  sockaddr_in there{};
-  there.sin_family = AF_INET;
-  there.sin_addr = loopback;
-  there.sin_port = htons(1);
-  const bool has_route =
-      descriptor < 0 || ::connect(descriptor, reinterpret_cast<const sockaddr*>(&there), sizeof there) == 0;
-  const int reason = errno;
-  if (descriptor >= 0) ::close(descriptor);
-  if (has_route) return;
-  throw UserError("the ranks of this machine cannot reach each other at " + address + " (" + std::strerror(reason) +
-                  "): its loopback interface is down; bring it up with ip link set lo up");
-}
-
-std::string store_address(const std::string& name) {
-  return name == "localhost" || name == "::1" ? "127.0.0.1" : name;
-}
-
 ListeningSocket::ListeningSocket(const std::string& address, int port) {
-  require_route_to(address);
   int reason = 0;
   // Every address of the machine is one of IPv6 that takes IPv4 as well, unless the machine has none.
   for (const int family : address.empty() ? std::vector{AF_INET6, AF_INET} : std::vector{AF_UNSPEC}) {

@@ -34,7 +34,7 @@ struct ChildImage {
     for (const auto& [name, value] : start.environment) environment.push_back(name + "=" + value);
     argv = pointers_to(arguments);
     envp = pointers_to(environment);
-    if (start.inherited) inherited = *start.inherited;
+    inherited = start.inherited;
     streams = start.streams;
     has_own_session = start.has_own_session;
     ::sigemptyset(&no_signals);
@@ -45,7 +45,7 @@ struct ChildImage {
   std::string program;
   std::vector<std::string> arguments, environment;
   std::vector<char*> argv, envp;
-  int inherited = -1;
+  std::vector<int> inherited;
   std::optional<StandardStreams> streams;
   bool has_own_session = false;
   pid_t parent = ::getpid();
@@ -70,7 +70,7 @@ void take_streams(const StandardStreams& streams) {
   restore_write_signals();  // programs do not expect to inherit ignored signals
   if (image.has_own_session) ::setsid();
   if (image.streams) take_streams(*image.streams);
-  if (image.inherited >= 0) ::fcntl(image.inherited, F_SETFD, 0);
+  for (const int descriptor : image.inherited) ::fcntl(descriptor, F_SETFD, 0);
   ::execve(image.program.c_str(), image.argv.data(), image.envp.data());
   const int reason = errno;
   const ssize_t written = ::write(report, &reason, sizeof reason);

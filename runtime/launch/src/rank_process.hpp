@@ -23,7 +23,7 @@ struct RankStart {
   std::map<std::string, std::string, std::less<>> environment;
   int rank = 0;
   std::string node;                             ///< for messages
-  std::optional<int> inherited;                 ///< a descriptor that stays open in the child, under its number
+  std::vector<int> inherited;                   ///< descriptors that stay open in the child, under their numbers
   std::optional<StandardStreams> streams = {};  ///< absent: those of this process
   bool has_own_session = false;                 ///< what the terminal sends does not reach it
 };

@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -72,20 +71,6 @@ TEST(ForkRanks, EveryForkHasTheVariablesOfALaunchedRankAndThisProcessNone) {
   for (const char* name : {"RANK", "WORLD_SIZE", "COHORT_RUN_ID", "COHORT_STORE_FD"}) {
     EXPECT_EQ(variable(name), "unset") << name;
   }
-}
-
-TEST(ForkRanks, OnlyRankZeroListens) {
-  SharedPage page;
-  run(2, [&] {
-    int is_listening = 0;
-    socklen_t length = sizeof is_listening;
-    const std::string socket = variable("COHORT_STORE_FD");
-    if (socket != "unset") ::getsockopt(std::stoi(socket), SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &length);
-    page.write(std::stoi(variable("RANK")), is_listening == 1 ? "listens" : socket);
-    return 0;
-  });
-  EXPECT_EQ(page.read(0), "listens");
-  EXPECT_EQ(page.read(1), "unset");
 }
 
 TEST(ForkRanks, TheFirstFailureGivesTheCodeAndEndsTheOthers) {

@@ -171,6 +171,8 @@ TEST(ForwardedVariables, AreCohortsOwnThreadsAndSearchPaths) {
                                               {"COHORT_RUN_ID", "x"},
                                               {"COHORT_STORE_FD", "3"},
                                               {"COHORT_NODE_NAME", "n"},
+                                              {"COHORT_JOB_SECRET_FILE", "/s"},
+                                              {"COHORT_JOB_SECRET_FD", "4"},
                                               {"OMP_NUM_THREADS", "2"},
                                               {"LD_LIBRARY_PATH", "/l"},
                                               {"PATH", "/p"},

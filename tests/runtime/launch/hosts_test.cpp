@@ -132,8 +132,17 @@ TEST_F(HostsTest, RanksAreNumberedHostByHost) {
     EXPECT_EQ(values["MASTER_PORT"], written(0)["MASTER_PORT"]);
     EXPECT_EQ(values["COHORT_RUN_ID"], written(0)["COHORT_RUN_ID"]);
     EXPECT_THAT(values["COHORT_RUN_ID"], ::testing::ContainsRegex("^[0-9a-f]{16}$"));
-    EXPECT_EQ(values["COHORT_STORE_FD"] != "unset", rank == 0);
+    EXPECT_EQ(values["COHORT_STORE_FD"], "unset") << "these hosts are one machine";
+    EXPECT_EQ(values["SECRET"], written(0)["SECRET"]);
+    EXPECT_GE(values["SECRET"].size(), 32U);
   }
+}
+
+TEST_F(HostsTest, AGivenSecretReachesAllRanks) {
+  HostsJob given = job({});
+  given.secret = "a secret of many characters";
+  EXPECT_EQ(run(given).code, 0);
+  for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(written(rank)["SECRET"], given.secret);
 }
 
 TEST_F(HostsTest, ThisMachineNeedsNoSsh) {
@@ -217,7 +226,7 @@ TEST_F(HostsTest, RanksThatDoNotLeaveAreKilledOnEveryHost) {
 }
 
 TEST_F(HostsTest, SignalsReachTheRanksOfEveryHost) {
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
     for (int rank = 0; rank < 4; ++rank) fs::remove(file_of(rank));
     EXPECT_EQ(run_apart(job({"wait"}), [&](pid_t launcher) { ::kill(launcher, number); }), 128 + number);
     expect_nothing_left();
@@ -302,6 +311,65 @@ TEST_F(HostsTest, AHostThatSaysNothingIsNamedAtTheDeadline) {
   EXPECT_EQ(outcome.code, 4);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("127.0.0.3"), HasSubstr("--start-timeout"), Not(HasSubstr("127.0.0.2"))));
   EXPECT_FALSE(fs::exists(file_of(0)));
+}
+
+TEST_F(HostsTest, RanksOfAllHostsAreStartedAgain) {
+  HostsJob one = job({"3:once=" + (folder_.path() / "failed").string()});
+  one.max_restarts = 1;
+  one.output_folder = folder_.path() / "output";
+  const Outcome outcome = run(one);
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("all ranks are started again (restart 1 of 1)"));
+  EXPECT_EQ(written(3)["COHORT_MAX_RESTARTS"], "1");
+}
+
+/// Two hosts, of which the job needs one; `ssh` as in job().
+HostsJob with_one_or_two(HostsJob job) {
+  job.min_nodes = 1;
+  job.max_nodes = 2;
+  job.search_pause = 100ms;
+  return job;
+}
+
+TEST_F(HostsTest, ARangeBeginsWithTheHostsThatAnswer) {
+  const Outcome outcome = run(with_one_or_two(job(
+      {}, "[ $host = 127.0.0.3 ] || { echo 'ssh: connect to host x port 22: Connection refused' >&2; exit 255; }")));
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("host 127.0.0.2 has no ssh server"), HasSubstr("warning")));
+  EXPECT_EQ(written(1)["WORLD_SIZE"], "2");
+  EXPECT_EQ(written(1)["NODE_RANK"], "0");
+  EXPECT_FALSE(fs::exists(file_of(2)));
+}
+
+TEST_F(HostsTest, TooFewHostsAreNamedAtTheDeadline) {
+  HostsJob one = with_one_or_two(job({}, "exit 255"));
+  one.start_timeout = 1s;
+  const Outcome outcome = run(one);
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("0 of 2 hosts answer, and the job needs 1"), HasSubstr("--start-timeout")));
+}
+
+TEST_F(HostsTest, ALostHostIsLeftOutOfTheNextStart) {
+  // The second host's connection ends once all ranks run, and there is no other one.
+  const std::string gone = (folder_.path() / "gone").string();
+  const std::string ssh = "if [ $host = 127.0.0.3 ]; then [ ! -e '" + gone + "' ] || exit 255; (until [ -e '" +
+                          file_of(3).string() + "' ]; do sleep 0.01; done; touch '" + gone + "'; kill -9 $$) & fi";
+  HostsJob one = with_one_or_two(job({"of=2", "wait"}, ssh));
+  one.max_restarts = 1;
+  const Outcome outcome = run(one);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("the connection to host 127.0.0.3 ended"), HasSubstr("restart 1 of 1")));
+  EXPECT_EQ(written(0)["WORLD_SIZE"], "2");
+}
+
+TEST_F(HostsTest, RanksStopForAHostThatAnswersLater) {
+  // The host is back as soon as a rank of the smaller job runs.
+  HostsJob one = with_one_or_two(
+      job({"linger=143", "of=4", "wait"}, "[ $host = 127.0.0.2 ] || [ -e '" + file_of(1).string() + "' ] || exit 255"));
+  const Outcome outcome = run(one);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("host 127.0.0.3 answers: the ranks stop, and start again with it"));
+  EXPECT_EQ(written(3)["WORLD_SIZE"], "4");
 }
 
 TEST_F(HostsTest, AFolderForOutputThatCannotBeWrittenIsRefused) {

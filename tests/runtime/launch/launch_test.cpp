@@ -21,12 +21,14 @@
 #include <gmock/gmock.h>
 
 #include <cohort/host/error.hpp>
+#include <cohort/launch/listening_socket.hpp>
 
 namespace cohort::host {
 namespace {
 
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -141,9 +143,35 @@ TEST_F(LaunchTest, EveryRunHasAnotherId) {
 }
 
 TEST_F(LaunchTest, OnlyRankZeroInheritsAListeningSocket) {
-  EXPECT_EQ(run(job(2, {"0:accept", "1:connect"})).code, 0);
+  LaunchJob first = job(2, {"0:accept", "1:connect"});
+  first.num_nodes = 2;
+  first.node_rank = 0;
+  first.master_addr = "198.51.100.7";
+  first.master_port = ListeningSocket("", 0).port();
+  EXPECT_EQ(run(first).code, 0);
   EXPECT_NE(written(0)["COHORT_STORE_FD"], "unset");
   EXPECT_EQ(written(1)["COHORT_STORE_FD"], "unset");
+}
+
+TEST_F(LaunchTest, RanksOfOneMachineInheritNothing) {
+  for (const int nodes : {1, 2}) {
+    LaunchJob here = job(1, {});
+    here.num_nodes = nodes;
+    EXPECT_EQ(run(here).code, 0);
+    EXPECT_EQ(written(0)["COHORT_STORE_FD"], "unset");
+    EXPECT_EQ(written(0)["SECRET"], "none");
+  }
+}
+
+TEST_F(LaunchTest, AllRanksInheritTheSecretOfTheirJob) {
+  LaunchJob given = job(2, {});
+  given.secret = "a secret of many characters";
+  given.environment["COHORT_JOB_SECRET"] = "another secret of many characters";
+  EXPECT_EQ(run(given).code, 0);
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(written(rank)["SECRET"], given.secret);
+    EXPECT_EQ(written(rank)["COHORT_JOB_SECRET"], "unset") << "one of the two is enough";
+  }
 }
 
 TEST_F(LaunchTest, SimulatedNodesHaveNumbersAndNames) {
@@ -242,8 +270,14 @@ TEST_F(LaunchTest, RanksThatIgnoreSigtermAreKilled) {
 TEST_F(LaunchTest, AnInterruptIsPassedOnAndGives130AfterTheRanksEnded) {
   const int code = run_apart(job(2, {"linger=0", "wait"}), 2, [](pid_t launcher) { ::kill(launcher, SIGINT); });
   EXPECT_EQ(code, 130);
+  for (const int rank : {0, 1}) EXPECT_FALSE(is_running(written(rank)["PID"]));
+}
+
+TEST_F(LaunchTest, Sigusr1IsPassedOnToRanksThatHaveTheirGrace) {
+  LaunchJob patient = job(1, {"ignore=10", "linger=0", "wait"});
+  patient.stop_grace = 100ms;  // then SIGTERM, which a rank leaves for
+  EXPECT_EQ(run_apart(patient, 1, [](pid_t launcher) { ::kill(launcher, SIGUSR1); }), 138);
   EXPECT_FALSE(is_running(written(0)["PID"]));
-  EXPECT_FALSE(is_running(written(1)["PID"]));
 }
 
 TEST_F(LaunchTest, SigtermAndSighupArePassedOn) {
@@ -279,6 +313,9 @@ TEST_F(LaunchTest, APortInUseIsNamed) {
   socklen_t length = sizeof address;
   ::getsockname(other, reinterpret_cast<sockaddr*>(&address), &length);
   LaunchJob same = job(1, {});
+  same.num_nodes = 2;
+  same.node_rank = 0;
+  same.master_addr = "198.51.100.7";
   same.master_port = ntohs(address.sin_port);
   Log log({});
   try {
@@ -288,6 +325,18 @@ TEST_F(LaunchTest, APortInUseIsNamed) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr(std::to_string(same.master_port)), HasSubstr("in use")));
   }
   ::close(other);
+}
+
+TEST_F(LaunchTest, FailedRanksAreStartedAgainAndToldSo) {
+  LaunchJob failing = job(2, {"1:once=" + (folder_ / "failed").string()});
+  failing.max_restarts = 2;
+  const Outcome outcome = run(failing);
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.log, AllOf(HasSubstr("rank 1"), HasSubstr("all ranks are started again (restart 1 of 2)"),
+                                 Not(HasSubstr("restart 2 of 2"))));
+  EXPECT_EQ(written(0)["COHORT_MAX_RESTARTS"], "2");
+  failing.command.back() = "signal=9";
+  EXPECT_EQ(run(failing).code, 128 + SIGKILL);
 }
 
 TEST_F(LaunchTest, JobsThatCannotBeAreRefused) {
@@ -305,6 +354,7 @@ TEST_F(LaunchTest, JobsThatCannotBeAreRefused) {
   nothing.command.clear();
   EXPECT_THROW(launch(nothing, log), UserError);
   LaunchJob elsewhere = job(1, {});
+  elsewhere.num_nodes = 2;
   elsewhere.master_addr = "198.51.100.7";
   EXPECT_THROW(launch(elsewhere, log), UserError);
 }

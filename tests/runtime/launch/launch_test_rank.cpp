@@ -1,8 +1,9 @@
 // A rank for the tests of the launcher. Arguments are steps, done in order, each for all ranks or for one ("1:exit=3"):
 //   write=FOLDER   writes this rank's variables and arguments to FOLDER/rank-N, complete when it appears
 //   exit=CODE  signal=NUMBER  wait (for a signal)  ignore=NUMBER  linger=CODE (a SIGTERM or SIGINT ends it with CODE)
-//   after=FILE     waits until FILE exists
-//   accept         accepts a connection on COHORT_STORE_FD   connect  connects to MASTER_ADDR:MASTER_PORT
+//   after=FILE     waits until FILE exists           once=FILE  ends with 1, and makes FILE, if it does not exist
+//   of=N           ends with 0 if there are N ranks
+//   accept         accepts a connection on COHORT_STORE_FD   connect  connects to MASTER_PORT here
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -30,15 +31,24 @@ void leave(int) {
   ::_exit(static_cast<int>(linger_code));
 }
 
+/// Returns what the descriptor of the job's secret holds.
+std::string secret() {
+  char text[128] = {};
+  const ssize_t length = ::pread(std::atoi(variable("COHORT_JOB_SECRET_FD").c_str()), text, sizeof text, 0);
+  return length > 0 ? std::string(text, static_cast<std::size_t>(length)) : "none";
+}
+
 void write_variables(const std::string& folder, int argc, char** argv) {
   const std::string file = folder + "/rank-" + variable("RANK");
   {
     std::ofstream out(file + ".part");
     for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "MASTER_ADDR",
-                             "MASTER_PORT", "COHORT_RUN_ID", "COHORT_STORE_FD", "COHORT_NODE_NAME", "ADDED"}) {
+                             "MASTER_PORT", "COHORT_RUN_ID", "COHORT_STORE_FD", "COHORT_NODE_NAME", "COHORT_JOB_SECRET",
+                             "COHORT_MAX_RESTARTS", "ADDED"}) {
       out << name << "=" << variable(name) << "\n";
     }
     out << "PID=" << ::getpid() << "\n";
+    out << "SECRET=" << secret() << "\n";
     for (int i = 1; i < argc; ++i) out << "argument=" << argv[i] << "\n";
   }
   std::filesystem::rename(file + ".part", file);
@@ -48,7 +58,7 @@ int connect_to_master() {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<in_port_t>(std::atoi(variable("MASTER_PORT").c_str())));
-  ::inet_pton(AF_INET, variable("MASTER_ADDR").c_str(), &address.sin_addr);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
   return ::connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : 9;
 }
@@ -73,6 +83,8 @@ int perform(const std::string& step, int argc, char** argv) {
   if (name == "after") {
     while (!std::filesystem::exists(value)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
+  if (name == "once" && !std::filesystem::exists(value)) return std::ofstream(value) ? 1 : 9;
+  if (name == "of" && value == variable("WORLD_SIZE")) return 0;
   if (name == "accept") return ::accept(std::atoi(variable("COHORT_STORE_FD").c_str()), nullptr, nullptr) < 0 ? 8 : -1;
   if (name == "connect") {
     const int failure = connect_to_master();

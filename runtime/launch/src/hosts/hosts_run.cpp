@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/job_secret.hpp>
 
 #include "hosts/node_job.hpp"
 #include "hosts/ssh.hpp"
@@ -19,20 +20,23 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kPeerFailed = static_cast<int>(ExitCode::kPeerFailed);
-constexpr std::chrono::milliseconds kLongestWait = 1s;
+constexpr std::chrono::milliseconds kLongestPoll = 1s;
 constexpr std::chrono::milliseconds kOneSignal = 1s;
 constexpr std::chrono::milliseconds kTravel = 5s;
 
 }  // namespace
 
-HostsRun::HostsRun(const HostsJob& job, Placement placement, Log& log)
+HostsRun::HostsRun(const HostsJob& job, Placement placement, std::vector<HostSlots> missing, const HostsScene& scene)
     : job_(job),
       placement_(std::move(placement)),
-      log_(log),
+      log_(scene.log),
+      signals_(scene.signals),
+      signal_descriptor_(scene.signal_descriptor),
+      output_(scene.output),
       run_id_(random_run_id()),
-      signal_descriptor_(signals_.open_descriptor()),
-      output_(job.output_folder, placement_.processes_per_node * static_cast<int>(placement_.hosts.size()),
-              signal_descriptor_.number(), log),
+      secret_(job.secret.empty() ? JobSecret::random().text() : job.secret),
+      missing_(std::move(missing)),
+      next_search_(Clock::now() + job.search_pause),
       deadline_(Clock::now() + job.start_timeout) {
   for (std::size_t node = 0; node < placement_.hosts.size(); ++node) connect(static_cast<int>(node));
   heartbeat_ = std::jthread([this](std::stop_token stop) { keep_alive(std::move(stop)); });
@@ -53,6 +57,7 @@ std::string HostsRun::job_text(const NodeLink& link) const {
   job.launch.node_rank = static_cast<int>(place - nodes_.begin());
   job.launch.master_addr = placement_.master_addr;
   job.launch.run_id = run_id_;
+  job.launch.secret = secret_;
   job.launch.environment = job_.environment;
   job.launch.stop_grace = job_.stop_grace;
   job.launch.failure_grace = job_.failure_grace;
@@ -62,16 +67,17 @@ std::string HostsRun::job_text(const NodeLink& link) const {
   return to_text(job);
 }
 
-int HostsRun::run() {
+HostsEnd HostsRun::run() {
   while (!all_over()) {
     wait();
-    if (stop_signal_ != 0 && stage_ == Stage::kStarting) return 128 + stop_signal_;
+    if (stop_signal_ != 0 && stage_ == Stage::kStarting) return {{128 + stop_signal_, stop_signal_}};
+    look_for_missing();
     escalate();
   }
   while (const auto late = signals_.wait(0ms)) on_signal(*late);
   report_cause();
-  if (stop_signal_ != 0) return 128 + stop_signal_;
-  return cause_ ? cause_->exit_code : 0;
+  if (stop_signal_ != 0) return {{128 + stop_signal_, stop_signal_}};
+  return {{cause_ ? cause_->exit_code : 0, 0}, makes_room_ && is_unfinished_};
 }
 
 bool HostsRun::all_over() const {
@@ -79,19 +85,37 @@ bool HostsRun::all_over() const {
 }
 
 void HostsRun::wait() {
-  std::vector<pollfd> waits{{signal_descriptor_.number(), POLLIN, 0}};
+  std::vector<pollfd> waits{{signal_descriptor_, POLLIN, 0}};
   for (const auto& node : nodes_) {
     waits.push_back({node->output(), POLLIN, 0});
     waits.push_back({node->errors(), POLLIN, 0});
   }
+  if (search_) search_->add_to(waits);
   const auto left =
-      stage_ == Stage::kRunning ? kLongestWait : std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now());
-  ::poll(waits.data(), waits.size(), static_cast<int>(std::clamp(left, 0ms, kLongestWait).count()));
+      stage_ == Stage::kRunning ? kLongestPoll : std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now());
+  ::poll(waits.data(), waits.size(), static_cast<int>(std::clamp(left, 0ms, kLongestPoll).count()));
   while (const auto signal = signals_.wait(0ms)) on_signal(*signal);
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (waits[2 * i + 2].revents != 0) nodes_[i]->read_errors();
     if (waits[2 * i + 1].revents != 0) read(*nodes_[i]);
   }
+}
+
+// Ranks that are told to stop leave a checkpoint behind the step that they take, from which the larger job goes on.
+void HostsRun::look_for_missing() {
+  if (missing_.empty() || stage_ != Stage::kRunning) return;
+  if (!search_ && Clock::now() < next_search_) return;
+  if (!search_) search_.emplace(job_, missing_);
+  search_->read();
+  const auto found = search_->found();
+  if (found.empty() && !search_->is_over()) return;
+  search_.reset();
+  next_search_ = Clock::now() + job_.search_pause;
+  if (found.empty()) return;
+  log_.info("host " + found.front().name + " answers: the ranks stop, and start again with it");
+  makes_room_ = true;
+  send_signal(SIGTERM);
+  enter(Stage::kLeaving);
 }
 
 void HostsRun::read(NodeLink& node) {
@@ -124,6 +148,7 @@ void HostsRun::handle(NodeLink& node, const Message& message) {
       return note_failure(message.number, "host " + node.host() + ": " + message.text);
     case MessageKind::kEnded:
       node.is_over = true;
+      is_unfinished_ = is_unfinished_ || message.number != 0;
       if (message.number != 0 && last_sent_ == 0) {
         note_failure(message.number,
                      "the ranks of host " + node.host() + " ended with exit code " + std::to_string(message.number));
@@ -155,11 +180,12 @@ void HostsRun::on_end_of_output(NodeLink& node) {
   const int exit_code = node.exit_code();
   if (!node.is_greeted()) {
     const bool is_here = is_this_machine(node.host());
+    if (job_.min_nodes > 0) throw PeerFailed(why_unreached(job_, node.host(), exit_code, node.said()));
     throw UserError(is_here ? job_.node_command.front() + " ended with exit code " + std::to_string(exit_code) + " (" +
                                   last_line(node.said()) + "); install cohort again"
                             : why_unreached(job_, node.host(), exit_code, node.said()));
   }
-  node.is_over = true;
+  node.is_over = is_unfinished_ = true;
   const std::string line = last_line(node.said());
   const std::string what = "the connection to host " + node.host() + " ended" +
                            (line.empty() ? "" : " (" + line + ")") +
@@ -203,7 +229,7 @@ void HostsRun::send_signal(int number) {
 void HostsRun::enter(Stage stage) {
   stage_ = stage;
   // Told to stop, agents wait, send SIGTERM and kill by themselves.
-  const bool agents_are_patient = stop_signal_ != 0 && stage == Stage::kLeaving;
+  const bool agents_are_patient = (stop_signal_ != 0 || makes_room_) && stage == Stage::kLeaving;
   deadline_ = Clock::now() + (agents_are_patient ? 2 * job_.stop_grace + kTravel : job_.failure_grace);
   for (const auto& node : nodes_) node->is_over = node->is_over || !node->is_started;
 }
@@ -242,10 +268,6 @@ void HostsRun::keep_alive(std::stop_token stop) {
       if (node->is_told) node->send({MessageKind::kAlive});
     }
   }
-}
-
-int launch_on_hosts(const HostsJob& job, Log& log) {
-  return HostsRun(job, place(job), log).run();
 }
 
 }  // namespace cohort::host

@@ -1,4 +1,4 @@
-// A job on several hosts, from the first connection to the end of the last rank.
+// The ranks of a job on several hosts, from the first connection to the end of the last rank.
 #pragma once
 
 #include <chrono>
@@ -11,26 +11,41 @@
 #include <vector>
 
 #include <cohort/host/log.hpp>
+#include <cohort/launch/fork_ranks.hpp>
 #include <cohort/launch/hosts.hpp>
 
 #include "caught_signals.hpp"
-#include "hosts/descriptor.hpp"
+#include "hosts/host_search.hpp"
 #include "hosts/node_link.hpp"
 #include "hosts/placement.hpp"
 #include "hosts/rank_output.hpp"
 
 namespace cohort::host {
 
+/// Signals, output and log, which all starts of a job's ranks share.
+struct HostsScene {
+  const CaughtSignals& signals;
+  int signal_descriptor;  ///< readable while there is a signal
+  RankOutput& output;
+  Log& log;
+};
+
+struct HostsEnd {
+  RanksEnd ranks;
+  bool made_room = false;  ///< the ranks were stopped, before they were done, for hosts that answer again
+};
+
 /// Nothing starts before every host has said that it can. Afterwards the rules are those of a Supervisor, with nodes in
 /// place of ranks: the first failure that is no echo of another is the cause, and the others get time to leave.
 class HostsRun {
  public:
-  HostsRun(const HostsJob& job, Placement placement, Log& log);
+  /// Looks, while the ranks run, whether one of `missing` answers, and then stops the ranks.
+  HostsRun(const HostsJob& job, Placement placement, std::vector<HostSlots> missing, const HostsScene& scene);
   HostsRun(const HostsRun&) = delete;
   HostsRun& operator=(const HostsRun&) = delete;
 
-  /// The exit code. Throws as launch_on_hosts.
-  int run();
+  /// Throws as launch_on_hosts.
+  HostsEnd run();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -43,6 +58,7 @@ class HostsRun {
   void connect(int node);
   std::string job_text(const NodeLink& link) const;
   void wait();
+  void look_for_missing();
   void read(NodeLink& node);
   void handle(NodeLink& node, const Message& message);
   void on_ready();
@@ -61,10 +77,15 @@ class HostsRun {
   const HostsJob& job_;
   Placement placement_;
   Log& log_;
-  std::string run_id_;
-  CaughtSignals signals_;
-  Descriptor signal_descriptor_;
-  RankOutput output_;
+  const CaughtSignals& signals_;
+  const int signal_descriptor_;
+  RankOutput& output_;
+  std::string run_id_, secret_;
+  const std::vector<HostSlots> missing_;
+  std::optional<HostSearch> search_;  // of the missing hosts
+  Clock::time_point next_search_;
+  bool makes_room_ = false;
+  bool is_unfinished_ = false;  // ranks have ended before they were done
   std::vector<std::unique_ptr<NodeLink>> nodes_;
   Stage stage_ = Stage::kStarting;
   Clock::time_point deadline_, stopped_at_{};

@@ -12,7 +12,7 @@
 
 namespace cohort::host {
 
-constexpr std::string_view kGreeting = "\ncohort node 1\n";  ///< the number changes with the messages
+constexpr std::string_view kGreeting = "\ncohort node 2\n";  ///< the number changes with the messages
 
 enum class MessageKind : char {
   // From the agent.

@@ -95,7 +95,7 @@ void enter_folder(const std::string& folder) {
 }
 
 bool is_for_ranks(int signal) {
-  return signal == SIGINT || signal == SIGTERM || signal == SIGHUP;
+  return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGUSR1;
 }
 
 /// Passes the launcher's signals on to the thread that supervises the ranks, and ends the ranks when it is gone.
@@ -183,7 +183,7 @@ int serve_node() {
   // Signals reach the ranks through the supervision alone, and a launcher that is gone is an error of write.
   sigset_t blocked;
   ::sigemptyset(&blocked);
-  for (const int number : {SIGPIPE, SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&blocked, number);
+  for (const int number : {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGUSR1}) ::sigaddset(&blocked, number);
   ::pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
   Launcher launcher;
   try {

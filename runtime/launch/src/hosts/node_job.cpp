@@ -15,7 +15,7 @@ std::string to_text(const NodeJob& job) {
   put_number(launch.failure_grace.count());
   put_number(job.longest_silence.count());
   put_number(job.logs_as_json ? 1 : 0);
-  text.put(launch.master_addr).put(launch.run_id).put(job.folder);
+  text.put(launch.master_addr).put(launch.run_id).put(launch.secret).put(job.folder);
   put_number(launch.command.size());
   for (const std::string& word : launch.command) text.put(word);
   put_number(launch.environment.size());
@@ -32,7 +32,7 @@ NodeJob node_job_from(std::string_view text) {
   launch.failure_grace = std::chrono::milliseconds(reader.take_number());
   job.longest_silence = std::chrono::milliseconds(reader.take_number());
   job.logs_as_json = reader.take_number() != 0;
-  for (std::string* one : {&launch.master_addr, &launch.run_id, &job.folder}) *one = reader.take();
+  for (std::string* one : {&launch.master_addr, &launch.run_id, &launch.secret, &job.folder}) *one = reader.take();
   for (int words = reader.take_number(); words > 0; --words) launch.command.push_back(reader.take());
   for (int variables = reader.take_number(); variables > 0; --variables) {
     std::string name = reader.take();

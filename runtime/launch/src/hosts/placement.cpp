@@ -10,15 +10,13 @@
 #include <cstdint>
 #include <memory>
 
+#include <cohort/host/environment.hpp>
 #include <cohort/host/error.hpp>
+#include <cohort/host/job_secret.hpp>
 #include <cohort/host/machine.hpp>
 
 namespace cohort::host {
 namespace {
-
-bool is_loopback(std::string_view address) {
-  return address == "localhost" || address == "::1" || address.starts_with("127.");
-}
 
 std::string shown(const std::vector<HostSlots>& hosts) {
   std::string text;
@@ -107,7 +105,8 @@ std::map<std::string, std::string> forwarded_variables(const std::map<std::strin
   constexpr std::array<std::string_view, 3> kOfOneRank{"COHORT_STORE_FD", "COHORT_NODE_NAME", "COHORT_RUN_ID"};
   std::map<std::string, std::string> forwarded;
   for (const auto& [name, value] : all) {
-    const bool is_own = name.starts_with("COHORT_") && std::ranges::find(kOfOneRank, name) == kOfOneRank.end();
+    const bool is_own = name.starts_with("COHORT_") && std::ranges::find(kOfOneRank, name) == kOfOneRank.end() &&
+                        !is_of_job_secret(name);
     if (is_own || std::ranges::find(kOthers, name) != kOthers.end()) forwarded.emplace(name, value);
   }
   return forwarded;

@@ -13,7 +13,7 @@ namespace cohort::host {
 /// How forked ranks ended.
 struct RanksEnd {
   int exit_code = 0;    ///< as launch returns it
-  int stop_signal = 0;  ///< SIGINT, SIGTERM or SIGHUP that this process was sent meanwhile
+  int stop_signal = 0;  ///< SIGINT, SIGTERM, SIGHUP or SIGUSR1 that this process was sent meanwhile
 };
 
 /// Forks the ranks of a job of one node (its command is not looked at) and waits until they have ended. Each has the

@@ -7,12 +7,6 @@
 
 namespace cohort::host {
 
-/// The store speaks IPv4 on loopback, whatever it is called: "127.0.0.1" for "localhost"; other names as they are.
-std::string store_address(const std::string& name);
-
-/// Throws UserError if `address` is a loopback address and the loopback interface of this machine is down.
-void require_route_to(const std::string& address);
-
 class ListeningSocket {
  public:
   /// Listens on `address` (empty: every address of the machine) and `port` (0: a free one). Throws UserError.
