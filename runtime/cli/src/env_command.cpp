@@ -13,6 +13,7 @@
 #include <cohort/api/version.h>
 #include <cohort/host/environment.hpp>
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 #include <cohort/host/machine.hpp>
 #include <cohort/host/options.hpp>
 
@@ -101,6 +102,22 @@ Json topology_facts(const host::Topology& t) {
   return facts;
 }
 
+/// Returns the launchers that were found and the variables of libraries, for the table.
+Json variable_facts(const host::EnvironmentReport& report) {
+  Json facts = Json::object();
+  std::string found;
+  for (const std::string& text : report.found) found += (found.empty() ? "" : ", ") + text;
+  facts["found"] = found.empty() ? "-" : found;
+  for (const auto& [name, value] : report.of_libraries) facts[name] = host::on_one_line(value);
+  return facts;
+}
+
+std::string problems_text(const host::EnvironmentReport& report) {
+  Table table;
+  for (const std::string& problem : report.problems) table.push_back({"problem", problem});
+  return table.empty() ? "" : "\n" + table_text(table, "");
+}
+
 std::string facts_text(const Json& facts) {
   Table table;
   for (const auto& [name, value] : facts.items()) table.push_back({name, value.get<std::string>()});
@@ -118,21 +135,23 @@ EnvCommand::EnvCommand(CLI::App& app, std::function<int()>& chosen, std::functio
 
 int EnvCommand::run() const {
   const auto variables = host::process_environment();
-  host::Topology topology;
-  std::string problem;
-  try {
-    topology = host::detect_topology(variables);
-  } catch (const UserError& error) {  // programs end with it; here it is what was asked for
-    problem = error.what();
-  }
-  const Json machine = machine_facts(topology, variables);
+  const host::EnvironmentReport report = host::inspect_environment(variables);
+  const Json machine = machine_facts(report.topology, variables);
+  std::string text;
   if (json_) {
-    const Json place = problem.empty() ? topology_facts(topology) : Json{{"problem", problem}};
-    const Json all{{"topology", place}, {"machine", machine}, {"versions", version_facts()}};
-    return show_(all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    const Json all{{"topology", topology_facts(report.topology)},
+                   {"found", report.found},
+                   {"libraries", report.of_libraries},
+                   {"problems", report.problems},
+                   {"machine", machine},
+                   {"versions", version_facts()}};
+    text = all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  } else {
+    text = host::topology_text(report.topology) + "\n" + facts_text(variable_facts(report)) + "\n" +
+           facts_text(machine) + "\n" + facts_text(version_facts()) + problems_text(report);
   }
-  const std::string place = problem.empty() ? host::topology_text(topology) : facts_text({{"problem", problem}});
-  return show_(place + "\n" + facts_text(machine) + "\n" + facts_text(version_facts()));
+  const int shown = show_(text);
+  return report.problems.empty() ? shown : static_cast<int>(ExitCode::kUserMistake);
 }
 
 }  // namespace cohort::cli

@@ -1,4 +1,4 @@
-// The `cohort` command: start programs, look at plugins and at the environment.
+// The `cohort` command: start programs, submit jobs, look at plugins and at the environment.
 #include <cstdio>
 #include <exception>
 #include <functional>
@@ -20,6 +20,7 @@
 #include "plugins_command.hpp"
 #include "run_command.hpp"
 #include "strategies_command.hpp"
+#include "submit_command.hpp"
 
 namespace cohort::cli {
 namespace {
@@ -42,19 +43,21 @@ std::string understood(const CLI::App& app) {
 }
 
 int parse_and_run(std::vector<std::string> arguments) {
-  CLI::App app("Starts programs on many devices, and looks at plugins and at the environment.", "cohort");
+  CLI::App app("Starts programs on many devices, submits jobs, and looks at plugins and at the environment.", "cohort");
   app.set_version_flag("--version", version_text(), "print the version and end");
   app.require_subcommand(1);
   std::function<int()> chosen;
 
   RunCommand run(app, chosen);
   PluginsCommand plugins(app, chosen, show);
+  SubmitCommand submit(app, chosen, show);
   StrategiesCommand strategies(app, chosen, show);
   EnvCommand env(app, chosen, show);
   CLI::App* const node = app.add_subcommand(kServeNode)->group("");  // what cohort run starts on other hosts
   node->callback([&chosen] { chosen = [] { return host::serve_node(); }; });
 
   run.take_program(arguments);
+  submit.take_program(arguments);
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::Success& wanted) {  // --help, --version

@@ -1,6 +1,8 @@
 #include "run_command.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <chrono>
 #include <string_view>
 #include <utility>
@@ -10,9 +12,12 @@
 #include <cohort/host/environment.hpp>
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
+#include <cohort/host/job_secret.hpp>
 #include <cohort/host/options.hpp>
 #include <cohort/host/process.hpp>
 #include <cohort/launch/launch.hpp>
+
+#include "program_words.hpp"
 
 namespace cohort::cli {
 namespace {
@@ -24,24 +29,9 @@ std::string now_ns() {
   return std::to_string(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
-bool takes_no_value(std::string_view option) {
-  const bool has_it = option.starts_with("--") ? option.find('=') != std::string_view::npos : option.size() > 2;  // -n4
-  return has_it || option == "--json" || option == "--help" || option == "-h";
-}
-
 /// A whole number from `lowest`; CLI11's own check, without its words in --help.
 CLI::Validator number(int lowest, int highest = 1'000'000) {
   return CLI::Range(lowest, highest).description("");
-}
-
-/// "-np", "-hostfile" and "--nproc_per_node", as other launchers spell them.
-std::string canonical(std::string option) {
-  if (option == "-np") return "-n";
-  if (option == "-hostfile" || option == "--host-file") return "--hostfile";
-  if (!option.starts_with("--")) return option;
-  std::replace(option.begin(), option.begin() + static_cast<std::ptrdiff_t>(std::min(option.find('='), option.size())),
-               '_', '-');
-  return option;
 }
 
 /// Reads --silence-timeout. A shorter one would be over before ssh, which counts whole seconds, has asked twice.
@@ -53,6 +43,24 @@ std::chrono::milliseconds silence(std::string_view text) {
     throw UserError("cohort run: --silence-timeout: " + host::in_quotes(text) + " is not possible; give 6s to 24h");
   }
   return std::chrono::duration_cast<std::chrono::milliseconds>(time);
+}
+
+/// Reads "2" or "1:3"; nothing is no number.
+NodeCount node_count(const std::string& text) {
+  if (text.empty()) return {};
+  NodeCount count;
+  const auto read = [&](std::string_view part, int& number) {
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
+    return error == std::errc() && end == part.data() + part.size() && number >= 1 && number <= 1'000'000;
+  };
+  const std::size_t colon = text.find(':');
+  count.is_range = colon != std::string::npos;
+  const std::string_view whole(text);
+  const bool is_read =
+      read(whole.substr(0, colon), count.least) && read(count.is_range ? whole.substr(colon + 1) : whole, count.most);
+  if (is_read && count.least <= count.most) return count;
+  throw UserError("cohort run: --nnodes: " + host::in_quotes(text) +
+                  " is not possible; give a number from 1, or MIN:MAX as in 2:4");
 }
 
 }  // namespace
@@ -73,12 +81,18 @@ RunCommand::RunCommand(CLI::App& app, std::function<int()>& chosen) {
 void RunCommand::add_places(CLI::App& run) {
   run.add_option("-n,--num-proc", processes_, "processes in all (also -np)")->check(number(1))->type_name("N");
   run.add_option("--nproc-per-node", nproc_per_node_, "processes on each node")->check(number(1))->type_name("N");
-  run.add_option("--nnodes", nnodes_, "nodes; without --node-rank all are simulated on this machine")
-      ->check(number(1))
-      ->type_name("N");
+  run.add_option("--nnodes", nnodes_,
+                 "nodes; without --node-rank all are simulated on this machine. MIN:MAX of the hosts that -H names: "
+                 "starts with MIN, and goes on with those that are there")
+      ->type_name("N|MIN:MAX");
   run.add_option("--node-rank", node_rank_, "start this node only, counted from 0")->check(number(0))->type_name("N");
+  run.add_option("--max-restarts", max_restarts_,
+                 "how often all ranks are started again when one fails; default: 0. Give the program "
+                 "--checkpoint-dir and --resume=auto")
+      ->check(number(0))
+      ->type_name("N");
   run.add_option("--master-addr", master_addr_, "address of node 0")->type_name("ADDRESS");
-  run.add_option("--master-port", master_port_, "port for the rendezvous; default: a free one")
+  run.add_option("--master-port", master_port_, "port for the rendezvous of several machines; default: a free one")
       ->check(number(1, 65535))
       ->type_name("PORT");
 }
@@ -99,20 +113,12 @@ void RunCommand::add_hosts(CLI::App& run) {
 }
 
 void RunCommand::take_program(std::vector<std::string>& arguments) {
-  if (arguments.empty() || arguments.front() != "run") return;
-  auto next = arguments.begin() + 1;
-  while (next != arguments.end() && next->starts_with('-') && *next != "--") {
-    *next = canonical(*next);
-    next += takes_no_value(*next) || next + 1 == arguments.end() ? 1 : 2;
-  }
-  auto program = next;
-  if (program != arguments.end() && *program == "--") ++program;
-  program_.assign(program, arguments.end());
-  arguments.erase(next, arguments.end());
+  constexpr std::array<std::string_view, 3> kFlags{"--json", "--help", "-h"};
+  if (!arguments.empty() && arguments.front() == "run") program_ = cli::take_program(arguments, 1, kFlags);
 }
 
 int RunCommand::processes_per_node() const {
-  const int nodes = std::max(1, nnodes_);
+  const int nodes = std::max(1, nodes_.most);
   if (processes_ == 0 && nproc_per_node_ == 0) {
     throw UserError("cohort run: the number of processes is missing; give -n N, or --nproc-per-node=K");
   }
@@ -129,14 +135,30 @@ int RunCommand::processes_per_node() const {
   return processes_ / nodes;
 }
 
+void RunCommand::check_nodes() const {
+  if (!nodes_.is_range) return;
+  if (!names_hosts()) {
+    throw UserError(
+        "cohort run: --nnodes=" + nnodes_ +
+        " chooses among hosts, and none is named; give -H host1:4,host2:4, or start the nodes with torchrun");
+  }
+  if (processes_ != 0) {
+    throw UserError("cohort run: --nnodes=" + nnodes_ +
+                    " starts a process for each slot of the hosts that are there, "
+                    "which contradicts -n " +
+                    std::to_string(processes_) + "; leave -n out");
+  }
+}
+
 void RunCommand::check_hosts() const {
   if (hosts_ && hostfile_) {
     throw UserError("cohort run: -H and --hostfile both name the hosts; leave one of them out");
   }
-  if (names_hosts() && (nproc_per_node_ != 0 || nnodes_ != 0 || node_rank_ >= 0)) {
+  const bool counts_nodes = nodes_.most != 0 && !nodes_.is_range;
+  if (names_hosts() && (nproc_per_node_ != 0 || counts_nodes || node_rank_ >= 0)) {
     throw UserError(
         "cohort run: hosts and their slots say how many nodes and processes there are; leave out --nproc-per-node, "
-        "--nnodes and --node-rank");
+        "--nnodes=N and --node-rank");
   }
   if (!names_hosts() &&
       (ssh_port_ != 0 || !ssh_identity_.empty() || !start_timeout_.empty() || !silence_timeout_.empty())) {
@@ -147,7 +169,7 @@ void RunCommand::check_hosts() const {
   if (output_folder_ && output_folder_->empty()) {
     throw UserError("cohort run: --output-filename is empty; give a folder, or leave it out");
   }
-  if (!names_hosts() && output_folder_ && (nnodes_ > 1 || node_rank_ >= 0)) {
+  if (!names_hosts() && output_folder_ && (nodes_.most > 1 || node_rank_ >= 0)) {
     throw UserError("cohort run: --output-filename does not go with --nnodes and --node-rank; name the hosts with -H");
   }
 }
@@ -176,10 +198,11 @@ std::map<std::string, std::string> RunCommand::exported(const host::Variables& v
 host::LaunchJob RunCommand::local_job() const {
   host::LaunchJob job;
   job.processes_per_node = processes_per_node();
-  job.num_nodes = std::max(1, nnodes_);
+  job.num_nodes = std::max(1, nodes_.most);
   job.node_rank = node_rank_;
   job.master_addr = master_addr_;
   job.master_port = master_port_;
+  job.max_restarts = max_restarts_;
   job.command = program_;
   return job;
 }
@@ -189,6 +212,14 @@ host::HostsJob RunCommand::hosts_job() const {
   if (names_hosts()) {
     job.hosts = hosts_ ? host::parse_hosts(*hosts_) : host::read_hostfile(*hostfile_);
     job.processes = processes_;
+    if (nodes_.is_range) {
+      job.min_nodes = nodes_.least;
+      job.max_nodes = nodes_.most;
+    }
+    if (job.max_nodes > std::ssize(job.hosts)) {
+      throw UserError("cohort run: --nnodes=" + nnodes_ + " is more than the " + std::to_string(job.hosts.size()) +
+                      " hosts that are named; name more, or give a smaller range");
+    }
   } else {
     job.hosts = {{"localhost", processes_per_node()}};
   }
@@ -211,13 +242,16 @@ host::HostsJob RunCommand::hosts_job() const {
   }
   if (!silence_timeout_.empty()) job.longest_silence = silence(silence_timeout_);
   job.logs_as_json = json_;
+  job.max_restarts = max_restarts_;
   return job;
 }
 
-int RunCommand::run() const {
+int RunCommand::run() {
+  nodes_ = node_count(nnodes_);
   if (program_.empty()) {
     throw UserError("cohort run: the program is missing; write it behind the options, as in cohort run -n 2 ./program");
   }
+  check_nodes();
   check_hosts();
   host::require_working_folder();
   const auto variables = host::process_environment();
@@ -231,6 +265,7 @@ int RunCommand::run() const {
     host::HostsJob job = hosts_job();
     job.environment = std::move(added);
     job.environment.merge(host::forwarded_variables(variables));
+    if (const auto secret = host::job_secret(variables)) job.secret = secret->text();
     if (job.master_port == 0) job.master_port = given.port;
     if (job.master_addr.empty()) job.master_addr = given.address;
     return host::launch_on_hosts(job, log);

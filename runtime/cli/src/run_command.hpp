@@ -20,6 +20,12 @@ namespace cohort::cli {
 /// The hidden subcommand that runs the ranks of one host.
 constexpr const char* kServeNode = "serve-node";
 
+/// How many nodes run ranks: a fixed number, of which both are the same, or a range; 0 if not given.
+struct NodeCount {
+  int least = 0, most = 0;
+  bool is_range = false;
+};
+
 class RunCommand {
  public:
   /// Adds the subcommand; sets `chosen` where it is used.
@@ -33,10 +39,11 @@ class RunCommand {
  private:
   void add_places(CLI::App& run);
   void add_hosts(CLI::App& run);
-  int run() const;
+  int run();
   /// Ranks of each node, from the numbers given.
   int processes_per_node() const;
   bool names_hosts() const { return hosts_ || hostfile_; }
+  void check_nodes() const;
   void check_hosts() const;
   host::LaunchJob local_job() const;
   host::HostsJob hosts_job() const;
@@ -44,8 +51,9 @@ class RunCommand {
   std::map<std::string, std::string> exported(const host::Variables& variables) const;
 
   std::vector<std::string> program_;
-  int processes_ = 0, nproc_per_node_ = 0, nnodes_ = 0, node_rank_ = -1, master_port_ = 0;
-  std::string master_addr_;
+  int processes_ = 0, nproc_per_node_ = 0, node_rank_ = -1, master_port_ = 0, max_restarts_ = 0;
+  NodeCount nodes_;
+  std::string nnodes_, master_addr_;
   int ssh_port_ = 0;
   // Given but empty is a mistake, as in -H "$HOSTS" without that variable.
   std::optional<std::string> hosts_, hostfile_, output_folder_;

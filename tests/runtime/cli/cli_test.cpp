@@ -241,11 +241,28 @@ TEST_F(CliTest, EnvShowsTheTopologyAndTheMachine) {
 TEST_F(CliTest, EnvShowsWhatIsWrongWithThePlaceOfARank) {
   const std::map<std::string, std::string> variables{{"RANK", "2"}, {"WORLD_SIZE", "2"}};
   const Outcome outcome = cohort({"env"}, variables);
-  EXPECT_EQ(outcome.code, 0);
-  EXPECT_THAT(outcome.out, AllOf(ContainsRegex("problem +environment: RANK=2"), HasSubstr("usable_cores")));
-  const json all = json::parse(cohort({"env", "--json"}, variables).out);
-  EXPECT_THAT(all["topology"]["problem"].get<std::string>(), HasSubstr("WORLD_SIZE=2"));
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.out, AllOf(ContainsRegex("problem +environment: RANK=2"), ContainsRegex("rank +2 +RANK=2"),
+                                 HasSubstr("usable_cores")));
+  const Outcome as_json = cohort({"env", "--json"}, variables);
+  EXPECT_EQ(as_json.code, 2);
+  const json all = json::parse(as_json.out);
+  EXPECT_THAT(all["problems"][0].get<std::string>(), HasSubstr("WORLD_SIZE=2"));
+  EXPECT_EQ(all["topology"]["world_size"], 2);
   EXPECT_TRUE(all["machine"].contains("usable_cores"));
+}
+
+TEST_F(CliTest, EnvShowsLaunchersAndTheVariablesOfLibraries) {
+  const std::map<std::string, std::string> variables{{"NCCL_DEBUG", "INFO"},   {"GLOO_SOCKET_IFNAME", "a\nb"},
+                                                     {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "2"},
+                                                     {"PMI_RANK", "0"},        {"PMI_SIZE", "2"}};
+  const Outcome outcome = cohort({"env"}, variables);
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out, AllOf(ContainsRegex("found +mpiexec by PMI_RANK=0"), ContainsRegex("NCCL_DEBUG +INFO"),
+                                 ContainsRegex("GLOO_SOCKET_IFNAME +a.x0ab")));
+  const json all = json::parse(cohort({"env", "--json"}, variables).out);
+  EXPECT_EQ(all["found"][0], "mpiexec by PMI_RANK=0");
+  EXPECT_EQ(all["libraries"]["NCCL_DEBUG"], "INFO");
 }
 
 }  // namespace
