@@ -1,6 +1,6 @@
 """Killed by SIGKILL in the middle and resumed, a training ends as an uninterrupted one: weights, metrics, tables, best checkpoints."""
 import harness
-from harness import MNIST, SystemTest, kill, processes_marked
+from harness import BUILD, MNIST, SystemTest, kill, processes_marked
 
 LIMITS = ["--epochs=4", "--limit-train-batches=60", "--limit-val-batches=3", "--limit-test-batches=3", "--threads=1"]
 CALLBACKS = ["--ema=0.9", "--early-stopping=val_loss,patience=2", "--monitor=val_acc,mode=max", "--keep-best=2"]
@@ -10,8 +10,10 @@ TABLES = ("metrics.csv", "metrics.jsonl")
 
 
 class Killed(SystemTest):
+    program = [MNIST, *LIMITS]
+
     def training(self, folder, *way):
-        return [MNIST, *way, *LIMITS, *CALLBACKS, *LOGGERS, f"--log-dir={folder}/logs", f"--checkpoint-dir={folder}/ckpt",
+        return [*self.program, *way, *CALLBACKS, *LOGGERS, f"--log-dir={folder}/logs", f"--checkpoint-dir={folder}/ckpt",
                 "--checkpoint-every-n-steps=7", "--summary-json=summary.json"]
 
     def has_checkpoint(self, folder):
@@ -49,6 +51,27 @@ class InFull(Killed):
                     ["--devices=2", "--deterministic", "--strategy=dp"]):
             with self.subTest(way=way):
                 self.kill_and_compare(way)
+
+
+class Everything(Killed):
+    """Schedules, several optimizers, workers or a stream, metric objects and random numbers beside the callbacks."""
+    program = [str(BUILD / "tests/resume_program"), "--threads=1"]
+
+
+class EverythingOnRanks(Everything):
+    def test_ddp_goes_on_with_workers_and_with_a_stream(self):
+        for source in ("rows", "stream"):
+            with self.subTest(source=source):
+                self.kill_and_compare(["--strategy=ddp", "--devices=2", f"--source={source}"])
+
+
+class EverythingInFull(Everything):
+    def test_other_strategies_go_on_with_workers_and_with_a_stream(self):
+        for source in ("rows", "stream"):
+            for way in (["--devices=1"], ["--devices=2", "--strategy=ddp_spawn"], ["--devices=2", "--strategy=bagua:bytegrad"],
+                        ["--devices=2", "--deterministic", "--strategy=dp"]):
+                with self.subTest(way=way, source=source):
+                    self.kill_and_compare([*way, f"--source={source}"])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-// Predicts the double of 0, 1, 2, ... and prints what the caller gets: its rows, or that it is no caller.
+// Predicts the double of 0, 1, 2, ... and prints what the caller gets: its rows, or that it is no caller. With
+// --write=DIR its ranks write what they predict, and the number and its double beside each other, into this folder.
 #include <cohort/cohort.hpp>
 
 #include <iostream>
@@ -6,8 +7,14 @@
 namespace {
 
 struct Doubles final : cohort::ModuleFor<Doubles> {
-  Doubles() : w(register_parameter("w", torch::full({1}, 2.0F))) {}
-  cohort::Output predict_step(const cohort::Batch& batch, int64_t) override { return w * batch.tensor(); }
+  explicit Doubles(bool both = false) : pairs(both), w(register_parameter("w", torch::full({1}, 2.0F))) {}
+  cohort::Output predict_step(const cohort::Batch& batch, int64_t) override {
+    const at::Tensor x = batch.tensor();
+    if (pairs) return cohort::Output::map({{"twice", w * x}, {"both", cohort::Output::list({x, w * x})}});
+    return w * x;
+  }
+  std::shared_ptr<Doubles> make() const override { return std::make_shared<Doubles>(pairs); }
+  const bool pairs;
   at::Tensor w;
 };
 
@@ -23,13 +30,23 @@ struct Numbers final : cohort::DataModule {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return cohort::Program("predict").option("samples", "23", "how many").run(argc, argv, [](cohort::App& app) {
-    Doubles net;
-    Numbers data(app.integer_option("samples"));
-    const cohort::Value all = app.trainer().predict(net, data);
-    if (all.empty()) return;
-    std::string text;
-    for (int64_t i = 0; i < all.tensor().numel(); ++i) text += std::to_string(all.tensor()[i].item<int64_t>()) + " ";
-    std::cout << text + "\n" << std::flush;
-  });
+  return cohort::Program("predict")
+      .option("samples", "23", "how many")
+      .option("write", "", "a folder for files of the ranks")
+      .run(argc, argv, [](cohort::App& app) {
+        const std::string& folder = app.option("write");
+        Doubles net(!folder.empty());
+        Numbers data(app.integer_option("samples"));
+        if (!folder.empty()) {
+          cohort::PredictionFiles files(folder);
+          return app.trainer().predict(net, data, files);
+        }
+        const cohort::Value all = app.trainer().predict(net, data);
+        if (all.empty()) return;
+        std::string text;
+        for (int64_t i = 0; i < all.tensor().numel(); ++i) {
+          text += std::to_string(all.tensor()[i].item<int64_t>()) + " ";
+        }
+        std::cout << text + "\n" << std::flush;
+      });
 }

@@ -8,6 +8,7 @@
 
 #include "error_text.hpp"
 #include "fake_runtime.hpp"
+#include "temporary_folder.hpp"
 #include "value/flat_value.hpp"
 
 namespace cohort {
@@ -66,6 +67,91 @@ TEST(Predict, RefusesOutputsWithoutARowForEachSample) {
   struct Mute final : ModuleFor<Mute> {
   } mute;
   EXPECT_THAT(error_text<UserError>([&] { predict(run, mute, data); }), HasSubstr("has no predict_step"));
+}
+
+/// Keeps copies of what it is given.
+struct Collector final : PredictionWriter {
+  struct Kept {
+    Output outputs;
+    std::vector<int64_t> samples;
+    int64_t index;
+    int rank;
+  };
+  std::vector<Kept> batches;
+  bool is_prepared = false;
+  void prepare() override { is_prepared = batches.empty(); }
+  void write(const PredictedBatch& batch) override {
+    EXPECT_TRUE(is_prepared);
+    batches.push_back({batch.outputs, {batch.samples.begin(), batch.samples.end()}, batch.index, batch.rank});
+  }
+};
+
+Collector collected(
+    DataModule& data, const std::function<void(Script&)>& script = [](Script&) {}) {
+  ScriptedRun run(script);
+  Doubles net;
+  RunRecord record;
+  Collector collector;
+  Trainer(run.runtime(), record).predict(net, data, collector);
+  return collector;
+}
+
+TEST(PredictionWriter, GetsEachBatchWithTheNumbersOfItsSamples) {
+  for (const int replicas : {1, 3}) {
+    Numbers data;
+    data.loader.sampler = [](int64_t, const Shard&) { return std::vector<int64_t>{6, 5, 0, 2}; };
+    const Collector collector = collected(data, [&](Script& s) { s.selection.replicas = replicas; });
+    ASSERT_EQ(collector.batches.size(), 2U);
+    EXPECT_EQ(collector.batches[0].samples, (std::vector<int64_t>{6, 5, 0}));
+    EXPECT_EQ(collector.batches[1].samples, (std::vector<int64_t>{2}));
+    EXPECT_EQ(collector.batches[1].index, 1);
+    EXPECT_TRUE(torch::equal(collector.batches[0].outputs["twice"].tensor(), torch::tensor({12.0F, 10.0F, 0.0F})));
+    EXPECT_EQ(collector.batches[1].outputs["pair"][1].tensor().sizes().vec(), (std::vector<int64_t>{1, 3}));
+  }
+}
+
+TEST(PredictionWriter, CountsTheSamplesOfAStream) {
+  struct Stream final : StreamDataset {
+    void start(const Shard& /*shard*/) override { left = 2; }
+    std::optional<Batch> next() override {
+      return left-- > 0 ? std::optional<Batch>(torch::full({2 + left}, 1.0F)) : std::nullopt;
+    }
+    int64_t left = 0;
+  };
+  Numbers data;
+  data.loader = {.stream = std::make_shared<Stream>()};
+  const Collector collector = collected(data);
+  ASSERT_EQ(collector.batches.size(), 2U);
+  EXPECT_EQ(collector.batches[0].samples, (std::vector<int64_t>{0, 1, 2}));
+  EXPECT_EQ(collector.batches[1].samples, (std::vector<int64_t>{3, 4}));
+}
+
+TEST(PredictionWriter, ThatFailsEndsThePassAndSaysWhere) {
+  struct Full final : PredictionWriter {
+    void write(const PredictedBatch& batch) override {
+      if (batch.index == 1) throw std::runtime_error("the store is full");
+    }
+  } full;
+  ScriptedRun run;
+  Doubles net;
+  Numbers data;
+  RunRecord record;
+  Trainer trainer(run.runtime(), record);
+  EXPECT_EQ(error_text<TrainingFailed>([&] { trainer.predict(net, data, full); }),
+            "write of the prediction writer, batch 1, rank 0: the store is full");
+}
+
+TEST(PredictionFiles, RefuseAFolderWithPredictions) {
+  const testing::TemporaryFolder folder;
+  const auto refusal = [](const std::filesystem::path& path) {
+    return error_text<UserError>([&] { PredictionFiles(path).prepare(); });
+  };
+  EXPECT_EQ(refusal(folder.path() / "new" / "folder"), "");
+  std::filesystem::create_directories(folder.path() / "rank-x");
+  EXPECT_EQ(refusal(folder.path()), "");
+  std::filesystem::create_directories(folder.path() / "rank-12");
+  EXPECT_THAT(refusal(folder.path()), HasSubstr("holds predictions of an earlier run (rank-12)"));
+  EXPECT_THAT(refusal("/dev/null/folder"), HasSubstr("cannot make the folder '/dev/null/folder' for predictions"));
 }
 
 TEST(Predict, PutsTheRowsOfRanksIntoTheOrderOfTheData) {

@@ -217,7 +217,7 @@ TEST(Resume, NeedsAllThatTheCheckpointWasMadeWith) {
               HasSubstr("--seed: 0, now 9"));
 }
 
-TEST(Resume, WithAnotherNumberOfRanksNeedsTheEndOfAnEpoch) {
+TEST(Resume, AnotherNumberOfRanksWithASamplerNeedsTheEndOfAnEpoch) {
   const auto two_ranks = [](Job& job) {
     job.script = [](Script& s) {
       s.topology.world_size = 2;
@@ -225,13 +225,21 @@ TEST(Resume, WithAnotherNumberOfRanksNeedsTheEndOfAnEpoch) {
     };
   };
   const Stopped stopped;
-  EXPECT_THAT(stopped.resumed(two_ranks),
-              HasSubstr("in the middle of epoch 1 of 1 rank; with another number of ranks"));
-  EXPECT_EQ(stopped.resumed([&](Job& job) {
-    two_ranks(job);
-    job.options = [&](Options& o) { o.resume = stopped.folder.path() / "step-00000006"; };
-  }),
-            "");
+  for (const char* const name : {"step-00000008", "step-00000006"}) {  // in the middle of an epoch, and at its end
+    const std::string mistake = stopped.resumed([&](Job& job) {
+      two_ranks(job);
+      job.options = [&](Options& o) { o.resume = stopped.folder.path() / name; };
+    });
+    EXPECT_EQ(mistake, "") << name;
+  }
+  EXPECT_THAT(
+      stopped.resumed([&](Job& job) {
+        two_ranks(job);
+        job.data = [](Numbers& data) {
+          data.training.sampler = [](int64_t size, const Shard& shard) { return training_indices(size, shard, false); };
+        };
+      }),
+      HasSubstr("in the middle of epoch 1 of 1 rank(s), and which samples are left to another number of ranks"));
 }
 
 /// Two ranks, of which the other one has this one's tensors, but for a change.

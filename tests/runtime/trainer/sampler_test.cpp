@@ -48,6 +48,30 @@ TEST(Sampler, FollowsTheNaiveRuleForEverySmallSizeAndWorld) {
   }
 }
 
+// The naive rule: of what is left behind the first `begin` positions, position p belongs to rank (p - begin) % world.
+std::vector<int64_t> rest_by_rule(const std::vector<int64_t>& list, int64_t begin, int rank, int world) {
+  std::vector<int64_t> mine;
+  const auto size = std::ssize(list);
+  for (int64_t p = begin; p < size || (begin < size && (p - begin) % world != 0); ++p) {
+    if ((p - begin) % world == rank) mine.push_back(list[static_cast<size_t>(p % size)]);
+  }
+  return mine;
+}
+
+TEST(Sampler, DividesWhatIsLeftAmongAnotherNumberOfRanks) {
+  for (int world = 1; world <= 4; ++world) {
+    for (int64_t size = 1; size <= 9; ++size) {
+      const auto order = permutation(size, 7, 3);
+      for (int64_t begin = 0; begin <= size + 1; ++begin) {
+        for (int rank = 0; rank < world; ++rank) {
+          EXPECT_EQ(training_indices(size, {rank, world, 7, 3}, true, begin), rest_by_rule(order, begin, rank, world))
+              << begin << " of " << size << ", " << world << " ranks";
+        }
+      }
+    }
+  }
+}
+
 TEST(Sampler, PermutationHasEveryIndexOnce) {
   for (int64_t size : {0, 1, 2, 1000}) {
     auto list = permutation(size, 1, 2);

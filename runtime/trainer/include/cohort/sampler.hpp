@@ -28,8 +28,9 @@ uint64_t seed_of_fit(uint64_t seed, int64_t fit);
 /// A permutation of 0 .. size-1 that depends on seed and epoch alone, equal on every platform.
 std::vector<int64_t> permutation(int64_t size, uint64_t seed, int64_t epoch);
 
-/// Every rank gets ceil(size / world_size) indices, also where the dataset is smaller than the world.
-std::vector<int64_t> training_indices(int64_t size, const Shard& shard, bool shuffle);
+/// Every rank gets ceil(n / world_size) indices of the n that are left behind the first `begin` of the epoch's order,
+/// also if n is smaller than the world.
+std::vector<int64_t> training_indices(int64_t size, const Shard& shard, bool shuffle, int64_t begin = 0);
 
 /// Every index goes to exactly one rank, in ascending order.
 std::vector<int64_t> evaluation_indices(int64_t size, const Shard& shard);

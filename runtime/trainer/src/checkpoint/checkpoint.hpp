@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <vector>
 
 #include <cohort/step_driver.hpp>
 
@@ -21,6 +22,9 @@ namespace cohort {
 
 /// Returns how long rank 0 waits for the lock of a folder while the other ranks wait for it: at most half of --timeout.
 LockPatience patience_of(Runtime& runtime);
+
+/// Returns the settings of all optimizers, as they are now.
+std::vector<OptimizerSettings> optimizer_settings(const StepDriver& session);
 
 /// Whether a checkpoint gets tensors of its own, or is written before training changes those that it shows.
 enum class Copies { kNo, kYes };

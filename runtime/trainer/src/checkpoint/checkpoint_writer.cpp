@@ -1,5 +1,6 @@
 #include "checkpoint/checkpoint_writer.hpp"
 
+#include <system_error>
 #include <utility>
 
 #include <cohort/runtime.hpp>
@@ -20,6 +21,14 @@ void CheckpointWriter::open(const std::filesystem::path& folder) {
     runtime.log().warning("the file system of '" + shown(folder) +
                           "' has no locks: see to it that no other job writes checkpoints there");
   });
+}
+
+std::filesystem::path CheckpointWriter::opened_as(const std::filesystem::path& folder) const {
+  for (const auto& [name, opened] : folders_) {
+    std::error_code ignored;
+    if (std::filesystem::equivalent(name, folder, ignored)) return name;
+  }
+  return folder;
 }
 
 void CheckpointWriter::note(const std::filesystem::path& folder, const LoadedCheckpoint& loaded) {

@@ -32,6 +32,8 @@ class CheckpointWriter {
   void open(const std::filesystem::path& folder);
   /// Remembers that this checkpoint is in the folder.
   void note(const std::filesystem::path& folder, const LoadedCheckpoint& loaded);
+  /// Returns the name by which this folder was opened first, because a folder is locked once.
+  std::filesystem::path opened_as(const std::filesystem::path& folder) const;
   /// Returns the path that the checkpoint of this state will have, which is written unless it was the last one of the
   /// folder. The newest `keep` of the folder stay, or all. `when_written` is called when it is there, on rank 0, maybe
   /// in another thread. Throws, the same on all ranks, if this checkpoint cannot be collected or the one before could

@@ -14,15 +14,15 @@ namespace fs = std::filesystem;
 
 constexpr const char* kNewest = "auto";
 
-fs::path folder_of_fit(const fs::path& folder, int64_t fit) {
-  return folder.empty() || fit == 1 ? folder : folder / ("fit-" + std::to_string(fit));
-}
-
 std::string place_text(const LoopPlace& place) {
   return "epoch " + std::to_string(place.epoch) + ", batch " + std::to_string(place.batches);
 }
 
 }  // namespace
+
+fs::path folder_of_fit(const fs::path& folder, int64_t fit) {
+  return folder.empty() || fit == 1 ? folder : folder / ("fit-" + std::to_string(fit));
+}
 
 FitCheckpoints::FitCheckpoints(Runtime& runtime, const LoopLimits& limits, int64_t fit)
     : runtime_(runtime), fit_(fit), every_n_steps_(runtime.options().checkpoint_every_n_steps) {
@@ -41,10 +41,19 @@ FitCheckpoints::FitCheckpoints(Runtime& runtime, const LoopLimits& limits, int64
     source_ = folder_of_fit(options.resume, fit);
     source_may_be_missing_ = fit > 1;
   }
+  warn_of_restarts();
   if (limits.files) folder_ = folder_of_fit(options.checkpoint_dir, fit);
   if (!limits.files && !options.checkpoint_dir.empty() && runtime.is_first()) {
     runtime.log().warning("no checkpoints are written: --fast-dev-run and --barebones write no files");
   }
+}
+
+void FitCheckpoints::warn_of_restarts() const {
+  const host::Topology& topology = runtime_.topology();
+  if (topology.max_restarts == 0 || source_may_be_missing_ || fit_ > 1 || !runtime_.is_first()) return;
+  runtime_.log().warning(std::string(to_string(topology.launcher)) +
+                         " starts failed ranks again, but they would not go on from the newest checkpoint; give "
+                         "--checkpoint-dir=DIR --resume=auto");
 }
 
 std::optional<LoadedCheckpoint> FitCheckpoints::open(StepDriver& session, CheckpointWriter& writer) const {

@@ -17,6 +17,9 @@
 
 namespace cohort {
 
+/// Returns the folder of a program's n-th fit.
+std::filesystem::path folder_of_fit(const std::filesystem::path& folder, int64_t fit);
+
 class FitCheckpoints final : public Callback {
  public:
   /// `fit` counts from 1. Throws UserError for options that contradict each other.
@@ -33,6 +36,7 @@ class FitCheckpoints final : public Callback {
 
  private:
   std::optional<LoadedCheckpoint> read_source(StepDriver& session) const;
+  void warn_of_restarts() const;
   void check_folder_is_of(const std::optional<LoadedCheckpoint>& resumed) const;
 
   Runtime& runtime_;

@@ -1,5 +1,8 @@
 #include "checkpoint/loop_state.hpp"
 
+#include <algorithm>
+#include <map>
+
 #include <ATen/ops/empty.h>
 #include <ATen/ops/scalar_tensor.h>
 
@@ -33,7 +36,8 @@ at::Tensor tensor_of(const MetricRecord& record, size_t place) {
 }
 
 MetricRecord record_of(std::string_view name, const double* fields) {
-  const auto where = fields[4] == 1 ? LogWhere::kStep : fields[4] == 2 ? LogWhere::kEpoch : LogWhere::kBoth;
+  const bool is_known = fields[4] >= 1 && fields[4] <= static_cast<int>(LogWhere::kBoth | LogWhere::kBar);
+  const auto where = is_known ? static_cast<LogWhere>(static_cast<int>(fields[4])) : LogWhere::kBoth;
   const bool seen = fields[3] == kSeen || fields[3] == kSeen + kFresh;
   return {std::string(name), where, seen, fields[3] >= kFresh, fields[0], fields[1], fields[2]};
 }
@@ -42,6 +46,10 @@ void append_metrics(NamedTensors& tensors, std::string_view prefix, const Metric
   for (const auto& [name, value] : metrics) {
     tensors.emplace_back(std::string(prefix) + name, at::scalar_tensor(value, at::kDouble));
   }
+}
+
+bool is_of_epoch(std::string_view name) {
+  return name.starts_with(kEpochPrefix) || name.starts_with(kStatePrefix);
 }
 
 const double* numbers_in(const at::Tensor& tensor, int64_t count, const std::string& name, const std::string& file) {
@@ -56,6 +64,7 @@ NamedTensors loop_tensors(const LoopState& state) {
   if (state.generator_before_ahead.defined()) {
     tensors.emplace_back(kGeneratorBeforeAheadName, state.generator_before_ahead);
   }
+  tensors.insert(tensors.end(), state.device_generators.begin(), state.device_generators.end());
   for (const auto& [name, tensor] : state.stream.tensors()) {
     tensors.emplace_back(std::string(kStreamPrefix) + name, tensor);
   }
@@ -71,10 +80,30 @@ NamedTensors loop_tensors(const LoopState& state) {
   return tensors;
 }
 
+void drop_epoch_metrics(TensorIndex& tensors) {
+  std::erase_if(tensors, [](const auto& item) { return is_of_epoch(item.first); });
+}
+
+void add_epoch_metrics(TensorIndex& own, const TensorIndex& other, const std::string& name, const std::string& file) {
+  for (const auto& [key, tensor] : other) {
+    if (key.starts_with(kStatePrefix)) own.insert_or_assign(key + "." + name, tensor);
+    if (!key.starts_with(kEpochPrefix)) continue;
+    const auto [entry, is_new] = own.emplace(key, tensor);
+    if (is_new) continue;
+    MetricRecord sum = record_of(key, numbers_in(entry->second, kRecordFields, key, file));
+    const double* const fields = numbers_in(tensor, kRecordFields, key, file);
+    const MetricRecord more = record_of(key, fields);
+    sum.sum += more.sum;
+    sum.weight += more.weight;
+    sum.seen = sum.seen || more.seen;
+    entry->second = tensor_of(sum, static_cast<size_t>(std::max(fields[5], 0.0)));
+  }
+}
+
 LoopState read_loop_state(const LoopPlace& place, const TensorIndex& tensors, const std::string& file) {
   LoopState state;
   state.place = place;
-  std::map<double, MetricRecord> records;
+  std::multimap<double, MetricRecord> records;  // ranks whose records became one may have counted differently
   for (const auto& [name, tensor] : tensors) {
     const auto rest = [&name = name](std::string_view prefix) { return std::string_view(name).substr(prefix.size()); };
     if (name == kGeneratorName) state.generator = tensor;

@@ -1,6 +1,7 @@
 // What the training loop of one rank has to know to go on, besides weights and optimizer.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,14 +20,16 @@ namespace cohort {
 struct LoopState {
   LoopPlace place;
   at::Tensor generator;               ///< state of the default generator
+  NamedTensors device_generators;     ///< states of those of the devices; empty: those of the moment are written
   at::Tensor generator_before_ahead;  ///< before data was read ahead of this state; may be undefined
   CallbackState stream;  ///< what this rank's stream of training data has saved, before data was read ahead
-  std::vector<MetricRecord> records;  ///< of the epoch so far
-  NamedTensors metric_states;         ///< of the metric objects of the epoch so far
-  Metrics metric_values;              ///< of these objects, if no step of the epoch is left
-  Metrics validation_means;           ///< of this epoch
-  Metrics latest;                     ///< of the whole run, for its summary
-  NamedTensors callbacks;             ///< their state and the module's, see CallbackList; of rank 0 if it is written
+  std::vector<MetricRecord> records;          ///< of the epoch so far
+  NamedTensors metric_states;                 ///< of the metric objects of the epoch so far
+  Metrics metric_values;                      ///< of these objects, if no step of the epoch is left
+  Metrics validation_means;                   ///< of this epoch
+  Metrics latest;                             ///< of the whole run, for its summary
+  std::vector<OptimizerSettings> optimizers;  ///< which a checkpoint's manifest holds
+  NamedTensors callbacks;  ///< their state and the module's, see CallbackList; of rank 0 if it is written
 };
 
 constexpr std::string_view kCallbackPrefix = "cohort.callbacks/";
@@ -35,8 +38,13 @@ inline bool is_state_of_callbacks(std::string_view name) {
   return name.starts_with(kCallbackPrefix) || name.starts_with(kModulePrefix);
 }
 
-/// As tensors of the rank's file; everything but the place and the callbacks.
+/// As tensors of the rank's file; everything but the place, the callbacks and the settings of optimizers.
 NamedTensors loop_tensors(const LoopState& state);
+/// Leaves out what a rank knows of the metrics of the epoch so far.
+void drop_epoch_metrics(TensorIndex& tensors);
+/// Adds what the file of another rank has of the metrics of the epoch so far: this rank goes on for both. `name` tells
+/// parts of metric states apart. Throws UserError, beginning with `file`, for a record that is none.
+void add_epoch_metrics(TensorIndex& own, const TensorIndex& other, const std::string& name, const std::string& file);
 /// And back. Throws UserError, beginning with `file`, where something is missing.
 LoopState read_loop_state(const LoopPlace& place, const TensorIndex& tensors, const std::string& file);
 

@@ -22,14 +22,20 @@ constexpr int kMaxWorldSize = 1'000'000;
 constexpr uint64_t kMaxCount = 1'000'000'000'000'000;  // far more steps or samples than any training has
 
 OrderedJson json_of(const LoopPlace& place) {
-  return {{"fit", place.fit},
-          {"epoch", place.epoch},
-          {"batches", place.batches},
-          {"validation_due", place.validation_due},
-          {"batch_size", place.batch_size},
-          {"samples", place.samples},
-          {"seed", place.seed},
-          {"shuffle", place.shuffle}};
+  OrderedJson json{{"fit", place.fit},
+                   {"epoch", place.epoch},
+                   {"batches", place.batches},
+                   {"validation_due", place.validation_due},
+                   {"batch_size", place.batch_size},
+                   {"samples", place.samples},
+                   {"seed", place.seed},
+                   {"shuffle", place.shuffle}};
+  if (place.more_steps != 0) json["more_steps"] = place.more_steps;
+  if (place.earlier_samples != 0) {
+    json["earlier_batches"] = place.earlier_batches;
+    json["earlier_samples"] = place.earlier_samples;
+  }
+  return json;
 }
 
 LoopPlace place_of(const OrderedJson& json) {
@@ -42,6 +48,11 @@ LoopPlace place_of(const OrderedJson& json) {
   place.samples = whole_field<int64_t>(json, "samples");
   place.seed = whole_field<uint64_t>(json, "seed");
   json.at("shuffle").get_to(place.shuffle);
+  if (json.contains("more_steps")) place.more_steps = whole_field<int64_t>(json, "more_steps");
+  if (json.contains("earlier_samples")) {
+    place.earlier_batches = whole_field<int64_t>(json, "earlier_batches");
+    place.earlier_samples = whole_field<int64_t>(json, "earlier_samples");
+  }
   return place;
 }
 
@@ -110,6 +121,12 @@ std::vector<uint64_t> steps_of(const OrderedJson& json) {
   return steps;
 }
 
+LossScale loss_scale_of(const OrderedJson& json) {
+  return {.factor = json.at("factor").get<float>(),
+          .finite_steps = whole_field<int64_t>(json, "finite_steps"),
+          .skipped = whole_field<uint64_t>(json, "skipped")};
+}
+
 Manifest manifest_of(const OrderedJson& json) {
   Manifest manifest;
   json.at("cohort_version").get_to(manifest.cohort_version);
@@ -123,6 +140,8 @@ Manifest manifest_of(const OrderedJson& json) {
   if (json.contains("layers")) manifest.layers = json.at("layers").get<decltype(manifest.layers)>();
   if (!json.at("loop").is_null()) manifest.loop = place_of(json.at("loop"));
   if (json.contains("hyperparameters")) manifest.hyperparameters = parameters_of(json.at("hyperparameters"));
+  if (json.contains("precision")) json.at("precision").get_to(manifest.precision);
+  if (json.contains("loss_scale")) manifest.loss_scale = loss_scale_of(json.at("loss_scale"));
   manifest.optimizers = settings_of(json.at("optimizers"));
   for (const auto& [name, file] : json.at("files").items()) {
     manifest.files[name] = {whole_field<uint64_t>(file, "bytes"), file.at("sha256").get<std::string>()};
@@ -165,6 +184,10 @@ class PlausibilityCheck {
     require(is_count(place.batches), "loop.batches");
     require(is_count(place.batch_size), "loop.batch_size");
     require(place.samples == -1 || is_count(place.samples), "loop.samples");
+    require(is_count(std::max(place.more_steps, -place.more_steps)), "loop.more_steps");
+    require(place.earlier_batches >= 0 && place.earlier_batches <= place.batches, "loop.earlier_batches");
+    require(place.earlier_samples >= 0 && place.earlier_samples <= std::max<int64_t>(place.samples, 0),
+            "loop.earlier_samples");
   }
 
   /// Requires settings in the range of float, because optimizers use them as floats.
@@ -212,6 +235,11 @@ std::string to_json(const Manifest& manifest) {
   json["files"] = OrderedJson::object();
   for (const auto& [name, file] : manifest.files)
     json["files"][name] = {{"bytes", file.bytes}, {"sha256", file.sha256}};
+  if (manifest.precision != Manifest().precision) json["precision"] = manifest.precision;
+  if (const auto& scale = manifest.loss_scale) {
+    json["loss_scale"] = {
+        {"factor", scale->factor}, {"finite_steps", scale->finite_steps}, {"skipped", scale->skipped}};
+  }
   if (!manifest.hyperparameters.empty()) json["hyperparameters"] = json_of(manifest.hyperparameters);
   json["optimizers"] = json_of(manifest.optimizers);
   return sealed(json.dump(1, ' ', false, OrderedJson::error_handler_t::replace));

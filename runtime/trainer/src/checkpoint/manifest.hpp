@@ -14,6 +14,7 @@
 
 #include <cohort/host/error.hpp>
 #include <cohort/hyper_parameters.hpp>
+#include <cohort/loss_scale.hpp>
 
 #include "files/file_digest.hpp"
 
@@ -29,6 +30,9 @@ struct LoopPlace {
   int64_t fit = 1;  ///< which training of the program
   int64_t epoch = 0;
   int64_t batches = 0;          ///< of this epoch and rank, already trained on
+  int64_t earlier_batches = 0;  ///< of these: by another number of ranks than this checkpoint's
+  int64_t earlier_samples = 0;  ///< that those ranks have trained on
+  int64_t more_steps = 0;       ///< of the training, than if it had been this checkpoint's number of ranks all along
   bool validation_due = false;  ///< a signal came in the middle of a validation: it is run again
   // What decides which samples those batches were.
   int64_t batch_size = 0;
@@ -64,6 +68,8 @@ struct Manifest {
                                       ///< the checkpoint to this number of ranks, state of the strategy in words
   std::map<std::string, std::string, std::less<>> layers;  ///< of the strategy: versions of their plugins
   std::optional<LoopPlace> loop;                           ///< absent: the program's own loop
+  std::string precision = "32";                            ///< as --precision has it
+  std::optional<LossScale> loss_scale;                     ///< absent: losses were not scaled
   HyperParameters hyperparameters;                         ///< that the module was made from
   std::vector<OptimizerSettings> optimizers;
   std::map<std::string, FileDigest> files;

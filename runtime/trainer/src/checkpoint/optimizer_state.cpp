@@ -10,8 +10,10 @@
 #include <c10/util/Exception.h>
 #include <c10/util/Type.h>
 #include <torch/nn/module.h>
+
 #include <torch/serialize/input-archive.h>
 #include <torch/serialize/output-archive.h>
+#include <cohort/step_driver.hpp>
 
 #include <cohort/host/in_quotes.hpp>
 #include <cohort/optimizer_kinds.hpp>
@@ -113,6 +115,14 @@ void check_field(const at::Tensor& saved, StateField field, const at::Tensor& pa
 ParameterNames parameter_names(const torch::nn::Module& module) {
   ParameterNames names;
   for (const auto& item : module.named_parameters()) names.emplace(item.value().unsafeGetTensorImpl(), item.key());
+  return names;
+}
+
+ParameterNames parameter_names(const StepDriver& session) {
+  ParameterNames names = parameter_names(session.module());
+  for (const auto& item : session.module().named_parameters()) {
+    names.emplace(session.weights_of(item.value()).unsafeGetTensorImpl(), item.key());
+  }
   return names;
 }
 

@@ -24,9 +24,13 @@ class Module;
 
 namespace cohort {
 
+class StepDriver;
+
 /// Names of a module's parameters by their TensorImpl, as optimizers know them; a tied one has its first name.
 using ParameterNames = std::unordered_map<const void*, std::string>;
 ParameterNames parameter_names(const torch::nn::Module& module);
+/// The same of a training, whose optimizers may know master weights.
+ParameterNames parameter_names(const StepDriver& session);
 
 /// What all names of optimizer tensors begin with.
 std::string optimizer_prefix(size_t phase, size_t phases);  // "optimizer.", or "optimizer.1." of several

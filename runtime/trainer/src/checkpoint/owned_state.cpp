@@ -13,7 +13,7 @@ namespace {
 
 /// Returns the names that state of parameters with this keeper can have.
 std::set<std::string, std::less<>> names_of_state(const StepDriver& session, host::StateKeeper keeper) {
-  const auto names = parameter_names(session.module());
+  const auto names = parameter_names(session);
   const auto is_kept_so = [&](const at::Tensor& parameter) {
     return names.contains(parameter.unsafeGetTensorImpl()) && session.state_keeper(parameter) == keeper;
   };

@@ -100,17 +100,11 @@ void check_world(const Manifest& manifest, const Runtime& runtime, const fs::pat
                     "' cannot go on with; resume with --strategy=" + manifest.strategy);
   }
   if (world == saved) return;
-  const std::string ranks = number_of_ranks(saved);
   const std::vector<std::string> tied = tied_to_ranks(manifest);
-  if (!tied.empty()) {
-    throw UserError(shown(path) + " holds " + joined(tied) + " of each of " + ranks +
-                    ", which no other number of ranks can go on with; resume with " + ranks);
-  }
-  if (manifest.loop && manifest.loop->batches > 0) {
-    throw UserError(shown(path) + " was taken in the middle of epoch " + std::to_string(manifest.loop->epoch) + " of " +
-                    ranks + "; with another number of ranks samples would be left out or seen twice: resume " +
-                    "with " + ranks + ", or from a checkpoint at the end of an epoch");
-  }
+  if (tied.empty()) return;
+  const std::string ranks = number_of_ranks(saved);
+  throw UserError(shown(path) + " holds " + joined(tied) + " of each of " + ranks +
+                  ", which no other number of ranks can go on with; resume with " + ranks);
 }
 
 /// Returns the tensors of one file. Throws DamagedCheckpoint if the file does not match the manifest.
@@ -175,6 +169,18 @@ void add_owned_state(const StepDriver& session, LoadedCheckpoint& loaded) {
   }
 }
 
+/// Adapts what a rank's file holds to another number of ranks: the weights in it are not its own (check_world), and the
+/// metrics of the epoch so far are spread over the ranks of now so that each value counts once.
+void adapt_to_world(const LoadedCheckpoint& loaded, const Runtime& runtime, TensorIndex& own) {
+  std::erase_if(own, [](const auto& item) { return !is_of_the_run(item.first); });
+  const int saved = loaded.manifest.world_size;
+  if (runtime.rank() >= saved) drop_epoch_metrics(own);
+  for (int rank = runtime.rank() + runtime.world_size(); rank < saved; rank += runtime.world_size()) {
+    const std::string file = rank_file(rank);
+    add_epoch_metrics(own, tensors_in(loaded, file), std::to_string(rank), shown(loaded.path / file));
+  }
+}
+
 /// Reads the files of this rank. Its own tensors override the shared ones.
 LoadedCheckpoint read_files(const StepDriver& session, const fs::path& path, std::string& manifest_text) {
   const Runtime& runtime = session.runtime();
@@ -182,12 +188,9 @@ LoadedCheckpoint read_files(const StepDriver& session, const fs::path& path, std
   loaded.path = path;
   loaded.manifest = read_manifest(path, &manifest_text);
   check_world(loaded.manifest, runtime, path);
-  // Where the number of ranks has changed (check_world) a rank's weights are not looked for in its file.
   const std::string own_file = rank_file(runtime.rank() % loaded.manifest.world_size);
   TensorIndex own = tensors_in(loaded, own_file);
-  if (loaded.manifest.world_size != runtime.world_size()) {
-    std::erase_if(own, [](const auto& item) { return !is_of_the_run(item.first); });
-  }
+  if (loaded.manifest.world_size != runtime.world_size()) adapt_to_world(loaded, runtime, own);
   check_own(loaded, own, session.module(), shown(path / own_file));
   loaded.tensors = tensors_in(loaded, kSharedFile);
   drop_state_of_others(session, loaded.tensors);
@@ -196,14 +199,14 @@ LoadedCheckpoint read_files(const StepDriver& session, const fs::path& path, std
   return loaded;
 }
 
-NamedTensors model_tensors(const torch::nn::Module& module) {
-  NamedTensors model = named_parameters_of(module);
-  for (auto& buffer : named_buffers_of(module)) model.push_back(std::move(buffer));
+NamedTensors model_tensors(const StepDriver& session) {
+  NamedTensors model = named_weights_of(session);
+  for (auto& buffer : named_buffers_of(session.module())) model.push_back(std::move(buffer));
   return model;
 }
 
-void check_model(const torch::nn::Module& module, const LoadedCheckpoint& loaded) {
-  const NamedTensors model = model_tensors(module);
+void check_model(const StepDriver& session, const LoadedCheckpoint& loaded) {
+  const NamedTensors model = model_tensors(session);
   std::vector<std::string> differences;
   TensorIndex known;
   for (const auto& [name, tensor] : model) {
@@ -232,9 +235,18 @@ void check_model(const torch::nn::Module& module, const LoadedCheckpoint& loaded
   throw UserError(text);
 }
 
+void check_precision(const StepDriver& session, const LoadedCheckpoint& loaded) {
+  const std::string_view own = to_string(session.runtime().options().precision);
+  const std::string& saved = loaded.manifest.precision;
+  if (saved == own) return;
+  throw UserError(shown(loaded.path) + " was trained with --precision=" + saved + ", and this is --precision=" +
+                  std::string(own) + "; give that one, or begin a training with the checkpoint's weights");
+}
+
 void check_fits(StepDriver& session, const LoadedCheckpoint& loaded) {
-  check_model(session.module(), loaded);
-  const auto names = parameter_names(session.module());
+  check_precision(session, loaded);
+  check_model(session, loaded);
+  const auto names = parameter_names(session);
   const Optimizers& optimizers = session.optimizers();
   if (loaded.manifest.optimizers.size() != optimizers.size()) {
     throw UserError(shown(loaded.path) + " has " + std::to_string(loaded.manifest.optimizers.size()) +
@@ -247,7 +259,7 @@ void check_fits(StepDriver& session, const LoadedCheckpoint& loaded) {
                     shown(loaded.path));
     known.merge(optimizer_names(optimizers[phase], names, prefix));
   }
-  for (auto& [name, tensor] : model_tensors(session.module())) known.insert(name);
+  for (auto& [name, tensor] : model_tensors(session)) known.insert(name);
   for (const auto& [name, tensor] : loaded.tensors) {
     if (!name.starts_with(kOptimizerPrefix) || known.contains(name)) continue;
     throw UserError(shown(loaded.path) + " holds " + host::in_quotes(name) +
@@ -312,15 +324,16 @@ std::optional<LoadedCheckpoint> read_checkpoint(StepDriver& session, const fs::p
 }
 
 void apply_checkpoint(const LoadedCheckpoint& checkpoint, StepDriver& session) {
-  copy_into(named_parameters_of(session.module()), checkpoint.tensors);
+  copy_into(named_weights_of(session), checkpoint.tensors);
   copy_into(named_buffers_of(session.module()), checkpoint.tensors);
-  const auto names = parameter_names(session.module());
+  const auto names = parameter_names(session);
   const Optimizers& optimizers = session.optimizers();
   for (size_t phase = 0; phase < optimizers.size(); ++phase) {
     restore_optimizer(optimizers[phase], names, optimizer_prefix(phase, optimizers.size()),
                       checkpoint.manifest.optimizers[phase], checkpoint.tensors);
   }
   session.optimizers_restored();
+  if (checkpoint.manifest.loss_scale) session.set_loss_scale(*checkpoint.manifest.loss_scale);
   set_generator_state(*find_tensor(checkpoint.tensors, kGeneratorName), shown(checkpoint.path));
   set_device_generator_states(session.runtime().devices(), checkpoint.tensors, shown(checkpoint.path));
 }

@@ -57,19 +57,18 @@ Manifest describe(StepDriver& session, const LoopState* loop, const TensorsByPla
   if (tensors.optimizer_is_tied) manifest.per_rank.emplace_back("optimizer state without a mean");
   manifest.layers = strategy_state.versions;
   if (loop) manifest.loop = loop->place;
+  manifest.precision = to_string(runtime.options().precision);
+  manifest.loss_scale = session.loss_scale();
   if (const auto* const module = dynamic_cast<const Module*>(&session.module())) {
     manifest.hyperparameters = module->hyperparameters();
   }
-  const auto names = parameter_names(session.module());
-  for (const auto& optimizer : session.optimizers()) {
-    manifest.optimizers.push_back(optimizer_settings(*optimizer, names));
-  }
+  manifest.optimizers = loop ? loop->optimizers : optimizer_settings(session);
   return manifest;
 }
 
 SessionTensors tensors_of(StepDriver& session, const NamedTensors& buffers) {
-  SessionTensors tensors{named_parameters_of(session.module()), buffers, {}};
-  const auto names = parameter_names(session.module());
+  SessionTensors tensors{named_weights_of(session), buffers, {}};
+  const auto names = parameter_names(session);
   const Optimizers& optimizers = session.optimizers();
   for (size_t phase = 0; phase < optimizers.size(); ++phase) {
     for (auto& item : optimizer_tensors(optimizers[phase], names, optimizer_prefix(phase, optimizers.size()))) {
@@ -80,6 +79,13 @@ SessionTensors tensors_of(StepDriver& session, const NamedTensors& buffers) {
 }
 
 }  // namespace
+
+std::vector<OptimizerSettings> optimizer_settings(const StepDriver& session) {
+  std::vector<OptimizerSettings> settings;
+  const auto names = parameter_names(session);
+  for (const auto& optimizer : session.optimizers()) settings.push_back(optimizer_settings(*optimizer, names));
+  return settings;
+}
 
 LockPatience patience_of(Runtime& runtime) {
   constexpr std::chrono::nanoseconds kLongest = std::chrono::minutes(2);
@@ -110,7 +116,7 @@ CheckpointParts collect_checkpoint(StepDriver& session, const fs::path& folder, 
   const auto append = [&](NamedTensors more) { std::move(more.begin(), more.end(), std::back_inserter(parts.own)); };
   append(std::move(of_strategy.own));
   append(loop ? loop_tensors(*loop) : NamedTensors{{kGeneratorName, generator_state()}});
-  append(device_generator_states(runtime.devices()));
+  if (!loop || loop->device_generators.empty()) append(device_generator_states(runtime.devices()));
   if (runtime.is_first()) parts.shared = std::move(divided.shared);
   if (loop && runtime.is_first()) std::ranges::copy(loop->callbacks, std::back_inserter(parts.shared));
   parts.own_state = names_of(strategy, /*is_shared=*/false);

@@ -153,6 +153,12 @@ NamedTensors named_parameters_of(const torch::nn::Module& module) {
   return tensors;
 }
 
+NamedTensors named_weights_of(const StepDriver& session) {
+  NamedTensors tensors = named_parameters_of(session.module());
+  for (auto& [name, tensor] : tensors) tensor = session.weights_of(tensor);
+  return tensors;
+}
+
 NamedTensors named_buffers_of(const torch::nn::Module& module) {
   NamedTensors tensors;
   for (const auto& item : module.named_buffers()) {

@@ -59,6 +59,21 @@ void check_drop_last(int64_t batches, int64_t samples, const Loader& loader, Pur
                   std::to_string(loader.batch_size) + ", and drop_last leaves them out; choose a smaller batch_size");
 }
 
+/// Returns the number of batches at which the pass ends, if `count` follow the earlier part. A limit by fraction leaves
+/// out the same samples for every number of ranks.
+int64_t end_of_pass(const EarlierPart& earlier, int64_t count, const Loader& loader, const Shard& shard,
+                    const BatchLimit& limit) {
+  if (earlier.samples == 0) return limit.of(count);
+  int64_t allowed = count;
+  if (limit.count) allowed = *limit.count - earlier.batches;
+  if (limit.fraction) {
+    const int64_t samples_per_step = loader.batch_size * shard.world_size;
+    const int64_t of_all = batches_of((loader.dataset->size() + shard.world_size - 1) / shard.world_size, loader);
+    allowed = limit.of(of_all) - earlier.samples / samples_per_step;
+  }
+  return earlier.batches + std::clamp<int64_t>(allowed, 0, count);
+}
+
 class DatasetSource final : public BatchSource {
  public:
   DatasetSource(DatasetBatches batches, int64_t first)
@@ -137,10 +152,11 @@ class StreamSource final : public BatchSource {
 
 }  // namespace
 
-std::vector<int64_t> indices_of(const Loader& loader, const Shard& shard, Purpose purpose, const std::string& name) {
+std::vector<int64_t> indices_of(const Loader& loader, const Shard& shard, Purpose purpose, const std::string& name,
+                                int64_t begin) {
   const int64_t size = loader.dataset->size();
   if (!loader.sampler) {
-    return purpose == Purpose::kTraining ? training_indices(size, shard, loader.shuffle)
+    return purpose == Purpose::kTraining ? training_indices(size, shard, loader.shuffle, begin)
                                          : evaluation_indices(size, shard);
   }
   auto indices = loader.sampler(size, shard);
@@ -163,32 +179,38 @@ std::optional<int64_t> count_batches(const Loader& loader, const Shard& shard, P
   return limit.of(batches);
 }
 
-std::optional<int64_t> planned_batches(const Loader& training, int world_size, const BatchLimit& limit) {
+std::optional<int64_t> planned_batches(const Loader& training, int world_size, const BatchLimit& limit,
+                                       const EarlierPart& earlier) {
   if (training.sampler || training.empty()) return std::nullopt;
   Loader unshuffled = training;
   unshuffled.shuffle = false;
-  return count_batches(unshuffled, {0, world_size, 0, 0}, Purpose::kTraining, limit, "training data");
+  const Shard shard{0, world_size, 0, 0};
+  const std::string name = "training data";
+  if (earlier.samples == 0) return count_batches(unshuffled, shard, Purpose::kTraining, limit, name);
+  const auto samples = std::ssize(indices_of(unshuffled, shard, Purpose::kTraining, name, earlier.samples));
+  return end_of_pass(earlier, batches_of(samples, training), training, shard, limit);
 }
 
 std::unique_ptr<BatchSource> open_batches(const Loader& loader, const Shard& shard, Purpose purpose,
-                                          const BatchLimit& limit, const std::string& name, int64_t skipped,
-                                          c10::Device device, const CallbackState& stream_state) {
+                                          const BatchLimit& limit, const std::string& name, const PassBegin& begin,
+                                          c10::Device device) {
   check(loader, limit, name);
   const BatchSeeds seeds{shard, purpose == Purpose::kTraining};
   if (loader.stream) {
     loader.stream->start(shard);
     auto stream = std::make_unique<StreamSource>(loader.stream, limit.count.value_or(kUnlimited), seeds);
-    stream->skip(skipped, stream_state);
+    stream->skip(begin.batches, begin.stream_state);
     return stream;
   }
-  auto indices = indices_of(loader, shard, purpose, name);
+  auto indices = indices_of(loader, shard, purpose, name, begin.earlier.samples);
   const auto samples = static_cast<int64_t>(indices.size());
   const int64_t count = batches_of(samples, loader);
-  check_drop_last(count, samples, loader, purpose, name);
-  DatasetBatches batches(loader, std::move(indices), limit.of(count), seeds);
+  if (begin.earlier.samples == 0) check_drop_last(count, samples, loader, purpose, name);
+  const int64_t end = end_of_pass(begin.earlier, count, loader, shard, limit);
+  DatasetBatches batches(loader, std::move(indices), begin.earlier.batches, end, seeds);
   const int64_t workers = std::max<int64_t>(loader.workers, loader.prefetch ? 1 : 0);
-  if (workers > 0) return read_by_workers(std::move(batches), skipped, workers, device);
-  return std::make_unique<DatasetSource>(std::move(batches), skipped);
+  if (workers > 0) return read_by_workers(std::move(batches), begin.batches, workers, device);
+  return std::make_unique<DatasetSource>(std::move(batches), begin.batches);
 }
 
 }  // namespace cohort

@@ -33,22 +33,39 @@ class BatchSource {
 
 enum class Purpose { kTraining, kEvaluation };
 
+/// The part of an epoch that another number of ranks has trained on: the samples behind it are divided among the ranks
+/// of now.
+struct EarlierPart {
+  int64_t batches = 0;  ///< of each rank
+  int64_t samples = 0;  ///< of all ranks, in the epoch's order
+};
+
+/// Returns the number of batches at which an epoch of a rank ends, if that is known without asking a user's sampler or
+/// stream. Throws as count_batches does.
+std::optional<int64_t> planned_batches(const Loader& training, int world_size, const BatchLimit& limit,
+                                       const EarlierPart& earlier = {});
+
+/// The place in a pass that an earlier run has begun, from which it goes on.
+struct PassBegin {
+  int64_t batches = 0;  ///< of this rank that were read before, with those of `earlier`
+  EarlierPart earlier{};
+  CallbackState stream_state{};
+};
+
 /// Batches of this rank's pass, or nothing for a stream. Throws UserError for a loader that cannot be used (no samples,
 /// both a dataset and a stream, batch size below 1, a fraction of a stream). `name` ("training data") is for messages.
 std::optional<int64_t> count_batches(const Loader& loader, const Shard& shard, Purpose purpose, const BatchLimit& limit,
                                      const std::string& name);
 
-/// Returns the batches of an epoch of this rank, if they are known without asking a sampler or a stream of the user's.
-/// Throws as count_batches does.
-std::optional<int64_t> planned_batches(const Loader& training, int world_size, const BatchLimit& limit);
+/// Returns the samples of this rank's pass, in order, behind the first `begin` of all ranks; of a dataset. Throws
+/// UserError for a sampler that gives others.
+std::vector<int64_t> indices_of(const Loader& loader, const Shard& shard, Purpose purpose, const std::string& name,
+                                int64_t begin = 0);
 
-/// Returns the samples of this rank's pass, in order; of a dataset. Throws UserError for a sampler that gives others.
-std::vector<int64_t> indices_of(const Loader& loader, const Shard& shard, Purpose purpose, const std::string& name);
-
-/// Begins a pass, `skipped` batches after its beginning; what is read ahead is pinned for `device`. A stream that has
-/// saved its state there goes on with it; without one it is read up to there. Throws as count_batches does.
+/// Begins a pass; what is read ahead is pinned for `device`. A stream that has saved its state goes on with it; without
+/// one it is read up to there. Throws as count_batches does. Only the runtime's own samplers know an earlier part.
 std::unique_ptr<BatchSource> open_batches(const Loader& loader, const Shard& shard, Purpose purpose,
-                                          const BatchLimit& limit, const std::string& name, int64_t skipped = 0,
-                                          c10::Device device = c10::kCPU, const CallbackState& stream_state = {});
+                                          const BatchLimit& limit, const std::string& name, const PassBegin& begin = {},
+                                          c10::Device device = c10::kCPU);
 
 }  // namespace cohort

@@ -8,16 +8,18 @@
 
 namespace cohort {
 
-DatasetBatches::DatasetBatches(const Loader& loader, std::vector<int64_t> indices, int64_t count, BatchSeeds seeds)
+DatasetBatches::DatasetBatches(const Loader& loader, std::vector<int64_t> indices, int64_t first, int64_t count,
+                               BatchSeeds seeds)
     : dataset_(loader.dataset),
       collate_(loader.collate),
       indices_(std::move(indices)),
       batch_size_(static_cast<size_t>(loader.batch_size)),
+      first_(first),
       count_(count),
       seeds_(seeds) {}
 
 Batch DatasetBatches::read(int64_t batch) const {
-  const size_t begin = static_cast<size_t>(batch) * batch_size_;
+  const size_t begin = static_cast<size_t>(batch - first_) * batch_size_;
   const auto rows = std::span(indices_).subspan(begin, std::min(batch_size_, indices_.size() - begin));
   const BatchRandom random(seeds_.seed_of(batch));
   if (!collate_) return dataset_->get(rows);

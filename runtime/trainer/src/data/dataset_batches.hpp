@@ -15,11 +15,12 @@ namespace cohort {
 
 class DatasetBatches {
  public:
-  /// `indices` of all samples of the pass, in order; `count`: how many batches of them are read.
-  DatasetBatches(const Loader& loader, std::vector<int64_t> indices, int64_t count, BatchSeeds seeds);
+  /// `indices` of the samples from batch `first` to the end of the pass, in order; `count`: where the batches that are
+  /// read end.
+  DatasetBatches(const Loader& loader, std::vector<int64_t> indices, int64_t first, int64_t count, BatchSeeds seeds);
 
   int64_t count() const { return count_; }
-  /// Reads the batch of this number, from 0. Several threads may call it if the dataset allows that.
+  /// Reads the batch of this number, from `first`. Several threads may call it if the dataset allows that.
   Batch read(int64_t batch) const;
 
  private:
@@ -27,6 +28,7 @@ class DatasetBatches {
   std::function<Batch(std::span<const Value>)> collate_;  // empty: the dataset makes batches
   std::vector<int64_t> indices_;
   size_t batch_size_;
+  int64_t first_;
   int64_t count_;
   BatchSeeds seeds_;
 };

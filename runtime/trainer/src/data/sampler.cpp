@@ -17,11 +17,11 @@ uint64_t below(uint64_t bound, std::mt19937_64& generator) {
   return draw % bound;
 }
 
-std::vector<int64_t> every_world_th(const std::vector<int64_t>& list, const Shard& shard) {
+std::vector<int64_t> every_world_th(const std::vector<int64_t>& list, const Shard& shard, size_t begin = 0) {
   std::vector<int64_t> mine;
   const auto world = static_cast<size_t>(shard.world_size);
   mine.reserve(list.size() / world + 1);
-  for (auto i = static_cast<size_t>(shard.rank); i < list.size(); i += world) mine.push_back(list[i]);
+  for (auto i = begin + static_cast<size_t>(shard.rank); i < list.size(); i += world) mine.push_back(list[i]);
   return mine;
 }
 
@@ -44,15 +44,15 @@ std::vector<int64_t> permutation(int64_t size, uint64_t seed, int64_t epoch) {
   return list;
 }
 
-std::vector<int64_t> training_indices(int64_t size, const Shard& shard, bool shuffle) {
+std::vector<int64_t> training_indices(int64_t size, const Shard& shard, bool shuffle, int64_t begin) {
+  if (begin >= size) return {};
   auto list = shuffle ? permutation(size, shard.seed, shard.epoch) : ascending(size);
-  if (list.empty()) return list;
-  const auto world = static_cast<size_t>(shard.world_size);
-  const size_t padded = (list.size() + world - 1) / world * world;
+  const auto world = static_cast<size_t>(shard.world_size), first = static_cast<size_t>(begin);
   const size_t own = list.size();
+  const size_t padded = first + (own - first + world - 1) / world * world;
   list.reserve(padded);
   for (size_t i = own; i < padded; ++i) list.push_back(list[i - own]);
-  return every_world_th(list, shard);
+  return every_world_th(list, shard, first);
 }
 
 std::vector<int64_t> evaluation_indices(int64_t size, const Shard& shard) {

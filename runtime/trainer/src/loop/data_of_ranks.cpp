@@ -25,15 +25,17 @@ std::string data_text(const Loader& loader) {
          std::string(loader.sampler ? kSampler : "");
 }
 
-std::string warning_of_data(std::span<const std::string> texts) {
+std::string warning_of_data(std::span<const std::string> texts, UnevenData uneven) {
   const auto ending = std::ranges::count_if(texts, ends_by_itself);
   if (ending != 0 && ending != std::ssize(texts)) {
     throw UserError("ranks train on different kinds of data (" + host::texts_by_rank(texts, ": ") +
                     "); give all of them the same dataset, stream or sampler");
   }
-  return "Ranks have different training data (" + host::texts_by_rank(texts, ": ") +
-         "): an epoch ends with the first rank that has no batch left, and samples are left out or used twice; give "
-         "all ranks the same dataset, batch size and order";
+  const std::string_view which = uneven == UnevenData::kJoin ? "last" : "first";
+  return "Ranks have different training data (" + host::texts_by_rank(texts, ": ") + "): an epoch ends with the " +
+         std::string(which) +
+         " rank that has no batch left, and samples are left out or used twice; give all ranks the same dataset, batch "
+         "size and order";
 }
 
 }  // namespace cohort

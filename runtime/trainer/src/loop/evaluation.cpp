@@ -40,7 +40,7 @@ RankReport run_loader(Runtime& runtime, Replicas& replicas, const EvaluationPass
   const Module::Recording recording(replicas.module(), &board);
   const Shard shard{runtime.rank(), runtime.world_size(), runtime.options().seed, 0};
   const auto source =
-      open_batches(loader, shard, Purpose::kEvaluation, pass.limit, name, /*skipped=*/0, runtime.device());
+      open_batches(loader, shard, Purpose::kEvaluation, pass.limit, name, /*begin=*/{}, runtime.device());
   EvaluationProgress progress(runtime, name, batches_of(*source, loader));
   for (int64_t index = 0; source->available(1) > 0 && !pass.interrupted(); ++index) {
     const Batch batch = source->next();
@@ -58,6 +58,13 @@ RankReport run_loader(Runtime& runtime, Replicas& replicas, const EvaluationPass
   return {};
 }
 
+void add_means(MergedReport& merged, const Metrics& means, const MetricBoard& board, const std::string& suffix = "") {
+  for (const auto& [name, mean] : means) {
+    merged.means[name + suffix] = mean;
+    if (board.is_on_bar(name)) merged.on_bar[name + suffix] = mean;
+  }
+}
+
 MergedReport run_loaders(Runtime& runtime, Replicas& replicas, const EvaluationPass& pass, HookedPass& hooks,
                          const std::function<StopReason()>& stop) {
   size_t& loader_of_module = detail::StepAccess::place(replicas.module()).loader;
@@ -71,20 +78,20 @@ MergedReport run_loaders(Runtime& runtime, Replicas& replicas, const EvaluationP
     const MergedReport part = gather_report(runtime, of_pass.board, std::move(report), /*is_complete=*/false);
     merged.stop = part.stop;
     merged.lacks_step = part.lacks_step;
-    for (const auto& [name, mean] : part.means) merged.means[name + suffix_of(pass.loaders, number)] = mean;
+    add_means(merged, part.means, of_pass.board, suffix_of(pass.loaders, number));
   }
   loader_of_module = 0;
   return merged;
 }
 
 /// Adds what the module logs at the end of the pass, which is of no batch and no loader.
-void end_epoch(Runtime& runtime, Replicas& replicas, HookedPass& hooks, Metrics& means) {
+void end_epoch(Runtime& runtime, Replicas& replicas, HookedPass& hooks, MergedReport& merged) {
   MetricBoard board(MetricBoard::Pass::kEpochEnd);
   {
     const Module::Recording recording(replicas.module(), &board);
     hooks.epoch_end();
   }
-  for (const auto& [name, value] : gather_report(runtime, board, {}, /*is_complete=*/true).means) means[name] = value;
+  add_means(merged, gather_report(runtime, board, {}, /*is_complete=*/true).means, board);
 }
 
 }  // namespace
@@ -101,7 +108,7 @@ MergedReport evaluate(Runtime& runtime, Replicas& replicas, const EvaluationPass
     const EvaluationMode mode(replicas.modules());
     hooks.start();
     merged = run_loaders(runtime, replicas, pass, hooks, stop);
-    if (!merged.lacks_step && !merged.stop.is_abrupt()) end_epoch(runtime, replicas, hooks, merged.means);
+    if (!merged.lacks_step && !merged.stop.is_abrupt()) end_epoch(runtime, replicas, hooks, merged);
   }
   hooks.end(merged.stop.is_abrupt() ? Metrics() : merged.means);
   return merged;

@@ -18,6 +18,7 @@ StopReason FitLoop::run(std::optional<LoadedCheckpoint> resumed) {
 
 // A hook that fails in turn must not hide what it was told of.
 void FitLoop::tell_of(const std::exception& error) {
+  has_failed_ = true;
   try {
     call("on_exception", &Callback::on_exception, error);
   } catch (const std::exception& another) {
@@ -31,7 +32,10 @@ StepHooks FitLoop::step_hooks() {
           [this](const at::Tensor& loss) { call("on_before_backward", &Callback::on_before_backward, loss); },
       .after_backward = [this] { call("on_after_backward", &Callback::on_after_backward); },
       .before_optimizer_step =
-          [this](size_t phase) { call("on_before_optimizer_step", &Callback::on_before_optimizer_step, phase); },
+          [this](size_t phase) {
+            call("on_before_optimizer_step", &Callback::on_before_optimizer_step, phase);
+            if (kept_) kept_->weights_may_change();
+          },
       .before_zero_grad = [this](size_t phase) { call("on_before_zero_grad", &Callback::on_before_zero_grad, phase); },
       .evaluate = [this](size_t phase) { return evaluate_again(phase); }};
 }

@@ -3,11 +3,15 @@
 // An epoch is a sequence of steps; a step is one or several micro-batches, each through every phase (optimizer), and a
 // vote: whether a rank wants to stop, and whether one has no more batches. Callbacks say why to stop (stop()), which
 // becomes this rank's wish; the votes carry the fact, and the exchange at the end of the epoch the reason.
+//
+// With --uneven=join an epoch whose ranks may have different numbers of batches goes on until none has any: before each
+// step they count those that have one. The others take the step without a batch, so that their gradients are zeros, and
+// the losses of those that have one weigh more, so that the mean over all ranks is that over the active ones. As each
+// rank takes whole windows until its data ends, one count of batches (batches_) is the place of all of them.
 #include "loop/fit_loop.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include <torch/csrc/autograd/anomaly_mode.h>
 
@@ -17,7 +21,6 @@
 #include "loop/data_of_ranks.hpp"
 #include "loop/evaluation.hpp"
 #include "loop/gathered_report.hpp"
-#include "metrics/scalar.hpp"
 #include "module/step_access.hpp"
 
 namespace cohort {
@@ -49,7 +52,9 @@ FitLoop::FitLoop(Runtime& runtime, RunRecord& record, const LoopLimits& limits, 
       profile_(profile),
       train_(std::move(data.train)),
       validation_(std::move(data.validation)),
-      validates_(limits.validate && !validation_.empty() && limits.validation.count != 0) {}
+      validates_(limits.validate && !validation_.empty() && limits.validation.count != 0) {
+  if (const auto warm_up = runtime.options().graph) graph_.emplace(runtime_, module_, session_, profile_, *warm_up);
+}
 
 HookPlace FitLoop::place_of(const char* hook, const Batch* batch) const {
   return {.hook = hook, .epoch = epoch_, .index = index_, .rank = runtime_.rank(), .batch = batch};
@@ -64,7 +69,7 @@ void FitLoop::compare_data() {
   const std::string own = data_text(train_);
   has_equal_data_ = runtime_.is_same_on_all_ranks(own, "comparing the ranks' training data");
   if (has_equal_data_) return;
-  const std::string warning = warning_of_data(runtime_.all_gather(own));
+  const std::string warning = warning_of_data(runtime_.all_gather(own), runtime_.options().uneven);
   if (runtime_.is_first()) runtime_.log().warning(warning);
 }
 
@@ -72,7 +77,8 @@ StopReason FitLoop::run_epochs(std::optional<LoadedCheckpoint> resumed) {
   const TimedLoop timed(profile_);
   resumed_ = std::move(resumed);
   compare_data();
-  epoch_length_ = planned_batches(train_, runtime_.world_size(), limits_.train);
+  if (graph_) require_equal_batches();
+  epoch_length_ = whole_epoch_length_ = planned_batches(train_, runtime_.world_size(), limits_.train);
   if (validates_) {  // a mistake in it is better found now than after an epoch
     const Shard shard{runtime_.rank(), runtime_.world_size(), runtime_.options().seed, 0};
     for (size_t i = 0; i < validation_.size(); ++i) {
@@ -127,8 +133,8 @@ void FitLoop::open_epoch() {
   const Timed timed(profile_, Profile::kData);
   const Shard shard{runtime_.rank(), runtime_.world_size(), seed_of_fit(runtime_.options().seed, fit_), epoch_};
   batches_ = resumed_ ? resumed_->loop->place.batches : 0;
-  source_ = open_batches(train_, shard, Purpose::kTraining, limits_.train, "training data", batches_, runtime_.device(),
-                         resumed_ ? resumed_->loop->stream : CallbackState());
+  const PassBegin begin{batches_, earlier_, resumed_ ? resumed_->loop->stream : CallbackState()};
+  source_ = open_batches(train_, shard, Purpose::kTraining, limits_.train, "training data", begin, runtime_.device());
   if (resumed_ && resumed_->loop->generator_before_ahead.defined()) {  // what was read ahead is read again
     set_generator_state(resumed_->loop->generator_before_ahead, resumed_->path.string());
   }
@@ -137,16 +143,26 @@ void FitLoop::open_epoch() {
   session_.vote_every(has_equal_ranks() ? static_cast<uint64_t>(limits_.log_every_n_steps) : 1);
   const int64_t left = source_->available(train_.stream ? 1 : std::numeric_limits<int64_t>::max());
   source_->settle();
-  epoch_length_ = train_.stream ? std::nullopt : std::optional(batches_ + left);
+  const int64_t left_to_all = left_of_epoch(left);
+  out_of_data_ = left_to_all == 0;
+  epoch_length_ = train_.stream ? std::nullopt : std::optional(batches_ + left_to_all);
   validation_interval_ =
       validates_in_epoch() ? validation_interval(limits_.val_check_interval, epoch_length_) : std::nullopt;
-  std::array<double, 2> ranks_without{batches_ + left > 0 ? 0.0 : 1.0, left > 0 ? 0.0 : 1.0};  // any batch; another one
-  if (!has_equal_ranks()) runtime_.all_reduce_sum(ranks_without);
-  out_of_data_ = ranks_without[1] > 0;
-  if (ranks_without[0] > 0 && limits_.train.count != 0) {
+  if (batches_ + left_to_all == 0 && limits_.train.count != 0) {
     throw UserError("the training data gave no batch in epoch " + std::to_string(epoch_) +
-                    " on at least one rank; every rank needs one in each epoch");
+                    (joins() ? " on any rank; one of them needs one" : " on at least one rank; every rank needs one") +
+                    " in each epoch");
   }
+}
+
+// Returns the number of batches up to the end of the epoch on all ranks; of a stream at most one. Collective if the
+// ranks may differ.
+int64_t FitLoop::left_of_epoch(int64_t own) {
+  if (has_equal_ranks()) return own;
+  std::array<double, 2> most_and_fewest{static_cast<double>(own), -static_cast<double>(own)};
+  runtime_.all_reduce_max(most_and_fewest);
+  if (joins()) count_active_ranks();
+  return static_cast<int64_t>(joins() ? most_and_fewest[0] : -most_and_fewest[1]);
 }
 
 void FitLoop::tell_module() {
@@ -157,6 +173,7 @@ void FitLoop::tell_module() {
 }
 
 void FitLoop::run_epoch() {
+  if (!resumed_) keep_step();
   open_epoch();
   tell_module();
   module_.train();
@@ -167,100 +184,14 @@ void FitLoop::run_epoch() {
   if (resumed_) continue_epoch();
   step_begun_ = Clock::now();
   const Module::Recording recording(module_, limits_.report ? &board_ : nullptr);
-  while (!over_ && !out_of_data_) {
-    const int64_t window = available(limits_.accumulate);
-    if (window == 0) break;
+  while (!over_ && !is_epoch_over()) {
+    if (batches_ > 0) keep_step();  // the first step of an epoch is taken again from before its beginning
     const int64_t batches_before = batches_;
-    take_step(window);
+    take_step(available(limits_.accumulate));
     if (validation_interval_) validate_at_interval(batches_before);
-    const bool ends = over_ || out_of_data_ || available(1) == 0;
-    if (!ends) offer_save(SavePoint::kStep);
+    if (!over_ && !is_epoch_over()) offer_save(SavePoint::kStep);
   }
   finish_epoch();
-}
-
-void FitLoop::take_step(int64_t window) {
-  const TimedStep timed(profile_);
-  {
-    std::optional<NoSync> no_sync;
-    if (window > 1) no_sync.emplace(session_);
-    for (int64_t i = 1; i < window; ++i) run_micro_batch(window, /*last=*/false);
-  }
-  run_micro_batch(window, /*last=*/true);
-  replicas_.check_registered();
-  note_step(votes_);
-  index_.reset();
-}
-
-void FitLoop::run_micro_batch(int64_t window, bool last) {
-  const Batch batch = next_batch();
-  const int64_t samples = batch.batch_size();
-  index_ = batches_;
-  batch_ = &batch;
-  board_.begin_batch(samples);
-  call("on_train_batch_start", &Callback::on_train_batch_start, batch);
-  if (module_.automatic_optimization()) {
-    run_phases(batch, window, last);
-  } else {
-    run_by_hand(batch);
-  }
-  ++batches_;
-  record_.samples += static_cast<uint64_t>(samples);
-  call("on_train_batch_end", &Callback::on_train_batch_end, batch);
-  batch_ = nullptr;
-}
-
-void FitLoop::run_phases(const Batch& batch, int64_t window, bool last) {
-  votes_ = {};
-  for (size_t phase = 0; phase < session_.optimizers().size(); ++phase) {
-    detail::StepAccess::set_phase(module_, phase);
-    session_.begin(phase);
-    MetricBoard* const board = limits_.report ? &board_ : nullptr;
-    note_loss(replicas_.train(session_, board, batch, batches_, 1.0 / static_cast<double>(window)));
-    if (last) vote();
-    wait_for_gradients();
-    call("on_after_backward", &Callback::on_after_backward);
-    if (last) step_optimizer();
-  }
-}
-
-void FitLoop::wait_for_gradients() {
-  const Timed timed(profile_, Profile::kGradients);
-  session_.end_backward();
-}
-
-void FitLoop::step_optimizer() {
-  const Timed timed(profile_, Profile::kOptimizer);
-  votes_ = votes_ | session_.step();
-}
-
-void FitLoop::run_by_hand(const Batch& batch) {
-  session_.begin_all();
-  replicas_.train_by_hand(batch, batches_);
-  vote();
-  votes_ = session_.exchange_votes();
-}
-
-void FitLoop::vote() {
-  ask_callbacks();
-  session_.vote({.stop = !wish_.is_none(), .out_of_data = available(1) == 0});
-}
-
-void FitLoop::ask_callbacks() {
-  call("on_vote", &Callback::on_vote);
-}
-
-void FitLoop::note_loss(const at::Tensor& loss) {
-  // A number that lies on the CPU costs nothing to look at; a device is asked at the logging interval only.
-  auto value = value_at_hand(loss);
-  const int64_t step = static_cast<int64_t>(session_.steps()) + 1;
-  if (!value && step % limits_.log_every_n_steps == 0) value = loss.detach().to(at::kCPU, at::kDouble).item<double>();
-  if (!value || std::isfinite(*value)) return;
-  stop({.severity = StopReason::Severity::kFailure,
-        .exit_reason = "loss_not_finite",
-        .text = "the training loss is not finite at step " + std::to_string(step) + " on rank " +
-                std::to_string(runtime_.rank()) +
-                "; lower the learning rate, or look for a division by zero or a logarithm of zero"});
 }
 
 void FitLoop::note_step(Votes votes) {
@@ -270,7 +201,7 @@ void FitLoop::note_step(Votes votes) {
   record_.training_seconds += seconds_between(step_begun_, now);
   if (record_.steps == 1) record_.seconds_to_first_step = seconds_since(record_.started);
   step_begun_ = now;
-  out_of_data_ = votes.out_of_data;
+  out_of_data_ = joins() ? active_ranks_ == 0 : votes.out_of_data;
   over_ = votes.stop || limit_reached();
   tell_module();
   call("on_step_end", &Callback::on_step_end);
@@ -280,9 +211,23 @@ void FitLoop::note_step(Votes votes) {
 void FitLoop::log_step_values() {
   if (!limits_.report) return;
   StepValues values = board_.take_step_values();
+  show_on_bar(board_, values);
   logged_steps_ = session_.steps();
   call("on_step_values", &Callback::on_step_values, values);
   for (const auto& [name, value] : values) record_.metrics[name] = value;
+}
+
+template <class Values>
+void FitLoop::show_on_bar(const MetricBoard& board, const Values& values) {
+  for (const auto& [name, value] : values) {
+    if (board.is_on_bar(name)) on_bar_[name] = value;
+  }
+}
+
+Metrics FitLoop::bar_values() const {
+  Metrics values = on_bar_;
+  if (loss_ && !values.empty()) values.emplace("loss", *loss_);  // unless the module logs its own
+  return values;
 }
 
 void FitLoop::validate_at_interval(int64_t batches_before) {
@@ -293,6 +238,11 @@ void FitLoop::validate_at_interval(int64_t batches_before) {
 
 void FitLoop::validate_within_epoch() {
   LoopState before = state(/*validation_due=*/true);
+  if (keeps_steps_) {
+    kept_.emplace(session_, before);
+    // A run that goes on from there has no step left that would bring the metric objects.
+    if (available(1) == 0) kept_->set_metric_values(gather_report(runtime_, board_, {}, /*is_complete=*/true).values);
+  }
   validate();
   if (over_) before_stop_ = std::move(before);
   agree_on_stop(wish_);
@@ -318,6 +268,7 @@ void FitLoop::validate() {
   });
   board_.metrics().give_back(of_training);
   validation_means_ = merged.means;
+  for (const auto& [name, value] : merged.on_bar) on_bar_[name] = value;
   if (merged.lacks_step) leave_validation_out();
   adopt(merged.stop);
   if (agreed_.is_abrupt()) validation_means_.clear();
@@ -349,14 +300,16 @@ void FitLoop::finish_epoch() {
   if (logged_steps_ != session_.steps()) log_step_values();
   LoopState before = state();
   ask_callbacks();
-  const bool complete = out_of_data_ || source_->available(1) == 0;
+  const bool complete = is_epoch_over();
   // A run that resumes at a limit takes no step either, which would bring the metrics: it needs their values.
   const auto merged = gather_report(runtime_, board_, {.stop = wish_}, complete || limit_reached());
   (before_stop_ ? *before_stop_ : before).metric_values = merged.values;
+  if (keeps_steps_) kept_.emplace(session_, before_stop_ ? *before_stop_ : before);
   adopt(merged.stop);
   if (!complete) offer_unfinished(before);
   if (complete) ++record_.epochs;
   for (const auto& [name, value] : merged.means) record_.metrics[name] = value;
+  show_on_bar(board_, merged.means);
   if (validates_in_epoch() && !limits_.val_check_interval && !merged.stop.is_abrupt()) validate();
   const bool finished = complete && !agreed_.is_abrupt();
   if (!finished) offer_unfinished(before);
@@ -380,12 +333,14 @@ Metrics FitLoop::end_epoch_of_module() {
   if (agreed_.is_abrupt()) return {};
   Metrics means = merge_reports(runtime_.all_gather(to_text({.totals = board.totals()}))).means;
   for (const auto& [name, value] : means) record_.metrics[name] = value;
+  show_on_bar(board, means);
   return means;
 }
 
 void FitLoop::begin_next_epoch() {
   ++epoch_;
   batches_ = 0;
+  earlier_ = {};
   board_.metrics().reset();
   board_.clear();
   validation_means_.clear();

@@ -18,6 +18,8 @@
 #include "checkpoint/checkpoint_writer.hpp"
 #include "data/batch_source.hpp"
 #include "failure/hook_place.hpp"
+#include "graph/captured_step.hpp"
+#include "loop/kept_step.hpp"
 #include "loop/open_data.hpp"
 #include "metrics/metric_board.hpp"
 #include "metrics/rank_report.hpp"
@@ -45,17 +47,22 @@ class FitLoop final : public Fit {
   int64_t epoch() const override { return epoch_; }
   int64_t batch() const override { return batches_; }
   std::optional<int64_t> batches_per_epoch() const override { return epoch_length_; }
-  std::optional<uint64_t> total_steps() const override { return planned_steps(limits_, epoch_length_); }
+  std::optional<uint64_t> total_steps() const override {
+    return planned_steps(limits_, earlier_.samples == 0 ? epoch_length_ : whole_epoch_length_, more_steps_);
+  }
   std::optional<int64_t> total_epochs() const override { return limits_.max_epochs; }
   const Metrics& metrics() const override { return record_.metrics; }
+  Metrics bar_values() const override;
   Module& module() override { return module_; }
   const Optimizers& optimizers() override { return session_.optimizers(); }
   Runtime& runtime() override { return runtime_; }
+  const at::Tensor& weights_of(const at::Tensor& parameter) override { return session_.weights_of(parameter); }
   const StopReason& stop_reason() const override { return agreed_; }
   void log(std::string_view name, double value) override { board_.add(name, value, LogWhere::kStep); }
   void stop(StopReason reason) override;
   std::optional<std::filesystem::path> save(const std::filesystem::path& folder, std::optional<int64_t> keep,
                                             std::function<void()> when_written) override;
+  void keep_steps() override;
   double gradient_norm(size_t optimizer, double p) override;
 
  private:
@@ -71,19 +78,30 @@ class FitLoop final : public Fit {
   void tell_module();
   void run_epoch();
   void open_epoch();
+  int64_t left_of_epoch(int64_t own);
+  void divide_what_is_left();
+  EarlierPart part_before(const LoopPlace& saved, int ranks) const;
+  int64_t steps_before(int64_t epoch, int ranks) const;
   int64_t available(int64_t batches);
   Batch next_batch();
+  /// Takes a step of this many batches; with none this rank takes part in the step of those that have some.
   void take_step(int64_t window);
+  void count_with_others(int64_t batches_before, int64_t window);
+  void count_active_ranks();
   void run_micro_batch(int64_t window, bool last);
-  void run_phases(const Batch& batch, int64_t window, bool last);
+  void run_phases(const Batch* batch, int64_t window, bool last);
   void wait_for_gradients();
   void step_optimizer();
   void run_by_hand(const Batch& batch);
+  void run_by_graph(const Batch& batch);
+  void require_equal_batches() const;
   void vote();
   void note_step(Votes votes);
-  void note_loss(const at::Tensor& loss);
+  void note_loss(const at::Tensor& loss, uint64_t step);
   void ask_callbacks();
   void log_step_values();
+  template <class Values>
+  void show_on_bar(const MetricBoard& board, const Values& values);
   void validate_at_interval(int64_t batches_before);
   /// Tries validation before the training, so that a mistake in it is found before an epoch has passed.
   void check_sanity();
@@ -92,6 +110,12 @@ class FitLoop final : public Fit {
   void validate_within_epoch();
   void leave_validation_out();
   LoopState state(bool validation_due = false);
+  /// Returns the same without the records of the epoch's metrics, for which a device would be waited for.
+  LoopState state_without_records();
+  /// With keep_steps: keeps the present state.
+  void keep_step();
+  std::optional<std::filesystem::path> save_kept_step(const std::filesystem::path& folder, std::optional<int64_t> keep,
+                                                      std::function<void()> when_written);
   LoopPlace place() const;
   void finish_epoch();
   Metrics end_epoch_of_module();
@@ -115,6 +139,9 @@ class FitLoop final : public Fit {
   }
   /// The runtime's own samplers give every rank the same number of batches; streams and samplers of the user may not.
   bool has_equal_ranks() const { return has_equal_data_ && !train_.stream && !train_.sampler; }
+  /// Returns whether an epoch goes on until the last rank has no batch left.
+  bool joins() const { return runtime_.options().uneven == UnevenData::kJoin && !has_equal_ranks(); }
+  bool is_epoch_over() { return out_of_data_ || (!joins() && available(1) == 0); }
 
   Runtime& runtime_;
   RunRecord& record_;
@@ -129,15 +156,19 @@ class FitLoop final : public Fit {
   std::optional<LoadedCheckpoint> resumed_;  // until the loop stands where it stood
   const Loader train_;
   const std::vector<Loader> validation_;
+  std::optional<CapturedStep> graph_;  // with --graph
   bool validates_;
   bool has_equal_data_ = true;  // all ranks have the same number of samples and batch size
   MetricBoard board_;
 
   std::unique_ptr<BatchSource> source_;
-  std::optional<int64_t> epoch_length_;
+  std::optional<int64_t> epoch_length_;        // of this epoch
+  std::optional<int64_t> whole_epoch_length_;  // of one without an earlier part
+  int64_t more_steps_ = 0;                     // see LoopPlace
   std::optional<int64_t> validation_interval_;
   int64_t epoch_ = 0;
-  int64_t batches_ = 0;           // of this epoch
+  int64_t batches_ = 0;           // of this epoch; between two steps those of the rank that has had most of them
+  EarlierPart earlier_;           // of this epoch
   std::optional<int64_t> index_;  // of the batch in hand, within a step
   const Batch* batch_ = nullptr;  // in hand
   Clock::time_point step_begun_;
@@ -146,10 +177,16 @@ class FitLoop final : public Fit {
   StopReason wish_;            // this rank's
   StopReason agreed_;          // of all ranks
   bool over_ = false;
-  bool out_of_data_ = false;
+  bool out_of_data_ = false;  // the epoch has no further step
+  double active_ranks_ = 0;   // that have a batch for the coming step; counted if the epoch joins
   Metrics validation_means_;
+  Metrics on_bar_;                        // the latest of each name that is logged with kBar
+  std::optional<double> loss_;            // of the last logging interval
   std::optional<LoopState> before_stop_;  // a resumed run does again what came after it
   SavePoint save_point_ = SavePoint::kStep;
+  bool keeps_steps_ = false;
+  bool has_failed_ = false;
+  std::optional<KeptStep> kept_;            // with keep_steps, as soon as there is one
   const LoopState* saved_state_ = nullptr;  // what save() writes instead of the present state
 };
 

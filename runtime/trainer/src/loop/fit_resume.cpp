@@ -3,6 +3,8 @@
 // A checkpoint is written at a save point only: between steps, between epochs, or if training stops within an epoch.
 // Then it holds the state from before the validation and the hooks that end the epoch, because the run that resumes
 // comes to that end itself.
+#include <algorithm>
+
 #include <cohort/host/error.hpp>
 
 #include "checkpoint/all_or_none.hpp"
@@ -14,6 +16,7 @@ namespace cohort {
 
 std::optional<std::filesystem::path> FitLoop::save(const std::filesystem::path& folder, std::optional<int64_t> keep,
                                                    std::function<void()> when_written) {
+  if (has_failed_) return save_kept_step(folder, keep, std::move(when_written));
   if (save_point_ == SavePoint::kStep && !over_) over_ = session_.exchange_votes().stop;
   if (save_point_ == SavePoint::kStep && over_) return std::nullopt;  // a loss that is not finite, say
   const Timed timed(profile_, Profile::kCheckpoint);
@@ -25,6 +28,7 @@ void FitLoop::begin_where_resumed() {
   all_or_none(runtime_, [&] {  // the manifest tells of rank 0's data
     if (runtime_.is_first()) check_same_data(saved.place, place(), resumed_->path);
   });
+  divide_what_is_left();
   apply_checkpoint(*resumed_, session_);
   resume_strategy(*resumed_, session_);
   epoch_ = saved.place.epoch;
@@ -40,6 +44,42 @@ void FitLoop::begin_where_resumed() {
   if (batches_ == 0) resumed_.reset();
   const bool done = (limit_reached() && !resumed_) || (limits_.max_epochs && epoch_ >= *limits_.max_epochs);
   if (done && runtime_.is_first()) runtime_.log().info("Nothing is left to train: the limits were reached before");
+}
+
+// In the middle of an epoch: ranks take turns in its order of samples, so what W ranks have trained on is the beginning
+// of that order, and another number of ranks takes turns in the rest. Throws UserError on all ranks alike if there is
+// no such order.
+void FitLoop::divide_what_is_left() {
+  const LoopPlace& saved = resumed_->loop->place;
+  const int ranks = resumed_->manifest.world_size;
+  more_steps_ = saved.more_steps;
+  if (ranks == runtime_.world_size()) {
+    earlier_ = {saved.earlier_batches, saved.earlier_samples};
+    return;
+  }
+  if (saved.batches > 0) earlier_ = part_before(saved, ranks);
+  more_steps_ += steps_before(saved.epoch, ranks) - steps_before(saved.epoch, runtime_.world_size());
+}
+
+EarlierPart FitLoop::part_before(const LoopPlace& saved, int ranks) const {
+  if (!has_equal_ranks()) {
+    const std::string number = std::to_string(ranks);
+    throw UserError(resumed_->path.string() + " was taken in the middle of epoch " + std::to_string(saved.epoch) +
+                    " of " + number + " rank(s), and which samples are left to another number of ranks is known only " +
+                    "for a dataset that all of them share, without a sampler of its own: resume with " + number +
+                    ", or from a checkpoint at the end of an epoch");
+  }
+  const int64_t most = saved.samples / saved.batch_size + 1;  // a manifest may claim any number
+  const int64_t samples = std::min(saved.batches - saved.earlier_batches, most) * saved.batch_size * ranks;
+  return {saved.batches, std::min(saved.earlier_samples + samples, saved.samples)};
+}
+
+// Returns the steps in which so many ranks would have come to this place of the data, in the epoch of this number.
+int64_t FitLoop::steps_before(int64_t epoch, int ranks) const {
+  const auto steps_of = [&](int64_t batches) { return (batches + limits_.accumulate - 1) / limits_.accumulate; };
+  const int64_t whole = planned_batches(train_, ranks, limits_.train).value_or(0);
+  const int64_t end = planned_batches(train_, ranks, limits_.train, earlier_).value_or(0);
+  return (epoch + 1) * steps_of(whole) - steps_of(end - earlier_.batches);
 }
 
 // In the middle of an epoch. What its start has drawn from the generator, or set in the optimizer and in callbacks, has
@@ -60,6 +100,9 @@ LoopPlace FitLoop::place() const {
   return {.fit = fit_,
           .epoch = epoch_,
           .batches = batches_,
+          .earlier_batches = earlier_.batches,
+          .earlier_samples = earlier_.samples,
+          .more_steps = more_steps_,
           .batch_size = train_.stream ? 1 : train_.batch_size,
           .samples = train_.dataset ? train_.dataset->size() : -1,
           .seed = runtime_.options().seed,
@@ -67,19 +110,55 @@ LoopPlace FitLoop::place() const {
 }
 
 LoopState FitLoop::state(bool validation_due) {
-  if (source_) source_->settle();
-  LoopState state{.place = place(),
-                  .generator = generator_state(),
-                  .generator_before_ahead = source_ ? source_->generator_before_ahead() : at::Tensor(),
-                  .stream = source_ ? source_->stream_state() : CallbackState(),
-                  .records = board_.records(),
-                  .metric_states = board_.metrics().states(),
-                  .metric_values = board_.metrics().restored_values(),
-                  .validation_means = validation_means_,
-                  .latest = record_.metrics,
-                  .callbacks = runtime_.is_first() ? callbacks_.state() : NamedTensors()};
+  LoopState state = state_without_records();
   state.place.validation_due = validation_due;
+  state.records = board_.records();
   return state;
+}
+
+LoopState FitLoop::state_without_records() {
+  if (source_) source_->settle();
+  return {.place = place(),
+          .generator = generator_state(),
+          .device_generators = {},
+          .generator_before_ahead = source_ ? source_->generator_before_ahead() : at::Tensor(),
+          .stream = source_ ? source_->stream_state() : CallbackState(),
+          .records = {},
+          .metric_states = board_.metrics().states(),
+          .metric_values = board_.metrics().restored_values(),
+          .validation_means = validation_means_,
+          .latest = record_.metrics,
+          .optimizers = optimizer_settings(session_),
+          .callbacks = runtime_.is_first() ? callbacks_.state() : NamedTensors()};
+}
+
+void FitLoop::keep_steps() {
+  if (runtime_.world_size() > 1) {
+    throw UserError("a checkpoint after an exception works with one rank, and there are " +
+                    std::to_string(runtime_.world_size()) +
+                    ": a rank that fails takes its part of the checkpoint with it; write checkpoints beside training "
+                    "with --checkpoint-every-n-steps");
+  }
+  keeps_steps_ = true;
+}
+
+void FitLoop::keep_step() {
+  if (keeps_steps_) kept_.emplace(session_, state_without_records(), board_.copy());
+}
+
+std::optional<std::filesystem::path> FitLoop::save_kept_step(const std::filesystem::path& folder,
+                                                             std::optional<int64_t> keep,
+                                                             std::function<void()> when_written) {
+  if (!kept_ || kept_->steps() == 0) return std::nullopt;
+  if (!kept_->fits(session_)) {
+    runtime_.log().warning("No checkpoint is written after the error: weights may have changed since step " +
+                           std::to_string(kept_->steps()) + " was complete; go on from an earlier checkpoint");
+    return std::nullopt;
+  }
+  const auto place = checkpoints_.opened_as(folder_of_fit(folder, fit_));
+  auto checkpoint = checkpoints_.save(place, kept_->state(), keep, std::move(when_written));
+  checkpoints_.finish();
+  return checkpoint;
 }
 
 void FitLoop::offer_save(SavePoint point) {

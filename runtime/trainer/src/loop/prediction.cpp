@@ -1,7 +1,7 @@
 #include "loop/prediction.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <functional>
 #include <map>
 
 #include <ATen/core/grad_mode.h>
@@ -12,7 +12,9 @@
 
 #include <cohort/host/error.hpp>
 
+#include "checkpoint/all_or_none.hpp"
 #include "data/batch_source.hpp"
+#include "failure/hook_place.hpp"
 #include "module/evaluation_mode.hpp"
 #include "module/pass_hooks.hpp"
 #include "report/screen.hpp"
@@ -42,9 +44,10 @@ class Rows {
       found->second.push_back(tensor.detach().to(at::kCPU));
     }
   }
-  NamedTensors tensors() const {
+  /// Returns a tensor of all rows for each place in the output; their names begin with `prefix`.
+  NamedTensors tensors(std::string_view prefix = "") const {
     NamedTensors tensors;
-    for (const auto& [name, parts] : rows_) tensors.emplace_back(std::string(kOutput) + name, at::cat(parts));
+    for (const auto& [name, parts] : rows_) tensors.emplace_back(std::string(prefix) + name, at::cat(parts));
     return tensors;
   }
 
@@ -65,34 +68,72 @@ std::vector<std::string> names_of(const SafetensorsFile& rank) {
   return names;
 }
 
-}  // namespace
+using Pieces = std::vector<std::pair<Output, int64_t>>;
 
-SafetensorsFile predict_own(Runtime& runtime, Replicas& replicas, const Loader& loader, const BatchLimit& limit) {
+/// Runs the pass and gives `take` what each batch has brought: the outputs of its pieces, and the numbers of its
+/// samples.
+void run_pass(Runtime& runtime, Replicas& replicas, const Loader& loader, const BatchLimit& limit,
+              const std::function<void(const Pieces&, std::span<const int64_t>, int64_t)>& take) {
   const at::NoGradGuard no_grad;
   const EvaluationMode mode(replicas.modules());
   HookedPass hooks(replicas.module(), kPredictHooks);
   hooks.start();
   const Shard shard{runtime.rank(), runtime.world_size(), runtime.options().seed, 0};
   const auto batches = count_batches(loader, shard, Purpose::kEvaluation, limit, kName);
-  const auto source = open_batches(loader, shard, Purpose::kEvaluation, limit, kName, /*skipped=*/0, runtime.device());
+  const auto source = open_batches(loader, shard, Purpose::kEvaluation, limit, kName, /*begin=*/{}, runtime.device());
+  std::vector<int64_t> numbers;
+  if (!loader.stream) numbers = indices_of(loader, shard, Purpose::kEvaluation, kName);
   EvaluationProgress progress(runtime, kName, batches);
-  Rows rows;
-  int64_t samples = 0;
+  size_t samples = 0;
   for (int64_t index = 0; source->available(1) > 0; ++index) {
     const Batch batch = source->next();
     hooks.batch_start(batch, index);
-    for (const auto& [output, size] : replicas.predict(batch, index)) rows.add(output, size);
+    const auto size = static_cast<size_t>(batch.batch_size());
+    while (loader.stream && numbers.size() < samples + size) numbers.push_back(std::ssize(numbers));
+    if (numbers.size() < samples + size) {
+      throw UserError("the batches of the " + std::string(kName) +
+                      " have more samples than the dataset; collate must "
+                      "make a row of each sample");
+    }
+    take(replicas.predict(batch, index), std::span(numbers).subspan(samples, size), index);
     hooks.batch_end(batch, index);
-    samples += batch.batch_size();
+    samples += size;
     progress.show(index + 1);
   }
   hooks.epoch_end();
-  SafetensorsFile own{rows.tensors(), {}};
-  if (loader.stream) return own;
-  auto indices = indices_of(loader, shard, Purpose::kEvaluation, kName);
-  indices.resize(static_cast<size_t>(samples));
-  own.tensors.emplace_back(kIndices, at::tensor(indices, at::kLong));
+}
+
+}  // namespace
+
+SafetensorsFile predict_own(Runtime& runtime, Replicas& replicas, const Loader& loader, const BatchLimit& limit) {
+  Rows rows;
+  std::vector<int64_t> indices;
+  run_pass(runtime, replicas, loader, limit, [&](const Pieces& pieces, std::span<const int64_t> samples, int64_t) {
+    for (const auto& [output, size] : pieces) rows.add(output, size);
+    indices.insert(indices.end(), samples.begin(), samples.end());
+  });
+  SafetensorsFile own{rows.tensors(kOutput), {}};
+  if (!loader.stream) own.tensors.emplace_back(kIndices, at::tensor(indices, at::kLong));
   return own;
+}
+
+void prepare_writer(Runtime& runtime, PredictionWriter& writer) {
+  all_or_none(runtime, [&] {
+    if (runtime.is_first()) writer.prepare();
+  });
+}
+
+void predict_into(PredictionWriter& writer, Runtime& runtime, Replicas& replicas, const Loader& loader,
+                  const BatchLimit& limit) {
+  run_pass(runtime, replicas, loader, limit,
+           [&](const Pieces& pieces, std::span<const int64_t> samples, int64_t index) {
+             Rows rows;
+             for (const auto& [output, size] : pieces) rows.add(output, size);
+             const Output outputs = value_of(rows.tensors());
+             in_hook({.hook = "write of the prediction writer", .index = index, .rank = runtime.rank()}, [&] {
+               writer.write({.outputs = outputs, .samples = samples, .index = index, .rank = runtime.rank()});
+             });
+           });
 }
 
 Value merge_predictions(std::span<const SafetensorsFile> ranks) {

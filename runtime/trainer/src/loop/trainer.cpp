@@ -13,11 +13,15 @@
 #include "checkpoint/optimizer_state.hpp"
 #include "data/batch_source.hpp"
 #include "failure/hook_place.hpp"
+#include "graph/own_stream.hpp"
+#include "graph/require_graph.hpp"
 #include "loggers/run_loggers.hpp"
 #include "loop/evaluation.hpp"
 #include "loop/fit_loop.hpp"
 #include "loop/open_data.hpp"
 #include "loop/prediction.hpp"
+#include "loop/require_join.hpp"
+#include "metrics/number_text.hpp"
 #include "module/model_table.hpp"
 #include "module/step_access.hpp"
 #include "module/synchronized_layers.hpp"
@@ -81,6 +85,7 @@ void tell_place(const Runtime& runtime, Module& module) {
 void set_up(const Runtime& runtime, Module& module, Stage stage) {
   tell_place(runtime, module);
   in_hook({.hook = "setup", .rank = runtime.rank()}, [&] { module.setup(stage); });
+  convert(module, runtime.options().precision);
   if (!runtime.device().is_cpu()) module.to(runtime.device());
 }
 
@@ -122,6 +127,14 @@ void check_not_nested(const RunRecord& record) {
   }
 }
 
+void log_skipped(const Runtime& runtime, const StepDriver& session) {
+  const auto scale = session.loss_scale();
+  if (!scale || scale->skipped == 0 || !runtime.is_first()) return;
+  runtime.log().info(std::to_string(scale->skipped) + " of " + std::to_string(session.steps()) +
+                     " steps were skipped, as their gradients were not finite in float16; the loss scale is " +
+                     number_text(scale->factor));
+}
+
 class Fitting {
  public:
   explicit Fitting(RunRecord& record) : record_(record) { record.is_fitting = true; }
@@ -135,14 +148,16 @@ class Fitting {
 
 /// Returns what distinguishes this training from others of the program.
 HyperParameters hyper_parameters(const Runtime& runtime, const Module& module, const Loader& train,
-                                 const Optimizers& optimizers) {
+                                 const StepDriver& session) {
   const Options& options = runtime.options();
   HyperParameters parameters{{"strategy", host::to_string(runtime.selection().strategy)},
                              {"world_size", runtime.world_size()},
+                             {"precision", std::string(to_string(options.precision))},
                              {"seed", options.seed},
                              {"accumulate_grad_batches", options.accumulate_grad_batches}};
   if (!train.stream) parameters.set({"batch_size", train.batch_size});
-  const auto names = parameter_names(module);
+  const auto names = parameter_names(session);
+  const Optimizers& optimizers = session.optimizers();
   for (size_t i = 0; i < optimizers.size(); ++i) {
     const std::string prefix = optimizers.size() == 1 ? "optimizer" : "optimizer-" + std::to_string(i);
     const OptimizerSettings settings = optimizer_settings(optimizers[i], names);
@@ -193,6 +208,12 @@ std::vector<std::shared_ptr<Callback>> all_callbacks(const FitCall& call, const 
 /// Trains the weights by connected ranks; returns what they agreed on. Collective.
 StopReason train(const FitCall& call, Module& module, FitData data, const Optimizers& optimizers) {
   const Fitting fitting(call.record);
+  if (call.runtime.options().uneven == UnevenData::kJoin) require_join(call.runtime, module, optimizers);
+  std::optional<OwnStream> stream;  // of all that follows
+  if (call.runtime.options().graph) {
+    require_graph(call.runtime, call.limits, module, optimizers);
+    stream.emplace(call.runtime.device());
+  }
   if (call.limits.accumulate > 1) call.runtime.require_use(COHORT_USE_ACCUMULATION, call.limits.accumulate);
   if (!module.automatic_optimization()) call.runtime.require_use(COHORT_USE_BY_HAND);
   agree_on_loop(call.runtime, call.limits, data.validation);
@@ -210,7 +231,7 @@ StopReason train(const FitCall& call, Module& module, FitData data, const Optimi
   CheckpointWriter writer(session);
   auto resumed = checkpoints->open(session, writer);
   RunLogging logging = logging_of(call.runtime.options(), call.loggers);
-  logging.parameters = hyper_parameters(call.runtime, module, data.train, optimizers);
+  logging.parameters = hyper_parameters(call.runtime, module, data.train, session);
   const CallbackList callbacks(module, all_callbacks(call, optimizers, checkpoints, std::move(logging)),
                                profile_or_none);
   FitLoop loop(call.runtime, call.record, call.limits, replicas, std::move(data), session, callbacks, writer,
@@ -219,6 +240,7 @@ StopReason train(const FitCall& call, Module& module, FitData data, const Optimi
   writer.finish();
   session.finish();
   call.record.strategy_metrics = session.strategy_metrics();
+  log_skipped(call.runtime, session);
   log_stop(call.runtime, stop, session.steps(), writer.newest());
   call.record.exit_reason = exit_reason(stop, call.limits, session.steps());
   if (profile) profile->report(call.limits.files);
@@ -289,14 +311,29 @@ Metrics Trainer::test(Module& module, DataModule& data) {
 }
 
 Value Trainer::predict(Module& module, DataModule& data) {
+  return predict(module, data, nullptr);
+}
+
+void Trainer::predict(Module& module, DataModule& data, PredictionWriter& writer) {
+  predict(module, data, &writer);
+}
+
+Value Trainer::predict(Module& module, DataModule& data, PredictionWriter* writer) {
   prepare_once(runtime_, data);
   set_up(runtime_, module, Stage::kPredict);
   const BatchLimit limit = resolve_limits(runtime_.options(), defaults_).predict;
   const auto predict_here = [&] {
     tell_place(runtime_, module);
     return telling_of_exceptions(module, [&] {
+      if (writer) prepare_writer(runtime_, *writer);
       Replicas replicas(runtime_, module);
-      SafetensorsFile own = predict_own(runtime_, replicas, open_prediction_data(data, runtime_.rank()), limit);
+      const Loader loader = open_prediction_data(data, runtime_.rank());
+      SafetensorsFile own;
+      if (writer) {
+        predict_into(*writer, runtime_, replicas, loader, limit);
+      } else {
+        own = predict_own(runtime_, replicas, loader, limit);
+      }
       in_hook({.hook = "on_predict_end", .rank = runtime_.rank()}, [&] { module.on_predict_end(); });
       return own;
     });
