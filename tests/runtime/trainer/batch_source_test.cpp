@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
+#include <set>
+
 #include <cohort/host/error.hpp>
 
 #include "error_text.hpp"
@@ -87,6 +89,43 @@ TEST(BatchSource, LimitsCountBatches) {
   EXPECT_EQ(
       all_batches({.stream = std::make_shared<Stream>(9)}, {}, Purpose::kTraining, {.count = 3, .fraction = {}}).size(),
       3U);
+}
+
+/// Returns all samples that `ranks` ranks read in a pass, and how many batches that each ends at.
+std::pair<std::multiset<int64_t>, int64_t> rest_of(const Loader& loader, int ranks, const PassBegin& begin,
+                                                   const BatchLimit& limit = {}) {
+  std::multiset<int64_t> samples;
+  int64_t end = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto source = open_batches(loader, {.rank = rank, .world_size = ranks, .seed = 5}, Purpose::kTraining, limit,
+                                     "training data", begin);
+    end = begin.batches + source->available(1000);
+    for (const auto& batch : all_batches(*source)) samples.insert(batch.begin(), batch.end());
+  }
+  return {samples, end};
+}
+
+TEST(BatchSource, OtherNumbersOfRanksReadEachSampleLeftOnce) {
+  const Loader loader{.dataset = counting(24), .batch_size = 2, .shuffle = true};
+  const auto order = permutation(24, 5, 0);
+  for (const int ranks : {1, 2, 3, 6}) {  // after three steps of two ranks
+    const auto [samples, end] = rest_of(loader, ranks, {.batches = 3, .earlier = {.batches = 3, .samples = 12}});
+    EXPECT_EQ(samples, std::multiset<int64_t>(order.begin() + 12, order.end())) << ranks;
+    EXPECT_EQ(end, 3 + 6 / ranks) << ranks;
+  }
+  // One rank has gone on for two batches more, and is stopped and started again.
+  const PassBegin later{.batches = 5, .earlier = {.batches = 3, .samples = 12}};
+  EXPECT_EQ(rest_of(loader, 1, later).first, std::multiset<int64_t>(order.begin() + 16, order.end()));
+  EXPECT_TRUE(rest_of(loader, 2, {.batches = 6, .earlier = {.batches = 6, .samples = 24}}).first.empty());
+}
+
+TEST(BatchSource, LimitsHoldForAnotherNumberOfRanksToo) {
+  const Loader loader{.dataset = counting(24), .batch_size = 2};
+  const PassBegin begin{.batches = 3, .earlier = {.batches = 3, .samples = 12}};  // of two ranks
+  EXPECT_EQ(rest_of(loader, 1, begin, {.count = 4, .fraction = {}}).second, 4);
+  EXPECT_EQ(rest_of(loader, 1, begin, {.count = 2, .fraction = {}}).second, 3);
+  // Three quarters of the epoch are 18 samples, of which six are left: three batches.
+  EXPECT_EQ(rest_of(loader, 1, begin, {.count = {}, .fraction = 0.75}).second, 6);
 }
 
 TEST(BatchSource, TellsHowManyBatchesAreLeftUpToTheNumberAsked) {

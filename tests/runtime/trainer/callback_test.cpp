@@ -60,6 +60,43 @@ TEST(Callback, FitReturnsTheLatestMetrics) {
   EXPECT_TRUE(run.metrics.contains("val"));
 }
 
+/// Notes what a status line would show after each step.
+struct BarReader final : Callback {
+  std::vector<Metrics> seen;
+  std::string name() const override { return "bar_reader"; }
+  void on_train_batch_start(Fit& fit, const Batch& /*batch*/) override { seen.push_back(fit.bar_values()); }
+};
+
+TEST(Callback, SeesTheValuesForTheStatusLine) {
+  Training run([](Options& o) {
+    o.max_epochs = 2;
+    o.log_every_n_steps = 2;
+  });
+  run.data.training.dataset = Numbers::numbers(12);  // six batches of two
+  run.data.training.batch_size = 2;
+  run.net.during = [&] {
+    run.net.log("step", static_cast<double>(run.net.global_step()), LogWhere::kStep | LogWhere::kBar);
+  };
+  run.net.in_validation = [&] { run.net.log("score", 7, LogWhere::kBar); };
+  const auto reader = std::make_shared<BarReader>();
+  run.fit({reader});
+  ASSERT_EQ(reader->seen.size(), 12U);
+  const auto without_loss = [&](size_t step) {
+    Metrics values = reader->seen[step];
+    EXPECT_EQ(values.erase("loss"), values.empty() ? 0U : 1U) << step;
+    return values;
+  };
+  EXPECT_TRUE(reader->seen[1].empty()) << "before the first logging interval";
+  EXPECT_EQ(without_loss(2), (Metrics{{"step", 1}}));
+  EXPECT_EQ(without_loss(3), (Metrics{{"step", 1}}));
+  EXPECT_EQ(without_loss(6), (Metrics{{"score", 7}, {"step", 5}}));
+  EXPECT_EQ(without_loss(11), (Metrics{{"score", 7}, {"step", 9}}));
+  Training plain;
+  const auto reads_none = std::make_shared<BarReader>();
+  plain.fit({reads_none});
+  EXPECT_TRUE(reads_none->seen.back().empty());
+}
+
 TEST(Callback, StopsTrainingForAReasonOfItsOwn) {
   struct Stops final : Callback {
     std::string name() const override { return "stops"; }

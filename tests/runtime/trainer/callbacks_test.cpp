@@ -28,6 +28,7 @@ struct Stage final : Fit {
   std::optional<uint64_t> total_steps() const override { return std::nullopt; }
   std::optional<int64_t> total_epochs() const override { return std::nullopt; }
   const Metrics& metrics() const override { return latest; }
+  Metrics bar_values() const override { return {}; }
   Module& module() override { throw UserError("none"); }
   const Optimizers& optimizers() override { throw UserError("none"); }
   ScriptedRun scripted;
@@ -39,6 +40,7 @@ struct Stage final : Fit {
                                std::function<void()> /*when_written*/) override {
     return {};
   }
+  void keep_steps() override {}
   double gradient_norm(size_t /*optimizer*/, double /*p*/) override { return 0; }
 };
 
@@ -356,6 +358,40 @@ TEST(WeightAverage, ResumesToTheSameBits) {
 
 TEST(WeightAverage, RefusesADecayThatIsNone) {
   for (const double decay : {1.0, -0.1, std::nan("")}) EXPECT_THROW(WeightAverage{decay}, UserError) << decay;
+}
+
+/// Returns the weights and the number of steps of a training with this callback.
+std::pair<at::Tensor, uint64_t> trained(const std::shared_ptr<Callback>& callback) {
+  Training run([](Options& o) { o.max_epochs = 4; });
+  run.fit({callback});
+  return {torch::nn::utils::parameters_to_vector(run.net.parameters()), run.record.steps};
+}
+
+TEST(Callbacks, BeginAfreshInASecondFit) {
+  TemporaryFolder folder;
+  const auto worse = [&] {  // the loss falls: the first epoch is the best one if more is better
+    return std::make_shared<BestCheckpoints>(folder.path() / "best", "loss",
+                                             BestCheckpoints::Options{.mode = Mode::kMax});
+  };
+  const std::vector<std::shared_ptr<Callback>> callbacks{
+      std::make_shared<EarlyStopping>("loss", EarlyStopping::Options{.patience = 2, .mode = Mode::kMax}),
+      worse(),
+      std::make_shared<WeightAverage>(0.5),
+      std::make_shared<Timer>(),
+      std::make_shared<Throughput>(),
+      std::make_shared<LearningRateMonitor>(),
+      std::make_shared<DeviceStatistics>(),
+      std::make_shared<GradualUnfreezing>(std::map<std::string, int64_t>{{"fc1.bias", 2}})};
+  for (const auto& callback : callbacks) {
+    const auto [weights, steps] = trained(callback);
+    fs::remove_all(folder.path() / "best");
+    const auto [again, steps_again] = trained(callback);
+    EXPECT_TRUE(again.equal(weights)) << callback->name();
+    EXPECT_EQ(steps_again, steps) << callback->name();
+    EXPECT_EQ(steps, callback->name() == "early_stopping" ? 6U : 8U);
+    EXPECT_EQ(fs::exists(folder.path() / "best/best"), callback->name() == "best_checkpoints");
+    fs::remove_all(folder.path() / "best");
+  }
 }
 
 }  // namespace

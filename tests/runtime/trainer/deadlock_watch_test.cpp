@@ -53,7 +53,7 @@ TEST(DeadlockWatch, LeavesTheStoreAsItIsUntilItEnds) {
   job.plugin_dirs = {COHORT_TEST_PLUGINS};
   job.strategy = StrategySpec("ddp");
   job.collective = CollectiveSpec("shm");
-  job.open_store = [&](host::Store& shared) { return std::make_unique<SilentStore>(shared, seen); };
+  job.open_store = [&](host::Store& shared, int) { return std::make_unique<SilentStore>(shared, seen); };
   toy::run_ranks(job, [&](toy::ToyRank& rank) {
     DeadlockWatch watch(
         rank.runtime, [] { return true; }, std::chrono::milliseconds(50));

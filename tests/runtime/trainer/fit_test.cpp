@@ -190,6 +190,33 @@ TEST(Fit, ASignalEndsItAfterTheStepInWhichItCame) {
   EXPECT_EQ(run.count("step"), 2);
 }
 
+TEST(Fit, Sigusr1EndsItLikeOtherSignals) {
+  ScriptedRun run;
+  Mean net;
+  net.during = [](int64_t index) {
+    if (index == 1) std::raise(SIGUSR1);
+  };
+  Data data(9);
+  EXPECT_THROW(fit(run, net, data), Interrupted);
+  EXPECT_EQ(run.count("step"), 2);
+}
+
+TEST(Fit, LeavesSigusr1ToAProgramThatHandlesIt) {
+  struct sigaction own {
+  }, before{};
+  own.sa_handler = [](int) {};
+  sigaction(SIGUSR1, &own, &before);
+  ScriptedRun run;
+  Mean net;
+  net.during = [](int64_t index) {
+    if (index == 1) std::raise(SIGUSR1);
+  };
+  Data data(9);
+  fit(run, net, data);
+  EXPECT_GT(run.count("step"), 2);
+  sigaction(SIGUSR1, &before, nullptr);
+}
+
 TEST(Fit, LeavesTheSignalHandlersAsTheyWere) {
   ScriptedRun run;
   Mean net;
@@ -240,7 +267,9 @@ TEST(Fit, AStreamEndsTheEpochWhenAnyRankRunsOut) {
 }
 
 TEST(Fit, AStreamWithoutABatchOnSomeRankIsAMistake) {
-  ScriptedRun run([](Script& s) { s.votes_without_batches = 1; });
+  ScriptedRun run([](Script& s) {
+    s.all_reduce_numbers = [](std::span<double> most_and_fewest, int32_t) { most_and_fewest[1] = 0; };
+  });
   Mean net;
   Data data(1);
   data.training = {.stream = std::make_shared<Counted>(4)};

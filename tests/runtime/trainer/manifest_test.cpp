@@ -47,6 +47,10 @@ nlohmann::ordered_json of_format_1(const Manifest& manifest) {
 TEST(Manifest, ReadsBackToTheSame) {
   Manifest manifest = some_manifest();
   EXPECT_EQ(parse_manifest(to_json(manifest), "file"), manifest);
+  manifest.loop->earlier_batches = 5;
+  manifest.loop->earlier_samples = 640;
+  manifest.loop->more_steps = -12;
+  EXPECT_EQ(parse_manifest(to_json(manifest), "file"), manifest);
   manifest.loop.reset();
   EXPECT_EQ(parse_manifest(to_json(manifest), "file"), manifest);
 }
@@ -139,6 +143,12 @@ TEST(Manifest, WithNumbersThatCannotBeIsDamaged) {
     return error_text<DamagedCheckpoint>([&] { parse_manifest(json.dump(), "f"); });
   };
   const auto impossible = [](const std::string& what) { return "f: " + what + " has a value that is not possible"; };
+  const auto with = [](const char* one, int its, const char* other, int others) {
+    auto loop = of_format_1(some_manifest()).at("loop");
+    loop[one] = its;
+    loop[other] = others;
+    return loop;
+  };
   EXPECT_EQ(changed("/world_size", 0), impossible("world_size"));
   EXPECT_EQ(changed("/world_size", 3), impossible("list of files"));  // there is none of rank 2
   EXPECT_EQ(changed("/world_size", 2'000'000'000), impossible("world_size"));
@@ -154,6 +164,8 @@ TEST(Manifest, WithNumbersThatCannotBeIsDamaged) {
   EXPECT_EQ(changed("/loop/batches", -5), impossible("loop.batches"));
   EXPECT_EQ(changed("/loop/batches", int64_t{1} << 62), impossible("loop.batches"));
   EXPECT_EQ(changed("/loop/samples", -2), impossible("loop.samples"));
+  EXPECT_EQ(changed("/loop", with("earlier_batches", 8, "earlier_samples", 10)), impossible("loop.earlier_batches"));
+  EXPECT_EQ(changed("/loop", with("earlier_batches", 5, "earlier_samples", 1001)), impossible("loop.earlier_samples"));
   const char* const lr = "/optimizers/0/groups/0/options/lr";
   EXPECT_THAT(changed(lr, nullptr), HasSubstr("type must be number"));
   EXPECT_EQ(changed(lr, -0.1), impossible("setting 'lr' of an optimizer"));

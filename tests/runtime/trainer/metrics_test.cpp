@@ -40,6 +40,24 @@ TEST(MetricBoard, PutsValuesWhereTheyWereSentTo) {
   EXPECT_THAT(board.totals(), ElementsAre(MetricTotal{"epoch", 2, 1}));
 }
 
+TEST(MetricBoard, KnowsWhatIsForTheStatusLine) {
+  MetricBoard board;
+  board.add("step", 1, LogWhere::kStep | LogWhere::kBar);
+  board.add("both", 2, LogWhere::kBar);
+  board.add("file", 3, LogWhere::kBoth);
+  EXPECT_TRUE(board.is_on_bar("step") && board.is_on_bar("both"));
+  EXPECT_FALSE(board.is_on_bar("file") || board.is_on_bar("bot") || board.is_on_bar("none"));
+  EXPECT_THAT(board.take_step_values(), ElementsAre(Pair("step", 1.0), Pair("both", 2.0), Pair("file", 3.0)));
+  EXPECT_THAT(board.totals(), ElementsAre(MetricTotal{"both", 2, 1}, MetricTotal{"file", 3, 1}));
+  MetricBoard whole;
+  whole.add_pieces(std::vector{board});
+  EXPECT_TRUE(whole.is_on_bar("both"));
+  MetricBoard evaluation(MetricBoard::Pass::kEvaluation);
+  evaluation.add("val", 1, LogWhere::kStep | LogWhere::kBar);
+  EXPECT_TRUE(evaluation.is_on_bar("val"));
+  EXPECT_TRUE(evaluation.take_step_values().empty());
+}
+
 TEST(MetricBoard, GivesTheValueOfAStepOnce) {
   MetricBoard board;
   board.add("rare", 1.0, LogWhere::kStep);
@@ -51,6 +69,21 @@ TEST(MetricBoard, GivesTheValueOfAStepOnce) {
   board.add("rare", 4.0, LogWhere::kStep);
   resumed.restore(board.records());
   EXPECT_THAT(resumed.take_step_values(), ElementsAre(Pair("rare", 4.0)));
+}
+
+TEST(MetricBoard, KeepsTensorsForTheReplaysOfACapture) {
+  MetricBoard board(MetricBoard::Pass::kCapture);
+  const auto there = torch::ones({}, torch::kMeta);  // on a device, where it has no value
+  board.add("loss", there, LogWhere::kEpoch);
+  ASSERT_EQ(board.captured().size(), 1u);
+  EXPECT_EQ(board.captured()[0].name, "loss");
+  EXPECT_TRUE(board.captured()[0].value.is_meta());
+  EXPECT_EQ(board.captured()[0].where, LogWhere::kEpoch);
+  EXPECT_TRUE(board.totals().empty());
+  const std::string refused = "log(\"rate\") was given a number of the host";
+  EXPECT_THAT(error_text<UserError>([&] { board.add("rate", 0.1, LogWhere::kStep); }), HasSubstr(refused));
+  EXPECT_THAT(error_text<UserError>([&] { board.add("rate", torch::tensor(0.1), LogWhere::kStep); }),
+              HasSubstr(refused));
 }
 
 TEST(MetricBoard, TakesEveryKindOfNumber) {
@@ -105,6 +138,11 @@ TEST(RankReport, BringsStatesOfEachRankByteByByte) {
   const auto merged = merge_reports(texts);
   EXPECT_THAT(merged.states, ElementsAre(states, ""));
   EXPECT_THAT(merged.means, ElementsAre(Pair("acc", 1.0)));
+}
+
+TEST(RankReport, TellsWhichMetricsARankHasFromACheckpointAlone) {
+  const std::vector<std::string> texts{to_text({.not_logged = {"acc", "recall of all"}}), to_text({})};
+  EXPECT_THAT(merge_reports(texts).not_logged, ElementsAre(ElementsAre("acc", "recall of all"), ElementsAre()));
 }
 
 TEST(RankReport, TheMostSevereReasonOfTheFirstRankCounts) {

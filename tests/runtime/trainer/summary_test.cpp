@@ -35,7 +35,7 @@ TEST(Summary, GathersTheFiguresOfAllRanks) {
     s.selection.strategy = StrategySpec("ddp");
     s.selection.accelerator = "cpu";
     s.all_gather = [](std::string own) {
-      return std::vector<std::string>{own, R"({"sha256":"second","rss":12.5,"samples":20,"bytes":300})"};
+      return std::vector<std::string>{own, R"({"sha256":"second","rss":12.5,"device":0,"samples":20,"bytes":300})"};
     };
   });
   RunRecord record;

@@ -36,12 +36,15 @@ LastWords echo(std::vector<Operation> operations) {
   return {4, true, "I gave up", std::move(operations)};
 }
 
+std::string sentence(const Evidence& evidence) {
+  return sentence_of(judge(evidence), evidence.own.error);
+}
+
 TEST(Verdict, NamesARankThatFailedByItselfWithItsError) {
   Evidence three = evidence(3, {});
   three.words[1] = echo({});
   three.words[2] = LastWords{1, false, "no such file 'x'", {}};
-  EXPECT_EQ(judge(three).sentence,
-            "rank 2 (pid 102 on here) failed: no such file 'x'; seen here as: step 3: it went wrong");
+  EXPECT_EQ(sentence(three), "rank 2 (pid 102 on here) failed: no such file 'x'; seen here as: step 3: it went wrong");
 }
 
 TEST(Verdict, NamesARankThatIsGoneAndTheLastOperationItTookPartIn) {
@@ -50,7 +53,7 @@ TEST(Verdict, NamesARankThatIsGoneAndTheLastOperationItTookPartIn) {
                               operation("default/world", 7, "broadcast of uint8[3] with root 0"),
                               operation("default/world", 8, "all_reduce mean of float32[10]", "UNAVAILABLE")});
   two.states[1] = ProcessState::kGone;
-  EXPECT_THAT(judge(two).sentence,
+  EXPECT_THAT(sentence(two),
               AllOf(HasSubstr("rank 1 (pid 101 on here) is gone"),
                     HasSubstr("last seen in all_reduce mean of float32[10], #6 of default/world, for bucket 1 (a)"),
                     HasSubstr("step 3")));
@@ -60,8 +63,8 @@ TEST(Verdict, NamesStoppedRanksAndNotThoseThatOnlyWaited) {
   Evidence four = evidence(4, {});
   four.words[1] = echo({});
   four.states[2] = four.states[3] = ProcessState::kStopped;
-  EXPECT_THAT(judge(four).sentence, AllOf(HasSubstr("rank 2 (pid 102 on here) is stopped"),
-                                          HasSubstr("rank 3 (pid 103 on here) is stopped"), Not(HasSubstr("rank 1"))));
+  EXPECT_THAT(sentence(four), AllOf(HasSubstr("rank 2 (pid 102 on here) is stopped"),
+                                    HasSubstr("rank 3 (pid 103 on here) is stopped"), Not(HasSubstr("rank 1"))));
 }
 
 TEST(Verdict, FindsTheFirstOperationThatRanksCallDifferently) {
@@ -75,7 +78,7 @@ TEST(Verdict, FindsTheFirstOperationThatRanksCallDifferently) {
   const Verdict verdict = judge(two);
   EXPECT_TRUE(verdict.ranks_disagree);
   EXPECT_THAT(
-      verdict.sentence,
+      verdict.causes,
       AllOf(HasSubstr("ranks differ in operation #17 of default/world: rank 0 called all_reduce of float32[1000] "
                       "for bucket 2, rank 1 called broadcast of uint8[4] with root 0"),
             Not(HasSubstr("#18"))));
@@ -85,17 +88,17 @@ TEST(Verdict, TakesAFailedOperationForTheCauseOnlyWhereRanksAgreeOnIt) {
   Evidence two = evidence(2, {operation("default/world", 7, "barrier", "UNAVAILABLE")});
   two.words[1] =
       LastWords{1, true, "the wire says that sizes differ", {operation("default/world", 7, "barrier", "INTERNAL")}};
-  EXPECT_THAT(judge(two).sentence, HasSubstr("rank 1 (pid 101 on here) failed: the wire says"));
+  EXPECT_THAT(sentence(two), HasSubstr("rank 1 (pid 101 on here) failed: the wire says"));
   two.words[1]->operations = {operation("default/world", 7, "all_gather of uint8[4]", "INTERNAL")};
   EXPECT_TRUE(judge(two).ranks_disagree);
-  EXPECT_THAT(judge(two).sentence, Not(HasSubstr("the wire says")));
+  EXPECT_THAT(sentence(two), Not(HasSubstr("the wire says")));
 }
 
 TEST(Verdict, PutsRanksThatCallTheSameTogether) {
   Evidence three = evidence(3, {operation("control", 2, "barrier")});
   three.words[1] = echo({operation("control", 2, "all_reduce sum of float64[1]", "ABORTED", "metrics")});
   three.words[2] = echo({operation("control", 2, "barrier")});
-  EXPECT_THAT(judge(three).sentence,
+  EXPECT_THAT(sentence(three),
               HasSubstr("ranks differ in operation #2 of control: ranks 0, 2 called barrier, rank 1 called all_reduce "
                         "sum of float64[1] for metrics; seen here as"));
 }
@@ -110,11 +113,11 @@ TEST(Verdict, TakesADifferenceForNoCauseWhereARankIsGone) {
 TEST(Verdict, TellsWhereOtherRanksWait) {
   Evidence two = evidence(2, {operation("default/world", 17, "all_reduce of float32[10]", "DEADLINE_EXCEEDED")});
   two.words[1] = echo({operation("control", 5, "barrier", "DEADLINE_EXCEEDED")});
-  EXPECT_THAT(judge(two).sentence, HasSubstr("rank 1 was in barrier, #5 of control"));
+  EXPECT_THAT(sentence(two), HasSubstr("rank 1 was in barrier, #5 of control"));
 }
 
 TEST(Verdict, CallsARankThatRunsBusy) {
-  EXPECT_THAT(judge(evidence(2, {})).sentence, HasSubstr("rank 1 (pid 101 on here) runs but has not failed"));
+  EXPECT_THAT(sentence(evidence(2, {})), HasSubstr("rank 1 (pid 101 on here) runs but has not failed"));
 }
 
 Operation waiting(std::vector<int> peers, const char* status) {
@@ -126,7 +129,7 @@ Operation waiting(std::vector<int> peers, const char* status) {
 TEST(Verdict, SaysWhoWaitedForASilentRank) {
   Evidence three = evidence(3, {waiting({2}, "DEADLINE_EXCEEDED")});
   three.words[1] = echo({waiting({2}, "DEADLINE_EXCEEDED")});
-  EXPECT_THAT(judge(three).sentence,
+  EXPECT_THAT(sentence(three),
               HasSubstr("rank 2 (pid 102 on here) runs but has not failed: it is busy elsewhere, waited for by "
                         "ranks 0, 1; seen here as"));
 }
@@ -135,16 +138,15 @@ TEST(Verdict, CallsARankOfAnotherMachineGoneIfItsConnectionBroke) {
   Evidence three = evidence(3, {waiting({1}, "UNAVAILABLE")});
   three.words[1] = echo({waiting({2}, "UNAVAILABLE")});
   three.states[2] = ProcessState::kUnknown;
-  EXPECT_THAT(judge(three).sentence,
-              AllOf(HasSubstr("rank 2 (pid 102 on here) is gone: its connection to rank 1 broke; "),
-                    Not(HasSubstr("rank 1 (pid"))));
+  EXPECT_THAT(sentence(three), AllOf(HasSubstr("rank 2 (pid 102 on here) is gone: its connection to rank 1 broke; "),
+                                     Not(HasSubstr("rank 1 (pid"))));
 }
 
 TEST(Verdict, TellsForWhomARankWaitsElsewhere) {
   Evidence two = evidence(2, {operation("default/world", 17, "all_reduce of float32[10]", "DEADLINE_EXCEEDED")});
   two.words[1] = echo({operation("control", 5, "barrier", "DEADLINE_EXCEEDED")});
   two.words[1]->operations.front().peers = {0};
-  EXPECT_THAT(judge(two).sentence, HasSubstr("rank 1 was in barrier, #5 of control, waiting for rank 0"));
+  EXPECT_THAT(sentence(two), HasSubstr("rank 1 was in barrier, #5 of control, waiting for rank 0"));
 }
 
 TEST(Verdict, BlamesNobodyForSilenceWhereTheStoreDoesNotAnswer) {
@@ -152,7 +154,7 @@ TEST(Verdict, BlamesNobodyForSilenceWhereTheStoreDoesNotAnswer) {
   three.rank = 1;
   three.heard_all = false;
   three.states.assign(3, ProcessState::kUnknown);
-  EXPECT_THAT(judge(three).sentence,
+  EXPECT_THAT(sentence(three),
               AllOf(HasSubstr("rank 0 (pid 100 on here), or whoever serves the store"), Not(HasSubstr("rank 2"))));
 }
 
@@ -161,7 +163,7 @@ TEST(Verdict, CallsNobodyKilledWhoMayHaveSaidWhyToAStoreThatIsGone) {
   three.rank = 2;
   three.heard_all = false;
   three.states = {ProcessState::kGone, ProcessState::kGone, ProcessState::kUnknown};
-  EXPECT_EQ(judge(three).sentence,
+  EXPECT_EQ(sentence(three),
             "rank 0 (pid 100 on here) is gone (it was killed, or ended without a word); rank 1 (pid 101 on here) has "
             "ended (what it said is lost with the store); seen here as: step 3: it went wrong");
 }
@@ -169,7 +171,7 @@ TEST(Verdict, CallsNobodyKilledWhoMayHaveSaidWhyToAStoreThatIsGone) {
 TEST(Verdict, KeepsTheErrorWhereNothingElseIsKnown) {
   Evidence two = evidence(2, {});
   two.words[1] = echo({});
-  EXPECT_EQ(judge(two).sentence, "step 3: it went wrong");
+  EXPECT_EQ(sentence(two), "step 3: it went wrong");
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 
 std::unique_ptr<BatchSource> opened(const Loader& loader, const Shard& shard = {}, Purpose purpose = Purpose::kTraining,
                                     int64_t skipped = 0) {
-  return open_batches(loader, shard, purpose, {}, "training data", skipped);
+  return open_batches(loader, shard, purpose, {}, "training data", {.batches = skipped});
 }
 
 std::vector<at::Tensor> tensors_of(BatchSource& source) {

@@ -19,7 +19,7 @@ class ScriptedRanks final : public Ranks {
   void shutdown() override {}
 
   void barrier() override {}
-  void all_reduce(std::span<double> values, int32_t) override { values[0] += script_.votes_without_batches; }
+  void all_reduce(std::span<double> values, int32_t reduce) override { script_.all_reduce_numbers(values, reduce); }
   void broadcast(std::span<std::byte>, int) override {}
   std::vector<std::string> all_gather(std::string_view text) override { return script_.all_gather(std::string(text)); }
   bool is_same_on_all_ranks(uint64_t, const std::string&) override { return true; }

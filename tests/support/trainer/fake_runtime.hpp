@@ -6,6 +6,7 @@
 #include <cohort/host/plugin_host.hpp>
 #include <cohort/step_driver.hpp>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct Script {
   };
   /// The mean over the ranks, given this rank's tensor.
   std::function<at::Tensor(at::Tensor)> all_reduce = [](at::Tensor own) { return own.clone(); };
+  /// The sum or maximum (COHORT_REDUCE_...) over the ranks, in place of this rank's numbers.
+  std::function<void(std::span<double>, int32_t reduce)> all_reduce_numbers = [](std::span<double>, int32_t) {};
   /// Which ranks keep the optimizer's state of this parameter.
   std::function<host::StateKeeper(const at::Tensor&)> state_keeper = [](const at::Tensor&) {
     return host::StateKeeper::kEveryRank;
@@ -33,7 +36,6 @@ struct Script {
   std::vector<std::string> calls;            ///< "begin", "backward 0.5", "backward 0.5 no_sync", "step", "pause",
                                              ///< "checkpoint", "finish"
   host::FlightObserver* observer = nullptr;  ///< that the loop has given last
-  double votes_without_batches = 0;          ///< of the other ranks, at the start of an epoch of a stream
 };
 
 /// A script and the runtime on it.

@@ -69,6 +69,8 @@ class ScriptedDriver final : public StepDriver {
     return script_.agree(phase + 1 == optimizers_.size() ? ++steps_ : steps_, votes_);
   }
   void clip_gradients(std::optional<GradientClip>) override {}
+  void capture(StepGraph&, const std::function<void()>& run) override { run(); }
+  Votes count_replayed_step() override { return script_.agree(++steps_, votes_); }
   uint64_t steps() const override { return steps_; }
 
   void vote(Votes votes) override { votes_ = votes; }

@@ -28,6 +28,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cohort/metrics.hpp>
+#include <cohort/step_moments.hpp>
 #include <cohort/value.hpp>
 
 namespace cohort {
@@ -63,16 +64,22 @@ class Fit {
  public:
   virtual ~Fit() = default;
 
-  virtual uint64_t step() const = 0;                             ///< optimizer steps done, over all resumed runs
-  virtual int64_t epoch() const = 0;                             ///< from 0
-  virtual int64_t batch() const = 0;                             ///< batches of this epoch that are done, this rank
-  virtual std::optional<int64_t> batches_per_epoch() const = 0;  ///< unknown for a stream
+  virtual uint64_t step() const = 0;  ///< optimizer steps done, over all resumed runs
+  virtual int64_t epoch() const = 0;  ///< from 0
+  virtual int64_t batch() const = 0;  ///< batches of this epoch that are done, by the rank that has had most of them
+  virtual std::optional<int64_t> batches_per_epoch() const = 0;  ///< up to the end on all ranks; unknown for a stream
   virtual std::optional<uint64_t> total_steps() const = 0;       ///< at which a limit ends training, if it is known
   virtual std::optional<int64_t> total_epochs() const = 0;       ///< the limit, if there is one
   virtual const Metrics& metrics() const = 0;                    ///< the latest value of each name
+  /// Returns the latest values of names that are logged with LogWhere::kBar, and the loss of the step of the last
+  /// logging interval as "loss" if there is one optimizer; nothing if no name is logged so.
+  virtual Metrics bar_values() const = 0;
   virtual Module& module() = 0;
   virtual const Optimizers& optimizers() = 0;
   virtual Runtime& runtime() = 0;
+  /// Returns the float32 weights that are trained, if a parameter of the module is a rounded copy of them
+  /// (--precision=16-true); else the parameter.
+  virtual const at::Tensor& weights_of(const at::Tensor& parameter) { return parameter; }
   /// Returns the p-norm (p > 0, or infinite) over all gradients of an optimizer, for on_before_optimizer_step alone.
   /// Waits for the device. Collective.
   virtual double gradient_norm(size_t optimizer, double p = 2) = 0;
@@ -90,9 +97,15 @@ class Fit {
   /// loss is not finite). Its files are written beside training: the checkpoint is there when `when_written` is called,
   /// on rank 0, maybe in a thread of its own. An error of that ends the training at the next checkpoint, or at the end
   /// of fit, which wait for it. Collective.
+  /// After keep_steps it may be called in on_exception too: it writes the state in which the last step has left the
+  /// training, and returns when the files are there; nothing if no step is done, or if weights have changed since.
   virtual std::optional<std::filesystem::path> save(const std::filesystem::path& folder,
                                                     std::optional<int64_t> keep = std::nullopt,
                                                     std::function<void()> when_written = {}) = 0;
+  /// Keeps from now on what save needs in on_exception: at the beginning of each step the states of random numbers,
+  /// metrics, callbacks and settings of optimizers. For on_fit_start. Throws UserError if there are several ranks,
+  /// because one that fails takes its part of a checkpoint with it.
+  virtual void keep_steps() = 0;
 };
 
 /// Holds the state of a callback, or of a module, for checkpoints: numbers, texts and tensors by name. Names are free
@@ -120,7 +133,7 @@ enum class SavePoint {
   kStopped,  ///< training stops within an epoch
 };
 
-class Callback {
+class Callback : public StepMoments {
  public:
   virtual ~Callback() = default;
 
@@ -133,17 +146,18 @@ class Callback {
   virtual void on_train_epoch_start(Fit& /*fit*/) {}
   /// After the validation of the epoch. `means` are those of the epoch and of its last validation, over all ranks.
   virtual void on_train_epoch_end(Fit& /*fit*/, const Metrics& /*means*/) {}
+  /// On ranks that have a batch: under --uneven=join a rank may take a step without one.
   virtual void on_train_batch_start(Fit& /*fit*/, const Batch& /*batch*/) {}
   virtual void on_train_batch_end(Fit& /*fit*/, const Batch& /*batch*/) {}
   /// Before the ranks agree on whether this step is the last: in each step and each batch of a validation, and where an
   /// epoch ends.
   virtual void on_vote(Fit& /*fit*/) {}
-  /// See the hooks of the same names in module_hooks.hpp.
-  virtual void on_before_backward(Fit& /*fit*/, const at::Tensor& /*loss*/) {}
-  virtual void on_after_backward(Fit& /*fit*/) {}
+  /// See the hooks of the same names in module_hooks.hpp. None of the four goes with --graph.
+  virtual void on_before_backward(Fit& /*fit*/, const at::Tensor& /*loss*/) { note_empty(kBeforeBackward); }
+  virtual void on_after_backward(Fit& /*fit*/) { note_empty(kAfterBackward); }
   /// Gradients of the optimizer are averaged over the ranks, and not clipped yet.
-  virtual void on_before_optimizer_step(Fit& /*fit*/, size_t /*optimizer*/) {}
-  virtual void on_before_zero_grad(Fit& /*fit*/, size_t /*optimizer*/) {}
+  virtual void on_before_optimizer_step(Fit& /*fit*/, size_t /*optimizer*/) { note_empty(kBeforeOptimizerStep); }
+  virtual void on_before_zero_grad(Fit& /*fit*/, size_t /*optimizer*/) { note_empty(kBeforeZeroGrad); }
   /// After the step of the last optimizer.
   virtual void on_step_end(Fit& /*fit*/) {}
   /// At the logging interval, and at the end of an epoch. Values that are added are logged as well.
@@ -159,6 +173,10 @@ class Callback {
   /// Saves and restores the state that a resumed run needs. Rank 0's is saved; every rank restores it.
   virtual void save_state(CallbackState& /*state*/) const {}
   virtual void load_state(const CallbackState& /*state*/) {}
+
+ private:
+  friend class CallbackList;
+  bool inherits_before_step_ = false;  // on_before_optimizer_step of this class was called
 };
 
 }  // namespace cohort

@@ -57,6 +57,7 @@ class EarlyStopping final : public Callback {
   double best() const { return best_; }  ///< NaN before the first value
 
   std::string name() const override { return "early_stopping"; }
+  void on_fit_start(Fit& fit) override;
   void on_validation_end(Fit& fit, const Metrics& means) override;
   void on_train_epoch_end(Fit& fit, const Metrics& means) override;
   void save_state(CallbackState& state) const override;
@@ -98,6 +99,7 @@ class BestCheckpoints final : public Callback {
   const std::vector<Kept>& kept() const { return kept_; }
 
   std::string name() const override { return "best_checkpoints"; }
+  void on_fit_start(Fit& fit) override;
   void on_validation_end(Fit& fit, const Metrics& means) override;
   void on_train_epoch_end(Fit& fit, const Metrics& means) override;
   void on_save_point(Fit& fit, SavePoint point) override;
@@ -112,6 +114,24 @@ class BestCheckpoints final : public Callback {
   Options options_;
   std::optional<Measured> measured_;  // of the present weights, not saved yet
   std::vector<Kept> kept_;
+};
+
+/// If training ends with an exception: writes a checkpoint of the last step that was complete, from which --resume goes
+/// on with the step that has failed, and with the random numbers from before it. What a forward pass of the failed step
+/// has changed in buffers stays changed. Nothing is written, and a warning says so, if weights have changed since the
+/// last step was complete: within a step of an optimizer, or in a hook behind it. For trainings of one rank: fit throws
+/// UserError for more.
+class OnExceptionCheckpoint final : public Callback {
+ public:
+  /// The folder may be that of --checkpoint-dir. A program's n-th fit uses folder/fit-n.
+  explicit OnExceptionCheckpoint(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  std::string name() const override { return "on_exception_checkpoint"; }
+  void on_fit_start(Fit& fit) override { fit.keep_steps(); }
+  void on_exception(Fit& fit, const std::exception& error) override;
+
+ private:
+  std::filesystem::path folder_;
 };
 
 /// Trains parts of a module from a later epoch on: until then their parameters are frozen.
@@ -159,17 +179,17 @@ class WeightAverage final : public Callback {
   std::string name() const override { return "weight_average"; }
   void on_fit_start(Fit& fit) override;
   void on_step_end(Fit& fit) override;
-  void on_validation_start(Fit& fit) override { swap(fit); }
-  void on_validation_end(Fit& fit, const Metrics& /*means*/) override { swap(fit); }
+  void on_validation_start(Fit& fit) override;
+  void on_validation_end(Fit& fit, const Metrics& means) override;
   void on_fit_end(Fit& fit) override;
   void save_state(CallbackState& state) const override;
   void load_state(const CallbackState& state) override;
 
  private:
-  void swap(Fit& fit);
-
   double decay_;
   std::vector<at::Tensor> average_;
+  std::vector<at::Tensor> weights_;    // that are trained, within a fit
+  std::vector<at::Tensor> set_aside_;  // parameters of the module, while the average is validated
 };
 
 }  // namespace cohort

@@ -16,6 +16,7 @@
 #include <cohort/module_hooks.hpp>
 #include <cohort/monitors.hpp>
 #include <cohort/optimizers.hpp>
+#include <cohort/prediction_writer.hpp>
 #include <cohort/program.hpp>
 #include <cohort/qadam.hpp>
 #include <cohort/safetensors.hpp>

@@ -59,7 +59,8 @@ class TensorDataset final : public Dataset {
   std::vector<at::Tensor> tensors_;
 };
 
-/// Batches that come one after another, their number unknown. The epoch ends when the first rank runs out.
+/// Batches that come one after another, their number unknown. The epoch ends when the first rank runs out, or under
+/// --uneven=join the last one.
 class StreamDataset {
  public:
   virtual ~StreamDataset() = default;
@@ -70,7 +71,7 @@ class StreamDataset {
 
   /// Saves where the stream is, for checkpoints in the middle of an epoch; called before each batch, on every rank.
   /// load_state comes after start() and puts the stream there. A stream that saves nothing is read from its beginning
-  /// when a training resumes, and the batches that were trained on are dropped.
+  /// when a training resumes, and the batches that were trained on are dropped. One that was at its end is there again.
   virtual void save_state(CallbackState& /*state*/) const {}
   virtual void load_state(const CallbackState& /*state*/) {}
 };

@@ -85,6 +85,7 @@ class Metric {
   /// Return what was added since the last reset, by the names of the states; take() resets as well.
   NamedTensors added() const;
   NamedTensors take();
+  /// Adds what added() has returned; behind a point a name may say which of several parts of the state it is.
   void absorb(const NamedTensors& added);
   /// Computes from what each rank has added; keeps its own.
   at::Tensor compute_from(std::span<const NamedTensors> ranks);

@@ -8,8 +8,13 @@
 
 namespace cohort {
 
-/// Where a logged value goes: the row of a logging interval, the mean over the epoch, or both.
-enum class LogWhere { kStep = 1, kEpoch = 2, kBoth = 3 };
+/// Says where a logged value goes: the row of a logging interval, the mean over the epoch, or both. `kBar` may be added
+/// (LogWhere::kEpoch | LogWhere::kBar): the status line of a terminal shows the value as well; alone it is added to
+/// kBoth.
+enum class LogWhere { kStep = 1, kEpoch = 2, kBoth = 3, kBar = 4 };
+constexpr LogWhere operator|(LogWhere one, LogWhere other) {
+  return static_cast<LogWhere>(static_cast<int>(one) | static_cast<int>(other));
+}
 
 /// Values by name, as tables, files and the summary show them.
 using Metrics = std::map<std::string, double>;

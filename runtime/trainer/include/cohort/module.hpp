@@ -118,10 +118,11 @@ class Module : public torch::nn::Module, public ModuleHooks {
   void log(const Metrics& values, LogWhere where = LogWhere::kBoth);
   /// Lets a metric count for the pass: at its end the states of all replicas and ranks become one, the value joins the
   /// means, and the metric is reset. Elements of a value of several have their indices behind the name: "recall_2".
-  /// Call it in each step that updates the metric, in evaluation or training, where the pass is the epoch.
-  void log(std::string_view name, Metric& metric);
+  /// Call it in each step that updates the metric, in evaluation or training, where the pass is the epoch. There is no
+  /// value of a step: of `where` only kBar may be added.
+  void log(std::string_view name, Metric& metric, LogWhere where = LogWhere::kEpoch);
   /// The same for each metric of the collection, under `prefix` and its name.
-  void log(std::string_view prefix, MetricCollection& metrics);
+  void log(std::string_view prefix, MetricCollection& metrics, LogWhere where = LogWhere::kEpoch);
 
   /// While it lives, log() of the module records on the board; made by the loops.
   class Recording {

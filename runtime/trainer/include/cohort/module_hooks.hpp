@@ -13,13 +13,14 @@
 
 #include <cohort/metrics.hpp>
 #include <cohort/stage.hpp>
+#include <cohort/step_moments.hpp>
 #include <cohort/value.hpp>
 
 namespace cohort {
 
 class CallbackState;
 
-class ModuleHooks {
+class ModuleHooks : public StepMoments {
  public:
   virtual ~ModuleHooks() = default;
 
@@ -37,18 +38,21 @@ class ModuleHooks {
   virtual void on_train_epoch_start(int64_t /*epoch*/) {}
   /// After the validation of the epoch; what is logged here is a value of the epoch.
   virtual void on_train_epoch_end(int64_t /*epoch*/) {}
-  /// Around all that is done with a batch. What is logged from here on until the end of the batch belongs to it.
+  /// Around all that is done with a batch. What is logged from here on until the end of the batch belongs to it. Under
+  /// --uneven=join on the ranks that have one.
   virtual void on_train_batch_start(const Batch& /*batch*/, int64_t /*index*/) {}
   virtual void on_train_batch_end(const Batch& /*batch*/, int64_t /*index*/) {}
+
+  // Within a step. --graph refuses a module that overrides one of these four: a replay calls none.
   /// Under dp and ddp2 the loss is that of replica 0's piece, and the hook runs on that replica's thread, unless
   /// training_step_end gives the loss of the whole batch.
-  virtual void on_before_backward(const at::Tensor& /*loss*/) {}
+  virtual void on_before_backward(const at::Tensor& /*loss*/) { note_empty(kBeforeBackward); }
   /// Gradients are there; after the last backward of a step they are averaged over the ranks.
-  virtual void on_after_backward() {}
+  virtual void on_after_backward() { note_empty(kAfterBackward); }
   /// Gradients of the optimizer are complete and not clipped yet: a way of one's own to clip them goes here.
-  virtual void on_before_optimizer_step(size_t /*optimizer*/) {}
+  virtual void on_before_optimizer_step(size_t /*optimizer*/) { note_empty(kBeforeOptimizerStep); }
   /// The optimizer has stepped, and its gradients are about to go.
-  virtual void on_before_zero_grad(size_t /*optimizer*/) {}
+  virtual void on_before_zero_grad(size_t /*optimizer*/) { note_empty(kBeforeZeroGrad); }
 
   // In a pass over data without gradients, in evaluation mode; what is logged in and between the hooks of batches, and
   // in epoch_end, counts. `means`, over all ranks, is empty if a signal has ended the pass; the mode is as before then.

@@ -39,7 +39,7 @@ class Throughput final : public Callback {
 
 /// Logs what the training takes of rank 0's machine: "host_memory_mib" (the process in main memory), "cpu_percent" (100
 /// for each core that is busy), and for a device "device_memory_mib" and "device_memory_peak_mib", which are what
-/// tensors hold now, and at most since the values before.
+/// tensors hold now, and held at most so far.
 class DeviceStatistics final : public Callback {
  public:
   std::string name() const override { return "device_statistics"; }

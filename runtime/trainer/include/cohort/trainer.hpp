@@ -22,6 +22,7 @@
 #include <cohort/logger.hpp>
 #include <cohort/metrics.hpp>
 #include <cohort/module.hpp>
+#include <cohort/prediction_writer.hpp>
 #include <cohort/run_record.hpp>
 #include <cohort/runtime.hpp>
 
@@ -73,10 +74,14 @@ class Trainer {
   /// of the data and without padding, as one value of the same structure on the CPU: on rank 0, and in the caller if
   /// ranks are forked; elsewhere nothing. A stream's are rank by rank.
   Value predict(Module& module, DataModule& data);
+  /// The same, but each rank gives its outputs to the writer, batch by batch, and keeps none. All batches of all ranks
+  /// are written when it returns.
+  void predict(Module& module, DataModule& data, PredictionWriter& writer);
 
  private:
   void print_results(const std::string& title, const Metrics& means) const;
   Metrics evaluate(Module& module, DataModule& data, Stage stage);
+  Value predict(Module& module, DataModule& data, PredictionWriter* writer);
 
   Runtime& runtime_;
   RunRecord& record_;

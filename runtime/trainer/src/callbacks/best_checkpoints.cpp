@@ -70,6 +70,11 @@ BestCheckpoints::BestCheckpoints(fs::path folder, std::string monitor, Options o
   if (!options_.name.empty()) link_name(options_.name, metric_.name(), {}, 0);  // a mistake in it is better found now
 }
 
+// The best of an earlier training of the program stay in the folder, and are no measure for this one.
+void BestCheckpoints::on_fit_start(Fit& fit) {
+  if (fit.step() == 0) kept_.clear();  // else it is resumed
+}
+
 void BestCheckpoints::on_validation_end(Fit& fit, const Metrics& means) {
   if (const auto value = metric_.at_validation(means)) measured_ = {*value, fit.epoch()};
 }

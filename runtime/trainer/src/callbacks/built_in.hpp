@@ -14,7 +14,8 @@
 
 namespace cohort {
 
-/// Stops all ranks after the step in which one of them gets SIGINT, SIGTERM or SIGHUP. One at a time, main thread.
+/// Stops all ranks after the step in which one of them gets SIGINT, SIGTERM, SIGHUP or SIGUSR1. One at a time, main
+/// thread.
 std::shared_ptr<Callback> stop_on_signal();
 
 /// Stops all ranks after the step in which this time is over since the call, by rank 0's clock.

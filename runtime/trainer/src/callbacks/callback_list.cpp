@@ -50,6 +50,16 @@ CallbackList::CallbackList(Module& module, std::vector<std::shared_ptr<Callback>
   for (const auto& callback : callbacks_) rows_.push_back(profile_ ? profile_->add_row(label_of(*callback)) : 0);
 }
 
+void CallbackList::require_empty_moments() const {
+  for (const auto& callback : callbacks_) {
+    const char* const moment = callback->overridden_moment();
+    if (!moment) continue;
+    const std::string name = callback->name();
+    throw UserError("--graph: " + (name.empty() ? "the module" : "callback '" + name + "'") + " has an " + moment +
+                    ", which no replay of a captured step calls; use on_train_batch_end, or leave --graph out");
+  }
+}
+
 NamedTensors CallbackList::state() const {
   NamedTensors tensors;
   for (const auto& callback : callbacks_) {

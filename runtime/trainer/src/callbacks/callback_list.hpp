@@ -31,6 +31,10 @@ class CallbackList {
     }
   }
 
+  /// Throws UserError if the module or a callback overrides a hook within a step, which no replay of --graph calls.
+  /// Known after a step that called them all.
+  void require_empty_moments() const;
+
   /// Returns the state of all callbacks, for a checkpoint: tensors named kCallbackPrefix + callback + "/" + name, and
   /// kModulePrefix + name.
   NamedTensors state() const;

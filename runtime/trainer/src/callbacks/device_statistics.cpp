@@ -3,10 +3,10 @@
 
 #include <fstream>
 
-#include <c10/core/CachingDeviceAllocator.h>
-
 #include <cohort/monitors.hpp>
 #include <cohort/runtime.hpp>
+
+#include "report/device_memory.hpp"
 
 namespace cohort {
 namespace {
@@ -29,22 +29,6 @@ double resident_mib() {
   return static_cast<double>(resident) * static_cast<double>(::sysconf(_SC_PAGESIZE)) / kMiB;
 }
 
-/// Adds what tensors hold on the devices of the rank, added up. A backend may not count it.
-void add_device_memory(const Runtime& runtime, StepValues& values) {
-  auto* const allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(runtime.device().type()));
-  if (!allocator) return;
-  constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-  double now = 0, peak = 0;
-  for (const c10::Device device : runtime.devices()) {
-    const auto allocated = allocator->getDeviceStats(device.index()).allocated_bytes[kAll];
-    now += static_cast<double>(allocated.current) / kMiB;
-    peak += static_cast<double>(allocated.peak) / kMiB;
-    allocator->resetPeakStats(device.index());
-  }
-  values.emplace_back("device_memory_mib", now);
-  values.emplace_back("device_memory_peak_mib", peak);
-}
-
 }  // namespace
 
 void DeviceStatistics::on_fit_start(Fit& /*fit*/) {
@@ -60,7 +44,10 @@ void DeviceStatistics::on_step_values(Fit& fit, StepValues& values) {
   if (seconds > 0) values.emplace_back("cpu_percent", 100 * (cpu - cpu_seconds_) / seconds);
   at_ = now;
   cpu_seconds_ = cpu;
-  if (!fit.runtime().device().is_cpu()) add_device_memory(fit.runtime(), values);
+  if (const auto memory = device_memory(fit.runtime())) {
+    values.emplace_back("device_memory_mib", memory->now);
+    values.emplace_back("device_memory_peak_mib", memory->peak);
+  }
 }
 
 }  // namespace cohort

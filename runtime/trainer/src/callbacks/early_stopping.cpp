@@ -14,6 +14,13 @@ EarlyStopping::EarlyStopping(std::string monitor, Options options, std::string a
   }
 }
 
+// An earlier training of the program, maybe of another model, is no measure for this one.
+void EarlyStopping::on_fit_start(Fit& fit) {
+  if (fit.step() > 0) return;  // resumed
+  best_ = std::numeric_limits<double>::quiet_NaN();
+  without_improvement_ = 0;
+}
+
 void EarlyStopping::on_validation_end(Fit& fit, const Metrics& means) {
   if (const auto value = metric_.at_validation(means)) look_at(fit, *value);
 }

@@ -23,17 +23,30 @@ class ModuleMoments final : public Callback {
   void on_train_epoch_start(Fit& fit) override { module_.on_train_epoch_start(fit.epoch()); }
   void on_train_batch_start(Fit& fit, const Batch& batch) override { module_.on_train_batch_start(batch, fit.batch()); }
   void on_train_batch_end(Fit& fit, const Batch& batch) override { module_.on_train_batch_end(batch, fit.batch() - 1); }
-  void on_before_backward(Fit& /*fit*/, const at::Tensor& loss) override { module_.on_before_backward(loss); }
-  void on_after_backward(Fit& /*fit*/) override { module_.on_after_backward(); }
+  void on_before_backward(Fit& /*fit*/, const at::Tensor& loss) override {
+    module_.on_before_backward(loss);
+    follow(kBeforeBackward);
+  }
+  void on_after_backward(Fit& /*fit*/) override {
+    module_.on_after_backward();
+    follow(kAfterBackward);
+  }
   void on_before_optimizer_step(Fit& /*fit*/, size_t optimizer) override {
     module_.on_before_optimizer_step(optimizer);
+    follow(kBeforeOptimizerStep);
   }
-  void on_before_zero_grad(Fit& /*fit*/, size_t optimizer) override { module_.on_before_zero_grad(optimizer); }
+  void on_before_zero_grad(Fit& /*fit*/, size_t optimizer) override {
+    module_.on_before_zero_grad(optimizer);
+    follow(kBeforeZeroGrad);
+  }
   void on_exception(Fit& /*fit*/, const std::exception& error) override { module_.on_exception(error); }
   void save_state(CallbackState& state) const override { module_.save_state(state); }
   void load_state(const CallbackState& state) override { module_.load_state(state); }
 
  private:
+  void follow(Moment moment) {
+    if (module_.is_empty_moment(moment)) note_empty(moment);
+  }
   static HookPlace place(const char* hook, Fit& fit) {
     return {.hook = hook, .epoch = fit.epoch(), .rank = fit.runtime().rank()};
   }

@@ -1,4 +1,5 @@
-// Turns SIGINT, SIGTERM and SIGHUP (of a lost terminal) into a request to stop after the current step.
+// Turns SIGINT, SIGTERM, SIGHUP (of a lost terminal) and SIGUSR1 (of a scheduler, before the time limit) into a request
+// to stop after the current step.
 //
 // The first signal sets a flag, another one more than a second later ends the process.
 #include <array>
@@ -42,7 +43,9 @@ extern "C" void note_signal(int number) {
 
 void install(int number, struct sigaction& previous) {
   sigaction(number, nullptr, &previous);
-  if (previous.sa_handler == SIG_IGN) return;  // as under nohup: who started us wants it ignored
+  const bool has_handler = (previous.sa_flags & SA_SIGINFO) != 0 || previous.sa_handler != SIG_DFL;
+  if (number == SIGUSR1 && has_handler) return;  // the program has a use of its own for it
+  if (previous.sa_handler == SIG_IGN) return;    // as under nohup: who started us wants it ignored
   struct sigaction action {};
   action.sa_handler = note_signal;
   action.sa_flags = SA_RESTART;
@@ -70,7 +73,7 @@ class StopOnSignal final : public Callback {
   }
 
  private:
-  static constexpr std::array kNumbers{SIGINT, SIGTERM, SIGHUP};
+  static constexpr std::array kNumbers{SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
   std::array<struct sigaction, kNumbers.size()> previous_{};
 };

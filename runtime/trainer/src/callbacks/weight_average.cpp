@@ -14,34 +14,39 @@ WeightAverage::WeightAverage(double decay) : decay_(decay) {
 
 void WeightAverage::on_fit_start(Fit& fit) {
   const at::NoGradGuard no_grad;
-  const auto weights = fit.module().parameters();
-  const bool is_resumed = fit.step() > 0 && average_.size() == weights.size();
+  weights_.clear();
+  for (const at::Tensor& parameter : fit.module().parameters()) weights_.push_back(fit.weights_of(parameter));
+  const bool is_resumed = fit.step() > 0 && average_.size() == weights_.size();
   if (!is_resumed) average_.clear();
-  for (size_t i = 0; i < weights.size(); ++i) {
-    if (!is_resumed) average_.push_back(weights[i].detach().clone());
-    if (is_resumed) average_[i] = average_[i].to(weights[i].device());
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    if (!is_resumed) average_.push_back(weights_[i].detach().clone());
+    if (is_resumed) average_[i] = average_[i].to(weights_[i].device());
   }
 }
 
-void WeightAverage::on_step_end(Fit& fit) {
+void WeightAverage::on_step_end(Fit& /*fit*/) {
   const at::NoGradGuard no_grad;
-  at::_foreach_lerp_(average_, fit.module().parameters(), 1 - decay_);
+  at::_foreach_lerp_(average_, weights_, 1 - decay_);
 }
 
-void WeightAverage::swap(Fit& fit) {
+void WeightAverage::on_validation_start(Fit& fit) {
   const at::NoGradGuard no_grad;
-  auto weights = fit.module().parameters();
-  for (size_t i = 0; i < weights.size(); ++i) {
-    const at::Tensor weight = weights[i].detach().clone();
-    weights[i].copy_(average_[i]);
-    average_[i].copy_(weight);
-  }
+  auto parameters = fit.module().parameters();
+  for (const at::Tensor& parameter : parameters) set_aside_.push_back(parameter.detach().clone());
+  for (size_t i = 0; i < parameters.size(); ++i) parameters[i].copy_(average_[i]);
 }
 
-void WeightAverage::on_fit_end(Fit& fit) {
+void WeightAverage::on_validation_end(Fit& fit, const Metrics& /*means*/) {
   const at::NoGradGuard no_grad;
-  auto weights = fit.module().parameters();
-  for (size_t i = 0; i < weights.size(); ++i) weights[i].copy_(average_[i]);
+  auto parameters = fit.module().parameters();
+  for (size_t i = 0; i < parameters.size(); ++i) parameters[i].copy_(set_aside_[i]);
+  set_aside_.clear();
+}
+
+void WeightAverage::on_fit_end(Fit& /*fit*/) {
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < weights_.size(); ++i) weights_[i].copy_(average_[i]);
+  weights_.clear();
 }
 
 // Tensors are copied: a checkpoint may be written when the average has moved on.

@@ -59,4 +59,17 @@ std::optional<LastWords> last_words_from(const std::string& text) {
   }
 }
 
+std::string to_text(const Verdict& verdict) {
+  return as_text({{"causes", verdict.causes}, {"ranks_disagree", verdict.ranks_disagree}});
+}
+
+std::optional<Verdict> verdict_from(const std::string& text) {
+  try {
+    const Json json = Json::parse(text);
+    return Verdict{line(json, "causes"), json.at("ranks_disagree")};
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace cohort

@@ -19,4 +19,8 @@ std::string to_text(const LastWords& words);
 /// Nothing where a text is no such thing: whoever wrote it is not one of us.
 std::optional<LastWords> last_words_from(const std::string& text);
 
+std::string to_text(const Verdict& verdict);
+/// Nothing where a text is no such thing.
+std::optional<Verdict> verdict_from(const std::string& text);
+
 }  // namespace cohort

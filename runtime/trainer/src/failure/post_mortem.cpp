@@ -22,6 +22,11 @@ constexpr std::chrono::milliseconds kLongestCall = 1s;  // of the store
 // Shorter than whoever serves the store stays. Ranks that live and have failed too answer in far less.
 constexpr std::chrono::milliseconds kLongestTalk = host::kGraceTime / 2;
 constexpr std::chrono::milliseconds kPause = 5ms;
+// In larger jobs rank 0 alone asks all others, and they ask it: else the store would be asked for ranks^2 texts.
+constexpr size_t kMostWhoAskAll = 64;
+// Rank 0 may begin a little later than this one, and stays for longer.
+constexpr std::chrono::milliseconds kLongestVerdict = kLongestTalk + 1s;
+constexpr const char* kVerdict = "failure/verdict";
 constexpr size_t kToldOperations = 16;  // of each communicator
 constexpr size_t kLongestError = 500;
 
@@ -71,6 +76,7 @@ void PostMortem::introduce() {
 void PostMortem::read_introductions() {
   try {
     for (size_t rank = 0; rank < peers_.size(); ++rank) {
+      if (is_wide() && !serves_store() && rank != own_rank() && rank != 0) continue;
       const auto text = store()->try_get(key_of_introduction(rank));
       if (text) peers_[rank] = peer_from(static_cast<int>(rank), *text);
     }
@@ -93,18 +99,51 @@ Failure PostMortem::examine(const Failure& failure) noexcept {
     evidence.words.resize(peers_.size());
     tell(evidence.own);
     write_flight({failure.exit_code, in_operation, failure.message, operations});
-    if (!in_operation && failure.exit_code != static_cast<int>(ExitCode::kPeerFailed)) return failure;
+    if (!in_operation && failure.exit_code != static_cast<int>(ExitCode::kPeerFailed)) {
+      publish({describe(peers_[own_rank()]) + " failed: " + evidence.own.error, false});
+      return failure;
+    }
     rank_.abort();  // ranks that wait for this one shall speak as well
     const std::string deadlock = watch_ ? watch_->verdict() : "";
     if (!deadlock.empty()) return {static_cast<int>(ExitCode::kUserMistake), deadlock, "UserError"};
-    ask(evidence);
-    evidence.own.error = failure.message;
-    const Verdict verdict = judge(evidence);
-    if (verdict.ranks_disagree) return {static_cast<int>(ExitCode::kUserMistake), verdict.sentence, "UserError"};
-    return {failure.exit_code, verdict.sentence, failure.type};
+    const Verdict verdict = find_cause(evidence);
+    const std::string sentence = sentence_of(verdict, failure.message);
+    if (verdict.ranks_disagree) return {static_cast<int>(ExitCode::kUserMistake), sentence, "UserError"};
+    return {failure.exit_code, sentence, failure.type};
   } catch (const std::exception& error) {
     rank_.log().debug(std::string("the other ranks could not be asked: ") + error.what());
     return failure;
+  }
+}
+
+bool PostMortem::is_wide() const {
+  return peers_.size() > kMostWhoAskAll;
+}
+
+Verdict PostMortem::find_cause(Evidence& evidence) const {
+  if (!is_wide() || serves_store()) {
+    ask(evidence);
+    const Verdict verdict = judge(evidence);
+    publish(verdict);
+    return verdict;
+  }
+  if (knows_lost_ranks(evidence)) return judge(evidence);
+  if (const auto found = verdict_of_rank0()) return *found;
+  evidence.heard_all = false;
+  return judge(evidence);
+}
+
+/// Rank 0 of a wide job tells the others what they shall say.
+void PostMortem::publish(const Verdict& verdict) const {
+  if (is_wide() && serves_store()) store()->set(kVerdict, to_text(verdict));
+}
+
+std::optional<Verdict> PostMortem::verdict_of_rank0() const {
+  try {
+    const auto text = store_is_lost() ? std::nullopt : store()->get(kVerdict, kLongestVerdict);
+    return text ? verdict_from(*text) : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
   }
 }
 
@@ -125,13 +164,15 @@ void PostMortem::leave() noexcept {
 }
 
 ProcessState PostMortem::state_of(size_t rank) const {
-  const Peer& peer = peers_[rank];
-  return host::state_of({peer.pid, peer.started, peer.space}, peers_[own_rank()].space);
+  const Peer &peer = peers_[rank], &own = peers_[own_rank()];
+  const bool is_here = peer.pid == own.pid && peer.started == own.started && peer.space == own.space;
+  if (is_here) return ProcessState::kRunning;  // a thread: of a process with thousands the system tells slowly
+  return host::state_of({peer.pid, peer.started, peer.space}, own.space);
 }
 
 // Known without asking it.
 bool PostMortem::store_is_lost() const {
-  if (rank_.topology().store_is_external || serves_store()) return false;
+  if (serves_store()) return false;
   return !can_speak(state_of(0));
 }
 
@@ -175,6 +216,27 @@ void PostMortem::ask(Evidence& evidence) const {
     }
     if (may_answer) std::this_thread::sleep_for(kPause);
   }
+}
+
+/// Returns whether there are ranks whose process has ended or is stopped, as can be seen on their machine only, and
+/// that are no echo of another one. Asks for the words of such ranks alone.
+bool PostMortem::knows_lost_ranks(Evidence& evidence) const {
+  evidence.states.assign(peers_.size(), ProcessState::kUnknown);
+  bool knows = false;
+  for (size_t rank = 0; rank < peers_.size(); ++rank) {
+    const ProcessState state = state_of(rank);
+    if (rank == own_rank() || can_speak(state)) continue;
+    evidence.states[rank] = state;
+    try {
+      const auto text = store_is_lost() ? std::nullopt : store()->try_get(key_of(rank));
+      if (text) evidence.words[rank] = last_words_from(*text);
+    } catch (const Error&) {
+      evidence.heard_all = false;
+    }
+    const auto& words = evidence.words[rank];
+    knows = knows || !words || words->exit_code != static_cast<int>(ExitCode::kPeerFailed);
+  }
+  return knows;
 }
 
 void PostMortem::write_flight(const LastWords& words) const {

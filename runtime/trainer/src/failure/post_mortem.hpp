@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,13 +41,18 @@ class PostMortem {
 
   size_t own_rank() const { return static_cast<size_t>(rank_.topology().rank); }
   bool has_others() const { return peers_.size() > 1 && rank_.job_store(); }
-  bool serves_store() const { return own_rank() == 0 && !rank_.topology().store_is_external; }
+  bool serves_store() const { return own_rank() == 0; }
   ProcessState state_of(size_t rank) const;
   bool store_is_lost() const;
   host::Store* store() const;
   void read_introductions();
   void tell(const LastWords& words) const;
+  bool is_wide() const;
   void ask(Evidence& evidence) const;
+  bool knows_lost_ranks(Evidence& evidence) const;
+  Verdict find_cause(Evidence& evidence) const;
+  void publish(const Verdict& verdict) const;
+  std::optional<Verdict> verdict_of_rank0() const;
   void write_flight(const LastWords& words) const;
 };
 

@@ -198,8 +198,12 @@ Verdict judge(const Evidence& evidence) {
     add(silent_ranks(evidence));
     add(places(evidence));
   }
-  verdict.sentence = causes.empty() ? evidence.own.error : join(causes) + "; seen here as: " + evidence.own.error;
+  verdict.causes = join(causes);
   return verdict;
+}
+
+std::string sentence_of(const Verdict& verdict, const std::string& own_error) {
+  return verdict.causes.empty() ? own_error : verdict.causes + "; seen here as: " + own_error;
 }
 
 }  // namespace cohort

@@ -42,10 +42,12 @@ struct Evidence {
 };
 
 struct Verdict {
-  std::string sentence;
+  std::string causes;           ///< "" where none is known
   bool ranks_disagree = false;  ///< in the order or the arguments of their operations, and nothing else is wrong
 };
 
 Verdict judge(const Evidence& evidence);
+/// Returns what a rank says whose own error this is.
+std::string sentence_of(const Verdict& verdict, const std::string& own_error);
 
 }  // namespace cohort

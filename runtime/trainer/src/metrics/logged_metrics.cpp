@@ -127,9 +127,9 @@ void LoggedMetrics::give_back(const NamedTensors& taken) {
   for (const auto& [name, states] : by_metric(taken)) object_of(entry(name))->absorb(states);
 }
 
-Metrics LoggedMetrics::values(const std::vector<NamedTensors>& ranks, size_t own_rank) const {
+Metrics LoggedMetrics::values(const std::vector<StatesOfRank>& ranks, size_t own_rank) const {
   std::vector<std::map<std::string, NamedTensors, std::less<>>> metrics;
-  for (const NamedTensors& rank : ranks) metrics.push_back(by_metric(rank));
+  for (const StatesOfRank& rank : ranks) metrics.push_back(by_metric(rank.states));
   Metrics values;
   for (const Entry& entry : entries_) {
     const auto metric = object_of(entry);
@@ -139,7 +139,7 @@ Metrics LoggedMetrics::values(const std::vector<NamedTensors>& ranks, size_t own
     for (size_t rank = 0; rank < metrics.size(); ++rank) {
       const auto found = metrics[rank].find(entry.name);
       if (found == metrics[rank].end()) continue;
-      if (!first) first = rank;
+      if (!first && std::ranges::count(ranks[rank].not_logged, entry.name) == 0) first = rank;
       states.push_back(found->second);
     }
     if (first.value_or(own_rank) != own_rank) continue;

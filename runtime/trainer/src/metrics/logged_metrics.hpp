@@ -16,6 +16,12 @@
 
 namespace cohort {
 
+/// The states of a rank's metrics, and the names of those whose object this rank has not met: what a checkpoint left.
+struct StatesOfRank {
+  NamedTensors states;
+  std::vector<std::string> not_logged{};
+};
+
 class LoggedMetrics {
  public:
   /// Remembers an object that counts for the pass. One that a checkpoint has left a state for takes it now. Throws
@@ -33,9 +39,9 @@ class LoggedMetrics {
   NamedTensors take();
   void give_back(const NamedTensors& taken);
 
-  /// Computes the values of the metrics that this rank is the first to have a state of, given the states of each rank.
-  /// Throws UserError with the name of the metric, also if no rank has updated it.
-  Metrics values(const std::vector<NamedTensors>& ranks, size_t own_rank) const;
+  /// Computes the values of the metrics that this rank is the first to have an object and a state of, given the states
+  /// of each rank. Throws UserError with the name of the metric, also if no rank has updated it.
+  Metrics values(const std::vector<StatesOfRank>& ranks, size_t own_rank) const;
   /// Returns the values of a checkpoint that no batch has made old since.
   const Metrics& restored_values() const { return restored_values_; }
   /// Returns the names whose metric was not logged since their states were restored.

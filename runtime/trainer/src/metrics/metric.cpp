@@ -108,7 +108,7 @@ NamedTensors Metric::take() {
 }
 
 void Metric::absorb(const NamedTensors& added) {
-  for (const auto& [name, tensor] : added) add(name, tensor);
+  for (const auto& [name, tensor] : added) add(std::string_view(name).substr(0, name.find('.')), tensor);
 }
 
 at::Tensor Metric::compute_from(std::span<const NamedTensors> ranks) {

@@ -23,6 +23,12 @@ UserError value_and_metric(std::string_view name) {
                    "\") was given both a value and a metric; log one of them under another name");
 }
 
+[[noreturn]] void refuse_number(std::string_view name) {
+  throw UserError("log(\"" + std::string(name) +
+                  "\") was given a number of the host, which each replay of the step would repeat; log a tensor of the "
+                  "device");
+}
+
 bool goes_to(LogWhere where, LogWhere place) {
   return (static_cast<int>(where) & static_cast<int>(place)) != 0;
 }
@@ -35,6 +41,13 @@ double MetricBoard::Entry::whole_last() const {
 
 double MetricBoard::Entry::whole_sum() const {
   return sum + (sum_on_device.defined() ? static_cast<double>(sum_on_device.item<float>()) : 0.0);
+}
+
+LogWhere MetricBoard::place_of(LogWhere where) const {
+  const bool is_on_bar = goes_to(where, LogWhere::kBar);
+  if (pass_ != Pass::kTraining && pass_ != Pass::kCapture) where = LogWhere::kEpoch;
+  if (where == LogWhere::kBar) where = LogWhere::kBoth;
+  return is_on_bar ? where | LogWhere::kBar : where;
 }
 
 MetricBoard::Entry& MetricBoard::entry(std::string_view name, LogWhere where) {
@@ -54,7 +67,8 @@ MetricBoard::Entry& MetricBoard::entry(std::string_view name, LogWhere where) {
 }
 
 void MetricBoard::add(std::string_view name, double value, LogWhere where) {
-  if (pass_ != Pass::kTraining) where = LogWhere::kEpoch;
+  if (pass_ == Pass::kCapture) refuse_number(name);
+  where = place_of(where);
   Entry& e = entry(name, where);
   e.last = value;
   e.last_on_device.reset();
@@ -64,7 +78,7 @@ void MetricBoard::add(std::string_view name, double value, LogWhere where) {
 }
 
 void MetricBoard::add(std::string_view name, const at::Tensor& value, LogWhere where) {
-  if (pass_ != Pass::kTraining) where = LogWhere::kEpoch;
+  where = place_of(where);
   if (!value.defined() || value.numel() != 1) {
     throw UserError(
         "log(\"" + std::string(name) + "\") was given " +
@@ -73,6 +87,7 @@ void MetricBoard::add(std::string_view name, const at::Tensor& value, LogWhere w
   }
   if (const auto number = value_at_hand(value)) return add(name, *number, where);
   if (value.is_cpu()) return add(name, value.detach().to(at::kDouble).item<double>(), where);
+  if (pass_ == Pass::kCapture) return captured_.push_back({std::string(name), value.detach(), where});
   Entry& e = entry(name, where);
   e.last_on_device = value.detach();
   if (!goes_to(where, LogWhere::kEpoch)) return;
@@ -84,8 +99,17 @@ void MetricBoard::add(std::string_view name, const at::Tensor& value, LogWhere w
   e.weight += samples_;
 }
 
-void MetricBoard::add(std::string_view name, Metric& metric) {
+void MetricBoard::add(std::string_view name, Metric& metric, LogWhere where) {
   check_name(name);
+  if (goes_to(where, LogWhere::kStep)) {
+    throw UserError("log(\"" + std::string(name) +
+                    "\") was given a metric for each step, but its value is that of the pass; leave kStep and kBoth "
+                    "out, or log its compute()");
+  }
+  if (pass_ == Pass::kCapture) {
+    throw UserError("log(\"" + std::string(name) +
+                    "\") was given a metric, whose update no replay of the step calls; log a tensor of the device");
+  }
   if (pass_ == Pass::kEpochEnd) {
     throw UserError(
         "log(\"" + std::string(name) +
@@ -95,6 +119,18 @@ void MetricBoard::add(std::string_view name, Metric& metric) {
   const auto is_value = [&](const Entry& e) { return e.seen && e.name == name; };
   if (std::ranges::any_of(entries_, is_value)) throw value_and_metric(name);
   metrics_.add(name, metric);
+  if (goes_to(where, LogWhere::kBar)) metrics_on_bar_.emplace(name);
+}
+
+bool MetricBoard::is_on_bar(std::string_view name) const {
+  const auto is_element = [](std::string_view end) {
+    return end.empty() || (end[0] == '_' && end.find_first_not_of("_0123456789") == std::string_view::npos);
+  };
+  return std::ranges::any_of(entries_,
+                             [&](const Entry& e) { return e.name == name && goes_to(e.where, LogWhere::kBar); }) ||
+         std::ranges::any_of(metrics_on_bar_, [&](const std::string& metric) {
+           return name.starts_with(metric) && is_element(name.substr(metric.size()));
+         });
 }
 
 void MetricBoard::add_pieces(std::span<const MetricBoard> pieces) {
@@ -119,7 +155,10 @@ void MetricBoard::add_pieces(std::span<const MetricBoard> pieces) {
     add(mean.entry->name, mean.sum / mean.samples, mean.entry->where);
   }
   samples_ = samples;
-  for (const MetricBoard& piece : pieces) metrics_.add_taken(piece.metrics_);
+  for (const MetricBoard& piece : pieces) {
+    metrics_.add_taken(piece.metrics_);
+    metrics_on_bar_.insert(piece.metrics_on_bar_.begin(), piece.metrics_on_bar_.end());
+  }
 }
 
 std::vector<std::pair<std::string, double>> MetricBoard::take_step_values() {
@@ -153,6 +192,14 @@ void MetricBoard::restore(const std::vector<MetricRecord>& records) {
   for (const MetricRecord& record : records) entries_.push_back({record, {}, {}});
 }
 
+MetricBoard MetricBoard::copy() const {
+  MetricBoard same = *this;
+  for (Entry& e : same.entries_) {
+    if (e.sum_on_device.defined()) e.sum_on_device = e.sum_on_device.clone();
+  }
+  return same;
+}
+
 void MetricBoard::clear() {
   for (Entry& e : entries_) {
     e.seen = e.is_fresh = false;
@@ -161,6 +208,7 @@ void MetricBoard::clear() {
     e.sum = e.weight = 0;
   }
   metrics_.forget();
+  metrics_on_bar_.clear();
 }
 
 }  // namespace cohort

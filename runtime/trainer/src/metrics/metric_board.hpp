@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,19 +43,22 @@ struct MetricRecord {
 class MetricBoard {
  public:
   /// In evaluation every value counts for the epoch, whatever the module asks for; at the end of an epoch, too, and no
-  /// metric objects are taken there.
-  enum class Pass { kTraining, kEvaluation, kEpochEnd };
+  /// metric objects are taken there. While a step is captured there are no values yet: the tensors are kept for its
+  /// replays.
+  enum class Pass { kTraining, kEvaluation, kEpochEnd, kCapture };
   explicit MetricBoard(Pass pass = Pass::kTraining) : pass_(pass) {}
 
   /// The weight of what is added until the next call.
   void begin_batch(int64_t samples) { samples_ = static_cast<double>(samples); }
 
   /// Throws UserError for a tensor of more than one element and for an empty name or one with a comma or control
-  /// character.
+  /// character; in a capture for a number of the host, which all replays would repeat.
   void add(std::string_view name, const at::Tensor& value, LogWhere where);
   void add(std::string_view name, double value, LogWhere where);
-  /// Throws UserError for such a name as well, and for one that a value has.
-  void add(std::string_view name, Metric& metric);
+  /// Throws UserError for such a name as well, for one that a value has, and for a metric of each step.
+  void add(std::string_view name, Metric& metric, LogWhere where = LogWhere::kEpoch);
+  /// Returns whether a value of this name, which may be one element of a metric's, was logged with kBar.
+  bool is_on_bar(std::string_view name) const;
   LoggedMetrics& metrics() { return metrics_; }
 
   /// Adds what the boards of a batch's pieces hold: of each name one value, the mean over their samples, or one metric
@@ -68,8 +73,18 @@ class MetricBoard {
   /// Everything, and back. Waits for the device.
   std::vector<MetricRecord> records() const;
   void restore(const std::vector<MetricRecord>& records);
+  /// Returns a board with the same values and objects, to which nothing is added. Does not wait for the device.
+  MetricBoard copy() const;
   /// Forgets the values and the metric objects, keeps the names' order.
   void clear();
+
+  /// A value that was logged in a capture.
+  struct Captured {
+    std::string name;
+    at::Tensor value;
+    LogWhere where;
+  };
+  const std::vector<Captured>& captured() const { return captured_; }
 
  private:
   struct Entry : MetricRecord {
@@ -79,11 +94,15 @@ class MetricBoard {
     double whole_sum() const;
   };
   Entry& entry(std::string_view name, LogWhere where);
+  /// Returns where a value that was logged so goes in this pass.
+  LogWhere place_of(LogWhere where) const;
 
   Pass pass_;
   std::vector<Entry> entries_;  // few: a linear search beats a map
   LoggedMetrics metrics_;
+  std::set<std::string, std::less<>> metrics_on_bar_;
   double samples_ = 1;
+  std::vector<Captured> captured_;  // in the order of the calls
 };
 
 }  // namespace cohort

@@ -10,6 +10,8 @@
 namespace cohort {
 namespace {
 
+constexpr char kEndOfName = ',';  // no name of a metric has it
+
 // Hexadecimal, so that every bit arrives.
 std::string exact(double value) {
   std::array<char, 40> text;
@@ -22,6 +24,20 @@ std::string one_field(std::string text) {
   std::ranges::replace_if(
       text, [](char c) { return c == '\t' || c == '\n'; }, ' ');
   return text;
+}
+
+std::string joined(std::span<const std::string> names) {
+  std::string text;
+  for (const std::string& name : names) text += name + kEndOfName;
+  return text;
+}
+
+std::vector<std::string> names_in(std::string_view text) {
+  std::vector<std::string> names;
+  for (size_t end = 0; (end = text.find(kEndOfName)) != std::string_view::npos; text.remove_prefix(end + 1)) {
+    names.emplace_back(text.substr(0, end));
+  }
+  return names;
 }
 
 /// Takes the fields of a report off its front.
@@ -82,8 +98,8 @@ std::string to_text(const RankReport& report) {
   const StopReason& stop = report.stop;
   std::string text = std::to_string(static_cast<int>(stop.severity)) + "\t" + std::to_string(stop.signal) + "\t" +
                      one_field(stop.exit_reason) + "\t" + one_field(stop.text) + "\t" +
-                     (report.lacks_step ? "1" : "0") + "\t" + std::to_string(report.states.size()) + "\n" +
-                     report.states;
+                     (report.lacks_step ? "1" : "0") + "\t" + joined(report.not_logged) + "\t" +
+                     std::to_string(report.states.size()) + "\n" + report.states;
   for (const auto& total : report.totals)
     text += total.name + "\t" + exact(total.sum) + "\t" + exact(total.weight) + "\n";
   return text;
@@ -100,6 +116,7 @@ MergedReport merge_reports(std::span<const std::string> texts) {
     stop.exit_reason = fields.text('\t');
     stop.text = fields.text('\t');
     merged.lacks_step |= fields.number<int>('\t') != 0;
+    merged.not_logged.push_back(names_in(fields.text('\t')));
     merged.states.emplace_back(fields.bytes(fields.number<size_t>('\n')));
     stop.rank = static_cast<int>(rank);
     if (stop.severity > merged.stop.severity) merged.stop = stop;

@@ -22,18 +22,21 @@ StopReason stopped_by(int signal, int rank);
 struct RankReport {
   StopReason stop{};
   std::vector<MetricTotal> totals{};
-  bool lacks_step = false;  ///< the module has no step for the batches of the pass
-  std::string states{};     ///< of metric objects, packed
+  bool lacks_step = false;                ///< the module has no step for the batches of the pass
+  std::string states{};                   ///< of metric objects, packed
+  std::vector<std::string> not_logged{};  ///< metrics whose states are a checkpoint's: this rank has met no object
 };
 
 std::string to_text(const RankReport& report);
 
 struct MergedReport {
   StopReason stop;
-  Metrics means;                    ///< weighted over all ranks, and the values of metric objects
-  bool lacks_step = false;          ///< on a rank at least; one without batches does not know
-  std::vector<std::string> states;  ///< of metric objects, by rank
-  Metrics values;                   ///< of metric objects alone; see gather_report
+  Metrics means;                                     ///< weighted over all ranks, and the values of metric objects
+  bool lacks_step = false;                           ///< on a rank at least; one without batches does not know
+  std::vector<std::string> states;                   ///< of metric objects, by rank
+  std::vector<std::vector<std::string>> not_logged;  ///< by rank
+  Metrics values;                                    ///< of metric objects alone; see gather_report
+  Metrics on_bar;                                    ///< those of the means that this rank has logged with kBar
 };
 
 /// Merges the texts of all ranks, in rank order. Throws PeerFailed for a text that to_text did not write.

@@ -78,8 +78,15 @@ c10::Device Module::device() const {
 }
 
 at::Tensor Module::all_gather(const at::Tensor& tensor) {
-  if (session_) return session_->all_gather(tensor);
-  throw UserError("all_gather works while fit() trains: in training_step, under dp and ddp2 in training_step_end");
+  if (!session_) {
+    throw UserError("all_gather works while fit() trains: in training_step, under dp and ddp2 in training_step_end");
+  }
+  if (session_->runtime().options().uneven == UnevenData::kJoin) {
+    throw UserError(
+        "all_gather does not go with --uneven=join: a rank without a batch has no training_step that would call it; "
+        "leave --uneven=join out");
+  }
+  return session_->all_gather(tensor);
 }
 
 void Module::manual_backward(const at::Tensor& loss, size_t optimizer) {
@@ -108,14 +115,14 @@ void Module::log(const Metrics& values, LogWhere where) {
   for (const auto& [name, value] : values) log(name, value, where);
 }
 
-void Module::log(std::string_view name, Metric& metric) {
-  if (board_) return board_->add(name, metric);
+void Module::log(std::string_view name, Metric& metric, LogWhere where) {
+  if (board_) return board_->add(name, metric, where);
   warn_unrecorded(name);
   if (is_recorded_) metric.reset();  // nobody asks for what it has added up
 }
 
-void Module::log(std::string_view prefix, MetricCollection& metrics) {
-  for (const auto& [name, metric] : metrics.metrics()) log(std::string(prefix) + name, *metric);
+void Module::log(std::string_view prefix, MetricCollection& metrics, LogWhere where) {
+  for (const auto& [name, metric] : metrics.metrics()) log(std::string(prefix) + name, *metric, where);
 }
 
 void Module::warn_unrecorded(std::string_view name) {

@@ -15,8 +15,8 @@ namespace cohort {
 namespace {
 
 constexpr const char* kRowNames[] = {
-    "data",      "transfer",   "forward",    "backward", "other replicas", "waiting for gradients",
-    "optimizer", "validation", "checkpoint", "rest"};
+    "data",   "transfer",   "forward",    "backward", "other replicas", "waiting for gradients", "optimizer",
+    "replay", "validation", "checkpoint", "rest"};
 static_assert(std::size(kRowNames) == Profile::kRest + 1);
 
 constexpr int64_t kShortest_ns = 1'000;            // shorter phases are in the table only

@@ -35,6 +35,7 @@ class Profile {
     kReplicas,   ///< the loop waits for replicas beside the first
     kGradients,  ///< the loop waits for gradients
     kOptimizer,
+    kReplay,  ///< --graph replays a step
     kValidation,
     kCheckpoint,
     kRest,

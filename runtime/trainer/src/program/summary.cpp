@@ -5,30 +5,36 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "report/device_memory.hpp"
+
 namespace cohort {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
 std::vector<RankFigures> figures_of_all(Runtime& runtime, const RunRecord& record) {
-  if (runtime.is_connected()) {
-    std::vector<RankFigures> figures;
-    for (const auto& text : runtime.all_gather(to_text(own_figures(record)))) figures.push_back(parse_figures(text));
-    return figures;
-  }
-  if (!record.forked.figures.empty()) return record.forked.figures;
-  return std::vector<RankFigures>(static_cast<size_t>(runtime.world_size()), own_figures(record));
+  if (!runtime.is_connected() && !record.forked.figures.empty()) return record.forked.figures;
+  RankFigures own = own_figures(record);
+  if (const auto memory = device_memory(runtime)) own.peak_device_mib = memory->peak;
+  if (!runtime.is_connected()) return std::vector(static_cast<size_t>(runtime.world_size()), own);
+  std::vector<RankFigures> figures;
+  for (const auto& text : runtime.all_gather(to_text(own))) figures.push_back(parse_figures(text));
+  return figures;
 }
 
 }  // namespace
 
 RankFigures own_figures(const RunRecord& record) {
-  return {record.weights_sha256, peak_rss_mib(), record.samples, record.bytes_sent};
+  return {.weights_sha256 = record.weights_sha256,
+          .peak_rss_mib = peak_rss_mib(),
+          .samples = record.samples,
+          .bytes_sent = record.bytes_sent};
 }
 
 std::string to_text(const RankFigures& figures) {
   return Json{{"sha256", figures.weights_sha256},
               {"rss", figures.peak_rss_mib},
+              {"device", figures.peak_device_mib},
               {"samples", figures.samples},
               {"bytes", figures.bytes_sent}}
       .dump();
@@ -36,7 +42,7 @@ std::string to_text(const RankFigures& figures) {
 
 RankFigures parse_figures(const std::string& text) {
   const Json json = Json::parse(text);
-  return {json.at("sha256"), json.at("rss"), json.at("samples"), json.at("bytes")};
+  return {json.at("sha256"), json.at("rss"), json.at("device"), json.at("samples"), json.at("bytes")};
 }
 
 double median(std::vector<float> values) {
@@ -83,6 +89,7 @@ Summary gather_summary(Runtime& runtime, const RunRecord& record) {
   for (const auto& figures : figures_of_all(runtime, record)) {
     summary.weights_sha256.push_back(figures.weights_sha256);
     summary.peak_rss_mib.push_back(figures.peak_rss_mib);
+    if (figures.peak_device_mib > 0) summary.peak_device_mib.push_back(figures.peak_device_mib);
     samples += static_cast<double>(figures.samples);
     bytes += static_cast<double>(figures.bytes_sent);
   }
@@ -116,6 +123,7 @@ std::string to_json(const Summary& summary) {
   json["metrics"] = summary.metrics;
   json["weights_sha256"] = summary.weights_sha256;
   json["exit_reason"] = summary.exit_reason;
+  if (!summary.peak_device_mib.empty()) json["peak_device_mib"] = summary.peak_device_mib;
   for (const auto& [name, value] : summary.strategy_metrics) {
     if (!json.contains(name)) json[name] = value;
   }

@@ -23,6 +23,7 @@ struct Summary {
   double samples_per_second = 0;
   double bytes_sent_per_step = 0;
   std::vector<double> peak_rss_mib;
+  std::vector<double> peak_device_mib;  ///< written if there is a device that counts
   Metrics metrics;
   Metrics strategy_metrics;  ///< set by the strategy; they stand beside the others and replace none
   std::vector<std::string> weights_sha256;
@@ -33,7 +34,7 @@ struct Summary {
 /// made of what they have left.
 Summary gather_summary(Runtime& runtime, const RunRecord& record);
 
-/// This rank's.
+/// Returns this rank's, without those of its devices.
 RankFigures own_figures(const RunRecord& record);
 std::string to_text(const RankFigures& figures);
 RankFigures parse_figures(const std::string& text);

@@ -41,8 +41,14 @@ class WeightGuard {
   std::vector<int64_t> versions_;
 };
 
-at::Tensor seed_of(const at::Tensor& loss, double scale) {
-  return scale == 1.0 ? at::Tensor() : at::full_like(loss, scale);
+at::Tensor seed_of(const at::Tensor& loss, double factor) {
+  return factor == 1.0 ? at::Tensor() : at::full_like(loss, factor);
+}
+
+/// Returns the batch with its floating tensors in this type.
+Batch in_type(const Batch& batch, at::ScalarType type) {
+  return batch.map_tensors(
+      [&](const at::Tensor& tensor) { return tensor.is_floating_point() ? tensor.to(type) : tensor; });
 }
 
 /// While it lives, each module records on the board of its piece.
@@ -113,6 +119,7 @@ void Replicas::clone(Module& module) {
     throw UserError("strategy '" + strategy + "' needs clones that are cohort modules, but clone() of module '" +
                     module.name() + "' gives another kind; derive it from cohort::ModuleFor, or choose --strategy=ddp");
   }
+  convert(*clone, runtime_.options().precision);
   share_weights(module, *clone);
   clones_.push_back(std::move(copy));
   modules_.push_back(clone);
@@ -135,24 +142,29 @@ HookPlace Replicas::place(const char* hook, int64_t index, size_t replica, const
           .batch = batch};
 }
 
-Batch Replicas::transfer(const Batch& batch, size_t replica, int64_t index) {
-  const c10::Device device = runtime_.devices()[replica];
-  return in_hook(place("transfer_batch", index, replica, &batch),
-                 [&] { return modules_[replica]->transfer_batch(pinned(batch, device), device); });
+Batch Replicas::transfer(const Batch& batch, int64_t index, size_t replica) {
+  const Timed transfers = timed(Profile::kTransfer, replica);
+  return on_device(batch, replica, index);
 }
 
-Output Replicas::training_step(const Batch& batch, size_t replica, int64_t index) {
-  const Batch there = [&] {
-    const Timed transfers = timed(Profile::kTransfer, replica);
-    return transfer(batch, replica, index);
-  }();
+Batch Replicas::on_device(const Batch& batch, size_t replica, int64_t index) {
+  const c10::Device device = runtime_.devices()[replica];
+  const Batch there = in_hook(place("transfer_batch", index, replica, &batch),
+                              [&] { return modules_[replica]->transfer_batch(pinned(batch, device), device); });
+  const auto type = model_type(runtime_.options().precision);
+  return type ? in_type(there, *type) : there;
+}
+
+Output Replicas::training_step(const Batch& there, size_t replica, int64_t index) {
   const Timed computes = timed(Profile::kForward, replica);
+  const Autocast autocast = runtime_.autocast();
   return in_hook(place("training_step", index, replica, &there),
                  [&] { return modules_[replica]->training_step(there, index); });
 }
 
 bool Replicas::training_step_end(const Output& outputs, int64_t index, Output& whole) {
   const Timed computes(has_training_end_ ? profile_ : nullptr, Profile::kForward);  // not where it is only asked for
+  const Autocast autocast = runtime_.autocast();
   return StepAccess::call(module(), [&] {
     whole = in_hook(place("training_step_end", index), [&] { return module().training_step_end(outputs); });
   });
@@ -162,7 +174,7 @@ void Replicas::run_backward(StepDriver& session, const at::Tensor& loss, double 
   if (replica == 0) note_backward(session, loss);
   const Timed computes = timed(Profile::kBackward, replica);
   try {
-    session.run_backward({loss}, {seed_of(loss, scale)}, static_cast<uint32_t>(replica));
+    session.run_backward({loss}, {seed_of(loss, session.factor_of_loss(scale))}, static_cast<uint32_t>(replica));
   } catch (...) {
     throw_from_backward(place("backward", index, replica));
   }
@@ -228,15 +240,21 @@ void Replicas::run_in_turn(size_t count, const std::function<void(size_t)>& work
 }
 
 at::Tensor Replicas::train(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index, double scale) {
-  if (count() == 1) return train_alone(session, batch, index, scale);
+  if (count() == 1) {
+    Output output = training_step(transfer(batch, index), 0, index);
+    return train_alone(session, std::move(output), index, scale);
+  }
   const Timed rest = timed(Profile::kReplicas, 0);
   const Pieces pieces = cut(batch);
   return has_training_end_ == false ? train_by_losses(session, board, pieces, index, scale)
                                     : train_by_hook(session, board, pieces, index, scale);
 }
 
-at::Tensor Replicas::train_alone(StepDriver& session, const Batch& batch, int64_t index, double scale) {
-  Output output = training_step(batch, 0, index);
+at::Tensor Replicas::train_there(StepDriver& session, const Batch& there, int64_t index) {
+  return train_alone(session, training_step(there, 0, index), index, 1.0);
+}
+
+at::Tensor Replicas::train_alone(StepDriver& session, Output output, int64_t index, double scale) {
   if (has_training_end_ != false) {
     Output whole;
     has_training_end_ = training_step_end(Value::list({output}), index, whole);
@@ -249,7 +267,7 @@ at::Tensor Replicas::train_alone(StepDriver& session, const Batch& batch, int64_
 
 Output Replicas::train_piece(const Pieces& pieces, size_t replica, int64_t index) {
   const WeightGuard guard(*modules_[replica]);
-  Output output = training_step(pieces.batches[replica], replica, index);
+  Output output = training_step(transfer(pieces.batches[replica], index, replica), replica, index);
   guard.check("training_step");
   return output;
 }
@@ -280,7 +298,7 @@ at::Tensor Replicas::train_by_hook(StepDriver& session, MetricBoard* board, cons
   note_backward(session, loss);
   {
     const Timed computes = timed(Profile::kBackward, 0);
-    session.run_backward_to(all_leaves, loss, seed_of(loss, scale));
+    session.run_backward_to(all_leaves, loss, seed_of(loss, session.factor_of_loss(scale)));
   }
   run(pieces, nullptr, [&](size_t replica) {
     std::vector<at::Tensor> roots, gradients;
@@ -314,12 +332,13 @@ void Replicas::check_registered() {
 }
 
 void Replicas::train_by_hand(const Batch& batch, int64_t index) {
-  training_step(batch, 0, index);
+  training_step(transfer(batch, index), 0, index);
 }
 
 std::vector<std::pair<Output, int64_t>> Replicas::predict(const Batch& batch, int64_t index) {
   const auto step = [&](const Batch& piece, size_t replica) {
-    const Batch there = transfer(piece, replica, index);
+    const Batch there = on_device(piece, replica, index);
+    const Autocast autocast = runtime_.autocast();
     return in_hook(place("predict_step", index, replica, &there),
                    [&] { return modules_[replica]->predict_step(there, index); });
   };
@@ -334,7 +353,8 @@ std::vector<std::pair<Output, int64_t>> Replicas::predict(const Batch& batch, in
 
 void Replicas::evaluate(const Evaluation& what, MetricBoard& board, const Batch& batch, int64_t index) {
   const auto step = [&](const Batch& piece, size_t replica) {
-    const Batch there = transfer(piece, replica, index);
+    const Batch there = on_device(piece, replica, index);
+    const Autocast autocast = runtime_.autocast();
     in_hook(place(what.step_name, index, replica, &there), [&] { (modules_[replica]->*what.step)(there, index); });
     return StepAccess::take_for_step_end(*modules_[replica]);
   };
@@ -347,6 +367,7 @@ void Replicas::evaluate(const Evaluation& what, MetricBoard& board, const Batch&
     run(pieces, &board, [&](size_t replica) { outputs[replica] = step(pieces.batches[replica], replica); });
   }
   const Output list = gather(outputs).list;
+  const Autocast autocast = runtime_.autocast();
   in_hook(place(what.step_end_name, index), [&] { (module().*what.step_end)(list); });
 }
 

@@ -47,6 +47,10 @@ class Replicas {
   /// Forward and backward of one phase of a micro-batch whose step has begun, up to session.end_backward. Gives the
   /// loss of the whole batch, detached, before it was multiplied by `scale`.
   at::Tensor train(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index, double scale);
+  /// The batch on the device of the only replica.
+  Batch transfer(const Batch& batch, int64_t index, size_t replica = 0);
+  /// As train() with one replica, of a batch that is there already.
+  at::Tensor train_there(StepDriver& session, const Batch& there, int64_t index);
   /// Throws UserError after the first step if its loss depends on weights that are not registered.
   void check_registered();
   /// training_step of a module that steps by hand.
@@ -91,8 +95,8 @@ class Replicas {
   /// Returns the place of a hook that is called for batch `index`.
   HookPlace place(const char* hook, int64_t index, size_t replica = 0, const Batch* batch = nullptr) const;
   /// Returns the batch on the replica's device, as its module puts it there.
-  Batch transfer(const Batch& batch, size_t replica, int64_t index);
-  Output training_step(const Batch& batch, size_t replica, int64_t index);
+  Batch on_device(const Batch& batch, size_t replica, int64_t index);
+  Output training_step(const Batch& there, size_t replica, int64_t index);
   /// Returns whether the module has a training_step_end, and if so what it gives in `whole`.
   bool training_step_end(const Output& outputs, int64_t index, Output& whole);
   /// Marks a phase of a replica; the table has those of the first.
@@ -104,7 +108,7 @@ class Replicas {
   void run(const Pieces& pieces, MetricBoard* board, const std::function<void(size_t)>& work);
   static void run_in_turn(size_t count, const std::function<void(size_t)>& work);
   Output train_piece(const Pieces& pieces, size_t replica, int64_t index);
-  at::Tensor train_alone(StepDriver& session, const Batch& batch, int64_t index, double scale);
+  at::Tensor train_alone(StepDriver& session, Output output, int64_t index, double scale);
   at::Tensor train_by_losses(StepDriver& session, MetricBoard* board, const Pieces& pieces, int64_t index,
                              double scale);
   at::Tensor train_by_hook(StepDriver& session, MetricBoard* board, const Pieces& pieces, int64_t index, double scale);

@@ -22,7 +22,8 @@ double seconds_since(Clock::time_point begun) {
   return std::chrono::duration<double>(Clock::now() - begun).count();
 }
 
-std::string values_text(const StepValues& values) {
+template <class Values>
+std::string values_text(const Values& values) {
   std::string text;
   for (const auto& [name, value] : values) text += "  " + name + " " + number_text(value, 4);
   return text;
@@ -87,17 +88,26 @@ class Screen final : public Callback {
   }
 
   void draw(const Fit& fit) {
-    const auto epochs = fit.total_epochs();
     const auto steps = static_cast<int64_t>(fit.total_steps().value_or(0));
-    const int64_t length = fit.batches_per_epoch().value_or(0);
-    const double epoch_left =
-        seconds_left(fit.batch() - first_batch_, length - first_batch_, seconds_since(epoch_begun_));
     log_.show_status({"run       " + bar_text(static_cast<int64_t>(fit.step()), steps) + " steps, " +
                           clock_text(seconds_since(fit_begun_)) + " passed, " + clock_text(run_seconds_left(fit)) +
                           " left",
-                      "epoch " + std::to_string(fit.epoch()) + (epochs ? "/" + std::to_string(*epochs) : "") + " " +
-                          bar_text(fit.batch(), length) + " " + rate_text(fit) + ", " + clock_text(epoch_left) +
-                          " left" + values_text(values_)});
+                      line_of_epoch(fit)});
+  }
+
+  // Values that were chosen shall not be cut off: bar and clock make room for them.
+  std::string line_of_epoch(const Fit& fit) const {
+    const auto epochs = fit.total_epochs();
+    const std::string epoch = "epoch " + std::to_string(fit.epoch()) + (epochs ? "/" + std::to_string(*epochs) : "");
+    const int64_t length = fit.batches_per_epoch().value_or(0);
+    const Metrics chosen = fit.bar_values();
+    if (!chosen.empty()) {
+      return epoch + " " + std::to_string(fit.batch()) + (length > 0 ? "/" + std::to_string(length) : "") + " " +
+             rate_text(fit) + values_text(chosen);
+    }
+    const double left = seconds_left(fit.batch() - first_batch_, length - first_batch_, seconds_since(epoch_begun_));
+    return epoch + " " + bar_text(fit.batch(), length) + " " + rate_text(fit) + ", " + clock_text(left) + " left" +
+           values_text(values_);
   }
 
   void write_line(const Fit& fit, const StepValues& values) {

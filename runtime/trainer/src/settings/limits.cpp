@@ -64,12 +64,13 @@ LoopLimits resolve_limits(const Options& options, const TrainerDefaults& default
   return limits;
 }
 
-std::optional<uint64_t> planned_steps(const LoopLimits& limits, std::optional<int64_t> epoch_length) {
+std::optional<uint64_t> planned_steps(const LoopLimits& limits, std::optional<int64_t> epoch_length,
+                                      int64_t more_steps) {
   std::optional<uint64_t> planned;
   if (limits.max_steps) planned = static_cast<uint64_t>(*limits.max_steps);
   if (!limits.max_epochs || !epoch_length) return planned;
   const int64_t steps_per_epoch = (*epoch_length + limits.accumulate - 1) / limits.accumulate;
-  const auto by_epochs = static_cast<uint64_t>(*limits.max_epochs * steps_per_epoch);
+  const auto by_epochs = static_cast<uint64_t>(std::max<int64_t>(*limits.max_epochs * steps_per_epoch + more_steps, 0));
   return planned ? std::min(*planned, by_epochs) : by_epochs;
 }
 

@@ -35,8 +35,10 @@ struct LoopLimits {
 LoopLimits resolve_limits(const Options& options, const TrainerDefaults& defaults);
 
 /// Returns the optimizer step at which the limits end training, if that is known: `epoch_length` is the number of
-/// batches of an epoch, unknown for a stream.
-std::optional<uint64_t> planned_steps(const LoopLimits& limits, std::optional<int64_t> epoch_length);
+/// batches of an epoch, unknown for a stream; `more_steps` are those that other numbers of ranks have taken more than
+/// as many epochs of this length have.
+std::optional<uint64_t> planned_steps(const LoopLimits& limits, std::optional<int64_t> epoch_length,
+                                      int64_t more_steps = 0);
 
 /// Batches between two validations, or nothing for "at the end of the epoch". `length`: batches of the epoch, unknown
 /// for a stream. Throws UserError for an interval that no epoch reaches, or for a fraction of a stream.

@@ -17,7 +17,7 @@ using Parcel = SafetensorsFile;
 
 struct Harvest {
   std::vector<Parcel> parcels;  ///< by rank
-  int stop_signal = 0;          ///< SIGINT, SIGTERM or SIGHUP that this process was sent meanwhile
+  int stop_signal = 0;          ///< SIGINT, SIGTERM, SIGHUP or SIGUSR1 that this process was sent meanwhile
 };
 
 /// Forks the ranks of the job, in each of which `runtime` is connected and `work` runs; waits for all of them. Throws

@@ -22,6 +22,7 @@ using Json = nlohmann::json;
 constexpr const char* kFigures = "figures";
 constexpr const char* kRecord = "record";
 constexpr const char* kMetrics = "metrics";
+constexpr const char* kStrategyMetrics = "strategy_metrics";
 constexpr const char* kStepTimes = "step_ms";
 constexpr const char* kTraining = "training";
 constexpr const char* kOptimizers = "optimizers";
@@ -120,6 +121,7 @@ Parcel pack_run(const Runtime& runtime, const RunRecord& record) {
   parcel.tensors.emplace_back(kStepTimes, tensor_of(record.step_ms));
   parcel.tensors.emplace_back(kGeneratorName, generator_state());
   pack_metrics(parcel, kMetrics, record.metrics);
+  pack_metrics(parcel, kStrategyMetrics, record.strategy_metrics);
   return parcel;
 }
 
@@ -135,6 +137,7 @@ void unpack_run(const std::vector<Parcel>& parcels, RunRecord& record) {
   record.log_folder = json.at("log_folder").get<std::string>();
   record.step_ms = numbers_of<float>(*first.find(kStepTimes));
   record.metrics = unpack_metrics(first, kMetrics);
+  record.strategy_metrics = unpack_metrics(first, kStrategyMetrics);
   record.forked = {{}, json.at("collective"), json.at("layers")};
   for (const Parcel& parcel : parcels) record.forked.figures.push_back(parse_figures(parcel.metadata.at(kFigures)));
   const RankFigures& own = record.forked.figures[0];
