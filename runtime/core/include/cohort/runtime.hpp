@@ -20,6 +20,7 @@
 #include <cohort/host/plugin_host.hpp>
 #include <cohort/host/selection.hpp>
 #include <cohort/optimizers.hpp>
+#include <cohort/precision.hpp>
 
 namespace torch::nn {
 class Module;
@@ -33,6 +34,7 @@ class RankRuntime;
 }  // namespace host
 class Ranks;
 class StepDriver;
+class StepGraph;
 
 /// Thrown through the program's body where ranks cannot be forked and the user did not choose a strategy that forks
 /// them: Program executes them instead, and each runs the body.
@@ -75,8 +77,9 @@ class Runtime {
   /// UserError.
   [[noreturn]] void refuse_to_fork(const std::string& reason) const;
 
-  /// Throws UserError if the strategy or one of its layers refuses this use (COHORT_USE_... of cohort/api/plugin.h). A
-  /// loop of the program's own needs ranks that run all of it: UserError, or RanksNeeded, if unconnected.
+  /// Throws UserError if the strategy or one of its layers refuses this use (COHORT_USE_... of cohort/api/plugin.h), or
+  /// the collective COHORT_USE_GRAPH. A loop of the program's own needs ranks that run all of it: UserError, or
+  /// RanksNeeded, if unconnected.
   void require_use(int32_t use, int64_t value = 0) const;
 
   int rank() const { return topology().rank; }
@@ -94,7 +97,10 @@ class Runtime {
   c10::Device device() const { return devices().front(); }  ///< of replica 0: where tensors of the program belong
   std::span<const c10::Device> devices() const;             ///< of this process, by replica
   int threads() const;                                      ///< intra-op threads of each rank
-  std::string collective() const;                           ///< as reported: "shm"; "" with one rank, or unconnected
+  /// Returns the guard for forward passes and losses of --precision=16-mixed and bf16-mixed; another one changes
+  /// nothing.
+  [[nodiscard]] Autocast autocast() const { return {device().type(), autocast_type(options().precision)}; }
+  std::string collective() const;           ///< as reported: "shm"; "" with one rank, or unconnected
   std::vector<std::string> layers() const;  ///< of the strategy, lowest first, "base" included; none if unconnected
 
   // Collectives on the control communicator, in the order called, on every rank. With one rank they return at once.
@@ -122,6 +128,8 @@ class Runtime {
   /// model, gives every rank rank 0's weights, and lays out the buckets. Collective. Throws UserError for optimizers
   /// that the strategy does not serve, and with a table where models differ.
   std::unique_ptr<StepDriver> make_driver(std::span<torch::nn::Module* const> replicas, Optimizers optimizers);
+  /// Returns a graph for work of the device of replica 0. Throws UserError if nothing captures it.
+  std::unique_ptr<StepGraph> make_graph() const;
   /// The connected state without tensors; for the report of a failure.
   host::RankRuntime& rank_runtime();
 

@@ -20,6 +20,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cohort/optimizers.hpp>
+#include <cohort/precision.hpp>
 #include <cohort/runtime.hpp>
 
 namespace torch::nn {
@@ -68,6 +69,9 @@ class Session {
   /// it. A strategy whose ranks own parameters shows each rank the gradients of its own. What it throws ends the step:
   /// begin() makes a new one, without its gradients, if all ranks have thrown alike.
   void backward(const at::Tensor& loss, double scale = 1.0);
+  /// Returns the guard for a forward pass and its loss, if --precision is a mixed one:
+  /// `{ auto guard = session.autocast(); loss = loss_of(model(x)); } session.backward(loss);`
+  [[nodiscard]] Autocast autocast() const;
   /// Runs the optimizer of the phase that began last, or of another one whose backward is done; afterwards its
   /// gradients are undefined.
   void step(std::optional<size_t> phase = std::nullopt);

@@ -19,11 +19,14 @@
 #include <cohort/host/state_owners.hpp>
 #include <cohort/host/strategy_state.hpp>
 #include <cohort/host/votes.hpp>
+#include <cohort/loss_scale.hpp>
 #include <cohort/optimizers.hpp>
 #include <cohort/runtime.hpp>
 #include <cohort/session.hpp>
 
 namespace cohort {
+
+class StepGraph;
 
 /// Functions that a loop has called in each of its steps. Any may be empty.
 struct StepHooks {
@@ -72,6 +75,11 @@ class StepDriver {
   const StepHooks& hooks() const { return hooks_; }
   /// Limits the gradients of all later steps; nothing: they stay as they are. Throws UserError if the strategy cannot.
   virtual void clip_gradients(std::optional<GradientClip> clip) = 0;
+  /// Captures one whole step, from begin to step(), that `run` takes: nothing of it runs on the device before the first
+  /// replay, though it is counted. Throws UserError, which tells of --graph, if it cannot be captured.
+  virtual void capture(StepGraph& graph, const std::function<void()>& run) = 0;
+  /// Counts a step that was a replay. Returns what the ranks voted, in the steps of vote_every().
+  virtual Votes count_replayed_step() = 0;
   /// Returns how many optimizer steps are done.
   virtual uint64_t steps() const = 0;
 
@@ -102,7 +110,18 @@ class StepDriver {
   /// See Session.
   virtual void finish() = 0;
   virtual void check_equal_weights() = 0;
-  /// Returns the numbers that the strategy has set for the summary in this training, by name: "rounds".
+  /// Returns the float32 weights of which a parameter of the module is a rounded copy (precision.hpp), or the
+  /// parameter.
+  virtual const at::Tensor& weights_of(const at::Tensor& parameter) const { return parameter; }
+  /// The factor of losses; nothing: they are not scaled.
+  virtual std::optional<LossScale> loss_scale() const { return std::nullopt; }
+  virtual void set_loss_scale(const LossScale& /*scale*/) {}
+  /// Returns by what a loss of the current step is multiplied: `scale`, and the loss scale as it was when the step
+  /// began.
+  virtual double factor_of_loss(double scale) const { return scale; }
+
+  /// Returns the numbers that the strategy has set for the summary in this training, by name ("rounds"), and those of
+  /// the loss scale.
   virtual std::map<std::string, double> strategy_metrics() const = 0;
 
   virtual const Optimizers& optimizers() const = 0;

@@ -45,7 +45,8 @@ c10::DataPtr allocate(c10::DeviceType type, uint64_t nbytes) {
   }
 }
 
-/// Returns the file beside LibTorch's own, or the name itself, which dlopen then seeks.
+}  // namespace
+
 std::string beside_libtorch(const std::string& library) {
   Dl_info info{};
   using Allocators = c10::Allocator* (*)(const c10::DeviceType&);
@@ -57,8 +58,6 @@ std::string beside_libtorch(const std::string& library) {
   const auto beside = std::filesystem::path(info.dli_fname).parent_path() / library;
   return std::filesystem::exists(beside, error) ? beside.string() : library;
 }
-
-}  // namespace
 
 c10::DeviceType open_device_type(const host::TorchDeviceType& type) {
   if (!type.library.empty() && ::dlopen(beside_libtorch(type.library).c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {

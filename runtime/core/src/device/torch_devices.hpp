@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <c10/core/Allocator.h>
@@ -24,6 +25,9 @@ namespace cohort {
 /// Opens the library that adds the device type to LibTorch, if there is one, and returns the type. Call it before the
 /// first backward of the process. Throws UserError if LibTorch does not know the type afterwards.
 c10::DeviceType open_device_type(const host::TorchDeviceType& type);
+
+/// Returns the file of this name beside LibTorch's own, or the name itself, which dlopen then seeks.
+std::string beside_libtorch(const std::string& library);
 
 class TorchDevices final : public host::DevicePort {
  public:

@@ -5,6 +5,7 @@
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/uses.hpp>
+#include <cohort/step_graph.hpp>
 
 #include "../device/torch_devices.hpp"
 #include "../ranks/host_ranks.hpp"
@@ -119,13 +120,18 @@ void Runtime::refuse_to_fork(const std::string& reason) const {
 void Runtime::require_use(int32_t use, int64_t value) const {
   if (use == COHORT_USE_OWN_LOOP) state_->connected();
   const Setup& setup = state_->setup;
-  host::require_use(setup.plugins, setup.selection.strategy, setup.selection.layers,
-                    {.use = use,
-                     .value = value,
-                     .world_size = setup.selection.world_size(),
-                     .num_nodes = setup.selection.num_nodes,
-                     .local_world_size = setup.selection.processes_per_node,
-                     .replicas = setup.selection.replicas});
+  const host::Selection& selection = setup.selection;
+  const host::UseQuery query{.use = use,
+                             .value = value,
+                             .world_size = selection.world_size(),
+                             .num_nodes = selection.num_nodes,
+                             .local_world_size = selection.processes_per_node,
+                             .replicas = selection.replicas};
+  if (use == COHORT_USE_GRAPH) {
+    host::require_graphs(setup.plugins, selection.strategy, selection.layers, selection.collective, query);
+  } else {
+    host::require_use(setup.plugins, selection.strategy, selection.layers, query);
+  }
 }
 
 void Runtime::State::choose_threads() {
@@ -217,6 +223,9 @@ void Runtime::shutdown() {
 }
 std::unique_ptr<StepDriver> Runtime::make_driver(std::span<torch::nn::Module* const> replicas, Optimizers optimizers) {
   return state_->connected().make_driver(*this, replicas, std::move(optimizers));
+}
+std::unique_ptr<StepGraph> Runtime::make_graph() const {
+  return std::make_unique<StepGraph>(state_->setup.selection.torch, device());
 }
 host::RankRuntime& Runtime::rank_runtime() {
   return state_->connected().rank_runtime();

@@ -2,13 +2,17 @@
 // optimizers once they are there. Gradients are undefined before a step: the driver owns zero_grad.
 #include "host_step_driver.hpp"
 
+#include <string>
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
 #include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cohort/host/error.hpp>
+#include <cohort/precision.hpp>
+#include <cohort/step_graph.hpp>
 
 #include "../gradients/tensor_model.hpp"
 #include "tensor_collectives.hpp"
@@ -16,6 +20,8 @@
 
 namespace cohort {
 namespace {
+
+constexpr const char* kNoCapture = "--graph cannot capture this step, so change it or leave the flag out: ";
 
 class HostStepDriver final : public StepDriver {
  public:
@@ -34,6 +40,8 @@ class HostStepDriver final : public StepDriver {
   void set_no_sync(bool no_sync) override;
   Votes step(std::optional<size_t> number) override;
   void clip_gradients(std::optional<GradientClip> clip) override;
+  void capture(StepGraph& graph, const std::function<void()>& run) override;
+  Votes count_replayed_step() override;
   uint64_t steps() const override { return engine_->steps(); }
 
   void vote(Votes votes) override { engine_->vote(votes); }
@@ -52,16 +60,22 @@ class HostStepDriver final : public StepDriver {
   }
   void optimizers_restored() override { model_.optimizers_restored(); }
 
-  void pause_for_evaluation() override { rank_.pause(COHORT_PAUSE_EVALUATE); }
+  void pause_for_evaluation() override { pause(COHORT_PAUSE_EVALUATE); }
   void finish() override;
   void check_equal_weights() override;
-  std::map<std::string, double> strategy_metrics() const override { return rank_.strategy_metrics(); }
+  std::map<std::string, double> strategy_metrics() const override;
+
+  const at::Tensor& weights_of(const at::Tensor& parameter) const override { return model_.weights_of(parameter); }
+  std::optional<LossScale> loss_scale() const override { return loss_scale_; }
+  void set_loss_scale(const LossScale& scale) override { loss_scale_ = scale; }
+  double factor_of_loss(double scale) const override;
 
   const Optimizers& optimizers() const override { return model_.given_optimizers(); }
   torch::nn::Module& module() const override { return module_; }
   Runtime& runtime() const override { return runtime_; }
 
  private:
+  void pause(int32_t why);
   void follow_strategy();
   void follow_frozen();
   void settle_unused(uint32_t phase);
@@ -78,6 +92,8 @@ class HostStepDriver final : public StepDriver {
   TensorModel model_;
   host::StepEngine* engine_ = nullptr;
   std::optional<GradientClip> clip_;
+  std::optional<LossScale> loss_scale_;
+  std::vector<float> scale_of_step_;  // by phase: the loss scale when its step began
   bool no_sync_ = false;
   bool may_accumulate_ = false;
   bool begun_ = false;
@@ -90,17 +106,33 @@ void check_optimizers(const Optimizers& optimizers, const Runtime& runtime) {
         "configure_optimizers returned no optimizer; return one, e.g. torch::optim::SGD(parameters(), 0.1)");
   }
   for (const auto& optimizer : optimizers) {
-    if (needs_closure(*optimizer)) runtime.require_use(COHORT_USE_CLOSURES);
+    if (!needs_closure(*optimizer)) continue;
+    runtime.require_use(COHORT_USE_CLOSURES);
+    if (!has_loss_scale(runtime.options().precision)) continue;
+    throw UserError(
+        "--precision: losses in float16 are scaled, and LBFGS would compare losses of skipped evaluations; choose "
+        "--precision=bf16-mixed, or another optimizer");
+  }
+  if (has_loss_scale(runtime.options().precision)) runtime.require_use(COHORT_USE_LOSS_SCALER);
+  if (has_master_weights(runtime.options().precision)) {
+    const bool is_half = *model_type(runtime.options().precision) == at::kHalf;
+    runtime.require_use(COHORT_USE_PRECISION, is_half ? COHORT_FLOAT16 : COHORT_BFLOAT16);
   }
   if (optimizers.size() > 1) runtime.require_use(COHORT_USE_PHASES, static_cast<int64_t>(optimizers.size()));
 }
 
 HostStepDriver::HostStepDriver(Runtime& runtime, host::RankRuntime& rank, std::span<torch::nn::Module* const> replicas,
                                Optimizers optimizers)
-    : runtime_(runtime), module_(*replicas.front()), rank_(rank), model_(replicas, std::move(optimizers)) {
+    : runtime_(runtime),
+      module_(*replicas.front()),
+      rank_(rank),
+      model_(replicas, std::move(optimizers), has_master_weights(runtime.options().precision)) {
+  if (has_loss_scale(runtime.options().precision)) loss_scale_.emplace();
+  scale_of_step_.assign(model_.num_phases(), LossScale().factor);
   for (uint32_t phase = 0; phase < model_.num_phases(); ++phase) model_.forget_gradients(phase);
   model_.evaluate_with([this](uint32_t phase) { return evaluate(phase); });
   engine_ = &rank_.configure(model_);
+  model_.refresh_replicas();
   follow_strategy();
 }
 
@@ -165,6 +197,8 @@ void HostStepDriver::begin(size_t phase) {
   engine_->begin(!no_sync_, number);
   // Drops gradients that an aborted step or a backward outside of any step has left; no lane reads them any more.
   if (is_new) model_.forget_gradients(number);
+  if (is_new && loss_scale_) scale_of_step_[phase] = loss_scale_->factor;
+  if (loss_scale_) model_.scale_losses(scale_of_step_[phase]);
   begun_ = true;
 }
 
@@ -179,6 +213,7 @@ void HostStepDriver::select(size_t phase) {
     begin(phase);
   } else {
     engine_->select(static_cast<uint32_t>(phase));
+    if (loss_scale_) model_.scale_losses(scale_of_step_[phase]);
   }
   begun_ = true;
 }
@@ -187,7 +222,8 @@ void HostStepDriver::run_backward(const std::vector<at::Tensor>& roots, const st
                                   const std::vector<at::Tensor>& inputs, uint32_t replica) {
   rank_.check_process();  // gradients may lie in memory that ranks share
   if (!begun_) throw UserError("backward without begin(): call session.begin() before the forward pass of every batch");
-  if (inputs.empty() && model_.num_phases() > 1) return;  // all frozen; to LibTorch no inputs are all leaves
+  if (inputs.empty() && model_.num_phases() > 1) return;       // all frozen; to LibTorch no inputs are all leaves
+  const Autocast off(runtime_.device().type(), std::nullopt);  // as torch.autocast asks for
   const GradientSlots::Use use(replica == 0 ? model_.gradient_slots() : nullptr);
   try {
     torch::autograd::backward(roots, gradients, /*retain_graph=*/std::nullopt, /*create_graph=*/false, inputs);
@@ -219,6 +255,7 @@ void HostStepDriver::run_backward_to(const std::vector<at::Tensor>& leaves, cons
 void HostStepDriver::end_backward() {
   begun_ = false;
   try {
+    if (!has_hooks_) model_.collect_gradients(engine_->phase());
     engine_->end_backward();
     if (engine_->wants_gradients() && engine_->is_last()) settle_unused(engine_->phase());
     if (engine_->is_last() && runtime_.options().unused != UnusedParameters::kTrack) treat_unused(engine_->phase());
@@ -238,9 +275,13 @@ Votes HostStepDriver::step(std::optional<size_t> number) {
   const auto phase = number ? static_cast<uint32_t>(*number) : engine_->phase();
   rank_.check_process();
   engine_->check_steppable(phase);
-  if (hooks().before_optimizer_step) hooks().before_optimizer_step(phase);
-  clip(phase);
+  const Autocast off(runtime_.device().type(), std::nullopt);
+  if (!engine_->skips(phase)) {
+    if (hooks().before_optimizer_step) hooks().before_optimizer_step(phase);
+    clip(phase);
+  }
   engine_->optimizer_step(phase);
+  if (loss_scale_) loss_scale_->update(engine_->skips(phase));
   if (hooks().before_zero_grad) hooks().before_zero_grad(phase);
   model_.forget_gradients(phase);
   rank_.between_steps();
@@ -273,23 +314,63 @@ void HostStepDriver::clip_gradients(std::optional<GradientClip> clip) {
   clip_ = clip;
 }
 
+void HostStepDriver::capture(StepGraph& graph, const std::function<void()>& run) {
+  graph.begin();
+  try {
+    run();
+  } catch (const PeerFailed&) {
+    throw;
+  } catch (const c10::Error& error) {
+    throw UserError(std::string(kNoCapture) + error.what_without_backtrace());
+  } catch (const Error& error) {
+    throw UserError(std::string(kNoCapture) + error.what());
+  }
+  graph.end();
+  engine_->leave_capture();
+}
+
+Votes HostStepDriver::count_replayed_step() {
+  rank_.check_process();
+  engine_->count_replayed_step();
+  return engine_->votes();
+}
+
 Votes HostStepDriver::exchange_votes() {
   engine_->exchange_votes();
   return engine_->votes();
 }
 
+double HostStepDriver::factor_of_loss(double scale) const {
+  return loss_scale_ ? scale * static_cast<double>(scale_of_step_[engine_->phase()]) : scale;
+}
+
+std::map<std::string, double> HostStepDriver::strategy_metrics() const {
+  std::map<std::string, double> metrics = rank_.strategy_metrics();
+  if (!loss_scale_) return metrics;
+  metrics.emplace("loss_scale", loss_scale_->factor);
+  metrics.emplace("skipped_steps", static_cast<double>(loss_scale_->skipped));
+  return metrics;
+}
+
+// A strategy may bring other weights.
+void HostStepDriver::pause(int32_t why) {
+  rank_.pause(why);
+  model_.refresh_replicas();
+}
+
 host::StrategyState HostStepDriver::pause_for_checkpoint() {
-  rank_.pause(COHORT_PAUSE_CHECKPOINT);
+  pause(COHORT_PAUSE_CHECKPOINT);
   return rank_.save_state();
 }
 
 void HostStepDriver::resume_after(uint64_t steps, host::StrategyState state) {
   rank_.load_state(std::move(state), steps);
+  model_.refresh_replicas();
   follow_strategy();
 }
 
 void HostStepDriver::finish() {
-  rank_.pause(COHORT_PAUSE_END);
+  pause(COHORT_PAUSE_END);
   check_equal_weights();
 }
 

@@ -4,15 +4,14 @@
 #include <utility>
 
 #include <cohort/host/error.hpp>
+#include <cohort/optimizer_kinds.hpp>
 #include <cohort/step_driver.hpp>
-
-#include "../optimizers/hosted_optimizers.hpp"
 
 namespace cohort {
 namespace {
 
-/// Returns the runtime if a loop of the program's own can train these optimizers on it.
-Runtime& checked_for_own_loop(Runtime& runtime, const Optimizers& optimizers) {
+/// Throws UserError if no loop of the program's own can train these optimizers.
+void check_own_loop(const Runtime& runtime, const Optimizers& optimizers) {
   runtime.require_use(COHORT_USE_OWN_LOOP);
   for (const auto& optimizer : optimizers) {
     if (!needs_closure(*optimizer)) continue;
@@ -20,11 +19,17 @@ Runtime& checked_for_own_loop(Runtime& runtime, const Optimizers& optimizers) {
         "LBFGS evaluates the loss of a batch several times in a step, which a session cannot repeat; train with "
         "the Trainer's fit, or choose another optimizer");
   }
-  if (!optimizers.have_schedules()) return runtime;
+  if (!optimizers.have_schedules()) return;
   throw UserError(
       "the optimizers of a session have a learning-rate schedule, which only the Trainer's fit follows; set the rates "
       "in "
       "your loop, and give optimizers without schedules");
+}
+
+std::unique_ptr<StepDriver> begin_own_loop(Runtime& runtime, torch::nn::Module& model, Optimizers optimizers) {
+  check_own_loop(runtime, optimizers);
+  convert(model, runtime.options().precision);
+  return runtime.make_driver(std::array{&model}, std::move(optimizers));
 }
 
 }  // namespace
@@ -37,7 +42,7 @@ NoSync::~NoSync() {
 }
 
 Session::Session(Runtime& runtime, torch::nn::Module& model, Optimizers optimizers)
-    : driver_(checked_for_own_loop(runtime, optimizers).make_driver(std::array{&model}, std::move(optimizers))) {}
+    : driver_(begin_own_loop(runtime, model, std::move(optimizers))) {}
 
 Session::~Session() = default;
 
@@ -50,6 +55,9 @@ void Session::begin(size_t phase) {
 }
 void Session::backward(const at::Tensor& loss, double scale) {
   driver_->backward(loss, scale);
+}
+Autocast Session::autocast() const {
+  return driver_->runtime().autocast();
 }
 void Session::step(std::optional<size_t> phase) {
   driver_->step(phase);

@@ -27,7 +27,8 @@ void check_loss(const at::Tensor& loss) {
 void StepDriver::backward(const at::Tensor& loss, double scale) {
   check_loss(loss);
   if (hooks_.before_backward) hooks_.before_backward(loss);
-  run_backward({loss}, {scale == 1.0 ? at::Tensor() : at::full_like(loss, scale)});
+  const double factor = factor_of_loss(scale);
+  run_backward({loss}, {factor == 1.0 ? at::Tensor() : at::full_like(loss, factor)});
   end_backward();
   if (hooks_.after_backward) hooks_.after_backward();
 }

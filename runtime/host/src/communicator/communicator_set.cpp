@@ -11,6 +11,7 @@
 #include <cohort/host/in_quotes.hpp>
 #include <cohort/host/store.hpp>
 #include <cohort/host/uses.hpp>
+#include <cohort/sdk/duration.hpp>
 
 #include "accelerator/accelerator.hpp"
 #include "communicator/alone.hpp"
@@ -61,6 +62,22 @@ void abort_one(cohort_comm& comm) {
   comm.collective->vt->abort(comm.collective, &comm);
 }
 
+// Returns the key that rank 0 of a group draws and leaves in the group's store; nothing if it leaves none in time.
+std::optional<Key> shared_key(Store& store, const cohort_connect_args& group) {
+  constexpr const char* kName = "key";
+  if (group.rank == 0) {
+    const Key drawn = random_key();
+    store.set(kName, {reinterpret_cast<const char*>(drawn.data()), drawn.size()});
+    return drawn;
+  }
+  const std::optional<std::string> text = store.get(kName, std::chrono::nanoseconds(group.timeout_ns));
+  Key key{};
+  if (!text) return std::nullopt;
+  if (text->size() != key.size()) throw PeerFailed("the job's store has no key for '" + std::string(group.name) + "'");
+  std::copy(text->begin(), text->end(), key.begin());
+  return key;
+}
+
 void check_group(const cohort_connect_args& group) {
   if (!group.store || !group.name || group.timeout_ns <= 0) {
     throw UserError("comm/1.open: the group needs a store, a name and a timeout above 0");
@@ -73,13 +90,15 @@ void check_group(const cohort_connect_args& group) {
 }  // namespace
 
 CommunicatorSet::CommunicatorSet(PluginHost& plugins, HostObject& host, Spec chosen, bool deterministic,
-                                 cohort_accelerator* accelerator, std::string_view host_collectives)
+                                 cohort_accelerator* accelerator, std::string_view host_collectives,
+                                 std::optional<Key> run_key)
     : plugins_(plugins),
       host_(host),
       chosen_(std::move(chosen)),
       deterministic_(deterministic),
       accelerator_(accelerator),
-      host_collectives_(host_collectives) {}
+      host_collectives_(host_collectives),
+      run_key_(run_key) {}
 
 CommunicatorSet::~CommunicatorSet() {
   while (!entries_.empty()) close(&entries_.back().comm);
@@ -182,12 +201,33 @@ void CommunicatorSet::connect(Entry& entry, const cohort_component& component, c
   args.store = entry.store->abi.get();
   host_.recorder().name(&entry.comm, group.name);
   const uint64_t number = host_.recorder().begin(&entry.comm, {.operation = "connect"});
-  const cohort_status status = entry.collective->connect(args, entry.comm);
+  const cohort_status status = connect_with_key(entry, args);
   host_.recorder().end(&entry.comm, number, status, host_.peers_of(status));
   host_.check(status, "collective '" + entry.collective->name() + "', connect");
   entry.is_connected = true;
   if (entry.collective->needs_one_order()) needs_one_order_ = true;
   check_flags(entry.comm, "connect");
+}
+
+cohort_status CommunicatorSet::connect_with_key(Entry& entry, cohort_connect_args args) {
+  args.key = nullptr;
+  args.key_nbytes = 0;
+  if (args.size == 1) return entry.collective->connect(args, entry.comm);
+  const std::optional<Key> key = run_key_ ? derived_key(*run_key_, args.name) : shared_key(entry.store->prefixed, args);
+  if (!key) {
+    const std::vector<int> names =
+        args.job_ranks ? std::vector<int>(args.job_ranks, args.job_ranks + args.size) : std::vector<int>();
+    host_.leave_message(COHORT_DEADLINE_EXCEEDED,
+                        "rank " + std::to_string(names.empty() ? 0 : names[0]) + " did not come to connect within " +
+                            sdk::in_words(std::chrono::nanoseconds(args.timeout_ns)) +
+                            "; look at its log, or raise --timeout",
+                        {0});
+    host_.number_peers(COHORT_DEADLINE_EXCEEDED, names);
+    return COHORT_DEADLINE_EXCEEDED;
+  }
+  args.key = key->data();
+  args.key_nbytes = static_cast<uint32_t>(key->size());
+  return entry.collective->connect(args, entry.comm);
 }
 
 cohort_comm* CommunicatorSet::open_alone() {

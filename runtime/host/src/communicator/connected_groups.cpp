@@ -13,10 +13,12 @@ namespace cohort::host {
 void ConnectedGroups::add(const cohort_comm* comm, const cohort_connect_args& args) {
   const std::lock_guard lock(mutex_);
   Group& group = groups_[comm];
-  group = {args, args.name, args.master_addr ? args.master_addr : "", {}, nullptr};
+  group = {args, args.name, args.master_addr ? args.master_addr : "", {}, std::nullopt, nullptr};
+  if (args.key) std::copy_n(args.key, group.key.emplace().size(), group.key->begin());
   if (args.job_ranks) group.job_ranks.assign(args.job_ranks, args.job_ranks + args.size);
   group.args.name = group.args.master_addr = nullptr;  // borrowed only until now
   group.args.job_ranks = nullptr;
+  group.args.key = nullptr;
 }
 
 void ConnectedGroups::remove(const cohort_comm* comm) {
@@ -31,7 +33,8 @@ const std::vector<int32_t>& ConnectedGroups::job_ranks(const cohort_comm& comm) 
 
 ConnectedGroups::Group ConnectedGroups::part_of(Group& whole, const std::vector<Member>& members, int32_t own_rank) {
   const std::string part = "split " + std::to_string(whole.splits) + " color " + std::to_string(members[0].color);
-  Group group{whole.args, whole.name + ", " + part, whole.master_addr, {}, nullptr};
+  Group group{whole.args, whole.name + ", " + part, whole.master_addr, {}, std::nullopt, nullptr};
+  if (whole.key) group.key = derived_key(*whole.key, part);
   std::set<int32_t> nodes;
   for (const Member& member : members) {
     if (member.rank == own_rank) group.args.rank = static_cast<int32_t>(group.job_ranks.size());
@@ -63,6 +66,9 @@ cohort_status ConnectedGroups::split(cohort_collective* c, decltype(cohort_colle
   connecting.name = group.name.c_str();
   connecting.master_addr = group.master_addr.empty() ? nullptr : group.master_addr.c_str();
   connecting.job_ranks = group.job_ranks.data();
+  const bool has_key = group.key && connecting.size > 1;
+  connecting.key = has_key ? group.key->data() : nullptr;
+  connecting.key_nbytes = has_key ? static_cast<uint32_t>(group.key->size()) : 0;
   part->rank = connecting.rank;
   part->size = connecting.size;
   const cohort_status status = connect(c, &connecting, part);

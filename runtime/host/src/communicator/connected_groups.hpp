@@ -6,10 +6,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <cohort/api/collective.h>
+#include <cohort/host/job_secret.hpp>
 #include <cohort/host/store.hpp>
 
 namespace cohort::host {
@@ -36,6 +38,7 @@ class ConnectedGroups {
     cohort_connect_args args;
     std::string name, master_addr;
     std::vector<int32_t> job_ranks;
+    std::optional<Key> key;
     std::unique_ptr<Store> own_store;  // of a part
     uint64_t splits = 0;
   };

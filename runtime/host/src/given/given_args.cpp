@@ -22,9 +22,7 @@ cohort_exchange_args given(const cohort_exchange_args& args) {
 }
 
 cohort_connect_args given(const cohort_connect_args& group) {
-  const auto full = checked_copy(group, COHORT_CONNECT_ARGS_SIZE_1_0, "comm/1.open", "cohort_connect_args");
-  check_reserved(full.reserved0, "comm/1.open", "cohort_connect_args");
-  return full;
+  return checked_copy(group, COHORT_CONNECT_ARGS_SIZE_1_0, "comm/1.open", "cohort_connect_args");
 }
 
 cohort_clip_args given(const cohort_clip_args& args) {

@@ -26,7 +26,6 @@ constexpr std::array kFlags{
     Foreign{"enable-checkpointing", "checkpoints are written if --checkpoint-dir=DIR is given"},
     Foreign{"enable-model-summary", "--log-level=warning leaves the table of the model out"},
     Foreign{"enable-progress-bar", "the bar is shown on a terminal only, and --log-level=warning leaves it out"},
-    Foreign{"precision", "modules train in the types of their parameters; use autocast in training_step"},
     Foreign{"profiler", "--profile=FILE prints the time of each phase and writes a trace of all ranks"},
 };
 

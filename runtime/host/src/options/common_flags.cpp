@@ -168,6 +168,11 @@ std::vector<Flag> where_flags() {
             return o.devices.kind == Devices::Kind::kDefault ? std::nullopt : Printed(literal(o.devices));
           }),
       number(kWhere, "num-nodes", "machines of the job", &Options::num_nodes, 1, 1'000'000),
+      flag(
+          kWhere, "precision", "32|16-mixed|bf16-mixed|16-true|bf16-true|64",
+          "types that the model computes in, and what its weights are kept in",
+          [](Options& o, Given given) { o.precision = parse_precision(given); },
+          [](const Options& o) -> Printed { return literal(to_string(o.precision)); }),
       spec("collective", "how ranks exchange tensors; auto follows strategy and devices", &Options::collective),
       flag(
           kWhere, "bucket-size", "SIZE|auto", "gradients are communicated in pieces of this size, for example 25MiB",
@@ -212,6 +217,24 @@ std::vector<Flag> loop_flags() {
       number(kLoop, "num-sanity-val-steps", "validation batches that are tried before training; default: 0",
              &Options::num_sanity_val_steps, 0),
       number(kLoop, "log-every-n-steps", "steps between two lines of metrics", &Options::log_every_n_steps, 1),
+      metric(kLoop, "early-stopping", "METRIC{,patience=3,mode=min,min_delta=0}",
+             "stop when a metric no longer improves", &Options::early_stopping),
+      flag(
+          kLoop, "seed", "N", "of all random numbers", [](Options& o, Given given) { o.seed = parse_unsigned(given); },
+          [](const Options& o) -> Printed { return literal(o.seed); }),
+      switched(kLoop, "deterministic", "the same bits in every run, whatever the collective; may be slower",
+               &Options::deterministic),
+      switched(kLoop, "barebones", "nothing but the loop: no logs, metrics files or validation", &Options::barebones),
+      fast,
+  };
+}
+
+std::vector<Flag> step_flags() {
+  Flag graph =
+      number(kLoop, "graph", "capture a step of a device after N others (3), and replay it", &Options::graph, 1);
+  graph.arity = Arity::kOptional;
+  graph.implied = "3";
+  return {
       number(kLoop, "accumulate-grad-batches", "batches of one optimizer step", &Options::accumulate_grad_batches, 1),
       flag(
           kLoop, "gradient-clip-val", "LIMIT",
@@ -220,8 +243,6 @@ std::vector<Flag> loop_flags() {
           print_if_set(&Options::gradient_clip_val, decimal_text)),
       choice(kLoop, "gradient-clip-algorithm", "norm|value", "limits the norm of all gradients, or each element",
              {"norm", "value"}, &Options::gradient_clip_by_value),
-      metric(kLoop, "early-stopping", "METRIC{,patience=3,mode=min,min_delta=0}",
-             "stop when a metric no longer improves", &Options::early_stopping),
       flag(
           kLoop, "ema", "DECAY",
           "average the weights over steps, for example by 0.999; the average is validated and kept",
@@ -237,15 +258,12 @@ std::vector<Flag> loop_flags() {
       choice(kLoop, "unused", "track|zero|error",
              "a parameter that no rank's loss depends on has no gradient, has one of zeros, or ends the training",
              {"track", "zero", "error"}, &Options::unused),
+      choice(kLoop, "uneven", "stop|join",
+             "an epoch ends with the first rank that has no batch left, or with the last one: the others send zeros",
+             {"stop", "join"}, &Options::uneven),
       switched(kLoop, "detect-anomaly", "backward stops at a NaN and names the operator; slow",
                &Options::detect_anomaly),
-      flag(
-          kLoop, "seed", "N", "of all random numbers", [](Options& o, Given given) { o.seed = parse_unsigned(given); },
-          [](const Options& o) -> Printed { return literal(o.seed); }),
-      switched(kLoop, "deterministic", "the same bits in every run, whatever the collective; may be slower",
-               &Options::deterministic),
-      switched(kLoop, "barebones", "nothing but the loop: no logs, metrics files or validation", &Options::barebones),
-      fast,
+      graph,
   };
 }
 
@@ -297,6 +315,8 @@ std::vector<Flag> output_flags() {
           kOutput, "timeout", "TIME", "how long a rank waits for the others",
           [](Options& o, Given given) { o.timeout = parse_time(given.text, given.where); },
           [](const Options& o) -> Printed { return literal(string_view(time_text(o.timeout))); }),
+      switched(kOutput, "insecure", "ranks of several machines meet without a job secret: their network is trusted",
+               &Options::insecure),
       choice(kOutput, "malloc", "MODE", "tuned, or default for the system's thresholds", {"default", "tuned"},
              &Options::tune_malloc),
   };
@@ -311,15 +331,21 @@ Flag older(const char* name, const char* value, const char* help, const char* st
 std::vector<Flag> older_flags() {
   Flag gpus = older("gpus", "N|[IDS]|-1", "--devices with --accelerator=gpu", "devices");
   gpus.brings = {{"accelerator", "gpu"}};
+  Flag use_amp = older("use-amp", "true|false", "--precision=16-mixed", "precision");
+  use_amp.arity = Arity::kOptional;
+  use_amp.implied = "true";
+  use_amp.translations = {{"true", "16-mixed"}, {"false", "32"}, {"1", "16-mixed"}, {"0", "32"}};
+  Flag amp_level = older("amp-level", "O0|O1|O2|O3", "--precision=32, 16-mixed (O1, O2) or 16-true", "precision");
+  amp_level.translations = {{"O0", "32"}, {"O1", "16-mixed"}, {"O2", "16-mixed"}, {"O3", "16-true"}};
   return {older("distributed-backend", "SPEC", "--strategy", "strategy"), gpus,
-          older("nb-gpu-nodes", "N", "--num-nodes", "num-nodes")};
+          older("nb-gpu-nodes", "N", "--num-nodes", "num-nodes"), use_amp, amp_level};
 }
 
 }  // namespace
 
 std::vector<Flag> common_flags() {
   std::vector<Flag> flags = where_flags();
-  for (auto group : {loop_flags, checkpoint_flags}) {
+  for (auto group : {loop_flags, step_flags, checkpoint_flags}) {
     for (Flag& one : group()) flags.push_back(std::move(one));
   }
   flags.push_back(paths("plugin", "FILE", "a plugin file; repeatable", &Options::plugins));

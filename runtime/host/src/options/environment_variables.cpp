@@ -16,12 +16,14 @@ namespace {
 
 constexpr std::string_view kPrefix = "COHORT_";
 constexpr const char* kPluginPath = "COHORT_PLUGIN_PATH";
-// Variables that are not options: the first is read by the plugin search, the next six by ranks. The others are read by
-// the scripts that build and test the product, which may start its programs.
-constexpr std::array<std::string_view, 14> kOtherPurposes{
-    kPluginPath,        "COHORT_RUN_ID",        "COHORT_STORE_FD",    "COHORT_START_TIME_NS", "COHORT_SAID_WHY",
-    "COHORT_NODE_NAME", "COHORT_DEVICES_SHOWN", "COHORT_DEPS_DIR",    "COHORT_LIBTORCH",      "COHORT_BUILD",
-    "COHORT_CI_SINCE",  "COHORT_TEST_SEED",     "COHORT_SOAK_ROUNDS", "COHORT_BENCH_CLONES"};
+// Variables that are not options: the first is read by the plugin search, the next ten by ranks. The others are read
+// by the scripts that build and test the product, which may start its programs.
+constexpr std::array<std::string_view, 18> kOtherPurposes{
+    kPluginPath,          "COHORT_JOB_SECRET_FD", "COHORT_JOB_SECRET_FILE", "COHORT_JOB_SECRET",
+    "COHORT_RUN_ID",      "COHORT_STORE_FD",      "COHORT_START_TIME_NS",   "COHORT_SAID_WHY",
+    "COHORT_NODE_NAME",   "COHORT_DEVICES_SHOWN", "COHORT_MAX_RESTARTS",    "COHORT_DEPS_DIR",
+    "COHORT_LIBTORCH",    "COHORT_BUILD",         "COHORT_CI_SINCE",        "COHORT_TEST_SEED",
+    "COHORT_SOAK_ROUNDS", "COHORT_BENCH_CLONES"};
 
 std::vector<std::string> split(std::string_view text) {
   std::vector<std::string> parts;

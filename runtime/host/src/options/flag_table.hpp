@@ -28,6 +28,8 @@ struct Flag {
   /// An older spelling: the flag that it sets, and others with their values where they are not given beside it.
   std::string stands_for{};
   std::vector<std::pair<std::string, std::string>> brings{};
+  /// Its values and those of the flag that it sets; empty: they are the same.
+  std::vector<std::pair<std::string, std::string>> translations{};
 
   /// Sets one value; with kMany called for each, after `clear`. None in an older spelling.
   std::function<void(Options&, Given)> set;

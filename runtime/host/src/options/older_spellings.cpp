@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 
 #include "options/sources.hpp"
 
@@ -21,20 +22,48 @@ std::string typed(std::string literal) {
   return literal;
 }
 
+/// Returns the values that the modern flag has in place of these. Throws UserError for one without a translation.
+std::vector<std::string> translated(const Assignment& older) {
+  const auto& translations = older.flag->translations;
+  if (translations.empty()) return older.values;
+  std::vector<std::string> values;
+  for (const std::string& value : older.values) {
+    const auto found = std::ranges::find(translations, value, &std::pair<std::string, std::string>::first);
+    if (found == translations.end()) {
+      std::string known;
+      for (const auto& [one, modern] : translations) known += (known.empty() ? "" : ", ") + one + " for " + modern;
+      throw UserError(older.where + ": " + in_quotes(value) + " is no value of it; there are " + known);
+    }
+    values.push_back(found->second);
+  }
+  return values;
+}
+
+/// use-amp says whether training is in 16 bits, and amp-level how.
+void drop_one_of_amp(std::vector<Assignment>& older) {
+  const auto named = [&](std::string_view name) {
+    return std::ranges::find_if(older, [&](const Assignment& one) { return one.flag->name == name; });
+  };
+  const auto use = named("use-amp"), level = named("amp-level");
+  if (use == older.end() || level == older.end()) return;
+  older.erase(translated(*use) == translated({use->flag, {"false"}, "", true}) ? level : use);
+}
+
 }  // namespace
 
 std::vector<Assignment> modernised(std::vector<Assignment> given, const FlagTable& table) {
   const auto is_modern = [](const Assignment& one) { return one.flag->stands_for.empty(); };
   const auto first_older = std::stable_partition(given.begin(), given.end(), is_modern);
-  const std::vector<Assignment> older(first_older, given.end());
+  std::vector<Assignment> older(first_older, given.end());
   given.erase(first_older, given.end());
+  drop_one_of_amp(older);
   for (const Assignment& one : older) {
     const Flag* modern = table.find(one.flag->stands_for);
     if (const Assignment* same = find(given, modern)) {
       throw UserError(one.where + " is an older spelling of --" + modern->name + ", and " + same->where +
                       " is given as well; keep the second one");
     }
-    given.push_back({modern, one.values, one.where, true});
+    given.push_back({modern, translated(one), one.where, true});
     for (const auto& [name, value] : one.flag->brings) {
       if (!find(given, table.find(name))) given.push_back({table.find(name), {value}, one.where, true});
     }

@@ -11,6 +11,24 @@
 #include <cohort/host/option_table.hpp>
 
 namespace cohort {
+namespace {
+
+using Named = std::pair<std::string_view, Precision>;
+
+constexpr Named kPrecisions[] = {
+    {"32", Precision::k32},
+    {"64", Precision::k64},
+    {"16-mixed", Precision::k16Mixed},
+    {"bf16-mixed", Precision::kBf16Mixed},
+    {"16-true", Precision::k16True},
+    {"bf16-true", Precision::kBf16True},
+};
+
+}  // namespace
+
+std::string_view to_string(Precision precision) {
+  return std::ranges::find(kPrecisions, precision, &Named::second)->first;
+}
 
 int64_t BatchLimit::of(int64_t available) const {
   if (count) return std::min(*count, available);
@@ -125,6 +143,16 @@ std::size_t parse_choice(Given given, const std::vector<std::string>& choices) {
   std::string all = choices.front();
   for (std::size_t i = 1; i < choices.size(); ++i) all += (i + 1 == choices.size() ? " or " : ", ") + choices[i];
   refuse_value(given, all);
+}
+
+Precision parse_precision(Given given) {
+  std::string_view text = given.text;
+  if (text == "16" || text == "bf16") text = text == "16" ? "16-mixed" : "bf16-mixed";
+  if (text == "32-true" || text == "64-true") text = text.substr(0, 2);
+  for (const auto& [name, precision] : kPrecisions) {
+    if (name == text) return precision;
+  }
+  refuse_value(given, "32, 16-mixed, bf16-mixed, 16-true, bf16-true or 64");
 }
 
 Devices parse_devices(Given given) {

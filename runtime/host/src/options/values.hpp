@@ -28,6 +28,8 @@ double parse_positive(Given given);
 double parse_from_zero(Given given);
 /// The position of the text in `choices`.
 std::size_t parse_choice(Given given, const std::vector<std::string>& choices);
+/// PyTorch Lightning's spellings: also `16` and `bf16` for mixed types, `32-true` and `64-true`.
+Precision parse_precision(Given given);
 /// `2` a count, `[0,1]` and `0,1` and `[0]` ids, `-1` and `auto` all.
 Devices parse_devices(Given given);
 /// `10` batches, `0.5` a fraction of the epoch, `1.0` all of it.

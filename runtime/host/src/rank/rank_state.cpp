@@ -20,6 +20,12 @@ namespace {
 constexpr const char* kDefaultLane = "default";
 constexpr std::chrono::seconds kLaneSlack{30};  // tasks end by their own deadline; this only guards the guard
 
+// Returns the key of this run alone: two runs of one secret have nothing in common.
+std::optional<Key> key_of_run(const RankSetup& setup) {
+  if (!setup.secret) return std::nullopt;
+  return derived_key(*setup.secret, "cohort/" + setup.topology.run_id);
+}
+
 }  // namespace
 
 RankState::RankState(RankSetup given)
@@ -30,7 +36,7 @@ RankState::RankState(RankSetup given)
   stay_near_device();  // before there are threads
   select_device();
   comms = std::make_unique<CommunicatorSet>(setup.plugins, host, selection.collective, setup.deterministic,
-                                            accelerator->get(), kDefaultCollectives);
+                                            accelerator->get(), kDefaultCollectives, key_of_run(setup));
   comms->open_plugins(world_size(), setup.topology.num_nodes, accelerator->device_type());
   buckets = std::make_unique<Buckets>(
       devices, [this](Device device, uint64_t nbytes) { return allocate(device, nbytes); },
@@ -62,9 +68,9 @@ std::string RankState::who() const {
 }
 
 void RankState::meet(const std::string& topic, std::string_view text, std::string_view problem) {
-  // If rank 0 serves the store, no other job has written to it. The keys then need no run id, and ranks of other runs
-  // that come by mistake are found.
-  const bool is_fresh = own_store && !setup.topology.store_is_external;
+  // Rank 0 serves the host's own store, and no other job has written to it. The keys then need no run id, and ranks of
+  // other runs that come by mistake are found.
+  const bool is_fresh = own_store != nullptr;
   PrefixedStore places(store, is_fresh ? "cohort/meeting/" : "cohort/" + setup.topology.run_id + "/meeting/");
   const Agreement place{places, rank(), world_size(), setup.connect_timeout, who()};
   has_met = host::meet({place, setup.topology, is_fresh}, topic, text);

@@ -13,6 +13,7 @@ namespace {
 
 constexpr uint64_t kStopBit = 1;
 constexpr uint64_t kOutOfDataBit = 2;
+constexpr uint64_t kOverflowBit = 4;
 constexpr size_t kVoteWords = 1;
 constexpr size_t kBitsPerWord = 64;
 
@@ -143,6 +144,7 @@ void StepEngine::reduce(size_t bucket) {
   const FlightRecorder::Reduction observed(parts_.host.recorder(), reduced.index, reduced.nbytes, purposes_[bucket]);
   gradient_streams_.follow(bucket);
   if (num_replicas() > 1) sum_replicas(reduced);
+  if (parts_.model.has_loss_scale()) parts_.model.unscale(reduced);
   parts_.buckets.open_gradients(bucket);
   const cohort_status status = parts_.strategy->vt->reduce_bucket(parts_.strategy, &reduction_step_, &reduced);
   if (status != COHORT_OK) check(status, ("reduce_bucket of " + *purposes_[bucket]).c_str());
@@ -170,8 +172,14 @@ void StepEngine::end_backward() {
     finish_reduction();
   } else if (is_last()) {
     agreed_votes_ = {};
-    if (!parts_.control_comm || (phases_[phase_].steps + 1) % vote_interval_ == 0) exchange_votes();
+    const bool has_scale = parts_.model.has_loss_scale();
+    if (has_scale) parts_.model.unscale(phase_);
+    own_votes_.overflow = has_scale && parts_.model.take_overflow();
+    const bool is_asked = has_scale || (phases_[phase_].steps + 1) % vote_interval_ == 0;
+    if (!parts_.control_comm || is_asked) exchange_votes();
+    own_votes_.overflow = false;
   }
+  if (is_last()) phases_[phase_].overflow = agreed_votes_.overflow;
   const cohort_step step = step_of(phase_);
   check(parts_.strategy->vt->end_backward(parts_.strategy, &step), "end_backward");
   ++phases_[phase_].micro;
@@ -217,6 +225,8 @@ void StepEngine::collect_flags() {
 }
 
 void StepEngine::exchange_flags() {
+  // Behind the last bucket: with a loss scale this is where a step waits for the device.
+  if (parts_.model.has_loss_scale() && parts_.model.take_overflow()) flag_words_[0] |= kOverflowBit;
   if (!parts_.flags_comm) return;
   parts_.host.recorder().set_purpose(parts_.flags_comm, votes_);
   const cohort_op_args args = or_args(flag_words_.data(), flag_words_.size());
@@ -234,11 +244,12 @@ void StepEngine::read_flags() {
 }
 
 uint64_t StepEngine::vote_word() const {
-  return (own_votes_.stop ? kStopBit : 0) | (own_votes_.out_of_data ? kOutOfDataBit : 0);
+  return (own_votes_.stop ? kStopBit : 0) | (own_votes_.out_of_data ? kOutOfDataBit : 0) |
+         (own_votes_.overflow ? kOverflowBit : 0);
 }
 
 void StepEngine::read_votes(uint64_t word) {
-  agreed_votes_ = {(word & kStopBit) != 0, (word & kOutOfDataBit) != 0};
+  agreed_votes_ = {(word & kStopBit) != 0, (word & kOutOfDataBit) != 0, (word & kOverflowBit) != 0};
 }
 
 // For strategies without gradients: ranks that leave a loop at different steps would wait for each other.
@@ -278,14 +289,28 @@ void StepEngine::repeat(uint32_t phase) {
 void StepEngine::optimizer_step(uint32_t phase) {
   check_steppable(phase);
   phase_ = phase;
-  const cohort_step step = step_of(phase);
-  check(parts_.strategy->vt->optimizer_step(parts_.strategy, &step), "optimizer_step");
+  cohort_step step = step_of(phase);
+  if (phases_[phase].overflow) {
+    step.flags |= COHORT_STEP_SKIPPED;
+  } else {
+    check(parts_.strategy->vt->optimizer_step(parts_.strategy, &step), "optimizer_step");
+  }
   check(parts_.strategy->vt->end_step(parts_.strategy, &step), "end_step");
   parts_.model.refresh_replicas();
   parts_.buckets.close_gradients(phase);
   ++phases_[phase].steps;
   phases_[phase].open = false;
   step_time_ = std::chrono::steady_clock::now() - step_begun_;
+}
+
+void StepEngine::count_replayed_step() {
+  agreed_votes_ = {};
+  if (!parts_.control_comm || (phases_[0].steps + 1) % vote_interval_ == 0) exchange_votes();
+  ++phases_[0].steps;
+}
+
+void StepEngine::leave_capture() {
+  if (parts_.lane) parts_.lane->run([] {});
 }
 
 void StepEngine::abandon() {

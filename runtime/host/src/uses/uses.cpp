@@ -25,7 +25,13 @@ constexpr std::array kUses{
     UseText{COHORT_USE_PHASES, "optimizers", "train with several optimizers"},
     UseText{COHORT_USE_BY_HAND, "by-hand", "let training_step run the optimizers by hand"},
     UseText{COHORT_USE_CLOSURES, "lbfgs", "train with LBFGS"},
+    UseText{COHORT_USE_LOSS_SCALER, "16-mixed", "train in float16, whose losses are scaled"},
+    UseText{COHORT_USE_PRECISION, "16-true", "train a model of 16-bit copies of its weights (16-true)"},
+    UseText{COHORT_USE_JOIN, "join", "go on with ranks that have no batch left"},
 };
+
+/// A use that is no column of the table.
+constexpr std::string_view kReplaySteps = "replay captured steps";
 
 /// A component that is asked, and what it is told about itself.
 struct Asked {
@@ -43,9 +49,25 @@ std::string text_or(const char* text, const std::string& otherwise) {
 
 /// Returns what holds for a component that does not answer.
 Answer default_of(const Asked& asked, const UseQuery& query) {
-  if (query.use != COHORT_USE_CLOSURES) return {};
-  return {COHORT_ANSWER_NO, asked.who, "it does not say that its steps can repeat their backward",
-          "choose another optimizer, or another --" + asked.flag, asked.flag};
+  const auto no = [&](const char* why, const std::string& way_out) {
+    return Answer{COHORT_ANSWER_NO, asked.who, why, way_out, asked.flag};
+  };
+  switch (query.use) {
+    case COHORT_USE_CLOSURES:
+      return no("it does not say that its steps can repeat their backward",
+                "choose another optimizer, or another --" + asked.flag);
+    case COHORT_USE_LOSS_SCALER:
+      return no("it does not say that it takes skipped steps",
+                "choose --precision=bf16-mixed, or another --" + asked.flag);
+    case COHORT_USE_GRAPH:
+      return no("it does not say that its steps can be captured",
+                "choose another --" + asked.flag + ", or leave --graph out");
+    case COHORT_USE_JOIN:
+      return no("it does not say that zeros may stand for a rank's gradients",
+                "choose another --" + asked.flag + ", or leave --uneven=join out");
+    default:
+      return {};
+  }
 }
 
 Answer ask(PluginHost& plugins, const Asked& asked, const UseQuery& query) {
@@ -176,7 +198,18 @@ void require_use(PluginHost& plugins, const StrategySpec& strategy, std::span<co
   const Answer answer = ask_strategy(plugins, strategy, layers, query);
   if (!answer.is_no()) return;
   const auto use = std::ranges::find(kUses, query.use, &UseText::use);
-  throw UserError(answer.text(use == kUses.end() ? "serve this job" : use->meaning));
+  const std::string_view otherwise = query.use == COHORT_USE_GRAPH ? kReplaySteps : "serve this job";
+  throw UserError(answer.text(use == kUses.end() ? otherwise : use->meaning));
+}
+
+void require_graphs(PluginHost& plugins, const StrategySpec& strategy, std::span<const Spec> layers,
+                    const CollectiveSpec& collective, UseQuery job) {
+  job.use = COHORT_USE_GRAPH;
+  require_use(plugins, strategy, layers, job);
+  if (job.world_size == 1 || collective.name.empty()) return;
+  const cohort_component& component = plugins.open(Kind::kCollective, collective.name);
+  const Answer answer = ask_collective_about(plugins, component, collective, job);
+  if (answer.is_no()) throw UserError(answer.text(kReplaySteps));
 }
 
 }  // namespace cohort::host

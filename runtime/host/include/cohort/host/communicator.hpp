@@ -10,6 +10,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -18,6 +19,7 @@
 #include <cohort/api/accelerator.h>
 #include <cohort/api/collective.h>
 #include <cohort/host/host_object.hpp>
+#include <cohort/host/job_secret.hpp>
 #include <cohort/host/option_table.hpp>
 #include <cohort/host/plugin_host.hpp>
 #include <cohort/host/spec.hpp>
@@ -112,8 +114,11 @@ class CommunicatorSet {
   /// empty (one rank); `accelerator` may be null (CPU).
   /// `host_collectives`: names, in order of preference, of those that may move host memory beside a collective that
   /// moves device memory only.
+  /// `run_key`: the keys of groups are derived from it. Without one rank 0 of each group draws the group's key, and the
+  /// others read it from the group's store.
   CommunicatorSet(PluginHost& plugins, HostObject& host, Spec chosen, bool deterministic,
-                  cohort_accelerator* accelerator = nullptr, std::string_view host_collectives = "");
+                  cohort_accelerator* accelerator = nullptr, std::string_view host_collectives = "",
+                  std::optional<Key> run_key = std::nullopt);
   ~CommunicatorSet();
   CommunicatorSet(const CommunicatorSet&) = delete;
   CommunicatorSet& operator=(const CommunicatorSet&) = delete;
@@ -160,6 +165,7 @@ class CommunicatorSet {
   bool deterministic_;
   cohort_accelerator* accelerator_;
   std::string host_collectives_;
+  std::optional<Key> run_key_;
   bool said_staging_ = false;
   std::atomic<bool> needs_one_order_{false};
   mutable std::mutex mutex_;  // of entries_ and by_comm_; held by nobody who calls a plugin
@@ -176,6 +182,8 @@ class CommunicatorSet {
   void connect(Entry& entry, const cohort_component& component, const Spec& spec, const cohort_connect_args& group,
                Moves moves);
   void connect_twin(Entry& entry, const cohort_component& component, const cohort_connect_args& group);
+  /// Connects the collective of an entry with the group's key.
+  cohort_status connect_with_key(Entry& entry, cohort_connect_args args);
   void split(Entry& parent, Entry& entry, int color, int key);
   /// Closes what of the communicator and its twin has connected.
   void close(Entry& entry);

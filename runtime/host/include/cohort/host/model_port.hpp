@@ -80,6 +80,14 @@ class ModelPort {
   virtual void zero_gradient(uint32_t replica, uint32_t parameter) = 0;
   /// Limits the gradients of a phase that replica 0 shows, as cohort_clip_args says.
   virtual void clip_gradients(uint32_t phase, const cohort_clip_args& args) = 0;
+  /// While true, gradients are multiples of the loss scale until they are divided by it.
+  virtual bool has_loss_scale() { return false; }
+  /// Divides the gradients of a bucket by the loss scale, or those that replica 0 shows of a phase, and notes whether
+  /// all are finite. On the stream of the calling thread, one at a time.
+  virtual void unscale(const cohort_bucket&) {}
+  virtual void unscale(uint32_t) {}
+  /// Returns whether one was not finite since the last call. Waits for the device.
+  virtual bool take_overflow() { return false; }
   virtual OptimizerPort& optimizers() = 0;
   /// After a step: what replica 0 holds goes to the others.
   virtual void refresh_replicas() {}

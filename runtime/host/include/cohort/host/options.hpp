@@ -42,6 +42,14 @@ struct BatchLimit {
 /// or ends the training.
 enum class UnusedParameters { kTrack, kZero, kError };
 
+/// In which types a model computes; see docs/user.md.
+enum class Precision { k32, k64, k16Mixed, kBf16Mixed, k16True, kBf16True };
+std::string_view to_string(Precision precision);  // "16-mixed"
+
+/// Decides when an epoch ends whose ranks have different numbers of batches: with the first rank that has no more, or
+/// with the last one.
+enum class UnevenData { kStop, kJoin };
+
 /// Where a value came from.
 enum class Origin { kDefault, kCode, kConfig, kEnvironment, kFlag };
 std::string_view to_string(Origin origin);  // "default", "code", "config file", "environment", "flag"
@@ -56,6 +64,7 @@ struct Options {
   std::optional<CollectiveSpec> collective;       ///< absent: auto
   std::optional<uint64_t> bucket_size;            ///< bytes; absent: the strategy's, or by measurement
   std::optional<std::filesystem::path> autotune;  ///< file for what is found; absent: off
+  Precision precision = Precision::k32;
   // Loops.
   std::optional<int64_t> max_epochs;
   std::optional<int64_t> max_steps;  ///< optimizer steps
@@ -74,6 +83,8 @@ struct Options {
   std::optional<double> track_grad_norm;    ///< 2 or infinity: this norm of the gradients is logged
   bool sync_batchnorm = false;              ///< SyncBatchNorm takes statistics over all ranks
   UnusedParameters unused = UnusedParameters::kTrack;
+  UnevenData uneven = UnevenData::kStop;
+  std::optional<int64_t> graph;  ///< steps after which one is captured and replayed; absent: never
   uint64_t seed = 0;
   bool deterministic = false;   ///< the same bits in every run, on every collective
   bool detect_anomaly = false;  ///< backward names the operator that makes a NaN
@@ -97,6 +108,7 @@ struct Options {
   // Time.
   std::chrono::nanoseconds timeout{std::chrono::seconds(300)};
   bool tune_malloc = true;     ///< --malloc=tuned|default
+  bool insecure = false;       ///< without a job secret strangers on the network could join
   std::optional<int> threads;  ///< intra-op threads of each rank; absent: usable cores / ranks on this machine
   // The program's own, by name, as text.
   std::map<std::string, std::string> own;

@@ -22,6 +22,7 @@
 #include <cohort/api/strategy.h>
 #include <cohort/host/device_port.hpp>
 #include <cohort/host/environment.hpp>
+#include <cohort/host/job_secret.hpp>
 #include <cohort/host/log.hpp>
 #include <cohort/host/model_port.hpp>
 #include <cohort/host/plugin_host.hpp>
@@ -46,6 +47,7 @@ struct RankSetup {
   std::optional<std::filesystem::path> autotune_file;                  ///< ways to communicate are tried; for the best
   bool deterministic = false;                                          ///< sums have the same bits on every collective
   std::string options_text{};                                          ///< from text_across_ranks; ranks compare it
+  std::optional<Key> secret{};                                         ///< of the job: what only its ranks know
   DevicePort* device_port = nullptr;                                   ///< outlives the rank; null: the CPU alone
   /// Opens the host's store for these arguments; called once, in base's init_dist_connection.
   std::function<std::unique_ptr<Store>(const cohort_dist_args&)> open_store;

@@ -76,8 +76,15 @@ class StepEngine {
   void clip_gradients(uint32_t phase, int32_t by, double limit, double* norm = nullptr);
   /// Begins the backward of a step again, within optimizer_step: its gradients are replaced.
   void repeat(uint32_t phase);
-  /// Runs the optimizer step of a phase, on gradients that the strategy has reduced; then replicas get the weights.
+  /// Returns whether the step of a phase is left out: with a loss scale, a gradient of any rank is not finite.
+  bool skips(uint32_t phase) const { return phases_[phase].overflow; }
+  /// Runs the optimizer step of a phase, on gradients that the strategy has reduced, unless it is left out; then
+  /// replicas get the weights.
   void optimizer_step(uint32_t phase = 0);
+  /// Counts a step of the first phase that a graph has replayed. Asks for votes as a step without gradients does.
+  void count_replayed_step();
+  /// Gives the lane a task behind those that were captured: their ends tell nothing once the capture is over.
+  void leave_capture();
   /// Forgets a step that failed half-way. What it had sent is waited for when the next one begins.
   void abandon();
 
@@ -105,10 +112,11 @@ class StepEngine {
  private:
   static constexpr uint32_t kNoBucket = ~0u;
   struct Phase {
-    uint64_t steps = 0;  // done
-    uint32_t micro = 0;  // backward passes of this step done
-    uint32_t flags = 0;  // of the current or last micro-batch
-    bool open = false;   // a step has begun
+    uint64_t steps = 0;     // done
+    uint32_t micro = 0;     // backward passes of this step done
+    uint32_t flags = 0;     // of the current or last micro-batch
+    bool open = false;      // a step has begun
+    bool overflow = false;  // a gradient of any rank was not finite
   };
 
   Parts parts_;

@@ -47,9 +47,9 @@ struct Answer {
   std::string text(std::string_view use) const;
 };
 
-/// Asks the strategy, its ancestors and the free layers: the topmost NO, else YES if one says so. UNKNOWN if the
-/// strategy is not installed. Throws what opening the plugins and checking their options throws, and PluginRefused for
-/// an answer that is none.
+/// Asks the strategy, its ancestors and the free layers: the topmost NO, else YES if one says so; to uses of which
+/// plugin.h says it UNKNOWN is NO. UNKNOWN if the strategy is not installed. Throws what opening the plugins and
+/// checking their options throws, and PluginRefused for an answer that is none.
 Answer ask_strategy(PluginHost& plugins, const StrategySpec& strategy, std::span<const Spec> layers,
                     const UseQuery& query);
 
@@ -64,5 +64,9 @@ Answer ask_accelerator(PluginHost& plugins, const std::string& name, const UseQu
 /// Throws UserError if the strategy, one of its layers or the runtime refuses the use of the table.
 void require_use(PluginHost& plugins, const StrategySpec& strategy, std::span<const Spec> layers,
                  const UseQuery& query);
+/// Throws UserError if one of them, or the collective that several ranks have, refuses to have its steps captured and
+/// replayed. `job.use` and `value` are ignored.
+void require_graphs(PluginHost& plugins, const StrategySpec& strategy, std::span<const Spec> layers,
+                    const CollectiveSpec& collective, UseQuery job);
 
 }  // namespace cohort::host
