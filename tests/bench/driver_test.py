@@ -18,6 +18,7 @@ from figures import Figure, Plan, figure, interleave, number  # noqa: E402
 from goals import Goal  # noqa: E402
 from processes import Failed, Process, run_together  # noqa: E402
 import all_reduce  # noqa: E402
+import curves  # noqa: E402
 import plot  # noqa: E402
 import training  # noqa: E402
 from trainers import Outcome  # noqa: E402
@@ -80,6 +81,13 @@ class Goals(unittest.TestCase):
         self.assertEqual(rows[training.SLOWER].step_ms.median, 5)
 
 
+class Curves(unittest.TestCase):
+    def test_a_distance_is_a_part_of_what_the_seeds_spread_over(self):
+        seeds = [[3.0, 2.0], [3.2, 2.2], [2.8, 2.1]]  # spread over 0.4 and 0.2
+        self.assertAlmostEqual(curves.distance([3.1, 2.0], seeds), 0.05 / 0.3)
+        self.assertEqual(curves.distance(seeds[0], seeds), 0)
+
+
 class Plots(unittest.TestCase):
     def test_every_series_has_a_line_and_its_name_and_larger_is_higher(self):
         root = xml.etree.ElementTree.fromstring(plot.lines(["a", "b"], {"slow & sure": [10, 1000], "fast": [10, 20]}, "steps"))
@@ -137,7 +145,7 @@ class QuickRun(unittest.TestCase):
     def test_every_section_runs_without_the_python_peers(self):
         self.assertEqual(self.run_.returncode, 0, self.run_.stderr[-3000:])
         self.assertEqual(set(self.results), {"machine", "overhead", "codec", "all-reduce", "training", "launch", "replicas",
-                                             "algorithms", "accuracy"})
+                                             "algorithms", "accuracy", "precision", "curves", "scale"})
 
     def test_no_contestant_that_was_built_is_left_out(self):
         self.assertNotIn("left out", self.run_.stdout)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes the venv of the Python peers that tests/bench measures against: the test venv's torch, and Horovod built for it
-# with MPI. Safe to run again. A Horovod that cannot be built is left out, with a line that says where its log is.
+# Makes the venv of the Python peers that tests/bench measures against: the test venv's torch, PyTorch Lightning, and
+# Horovod built for it with MPI. Safe to run again. A Horovod that cannot be built is left out, with a line that says where
+# its log is.
 #   tests/bench/peers.sh              7 minutes the first time; packages and LibTorch come from cmake/bootstrap.sh --bench
 #   tests/bench/peers.sh --dry-run    says what would be done and changes nothing
 # The last line of its output is the venv's folder.
@@ -16,7 +17,7 @@ dry_run=false
 case "${1:-}" in
   '') ;;
   --dry-run) dry_run=true ;;
-  *) sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; die "unknown argument '$1'; the known ones are above" ;;
+  *) sed -n '2,7s/^# \{0,1\}//p' "$0" >&2; die "unknown argument '$1'; the known ones are above" ;;
 esac
 
 bootstrap=(cmake/bootstrap.sh --bench)
@@ -51,17 +52,17 @@ make_venv() {
     >"$("$venv/bin/python" -c 'import site; print(site.getsitepackages()[0])')/torch_venv.pth"
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes \
     -r cmake/requirements/peers.txt >&2 ||
-    die "pip could not fetch Horovod's build packages; check the network"
+    die "pip could not fetch Lightning and Horovod's build packages; check the network"
   say "Horovod $horovod_version: building against torch, about 6 minutes; log: $log"
   if build_horovod >"$log" 2>&1; then
     say "Horovod $horovod_version: built"
   else
     say "Horovod $horovod_version: cannot be built here and is left out of the tables; its messages: $log (to try again, remove $venv)"
   fi
-  touch "$venv/.complete"
+  cp cmake/requirements/peers.txt "$venv/.complete"
 }
 
-if [ -e "$venv/.complete" ]; then
+if cmp --silent cmake/requirements/peers.txt "$venv/.complete"; then
   say "peers' venv: present in $venv"
 elif $dry_run; then
   say "peers' venv with Horovod $horovod_version: to build in $venv, 6 minutes"

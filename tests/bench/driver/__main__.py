@@ -1,7 +1,7 @@
 """Measures cohort beside its peers and prints Markdown tables with a verdict for each goal.
 
     python3 tests/bench/driver --build=build/release [--peers=VENV] [--json=FILE] [--quick] [SECTION...]
-Sections: overhead, codec, all-reduce, training, launch, replicas, algorithms, accuracy; all of them where none is named.
+Sections: overhead, codec, all-reduce, training, launch, replicas, algorithms, accuracy, precision, curves, scale; all of them if none is named.
 """
 import argparse
 import json
@@ -15,14 +15,18 @@ import accuracy
 import algorithms
 import all_reduce
 import codec
+import curves
 import launch
 import overhead
+import precision
 import replicas
+import scale
 import training
 from setting import Setting, machine_line
 
 SECTIONS = {"overhead": overhead.run, "codec": codec.run, "all-reduce": all_reduce.run, "training": training.run,
-            "launch": launch.run, "replicas": replicas.run, "algorithms": algorithms.run, "accuracy": accuracy.run}
+            "launch": launch.run, "replicas": replicas.run, "algorithms": algorithms.run, "accuracy": accuracy.run,
+            "precision": precision.run, "curves": curves.run, "scale": scale.run}
 
 
 def parse():

@@ -2,7 +2,8 @@
 import json
 
 from goals import Goal, Section
-from processes import Process, run_together
+from processes import Failed, Process, run_together
+from setting import BENCH
 
 
 def dispatch(setting):
@@ -19,7 +20,17 @@ def trainer_text(setting):
     setting.say("overhead of the Trainer")
     output = run_together([Process([program, "--barebones", "--log-level=warning"])])[0]
     return ("### The Trainer against a bare LibTorch loop: Linear(32, 2), batch 1, SGD, alternating rounds of one process"
-            f"\n\n```\n{output.strip()}\n```")
+            f"\n\n```\n{output.strip()}\n```\n\n{lightning_text(setting)}").strip()
+
+
+def lightning_text(setting):
+    if not setting.peers:
+        return ""
+    try:
+        output = run_together([Process([setting.peer_python, BENCH / "overhead/lightning_overhead.py"])])[0]
+    except Failed as failure:
+        return f"PyTorch Lightning is left out: {failure}."
+    return f"The same in Python, PyTorch Lightning against a bare loop:\n\n```\n{output.strip()}\n```"
 
 
 def run(setting):
