@@ -61,12 +61,12 @@ function(cohort_test name)
     LOCKS ${arg_LOCKS})
 endfunction()
 
-# cohort_add_test(NAME COMMAND words... [FILTER pattern] [PYTHON] [LABELS labels...] [TIMEOUT seconds] [PROCESSORS n]
+# cohort_add_test(NAME COMMAND words... [FILTER pattern] [PYTHON] [LABELS labels...] [TIMEOUT seconds] [PROCESSORS n] [COST seconds]
 # [LOCKS names...] [ENVIRONMENT variables...]): an entry of ctest in the tier that tests/only_all.txt gives it; two entries, NAME
 # and NAME_all, where that file names parts of it. FILTER: the entry is these tests of a GoogleTest program. PYTHON: the program
-# takes --tier instead of --gtest_filter.
+# takes --tier instead of --gtest_filter. COST: ctest starts the entry before cheaper ones; others by the times of earlier runs.
 function(cohort_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "PYTHON" "FILTER;TIMEOUT;PROCESSORS" "COMMAND;LABELS;LOCKS;ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "PYTHON" "FILTER;TIMEOUT;PROCESSORS;COST" "COMMAND;LABELS;LOCKS;ENVIRONMENT")
   set(parts)
   set(tier quick)
   foreach(line IN LISTS cohort_only_all)
@@ -120,6 +120,9 @@ function(cohort_ctest_entry name tier)
   add_test(NAME ${name} COMMAND ${ARGN})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS};${tier}" PROCESSORS ${arg_PROCESSORS}
     RESOURCE_LOCK "${arg_LOCKS}" ENVIRONMENT "${arg_ENVIRONMENT}")
+  if(arg_COST)
+    set_property(TEST ${name} PROPERTY COST ${arg_COST})
+  endif()
 endfunction()
 
 # cohort_check_only_all(): stops where tests/only_all.txt names an entry that does not exist. Those of CUDA's kernels are there

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what cohort needs to build: Debian packages and LibTorch. Safe to run again: what is there is only checked.
 #   cmake/bootstrap.sh              packages and LibTorch for building
-#   cmake/bootstrap.sh --tests      also what the test suite needs (OpenMPI, OpenSSH, clang, a venv with torch)
+#   cmake/bootstrap.sh --tests      also what the test suite needs (OpenMPI, MPICH, OpenSSH, SLURM, clang, a venv with torch)
 #   cmake/bootstrap.sh --bench      also what tests/bench compares with (Gloo)
 #   cmake/bootstrap.sh --cuda       also a CUDA compiler, for machines without a CUDA toolkit
 #   cmake/bootstrap.sh --packages   the Debian packages alone; beside --tests or --bench theirs, too. Only these need root
@@ -16,10 +16,11 @@ torch_version=$(sed -n 's/^torch==\([0-9.]*\).*/\1/p' "$lists/libtorch.txt")
 cuda_version=$(sed -n 's/^nvidia-cuda-nvcc==\([0-9.]*\).*/\1/p' "$lists/cuda.txt")
 build_packages=(g++ make cmake ninja-build ccache git python3 python3-pip python3-venv ca-certificates
   libboost-dev libboost-filesystem-dev libspdlog-dev libfmt-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev zlib1g-dev
-  libgloo-dev libopenmpi-dev)
+  libsodium-dev libgloo-dev libopenmpi-dev)
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev clang libclang-rt-dev llvm clang-format openmpi-bin procps
-  openssh-client openssh-server iproute2 locales)
+  openssh-client openssh-server iproute2 locales mpich munge slurm-client slurmctld slurmd python3-yaml)
 bench_packages=(libgloo-dev)
+declare -A service_of=([openssh-server]=ssh [munge]=munge [slurmctld]=slurmctld [slurmd]=slurmd)
 
 dry_run=false
 with_tests=false
@@ -63,11 +64,7 @@ install_packages() {
   say "apt-get update"
   apt-get update -qq || die "apt-get update failed; check the network and /etc/apt/sources.list"
   say "apt-get install ${#missing[@]} packages"
-  if [[ " ${missing[*]} " == *" openssh-server "* ]]; then
-    without_ssh_service apt_get_install "${missing[@]}"
-  else
-    apt_get_install "${missing[@]}"
-  fi
+  without_services "${missing[@]}"
 }
 
 apt_get_install() {
@@ -75,17 +72,22 @@ apt_get_install() {
     die "apt-get install failed; its message is above"
 }
 
-# The tests start ssh servers of their own: the system's is started neither now nor at boot. One that was installed before
-# is left as it is.
-without_ssh_service() (
-  policy=/usr/sbin/policy-rc.d
-  if [ ! -e "$policy" ]; then
+# The tests start servers of their own: the system's are started neither now nor at boot. One that was installed before is
+# left as it is.
+without_services() (
+  policy=/usr/sbin/policy-rc.d with_service=()
+  for package in "$@"; do
+    if [ -n "${service_of[$package]:-}" ]; then with_service+=("$package"); fi
+  done
+  if [ ${#with_service[@]} -gt 0 ] && [ ! -e "$policy" ]; then
     trap 'rm -f "$policy"' EXIT
     install -m 755 /dev/stdin "$policy" <<<$'#!/bin/sh\nexit 101'
   fi
-  "$@"
-  update-rc.d ssh disable >&2
-  DPKG_MAINTSCRIPT_PACKAGE=openssh-server deb-systemd-helper disable ssh.service  # it asks for the package that calls it
+  apt_get_install "$@"
+  for package in "${with_service[@]}"; do  # deb-systemd-helper asks for the package that calls it
+    update-rc.d "${service_of[$package]}" disable >&2
+    DPKG_MAINTSCRIPT_PACKAGE=$package deb-systemd-helper disable "${service_of[$package]}.service"
+  done
 )
 
 libtorch_complete() {

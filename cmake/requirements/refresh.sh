@@ -18,8 +18,9 @@ tests=(numpy==2.4.6 safetensors==0.8.0 filelock==4.2.12 typing_extensions==4.16.
 # A CUDA compiler with headers and static runtime, of one release; the runtime is LibTorch's.
 cuda=(nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85
   nvidia-cuda-runtime==13.0.96)
-# What Horovod's build asks for; Horovod itself comes as source, and its hash stands in tests/bench/peers.sh.
-peers=(setuptools==69.5.1 wheel packaging psutil pyyaml cloudpickle)
+# Packages of Horovod's build (Horovod itself comes as source, and its hash stands in tests/bench/peers.sh), and PyTorch
+# Lightning with those that it needs beside the tests' packages.
+peers=(setuptools==69.5.1 wheel packaging psutil pyyaml cloudpickle pytorch-lightning==2.6.6 tqdm)
 
 # Prints "name==version sha256" for each package as this Python would install it.
 resolve() {

@@ -74,7 +74,7 @@ void on_this_rank(int size, const std::function<void(Comm&, Board&)>& body, std:
   const host::Topology& place = *subject().place;
   static std::map<int, int> numbers;  // of tests for so many ranks: the same on all that take part
   const std::string name = "conformance-" + std::to_string(size) + "-" + std::to_string(numbers[size]++);
-  test::ForkStore store(std::filesystem::path(place.rendezvous_dir) / name, place.rank == 0);
+  test::ForkStore store(std::filesystem::path(std::getenv(kFolderOfJob)) / name, place.rank == 0);
   host::PrefixedStore board(store.handle(), "board/");
   std::exception_ptr error;
   try {

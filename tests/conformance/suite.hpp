@@ -24,6 +24,9 @@ namespace cohort::conformance {
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
+/// The variable with the folder that only the ranks of this mpirun have in common.
+constexpr const char* kFolderOfJob = "PMIX_SERVER_TMPDIR";
+
 /// What the command line says is to be tried.
 struct Subject {
   host::PluginHost& plugins;

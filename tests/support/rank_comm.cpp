@@ -28,7 +28,8 @@ void RankCollective::check(cohort_status status) {
 }
 
 RankComm::RankComm(const cohort_component& component, cohort_store* store, int rank, int size,
-                   std::chrono::nanoseconds timeout, const OptionValues& options, const std::vector<int32_t>& job_ranks)
+                   std::chrono::nanoseconds timeout, const OptionValues& options, const std::vector<int32_t>& job_ranks,
+                   const GroupKey& key)
     : collective_(std::make_shared<RankCollective>(component, options)) {
   cohort_connect_args args{};
   args.struct_size = sizeof args;
@@ -38,6 +39,8 @@ RankComm::RankComm(const cohort_component& component, cohort_store* store, int r
   args.timeout_ns = timeout.count();
   args.store = store;
   args.job_ranks = job_ranks.empty() ? nullptr : job_ranks.data();
+  if (size > 1) args.key = key.data();
+  if (size > 1) args.key_nbytes = static_cast<uint32_t>(key.size());
   comm_.struct_size = sizeof comm_;
   comm_.rank = rank;
   comm_.size = size;

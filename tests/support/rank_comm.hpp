@@ -2,6 +2,7 @@
 // fail.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -35,11 +36,15 @@ class RankCollective {
   cohort_collective object_;
 };
 
+using GroupKey = std::array<uint8_t, 32>;
+/// What ranks of tests know that have no other key.
+constexpr GroupKey kGroupKey{1, 2, 3};
+
 class RankComm {
  public:
   RankComm(const cohort_component& component, cohort_store* store, int rank, int size,
            std::chrono::nanoseconds timeout = std::chrono::seconds(60), const OptionValues& options = {},
-           const std::vector<int32_t>& job_ranks = {});
+           const std::vector<int32_t>& job_ranks = {}, const GroupKey& key = kGroupKey);
   ~RankComm();  // closes
   RankComm(RankComm&& other) noexcept;
   RankComm& operator=(RankComm&&) = delete;

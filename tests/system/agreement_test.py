@@ -1,24 +1,17 @@
 """Ranks find out together where they do not fit together, before they train wrongly or wait for ever."""
 import os
-import pathlib
 import re
 import signal
 import subprocess
 import time
 
 import harness
-from harness import BUILD, MNIST, SOURCE, SystemTest
+from harness import BUILD, MNIST, SOURCE, SystemTest, rendezvous_of
 
 PROGRAM = str(BUILD / "tests/agreement_program")
 SHORT = ["--epochs=1", "--max-steps=6", "--threads=1"]
 SMALL = ["--max-steps=8", "--threads=1"]
-USER, FAILED = 2, 1
-
-
-def connections_to(port):
-    """Returns how many processes of this machine are connected to the port."""
-    lines = [line.split() for table in ("tcp", "tcp6") for line in pathlib.Path(f"/proc/net/{table}").read_text().splitlines()]
-    return len([fields for fields in lines if fields[2].endswith(f":{port:04X}") and fields[3] == "01"])
+USER, FAILED, PEER = 2, 1, 4
 
 
 class AgreementTest(SystemTest):
@@ -125,9 +118,11 @@ class PlacesInFull(AgreementTest):
 
     def test_other_runs(self):
         port = self.reserve_port()
-        processes = [self.start([MNIST, *SHORT], {**self.place(rank, 2, port=port), "COHORT_RUN_ID": f"run-{rank}"})
+        processes = [self.start([MNIST, *SHORT, "--timeout=2s"], {**self.place(rank, 2, port=port), "COHORT_RUN_ID": f"run-{rank}"})
                      for rank in range(2)]
-        self.all_end([self.finish(process) for process in processes], USER, "belongs to run 'run-0'", "belongs to run 'run-1'")
+        first, second = [self.finish(process) for process in processes]
+        self.all_end([first], PEER, "missing: rank 1")
+        self.all_end([second], PEER, "rank 0 of this job did not come", "or has another MASTER_PORT, run or secret")
 
     def test_two_processes_with_one_number(self):
         results = self.by_hand([[MNIST, *SHORT]] * 3, [(0, 3), (1, 3), (1, 3)])
@@ -144,9 +139,9 @@ class Restart(AgreementTest):
             return self.start([MNIST, *SHORT, f"--collective={wire}"], self.place(rank, 3, port=port))
 
         first = start(0)
-        self.wait_until(lambda: connections_to(port) == 1, "rank 0 uses its own store", first)
+        self.wait_until(lambda: rendezvous_of(first.pid)[0], "rank 0 serves its store", first)
         killed = start(1)
-        self.wait_until(lambda: connections_to(port) == 2, "rank 1 has come to the store", killed)
+        self.wait_until(lambda: rendezvous_of(first.pid)[1] == 1, "rank 1 has come to the store", killed)
         killed.kill()
         self.assertEqual(killed.wait(), -signal.SIGKILL)
         self.all_end([self.finish(process) for process in (first, start(1), start(2))], 0)

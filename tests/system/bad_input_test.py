@@ -40,7 +40,7 @@ class MoreBadNames(SystemTest):
         self.fail_with(USER, [MNIST, "--accelerator=gpu4"], "gpu4")
 
     def test_a_flag_of_a_later_version_is_unknown_not_ignored(self):
-        self.fail_with(USER, [MNIST, "--precision=bf16"], "precision")
+        self.fail_with(USER, [MNIST, "--tensor-parallel=2"], "tensor-parallel")
 
     def test_a_name_never_becomes_a_path(self):
         self.fail_with(USER, [MNIST, "--strategy=../../etc/passwd"], "strategy")
@@ -56,7 +56,8 @@ class BadNumbers(SystemTest):
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             port = taken.getsockname()[1]
-            self.fail_with(USER, [COHORT, "run", "-n", "2", "--master-port", str(port), MNIST], str(port))
+            node = ["--nnodes=2", "--nproc-per-node=1", "--node-rank=0", "--master-addr=node0", "--master-port", str(port)]
+            self.fail_with(USER, [COHORT, "run", *node, MNIST], str(port))
 
     def test_a_rank_that_waits_for_nobody_ends_at_the_deadline_and_names_the_missing(self):
         environment = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2",

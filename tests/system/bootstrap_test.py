@@ -18,8 +18,9 @@ class Bootstrap(SystemTest):
     def with_tools(self, tools):
         """The environment of a machine on which these programs are shell scripts. Each call of one is a line in `calls`."""
         folder = self.folder / "bin"
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         self.calls = self.folder / "calls"
+        self.calls.write_text("")
         for name, text in tools.items():
             (folder / name).write_text(f'#!/bin/sh\necho "{name} $*" >>"{self.calls}"\n{text}\n')
             (folder / name).chmod(0o755)
@@ -66,12 +67,15 @@ class Bootstrap(SystemTest):
     def test_without_root_nothing_is_asked_for_where_the_packages_are(self):
         self.succeed([SCRIPT, "--tests"], self.with_tools({"id": "echo 1000", "dpkg-query": INSTALLED}))
 
-    def test_an_ssh_server_that_it_installs_is_not_started_by_the_system(self):
-        update, install, *after = self.changes_by_root_that_lacks("openssh-server")
-        self.assertRegex(f"{update}\n{install}", r"^apt-get update.*\napt-get install.* openssh-server$")
-        self.assertEqual(after, ["update-rc.d ssh disable", "deb-systemd-helper disable ssh.service"])
+    def test_a_server_that_it_installs_is_not_started_by_the_system(self):
+        services = {"openssh-server": "ssh", "munge": "munge", "slurmctld": "slurmctld", "slurmd": "slurmd"}
+        for package, service in services.items():
+            with self.subTest(package=package):
+                update, install, *after = self.changes_by_root_that_lacks(package)
+                self.assertRegex(f"{update}\n{install}", rf"^apt-get update.*\napt-get install.* {package}$")
+                self.assertEqual(after, [f"update-rc.d {service} disable", f"deb-systemd-helper disable {service}.service"])
 
-    def test_an_ssh_server_that_was_there_is_left_as_it_is(self):
+    def test_a_server_that_was_there_is_left_as_it_is(self):
         self.assertEqual([call.split()[:2] for call in self.changes_by_root_that_lacks("ninja-build")],
                          [["apt-get", "update"], ["apt-get", "install"]])
 

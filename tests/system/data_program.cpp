@@ -28,10 +28,15 @@ Tensor noisy(const Tensor& clean) {
 
 /// Row i of a file of numbers, with noise.
 struct Rows final : cohort::SampleDataset {
-  explicit Rows(const fs::path& file) : rows_(*cohort::read_safetensors(file).find("rows")) {}
+  Rows(const fs::path& file, fs::path seen)
+      : rows_(*cohort::read_safetensors(file).find("rows")), seen_(std::move(seen)) {}
   int64_t size() const override { return rows_.size(0); }
-  cohort::Value sample(int64_t index) override { return noisy(rows_[index]); }
+  cohort::Value sample(int64_t index) override {
+    if (!seen_.empty()) note(seen_, std::to_string(index));
+    return noisy(rows_[index]);
+  }
   Tensor rows_;
+  fs::path seen_;
 };
 
 /// Batches that each follow from the one before.
@@ -78,7 +83,7 @@ struct Data final : cohort::DataModule {
   void setup(cohort::Stage stage) override {
     note(folder_ / "calls",
          "setup " + std::to_string(static_cast<int>(stage)) + " by " + std::to_string(app_.runtime().rank()));
-    rows_ = std::make_shared<Rows>(node_);
+    rows_ = std::make_shared<Rows>(node_, app_.option("seen"));
     walk_ = std::make_shared<Walk>(folder_ / "reads");
   }
   cohort::Loader train() override {
@@ -116,6 +121,7 @@ int main(int argc, char** argv) {
       .option("prepare-ms", "0", "how long that takes")
       .option("fail", "", "throw: prepare fails")
       .option("source", "rows", "rows or stream")
+      .option("seen", "", "file for the number of each row that is read")
       .option("workers", "0", "threads that read rows")
       .option("step-ms", "0", "how long a step takes")
       .defaults([](cohort::Options& options) { options.max_epochs = 3; })

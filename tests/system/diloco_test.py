@@ -7,9 +7,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import harness
-from harness import COHORT, MNIST, NUMERICS, SOURCE, SystemTest
+from harness import BUILD, COHORT, MNIST, NUMERICS, SOURCE, SystemTest
 
 EXAMPLE = SOURCE / "examples/plugins/diloco"
+PRECISION_PROGRAM = str(BUILD / "tests/precision_program")
 EVERY, BATCH, FEATURES, LR = 3, 4, 784, 0.01
 
 
@@ -127,6 +128,11 @@ class Diloco(SystemTest):
             tensor = f"cohort.state/diloco/{name}/fc1.weight"
             self.assertEqual((shared[tensor].dtype, shared[tensor].numel()), (torch.float32, 32 * FEATURES))
             self.assertNotIn(tensor, own[0])
+
+    def test_skipped_steps_count_on_all_ranks_also_at_the_end_of_a_round(self):
+        self.succeed([PRECISION_PROGRAM, f"--plugin={self.plugin}", f"--strategy=diloco,every={EVERY}", "--devices=2", "--threads=1",
+                      "--precision=16-mixed", "--summary-json=summary.json"])
+        self.assertEqual((self.summary()["skipped_steps"], self.summary()["steps"]), (2, 20))  # the third and the sixth one
 
     def test_it_says_what_it_cannot_do(self):
         table = self.succeed([COHORT, "plugins", "info", "diloco", f"--plugin={self.plugin}"]).stdout

@@ -39,7 +39,7 @@ def program_and_flags(command):
 
 def trains_to_the_end(command):
     """Whether it trains for longer than a few steps."""
-    return bool(re.search(r"bin/(mnist|contrastive)\b", command)) and not re.search("--max-steps|--help|--print-config", command)
+    return bool(re.search(r"bin/(mnist|contrastive)\b", command)) and not re.search("--max-steps|--help|--print-config|--dry-run", command)
 
 
 def with_each_flag_once(commands):

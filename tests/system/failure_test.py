@@ -1,8 +1,6 @@
 """A rank that fails by itself, or calls something else, is named by the others with what it did."""
 import json
 import re
-import resource
-import socket
 
 import numpy
 from safetensors.numpy import save_file
@@ -158,64 +156,6 @@ class Deadlines(FailureTest):
 
     def test_the_longest_deadline_works(self):
         self.succeed([PROGRAM, "--timeout=87600h", "--devices=2", "--max-steps=3"])
-
-
-class Stranger(SystemTest):
-    """Who knows the port of the rendezvous can neither disturb a job nor hang it."""
-
-    def garbage(self):
-        chance = self.chance()
-        validate, magic = b"\0", (0x3C85F7CE).to_bytes(4, "little")
-        yield b""  # says nothing, hangs
-        yield b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
-        yield validate  # half a message
-        yield validate + magic
-        yield validate + b"\xff\xff\xff\xff"
-        yield validate + magic + b"\1" + (2**63).to_bytes(8, "little")  # a key of 2^63 bytes
-        yield validate + magic + b"\1" + (2**20).to_bytes(8, "little") + b"x"  # a long key that never comes
-        yield validate + magic + b"\6" + (2**62).to_bytes(8, "little")  # as many keys
-        yield validate + magic + b"\xee" * 64  # an unknown question
-        for size in (1, 100, 65536):
-            yield chance.randbytes(size)
-
-    def connect(self, port, contents):
-        held = []
-        for content in contents:
-            try:
-                link = socket.create_connection(("127.0.0.1", port), timeout=5)
-                held.append(link)
-                link.settimeout(5)
-                link.sendall(content)
-            except OSError:
-                pass  # thrown out
-        return held
-
-    def two_ranks(self, before_the_second, *arguments):
-        port = self.reserve_port()
-        environment = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-        command = [PROGRAM, "--max-steps=20", "--timeout=60s", *arguments]
-        first = self.start(command, {**environment, "RANK": "0", "LOCAL_RANK": "0"})
-        self.wait_until(lambda: harness.is_listening(port), "rank 0 listens", first)
-        held = before_the_second(port)
-        second = self.start(command, {**environment, "RANK": "1", "LOCAL_RANK": "1"})
-        results = [self.finish(process) for process in (first, second)]
-        for link in held:
-            link.close()
-        return results
-
-    def test_garbage_before_the_ranks_have_met_disturbs_nothing(self):
-        for result in self.two_ranks(lambda port: self.connect(port, self.garbage())):
-            self.assertEqual(result.code, 0, str(result))
-
-    def test_thousands_of_connections_disturb_nothing(self):
-        """As long as rank 0 may open as many files."""
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
-        held = []
-        for result in self.two_ranks(lambda port: held.extend(self.connect(port, [b""] * 3000)) or held):
-            self.assertEqual(result.code, 0, str(result))
-        self.assertEqual(len(held), 3000, "not all were let in")
 
 
 class Disagreement(SystemTest):

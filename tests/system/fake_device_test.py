@@ -3,6 +3,7 @@
 The devices are lazy, so what is not waited for has not happened, and accesses that nothing orders fail the run; the eager mode
 runs the same orders of calls at once.
 """
+import shutil
 import subprocess
 import unittest
 
@@ -104,7 +105,7 @@ class Nccl(FakeDevice):
     def test_a_rank_that_fails_in_nccl_ends_the_run(self):
         job = Job("ddp", 2, "--devices=2")
         result = self.fail_with(1, [NUMERICS, f"--data-from={self.data(job)}", *job.flags, *FAKE_DEVICE, "--collective=nccl"],
-                                environment={**NCCL, "NCCL_STANDIN_FAIL": "1:3"})
+                                environment={**NCCL, "NCCL_STANDIN_FAIL": "1:5"})
         self.assertRegex(result.stderr, "error: rank 1 .*on 'world.*' failed in NCCL 2.28.9: internal error: it was told to fail")
 
 
@@ -136,6 +137,102 @@ class Training(FakeDevice):
         result = self.fail_with(2, [MNIST, *FAKE_DEVICE, "--devices=1", "--epochs=1", "--max-steps=3", "--batch-size=1024"],
                                 environment={"FAKE_DEVICE_MIB": "16"})
         self.assertRegex(result.stderr, r"error: (\w+, epoch 0, batch 0, rank 0: )?fake:0 has no \d+ bytes: .*; choose a smaller batch")
+
+
+class Graph(FakeDevice):
+    """--graph: a step is captured after some others, and replayed."""
+    program = str(BUILD / "tests/graph_program")
+    warm_up = 2
+
+    def train(self, *flags, accelerator=(*FAKE_DEVICE, "--devices=1"), environment=None):
+        """Returns the summary of a training and its log."""
+        log = self.succeed([self.program, *accelerator, "--threads=1", "--summary-json=summary.json", *flags], environment).stderr
+        return self.summary(), log
+
+    def compare_graph(self, *flags, **options):
+        """A training with replayed steps ends as one without."""
+        wanted, _ = self.train(*flags, **options)
+        shutil.rmtree(self.folder / "kept", ignore_errors=True)  # its checkpoints
+        found, log = self.train(*flags, f"--graph={self.warm_up}", **options)
+        self.assertIn(f"Step {self.warm_up + 1} was captured: it is replayed from now on", log)
+        for key in ("weights_sha256", "metrics", "steps", "bytes_sent_per_step"):
+            self.assertEqual(found[key], wanted[key], key)
+
+    def refuse(self, *flags, accelerator=(*FAKE_DEVICE, "--devices=1"), graph="--graph=2", text, environment=None):
+        self.fail_with(2, [self.program, *accelerator, "--threads=1", graph, *flags], text, environment=environment)
+
+    def graph_waits(self, steps, log_every, *flags, environment=None, accelerator=(*FAKE_DEVICE, "--devices=1")):
+        """Returns how often the processes have waited for a device in a training."""
+        report = self.folder / "report"
+        report.unlink(missing_ok=True)
+        self.train(f"--max-steps={steps}", f"--log-every-n-steps={log_every}", "--samples=320", "--limit-val-batches=0", *flags,
+                   accelerator=accelerator, environment={"FAKE_DEVICE_REPORT": str(report), **(environment or {})})
+        return sum(int(line.split()[0].removeprefix("waits=")) for line in report.read_text().splitlines())
+
+
+class Graphs(Graph):
+    def test_replayed_steps_end_with_the_bits_of_those_that_are_called(self):
+        self.compare_graph("--log-every-n-steps=4")  # epochs of 8 whole batches and a smaller one, with dropout and validation
+
+    def test_a_replayed_step_waits_for_the_device_only_where_its_values_are_logged(self):
+        self.assertEqual(self.graph_waits(36, 18, "--graph=2"), self.graph_waits(8, 4, "--graph=2"))
+
+    def test_what_a_replay_could_not_repeat_is_refused_with_the_way_out(self):
+        self.refuse("--how=item", text="--graph cannot capture this step, so change it or leave the flag out: training_step, epoch 0, "
+                    "batch 2, rank 0: aten::_local_scalar_dense: operation not permitted when stream is capturing")
+
+
+class GraphsInFull(Graph):
+    def test_each_refusal_is_one_sentence(self):
+        two = (*FAKE_DEVICE, "--devices=2")
+        out = ", or leave --graph out"
+        for flags, text in (
+                (["--how=adam"], "--graph: Adam counts its steps on the host, where a replay does nothing; choose torch::optim::SGD" + out),
+                (["--how=schedule"], "--graph: a replay repeats the learning rate of the captured step; return the optimizer without a "
+                 "schedule" + out),
+                (["--how=optimizers"], "--graph: a captured step has one optimizer; return one from configure_optimizers" + out),
+                (["--how=hand"], "steps by hand, and only a step of the loop's own is captured; let automatic_optimization() be true" + out),
+                (["--accumulate-grad-batches=2"], "--graph: a captured step has one batch; leave --accumulate-grad-batches out" + out),
+                (["--autotune"], "--graph: --autotune changes what a step does; leave that out" + out),
+                (["--how=hook"], "--graph: callback 'watcher' has an on_before_optimizer_step, which no replay of a captured step calls; "
+                 "use on_train_batch_end" + out),
+                (["--how=module_hook"], "--graph: the module has an on_after_backward, which no replay of a captured step calls"),
+                (["--how=metric"], 'log("mean") was given a metric, whose update no replay of the step calls; log a tensor of the device'),
+                (["--detect-anomaly"], "--graph: --detect-anomaly looks at each operator as it runs; leave that out" + out),
+                (["--how=number"], 'log("index") was given a number of the host, which each replay of the step would repeat'),
+                (["--how=rate"], "--graph: settings of the optimizer, as its learning rate, changed after a step was captured"),
+                (["--how=freeze"], "--graph: which weights require a gradient changed after a step was captured"),
+                (["--how=move"], "--graph: the memory of weights or buffers changed after a step was captured"),
+                (["--how=mode"], "--graph: which parts of the module are in training mode changed after a step was captured")):
+            with self.subTest(flags=flags):
+                self.refuse(*flags, text=text)
+        self.refuse(accelerator=CPU, text="--graph replays work of a device, and the CPU runs its work at once")
+        self.refuse("--strategy=dp", accelerator=two, text="strategy 'dp' cannot replay captured steps: it does not say that its steps "
+                    "can be captured; choose another --strategy" + out)
+
+    def test_eager_devices_and_gradients_that_are_clipped(self):
+        self.compare_graph("--gradient-clip-val=0.1", environment={"FAKE_DEVICE_EAGER": "1"})
+        self.compare_graph("--gradient-clip-val=0.1", "--ema=0.9", "--early-stopping=val_loss")
+
+    def test_models_end_with_the_bits_of_steps_that_are_called(self):
+        for model in SHAPES:
+            with self.subTest(model=model):
+                job = Job("single", 1, "--devices=1", model=model)
+                self.assertEqual(self.weights(job, [*FAKE_DEVICE, "--graph=2"]), self.weights(job, CPU))
+
+    def test_ranks_replay_on_nccl(self):
+        two = {"accelerator": (*FAKE_DEVICE, "--devices=2", "--strategy=ddp", "--collective=nccl"), "environment": NCCL}
+        self.compare_graph("--samples=140", "--log-every-n-steps=4", **two)
+        self.compare_graph("--samples=140", "--bucket-size=1KiB", "--checkpoint-dir=kept", "--checkpoint-every-n-steps=4", **two)
+        few, more = (self.graph_waits(steps, every, "--graph=2", **two) for steps, every in ((8, 4), (18, 9)))
+        self.assertEqual(more, few)
+
+    def test_a_resumed_run_ends_as_one_that_was_not_cut(self):
+        whole, _ = self.train("--graph=2")
+        self.train("--graph=2", "--max-steps=13", "--checkpoint-dir=kept", "--checkpoint-every-n-steps=5")
+        resumed, _ = self.train("--graph=2", "--resume=kept")
+        for key in ("weights_sha256", "metrics"):
+            self.assertEqual(resumed[key], whole[key])
 
 
 class InFull(FakeDevice):

@@ -34,7 +34,8 @@ MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
 # Open MPI 4.1 now and then takes the room below the stack for its table of the machine, and crashes as it starts.
 MPI_START = {"OMPI_MCA_rtc_hwloc_vmhole": "none"}
 LAUNCHER_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_", "NODE_RANK", "MASTER_", "OMPI_", "PMIX_", "TORCHELASTIC_", "GROUP_",
-                      "ROLE_", "COHORT_", "SLURM_", "HOROVOD_", "OMP_NUM_THREADS")
+                      "ROLE_", "COHORT_", "SLURM_", "HOROVOD_", "PMI_", "MPI_LOCAL", "JSM_", "LSB_", "PBS_", "PET_",
+                      "OMP_NUM_THREADS")
 SHARED_MEMORY = pathlib.Path("/dev/shm")
 HANG = 60  # seconds after which something that a test waits for is taken to hang
 
@@ -105,6 +106,17 @@ def is_listening(port):
     return any(field[1].endswith(f":{port:04X}") and field[3] == "0A" for field in fields)
 
 
+def rendezvous_of(pid):
+    """Returns whether a rank 0 listens on its socket of this machine, and how many ranks have connected to it."""
+    own = set()
+    for link in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            own.add(os.readlink(link))
+    rows = [line.split() for line in pathlib.Path(f"/proc/{pid}/net/unix").read_text().splitlines()[1:]]
+    rows = [row for row in rows if len(row) > 7 and row[7].startswith("@cohort-") and f"socket:[{row[6]}]" in own]
+    return any(row[3] == "00010000" for row in rows), sum(row[5] == "03" for row in rows)
+
+
 @contextlib.contextmanager
 def reserved_port():
     """A port that the system gives to nobody by itself, and that a program can listen on that allows reuse, as all servers do."""
@@ -144,7 +156,7 @@ class SystemTest(unittest.TestCase):
     maxDiff = None
     seconds_to_end = 10  # that processes may take to end once the test is over
     seconds_to_clean = 30  # a neighbour's job may be the one that is about to remove its shared memory
-    may_leave = ("torchelastic_*",)  # in the temporary folder: torchrun's own
+    may_leave = ("torchelastic_*", "torchinductor_*")  # in the temporary folder: those of torchrun and of torch, once it is imported
 
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="cohort-test-"))

@@ -128,7 +128,7 @@ class Install(InstallTest):
                     self.assertTrue(any(block in source for source in compiled))
 
     def test_every_plugin_exports_one_symbol(self):
-        plugins = sorted((self.prefix / "lib/cohort/plugins").glob("*.so"))
+        plugins = sorted((self.prefix / "lib/cohort/plugins").glob("cohort_*.so"))
         self.assertGreater(len(plugins), 5)
         for plugin in plugins:
             symbols = subprocess.run(["nm", "-D", "--defined-only", plugin], check=True, capture_output=True, text=True).stdout

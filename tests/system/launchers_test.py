@@ -1,5 +1,6 @@
 """The same program under every launcher gives the same bits, and every launcher's variables are understood."""
 import pathlib
+import shutil
 import unittest
 
 import harness
@@ -114,6 +115,71 @@ class SlurmInFull(SlurmTest):
                 self.assertEqual(self.summary()["world_size"], 1)
         self.succeed([MNIST, *JOB, "--devices=2"], self.job(**place))
         self.assertEqual(self.summary()["world_size"], 2)
+
+
+class RecordedInFull(LaunchersTest):
+    """With the variables of launchers that are not here, as records and their documentation have them."""
+
+    def train_with(self, *tasks):
+        """Starts two ranks with these variables. Returns the digest of their weights."""
+        started = [self.start([MNIST, *JOB, "--threads=1"], task) for task in tasks]
+        for task in started:
+            result = self.finish(task)
+            self.assertEqual(result.code, 0, str(result))
+        self.ended = self.summary()
+        (self.folder / "summary.json").unlink()
+        digests = set(self.ended["weights_sha256"])
+        self.assertEqual(len(digests), 1, "ranks ended with different weights")
+        return digests.pop()
+
+    def one_machine(self):
+        return self.weights([COHORT, "run", "-n", "2", MNIST, *JOB], {"OMP_NUM_THREADS": "1"})
+
+    def test_tasks_of_jsrun_train_to_the_bits_of_cohort_run(self):
+        task = {"JSM_NAMESPACE_SIZE": "2", "JSM_NAMESPACE_LOCAL_SIZE": "2", "LSB_JOBID": "731", "LSB_HOSTS": "batch2 h41 h41",
+                "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "MASTER_PORT": str(self.reserve_port())}
+        names = ("JSM_NAMESPACE_RANK", "JSM_NAMESPACE_LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK")
+        self.assertEqual(self.train_with(*({**task, **dict.fromkeys(names, rank)} for rank in "01")), self.one_machine())
+
+    def test_tasks_of_pbsdsh_train_to_the_bits_of_cohort_run(self):
+        nodes = self.folder / "nodes"
+        nodes.write_text("node164\nnode164\n")
+        task = {"PBS_JOBID": "1672.mgt1", "PBS_ENVIRONMENT": "PBS_BATCH", "PBS_NODENUM": "0", "PBS_NODEFILE": str(nodes),
+                "MASTER_PORT": str(self.reserve_port())}
+        self.assertEqual(self.train_with(*({**task, "PBS_VNODENUM": rank, "PBS_TASKNUM": f"14{rank}"} for rank in "01")),
+                         self.one_machine())
+
+    def test_pods_of_a_pytorchjob_train_to_the_bits_of_cohort_run(self):
+        place = {"ADDR": "127.0.0.1", "PORT": str(self.reserve_port())}
+        pod = {f"{prefix}MASTER_{name}": value for prefix in ("", "PET_") for name, value in place.items()}
+        pod.update({"WORLD_SIZE": "2", "PET_NNODES": "2", "PET_NPROC_PER_NODE": "auto"})
+        digest = self.train_with(*({**pod, "RANK": rank, "PET_NODE_RANK": rank} for rank in "01"))
+        self.assertEqual(self.ended["num_nodes"], 2)
+        self.assertEqual(digest, self.one_machine())
+
+
+@unittest.skipUnless(shutil.which("mpiexec.hydra"), "there is no mpiexec.hydra: cmake/bootstrap.sh --tests installs it")
+class HydraInFull(LaunchersTest):
+    """Under the mpiexec of MPICH; Intel MPI's is Hydra too."""
+    mpiexec = ["mpiexec.hydra", "-n", "2"]
+
+    def test_mpiexec_trains_to_the_bits_of_cohort_run(self):
+        self.train_to_the_same_bits([COHORT, "run", "-n", "2", MNIST], [*self.mpiexec, MNIST])
+
+    def test_two_jobs_at_once_stay_apart(self):
+        jobs = []
+        for name in ("first", "second"):
+            (self.folder / name).mkdir()
+            jobs.append(self.start([*self.mpiexec, "-wdir", self.folder / name, "sh", "-c", f"'{MNIST}' --threads=1 {' '.join(JOB)}"]))
+        for job, name in zip(jobs, ("first", "second")):
+            result = self.finish(job)
+            self.assertEqual(result.code, 0, str(result))
+            self.assertEqual(len(set(self.summary(f"{name}/summary.json")["weights_sha256"])), 1)
+
+    def test_a_rank_shows_what_decided_its_place(self):
+        shown = self.succeed([*self.mpiexec, COHORT, "env"]).stdout
+        for place in ("launcher +mpiexec +PMI_RANK=1", "rank +1 +PMI_RANK=1", "world_size +2 +PMI_SIZE=2"):
+            self.assertRegex(shown, place)
 
 
 class InFull(LaunchersTest):

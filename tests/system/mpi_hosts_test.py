@@ -4,13 +4,12 @@ import pathlib
 import shlex
 import shutil
 import signal
-import tempfile
 import unittest
 
 import harness
 from harness import COHORT, MNIST, MPIRUN, PLUGINS, SystemTest, processes_marked
 from rank_death_test import ENDLESS
-from ssh_hosts import HOSTS, SSHD, SshHosts
+from ssh_hosts import HOSTS, SSHD, serve_class
 
 USER = 2
 JOB = ["--max-steps=20", "--epochs=1", "--limit-val-batches=2", "--limit-test-batches=2", "--seed=7", "--strategy=ddp",
@@ -25,10 +24,7 @@ class MpiHostsTest(SystemTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        folder = tempfile.mkdtemp(prefix="cohort-ssh-")
-        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
-        cls.hosts = SshHosts(folder)
-        cls.addClassCleanup(cls.hosts.stop)
+        serve_class(cls)
 
     def nothing_is_left_behind(self):
         super().nothing_is_left_behind()
@@ -60,7 +56,7 @@ class MpiHostsTest(SystemTest):
 
 class MpiHosts(MpiHostsTest):
     def test_ranks_on_two_hosts_need_an_address_and_say_how_to_give_it(self):
-        self.fail_with(USER, [*self.mpirun(1, address=False), MNIST, *JOB], "set MASTER_ADDR and MASTER_PORT", "(mpirun -x)",
+        self.fail_with(USER, [*self.mpirun(1, address=False), MNIST, *JOB], "set MASTER_ADDR and MASTER_PORT", "mpirun -x", "mpiexec -genv",
                        environment=self.hosts.environment())
 
     def test_one_rank_on_each_of_two_hosts_gives_the_bits_of_one_machine(self):
@@ -93,6 +89,19 @@ class InFull(MpiHostsTest):
         launcher[at:at + 2] = ["--hostfile", hostfile]
         self.digest(launcher, "--collective=gloo")
         self.assertEqual(self.summary()["num_nodes"], 2)
+
+    @unittest.skipUnless(shutil.which("mpiexec.hydra"), "there is no mpiexec.hydra: cmake/bootstrap.sh --tests installs it")
+    def test_the_mpiexec_of_mpich_gives_the_bits_of_one_machine(self):
+        ssh = self.folder / "ssh"
+        ssh.write_text(f'#!/bin/sh\nexec "{self.hosts.command}" -p {self.hosts.port} "$@"\n')
+        ssh.chmod(0o755)
+        for slots in (1, 2):
+            with self.subTest(slots=slots):
+                launcher = ["mpiexec.hydra", "-launcher", "ssh", "-launcher-exec", ssh, "-hosts", ",".join(HOSTS), "-ppn", str(slots),
+                            "-n", str(2 * slots), "-genv", "MASTER_ADDR", HOSTS[0], "-genv", "MASTER_PORT", str(self.reserve_port())]
+                got = self.digest(launcher, "--collective=gloo")
+                self.assertEqual(self.summary()["num_nodes"], 2)
+                self.assertEqual(got, self.digest([COHORT, "run", "-n", str(2 * slots)], "--collective=shm"))
 
     def test_hosts_with_unequal_ranks_are_refused(self):
         launcher = self.mpirun(2)

@@ -113,16 +113,17 @@ class Nodes(NodesTest):
     def test_an_address_that_leads_nowhere_is_named(self):
         self.make_data(2, ranks=NODES)
         port = self.reserve_port()
-        for address, code in (("no-such-host.invalid", USER), ("127.0.0.1", PEER)):
+        for address, code, text in (("no-such-host.invalid", USER, "MASTER_ADDR 'no-such-host.invalid' cannot be resolved"),
+                                    ("127.0.0.1", PEER, "rank 0 of this job did not come within 2 s: it does not run on this machine")):
             with self.subTest(address=address):
                 self.fail_with(code, [*THIN, "--node-rank=1", f"--master-addr={address}", f"--master-port={port}",
-                                      *self.program("bad", steps=2, timeout="2s")], address, "MASTER_ADDR")
+                                      *self.program("bad", steps=2, timeout="2s", more=["--insecure"])], text)
 
     def test_a_port_in_use_on_the_first_node(self):
         self.make_data(2, ranks=NODES)
         with socket.create_server(("0.0.0.0", 0)) as taken:
             port = taken.getsockname()[1]
-            self.fail_with(USER, [*THIN, "--node-rank=0", "--master-addr=127.0.0.1", f"--master-port={port}",
+            self.fail_with(USER, [*THIN, "--node-rank=0", "--master-addr=node0", f"--master-port={port}",
                                   *self.program("bad", steps=2)], str(port))
 
     def test_a_killed_rank_is_named_on_its_node_and_on_the_other(self):

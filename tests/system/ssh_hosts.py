@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 
 from harness import reserved_port
@@ -61,6 +62,14 @@ class TwoNetworks:
         for holder in self.holders:
             holder.kill()
             holder.wait()
+
+
+def serve_class(tests, make=None):
+    """Starts the hosts that the tests of a class share as `tests.hosts`; they end with the class."""
+    folder = tempfile.mkdtemp(prefix="cohort-ssh-")
+    tests.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
+    tests.hosts = (make or SshHosts)(folder)
+    tests.addClassCleanup(tests.hosts.stop)
 
 
 class SshHosts:

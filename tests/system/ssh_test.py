@@ -5,7 +5,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 import unittest
 
@@ -13,7 +12,7 @@ import harness
 from harness import BUILD, COHORT, MNIST, descendants, reserved_port
 from nodes_test import ONE_THREAD, PEER, RANKS, USER, NodesTest
 from rank_death_test import ENDLESS, ranks_of
-from ssh_hosts import HOSTS, SSHD, SshHosts, TwoNetworks, make_key, why_no_networks
+from ssh_hosts import HOSTS, SSHD, SshHosts, TwoNetworks, serve_class, make_key, why_no_networks
 
 RANK = str(BUILD / "tests/launch_test_rank")
 KILLED = 128 + signal.SIGKILL
@@ -28,10 +27,7 @@ class SshTest(NodesTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        folder = tempfile.mkdtemp(prefix="cohort-ssh-")
-        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
-        cls.hosts = cls.make_hosts(folder)
-        cls.addClassCleanup(cls.hosts.stop)
+        serve_class(cls, cls.make_hosts)
 
     @classmethod
     def make_hosts(cls, folder):

@@ -11,8 +11,21 @@ using ::testing::HasSubstr;
 TEST(LightningNames, AnswersAForeignFlagWithTheNearest) {
   EXPECT_EQ(refusal({"--ckpt_path=x"}), "option '--ckpt_path' is unknown; --resume=DIR goes on from a checkpoint");
   EXPECT_THAT(refusal({"--profiler=simple"}), HasSubstr("--profile=FILE"));
-  EXPECT_THAT(refusal({"--precision=16-mixed"}), HasSubstr("autocast"));
   EXPECT_THAT(refusal({"--enable-progress-bar=false"}), HasSubstr("--log-level=warning"));
+}
+
+TEST(LightningNames, OfPrecisionReachTheField) {
+  using enum Precision;
+  EXPECT_EQ(parse({}).precision, k32);
+  const std::pair<const char*, Precision> spellings[] = {
+      {"32", k32},          {"32-true", k32},        {"64", k64},          {"64-true", k64},
+      {"16", k16Mixed},     {"16-mixed", k16Mixed},  {"bf16", kBf16Mixed}, {"bf16-mixed", kBf16Mixed},
+      {"16-true", k16True}, {"bf16-true", kBf16True}};
+  for (const auto& [text, precision] : spellings) {
+    EXPECT_EQ(parse({"--precision", text}).precision, precision) << text;
+  }
+  EXPECT_EQ(refusal({"--precision=8"}),
+            "--precision: '8' is not possible; give 32, 16-mixed, bf16-mixed, 16-true, bf16-true or 64");
 }
 
 TEST(LightningNames, OfLoopsReachTheirFields) {

@@ -45,6 +45,23 @@ TEST(OlderSpellings, NodesAndBackendHaveOneToo) {
   EXPECT_FALSE(parse({"--distributed-backend=auto"}).strategy);
 }
 
+TEST(OlderSpellings, AmpIsAPrecision) {
+  using enum Precision;
+  EXPECT_EQ(parse({"--use-amp"}).precision, k16Mixed);
+  EXPECT_EQ(parse({"--use_amp=true"}).precision, k16Mixed);
+  EXPECT_EQ(parse({"--use-amp=false"}).precision, k32);
+  EXPECT_EQ(parse({"--amp-level=O0"}).precision, k32);
+  EXPECT_EQ(parse({"--amp-level=O1"}).precision, k16Mixed);
+  EXPECT_EQ(parse({"--amp-level=O3"}).precision, k16True);
+  EXPECT_EQ(parse({"--use-amp", "--amp-level=O3"}).precision, k16True);
+  EXPECT_EQ(parse({"--use-amp=false", "--amp-level=O2"}).precision, k32) << "the level of nothing";
+  EXPECT_EQ(line({"--amp-level=O2"}), "--amp-level is an older spelling; write --precision=16-mixed");
+  EXPECT_EQ(
+      refusal({"--amp-level=O4"}),
+      "--amp-level: 'O4' is no value of it; there are O0 for 32, O1 for 16-mixed, O2 for 16-mixed, O3 for 16-true");
+  EXPECT_THAT(refusal({"--use-amp", "--precision=32"}), HasSubstr("--precision is given"));
+}
+
 TEST(OlderSpellings, OneLineEachTellsWhatToWrite) {
   EXPECT_EQ(line({"--gpus=2"}), "--gpus is an older spelling; write --accelerator=gpu --devices=2");
   EXPECT_EQ(line({"--gpus=0,1"}), "--gpus is an older spelling; write --accelerator=gpu --devices=[0,1]");

@@ -260,5 +260,26 @@ TEST(WithoutGradients, VotesAreHeardInTheStepsThatAskForThem) {
   });
 }
 
+TEST(ReplayedSteps, AreCountedAndVoteAtTheInterval) {
+  run_ranks(services_job(2, "stop_averaging", 0), [](ToyRank& rank) {
+    ToyModel model({{"a", 1}}, 0.0, 1.0);
+    host::StepEngine& engine = rank.runtime.configure(model);
+    rank.step(engine, model, Gradients{{1.0}});
+    const Values weights = model.weights(0);
+    engine.leave_capture();
+    engine.vote_every(3);
+    engine.vote({.stop = rank.rank == 1});
+    std::vector<bool> heard;
+    for (int step = 1; step < 7; ++step) {
+      engine.count_replayed_step();
+      heard.push_back(engine.votes().stop);
+    }
+    EXPECT_EQ(engine.steps(), 7u);
+    EXPECT_THAT(heard, ElementsAre(false, true, false, false, true, false));
+    EXPECT_EQ(model.weights(0), weights) << "the device takes them, not the engine";
+    rank.runtime.release_model(model);
+  });
+}
+
 }  // namespace
 }  // namespace cohort::toy

@@ -33,6 +33,17 @@ class Uses : public ::testing::Test {
       return error.what();
     }
   }
+  /// Expects that the use is refused unless every layer says yes. `words` follow "cannot".
+  void expect_silence_is_no(int32_t use, const std::string& words, const std::string& fix_of_layer) {
+    const UseQuery query{.use = use};
+    const Spec willing = Spec("refusing").set("use", use).set("answer", COHORT_ANSWER_YES);
+    EXPECT_EQ(refusal(willing, {}, query), "");
+    EXPECT_EQ(refusal(willing, {Spec("refusing_layer")}, query),
+              "layer 'refusing_layer' cannot " + words + "; " + fix_of_layer);
+    EXPECT_THAT(refusal(about_clipping("refusing", COHORT_ANSWER_YES), {}, query),
+                HasSubstr("strategy 'refusing:plain' cannot " + words));
+    EXPECT_THAT(refusal(Spec("good"), {}, query), HasSubstr("cannot " + words)) << "it answers nothing";
+  }
 
   Log log_{{}};
   PluginHost plugins_{{{}, {TEST_PLUGIN_FOLDER}}, log_};
@@ -98,13 +109,27 @@ TEST_F(Uses, CheckOptionsBeforeTheyAsk) {
 }
 
 TEST_F(Uses, TakeSilenceForNoWhereABackwardIsRepeated) {
-  const Spec willing = Spec("refusing").set("use", COHORT_USE_CLOSURES).set("answer", COHORT_ANSWER_YES);
-  EXPECT_EQ(refusal(willing, {}, {.use = COHORT_USE_CLOSURES}), "");
-  EXPECT_THAT(refusal(willing, {Spec("refusing_layer")}, {.use = COHORT_USE_CLOSURES}),
-              HasSubstr("layer 'refusing_layer' cannot train with LBFGS: it does not say"));
-  const Spec silent = Spec("refusing").set("use", COHORT_USE_CLIPPING).set("answer", COHORT_ANSWER_YES);
-  EXPECT_THAT(refusal(silent, {}, {.use = COHORT_USE_CLOSURES}),
-              HasSubstr("strategy 'refusing:plain' cannot train with LBFGS: it does not say"));
+  expect_silence_is_no(COHORT_USE_CLOSURES,
+                       "train with LBFGS: it does not say that its steps can repeat their backward",
+                       "choose another optimizer, or another --layer");
+}
+
+TEST_F(Uses, TakeSilenceForNoWhereStepsAreReplayed) {
+  expect_silence_is_no(COHORT_USE_GRAPH, "replay captured steps: it does not say that its steps can be captured",
+                       "choose another --layer, or leave --graph out");
+}
+
+TEST_F(Uses, TakeSilenceForNoWhereARankMayHaveNoData) {
+  expect_silence_is_no(COHORT_USE_JOIN,
+                       "go on with ranks that have no batch left: it does not say that zeros may stand for a rank's "
+                       "gradients",
+                       "choose another --layer, or leave --uneven=join out");
+}
+
+TEST_F(Uses, TakeSilenceForNoWhereStepsMayBeSkipped) {
+  expect_silence_is_no(COHORT_USE_LOSS_SCALER,
+                       "train in float16, whose losses are scaled: it does not say that it takes skipped steps",
+                       "choose --precision=bf16-mixed, or another --layer");
 }
 
 TEST_F(Uses, LetDevicesThatAreNoCpuNotBeForked) {

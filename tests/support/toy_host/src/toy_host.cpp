@@ -6,27 +6,11 @@
 #include <thread>
 
 #include <cohort/host/error.hpp>
+#include <cohort/toy_host/forwarding_store.hpp>
 #include <cohort/toy_host/memory_store.hpp>
 
 namespace cohort::toy {
 namespace {
-
-// Hands every rank the same memory store.
-class SharedStore final : public host::Store {
- public:
-  explicit SharedStore(MemoryStore& store) : store_(store) {}
-  void set(const std::string& key, std::string_view value) override { store_.set(key, value); }
-  std::optional<std::string> get(const std::string& key, std::chrono::nanoseconds timeout) override {
-    return store_.get(key, timeout);
-  }
-  std::optional<std::string> try_get(const std::string& key) override { return store_.try_get(key); }
-  int64_t add(const std::string& key, int64_t amount) override { return store_.add(key, amount); }
-  void remove(const std::string& key) override { store_.remove(key); }
-  uint64_t count() override { return store_.count(); }
-
- private:
-  MemoryStore& store_;
-};
 
 host::Topology topology_of(const ToyJob& job, int rank) {
   host::Topology topology;
@@ -73,6 +57,7 @@ class Site {
                         .connect_timeout = job_.timeout,
                         .bucket_size = job_.bucket_size,
                         .autotune_file = job_.autotune_file,
+                        .secret = job_.secret,
                         .device_port = devices_[rank] ? devices_[rank]->port() : nullptr,
                         .open_store = std::move(open_store)});
   }
@@ -120,9 +105,9 @@ std::vector<std::exception_ptr> run(const ToyJob& job, const std::function<void(
   // Made one after the other: opening plugins belongs to one thread.
   std::vector<std::unique_ptr<host::RankRuntime>> runtimes;
   for (int rank = 0; rank < job.world_size; ++rank) {
-    runtimes.push_back(site.make_rank(rank, [&](const cohort_dist_args&) -> std::unique_ptr<host::Store> {
-      if (job.open_store) return job.open_store(store);
-      return std::make_unique<SharedStore>(store);
+    runtimes.push_back(site.make_rank(rank, [&, rank](const cohort_dist_args&) -> std::unique_ptr<host::Store> {
+      if (job.open_store) return job.open_store(store, rank);
+      return std::make_unique<ForwardingStore>(store);
     }));
   }
   std::vector<std::exception_ptr> failures(runtimes.size());

@@ -36,8 +36,9 @@ struct ToyJob {
   std::chrono::milliseconds timeout{20'000};
   std::optional<uint64_t> bucket_size;
   std::optional<std::filesystem::path> autotune_file;
+  std::optional<host::Key> secret;
   /// Makes a rank's own store, in front of the shared one; empty: ranks use that one.
-  std::function<std::unique_ptr<host::Store>(host::Store& shared)> open_store;
+  std::function<std::unique_ptr<host::Store>(host::Store& shared, int rank)> open_store;
 };
 
 /// What a rank's body works with.
