@@ -195,17 +195,18 @@ class ResumedInFull(ResumeTest):
 
 
 class Memory(PrecisionTest):
-    def peak(self, precision):
-        """Peak memory of a step with many activations, in MiB."""
-        tokens = torch.randint(0, 65, (2, 1, 128, 64), generator=torch.Generator().manual_seed(1))
+    def peak(self, precision, batch):
+        """Peak memory of two steps, in MiB."""
+        tokens = torch.randint(0, 65, (2, 1, batch, 64), generator=torch.Generator().manual_seed(1))
         data = self.folder / "tokens.safetensors"
         save_file({"x": tokens, "y": tokens.roll(-1, -1).contiguous()}, data)
         self.succeed([NUMERICS, "--model=gpt_mini", f"--data-from={data}", f"--precision={precision}", "--threads=1", "--devices=1",
                       "--summary-json=summary.json"])
         return self.summary()["peak_rss_mib"][0]
 
-    def test_a_model_in_16_bits_needs_less_memory(self):
-        whole, mixed, copies = (self.peak(precision) for precision in ("32", "bf16-mixed", "bf16-true"))
+    def test_activations_in_16_bits_need_less_memory(self):
+        # Without the program itself, whose pages differ from machine to machine.
+        whole, mixed, copies = (self.peak(precision, 256) - self.peak(precision, 1) for precision in ("32", "bf16-mixed", "bf16-true"))
         self.assertLess(mixed, 0.9 * whole)
         self.assertLess(copies, 0.9 * mixed)
 
