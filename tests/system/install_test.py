@@ -19,6 +19,15 @@ cmake_minimum_required(VERSION 3.25)
 project(tiny LANGUAGES CXX)
 add_executable(my_program tiny_program.cpp)
 """ + only_block("docs/user.md", "cmake", "## A program")
+SUBMIT_PROJECT = """
+cmake_minimum_required(VERSION 3.25)
+project(jobs LANGUAGES CXX)
+find_package(cohort REQUIRED COMPONENTS runtime)
+add_executable(jobs jobs.cpp)
+target_link_libraries(jobs PRIVATE cohort::submit)
+"""
+SUBMIT_SOURCE = "#include <iostream>\n#include <cohort/submit.hpp>\nint main() {" + \
+    only_block("docs/operator.md", "cpp", "## Submitting jobs") + "}\n"
 PRECOMPILE = "cohort_precompile(my_program)\n"  # takes as long as it saves for one file
 # The user guide's code, under the names by which tiny_program.cpp includes it.
 PROGRAM_PIECES = {"a_loss_over_the_whole_batch.inc": only_block("docs/user.md", "cpp", "## Several devices in one process"),
@@ -119,10 +128,10 @@ class Install(InstallTest):
     def test_a_program_built_against_the_package_trains_with_all_code_of_the_user_guide(self):
         self.train_by_the_guide(PROGRAM_PROJECT.replace(PRECOMPILE, ""))
 
-    def test_all_code_of_the_user_and_plugin_guides_is_in_these_programs(self):
+    def test_all_code_of_the_guides_is_in_these_programs(self):
         compiled_by_uses_test = only_block("docs/plugin_author.md", "cpp", "## What it cannot do")
-        compiled = [PLUGIN_SOURCE, compiled_by_uses_test, *PROGRAM_PIECES.values()]
-        for page in ("docs/user.md", "docs/plugin_author.md"):
+        compiled = [PLUGIN_SOURCE, SUBMIT_SOURCE, compiled_by_uses_test, *PROGRAM_PIECES.values()]
+        for page in ("docs/user.md", "docs/plugin_author.md", "docs/operator.md"):
             for block in blocks(page, "cpp"):
                 with self.subTest(page=page, block=block):
                     self.assertTrue(any(block in source for source in compiled))
@@ -137,6 +146,15 @@ class Install(InstallTest):
 
 
 class InFull(InstallTest):
+    def test_a_program_built_against_the_package_writes_the_job_of_the_command(self):
+        (self.folder / "mnist").symlink_to(self.prefix / "bin/mnist")
+        jobs = self.project("jobs", {"CMakeLists.txt": SUBMIT_PROJECT, "jobs.cpp": SUBMIT_SOURCE}) / "jobs"
+        by_command = self.succeed([self.prefix / "bin/cohort", "submit", "slurm", "--dry-run", "--nodes=2", "--devices=8",
+                                   "--module=NCCL/2.4.7-1-cuda.10.0", "--command=export NCCL_DEBUG=INFO", "--", "./mnist",
+                                   "--checkpoint-dir=ckpt"]).stdout
+        self.assertIn("scontrol requeue", by_command)
+        self.assertEqual(self.succeed([jobs]).stdout, by_command)
+
     def test_the_same_with_precompiled_headers(self):
         self.assertIn(PRECOMPILE, PROGRAM_PROJECT)
         self.train_by_the_guide(PROGRAM_PROJECT)

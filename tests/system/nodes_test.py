@@ -1,5 +1,7 @@
 """Two nodes, simulated or started one by one, train to the weights of one process with the joined batch, over every wire."""
+import contextlib
 import os
+import pathlib
 import signal
 import socket
 
@@ -16,6 +18,17 @@ STEPS, BATCH, FEATURES = 20, 4, 784
 SPREAD = [COHORT, "run", f"--nnodes={NODES}", f"--nproc-per-node={RANKS // NODES}"]
 THIN = [COHORT, "run", f"--nnodes={NODES}", "--nproc-per-node=1"]
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+
+
+def connections_of(pid):
+    """Returns how many TCP connections a process has."""
+    rows = [line.split() for line in pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
+    standing = {f"socket:[{row[9]}]" for row in rows if row[3] == "01"}
+    links = []
+    for descriptor in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):  # it has just been closed
+            links.append(os.readlink(descriptor))
+    return sum(link in standing for link in links)
 
 
 class NodesTest(SystemTest):
@@ -171,6 +184,17 @@ class InFull(NodesTest):
         self.refuse("hier,acros=gloo", "acros", "across")
         self.refuse("sim,over=sim", "over")
         self.refuse("sim,bandwidth=0", "bandwidth")
+
+    def test_hier_connects_a_rank_to_one_of_each_other_node(self):
+        for collective, connections in (("hier", 2 * (NODES - 1)), ("gloo", 2 * (RANKS - 1))):
+            with self.subTest(collective=collective):
+                logs = f"logs-{collective}"
+                process = self.start([*SPREAD, MNIST, f"--collective={collective}", "--strategy=sharded", f"--log-dir={logs}", *ENDLESS])
+                self.wait_until_step(process, 1, f"{logs}/version_0/metrics.csv")
+                found = {rank: connections_of(pid) for rank, pid in ranks_of(self.marker).items()}
+                process.terminate()
+                self.finish(process)
+                self.assertEqual(found, dict.fromkeys(range(RANKS), connections))
 
     def test_killed_ranks_of_both_nodes_are_named_on_both(self):
         for collective, victim in (("gloo", 3), ("hier", 0)):

@@ -97,7 +97,10 @@ Json topology_facts(const host::Topology& t) {
              {"master_addr", t.master_addr},
              {"master_port", t.master_port},
              {"run_id", t.run_id},
-             {"store_is_external", t.store_is_external}};
+             {"store_is_external", t.store_is_external},
+             {"store_listen_fd", t.store_listen_fd ? Json(*t.store_listen_fd) : Json()},
+             {"max_restarts", t.max_restarts},
+             {"sees_own_devices", t.sees_own_devices}};
   facts["decided_by"] = t.decided_by;
   return facts;
 }

@@ -1,5 +1,7 @@
 // hier: layouts of ranks over nodes, even and uneven, and what its wires may be.
 #include <future>
+#include <list>
+#include <random>
 
 #include <gmock/gmock.h>
 
@@ -17,7 +19,7 @@ TEST(Layout, NumbersNodesAndRanksInTheOrderOfRanks) {
   const Layout layout({7, 7, 3, 7, 3});
   EXPECT_THAT(layout.node_of, ElementsAre(0, 0, 1, 0, 1));
   EXPECT_THAT(layout.local_of, ElementsAre(0, 1, 0, 2, 1));
-  EXPECT_THAT(layout.node_sizes, ElementsAre(3, 2));
+  EXPECT_THAT(layout.ranks_of, ElementsAre(ElementsAre(0, 1, 3), ElementsAre(2, 4)));
   EXPECT_FALSE(layout.is_even);
 }
 
@@ -27,8 +29,9 @@ TEST(Layout, IsEvenWhereNodesHaveEquallyManyRanks) {
   EXPECT_EQ(Layout({}).num_nodes(), 0);
 }
 
-// Ranks by node: one after another, in turn, uneven, one each, all on one.
-const std::vector<std::vector<int>> kPlacements{{0, 0, 1, 1}, {0, 1, 0, 1}, {0, 0, 0, 1}, {1, 0, 0}, {0, 1, 2}, {0, 0}};
+// Ranks by node: one after another, in turn, mixed over three nodes, uneven, one each, all on one.
+const std::vector<std::vector<int>> kPlacements{{0, 0, 1, 1}, {0, 1, 0, 1}, {2, 0, 1, 0, 2, 1}, {0, 0, 0, 1}, {1, 0, 0},
+                                                {0, 1, 2},    {0, 0}};
 
 // Across nodes the test's wire is sim over shm, which connects any ranks of one machine.
 constexpr const char* kSpec = "hier,across=sim,,over=shm,,bandwidth=unlimited,,latency=0";
@@ -152,6 +155,91 @@ TEST_P(Placements, MessagesReachRanksNearAndFarInListOrder) {
       rank.exchange(comm, {{&received, sizeof(int), (comm->rank + comm->size - 1) % comm->size, 0},
                            {&token, sizeof(int), (comm->rank + 1) % comm->size, 1}});
       EXPECT_EQ(received, (comm->rank + comm->size - 1) % comm->size);
+    }
+  });
+}
+
+TEST_P(Placements, MessagesOfManySizesKeepTheirOrder) {
+  on_ranks([](HostRank& rank) {
+    cohort_comm* const comm = rank.root();
+    std::mt19937 chance(7);  // the same on all ranks
+    for (int round = 0; round < 20; ++round) {
+      std::list<std::vector<uint8_t>> texts, wanted;
+      std::vector<cohort_message> messages;
+      for (auto left = chance() % 40; left > 0; --left) {
+        const auto from = static_cast<int>(chance() % static_cast<uint64_t>(comm->size));
+        const auto to = static_cast<int>(chance() % static_cast<uint64_t>(comm->size));
+        const std::vector<uint8_t> text(chance() % 3 == 0 ? chance() % 100'000 : chance() % 9,
+                                        static_cast<uint8_t>(left));
+        if (from == comm->rank) {
+          texts.push_back(text);
+          messages.push_back({texts.back().data(), text.size(), to, 1});
+        }
+        if (to == comm->rank) {
+          wanted.push_back(text);
+          texts.emplace_back(text.size());
+          messages.push_back({texts.back().data(), text.size(), from, 0});
+        }
+      }
+      rank.exchange(comm, messages);
+      auto next = wanted.cbegin();
+      for (const cohort_message& message : messages) {
+        if (message.is_send) continue;
+        const auto* const data = static_cast<const uint8_t*>(message.data);
+        ASSERT_EQ(std::vector<uint8_t>(data, data + message.nbytes), *next++) << "round " << round;
+      }
+    }
+  });
+}
+
+TEST_P(Placements, PiecesOfAllSizesAreGatheredInRankOrder) {
+  on_ranks([](HostRank& rank) {
+    cohort_comm* const comm = rank.root();
+    for (const uint64_t longest : {1u, 3u, 20'000u}) {
+      std::vector<uint64_t> counts;
+      std::vector<double> wanted;
+      for (int r = 0; r < comm->size; ++r) {
+        counts.push_back(r == 1 ? 0 : longest + static_cast<uint64_t>(r));
+        for (uint64_t i = 0; i < counts.back(); ++i) wanted.push_back(value_of(r, i));
+      }
+      std::vector<double> own, gathered(wanted.size(), -1);
+      for (uint64_t i = 0; i < counts[static_cast<std::size_t>(comm->rank)]; ++i)
+        own.push_back(value_of(comm->rank, i));
+      cohort_op_args args{};
+      args.struct_size = sizeof args;
+      args.dtype = COHORT_FLOAT64;
+      args.input = own.data();
+      args.output = gathered.data();
+      args.counts = counts.data();
+      args.stream.device_type = COHORT_DEVICE_CPU;
+      rank.check(rank.vt().all_gather(comm->collective, comm, &args));
+      EXPECT_EQ(gathered, wanted);
+    }
+  });
+}
+
+// Ranks whose columns are not those of the whole, and parts with uneven nodes, are connected anew.
+TEST(Parts, HaveColumnsOfTheirOwn) {
+  on_host_ranks({.collective = kSpec, .nodes = {0, 0, 1, 1, 2, 2}}, [](HostRank& rank) {
+    const int own = rank.root()->rank;
+    for (const std::vector<int>& colors :
+         {std::vector<int>{0, 1, 1, 0, 0, 1}, {0, 0, 0, 1, 1, 1}, {-1, 2, 2, 2, -1, -1}}) {
+      const int color = colors[static_cast<std::size_t>(own)];
+      cohort_comm* const part = rank.split(rank.root(), color, own);
+      ASSERT_EQ(part == nullptr, color < 0);
+      if (!part) continue;
+      cohort_comm* const again = rank.split(part, 0, -own);
+      for (cohort_comm* const comm : {part, again}) {
+        double sum = own, wanted = 0;
+        int next = -1;
+        for (int r = 0; r < 6; ++r) wanted += colors[static_cast<std::size_t>(r)] == color ? r : 0;
+        rank.all_reduce(comm, &sum, COHORT_FLOAT64, 1, COHORT_REDUCE_SUM);
+        EXPECT_EQ(sum, wanted);
+        int to_send = comm->rank;
+        rank.exchange(comm, {{&to_send, sizeof(int), (comm->rank + comm->size - 1) % comm->size, 1},
+                             {&next, sizeof(int), (comm->rank + 1) % comm->size, 0}});
+        EXPECT_EQ(next, (comm->rank + 1) % comm->size);
+      }
     }
   });
 }

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -232,6 +233,10 @@ TEST_F(CliTest, EnvShowsTheTopologyAndTheMachine) {
                                  ContainsRegex("plugin_abi +[0-9.]+")));
   const json all = json::parse(cohort({"env", "--json"}, {{"OMP_NUM_THREADS", "3"}}).out);
   EXPECT_EQ(all["topology"]["launcher"], "none");
+  std::istringstream rows(outcome.out.substr(0, outcome.out.find("\n\n")));
+  for (std::string row; std::getline(rows, row);) {
+    EXPECT_TRUE(all["topology"].contains(row.substr(0, row.find(' ')))) << row;
+  }
   EXPECT_EQ(all["machine"]["threads_per_rank"], "3 (OMP_NUM_THREADS)");
   EXPECT_THAT(all["versions"]["libtorch"].get<std::string>(), ContainsRegex("^([0-9]+\\.[0-9]+\\.[0-9]+|none)$"));
   EXPECT_EQ(json::parse(cohort({"env", "--json"}, {{"ATEN_CPU_CAPABILITY", "avx2"}}).out)["machine"]["cpu_capability"],

@@ -1,6 +1,7 @@
 #include "communicator.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace cohort::hier {
@@ -12,19 +13,6 @@ struct Wish {
   int32_t color;
   int32_t key;
 };
-
-std::vector<Wish> wishes_of_all(const sdk::Comm& everybody, Wish own) {
-  std::vector<Wish> wishes(static_cast<std::size_t>(everybody.size()));
-  cohort_op_args args{};
-  args.struct_size = sizeof args;
-  args.dtype = COHORT_INT32;
-  args.input = &own;
-  args.output = wishes.data();
-  args.count = sizeof(Wish) / sizeof(int32_t);
-  args.stream.device_type = COHORT_DEVICE_CPU;
-  everybody.all_gather(args);
-  return wishes;
-}
 
 /// The ranks of a color, ordered by key.
 std::vector<int> members_of(const std::vector<Wish>& wishes, int32_t color) {
@@ -39,48 +27,58 @@ std::vector<int> members_of(const std::vector<Wish>& wishes, int32_t color) {
 
 }  // namespace
 
-Communicator::Communicator(Layout layout, int rank, sdk::OwnedComm node, sdk::OwnedComm across)
-    : layout_(std::move(layout)), rank_(rank), parts_{std::move(node), std::move(across), {}} {
-  if (is_one_node()) return;
-  const int local = layout_.local(rank_);
-  parts_.column = parts_.across.split(layout_.is_even || local == 0 ? local : -1, layout_.node(rank_));
-}
+Communicator::Communicator(std::shared_ptr<const Wires> wires, Group group, Parts parts)
+    : wires_(std::move(wires)), group_(std::move(group)), parts_(std::move(parts)) {}
 
 std::unique_ptr<Communicator> Communicator::split(int32_t color, int32_t key) {
-  const auto wishes = wishes_of_all(is_one_node() ? parts_.node : parts_.across, {color, key});
+  const Wish own{color, key};
+  std::vector<Wish> wishes(static_cast<std::size_t>(size()));
+  all_gather(gathering(&own, wishes.data(), sizeof own));
   const std::vector<int> members = color < 0 ? std::vector<int>() : members_of(wishes, color);
-  std::vector<int> nodes;
-  for (const int member : members) nodes.push_back(layout_.node(member));
-  Layout layout(nodes);
+  std::vector<int> nodes, ranks;
+  for (const int member : members) {
+    nodes.push_back(layout_.node(member));
+    ranks.push_back(group_.ranks[static_cast<std::size_t>(member)]);
+  }
   const auto rank = static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
-  sdk::OwnedComm node = parts_.node.split(color, rank);
-  sdk::OwnedComm across;
-  if (!is_one_node()) across = parts_.across.split(layout.num_nodes() > 1 ? color : -1, rank);
+  const std::string name = group_.name + "/split" + std::to_string(splits_++) + "/color" + std::to_string(color);
+  Group part{name, std::move(ranks), rank, Layout(nodes)};
+  Parts parts;
+  parts.node = parts_.node.split(color, rank);
+  if (!is_one_node()) split_across(part, members, color, parts);
   if (color < 0) return nullptr;
-  return std::make_unique<Communicator>(std::move(layout), rank, std::move(node), std::move(across));
+  return std::make_unique<Communicator>(wires_, std::move(part), std::move(parts));
+}
+
+// Every rank makes the same splits, also one that gets no part.
+void Communicator::split_across(const Group& part, const std::vector<int>& members, int32_t color, Parts& parts) {
+  const bool crosses = part.layout.num_nodes() > 1;
+  if (parts_.across) {
+    parts.across = parts_.across.split(crosses ? color : -1, part.rank);
+    if (crosses) Wires::split_column(part, parts);
+    return;
+  }
+  const bool is_split = crosses && has_columns_of(part, members);
+  parts.column = parts_.column.split(is_split ? color : -1, is_split ? part.layout.node(part.rank) : 0);
+  if (crosses && !is_split) wires_->open_across(part, parts);
+}
+
+/// Whether the ranks of each column of the part are in one column here, so that it can be split off.
+bool Communicator::has_columns_of(const Group& part, const std::vector<int>& members) const {
+  if (!part.layout.is_even) return false;
+  const auto local_of = [&](int rank) { return layout_.local(members[static_cast<std::size_t>(rank)]); };
+  const std::vector<int>& first_node = part.layout.ranks_of.front();
+  for (int rank = 0; rank < part.layout.size(); ++rank) {
+    const int head = first_node[static_cast<std::size_t>(part.layout.local(rank))];
+    if (local_of(rank) != local_of(head)) return false;
+  }
+  return true;
 }
 
 void Communicator::abort() {
   for (const sdk::OwnedComm* part : {&parts_.node, &parts_.across, &parts_.column}) {
     if (*part) part->abort();
   }
-}
-
-void Communicator::exchange(sdk::Span<const cohort_message> messages, const cohort_stream& stream) {
-  std::vector<cohort_message> near, far;
-  for (const cohort_message& message : messages) {
-    if (message.peer < 0 || message.peer >= size()) {
-      throw sdk::invalid_argument("hier: a message is for rank " + std::to_string(message.peer) + " of " +
-                                  std::to_string(size()));
-    }
-    const bool is_near = layout_.node(message.peer) == layout_.node(rank_);
-    (is_near ? near : far).push_back(message);
-    if (is_near) near.back().peer = layout_.local(message.peer);
-  }
-  // Every rank makes both calls, near ones first, so that none waits for a rank that is behind. Also without messages:
-  // all ranks of a communicator make the same calls.
-  parts_.node.exchange({near.data(), near.size()}, stream);
-  if (!is_one_node()) parts_.across.exchange({far.data(), far.size()}, stream);
 }
 
 void Communicator::barrier() {

@@ -6,17 +6,25 @@ namespace cohort::hier {
 
 Layout::Layout(const std::vector<int>& nodes) {
   std::vector<int> known;
-  for (const int given : nodes) {
-    const auto found = std::find(known.begin(), known.end(), given);
+  for (std::size_t rank = 0; rank < nodes.size(); ++rank) {
+    const auto found = std::find(known.begin(), known.end(), nodes[rank]);
     const auto node = static_cast<std::size_t>(found - known.begin());
     if (found == known.end()) {
-      known.push_back(given);
-      node_sizes.push_back(0);
+      known.push_back(nodes[rank]);
+      ranks_of.emplace_back();
     }
     node_of.push_back(static_cast<int>(node));
-    local_of.push_back(node_sizes[node]++);
+    local_of.push_back(static_cast<int>(ranks_of[node].size()));
+    ranks_of[node].push_back(static_cast<int>(rank));
   }
-  is_even = std::all_of(node_sizes.begin(), node_sizes.end(), [&](int size) { return size == node_sizes.front(); });
+  is_even = std::all_of(ranks_of.begin(), ranks_of.end(),
+                        [&](const std::vector<int>& ranks) { return ranks.size() == ranks_of.front().size(); });
+}
+
+std::vector<int> Layout::column_ranks(int rank) const {
+  std::vector<int> column;
+  for (const std::vector<int>& ranks : ranks_of) column.push_back(ranks[static_cast<std::size_t>(local(rank))]);
+  return column;
 }
 
 }  // namespace cohort::hier

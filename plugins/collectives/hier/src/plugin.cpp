@@ -1,6 +1,8 @@
 // The collective `hier`: one collective inside a node, another across nodes.
 #include <memory>
+#include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <cohort/sdk/collective.hpp>
@@ -12,7 +14,10 @@ namespace {
 
 namespace sdk = cohort::sdk;
 using cohort::hier::Communicator;
+using cohort::hier::Group;
 using cohort::hier::Layout;
+using cohort::hier::Parts;
+using cohort::hier::Wires;
 
 class Hier : public sdk::Collective<Hier, Communicator> {
  public:
@@ -29,37 +34,18 @@ class Hier : public sdk::Collective<Hier, Communicator> {
     for (const std::string& node : sdk::store_round(args, "hier/node", std::to_string(args.node_rank), deadline)) {
       nodes.push_back(std::stoi(node));
     }
-    Layout layout(nodes);
-    sdk::OwnedComm node = open_node(args, layout);
-    sdk::OwnedComm across = layout.num_nodes() > 1 ? open_across(args, layout) : sdk::OwnedComm();
-    return std::make_unique<Communicator>(std::move(layout), args.rank, std::move(node), std::move(across));
+    std::vector<int> ranks(nodes.size());
+    std::iota(ranks.begin(), ranks.end(), 0);
+    Group everybody{args.name, std::move(ranks), args.rank, Layout(nodes)};
+    auto wires = std::make_shared<const Wires>(host(), node_, across_, args);
+    Parts parts;
+    parts.node = wires->open_node(everybody);
+    wires->open_across(everybody, parts);
+    return std::make_unique<Communicator>(std::move(wires), std::move(everybody), std::move(parts));
   }
 
  private:
   std::string node_, across_;
-
-  sdk::OwnedComm open_node(const cohort_connect_args& args, const Layout& layout) {
-    const std::string name = std::string(args.name) + "/node" + std::to_string(layout.node(args.rank));
-    std::vector<int32_t> job_ranks;
-    for (int rank = 0; rank < layout.size(); ++rank) {
-      if (layout.node(rank) == layout.node(args.rank))
-        job_ranks.push_back(args.job_ranks ? args.job_ranks[rank] : rank);
-    }
-    cohort_connect_args group = args;
-    group.job_ranks = job_ranks.data();
-    group.rank = layout.local(args.rank);
-    group.size = layout.node_size(args.rank);
-    group.name = name.c_str();
-    group.num_nodes = 1;
-    return host().open_comm(node_.c_str(), group);
-  }
-  sdk::OwnedComm open_across(const cohort_connect_args& args, const Layout& layout) {
-    const std::string name = std::string(args.name) + "/across";
-    cohort_connect_args group = args;
-    group.name = name.c_str();
-    group.num_nodes = layout.num_nodes();
-    return host().open_comm(across_.c_str(), group);
-  }
 };
 
 sdk::Answer supports(const sdk::Query& query) {
