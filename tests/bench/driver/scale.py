@@ -4,6 +4,7 @@ import json
 import statistics
 import sys
 
+import network_steps
 import training_data
 from all_reduce import free_port
 from figures import number, table
@@ -121,7 +122,10 @@ def run(setting):
         figures[ranks] = control_plane(setting, ranks)
     times, start_table = start_times(setting)
     steps, step_table = simulated_steps(setting)
+    network, network_text = network_steps.measure(setting)
     text = "\n\n".join(["The control plane, ranks that are threads of one process:", control_plane_table(figures),
                         "Real ranks, mnist, medians:", start_table,
-                        "Steps of mlp_25m on a network of 1 Gbit/s for each rank, made by `sim`:", step_table])
-    return Section("Wide jobs", text, [], {"control_plane": figures, "first_step": times, "sim": steps})
+                        "Steps of mlp_25m on a network of 1 Gbit/s for each rank, made by `sim`:", step_table,
+                        "Steps over a network of the kernel, and over `sim`:", network_text])
+    return Section("Wide jobs", text, [], {"control_plane": figures, "first_step": times, "sim": steps,
+                                              "network": network})
