@@ -104,7 +104,7 @@ class JobsInFull(SlurmTest):
             self.wait_until(lambda: f": step {stopped_at}," in self.output(), f"it goes on after step {stopped_at}")
         self.expect_success(job)
         self.assertEqual(job.restarts(), 2)
-        self.succeed([program, *CPU, *STEPS, "--summary-json=expected.json"], timeout=300)
+        self.succeed([program, *CPU, *STEPS, "--summary-json=expected.json"], timeout=400)
         self.assertEqual(results(self.summary()), results(self.summary("expected.json")))
 
     def stop_by_time_limit(self, job):
