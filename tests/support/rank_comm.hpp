@@ -37,7 +37,7 @@ class RankCollective {
 };
 
 using GroupKey = std::array<uint8_t, 32>;
-/// What ranks of tests know that have no other key.
+/// The key of ranks in tests that set no other.
 constexpr GroupKey kGroupKey{1, 2, 3};
 
 class RankComm {

@@ -109,7 +109,7 @@ class TcpCollective : public testing::Test {
   MemoryStore store_;
 };
 
-// What rank 1 has said to rank 0 once, said again.
+// Says on a second connection what rank 1 has said on a first: a recording gives nobody a place.
 TEST_F(TcpCollective, TakesNoProofTwice) {
   std::thread peer([this] {
     const Card card = card_of_rank_0();

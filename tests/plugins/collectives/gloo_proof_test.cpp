@@ -1,4 +1,4 @@
-// Who has not the key of a group stays out of it, and cannot keep its ranks from connecting.
+// A rank without the key of a group stays out of it, and cannot keep the others from connecting.
 #include <algorithm>
 #include <chrono>
 #include <cstring>

@@ -1,4 +1,4 @@
-// What the control plane of a job with many ranks takes: time, and the traffic of the store that rank 0 serves.
+// Measures the control plane of a job with many ranks: time, and the traffic of the store that rank 0 serves.
 //
 // Ranks are threads of the toy host. The store is served over TCP, as on several machines, and sealed with the job's
 // key.
@@ -11,7 +11,7 @@
 
 namespace cohort::test {
 
-/// What passes between the store's server and the other ranks.
+/// Counts of the requests and bytes between the store of rank 0 and the other ranks.
 struct StoreTraffic {
   uint64_t requests = 0;  ///< each has an answer
   uint64_t bytes = 0;     ///< of requests and answers, with what seals them; without TCP's own
