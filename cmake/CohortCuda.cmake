@@ -2,12 +2,12 @@
 #   cohort_has_cuda      whether CUDA is a language of this build
 #   cohort_cuda_build    the same as a sentence for people, with the reason
 #   cohort_cuda_headers  a target: CUDA's headers, for sources of other compilers
+#   cohort_has_gpu       whether a GPU is in this machine
 # Choices: -DCOHORT_CUDA=OFF or ON (an error where there is no compiler), -DCMAKE_CUDA_COMPILER=FILE,
-# -DCMAKE_CUDA_ARCHITECTURES=90-real. Otherwise nvcc is looked for in $CUDACXX, PATH, /usr/local/cuda, and where
+# -DCMAKE_CUDA_ARCHITECTURES="80-real;90-real" for GPUs of other machines. Otherwise nvcc is looked for in $CUDACXX, PATH, /usr/local/cuda, and where
 # cmake/bootstrap.sh --cuda puts it.
 set(COHORT_CUDA AUTO CACHE STRING "Build the plugins for GPUs: AUTO (where a CUDA compiler is found), ON or OFF")
 set_property(CACHE COHORT_CUDA PROPERTY STRINGS AUTO ON OFF)
-set(cohort_wanted_architectures 75 80 86 89 90 100)  # machine code for each, and PTX of the last for newer GPUs
 
 # Sets `variable` to the compiler that is there, or to nothing, and then `problem` to why.
 function(cohort_find_nvcc variable problem)
@@ -58,23 +58,28 @@ function(cohort_try_nvcc nvcc problem)
   set(${problem} "${COHORT_CUDA_PROBLEM}" PARENT_SCOPE)
 endfunction()
 
-# Sets CMAKE_CUDA_ARCHITECTURES, unless it is given, to those of ours that the compiler knows.
-function(cohort_choose_architectures nvcc)
+# Sets CMAKE_CUDA_ARCHITECTURES, unless it is given: machine code for the GPUs of this machine; without one, intermediate code
+# that the driver of any GPU since compute capability 7.5 translates when it first loads it.
+function(cohort_choose_architectures)
   if(CMAKE_CUDA_ARCHITECTURES)
     return()
   endif()
-  execute_process(COMMAND ${nvcc} --list-gpu-arch OUTPUT_VARIABLE known)
-  set(chosen ${cohort_wanted_architectures})
-  foreach(architecture IN LISTS cohort_wanted_architectures)
-    if(NOT known MATCHES "compute_${architecture}\n")
-      list(REMOVE_ITEM chosen ${architecture})
-    endif()
-  endforeach()
-  list(POP_BACK chosen last)
-  list(TRANSFORM chosen APPEND -real)
-  set(CMAKE_CUDA_ARCHITECTURES ${chosen} ${last} CACHE STRING "Compute capabilities to build for")
+  set(chosen 75-virtual)
+  if(cohort_has_gpu)
+    string(REGEX MATCHALL "[0-9]+[.][0-9]+" chosen "${cohort_compute_capabilities}")
+    list(REMOVE_DUPLICATES chosen)
+    list(TRANSFORM chosen REPLACE "[.]" "")
+    list(TRANSFORM chosen APPEND -real)
+  endif()
+  set(CMAKE_CUDA_ARCHITECTURES ${chosen} CACHE STRING "Compute capabilities to build for")
 endfunction()
 
+execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader OUTPUT_VARIABLE cohort_compute_capabilities
+  ERROR_QUIET RESULT_VARIABLE cohort_smi_failed)
+set(cohort_has_gpu OFF)
+if(NOT cohort_smi_failed AND cohort_compute_capabilities MATCHES "[0-9][.][0-9]")
+  set(cohort_has_gpu ON)
+endif()
 set(cohort_has_cuda OFF)
 if(COHORT_CUDA STREQUAL "OFF")
   set(cohort_cuda_build "left out, as -DCOHORT_CUDA=OFF asks")
@@ -87,7 +92,7 @@ else()
     cohort_try_nvcc(${cohort_nvcc} cohort_cuda_problem)
   endif()
   if(NOT cohort_cuda_problem)
-    cohort_choose_architectures(${cohort_nvcc})
+    cohort_choose_architectures()
     set(CMAKE_CUDA_COMPILER ${cohort_nvcc})
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${cohort_launcher})
     set(CMAKE_CUDA_FLAGS "-Xfatbin=-compress-all --threads=2" CACHE STRING "Flags of the CUDA compiler")

@@ -56,7 +56,7 @@ install_packages() {
   local missing=() package
   for package in "$@"; do installed "$package" || missing+=("$package"); done
   if [ ${#missing[@]} -eq 0 ]; then say "Debian packages: all ${#} present"; return; fi
-  say "Debian packages missing: ${missing[*]}"
+  say "Debian packages missing: ${missing[*]} (needs root; $packages_size for all of them)"
   $dry_run && return
   if [ "$(id -u)" -ne 0 ]; then
     die "not root; ask for: sudo $(printf '%q ' "$0" "${given[@]}")--packages"
@@ -141,7 +141,11 @@ install_test_venv() {
 }
 
 packages=("${build_packages[@]}")
-if $with_tests; then packages+=("${test_packages[@]}"); fi
+packages_size="125 MB to download, 480 MB on disk"
+if $with_tests; then
+  packages+=("${test_packages[@]}")
+  packages_size="200 MB to download, 860 MB on disk"
+fi
 if $with_bench; then packages+=("${bench_packages[@]}"); fi
 install_packages "${packages[@]}"
 if $packages_only; then exit; fi

@@ -182,6 +182,9 @@ struct PluginHost::State {
   [[noreturn]] void refuse_unknown(Kind kind, std::string_view name) const {
     const std::string answer = kind == Kind::kStrategy ? answer_to_foreign_strategy(name) : "";
     if (!answer.empty()) throw UserError("there is no strategy " + in_quotes(name) + "; " + answer);
+    if (const std::string way = way_to_build(search, name); !way.empty()) {
+      throw UserError("there is no " + std::string(to_string(kind)) + " " + in_quotes(name) + ": " + way);
+    }
     std::vector<std::string> names;
     for (const PluginFile& file : list_plugin_files(search)) {
       if (!file.shadowed) names.push_back(file.name);
@@ -225,6 +228,11 @@ const cohort_component* PluginHost::find(Kind kind, std::string_view name) {
   const std::lock_guard lock(state_->mutex);
   const LoadedPlugin* plugin = state_->plugin(name);
   return plugin ? component_of(*plugin->descriptor, static_cast<int32_t>(kind)) : nullptr;
+}
+
+std::string PluginHost::why_missing(std::string_view name, const std::string& otherwise) const {
+  const std::string way = way_to_build(state_->search, name);
+  return way.empty() ? otherwise : std::string(name) + ": " + way;
 }
 
 std::string PluginHost::version_of(const cohort_component& component) const {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <fstream>
 #include <system_error>
 
 #include <cohort/host/error.hpp>
@@ -107,6 +108,16 @@ std::vector<PluginFile> list_plugin_files(const PluginSearch& search) {
   std::ranges::stable_sort(files, {}, &PluginFile::name);
   for (std::size_t i = 1; i < files.size(); ++i) files[i].shadowed = files[i].name == files[i - 1].name;
   return files;
+}
+
+std::string way_to_build(const PluginSearch& search, std::string_view name) {
+  for (const fs::path& folder : search.directories) {
+    std::ifstream list(folder / "not_built.txt");
+    for (std::string line; std::getline(list, line);) {
+      if (line.starts_with(std::string(name) + " ")) return on_one_line(line.substr(name.size() + 1));
+    }
+  }
+  return "";
 }
 
 std::string search_trace(const PluginSearch& search) {

@@ -24,6 +24,10 @@ std::optional<std::filesystem::path> find_plugin_file(const PluginSearch& search
 /// Every file that could be found, by name, then in the order of the search.
 std::vector<PluginFile> list_plugin_files(const PluginSearch& search);
 
+/// Returns why a plugin of this project has no file and how to get one: "it is not built yet; '...' builds it", as the
+/// file not_built.txt of a build tree says. "" for other names, and in an installation.
+std::string way_to_build(const PluginSearch& search, std::string_view name);
+
 /// One line for each place that was looked at, with what is wrong there.
 std::string search_trace(const PluginSearch& search);
 

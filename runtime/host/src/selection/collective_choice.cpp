@@ -27,7 +27,7 @@ Answer can_serve(PluginHost& plugins, const cohort_component& component, const C
 std::string objection(PluginHost& plugins, const Options& options, const std::string& name, const Wiring& wiring) {
   try {
     const cohort_component* component = plugins.find(Kind::kCollective, name);
-    if (component == nullptr) return "it is not installed";
+    if (component == nullptr) return plugins.why_missing(name, "it is not installed");
     return can_serve(plugins, *component, with_table(options, "collective", CollectiveSpec(name)), wiring).why;
   } catch (const PluginRefused& refused) {
     return refused.what();

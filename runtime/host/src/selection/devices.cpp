@@ -50,7 +50,7 @@ std::optional<AcceleratorChoice> find_devices(PluginHost& plugins, const std::st
   try {
     const cohort_component* component = plugins.find(Kind::kAccelerator, name);
     if (component == nullptr) {
-      reason += "there is no accelerator '" + name + "'";
+      reason += plugins.why_missing(name, "there is no accelerator '" + name + "'");
       return std::nullopt;
     }
     AcceleratorChoice choice = examine(plugins, *component);

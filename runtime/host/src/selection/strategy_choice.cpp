@@ -82,7 +82,9 @@ Objection objection(const Job& job, const StrategySpec& strategy) {
 /// A plugin that is missing, or broken and not named by the user, is passed over.
 std::string absence(PluginHost& plugins, const std::string& strategy, bool is_named) {
   try {
-    return plugins.find(Kind::kStrategy, strategy) == nullptr ? strategy + " is not installed" : "";
+    return plugins.find(Kind::kStrategy, strategy) == nullptr
+               ? plugins.why_missing(strategy, strategy + " is not installed")
+               : "";
   } catch (const PluginRefused& refused) {
     if (is_named) throw;
     return refused.what();

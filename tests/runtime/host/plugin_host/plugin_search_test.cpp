@@ -102,6 +102,28 @@ TEST_F(PluginSearchTest, NeverLooksInTheCurrentDirectory) {
   fs::current_path(before);
 }
 
+TEST_F(PluginSearchTest, SaysHowToBuildAMissingPlugin) {
+  std::ofstream(second / "not_built.txt")
+      << "good_one it was left out\ngood it is not built yet; 'make good' builds it\n";
+  PluginHost plugins(PluginSearch{{}, {first, second}}, log);
+  const auto refusal = [&](Kind kind, const char* name) -> std::string {
+    try {
+      plugins.open(kind, name);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "opened";
+  };
+  EXPECT_EQ(refusal(Kind::kStrategy, "good"),
+            "there is no strategy 'good': it is not built yet; 'make good' builds it");
+  EXPECT_EQ(refusal(Kind::kLogger, "good_one"), "there is no logger 'good_one': it was left out");
+  EXPECT_THAT(refusal(Kind::kStrategy, "goo"), HasSubstr("was looked for in"));
+  EXPECT_EQ(plugins.why_missing("good", "it is not installed"), "good: it is not built yet; 'make good' builds it");
+  EXPECT_EQ(plugins.why_missing("other", "it is not installed"), "it is not installed");
+  put(first, "good");
+  EXPECT_EQ(refusal(Kind::kStrategy, "good"), "opened");
+}
+
 TEST(DefaultDirectories, AreInOrderOfPrecedence) {
   const std::vector<fs::path> flags{"/flag/one", "/flag/two"};
   const auto folders = default_directories(flags, "/path/one::/path/two:/flag/one", "/data/share");

@@ -68,6 +68,8 @@ class PluginHost {
   const cohort_component& open(Kind kind, std::string_view name);
   /// The same, or null where no file of that name has such a component.
   const cohort_component* find(Kind kind, std::string_view name);
+  /// Returns why a plugin has no file, for messages: `otherwise`, or in a build tree how to build it.
+  std::string why_missing(std::string_view name, const std::string& otherwise) const;
   /// Returns the version of the plugin that has this component, which came from open or find.
   std::string version_of(const cohort_component& component) const;
   /// Returns the file of such a component.
