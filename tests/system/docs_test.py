@@ -13,7 +13,7 @@ ELSEWHERE = {
     "examples/quickstart.sh": (".ci/run", "\nexamples/quickstart.sh"),
     "tests/run.sh": (".ci/run", "\ntests/run.sh\n"),
     "tests/run.sh -R '^(tidy|lane_test)$'": ("tests/run.sh", '"${arguments[@]}"'),
-    "cmake --build build/release --target lane_test": ("tests/run.sh", "cmake --build --preset release --target"),
+    "cmake --build build/release --target lane_test": ("tests/run.sh", 'cmake/build.py "$build"'),
     "ctest --test-dir build/release -R lane_test --output-on-failure": ("tests/run.sh", 'ctest --test-dir "$build"'),
     "tests/bench/run.sh": ("tests/bench/CMakeLists.txt", "driver_test.py"),  # the driver of it
     "cmake -S examples/plugins/fake_device -B build/fake_device -DCMAKE_PREFIX_PATH=INSTALLED && cmake --build build/fake_device":

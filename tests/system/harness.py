@@ -43,6 +43,10 @@ HANG = 60  # seconds after which something that a test waits for is taken to han
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+class DeadlinePassed(AssertionError):
+    """Something that a test waits for did not come: tests/run_again.py tries once more, alone."""
+
+
 class Result:
     def __init__(self, code, stdout, stderr):
         self.code, self.stdout, self.stderr = code, stdout, stderr
@@ -194,7 +198,7 @@ class SystemTest(unittest.TestCase):
             if process is not None and process.poll() is not None:
                 self.fail(f"it ended before this was so: {what}\n{self.finish(process)}")
             if time.monotonic() > deadline:
-                self.fail(f"not so within {seconds} s: {what}")
+                raise DeadlinePassed(self.with_seed(f"not so within {seconds} s: {what}"))
             time.sleep(0.01)
         return found
 
@@ -252,7 +256,7 @@ class SystemTest(unittest.TestCase):
         except subprocess.TimeoutExpired:
             kill([process.pid, *processes_marked(self.marker)])
             stdout, stderr = process.communicate()
-            self.fail(f"{process.args} did not end within {timeout} s\n{Result('none', stdout, stderr)}")
+            raise DeadlinePassed(self.with_seed(f"{process.args} did not end within {timeout} s\n{Result('none', stdout, stderr)}"))
         return Result(process.returncode, stdout, stderr)
 
     def succeed(self, command, environment=None, timeout=120):
