@@ -33,6 +33,8 @@ set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 
 # Warnings and sanitizers of our own targets; never passed on to users, who build without them.
 function(cohort_own_flags target)
+  # Half of the time of -O3, and no benchmark is slower: what computes is LibTorch, or a kernel, which has flags of its own.
+  target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:C,CXX>>:-O1>)
   if(COHORT_DEVELOPER)
     target_compile_options(${target} PRIVATE
       $<$<COMPILE_LANGUAGE:C,CXX>:-Werror;-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wsign-conversion>
@@ -71,10 +73,44 @@ function(cohort_library name)
   install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 endfunction()
 
-# cohort_compile_together(TARGET): several files of it are compiled as one, because each would parse the same seconds of
-# LibTorch headers again. A batch is small enough that a changed file is compiled in less than 20 s.
+# cohort_compile_together(TARGET [SEES_MODULE patterns...]): many files of it are compiled as one, because each would parse the same
+# headers again. Those that match a pattern see torch::nn::Module or all of LibTorch's operators, which takes longer to parse
+# than everything else that a batch includes: they share batches of their own. tests/tidy keeps these headers out of the others.
+# Of these, what includes JSON comes first, so that few batches do.
 function(cohort_compile_together target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SEES_MODULE")
+  list(JOIN arg_SEES_MODULE "|" sees_module)
+  get_target_property(sources ${target} SOURCES)
+  set(slow)
+  set(json)
+  set(fast)
+  foreach(source IN LISTS sources)
+    if(sees_module AND source MATCHES "/src/(${sees_module})")
+      list(APPEND slow ${source})
+      continue()
+    endif()
+    file(STRINGS ${source} includes_json LIMIT_COUNT 1 REGEX "#include .*json")
+    if(includes_json)
+      list(APPEND json ${source})
+    else()
+      list(APPEND fast ${source})
+    endif()
+  endforeach()
+  cohort_batches(slow 16 ${slow})
+  cohort_batches(fast 38 ${json} ${fast})
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+endfunction()
+
+# cohort_batches(NAME SIZE sources...): divides the sources into the least number of batches of at most that size, all about equal.
+function(cohort_batches name size)
+  list(LENGTH ARGN count)
+  math(EXPR batches "(${count} + ${size} - 1) / ${size}")
+  set(place 0)
+  foreach(source IN LISTS ARGN)
+    math(EXPR batch "${place} * ${batches} / ${count}")
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${name}_${batch})
+    math(EXPR place "${place} + 1")
+  endforeach()
 endfunction()
 
 # cohort_program(NAME SOURCES files... LINK libs...): an executable in bin/.

@@ -1,6 +1,6 @@
 #include "mnist_data.hpp"
 
-#include <torch/types.h>
+#include <ATen/ops/from_blob.h>
 
 #include <cohort/host/error.hpp>
 #include <string>
@@ -37,9 +37,9 @@ Digits read_digits(const std::filesystem::path& folder, const std::string& part)
     if (label > 9)
       throw cohort::UserError(labels_file.string() + " has the label " + std::to_string(label) + "; digits are 0 to 9");
   }
-  const auto bytes = torch::from_blob(images.values.data(), {images.shape[0], 1, 28, 28}, torch::kByte);
-  const auto targets = torch::from_blob(labels.values.data(), {labels.shape[0]}, torch::kByte);
-  return {bytes.to(torch::kFloat).div_(255).sub_(0.1307).div_(0.3081), targets.to(torch::kLong)};
+  const auto bytes = at::from_blob(images.values.data(), {images.shape[0], 1, 28, 28}, at::kByte);
+  const auto targets = at::from_blob(labels.values.data(), {labels.shape[0]}, at::kByte);
+  return {bytes.to(at::kFloat).div_(255).sub_(0.1307).div_(0.3081), targets.to(at::kLong)};
 }
 
 std::shared_ptr<cohort::Dataset> part_of(const Digits& digits, int64_t begin, int64_t end) {

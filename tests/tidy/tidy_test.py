@@ -4,6 +4,7 @@
     tests/tidy/tidy_test.py          checks the files that git tracks; without git, all but what is built
 A rule that is broken prints file, line and the way out.
 """
+import functools
 import os
 import pathlib
 import re
@@ -57,8 +58,13 @@ def lines_of(path):
     return path.read_text(encoding="utf-8").splitlines()
 
 
+@functools.cache
 def includes_of(path):
     """(line number, included path, is it in angle brackets)"""
+    return list(each_include_of(path))
+
+
+def each_include_of(path):
     for number, line in enumerate(lines_of(path), 1):
         match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
         if match:
@@ -79,6 +85,29 @@ def code_of(path):
 def code_lines(path):
     """How many lines are neither blank nor only comment: these make nothing more complicated."""
     return sum(1 for line in code_of(path) if line.strip())
+
+
+# Headers of LibTorch that take seconds to parse, for each file that is compiled by itself.
+SLOW_HEADERS = re.compile(r"torch/(torch|types|data|serialize|nn|csrc/jit/api|csrc/autograd/custom_function)\b.*|torch/optim/"
+                          r"(?!optimizer[.]h|schedulers/lr_scheduler[.]h).*|ATen/(ATen|Functions|DLConvertor)[.]h")
+
+
+PUBLIC_FOLDERS = list(ROOT.glob("runtime/*/include"))
+
+
+def slow_header_of(source, sources):
+    """Returns the first of SLOW_HEADERS that a source includes, itself or by headers of ours; None if there is none."""
+    seen, waiting = set(), [source]
+    while waiting:
+        path = waiting.pop()
+        for _, include, angled in includes_of(path):
+            if SLOW_HEADERS.fullmatch(include):
+                return include
+            folders = PUBLIC_FOLDERS if angled else [sources]
+            found = [folder / include for folder in folders if (folder / include).is_file() and folder / include not in seen]
+            seen.update(found)
+            waiting += found
+    return None
 
 
 def is_torch(include):
@@ -144,6 +173,19 @@ class Tidy(unittest.TestCase):
     def test_circles_of_folders_are_found(self):
         self.assertEqual(circles_of({"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": set()}), [["a", "b", "c", "a"]])
         self.assertEqual(circles_of({"a": {"b", "c"}, "b": {"c"}}), [])
+
+    def test_only_listed_sources_include_headers_that_parse_slowly(self):
+        problems = []
+        for library in ("core", "trainer"):
+            folder = ROOT / "runtime" / library
+            listed = re.search(r"SEES_MODULE ([^)]*)\)", (folder / "CMakeLists.txt").read_text()).group(1).split()
+            for source in sorted((folder / "src").rglob("*.cpp")):
+                place = str(source.relative_to(folder / "src"))
+                slow = slow_header_of(source, folder / "src")
+                if slow and not any(re.match(pattern, place) for pattern in listed):
+                    problems.append(f"{name(source)}: {slow}")
+        self.assert_none(problems, "include what it needs alone (ATen/core/Tensor.h, ATen/ops/...), or add the source to SEES_MODULE "
+                                   "of the library's CMakeLists.txt")
 
     def test_the_plugin_api_includes_only_stddef_and_stdint(self):
         self.check_includes("plugin_api", lambda _, include, angled: not angled or include in ("stddef.h", "stdint.h"),

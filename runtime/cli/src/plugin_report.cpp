@@ -15,10 +15,6 @@ namespace {
 constexpr std::array kKinds{host::Kind::kStrategy, host::Kind::kCollective, host::Kind::kAccelerator,
                             host::Kind::kLogger};
 
-bool is_free_layer(const cohort_component& component) {
-  return component.inherits != nullptr && std::string_view(component.inherits) == "*";
-}
-
 Json report_options(std::span<const cohort_option> options) {
   Json list = Json::array();
   for (const cohort_option& option : options) {
@@ -112,6 +108,10 @@ Json report_file(const host::LoadedPlugin& plugin) {
 }
 
 }  // namespace
+
+bool is_free_layer(const cohort_component& component) {
+  return component.inherits != nullptr && std::string_view(component.inherits) == "*";
+}
 
 Json report_plugin(host::PluginHost& plugins, const Spec& spec, std::span<const Spec> layers) {
   Json components = Json::array();

@@ -10,6 +10,9 @@
 
 namespace cohort::cli {
 
+/// Returns whether the component is a layer for any strategy.
+bool is_free_layer(const cohort_component& component);
+
 /// {file, id, version, vendor, license, abi, hash, components: [{kind, name, summary, inherits, variants, options,
 /// slots}]} for the plugin that `spec` names. Slots, for strategies only, say which layer fills which, with `layers` on
 /// top. Throws what opening throws.

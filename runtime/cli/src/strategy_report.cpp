@@ -10,6 +10,8 @@
 #include <cohort/host/strategy_layers.hpp>
 #include <cohort/host/uses.hpp>
 
+#include "plugin_report.hpp"
+
 namespace cohort::cli {
 namespace {
 
@@ -55,10 +57,6 @@ Json report_strategy(host::PluginHost& plugins, host::Log& log, const Spec& stra
           {"spread", spread},
           {"advice", spread.ends_with("x k") ? host::kAdviceOnReplicas : std::string_view()},
           {"uses", report_uses(plugins, strategy)}};
-}
-
-bool is_free_layer(const cohort_component& component) {
-  return component.inherits != nullptr && std::string_view(component.inherits) == "*";
 }
 
 bool serves_gpus(const cohort_component* accelerator) {

@@ -8,6 +8,9 @@
 
 namespace cohort::host {
 
+/// A second signal of the same kind within this time is the first one, sent twice.
+constexpr std::chrono::milliseconds kOneSignal{1000};
+
 struct CaughtSignal {
   int number = 0;
   bool whole_group = false;  ///< the terminal sent it, so the ranks have it too

@@ -6,17 +6,13 @@
 #include <algorithm>
 #include <set>
 
-#include <cohort/host/error.hpp>
-
 namespace cohort::host {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kPeerFailed = static_cast<int>(ExitCode::kPeerFailed);
 // SIGCHLD wakes the wait; this bounds it should another thread of this process have taken the signal.
 constexpr std::chrono::milliseconds kLongestWait = 1s;
-constexpr std::chrono::milliseconds kOneSignal = 1s;
 constexpr std::chrono::milliseconds kPause = 20ms;
 
 }  // namespace
@@ -59,19 +55,20 @@ void Supervisor::collect() {
 }
 
 void Supervisor::note_failure(const RankProcess& process) {
-  const bool said_more = cause_ && cause_->end->exit_code == kPeerFailed && process.end->exit_code != kPeerFailed;
+  const bool said_more =
+      cause_ && cause_->end->exit_code == kPeerFailedCode && process.end->exit_code != kPeerFailedCode;
   const bool ended_by_us = stage_ >= Stage::kTerminating || stop_signal_ != 0;
   if (!cause_ || (said_more && !ended_by_us)) cause_ = process;
   log_.debug(process.shown_state());
   if (stage_ == Stage::kRunning) enter(Stage::kLeaving);
-  if (cause_->end->exit_code != kPeerFailed) report_cause();
+  if (cause_->end->exit_code != kPeerFailedCode) report_cause();
 }
 
 void Supervisor::report_cause() {
   if (!cause_ || cause_reported_ || stop_signal_ != 0) return;
   cause_reported_ = true;
   const auto stopped = std::ranges::find_if(ranks_, [](const RankProcess& rank) { return rank.stopped_by != 0; });
-  const bool is_echo = cause_->end->exit_code == kPeerFailed && stopped != ranks_.end();
+  const bool is_echo = cause_->end->exit_code == kPeerFailedCode && stopped != ranks_.end();
   const std::string what =
       is_echo ? stopped->shown() + " was stopped for too long; " + cause_->shown_state() : cause_->shown_state();
   if (on_failure_) {

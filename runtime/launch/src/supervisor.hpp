@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <cohort/host/error.hpp>
 #include <cohort/host/log.hpp>
 #include <cohort/launch/fork_ranks.hpp>
 
@@ -19,6 +20,8 @@
 #include "rank_process.hpp"
 
 namespace cohort::host {
+
+constexpr int kPeerFailedCode = static_cast<int>(ExitCode::kPeerFailed);
 
 /// See LaunchJob.
 struct Grace {

@@ -8,7 +8,7 @@ namespace {
 using namespace cohort;
 using namespace cohort::conformance;
 
-constexpr int kMicroBatches = 3, kSteps = 4;
+constexpr int kMicroBatches = 3, kWindows = 4;
 constexpr uint32_t kEarly = 3, kNowAndThen = 4;  // of small_net: reached by the first micro-batch alone; by some ranks'
 
 // Sums of up to three multiples of 1/8 are exact, so that adding up first changes nothing.
@@ -34,7 +34,7 @@ Backward as_a_whole(const Backward& pieces) {
 }
 
 void accumulate(Trainee& trainee, const Backward& pieces) {
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kWindows; ++step) {
     for (int micro = 0; micro < kMicroBatches; ++micro) {
       trainee.backward(pieces, {0, step, micro}, micro == kMicroBatches - 1);
     }
@@ -49,10 +49,10 @@ TEST_P(MicroBatches, GiveWhatTheirSumGives) {
   Net net = small_net();
   net.momentum = 0.5;
   const Backward pieces = in_pieces(net, shape());
-  const auto whole = trained(shape(), net, as_a_whole(pieces), kSteps);
+  const auto whole = trained(shape(), net, as_a_whole(pieces), kWindows);
   const auto added = weights_of(shape(), net, [&](Trainee& trainee) {
     accumulate(trainee, pieces);
-    require(trainee.engine().steps() == kSteps, "micro-batches were counted as steps");
+    require(trainee.engine().steps() == kWindows, "micro-batches were counted as steps");
     return trainee.finish();
   });
   expect_equal(net, added);
@@ -76,10 +76,10 @@ TEST_P(MicroBatches, AreSentOnce) {
     return sent;
   };
   const Backward pieces = in_pieces(net, shape());
-  const auto in_one = sent_by([&](Trainee& trainee) { trainee.steps(as_a_whole(pieces), 0, kSteps); });
+  const auto in_one = sent_by([&](Trainee& trainee) { trainee.steps(as_a_whole(pieces), 0, kWindows); });
   const auto in_several = sent_by([&](Trainee& trainee) { accumulate(trainee, pieces); });
   // The figure of each bucket is rounded, and buckets follow the order in which gradients arrive.
-  const double rounding = kSteps * static_cast<double>(net.parameters.size());
+  const double rounding = kWindows * static_cast<double>(net.parameters.size());
   for (size_t rank = 0; rank < in_one.size(); ++rank) {
     EXPECT_NEAR(static_cast<double>(in_several[rank]), static_cast<double>(in_one[rank]), rounding) << "rank " << rank;
   }

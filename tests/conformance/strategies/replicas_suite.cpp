@@ -12,7 +12,7 @@ namespace {
 using namespace cohort;
 using namespace cohort::conformance;
 
-constexpr int kSteps = 4;
+constexpr int kReplicaSteps = 4;
 
 // Replica 0 computes what all of them would.
 Backward by_replica_zero(const Net& net, const Backward& backward) {
@@ -39,8 +39,8 @@ TEST_P(Replicas, GiveTheSumOfTheirGradientsAndNothingCountsAsZero) {
     if (turn.step == 2) return replica == 0;     // one that reaches nothing at all
     return turn.step != 3 || replica == last;    // not even the first
   });
-  const auto alone = trained(shape(), net, by_replica_zero(net, backward), kSteps);
-  const auto together = trained(shape(), net, backward, kSteps);
+  const auto alone = trained(shape(), net, by_replica_zero(net, backward), kReplicaSteps);
+  const auto together = trained(shape(), net, backward, kReplicaSteps);
   EXPECT_EQ(difference(net, alone[0], together[0]), "");
 }
 
@@ -81,10 +81,10 @@ TEST_P(Replicas, MayFinishInAnyOrderOnAnyThread) {
   for (uint32_t i = 0; i < 12; ++i) net.parameters.push_back({"p" + std::to_string(i), 5 + 7 * i});
   net.bucket_size = 128;
   const auto backward = backward_of(net, shape());
-  const auto in_order = trained(shape(), net, backward, kSteps);
+  const auto in_order = trained(shape(), net, backward, kReplicaSteps);
   for (const unsigned seed : {1u, 1000u}) {
     const auto shuffled = weights_of(shape(), net, [&](Trainee& trainee) {
-      for (int step = 0; step < kSteps; ++step) {
+      for (int step = 0; step < kReplicaSteps; ++step) {
         const unsigned own = seed * static_cast<unsigned>(trainee.rank() + 1) + 100 * static_cast<unsigned>(step);
         shuffled_backward(trainee, net, backward({trainee.rank(), step, 0}), own);
         trainee.update();

@@ -6,6 +6,7 @@
 #include <csignal>
 
 #include <cohort/host/error.hpp>
+#include <cohort/module.hpp>
 #include <cohort/trainer.hpp>
 
 #include "error_text.hpp"

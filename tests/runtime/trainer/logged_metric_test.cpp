@@ -5,6 +5,7 @@
 
 #include <cohort/host/error.hpp>
 #include <cohort/metric_kinds.hpp>
+#include <cohort/module.hpp>
 #include <cohort/trainer.hpp>
 
 #include "error_text.hpp"

@@ -5,6 +5,7 @@
 #include <torch/types.h>
 
 #include <cohort/host/error.hpp>
+#include <cohort/module.hpp>
 #include <cohort/trainer.hpp>
 
 #include "error_text.hpp"

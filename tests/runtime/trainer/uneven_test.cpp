@@ -10,6 +10,7 @@
 #include <cohort/api/collective.h>
 #include <cohort/callback.hpp>
 #include <cohort/host/error.hpp>
+#include <cohort/module.hpp>
 #include <cohort/trainer.hpp>
 
 #include "error_text.hpp"
@@ -68,8 +69,8 @@ class Ones final : public StreamDataset {
   int64_t batches_, left_ = 0;
 };
 
-struct Data final : DataModule {
-  explicit Data(int64_t batches) { training.stream = std::make_shared<Ones>(batches); }
+struct StreamData final : DataModule {
+  explicit StreamData(int64_t batches) { training.stream = std::make_shared<Ones>(batches); }
   Loader train() override { return training; }
   Loader validation() override { return evaluation; }
   Loader training, evaluation;
@@ -113,7 +114,7 @@ struct Uneven {
   std::shared_ptr<OtherRank> other;
   ScriptedRun run;
   Net net;
-  Data data;
+  StreamData data;
   std::shared_ptr<Moments> moments = std::make_shared<Moments>();
   RunRecord record;
 

@@ -16,6 +16,7 @@
 
 #include <cohort/host/error.hpp>
 #include <cohort/metric_kinds.hpp>
+#include <cohort/module.hpp>
 #include <cohort/safetensors.hpp>
 #include <cohort/trainer.hpp>
 

@@ -13,7 +13,7 @@ namespace cohort::mpi {
 
 namespace {
 
-constexpr std::chrono::milliseconds kLookInterval{10};
+constexpr std::chrono::milliseconds kLookAtState{10};
 
 }  // namespace
 
@@ -71,7 +71,7 @@ int BlockingCalls::run(const char* name, std::function<int()> call, Clock::time_
     state_->changed.notify_all();
     state_->stuck_in = name;
     const auto is_done = [this] { return state_->is_done; };
-    while (!state_->changed.wait_until(lock, std::min(Clock::now() + kLookInterval, deadline), is_done)) {
+    while (!state_->changed.wait_until(lock, std::min(Clock::now() + kLookAtState, deadline), is_done)) {
       if (Clock::now() >= deadline) break;
       lock.unlock();
       look();

@@ -9,8 +9,6 @@ namespace cohort::mpi {
 
 namespace {
 
-constexpr uint64_t kMostElements = 1 << 30;  // of a call
-
 struct IntCounts {
   std::vector<int> counts, offsets;
 };
@@ -44,8 +42,8 @@ void Communicator::broadcast(const cohort_op_args& args) {
   if (rank_ == args.root && args.input != args.output && args.count > 0) {
     std::memcpy(output, args.input, args.count * element);
   }
-  for (uint64_t begin = 0; begin < args.count; begin += kMostElements) {
-    const auto count = static_cast<int>(std::min(kMostElements, args.count - begin));
+  for (uint64_t begin = 0; begin < args.count; begin += kMostElementsOfCall) {
+    const auto count = static_cast<int>(std::min(kMostElementsOfCall, args.count - begin));
     operation.begin([&](MPI_Request* request) {
       return ::MPI_Ibcast(output + begin * element, count, moved_type(args.dtype), args.root, comm_, request);
     });

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kNoticeTag = 0;
 constexpr std::chrono::milliseconds kLongestSend{100};  // of a notice to a rank that MPI has not talked to yet
-constexpr std::chrono::milliseconds kPause{1};
+constexpr std::chrono::milliseconds kPauseOfLook{1};
 
 std::vector<int> pids_of(const std::vector<Peer>& peers) {
   std::vector<int> pids;
@@ -131,7 +131,7 @@ void Network::give_up() {
     return MPI_SUCCESS;
   });
   const auto deadline = Clock::now() + kLongestSend;
-  for (int have_left = 0; !have_left && Clock::now() < deadline; std::this_thread::sleep_for(kPause)) {
+  for (int have_left = 0; !have_left && Clock::now() < deadline; std::this_thread::sleep_for(kPauseOfLook)) {
     const auto test = [&] {
       return ::MPI_Testall(static_cast<int>(notices.size()), notices.data(), &have_left, MPI_STATUSES_IGNORE);
     };

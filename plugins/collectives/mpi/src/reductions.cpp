@@ -10,8 +10,7 @@ namespace cohort::mpi {
 
 namespace {
 
-constexpr uint64_t kMostElements = 1 << 30;  // of a call
-constexpr int kFewRanks = 16;                // whose messages to each other are faster than MPI's nonblocking trees
+constexpr int kFewRanks = 16;  // whose messages to each other are faster than MPI's nonblocking trees
 
 template <class T>
 void divide(void* values, uint64_t count, int size) {
@@ -27,8 +26,8 @@ void finish_mean(const cohort_op_args& args, void* values, uint64_t count, int s
 
 template <class Start>
 void begin_in_pieces(Operation& operation, uint64_t count, Start&& start) {
-  for (uint64_t begin = 0; begin < count; begin += kMostElements) {
-    const auto length = static_cast<int>(std::min(kMostElements, count - begin));
+  for (uint64_t begin = 0; begin < count; begin += kMostElementsOfCall) {
+    const auto length = static_cast<int>(std::min(kMostElementsOfCall, count - begin));
     operation.begin([&](MPI_Request* request) { return start(begin, length, request); });
   }
 }

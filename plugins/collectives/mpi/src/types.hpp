@@ -13,6 +13,8 @@
 
 namespace cohort::mpi {
 
+constexpr uint64_t kMostElementsOfCall = 1 << 30;
+
 /// One whose elements are as wide; they are only moved.
 inline MPI_Datatype moved_type(int32_t dtype) {
   switch (sdk::size_of(dtype)) {

@@ -20,6 +20,10 @@ using sdk::Sum;
 constexpr uint64_t kTileBytes = 16 << 10;      // of accumulators: stays in the first-level cache with one source
 constexpr uint64_t kFusedTileBytes = 4 << 10;  // stays there with the sources
 
+constexpr auto kUnchanged = [](auto value) __attribute__((always_inline)) {
+  return value;
+};
+
 /// `count` elements from `begin`: reads each of all sources, then writes it to all sinks, which may be sources. `last`
 /// is applied to results.
 template <class T, template <class> class Op, std::size_t kSources, std::size_t kSinks, class Last>
@@ -80,25 +84,19 @@ void reduce_many(const Reduction& r, Last last) {
   }
 }
 
-template <class T, template <class> class Op, class Last>
-void reduce_with(const Reduction& r, Last last) {
+/// Sums are what training waits for: they have a loop for each small number of sources.
+template <class T, class Last>
+void sum_with(const Reduction& r, Last last) {
   switch (r.num_sources) {
     case 2:
-      return reduce_few<T, Op, 2>(r, last);
+      return reduce_few<T, Sum, 2>(r, last);
     case 3:
-      return reduce_few<T, Op, 3>(r, last);
+      return reduce_few<T, Sum, 3>(r, last);
     case 4:
-      return reduce_few<T, Op, 4>(r, last);
+      return reduce_few<T, Sum, 4>(r, last);
     default:
-      return reduce_many<T, Op>(r, last);
+      return reduce_many<T, Sum>(r, last);
   }
-}
-
-template <class T, template <class> class Op>
-void reduce_typed(const Reduction& r) {
-  using A = typename Element<T>::Accumulator;
-  reduce_with<T, Op>(
-      r, [](A value) __attribute__((always_inline)) { return value; });
 }
 
 template <class T>
@@ -108,10 +106,10 @@ void reduce_mean(const Reduction& r) {
   // For powers of two a factor gives the same bits as the division, faster.
   if ((r.num_sources & (r.num_sources - 1)) == 0) {
     const A factor = static_cast<A>(1) / divisor;
-    return reduce_with<T, Sum>(
+    return sum_with<T>(
         r, [factor](A value) __attribute__((always_inline)) { return value * factor; });
   }
-  reduce_with<T, Sum>(
+  sum_with<T>(
       r, [divisor](A value) __attribute__((always_inline)) { return value / divisor; });
 }
 
@@ -119,13 +117,13 @@ template <class T>
 void reduce_number(const Reduction& r) {
   switch (r.op) {
     case COHORT_REDUCE_SUM:
-      return reduce_typed<T, Sum>(r);
+      return sum_with<T>(r, kUnchanged);
     case COHORT_REDUCE_MIN:
-      return reduce_typed<T, Min>(r);
+      return reduce_many<T, Min>(r, kUnchanged);
     case COHORT_REDUCE_MAX:
-      return reduce_typed<T, Max>(r);
+      return reduce_many<T, Max>(r, kUnchanged);
     default:
-      return reduce_typed<T, Product>(r);
+      return reduce_many<T, Product>(r, kUnchanged);
   }
 }
 
@@ -137,7 +135,7 @@ void reduce_floating(const Reduction& r) {
 
 template <class T>
 void reduce_integer(const Reduction& r) {
-  if (r.op == COHORT_REDUCE_BIT_OR) return reduce_typed<T, BitOr>(r);
+  if (r.op == COHORT_REDUCE_BIT_OR) return reduce_many<T, BitOr>(r, kUnchanged);
   reduce_number<T>(r);
 }
 

@@ -18,7 +18,7 @@ cohort_status split(cohort_collective*, cohort_comm*, int32_t color, int32_t, co
 }
 
 // The n-th message to receive is the n-th one that was sent.
-cohort_status exchange(cohort_collective* c, cohort_comm*, const cohort_exchange_args* args) noexcept {
+cohort_status exchange_alone(cohort_collective* c, cohort_comm*, const cohort_exchange_args* args) noexcept {
   uint64_t received = 0;
   for (uint64_t i = 0; i < args->num_messages; ++i) {
     const cohort_message& sent = args->messages[i];
@@ -38,7 +38,7 @@ constexpr cohort_collective_vt make_table() {
   table.flags = COHORT_COLLECTIVE_RANK_ORDERED;
   table.connect = connect;
   table.split = split;
-  table.exchange = exchange;
+  table.exchange = exchange_alone;
   return table;
 }
 constexpr cohort_collective_vt kTable = make_table();

@@ -93,7 +93,7 @@ cohort_status barrier(const cohort_host* host, cohort_comm* comm) noexcept {
   });
 }
 
-using Table = cohort_collective_vt;
+using CollectiveTable = cohort_collective_vt;
 constexpr cohort_comm_1 kCommOfParts{.open = open,
                                      .bind = bind,
                                      .get = get,
@@ -102,13 +102,13 @@ constexpr cohort_comm_1 kCommOfParts{.open = open,
                                      .abort = abort_comm,
                                      .alloc = alloc,
                                      .release = release,
-                                     .exchange = run<&Table::exchange>,
-                                     .all_reduce = run<&Table::all_reduce>,
-                                     .reduce = run<&Table::reduce>,
-                                     .broadcast = run<&Table::broadcast>,
-                                     .all_gather = run<&Table::all_gather>,
-                                     .reduce_scatter = run<&Table::reduce_scatter>,
-                                     .all_to_all = run<&Table::all_to_all>,
+                                     .exchange = run<&CollectiveTable::exchange>,
+                                     .all_reduce = run<&CollectiveTable::all_reduce>,
+                                     .reduce = run<&CollectiveTable::reduce>,
+                                     .broadcast = run<&CollectiveTable::broadcast>,
+                                     .all_gather = run<&CollectiveTable::all_gather>,
+                                     .reduce_scatter = run<&CollectiveTable::reduce_scatter>,
+                                     .all_to_all = run<&CollectiveTable::all_to_all>,
                                      .barrier = barrier};
 
 const void* kernel_table(const cohort_host* host, int32_t device_type, const char* id) noexcept {

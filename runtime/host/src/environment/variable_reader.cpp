@@ -56,6 +56,14 @@ void VariableReader::require(std::string& field, std::string_view name, std::str
   if (!read(field, name, variable)) report_missing(variable);
 }
 
+bool VariableReader::has_simple_address() {
+  if (read(topology_.master_addr, "master_addr", "MASTER_ADDR")) return true;
+  if (topology_.num_nodes != 1) return false;
+  topology_.master_addr = "127.0.0.1";
+  topology_.decided_by["master_addr"] = "all tasks on one node";
+  return true;
+}
+
 void VariableReader::decide(std::string_view field, std::string_view variable) {
   topology_.decided_by[std::string(field)] = shown(variable);
 }

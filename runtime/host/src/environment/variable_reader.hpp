@@ -35,6 +35,9 @@ class VariableReader {
   void require(int& field, std::string_view name, std::string_view variable, NumberRange range);
   void require(std::string& field, std::string_view name, std::string_view variable);
 
+  /// Takes rank 0's address from MASTER_ADDR, or the loopback one on one node; returns false if neither says it.
+  bool has_simple_address();
+
   /// Notes that the value of `field` follows from these variables.
   void decide(std::string_view field, std::string_view variable);
 

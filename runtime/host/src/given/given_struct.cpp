@@ -8,7 +8,7 @@
 namespace cohort::host {
 namespace {
 
-constexpr uint32_t kLongest = 4096;  // more is no length
+constexpr uint32_t kLongestStruct = 4096;  // more is no length
 
 std::string hex(uint32_t number) {
   std::ostringstream text;
@@ -20,7 +20,7 @@ std::string hex(uint32_t number) {
 
 std::string length_problem(const void* given, const GivenLength& length, std::string_view type) {
   const std::string name(type);
-  if (length.claimed < length.least || length.claimed > kLongest) {
+  if (length.claimed < length.least || length.claimed > kLongestStruct) {
     return "has a " + name + " of " + std::to_string(length.claimed) + " bytes; set its struct_size to sizeof(" + name +
            ")";
   }

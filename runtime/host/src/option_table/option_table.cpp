@@ -22,10 +22,6 @@ bool is_option_key(std::string_view key) {
   return !key.empty() && key.size() <= kLongest && is_lower(key.front()) && std::ranges::all_of(key, fits);
 }
 
-bool is_one_line(const char* text) {
-  return text && *text && std::string_view(text).find('\n') == std::string_view::npos;
-}
-
 const KeyValue* find_given(std::span<const KeyValue> given, std::string_view key) {
   const auto found =
       std::ranges::find(given, key, [](const KeyValue& option) { return std::string_view(option.first); });
@@ -73,7 +69,7 @@ void refuse_other_variants(std::span<const cohort_option> declared, std::span<co
   }
 }
 
-std::string flags_problem(const cohort_option& option) {
+std::string option_flags_problem(const cohort_option& option) {
   constexpr uint32_t kKnown = COHORT_OPTION_REQUIRED | COHORT_OPTION_DEPRECATED | COHORT_OPTION_HIDDEN;
   const bool is_required = (option.flags & COHORT_OPTION_REQUIRED) != 0;
   if ((option.flags & ~kKnown) != 0) return "sets flags that this cohort does not know; clear them";
@@ -83,6 +79,10 @@ std::string flags_problem(const cohort_option& option) {
 }
 
 }  // namespace
+
+bool is_one_line(const char* text) {
+  return text && *text && std::string_view(text).find('\n') == std::string_view::npos;
+}
 
 bool has_variant(const cohort_option& option, std::string_view variant) {
   if (!option.variants || variant.empty()) return true;
@@ -105,7 +105,7 @@ bool is_valid_option(const cohort_option& option, std::string& problem) {
     return false;
   }
   const std::string where = "the option " + in_quotes(option.key);
-  if (const std::string wrong = flags_problem(option); !wrong.empty()) {
+  if (const std::string wrong = option_flags_problem(option); !wrong.empty()) {
     problem = where + " " + wrong;
     return false;
   }

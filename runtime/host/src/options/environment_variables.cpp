@@ -14,7 +14,7 @@
 namespace cohort::host {
 namespace {
 
-constexpr std::string_view kPrefix = "COHORT_";
+constexpr std::string_view kVariablePrefix = "COHORT_";
 constexpr const char* kPluginPath = "COHORT_PLUGIN_PATH";
 // Variables that are not options: the first is read by the plugin search, the next ten by ranks. The others are read
 // by the scripts that build and test the product, which may start its programs.
@@ -56,10 +56,10 @@ bool names_a_folder(std::string_view variable) {
 
 /// Returns the variable that was meant, if it is near to one that is read. The common prefix makes no name nearer.
 std::string nearest_variable(std::string_view variable, const FlagTable& table) {
-  std::vector<std::string> names{std::string(kPluginPath).substr(kPrefix.size())};
-  for (const Flag& flag : table.flags()) names.push_back(variable_of(flag.name).substr(kPrefix.size()));
-  const std::string nearest = nearest_name(in_upper_case(std::string(variable.substr(kPrefix.size()))), names);
-  return nearest.empty() ? nearest : std::string(kPrefix) + nearest;
+  std::vector<std::string> names{std::string(kPluginPath).substr(kVariablePrefix.size())};
+  for (const Flag& flag : table.flags()) names.push_back(variable_of(flag.name).substr(kVariablePrefix.size()));
+  const std::string nearest = nearest_name(in_upper_case(std::string(variable.substr(kVariablePrefix.size()))), names);
+  return nearest.empty() ? nearest : std::string(kVariablePrefix) + nearest;
 }
 
 /// Returns a warning, or nothing where others use such a name. Throws UserError for a typing error.
@@ -79,9 +79,9 @@ std::string judge_unknown(const std::string& variable, std::string_view value, c
 std::vector<Assignment> read_environment(const std::map<std::string, std::string, std::less<>>& environment,
                                          const FlagTable& table, std::vector<std::string>& warnings) {
   std::vector<Assignment> assignments;
-  for (auto entry = environment.lower_bound(kPrefix); entry != environment.end(); ++entry) {
+  for (auto entry = environment.lower_bound(kVariablePrefix); entry != environment.end(); ++entry) {
     const auto& [variable, value] = *entry;
-    if (!variable.starts_with(kPrefix)) break;
+    if (!variable.starts_with(kVariablePrefix)) break;
     if (value.empty() || std::ranges::find(kOtherPurposes, variable) != kOtherPurposes.end()) continue;
     const auto flag = std::ranges::find(table.flags(), variable, [](const Flag& one) { return variable_of(one.name); });
     if (flag == table.flags().end()) {

@@ -29,10 +29,6 @@ constexpr uint32_t kStrategyFlags = COHORT_STRATEGY_PARTIAL_GRADIENTS;
 constexpr uint32_t kCollectiveFlags =
     COHORT_COLLECTIVE_RANK_ORDERED | COHORT_COLLECTIVE_ROUNDS_ONCE | COHORT_COLLECTIVE_ONE_ORDER;
 
-bool is_one_line(const char* text) {
-  return text && *text && std::string_view(text).find('\n') == std::string_view::npos;
-}
-
 std::string abi_problem(const cohort_plugin& plugin) {
   constexpr bool kDraft = COHORT_ABI_MAJOR == 0;
   const bool too_new = plugin.abi_required > COHORT_ABI_VERSION;

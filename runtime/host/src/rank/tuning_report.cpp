@@ -8,7 +8,7 @@
 namespace cohort::host {
 namespace {
 
-std::string milliseconds(std::chrono::nanoseconds time) {
+std::string milliseconds_text(std::chrono::nanoseconds time) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3g ms", static_cast<double>(time.count()) / 1e6);
   return text;
@@ -23,7 +23,7 @@ std::string strategy_text(const TuningResult& result) {
 }
 
 std::string found(const TuningResult& result) {
-  return "a step takes " + milliseconds(result.now) + ", at first " + milliseconds(result.at_first);
+  return "a step takes " + milliseconds_text(result.now) + ", at first " + milliseconds_text(result.at_first);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ constexpr const char* kDescriptor = "COHORT_JOB_SECRET_FD";
 constexpr const char* kFile = "COHORT_JOB_SECRET_FILE";
 constexpr const char* kText = "COHORT_JOB_SECRET";
 constexpr std::size_t kShortest = 16;
-constexpr std::size_t kLongest = 4096;
+constexpr std::size_t kLongestSecret = 4096;
 constexpr const char* kToMake = "head -c 32 /dev/urandom | base64 makes one";
 
 static_assert(crypto_auth_BYTES == sizeof(Key) && crypto_auth_KEYBYTES == sizeof(Key));
@@ -42,7 +42,7 @@ std::string value_of(const Variables& variables, std::string_view name) {
 JobSecret inherited(const std::string& number) {
   int descriptor = -1;
   const auto [stop, failure] = std::from_chars(number.data(), number.data() + number.size(), descriptor);
-  std::array<char, kLongest> text{};
+  std::array<char, kLongestSecret> text{};
   const bool is_number = failure == std::errc{} && stop == number.data() + number.size() && descriptor >= 0;
   const ssize_t length = is_number ? ::pread(descriptor, text.data(), text.size(), 0) : -1;
   if (length < 0) {
@@ -67,7 +67,7 @@ JobSecret from_file(const std::string& path) {
   if (::stat(path.c_str(), &status) == 0 && is_public(status)) {
     throw UserError(where + " may be read by other users; make it yours alone with chmod 600");
   }
-  return {read_text_file(path, kLongest), where};
+  return {read_text_file(path, kLongestSecret), where};
 }
 
 }  // namespace

@@ -19,9 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kPeerFailed = static_cast<int>(ExitCode::kPeerFailed);
 constexpr std::chrono::milliseconds kLongestPoll = 1s;
-constexpr std::chrono::milliseconds kOneSignal = 1s;
 constexpr std::chrono::milliseconds kTravel = 5s;
 
 }  // namespace
@@ -191,14 +189,14 @@ void HostsRun::on_end_of_output(NodeLink& node) {
                            (line.empty() ? "" : " (" + line + ")") +
                            "; its ranks end too, look there for what happened to the host or the network";
   if (stage_ == Stage::kStarting) throw PeerFailed(what);
-  if (last_sent_ == 0) note_failure(kPeerFailed, what);
+  if (last_sent_ == 0) note_failure(kPeerFailedCode, what);
 }
 
 void HostsRun::note_failure(int exit_code, const std::string& what) {
-  const bool says_more = cause_ && cause_->exit_code == kPeerFailed && exit_code != kPeerFailed;
+  const bool says_more = cause_ && cause_->exit_code == kPeerFailedCode && exit_code != kPeerFailedCode;
   if (!cause_ || (says_more && last_sent_ == 0)) cause_ = Cause{exit_code, what};
   if (stage_ <= Stage::kRunning) enter(Stage::kLeaving);
-  if (cause_->exit_code != kPeerFailed) report_cause();
+  if (cause_->exit_code != kPeerFailedCode) report_cause();
 }
 
 void HostsRun::report_cause() {

@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kFurtherHosts = 10s;  // may take so long once there are enough
-constexpr std::chrono::milliseconds kLongestPoll = 1s;
+constexpr std::chrono::milliseconds kLongestSearchPoll = 1s;
 
 class HostsLaunch {
  public:
@@ -106,7 +106,7 @@ class HostsLaunch {
       std::vector<pollfd> waits{{signal_descriptor_.number(), POLLIN, 0}};
       search.add_to(waits);
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-      ::poll(waits.data(), waits.size(), static_cast<int>(std::clamp(left, 0ms, kLongestPoll).count()));
+      ::poll(waits.data(), waits.size(), static_cast<int>(std::clamp(left, 0ms, kLongestSearchPoll).count()));
       if (const auto signal = signal_within(0ms)) return signal;
       search.read();
       if (are_enough || std::ssize(search.found()) < job_.min_nodes) continue;

@@ -34,9 +34,9 @@ constexpr std::chrono::milliseconds kOrphansLeave = 2s;  // between SIGTERM and 
 constexpr std::chrono::milliseconds kLastResort = 5s;
 
 /// Both directions of the channel to the launcher.
-class Launcher {
+class LauncherChannel {
  public:
-  Launcher() : stop_(::eventfd(0, EFD_CLOEXEC)) {}
+  LauncherChannel() : stop_(::eventfd(0, EFD_CLOEXEC)) {}
 
   void greet() { write_all(STDOUT_FILENO, kGreeting); }
   /// May be called from any thread. What cannot be sent is lost: receive will tell.
@@ -64,7 +64,7 @@ class Launcher {
   Descriptor stop_;
 };
 
-std::optional<Message> Launcher::receive() {
+std::optional<Message> LauncherChannel::receive() {
   while (true) {
     if (auto message = reader_.next()) return message;
     std::array<pollfd, 2> waits{{{STDIN_FILENO, POLLIN, 0}, {stop_.number(), POLLIN, 0}}};
@@ -79,7 +79,7 @@ std::optional<Message> Launcher::receive() {
 }
 
 /// The next message of this kind; nothing where the launcher is gone.
-std::optional<Message> await(Launcher& launcher, MessageKind kind) {
+std::optional<Message> await(LauncherChannel& launcher, MessageKind kind) {
   auto message = launcher.receive();
   while (message && message->kind != kind) message = launcher.receive();
   return message;
@@ -101,7 +101,8 @@ bool is_for_ranks(int signal) {
 /// Passes the launcher's signals on to the thread that supervises the ranks, and ends the ranks when it is gone.
 class Watch {
  public:
-  explicit Watch(Launcher& launcher) : launcher_(launcher), supervisor_(::pthread_self()), thread_([this] { run(); }) {}
+  explicit Watch(LauncherChannel& launcher)
+      : launcher_(launcher), supervisor_(::pthread_self()), thread_([this] { run(); }) {}
   ~Watch() {
     launcher_.stop();
     thread_.join();
@@ -126,12 +127,12 @@ class Watch {
     if (!launcher_.pause(kLastResort)) ::_exit(static_cast<int>(ExitCode::kPeerFailed));
   }
 
-  Launcher& launcher_;
+  LauncherChannel& launcher_;
   pthread_t supervisor_;
   std::thread thread_;
 };
 
-int run_ranks(Launcher& launcher, NodeJob& job) {
+int run_ranks(LauncherChannel& launcher, NodeJob& job) {
   const int first_rank = job.launch.node_rank * job.launch.processes_per_node;
   OutputPump pump(first_rank, job.launch.processes_per_node, [&](MessageKind stream, int rank, std::string_view bytes) {
     launcher.send({stream, rank, std::string(bytes)});
@@ -160,7 +161,7 @@ int run_ranks(Launcher& launcher, NodeJob& job) {
   return code;
 }
 
-int serve(Launcher& launcher) {
+int serve(LauncherChannel& launcher) {
   launcher.greet();
   const auto told = await(launcher, MessageKind::kJob);
   if (!told) return static_cast<int>(ExitCode::kPeerFailed);
@@ -185,7 +186,7 @@ int serve_node() {
   ::sigemptyset(&blocked);
   for (const int number : {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGUSR1}) ::sigaddset(&blocked, number);
   ::pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
-  Launcher launcher;
+  LauncherChannel launcher;
   try {
     return serve(launcher);
   } catch (const Error& error) {

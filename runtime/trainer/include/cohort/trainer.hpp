@@ -21,13 +21,13 @@
 #include <cohort/host/error.hpp>
 #include <cohort/logger.hpp>
 #include <cohort/metrics.hpp>
-#include <cohort/module.hpp>
 #include <cohort/prediction_writer.hpp>
 #include <cohort/run_record.hpp>
 #include <cohort/runtime.hpp>
 
 namespace cohort {
 
+class Module;
 struct LoopLimits;
 
 /// Makes a logger of the program's own, in rank 0 of each fit. `folder` is that of the run.

@@ -2,7 +2,8 @@
 
 #include <cohort/callbacks.hpp>
 #include <cohort/host/error.hpp>
-#include <cohort/module.hpp>
+
+#include "weights/named_tensors.hpp"
 
 namespace cohort {
 namespace {
@@ -21,24 +22,24 @@ GradualUnfreezing::GradualUnfreezing(std::map<std::string, int64_t> epochs) : ep
 }
 
 void GradualUnfreezing::on_fit_start(Fit& fit) {
-  const auto parameters = fit.module().named_parameters();
+  const NamedTensors parameters = named_parameters_of(fit.module());
   for (const auto& [name, epoch] : epochs_) {
-    const auto is_in = [&, &part = name](const auto& parameter) { return contains(part, parameter.key()); };
+    const auto is_in = [&, &part = name](const auto& parameter) { return contains(part, parameter.first); };
     if (std::any_of(parameters.begin(), parameters.end(), is_in)) continue;
-    throw UserError("gradual unfreezing: module '" + fit.module().name() + "' has no parameter or submodule '" + name +
-                    "'");
+    throw UserError("gradual unfreezing: module '" + name_of(fit.module()) + "' has no parameter or submodule '" +
+                    name + "'");
   }
   on_train_epoch_start(fit);
 }
 
 void GradualUnfreezing::on_train_epoch_start(Fit& fit) {
-  for (auto& parameter : fit.module().named_parameters()) {
+  for (const auto& [name, parameter] : named_parameters_of(fit.module())) {
     const std::pair<const std::string, int64_t>* nearest = nullptr;
     for (const auto& part : epochs_) {
-      const bool fits = contains(part.first, parameter.key());
+      const bool fits = contains(part.first, name);
       if (fits && (!nearest || part.first.size() > nearest->first.size())) nearest = &part;
     }
-    if (nearest) parameter.value().set_requires_grad(fit.epoch() >= nearest->second);
+    if (nearest) parameter.set_requires_grad(fit.epoch() >= nearest->second);
   }
 }
 

@@ -4,7 +4,8 @@
 
 #include <cohort/callbacks.hpp>
 #include <cohort/host/error.hpp>
-#include <cohort/module.hpp>
+
+#include "weights/named_tensors.hpp"
 
 namespace cohort {
 
@@ -15,7 +16,7 @@ WeightAverage::WeightAverage(double decay) : decay_(decay) {
 void WeightAverage::on_fit_start(Fit& fit) {
   const at::NoGradGuard no_grad;
   weights_.clear();
-  for (const at::Tensor& parameter : fit.module().parameters()) weights_.push_back(fit.weights_of(parameter));
+  for (const auto& [name, parameter] : named_parameters_of(fit.module())) weights_.push_back(fit.weights_of(parameter));
   const bool is_resumed = fit.step() > 0 && average_.size() == weights_.size();
   if (!is_resumed) average_.clear();
   for (size_t i = 0; i < weights_.size(); ++i) {
@@ -31,15 +32,15 @@ void WeightAverage::on_step_end(Fit& /*fit*/) {
 
 void WeightAverage::on_validation_start(Fit& fit) {
   const at::NoGradGuard no_grad;
-  auto parameters = fit.module().parameters();
-  for (const at::Tensor& parameter : parameters) set_aside_.push_back(parameter.detach().clone());
-  for (size_t i = 0; i < parameters.size(); ++i) parameters[i].copy_(average_[i]);
+  const NamedTensors parameters = named_parameters_of(fit.module());
+  for (const auto& [name, parameter] : parameters) set_aside_.push_back(parameter.detach().clone());
+  for (size_t i = 0; i < parameters.size(); ++i) parameters[i].second.copy_(average_[i]);
 }
 
 void WeightAverage::on_validation_end(Fit& fit, const Metrics& /*means*/) {
   const at::NoGradGuard no_grad;
-  auto parameters = fit.module().parameters();
-  for (size_t i = 0; i < parameters.size(); ++i) parameters[i].copy_(set_aside_[i]);
+  const NamedTensors parameters = named_parameters_of(fit.module());
+  for (size_t i = 0; i < parameters.size(); ++i) parameters[i].second.copy_(set_aside_[i]);
   set_aside_.clear();
 }
 

@@ -15,7 +15,7 @@ namespace cohort {
 namespace {
 
 constexpr std::string_view kEpochPrefix = "cohort.metrics.epoch/";
-constexpr std::string_view kStatePrefix = "cohort.metrics.state/";
+constexpr std::string_view kMetricStatePrefix = "cohort.metrics.state/";
 constexpr std::string_view kValuePrefix = "cohort.metrics.value/";
 constexpr std::string_view kValidationPrefix = "cohort.metrics.validation/";
 constexpr std::string_view kLatestPrefix = "cohort.metrics.latest/";
@@ -49,7 +49,7 @@ void append_metrics(NamedTensors& tensors, std::string_view prefix, const Metric
 }
 
 bool is_of_epoch(std::string_view name) {
-  return name.starts_with(kEpochPrefix) || name.starts_with(kStatePrefix);
+  return name.starts_with(kEpochPrefix) || name.starts_with(kMetricStatePrefix);
 }
 
 const double* numbers_in(const at::Tensor& tensor, int64_t count, const std::string& name, const std::string& file) {
@@ -72,7 +72,7 @@ NamedTensors loop_tensors(const LoopState& state) {
     tensors.emplace_back(std::string(kEpochPrefix) + state.records[i].name, tensor_of(state.records[i], i));
   }
   for (const auto& [name, tensor] : state.metric_states) {
-    tensors.emplace_back(std::string(kStatePrefix) + name, tensor);
+    tensors.emplace_back(std::string(kMetricStatePrefix) + name, tensor);
   }
   append_metrics(tensors, kValuePrefix, state.metric_values);
   append_metrics(tensors, kValidationPrefix, state.validation_means);
@@ -86,7 +86,7 @@ void drop_epoch_metrics(TensorIndex& tensors) {
 
 void add_epoch_metrics(TensorIndex& own, const TensorIndex& other, const std::string& name, const std::string& file) {
   for (const auto& [key, tensor] : other) {
-    if (key.starts_with(kStatePrefix)) own.insert_or_assign(key + "." + name, tensor);
+    if (key.starts_with(kMetricStatePrefix)) own.insert_or_assign(key + "." + name, tensor);
     if (!key.starts_with(kEpochPrefix)) continue;
     const auto [entry, is_new] = own.emplace(key, tensor);
     if (is_new) continue;
@@ -113,7 +113,7 @@ LoopState read_loop_state(const LoopPlace& place, const TensorIndex& tensors, co
       const double* const fields = numbers_in(tensor, kRecordFields, name, file);
       records.emplace(fields[5], record_of(rest(kEpochPrefix), fields));
     }
-    if (name.starts_with(kStatePrefix)) state.metric_states.emplace_back(rest(kStatePrefix), tensor);
+    if (name.starts_with(kMetricStatePrefix)) state.metric_states.emplace_back(rest(kMetricStatePrefix), tensor);
     if (name.starts_with(kValuePrefix)) {
       state.metric_values[std::string(rest(kValuePrefix))] = *numbers_in(tensor, 1, name, file);
     }

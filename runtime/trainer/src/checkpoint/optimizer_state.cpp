@@ -9,7 +9,6 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <c10/util/Exception.h>
 #include <c10/util/Type.h>
-#include <torch/nn/module.h>
 
 #include <torch/serialize/input-archive.h>
 #include <torch/serialize/output-archive.h>
@@ -17,6 +16,8 @@
 
 #include <cohort/host/in_quotes.hpp>
 #include <cohort/optimizer_kinds.hpp>
+
+#include "weights/named_tensors.hpp"
 
 namespace cohort {
 namespace {
@@ -114,14 +115,15 @@ void check_field(const at::Tensor& saved, StateField field, const at::Tensor& pa
 
 ParameterNames parameter_names(const torch::nn::Module& module) {
   ParameterNames names;
-  for (const auto& item : module.named_parameters()) names.emplace(item.value().unsafeGetTensorImpl(), item.key());
+  for (const auto& [name, parameter] : named_parameters_of(module))
+    names.emplace(parameter.unsafeGetTensorImpl(), name);
   return names;
 }
 
 ParameterNames parameter_names(const StepDriver& session) {
   ParameterNames names = parameter_names(session.module());
-  for (const auto& item : session.module().named_parameters()) {
-    names.emplace(session.weights_of(item.value()).unsafeGetTensorImpl(), item.key());
+  for (const auto& [name, parameter] : named_parameters_of(session.module())) {
+    names.emplace(session.weights_of(parameter).unsafeGetTensorImpl(), name);
   }
   return names;
 }

@@ -4,8 +4,6 @@
 #include <iterator>
 #include <set>
 
-#include <torch/nn/module.h>
-
 #include "checkpoint/optimizer_state.hpp"
 
 namespace cohort {

@@ -2,7 +2,6 @@
 #include <set>
 
 #include <ATen/core/grad_mode.h>
-#include <torch/nn/module.h>
 
 #include <cohort/checkpoint.hpp>
 #include <cohort/host/files.hpp>
@@ -16,6 +15,7 @@
 #include "checkpoint/owned_state.hpp"
 #include "checkpoint/session_tensors.hpp"
 #include "checkpoint/strategy_tensors.hpp"
+#include "weights/named_tensors.hpp"
 
 namespace cohort {
 namespace {

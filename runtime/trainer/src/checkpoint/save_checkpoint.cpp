@@ -17,6 +17,7 @@
 #include "checkpoint/owned_state.hpp"
 #include "checkpoint/session_tensors.hpp"
 #include "checkpoint/strategy_tensors.hpp"
+#include "weights/named_tensors.hpp"
 
 namespace cohort {
 namespace {

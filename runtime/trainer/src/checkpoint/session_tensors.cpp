@@ -7,11 +7,10 @@
 #include <optional>
 #include <set>
 
-#include <torch/nn/module.h>
-
 #include <cohort/host/error.hpp>
 
 #include "checkpoint/strategy_tensors.hpp"
+#include "weights/named_tensors.hpp"
 
 namespace cohort {
 namespace {
@@ -141,29 +140,9 @@ TensorIndex index_of(const SessionTensors& tensors) {
 
 }  // namespace
 
-std::string shape_text(const at::Tensor& tensor) {
-  std::string text = "[";
-  for (const int64_t size : tensor.sizes()) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
-  return text + "]";
-}
-
-NamedTensors named_parameters_of(const torch::nn::Module& module) {
-  NamedTensors tensors;
-  for (const auto& item : module.named_parameters()) tensors.emplace_back(item.key(), item.value());
-  return tensors;
-}
-
 NamedTensors named_weights_of(const StepDriver& session) {
   NamedTensors tensors = named_parameters_of(session.module());
   for (auto& [name, tensor] : tensors) tensor = session.weights_of(tensor);
-  return tensors;
-}
-
-NamedTensors named_buffers_of(const torch::nn::Module& module) {
-  NamedTensors tensors;
-  for (const auto& item : module.named_buffers()) {
-    if (item.value().defined()) tensors.emplace_back(item.key(), item.value());
-  }
   return tensors;
 }
 

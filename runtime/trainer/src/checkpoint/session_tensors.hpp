@@ -14,11 +14,8 @@
 
 namespace cohort {
 
-/// Parameters and buffers by name, sharing memory with the module.
-NamedTensors named_parameters_of(const torch::nn::Module& module);
 /// Returns the weights that are trained, by the same names: master weights in place of rounded copies.
 NamedTensors named_weights_of(const StepDriver& session);
-NamedTensors named_buffers_of(const torch::nn::Module& module);
 
 /// This rank's; all tensors are borrowed.
 struct SessionTensors {

@@ -7,10 +7,11 @@
 #include <unordered_set>
 
 #include <ATen/ops/empty.h>
-#include <torch/nn/module.h>
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
+
+#include "weights/named_tensors.hpp"
 
 namespace cohort {
 namespace {
@@ -46,8 +47,8 @@ int32_t dtype_of(at::ScalarType type) {
 NamedTensors numbered_parameters(const torch::nn::Module& module) {
   NamedTensors numbered;
   std::unordered_set<const void*> seen;
-  for (const auto& item : module.named_parameters()) {
-    if (seen.insert(item.value().unsafeGetTensorImpl()).second) numbered.emplace_back(item.key(), item.value());
+  for (auto& item : named_parameters_of(module)) {
+    if (seen.insert(item.second.unsafeGetTensorImpl()).second) numbered.push_back(std::move(item));
   }
   return numbered;
 }

@@ -17,7 +17,4 @@ inline const at::Tensor* find_tensor(const TensorIndex& index, std::string_view 
   return found == index.end() ? nullptr : &found->second;
 }
 
-/// "[3, 4]"
-std::string shape_text(const at::Tensor& tensor);
-
 }  // namespace cohort

@@ -156,7 +156,7 @@ std::vector<std::string> differences(const Evidence& evidence) {
 }
 
 // Where a rank was when it gave up: its first operation that is not done.
-const Operation* unfinished(const std::vector<Operation>& operations) {
+const Operation* last_unfinished(const std::vector<Operation>& operations) {
   const Operation* first = nullptr;
   for (const Operation& one : operations) {
     if (!one.is_done() && (!first || one.begun < first->begun)) first = &one;
@@ -166,10 +166,10 @@ const Operation* unfinished(const std::vector<Operation>& operations) {
 
 std::vector<std::string> places(const Evidence& evidence) {
   std::vector<std::string> found;
-  const Operation* const own = unfinished(evidence.own.operations);
+  const Operation* const own = last_unfinished(evidence.own.operations);
   for (size_t rank = 0; rank < evidence.peers.size(); ++rank) {
     if (rank == evidence.rank || !evidence.words[rank]) continue;
-    const Operation* const theirs = unfinished(evidence.words[rank]->operations);
+    const Operation* const theirs = last_unfinished(evidence.words[rank]->operations);
     if (!theirs || (own && own->communicator == theirs->communicator && own->number == theirs->number)) continue;
     const std::string waits = theirs->peers.empty() ? "" : ", waiting for " + in_words(theirs->peers);
     found.push_back("rank " + std::to_string(rank) + " was in " + describe(*theirs) + waits);

@@ -21,8 +21,8 @@ constexpr uint64_t kFloatTensor = 1;  // of the enum DataType
 constexpr uint64_t kTextTensor = 7;
 
 std::string in_utf8(std::string_view text) {
-  using Json = nlohmann::json;
-  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
+  using json = nlohmann::json;
+  return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();
 }
 
 ProtobufMessage event(const EventTime& time) {

@@ -2,18 +2,17 @@
 
 #include <utility>
 
-#include <torch/nn/module.h>
-
 #include <cohort/runtime.hpp>
 
 #include "checkpoint/generators.hpp"
+#include "weights/named_tensors.hpp"
 
 namespace cohort {
 namespace {
 
 uint64_t versions_of_weights(const StepDriver& session) {
   uint64_t versions = 0;
-  for (const at::Tensor& parameter : session.module().parameters()) {
+  for (const auto& [name, parameter] : named_parameters_of(session.module())) {
     versions += static_cast<uint64_t>(parameter._version());
   }
   return versions;

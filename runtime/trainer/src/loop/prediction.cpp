@@ -19,6 +19,7 @@
 #include "module/pass_hooks.hpp"
 #include "report/screen.hpp"
 #include "value/flat_value.hpp"
+#include "weights/named_tensors.hpp"
 #include "weights/safetensors_image.hpp"
 
 namespace cohort {
@@ -52,11 +53,6 @@ class Rows {
   }
 
  private:
-  static std::string shape_text(const at::Tensor& tensor) {
-    std::string text = "[";
-    for (const int64_t size : tensor.sizes()) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
-    return text + "]";
-  }
   std::vector<std::pair<std::string, std::vector<at::Tensor>>> rows_;
 };
 

@@ -67,11 +67,11 @@ void throw_if_abrupt(const StopReason& stop) {
 // ranks met; these limits may come from the program instead.
 void agree_on_loop(Runtime& runtime, const LoopLimits& limits, const std::vector<Loader>& validation) {
   const auto limit_text = [](const std::optional<int64_t>& limit) { return limit ? std::to_string(*limit) : "none"; };
-  const auto seconds = limits.max_time ? std::optional(int64_t{limits.max_time->count()}) : std::nullopt;
+  const std::string seconds = limits.max_time ? std::to_string(limits.max_time->count()) : "none";
   const bool validates = limits.validate && limits.validation.count != 0;
   runtime.agree("loop",
                 "max-epochs = " + limit_text(limits.max_epochs) + "\nmax-steps = " + limit_text(limits.max_steps) +
-                    "\nmax-time = " + limit_text(seconds) +
+                    "\nmax-time = " + seconds +
                     "\nvalidation loaders = " + std::to_string(validates ? validation.size() : 0) + "\n",
                 "ranks train for different times; give every rank the same limits and the same data");
 }

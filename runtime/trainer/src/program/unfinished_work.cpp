@@ -16,10 +16,10 @@ namespace cohort {
 namespace {
 
 // A global, because handlers of exit() get no argument.
-constinit std::atomic<const UnfinishedWork*> unfinished{nullptr};
+constinit std::atomic<const UnfinishedWork*> innermost{nullptr};
 
 extern "C" void answer_exit() {
-  if (const UnfinishedWork* const work = unfinished.load()) work->fail_process();
+  if (const UnfinishedWork* const work = innermost.load()) work->fail_process();
 }
 
 bool answers_exit() {
@@ -29,13 +29,13 @@ bool answers_exit() {
 }  // namespace
 
 UnfinishedWork::UnfinishedWork(host::Log& log, std::filesystem::path error_file)
-    : log_(log), error_file_(std::move(error_file)), process_(::getpid()), outer_(unfinished.exchange(this)) {
+    : log_(log), error_file_(std::move(error_file)), process_(::getpid()), outer_(innermost.exchange(this)) {
   static const bool is_registered = answers_exit();
   if (!is_registered) throw TrainingFailed("no function can be registered for the end of the process");
 }
 
 UnfinishedWork::~UnfinishedWork() {
-  unfinished.store(outer_);
+  innermost.store(outer_);
 }
 
 void UnfinishedWork::fail_process() const noexcept {

@@ -55,7 +55,7 @@ class MemoryFile {
 };
 
 int be_a_rank(Runtime& runtime, const std::vector<MemoryFile>& files, const std::function<Parcel()>& work) {
-  const UnfinishedWork unfinished(runtime.log(), {});
+  const UnfinishedWork work_of_rank(runtime.log(), {});
   try {
     host::ignore_write_signals();
     runtime.become(host::detect_topology(host::process_environment()));

@@ -13,6 +13,7 @@
 #include "checkpoint/optimizer_state.hpp"
 #include "checkpoint/session_tensors.hpp"
 #include "program/summary.hpp"
+#include "weights/named_tensors.hpp"
 
 namespace cohort {
 namespace {

@@ -3,10 +3,12 @@
 
 #include <string>
 
-#include <torch/nn/module.h>
-
 #include <cohort/safetensors.hpp>
 #include <cohort/weights.hpp>
+
+namespace torch::nn {
+class Module;
+}
 
 namespace cohort {
 

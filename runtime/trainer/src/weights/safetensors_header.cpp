@@ -10,7 +10,7 @@
 namespace cohort {
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;  // an ordered one looks names up one by one
 using c10::ScalarType;
 
 constexpr std::array<std::pair<std::string_view, ScalarType>, 16> kDtypes{{{"F64", ScalarType::Double},
@@ -35,7 +35,7 @@ class HeaderParser {
   HeaderParser(uint64_t data_bytes, const std::string& file) : data_bytes_(data_bytes), file_(file) {}
 
   SafetensorsHeader parse(std::string_view text) const {
-    const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    const SortedJson json = SortedJson::parse(text, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) fail("its header is not a JSON object");
     SafetensorsHeader header;
     for (const auto& [name, value] : json.items()) {
@@ -54,7 +54,7 @@ class HeaderParser {
     throw UserError(file_ + " is not a valid safetensors file: " + what);
   }
 
-  std::map<std::string, std::string> metadata(const Json& json) const {
+  std::map<std::string, std::string> metadata(const SortedJson& json) const {
     std::map<std::string, std::string> read;
     if (!json.is_object()) fail("__metadata__ is not an object");
     for (const auto& [key, value] : json.items()) {
@@ -64,7 +64,7 @@ class HeaderParser {
     return read;
   }
 
-  SafetensorsEntry entry(const std::string& name, const Json& json) const {
+  SafetensorsEntry entry(const std::string& name, const SortedJson& json) const {
     const std::string tensor = "tensor " + host::in_quotes(name) + " ";
     if (!json.is_object() || !json.contains("dtype") || !json.contains("shape") || !json.contains("data_offsets")) {
       fail(tensor + "lacks dtype, shape or data_offsets");
@@ -99,7 +99,7 @@ class HeaderParser {
     return read;
   }
 
-  c10::ScalarType dtype(const Json& json, const std::string& tensor) const {
+  c10::ScalarType dtype(const SortedJson& json, const std::string& tensor) const {
     if (json.is_string()) {
       for (const auto& [name, type] : kDtypes) {
         if (json.get_ref<const std::string&>() == name) return type;

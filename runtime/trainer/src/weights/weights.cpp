@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
-#include <torch/nn/module.h>
 
 #include <string_view>
 #include <unordered_set>
@@ -12,21 +11,15 @@
 #include <cohort/safetensors.hpp>
 
 #include "weights/load_tensors.hpp"
+#include "weights/named_tensors.hpp"
 
 namespace cohort {
 namespace {
 
 NamedTensors named_state(const torch::nn::Module& module) {
-  NamedTensors state;
-  for (const auto& item : module.named_parameters()) state.emplace_back(item.key(), item.value());
-  for (const auto& item : module.named_buffers()) state.emplace_back(item.key(), item.value());
+  NamedTensors state = named_parameters_of(module);
+  for (auto& buffer : named_buffers_of(module)) state.push_back(std::move(buffer));
   return state;
-}
-
-std::string shape_text(const at::Tensor& tensor) {
-  std::string text = "[";
-  for (const int64_t size : tensor.sizes()) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
-  return text + "]";
 }
 
 NamesApart names_apart(const NamedTensors& state, const SafetensorsFile& file) {

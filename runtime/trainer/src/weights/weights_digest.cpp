@@ -2,8 +2,7 @@
 
 #include <bit>
 
-#include <torch/nn/module.h>
-
+#include "weights/named_tensors.hpp"
 #include "weights/sha256.hpp"
 
 namespace cohort {
@@ -12,7 +11,7 @@ static_assert(std::endian::native == std::endian::little, "weights are hashed as
 
 std::string weights_digest(const torch::nn::Module& module) {
   Sha256 hash;
-  for (const auto& parameter : module.parameters()) {
+  for (const auto& [name, parameter] : named_parameters_of(module)) {
     const auto bytes = parameter.detach().to(at::kCPU).contiguous();
     hash.update({static_cast<const std::byte*>(bytes.const_data_ptr()), bytes.nbytes()});
   }

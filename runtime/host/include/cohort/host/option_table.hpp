@@ -39,6 +39,9 @@ class CheckedOptions {
 /// option for the message. Throws UserError that gives the type and an example.
 std::string check_value(std::string_view value, std::string_view type, std::string_view where);
 
+/// Returns whether a text is there, not empty, and has no line break.
+bool is_one_line(const char* text);
+
 /// True where an option type is well-formed and the default fits it; else `problem` says what is wrong.
 bool is_valid_option(const cohort_option& option, std::string& problem);
 

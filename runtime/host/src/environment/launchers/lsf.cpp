@@ -34,13 +34,8 @@ std::string first_compute_host(const std::vector<std::string>& slots, int nodes)
   return runs_script_alone ? slots[1] : first;
 }
 
-void choose_address(VariableReader& reader, Topology& topology) {
-  if (reader.read(topology.master_addr, "master_addr", "MASTER_ADDR")) return;
-  if (topology.num_nodes == 1) {
-    topology.master_addr = "127.0.0.1";
-    topology.decided_by["master_addr"] = "all tasks on one node";
-    return;
-  }
+void choose_lsf_address(VariableReader& reader, Topology& topology) {
+  if (reader.has_simple_address()) return;
   for (const std::string_view variable : {"LSB_DJOB_RANKFILE", "LSB_DJOB_HOSTFILE", "LSB_HOSTS"}) {
     if (!reader.text(variable)) continue;
     const auto slots = hosts_of(reader, variable);
@@ -61,7 +56,7 @@ void read_lsf(VariableReader& reader, Topology& topology) {
   read_ranks_and_derive_node(reader, topology,
                              {"JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_RANK",
                               "JSM_NAMESPACE_LOCAL_SIZE", "jsrun --rs_per_host N --tasks_per_rs N"});
-  choose_address(reader, topology);
+  choose_lsf_address(reader, topology);
   const auto job = reader.number("LSB_JOBID", kJob);
   if (!job && !reader.text("MASTER_PORT")) {
     throw UserError("environment: neither LSB_JOBID nor MASTER_PORT is set, although " +

@@ -68,13 +68,8 @@ std::string_view hosts_variable(const VariableReader& reader) {
   return reader.text(of_step_or_job) ? of_step_or_job : "SLURM_NODELIST";
 }
 
-void choose_address(VariableReader& reader, Topology& topology) {
-  if (reader.read(topology.master_addr, "master_addr", "MASTER_ADDR")) return;
-  if (topology.num_nodes == 1) {
-    topology.master_addr = "127.0.0.1";
-    topology.decided_by["master_addr"] = "all tasks on one node";
-    return;
-  }
+void choose_slurm_address(VariableReader& reader, Topology& topology) {
+  if (reader.has_simple_address()) return;
   const std::string_view variable = hosts_variable(reader);
   const auto list = reader.text(variable);
   if (!list) {
@@ -138,7 +133,7 @@ void read_slurm(VariableReader& reader, Topology& topology) {
   check_below(reader, "SLURM_LOCALID", tasks);
   place_on_nodes(reader, topology);
   note_own_devices(reader, topology);
-  choose_address(reader, topology);
+  choose_slurm_address(reader, topology);
   choose_port(reader, topology);
   check_against(reader, "WORLD_SIZE", topology.world_size, tasks);
   check_against(reader, "LOCAL_RANK", topology.local_rank, "SLURM_LOCALID");
