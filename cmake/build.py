@@ -39,13 +39,16 @@ def in_words(seconds):
 
 class Progress:
     def __init__(self, total):
-        self.total = max(total, 0.1)
+        self.total = total
         self.done = 0.0
         self.begin = time.monotonic()
         self.shown = self.begin - 20  # the first line of a pipe comes after ten seconds
         self.is_terminal = sys.stdout.isatty()
 
-    def show(self, number, count):
+    def advance(self, weight, number, count):
+        """Shows that a step is done, of which ninja says the number and how many there are."""
+        self.done += weight
+        self.total = max(self.total, self.done + (count - number) * 0.2)  # changed files were not counted before
         now = time.monotonic()
         if not self.is_terminal and now - self.shown < 30 and number != count:
             return
@@ -62,32 +65,33 @@ class Progress:
             print("\r\033[K", end="", flush=True)
 
 
-def steps_ahead(ninja):
-    listed = subprocess.run([*ninja, "-n"], capture_output=True, text=True)
-    return [match.group(3) for match in map(STEP.match, listed.stdout.splitlines()) if match]
+def weight_ahead(folder, targets):
+    """Returns the weight of all steps whose files are missing. A dry run of ninja ends where CMake looks for new sources."""
+    listed = subprocess.run(["ninja", "-C", folder, "-t", "commands", *targets], capture_output=True, text=True, check=False)
+    made = set(re.findall(r" -o (\S+)", listed.stdout))
+    return sum(weight_of(file) for file in made if not pathlib.Path(folder, file).exists())
 
 
 def main(folder, targets):
     ninja = ["ninja", "-C", folder, *targets]
-    steps = steps_ahead(ninja)
-    if not steps:
-        return subprocess.call([*ninja, "--quiet"])
-    progress = Progress(sum(map(weight_of, steps)))
+    progress = Progress(weight_ahead(folder, targets))
     environment = {**os.environ, "NINJA_STATUS": "[%f/%t] "}
     build = subprocess.Popen([*ninja, f"-j{jobs()}"], stdout=subprocess.PIPE, text=True, errors="replace", env=environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ninja ends by it, and removes what is half made
+    is_interrupted = False
     for line in build.stdout:
+        is_interrupted = is_interrupted or "interrupted by user" in line
         step = STEP.match(line)
         if step:
-            progress.done += weight_of(step.group(3))
-            progress.show(int(step.group(1)), int(step.group(2)))
+            progress.advance(weight_of(step.group(3)), int(step.group(1)), int(step.group(2)))
         elif not line.startswith("ninja: Entering directory"):
             progress.end_line()
             print(line, end="", flush=True)
     progress.end_line()
     code = build.wait()
-    if code == 130 or code < 0:
-        print("The build was interrupted; the same command resumes it.", flush=True)
+    if is_interrupted:
+        print("The same command resumes the build.", flush=True)
+        return 128 + signal.SIGINT
     return code if code >= 0 else 128 - code
 
 

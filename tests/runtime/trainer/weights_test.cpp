@@ -13,9 +13,9 @@
 #include "module/model_table.hpp"
 #include "temporary_folder.hpp"
 #include "warnings.hpp"
+#include "weights/named_tensors.hpp"
 #include "weights/safetensors_header.hpp"
 #include "weights/sha256.hpp"
-#include "weights/weights_digest.hpp"
 
 namespace cohort {
 namespace {

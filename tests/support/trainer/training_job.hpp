@@ -23,7 +23,7 @@
 #include "error_text.hpp"
 #include "fake_runtime.hpp"
 #include "temporary_folder.hpp"
-#include "weights/weights_digest.hpp"
+#include "weights/named_tensors.hpp"
 
 namespace cohort::testing {
 

@@ -7,7 +7,7 @@
 #include "checkpoint/checkpoint_folder.hpp"
 #include "checkpoint/loop_state.hpp"
 #include "files/file_digest.hpp"
-#include "weights/load_tensors.hpp"
+#include "weights/named_tensors.hpp"
 
 namespace cohort {
 namespace {

@@ -30,7 +30,7 @@
 #include "report/screen.hpp"
 #include "settings/limits.hpp"
 #include "spawn/forked_loops.hpp"
-#include "weights/weights_digest.hpp"
+#include "weights/named_tensors.hpp"
 
 namespace cohort {
 namespace {

@@ -40,12 +40,6 @@ std::vector<Number> numbers_of(const at::Tensor& tensor) {
   return {data, data + tensor.numel()};
 }
 
-NamedTensors model_tensors(const Module& module) {
-  NamedTensors tensors = named_parameters_of(module);
-  for (auto& buffer : named_buffers_of(module)) tensors.push_back(std::move(buffer));
-  return tensors;
-}
-
 std::vector<bool> trained(const Module& module) {
   std::vector<bool> requires_grad;
   for (const auto& parameter : module.parameters()) requires_grad.push_back(parameter.requires_grad());
@@ -152,7 +146,7 @@ void pack_training(Parcel& parcel, const Module& module, const Optimizers& optim
   const Json json = {
       {"stop", to_text({stop, {}})}, {"modes", detail::training_modes(module)}, {"requires_grad", trained(module)}};
   parcel.metadata[kTraining] = json.dump();
-  for (auto& [name, tensor] : model_tensors(module)) parcel.tensors.emplace_back(kModelPrefix + name, tensor);
+  for (auto& [name, tensor] : named_state_of(module)) parcel.tensors.emplace_back(kModelPrefix + name, tensor);
   parcel.metadata[kOptimizers] = to_json(settings_of(module, optimizers));
   const auto names = parameter_names(module);
   for (size_t phase = 0; phase < optimizers.size(); ++phase) {
@@ -164,7 +158,7 @@ StopReason unpack_training(const Parcel& parcel, Module& module, const Optimizer
   const Json json = Json::parse(parcel.metadata.at(kTraining));
   const auto settings = parse_optimizer_settings(parcel.metadata.at(kOptimizers));
   const TensorIndex brought = index_of(parcel.tensors);
-  const NamedTensors model = model_tensors(module);
+  const NamedTensors model = named_state_of(module);
   check_model(brought, model);
 
   const at::NoGradGuard no_grad;

@@ -10,17 +10,10 @@
 #include <cohort/host/error.hpp>
 #include <cohort/safetensors.hpp>
 
-#include "weights/load_tensors.hpp"
 #include "weights/named_tensors.hpp"
 
 namespace cohort {
 namespace {
-
-NamedTensors named_state(const torch::nn::Module& module) {
-  NamedTensors state = named_parameters_of(module);
-  for (auto& buffer : named_buffers_of(module)) state.push_back(std::move(buffer));
-  return state;
-}
 
 NamesApart names_apart(const NamedTensors& state, const SafetensorsFile& file) {
   NamesApart apart;
@@ -64,7 +57,7 @@ void warn_if_nothing_matches(const NamesApart& apart, size_t names, const std::s
 }  // namespace
 
 void save_weights(const torch::nn::Module& module, const std::filesystem::path& path) {
-  write_safetensors(path, named_state(module));
+  write_safetensors(path, named_state_of(module));
 }
 
 NamesApart load_weights(torch::nn::Module& module, const std::filesystem::path& path, bool strict) {
@@ -73,7 +66,7 @@ NamesApart load_weights(torch::nn::Module& module, const std::filesystem::path& 
 
 NamesApart load_tensors(torch::nn::Module& module, const SafetensorsFile& file, const std::string& path, bool strict) {
   const at::NoGradGuard no_grad;
-  const auto state = named_state(module);
+  const auto state = named_state_of(module);
   NamesApart apart = names_apart(state, file);
   check_shapes(state, file, path);  // all of it before the first tensor changes
   if (strict) check_names(apart, path);

@@ -1,8 +1,7 @@
-#include "weights/weights_digest.hpp"
+#include "weights/named_tensors.hpp"
 
 #include <bit>
 
-#include "weights/named_tensors.hpp"
 #include "weights/sha256.hpp"
 
 namespace cohort {
