@@ -196,15 +196,19 @@ class Gathering {
   // Returns the error. Waits for late ranks before, so that the error names them and they can read it.
   std::string refusal() {
     const auto deadline = Clock::now() + meeting_.for_latecomers;
-    int most = 0;
     do {
-      for (const auto& [rank, place] : places_) most = std::max(most, std::min(place.world_size, kMostShown));
-      for (int rank = 1; rank < most; ++rank) {
+      for (int rank = 1, most = most_counted(); rank < most; ++rank) {
         if (!places_.contains(rank)) read_place(rank, std::min(deadline, Clock::now() + kPollInterval));
       }
-    } while (present() < most && Clock::now() < deadline);
+    } while (present() < most_counted() && Clock::now() < deadline);  // who came last may count more than the others
     const std::string text = difference(places_);
     return text.empty() ? on_one_line(*objection_) : text;
+  }
+
+  int most_counted() const {
+    int most = 0;
+    for (const auto& [rank, place] : places_) most = std::max(most, std::min(place.world_size, kMostShown));
+    return most;
   }
 
   static constexpr int kMostShown = 4096;
