@@ -153,7 +153,12 @@ class Gathering {
     return std::string(same ? kAllAlike : kOtherTexts);
   }
 
-  int present() const { return static_cast<int>(places_.size()); }
+  /// Returns the ranks that have come.
+  std::vector<int> present() const {
+    std::vector<int> ranks;
+    for (const auto& [rank, place] : places_) ranks.push_back(rank);
+    return ranks;
+  }
 
  private:
   // Reads the place of a rank once it is there. If it is that of a process that has ended, waits for another process
@@ -200,7 +205,8 @@ class Gathering {
       for (int rank = 1, most = most_counted(); rank < most; ++rank) {
         if (!places_.contains(rank)) read_place(rank, std::min(deadline, Clock::now() + kPollInterval));
       }
-    } while (present() < most_counted() && Clock::now() < deadline);  // who came last may count more than the others
+    } while (std::ssize(places_) < most_counted() &&
+             Clock::now() < deadline);  // who came last may count more than the others
     const std::string text = difference(places_);
     return text.empty() ? on_one_line(*objection_) : text;
   }
@@ -219,11 +225,23 @@ class Gathering {
   std::optional<std::string> objection_;
 };
 
+// Says that this rank needs the store no more. Rank 0, which usually serves it, then waits for the ranks that it has
+// read, but at most for the grace time: a rank that it has not read may say so as well, and stands for none of them.
+void leave_meeting(const Agreement& agreement, const std::vector<int>& awaited = {}) {
+  const auto key = [](int rank) { return std::string(kRead) + "/" + std::to_string(rank); };
+  agreement.store.set(key(agreement.rank), "");
+  auto next = awaited.begin();
+  stay_while([&] {
+    while (next != awaited.end() && agreement.store.try_get(key(*next))) ++next;
+    return next != awaited.end();
+  });
+}
+
 // Makes `problem` the verdict and throws it; `failed`: as PeerFailed.
 [[noreturn]] void object(const Agreement& agreement, const std::string& problem, bool failed) {
   agreement.store.set(kObjection, (failed ? std::string(kFailed) : "") + problem);
   if (!failed) throw UserError(problem);
-  leave_together(agreement, kRead, 0);  // in place of the process that may have ended
+  leave_meeting(agreement);  // in place of the process that may have ended
   throw PeerFailed(problem);
 }
 
@@ -306,7 +324,7 @@ void check_against_rank0(const Agreement& agreement, const Place& own) {
   const std::string problem = difference_to_rank0(agreement, own);
   if (problem.empty()) return;
   agreement.store.set(kObjection, problem);
-  leave_together(agreement, kRead, 0);
+  leave_meeting(agreement);
   throw UserError(problem);
 }
 
@@ -319,7 +337,7 @@ bool meet(const Meeting& meeting, const std::string& topic, std::string_view tex
                   fingerprint(text),   on_one_line(topology.run_id), agreement.who,      meeting.process};
   check_number_is_free(meeting, own);
   agreement.store.set(place_key(agreement.rank), own.to_text());
-  int present = agreement.world_size;
+  std::vector<int> present;
   if (agreement.rank == 0) {
     Gathering gathering(meeting, own);
     agreement.store.set(kVerdict, gathering.verdict());
@@ -330,7 +348,7 @@ bool meet(const Meeting& meeting, const std::string& topic, std::string_view tex
   const std::string verdict = published_by_rank0(agreement, topic, kVerdict);
   if (verdict == kAllAlike || verdict == kOtherTexts) return verdict == kAllAlike;
   if (verdict.starts_with(kRanksMissing)) throw_missing(agreement, topic, verdict.substr(kRanksMissing.size()), kRead);
-  leave_together(agreement, kRead, present);
+  leave_meeting(agreement, present);
   if (verdict.starts_with(kFailed)) throw PeerFailed(on_one_line(verdict.substr(kFailed.size())));
   throw UserError(verdict.empty() ? "rank 0 ended this job and gave no reason; look at its log" : on_one_line(verdict));
 }

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -118,6 +119,55 @@ TEST(Meeting, NamesARankBeyondThoseThatRankZeroCounts) {
   const auto results = meet_all({counting(0, 2), counting(2, 3)});
   EXPECT_THAT(results,
               Each(AllOf(StartsWith("2 "), HasSubstr("rank 0 counts 2 ranks"), HasSubstr("rank 2 counts 3 ranks"))));
+}
+
+/// A store as a rank sees it that is slow, and finds nothing once rank 0 has left.
+class SlowRanksStore final : public toy::ForwardingStore {
+ public:
+  SlowRanksStore(Store& store, const std::atomic<bool>& has_rank0_left)
+      : ForwardingStore(store), is_gone_(has_rank0_left) {}
+  void set(const std::string& key, std::string_view value) override {
+    if (key == "objection") be_slow();
+    ForwardingStore::set(key, value);
+  }
+  std::optional<std::string> get(const std::string& key, std::chrono::nanoseconds timeout) override {
+    if (key == "verdict") be_slow();
+    return ForwardingStore::get(key, timeout);
+  }
+
+ private:
+  void be_slow() const {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    if (is_gone_) throw PeerFailed("the store is gone");
+  }
+  const std::atomic<bool>& is_gone_;
+};
+
+TEST(Meeting, LastsUntilSlowRanksKnowWhyOthersDoNotFit) {
+  for (const int counted : {2, 3}) {
+    toy::MemoryStore store;
+    std::atomic<bool> has_rank0_left = false;
+    SlowRanksStore slow(store, has_rank0_left);
+    const auto error_of = [&](Store& seen, const Topology& topology) -> std::string {
+      try {
+        meet({{seen, topology.rank, topology.world_size, kLong, "a process"}, topology, true, std::chrono::seconds(1)},
+             "plugins", "ddp");
+        return "same";
+      } catch (const Error& error) {
+        return error.what();
+      }
+    };
+    std::string first, second, third;
+    std::thread rank0([&] {
+      first = error_of(store, counting(0, 2));
+      has_rank0_left = true;
+    });
+    third = error_of(store, counting(2, 3));  // objects before rank 1 has come
+    second = error_of(slow, counting(1, counted));
+    rank0.join();
+    EXPECT_THAT((std::vector{first, second, third}), Each(HasSubstr("do not fit together")))
+        << "rank 1 counts " << counted;
+  }
 }
 
 TEST(Meeting, ComparesNodesRanksOfANodeAndRuns) {
