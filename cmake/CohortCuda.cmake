@@ -4,8 +4,8 @@
 #   cohort_cuda_headers  a target: CUDA's headers, for sources of other compilers
 #   cohort_has_gpu       whether a GPU is in this machine
 # Choices: -DCOHORT_CUDA=OFF or ON (an error where there is no compiler), -DCMAKE_CUDA_COMPILER=FILE,
-# -DCMAKE_CUDA_ARCHITECTURES="80-real;90-real" for GPUs of other machines. Otherwise nvcc is looked for in $CUDACXX, PATH, /usr/local/cuda, and where
-# cmake/bootstrap.sh --cuda puts it.
+# -DCMAKE_CUDA_ARCHITECTURES="80-real;90-real" for GPUs of other machines. Otherwise nvcc is looked for in $CUDACXX, PATH,
+# /usr/local/cuda, and where cmake/bootstrap.sh --cuda puts it.
 set(COHORT_CUDA AUTO CACHE STRING "Build the plugins for GPUs: AUTO (where a CUDA compiler is found), ON or OFF")
 set_property(CACHE COHORT_CUDA PROPERTY STRINGS AUTO ON OFF)
 

@@ -33,8 +33,7 @@ set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 
 # Warnings and sanitizers of our own targets; never passed on to users, who build without them.
 function(cohort_own_flags target)
-  # A fifth less to compile than with -O3. What computes is LibTorch, or loops over elements, whose
-  # sources ask for -O3 themselves.
+  # A fifth less to compile than with -O3. What computes is LibTorch, or a loop over elements in a source that asks for -O3.
   target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:C,CXX>>:-O1>)
   if(COHORT_DEVELOPER)
     target_compile_options(${target} PRIVATE
@@ -77,7 +76,7 @@ endfunction()
 # cohort_compile_together(TARGET [SEES_MODULE patterns...]): many files of it are compiled as one, because each would parse the same
 # headers again. Those that match a pattern see torch::nn::Module or all of LibTorch's operators, which takes longer to parse
 # than everything else that a batch includes: they share batches of their own. tests/tidy keeps these headers out of the others.
-# Of these, what includes JSON comes first, so that few batches do.
+# Sources that include JSON stand together, so that few batches parse it.
 function(cohort_compile_together target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SEES_MODULE")
   list(JOIN arg_SEES_MODULE "|" sees_module)

@@ -153,12 +153,8 @@ class Gathering {
     return std::string(same ? kAllAlike : kOtherTexts);
   }
 
-  /// Returns the ranks that have come.
-  std::vector<int> present() const {
-    std::vector<int> ranks;
-    for (const auto& [rank, place] : places_) ranks.push_back(rank);
-    return ranks;
-  }
+  /// Returns the places of the ranks that have come.
+  const Places& present() const { return places_; }
 
  private:
   // Reads the place of a rank once it is there. If it is that of a process that has ended, waits for another process
@@ -201,12 +197,11 @@ class Gathering {
   // Returns the error. Waits for late ranks before, so that the error names them and they can read it.
   std::string refusal() {
     const auto deadline = Clock::now() + meeting_.for_latecomers;
-    do {
+    do {  // until a round brings no rank that counts more than the ranks before it
       for (int rank = 1, most = most_counted(); rank < most; ++rank) {
         if (!places_.contains(rank)) read_place(rank, std::min(deadline, Clock::now() + kPollInterval));
       }
-    } while (std::ssize(places_) < most_counted() &&
-             Clock::now() < deadline);  // who came last may count more than the others
+    } while (std::ssize(places_) < most_counted() && Clock::now() < deadline);
     const std::string text = difference(places_);
     return text.empty() ? on_one_line(*objection_) : text;
   }
@@ -227,12 +222,12 @@ class Gathering {
 
 // Says that this rank needs the store no more. Rank 0, which usually serves it, then waits for the ranks that it has
 // read, but at most for the grace time: a rank that it has not read may say so as well, and stands for none of them.
-void leave_meeting(const Agreement& agreement, const std::vector<int>& awaited = {}) {
+void leave_meeting(const Agreement& agreement, const Places& awaited = {}) {
   const auto key = [](int rank) { return std::string(kRead) + "/" + std::to_string(rank); };
   agreement.store.set(key(agreement.rank), "");
   auto next = awaited.begin();
   stay_while([&] {
-    while (next != awaited.end() && agreement.store.try_get(key(*next))) ++next;
+    while (next != awaited.end() && agreement.store.try_get(key(next->first))) ++next;
     return next != awaited.end();
   });
 }
@@ -337,7 +332,7 @@ bool meet(const Meeting& meeting, const std::string& topic, std::string_view tex
                   fingerprint(text),   on_one_line(topology.run_id), agreement.who,      meeting.process};
   check_number_is_free(meeting, own);
   agreement.store.set(place_key(agreement.rank), own.to_text());
-  std::vector<int> present;
+  Places present;
   if (agreement.rank == 0) {
     Gathering gathering(meeting, own);
     agreement.store.set(kVerdict, gathering.verdict());
