@@ -39,12 +39,29 @@ endfunction()
 function(cohort_test_program name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "PCH" "SOURCES;LINK")
   add_executable(${name} ${arg_SOURCES})
-  target_link_libraries(${name} PRIVATE ${arg_LINK})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  cohort_test_code(${name} LINK ${arg_LINK} PCH ${arg_PCH})
+endfunction()
+
+# cohort_test_objects(NAME SOURCES files... [LINK libs...] [PCH name]): what several programs of tests link, compiled once.
+function(cohort_test_objects name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "PCH" "SOURCES;LINK")
+  add_library(${name} OBJECT ${arg_SOURCES})
+  # As in programs, or it could not use their precompiled headers.
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${name} PRIVATE -fPIE)
+  cohort_test_code(${name} LINK ${arg_LINK} PCH ${arg_PCH})
+endfunction()
+
+# cohort_test_code(TARGET [LINK libs...] [PCH name]): libraries and flags of what cohort_test_program() and cohort_test_objects() add.
+function(cohort_test_code target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "PCH" "LINK")
+  target_link_libraries(${target} PUBLIC ${arg_LINK})
+  cohort_compile_together(${target} SEES_MODULE .*)
   if(arg_PCH)
-    cohort_test_flags(${name} PCH ${arg_PCH})
+    cohort_test_flags(${target} PCH ${arg_PCH})
   else()
-    cohort_test_flags(${name})
+    cohort_test_flags(${target})
   endif()
 endfunction()
 

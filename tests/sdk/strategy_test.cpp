@@ -72,10 +72,10 @@ struct Defaults : cohort::sdk::Strategy<Defaults> {
 
 // Slots of a class between the layer and the SDK count, and a method may be const.
 template <class D>
-struct Half : cohort::sdk::Strategy<D> {
+struct HalfStrategy : cohort::sdk::Strategy<D> {
   void begin_step(const cohort_step&) const {}
 };
-struct Whole final : Half<Whole> {};
+struct Whole final : HalfStrategy<Whole> {};
 
 enum class Throw { kError, kSilentError, kRuntimeError, kBadAlloc, kInt, kOkError };
 

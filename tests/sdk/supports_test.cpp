@@ -10,7 +10,7 @@ namespace {
 
 namespace sdk = cohort::sdk;
 
-struct Nothing : sdk::Strategy<Nothing> {};
+struct Bare : sdk::Strategy<Bare> {};
 
 sdk::Answer supports(const sdk::Query& query) {
   if (query.use() == COHORT_USE_CLIPPING) throw std::runtime_error("no option of that name");
@@ -21,7 +21,7 @@ sdk::Answer supports(const sdk::Query& query) {
   return sdk::yes_to_known(query);
 }
 
-constexpr cohort_component kComponent = sdk::strategy<Nothing>("nothing", "does nothing").supports<supports>();
+constexpr cohort_component kComponent = sdk::strategy<Bare>("nothing", "does nothing").supports<supports>();
 
 cohort_query answer(int32_t use) {
   static const cohort_key_value options[] = {{"bits", "8"}};
@@ -46,7 +46,7 @@ TEST(SdkSupports, RefusesAUseIfTheFunctionThrows) {
 }
 
 TEST(SdkSupports, IsNullUnlessItIsGiven) {
-  constexpr cohort_component silent = sdk::strategy<Nothing>("silent", "does nothing");
+  constexpr cohort_component silent = sdk::strategy<Bare>("silent", "does nothing");
   EXPECT_EQ(silent.supports, nullptr);
 }
 

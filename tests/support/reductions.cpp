@@ -80,6 +80,16 @@ std::vector<Reduction> all_reductions(std::initializer_list<uint64_t> counts) {
   return all;
 }
 
+cohort_op_args op_of(const Reduction& r, const void* input, void* output) {
+  cohort_op_args args{};
+  args.dtype = r.dtype;
+  args.reduce = r.reduce;
+  args.count = r.count;
+  args.input = input;
+  args.output = output;
+  return args;
+}
+
 Bytes input_of(const Reduction& r, int rank) {
   return repeated(r, [&](uint64_t i) { return input_value(r, rank, i); });
 }

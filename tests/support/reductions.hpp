@@ -24,6 +24,9 @@ std::string text_of(const Reduction& r);
 /// Every data type with every operation that is possible on it.
 std::vector<Reduction> all_reductions(std::initializer_list<uint64_t> counts);
 
+/// The arguments of the operation; the caller keeps input and output until it is done.
+cohort_op_args op_of(const Reduction& r, const void* input, void* output);
+
 /// What a rank gives: small integers, whose results over up to 8 ranks are exact in every type and every order.
 Bytes input_of(const Reduction& r, int rank);
 Bytes result_of(const Reduction& r, int size);

@@ -18,6 +18,7 @@
 
 #include <cohort/cohort.hpp>
 
+namespace agreement_program {
 namespace {
 
 struct Line : cohort::ModuleFor<Line> {
@@ -89,7 +90,7 @@ void run(cohort::App& app, const std::string& how, bool here) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   return cohort::Program("agreement_program")
       .option("how", "", "what is different")
       .option("different-rank", "1", "the rank in which it is")
@@ -98,3 +99,5 @@ int main(int argc, char** argv) {
         run(app, app.option("how"), app.runtime().rank() == app.integer_option("different-rank"));
       });
 }
+
+}  // namespace agreement_program

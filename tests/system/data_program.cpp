@@ -10,6 +10,7 @@
 #include <cohort/cohort.hpp>
 #include <cohort/host/error.hpp>
 
+namespace data_program {
 namespace {
 
 namespace fs = std::filesystem;
@@ -115,7 +116,7 @@ struct Net final : cohort::ModuleFor<Net> {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   return cohort::Program("data_program")
       .option("folder", ".", "of files that prepare writes")
       .option("prepare-ms", "0", "how long that takes")
@@ -133,3 +134,5 @@ int main(int argc, char** argv) {
         trainer.test(net, data);
       });
 }
+
+}  // namespace data_program

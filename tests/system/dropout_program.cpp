@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <thread>
 
+namespace dropout_program {
 namespace {
 
 using torch::Tensor;
@@ -51,7 +52,7 @@ struct Numbers final : cohort::DataModule {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   return cohort::Program("dropout")
       .option("fail-at", "0", "the batch that fails, or 0")
       .option("step-ms", "0", "how long a step takes at least")
@@ -66,3 +67,5 @@ int main(int argc, char** argv) {
         app.trainer({.max_epochs = 2, .callbacks = std::move(callbacks)}).fit(net, data);
       });
 }
+
+}  // namespace dropout_program

@@ -19,6 +19,7 @@
 #include <cohort/cohort.hpp>
 #include <cohort/host/error.hpp>
 
+namespace failing_program {
 namespace {
 
 /// Blocks until this rank is the only child of its launcher: until the others have left.
@@ -91,7 +92,7 @@ void fail(cohort::App& app, const std::string& how, bool here, bool late) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   return cohort::Program("failing_program")
       .option("how", "", "what goes wrong")
       .option("failing-rank", "1", "the rank in which it goes wrong")
@@ -102,3 +103,5 @@ int main(int argc, char** argv) {
         fail(app, app.option("how"), rank == failing || failing == -1, rank == app.integer_option("late-rank"));
       });
 }
+
+}  // namespace failing_program

@@ -3,6 +3,7 @@
 
 #include "session_checks.hpp"
 
+namespace session_program {
 namespace {
 
 void micro_batches_under_no_sync_add_up(cohort::App& app) {
@@ -177,3 +178,5 @@ void gradients_add_up_over_ranks_and_passes(cohort::App& app) {
   a_backward_between_steps_leaves_nothing_on_one_device(app);
   an_optimizer_of_frozen_parameters_leaves_the_other_alone(app);
 }
+
+}  // namespace session_program

@@ -2,6 +2,7 @@
 // have.
 #include <cohort/cohort.hpp>
 
+namespace graph_program {
 namespace {
 
 using torch::Tensor;
@@ -102,7 +103,7 @@ struct Watcher final : cohort::Callback {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   return cohort::Program("graph")
       .option("how", "",
               "item, number, hand, adam, schedule, optimizers, rate, freeze, move, mode, metric, hook or module_hook")
@@ -117,3 +118,5 @@ int main(int argc, char** argv) {
         app.trainer({.callbacks = callbacks}).fit(net, data);
       });
 }
+
+}  // namespace graph_program

@@ -8,6 +8,7 @@
 #include <cohort/cohort.hpp>
 #include <cohort/host/error.hpp>
 
+namespace horovod_program {
 namespace {
 
 using torch::Tensor;
@@ -153,7 +154,7 @@ void data_of_different_lengths_ends_with_the_shortest(cohort::App& app) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   return cohort::Program("horovod_program")
       .option("averages", "true", "false where the strategy does something else: then only data is checked")
       .defaults([](cohort::Options& options) { options.max_epochs = 2; })
@@ -168,3 +169,5 @@ int main(int argc, char** argv) {
         if (app.runtime().is_first()) std::puts("all checks passed");
       });
 }
+
+}  // namespace horovod_program

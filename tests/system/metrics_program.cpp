@@ -8,6 +8,7 @@
 
 #include <cohort/cohort.hpp>
 
+namespace metrics_program {
 namespace {
 
 using torch::Tensor;
@@ -136,7 +137,7 @@ void measure_in_own_loop(cohort::App& app, const Rows& data) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   return cohort::Program("metrics")
       .option("data", "", "a safetensors file")
       .option("how", "trainer", "or session")
@@ -151,3 +152,5 @@ int main(int argc, char** argv) {
         print(app, "validate", trainer.validate(net, data));
       });
 }
+
+}  // namespace metrics_program

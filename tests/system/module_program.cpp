@@ -4,6 +4,7 @@
 
 #include <iostream>
 
+namespace module_program {
 namespace {
 
 using torch::Tensor;
@@ -111,7 +112,7 @@ void train_half(cohort::App& app) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   return cohort::Program("module")
       .option("way", "images", "images, script or half")
       .option("init-from", "", "initial weights of the images' module")
@@ -126,3 +127,5 @@ int main(int argc, char** argv) {
         train_half(app);
       });
 }
+
+}  // namespace module_program

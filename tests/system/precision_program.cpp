@@ -2,6 +2,7 @@
 // hand, and in a loop of the program's own. At two steps the last rank's batch is too large for float16.
 #include <cohort/cohort.hpp>
 
+namespace precision_program {
 namespace {
 
 using torch::Tensor;
@@ -82,7 +83,7 @@ void train_in_own_loop(cohort::App& app, Net& net) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   return cohort::Program("precision_program")
       .option("how", "steps", "steps, by-hand, own-loop, lbfgs or nan")
       .option("save-final", "", "safetensors file for the trained weights")
@@ -100,3 +101,5 @@ int main(int argc, char** argv) {
         if (!file.empty() && app.runtime().is_first()) cohort::save_weights(net, file);
       });
 }
+
+}  // namespace precision_program

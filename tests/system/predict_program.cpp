@@ -4,6 +4,7 @@
 
 #include <iostream>
 
+namespace predict_program {
 namespace {
 
 struct Doubles final : cohort::ModuleFor<Doubles> {
@@ -29,7 +30,7 @@ struct Numbers final : cohort::DataModule {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   return cohort::Program("predict")
       .option("samples", "23", "how many")
       .option("write", "", "a folder for files of the ranks")
@@ -50,3 +51,5 @@ int main(int argc, char** argv) {
         std::cout << text + "\n" << std::flush;
       });
 }
+
+}  // namespace predict_program

@@ -2,6 +2,7 @@
 // metric, dropout, metric objects, and data with random numbers, which workers read or a stream hands out.
 #include <cohort/cohort.hpp>
 
+namespace resume_program {
 namespace {
 
 namespace schedule = cohort::schedule;
@@ -108,7 +109,7 @@ struct Net final : cohort::ModuleFor<Net> {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   return cohort::Program("resume_program")
       .option("source", "rows", "rows or stream")
       .defaults([](cohort::Options& options) { options.max_epochs = 5; })
@@ -118,3 +119,5 @@ int main(int argc, char** argv) {
         app.trainer().fit(net, data);
       });
 }
+
+}  // namespace resume_program

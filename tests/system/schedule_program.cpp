@@ -10,6 +10,7 @@
 #include <cohort/cohort.hpp>
 #include <cohort/host/error.hpp>
 
+namespace schedule_program {
 namespace {
 
 namespace schedule = cohort::schedule;
@@ -193,7 +194,7 @@ void check_moments(cohort::App& app, Weights& net, std::vector<std::shared_ptr<c
   if (app.runtime().is_first()) std::puts("all steps were taken with the rate of their moment");
 }
 
-void run(cohort::App& app) {
+void train(cohort::App& app) {
   const std::string& how = app.option("how");
   if (how == "print") return print(app);
   if (how == "moment") {
@@ -206,12 +207,14 @@ void run(cohort::App& app) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   return cohort::Program("schedule_program")
       .option("how", "print", "print, moment or moment-by-hand")
       .defaults([](cohort::Options& options) {
         options.max_epochs = 40;
         options.limit_train_batches = cohort::BatchLimit{.count = 5, .fraction = {}};
       })
-      .run(argc, argv, run);
+      .run(argc, argv, train);
 }
+
+}  // namespace schedule_program

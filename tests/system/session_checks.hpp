@@ -5,6 +5,8 @@
 
 #include <cohort/cohort.hpp>
 
+namespace session_program {
+
 using torch::Tensor;
 
 /// The device of this rank, which main() sets: models and data of the checks are made there.
@@ -42,3 +44,5 @@ inline std::shared_ptr<Regression> model(int offset) {
 
 /// What becomes of gradients from backward to the step: see gradient_checks.cpp.
 void gradients_add_up_over_ranks_and_passes(cohort::App& app);
+
+}  // namespace session_program

@@ -7,6 +7,7 @@
 
 #include <cohort/host/error.hpp>
 
+namespace session_program {
 namespace {
 
 void an_own_loop_trains_on_the_mean_gradient(cohort::App& app) {
@@ -235,7 +236,7 @@ void deterministic_reaches_libtorch(cohort::App& app) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   std::vector<Tensor> kept;
   const int code = cohort::Program("session_program")
                        .option("only", "", "freezing, own_loop: this check alone, for any strategy")
@@ -269,3 +270,5 @@ int main(int argc, char** argv) {
   }
   return code;
 }
+
+}  // namespace session_program

@@ -19,6 +19,7 @@
 #include <cohort/cohort.hpp>
 #include <cohort/host/error.hpp>
 
+namespace spawn_program {
 namespace {
 
 using torch::Tensor;
@@ -215,7 +216,7 @@ void run_as(cohort::App& app, const std::string& how) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   return cohort::Program("spawn_program")
       .option("how", "", "what goes wrong")
       .option("failing-rank", "1", "the rank in which it goes wrong")
@@ -225,3 +226,5 @@ int main(int argc, char** argv) {
         how.empty() ? run_soundly(app) : run_as(app, how);
       });
 }
+
+}  // namespace spawn_program

@@ -165,7 +165,8 @@ class Refusals(SpawnTest):
         program = os.memfd_create("program")
         self.addCleanup(os.close, program)
         os.write(program, pathlib.Path(PROGRAM).read_bytes())
-        process = self.start([f"/proc/self/fd/{program}", "--strategy=ddp", "--devices=2"], pass_fds=[program])
+        run = ["bash", "-c", f'exec -a {PROGRAM} /proc/self/fd/{program} --strategy=ddp --devices=2']
+        process = self.start(run, pass_fds=[program])
         stdout, stderr = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, stderr)
         self.assertIn("Using strategy ddp_spawn: ddp is not possible: this program cannot be executed again", stderr)

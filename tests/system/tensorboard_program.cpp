@@ -13,6 +13,7 @@
 
 #include "loggers/tensorboard_logger.hpp"
 
+namespace tensorboard_program {
 namespace {
 
 using Values = std::vector<std::pair<std::string, double>>;
@@ -53,7 +54,7 @@ void log_odd_things(cohort::Logger& logger) {
 
 }  // namespace
 
-int main(int count, char** words) {
+int run(int count, char** words) {
   const std::vector<std::string> arguments(words + 1, words + count);
   cohort::TensorBoardLogger logger(arguments.at(0));
   if (arguments.at(1) == "train") {
@@ -61,4 +62,7 @@ int main(int count, char** words) {
   } else {
     log_odd_things(logger);
   }
+  return 0;
 }
+
+}  // namespace tensorboard_program

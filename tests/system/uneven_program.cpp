@@ -11,6 +11,7 @@
 
 #include <cohort/cohort.hpp>
 
+namespace uneven_program {
 namespace {
 
 namespace fs = std::filesystem;
@@ -152,7 +153,7 @@ struct Net final : cohort::ModuleFor<Net> {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   return cohort::Program("uneven_program")
       .option("folder", ".", "of what is written")
       .option("batches", "", "of each rank: 5,3")
@@ -179,3 +180,5 @@ int main(int argc, char** argv) {
         cohort::write_safetensors(settings.folder / "final.safetensors", weights);
       });
 }
+
+}  // namespace uneven_program

@@ -12,9 +12,9 @@ namespace cohort::conformance {
 namespace {
 
 constexpr uint64_t kChunks = 3;
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kQuietNan = std::numeric_limits<double>::quiet_NaN();
 
-cohort_accelerator* accelerator() {
+cohort_accelerator* codec_accelerator() {
   return subject().codec().accelerator;
 }
 
@@ -62,10 +62,10 @@ void check_codec(int32_t dtype, uint64_t numel, const std::vector<double>& value
   const cohort_stream* const stream = subject().stream();
   const Tensor in(dtype, values), out(dtype, kChunks * numel);
   const Buffer chunks = chunks_of(numel);
-  ASSERT_EQ(k.encode(accelerator(), chunks.data(), in.data(), dtype, numel, kChunks, divisor, stream), COHORT_OK);
+  ASSERT_EQ(k.encode(codec_accelerator(), chunks.data(), in.data(), dtype, numel, kChunks, divisor, stream), COHORT_OK);
   expect_chunks(chunks, in, numel, divisor);
   if (testing::Test::HasFatalFailure()) return;
-  ASSERT_EQ(k.decode(accelerator(), out.data(), dtype, chunks.data(), numel, kChunks, stream), COHORT_OK);
+  ASSERT_EQ(k.decode(codec_accelerator(), out.data(), dtype, chunks.data(), numel, kChunks, stream), COHORT_OK);
   std::vector<std::vector<float>> decoded;
   for (uint64_t c = 0; c < kChunks; ++c) decoded.push_back(test::decode(chunk_of(in, c, numel, divisor)));
   expect_elements(out, dtype, [&](uint64_t i) { return double{decoded[i / numel][i % numel]}; });
@@ -73,7 +73,8 @@ void check_codec(int32_t dtype, uint64_t numel, const std::vector<double>& value
   const std::vector<double> start = finite(dtype, numel, 5);
   const Tensor elsewhere(dtype, start), in_place(dtype, start), sum(dtype, numel), total(dtype, numel);
   const auto add = [&](const Tensor& to, const void* from) {
-    ASSERT_EQ(k.decode_add(accelerator(), to.data(), from, dtype, chunks.data(), numel, kChunks, stream), COHORT_OK);
+    ASSERT_EQ(k.decode_add(codec_accelerator(), to.data(), from, dtype, chunks.data(), numel, kChunks, stream),
+              COHORT_OK);
   };
   const auto sum_of = [&](uint64_t i, bool has_start) {
     double value = has_start ? start[i] : double{decoded[0][i]};
@@ -121,7 +122,7 @@ TEST(Codec, RoundsHalvesToEven) {
 
 TEST(Codec, SpoilsOnlyTheChunkThatIsNotFinite) {
   for_types_and_sizes([](int32_t dtype, uint64_t n) {
-    for (const double bad : {kNan, std::numeric_limits<double>::infinity()}) {
+    for (const double bad : {kQuietNan, std::numeric_limits<double>::infinity()}) {
       std::vector<double> values = spread(kChunks * n, -1.0, 1.0);
       if (n > 0) values[2 * n - 1] = bad;  // the last of the second chunk
       check_codec(dtype, n, values, 1.0);
@@ -137,8 +138,10 @@ std::vector<double> through_codec(const std::vector<double>& values) {
   const uint64_t n = values.size();
   const Tensor in(COHORT_FLOAT32, values), out(COHORT_FLOAT32, n);
   const Buffer chunk(COHORT_MINMAX_UINT8_NBYTES(n));
-  EXPECT_EQ(k.encode(accelerator(), chunk.data(), in.data(), COHORT_FLOAT32, n, 1, 1.0, subject().stream()), COHORT_OK);
-  EXPECT_EQ(k.decode(accelerator(), out.data(), COHORT_FLOAT32, chunk.data(), n, 1, subject().stream()), COHORT_OK);
+  EXPECT_EQ(k.encode(codec_accelerator(), chunk.data(), in.data(), COHORT_FLOAT32, n, 1, 1.0, subject().stream()),
+            COHORT_OK);
+  EXPECT_EQ(k.decode(codec_accelerator(), out.data(), COHORT_FLOAT32, chunk.data(), n, 1, subject().stream()),
+            COHORT_OK);
   return out.values();
 }
 
@@ -168,13 +171,16 @@ TEST(Codec, RefusesOtherTypesNoChunksAndBadDivisors) {
   const cohort_stream* const stream = subject().stream();
   const Tensor x(COHORT_FLOAT64, {1, 2, 3, 4});
   const Buffer chunks = chunks_of(4);
-  EXPECT_EQ(k.encode(accelerator(), chunks.data(), x.data(), COHORT_INT64, 4, 1, 1.0, stream), COHORT_INVALID_ARGUMENT);
-  EXPECT_EQ(k.decode(accelerator(), x.data(), COHORT_UINT8, chunks.data(), 4, 1, stream), COHORT_INVALID_ARGUMENT);
-  EXPECT_EQ(k.decode_add(accelerator(), x.data(), x.data(), 99, chunks.data(), 4, 1, stream), COHORT_INVALID_ARGUMENT);
-  EXPECT_EQ(k.decode_add(accelerator(), x.data(), nullptr, COHORT_FLOAT64, chunks.data(), 4, 0, stream),
+  EXPECT_EQ(k.encode(codec_accelerator(), chunks.data(), x.data(), COHORT_INT64, 4, 1, 1.0, stream),
             COHORT_INVALID_ARGUMENT);
-  for (const double divisor : {0.0, -1.0, kNan}) {
-    EXPECT_EQ(k.encode(accelerator(), chunks.data(), x.data(), COHORT_FLOAT64, 4, 1, divisor, stream),
+  EXPECT_EQ(k.decode(codec_accelerator(), x.data(), COHORT_UINT8, chunks.data(), 4, 1, stream),
+            COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.decode_add(codec_accelerator(), x.data(), x.data(), 99, chunks.data(), 4, 1, stream),
+            COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.decode_add(codec_accelerator(), x.data(), nullptr, COHORT_FLOAT64, chunks.data(), 4, 0, stream),
+            COHORT_INVALID_ARGUMENT);
+  for (const double divisor : {0.0, -1.0, kQuietNan}) {
+    EXPECT_EQ(k.encode(codec_accelerator(), chunks.data(), x.data(), COHORT_FLOAT64, 4, 1, divisor, stream),
               COHORT_INVALID_ARGUMENT);
   }
   EXPECT_EQ(x.values(), (std::vector<double>{1, 2, 3, 4}));

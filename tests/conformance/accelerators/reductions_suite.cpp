@@ -7,17 +7,13 @@
 namespace cohort::conformance {
 namespace {
 
-cohort_accelerator* accelerator() {
-  return subject().core().accelerator;
-}
-
 double double_in(const Tensor& result) {
   return result.values()[0];
 }
 
 double dot(const Tensor& x, const Tensor& y, int32_t dtype) {
   const Tensor result(COHORT_FLOAT64, 1);
-  EXPECT_EQ(subject().core().dot(accelerator(), x.data(), y.data(), dtype, x.size(),
+  EXPECT_EQ(subject().core().dot(subject().core().accelerator, x.data(), y.data(), dtype, x.size(),
                                  reinterpret_cast<double*>(result.data()), subject().stream()),
             COHORT_OK);
   return double_in(result);
@@ -25,7 +21,7 @@ double dot(const Tensor& x, const Tensor& y, int32_t dtype) {
 
 double square_sum(const Tensor& x, int32_t dtype) {
   const Tensor result(COHORT_FLOAT64, 1);
-  EXPECT_EQ(subject().core().square_sum(accelerator(), x.data(), dtype, x.size(),
+  EXPECT_EQ(subject().core().square_sum(subject().core().accelerator, x.data(), dtype, x.size(),
                                         reinterpret_cast<double*>(result.data()), subject().stream()),
             COHORT_OK);
   return double_in(result);
@@ -33,7 +29,7 @@ double square_sum(const Tensor& x, int32_t dtype) {
 
 uint32_t found_inf(const Tensor& x, int32_t dtype) {
   const Tensor result(COHORT_INT32, 1);
-  EXPECT_EQ(subject().core().found_inf(accelerator(), x.data(), dtype, x.size(),
+  EXPECT_EQ(subject().core().found_inf(subject().core().accelerator, x.data(), dtype, x.size(),
                                        reinterpret_cast<uint32_t*>(result.data()), subject().stream()),
             COHORT_OK);
   return static_cast<uint32_t>(double_in(result));
@@ -94,9 +90,12 @@ TEST(Reductions, OfOtherTypesAreRefused) {
   auto* const number = reinterpret_cast<double*>(result.data());
   auto* const found = reinterpret_cast<uint32_t*>(result.data());
   const cohort_stream* const stream = subject().stream();
-  EXPECT_EQ(k.square_sum(accelerator(), x.data(), COHORT_INT64, 2, number, stream), COHORT_INVALID_ARGUMENT);
-  EXPECT_EQ(k.dot(accelerator(), x.data(), x.data(), COHORT_INT64, 2, number, stream), COHORT_INVALID_ARGUMENT);
-  EXPECT_EQ(k.found_inf(accelerator(), x.data(), COHORT_INT64, 2, found, stream), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.square_sum(subject().core().accelerator, x.data(), COHORT_INT64, 2, number, stream),
+            COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.dot(subject().core().accelerator, x.data(), x.data(), COHORT_INT64, 2, number, stream),
+            COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.found_inf(subject().core().accelerator, x.data(), COHORT_INT64, 2, found, stream),
+            COHORT_INVALID_ARGUMENT);
 }
 
 }  // namespace

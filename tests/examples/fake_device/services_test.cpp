@@ -12,7 +12,7 @@ namespace {
 using testing::Each;
 using testing::HasSubstr;
 
-constexpr Training kDdp{.name = "Ddp", .strategy = "ddp"};
+constexpr Training kTraining{.name = "Ddp", .strategy = "ddp"};
 
 cohort_op_args sum_of(void* data, uint64_t count, const cohort_stream& stream) {
   cohort_op_args args{};
@@ -30,7 +30,7 @@ INSTANTIATE_TEST_SUITE_P(Of, FakeDeviceComm, testing::Values("shm", "peer"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST_P(FakeDeviceComm, TakesHostMemoryAndDeviceMemory) {
-  toy::run_ranks(job_of(kDdp, GetParam(), fake_device_of), [](toy::ToyRank& rank) {
+  toy::run_ranks(job_of(kTraining, GetParam(), fake_device_of), [](toy::ToyRank& rank) {
     EXPECT_EQ(rank.runtime.collective_name(), GetParam());
     std::vector<float> here(1000, 1.0f);
     rank.runtime.user_all_reduce(sum_of(here.data(), here.size(), {nullptr, COHORT_DEVICE_CPU, 0}));
@@ -59,7 +59,7 @@ TEST(FakeDeviceTwin, IsNamedWhereNoneIsInstalled) {
   search.directories = {FAKE_PLUGIN_DIR};
   search.files = {std::filesystem::path(COHORT_TEST_PLUGIN_DIR) / "cohort_ddp.so"};
   host::PluginHost plugins(search, log);
-  toy::ToyJob job = job_of(kDdp, "peer", fake_device_of);
+  toy::ToyJob job = job_of(kTraining, "peer", fake_device_of);
   job.plugin_host = &plugins;
   try {
     toy::run_ranks(job, [](toy::ToyRank&) { FAIL() << "connected"; });
@@ -70,7 +70,7 @@ TEST(FakeDeviceTwin, IsNamedWhereNoneIsInstalled) {
 }
 
 TEST(FakeDeviceTwin, LeavesJobsOnTheCpuToOtherCollectives) {
-  const auto failures = train_to_failure(kDdp, "peer", {});
+  const auto failures = train_to_failure(kTraining, "peer", {});
   EXPECT_THAT(failures[0], HasSubstr("it moves memory of the fake device only; choose --collective=shm"));
 }
 
@@ -92,10 +92,10 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_P(DeviceServices, DoWhatTheirHeadersSay) {
   for (const char* const wire : {"shm", "peer"}) {
-    toy::ToyJob job = job_of(kDdp, wire, fake_device_of);
+    toy::ToyJob job = job_of(kTraining, wire, fake_device_of);
     job.layers = {Spec("devices").set("does", GetParam().does)};
     const uint64_t races_before = fakedrv_num_races();
-    const auto failures = toy::run_ranks_to_failure(job, [](toy::ToyRank& rank) { train_rank(kDdp, rank); });
+    const auto failures = toy::run_ranks_to_failure(job, [](toy::ToyRank& rank) { train_rank(kTraining, rank); });
     const auto matches = *GetParam().failure ? testing::Matcher<std::string>(HasSubstr(GetParam().failure))
                                              : testing::Matcher<std::string>(testing::Eq(""));
     EXPECT_THAT(failures, Each(matches)) << wire;

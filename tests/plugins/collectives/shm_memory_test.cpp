@@ -224,12 +224,12 @@ void broadcast_and_verify(RankComm& comm, uint64_t operation, uint64_t count) {
 
 /// The same on all ranks: operations and sizes on both sides of every boundary.
 void run_any_operations(RankComm& comm, int how_many, unsigned seed) {
-  constexpr std::array kOperations = {all_reduce_and_verify, reduce_and_verify, reduce_scatter_and_verify,
-                                      all_gather_and_verify, broadcast_and_verify};
+  constexpr std::array kVerified = {all_reduce_and_verify, reduce_and_verify, reduce_scatter_and_verify,
+                                    all_gather_and_verify, broadcast_and_verify};
   constexpr uint64_t kCounts[] = {0, 1, 17, 511, 512, 513, 2'000, 20'011, 262'144, 262'145, 700'001};
   std::mt19937 random(seed);
   for (int i = 0; i < how_many; ++i) {
-    const auto operation = kOperations[random() % kOperations.size()];
+    const auto operation = kVerified[random() % kVerified.size()];
     operation(comm, random() % 1000, kCounts[random() % std::size(kCounts)]);
   }
 }

@@ -13,7 +13,7 @@
 namespace cohort::test {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 /// Some chunks in memory.
 struct Layout {
@@ -61,7 +61,7 @@ std::vector<std::byte> decode_add(Side& side, const Layout& l, const std::vector
   return out.bytes();
 }
 
-struct Both {
+struct BothCodecs {
   Side cpu = Side::cpu();
   Side cuda = Side::cuda();
 
@@ -79,7 +79,7 @@ struct Both {
 };
 
 TEST(CudaCodec, HasTheBytesOfTheCpu) {
-  Both both;
+  BothCodecs both;
   for (const int32_t dtype : kFloats) {
     for (const uint64_t numel : {0u, 1u, 3u, 4u, 17u, 256u, 1031u, 4096u}) {
       for (const uint64_t num_chunks : {1u, 3u}) {
@@ -94,7 +94,7 @@ TEST(CudaCodec, HasTheBytesOfTheCpu) {
 }
 
 TEST(CudaCodec, HasThemForRangesFarFromZeroAndForTinyAndHugeOnes) {
-  Both both;
+  BothCodecs both;
   for (const int32_t dtype : kFloats) {
     for (const auto& [from, to] : std::initializer_list<std::pair<double, double>>{{1000.0, 1000.001},
                                                                                    {-65000.0, 65000.0},
@@ -114,9 +114,9 @@ TEST(CudaCodec, HasThemForRangesFarFromZeroAndForTinyAndHugeOnes) {
 }
 
 TEST(CudaCodec, MarksAChunkWithOneNanOrInfinityAndNoOther) {
-  Both both;
+  BothCodecs both;
   for (const int32_t dtype : kFloats) {
-    for (const double bad : {std::nan(""), kInfinity, -kInfinity}) {
+    for (const double bad : {std::nan(""), kInfinite, -kInfinite}) {
       for (const uint64_t at : {0u, 600u, 1030u}) {
         const Layout l{dtype, 1031, 3, 0, 0};
         const FiniteArray in(dtype, l.n(), 0, 4);
@@ -128,7 +128,7 @@ TEST(CudaCodec, MarksAChunkWithOneNanOrInfinityAndNoOther) {
 }
 
 TEST(CudaCodec, ServesAnyNumberOfChunksInAnyOrderOfThreads) {
-  Both both;
+  BothCodecs both;
   for (const auto order : {cuda_on_cpu::Order::kBackward, cuda_on_cpu::Order::kMixed}) {
     cuda_on_cpu::set_order(order);
     for (const auto& [numel, num_chunks] : {std::pair{9u, 300u}, std::pair{2000u, 5u}, std::pair{0u, 3u}}) {
@@ -142,7 +142,7 @@ TEST(CudaCodec, ServesAnyNumberOfChunksInAnyOrderOfThreads) {
 
 // More than a grid has rows, and a chunk of more elements than a grid has threads.
 TEST(CudaCodec, ServesMoreChunksThanAGridHasRows) {
-  Both both;
+  BothCodecs both;
   const Layout many{COHORT_BFLOAT16, 9, 1100, 0, 0};
   both.expect_same_chunks(many, FiniteArray(many.dtype, many.n(), 0, 6), 1.0);
   const Layout large{COHORT_FLOAT32, 300007, 1, 0, 0};

@@ -12,7 +12,7 @@ using namespace cohort::test;
 using namespace cohort;
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 /// Each rank for itself.
 ByRank alone(const Training& training, int steps) {
@@ -42,8 +42,8 @@ void expect_near(const Flat& got, const Flat& wanted) {
   EXPECT_LT(distance(got, wanted), 2e-5);
 }
 
-class Async : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, Async, testing::Values(2, 3, 4));
+class Async : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, Async, ::testing::Values(2, 3, 4));
 
 TEST_P(Async, BringsRanksToTheirMeanWhenNothingIsLearned) {
   const Training training{.algorithm = "async,sync_interval_ms=5", .ranks = GetParam(), .zero_from = 4};

@@ -8,10 +8,10 @@
 namespace {
 
 using namespace cohort::test;
-using testing::AnyOf;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr int kStepsOfATrial = 25;
 

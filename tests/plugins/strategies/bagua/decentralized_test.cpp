@@ -7,8 +7,8 @@ namespace {
 
 using namespace cohort::test;
 using namespace cohort;
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 /// What all members' weights become in a communication.
 using Average = std::function<ByRank(const ByRank& weights, int round)>;
@@ -56,8 +56,8 @@ void expect_simulated(const Training& training, const Average& average, int inte
   for (const Flat& own : got.back()) EXPECT_EQ(difference(own, mean_of(weights)), "") << "after the end";
 }
 
-class Decentralized : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, Decentralized, testing::Values(2, 3, 4));
+class Decentralized : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, Decentralized, ::testing::Values(2, 3, 4));
 
 TEST_P(Decentralized, AveragesWithAllThenSteps) {
   expect_simulated({.algorithm = "decentralized", .ranks = GetParam(), .steps = 6, .momentum = 0.5}, with_all);
@@ -81,8 +81,8 @@ TEST_P(Decentralized, KeepsTheMeanAndBringsRanksTogetherWhenNothingIsLearned) {
   }
 }
 
-class ShiftOne : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, ShiftOne, testing::Values(2, 4, 6));
+class ShiftOne : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, ShiftOne, ::testing::Values(2, 4, 6));
 
 TEST_P(ShiftOne, AveragesWithAnotherRankEachTime) {
   const std::string algorithm = "decentralized,peer_selection_mode=shift_one";

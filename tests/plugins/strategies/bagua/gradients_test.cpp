@@ -65,8 +65,8 @@ ByRank sums_of_nodes(const ByRank& ranks, int nodes) {
   return sums;
 }
 
-class OnRanks : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, OnRanks, testing::Values(2, 3, 4));
+class OnRanks : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, OnRanks, ::testing::Values(2, 3, 4));
 
 TEST_P(OnRanks, GradientAllreduceStepsWithTheMeanGradient) {
   for (const uint64_t bucket_size : {1u << 20, 100u, 1u}) {
@@ -163,13 +163,13 @@ TEST(Bytegrad, SendsBucketsOnSeveralLanesInTurnEachUnderItsName) {
     trainee.step(0);
     const auto found = purposes(trainee);
     ASSERT_EQ(found.size(), 3u);
-    using testing::StartsWith;
+    using ::testing::StartsWith;
     const auto twice = [](const char* one, const char* other) {
-      return testing::ElementsAre(StartsWith(one), StartsWith(one), StartsWith(other), StartsWith(other));
+      return ::testing::ElementsAre(StartsWith(one), StartsWith(one), StartsWith(other), StartsWith(other));
     };
     EXPECT_THAT(found.at("buckets-0/world"), twice("bucket 0 ", "bucket 3 "));
     EXPECT_THAT(found.at("buckets-1/world"), twice("bucket 1 ", "bucket 4 "));
-    EXPECT_THAT(found.at("buckets-2/world"), testing::Each(StartsWith("bucket 2 ")));
+    EXPECT_THAT(found.at("buckets-2/world"), ::testing::Each(StartsWith("bucket 2 ")));
   });
 }
 
@@ -214,7 +214,7 @@ TEST(GradientsRefuse, TwoBackwardPassesOfOneStepThatAreSummed) {
       });
       for (const std::string& text : texts) {
         EXPECT_EQ(text.empty(), average) << text;
-        EXPECT_THAT(text, testing::HasSubstr(average ? "" : "average=false: two backward passes of one step"));
+        EXPECT_THAT(text, ::testing::HasSubstr(average ? "" : "average=false: two backward passes of one step"));
       }
     }
   }

@@ -8,12 +8,12 @@ namespace {
 
 using namespace cohort::test;
 using namespace cohort;
-using testing::Each;
-using testing::HasSubstr;
+using ::testing::Each;
+using ::testing::HasSubstr;
 
 constexpr int kFailing = 5;  // the step
 
-class Layers : public testing::TestWithParam<const char*> {
+class Layers : public ::testing::TestWithParam<const char*> {
  protected:
   Training training() const {
     Training training{.algorithm = GetParam(), .steps = 20, .bucket_size = 100, .layers = kFollowers};
@@ -28,9 +28,10 @@ class Layers : public testing::TestWithParam<const char*> {
     return failing;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Over, Layers, testing::Values("bytegrad", "qadam,warmup_steps=3"), [](const auto& algorithm) {
-  return std::string(algorithm.param).substr(0, std::string(algorithm.param).find(','));
-});
+INSTANTIATE_TEST_SUITE_P(Over, Layers, ::testing::Values("bytegrad", "qadam,warmup_steps=3"),
+                         [](const auto& algorithm) {
+                           return std::string(algorithm.param).substr(0, std::string(algorithm.param).find(','));
+                         });
 
 TEST_P(Layers, AreToldOfAFailureBetweenThemWithItsWords) {
   const auto before = trained(training());
@@ -71,7 +72,7 @@ TEST_P(Layers, GoOnFromACheckpointBitByBit) {
   });
   EXPECT_EQ(saved[0].second.buckets, saved[1].second.buckets);
   EXPECT_THAT(saved[0].second.buckets,
-              testing::ElementsAre(testing::Key("follower_1/momentum"), testing::Key("follower_2/momentum")));
+              ::testing::ElementsAre(::testing::Key("follower_1/momentum"), ::testing::Key("follower_2/momentum")));
   on_ranks(training, [&](Trainee& trainee) {
     const auto& [model, strategy] = saved[static_cast<size_t>(trainee.rank())];
     trainee.model().set_state(model);

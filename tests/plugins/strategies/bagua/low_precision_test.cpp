@@ -7,7 +7,7 @@ namespace {
 
 using namespace cohort::test;
 using namespace cohort;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr const char* kAlgorithm = "low_precision_decentralized";
 
@@ -79,8 +79,8 @@ void expect_simulated(const Training& training, int interval) {
   for (const Flat& own : got.back()) EXPECT_EQ(difference(own, mean), "") << "after the end";
 }
 
-class LowPrecision : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, LowPrecision, testing::Values(2, 3, 4));
+class LowPrecision : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, LowPrecision, ::testing::Values(2, 3, 4));
 
 TEST_P(LowPrecision, FollowsTheRingOfTheDefinition) {
   expect_simulated({.algorithm = kAlgorithm, .ranks = GetParam(), .steps = 8, .momentum = 0.5}, 1);

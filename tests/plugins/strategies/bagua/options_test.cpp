@@ -4,8 +4,8 @@
 namespace {
 
 using namespace cohort::test;
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 std::string refusal_of(const std::string& algorithm, int ranks = 2) {
   return failure_of({.algorithm = algorithm, .ranks = ranks, .steps = 1});

@@ -7,8 +7,8 @@ namespace {
 
 using namespace cohort::test;
 using namespace cohort;
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 constexpr double kLearningRate = 0.01;
 
@@ -97,8 +97,8 @@ void expect_simulated(const Training& training, int warmup, const Combine& combi
   for (const Flat& own : got.back()) EXPECT_EQ(difference(own, adam.weights), "") << "after the end";
 }
 
-class Qadam : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, Qadam, testing::Values(2, 3, 4));
+class Qadam : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, Qadam, ::testing::Values(2, 3, 4));
 
 TEST_P(Qadam, IsAdamAndThenCompressesTheMomentum) {
   const auto combine = [&](const ByRank& momenta) { return compressed_mean(momenta, static_cast<float>(GetParam())); };

@@ -10,8 +10,8 @@ using namespace cohort::test;
 using namespace cohort;
 
 constexpr uint64_t kCount = 1003;  // no multiple of a vector
-constexpr int kRanks = 3, kSteps = 4;
-constexpr double kLearningRate = 0.125;
+constexpr int kRingRanks = 3, kRingSteps = 4;
+constexpr double kRingRate = 0.125;
 
 using Values = std::vector<double>;  // each exact in the type
 
@@ -37,12 +37,12 @@ Values gradient_of(int rank, int step, int32_t dtype) {
   return rounded(values, dtype);
 }
 
-struct Member {
+struct RingMember {
   Values weights, own, left, right;
 };
 
 template <class Accumulator>
-Values change_of(const Member& member, int32_t dtype) {
+Values change_of(const RingMember& member, int32_t dtype) {
   Values z(kCount);
   for (size_t i = 0; i < kCount; ++i) {
     Accumulator sum = static_cast<Accumulator>(member.weights[i]);
@@ -65,12 +65,12 @@ void add(Values& to, const Values& change, int32_t dtype) {
 }
 
 template <class Accumulator>
-void step(std::vector<Member>& ring, int index, int32_t dtype) {
+void step(std::vector<RingMember>& ring, int index, int32_t dtype) {
   std::vector<Values> changes;
   for (size_t rank = 0; rank < ring.size(); ++rank) {
     const Values gradients = gradient_of(static_cast<int>(rank), index, dtype);
     Values& weights = ring[rank].weights;
-    for (size_t i = 0; i < kCount; ++i) weights[i] -= kLearningRate * gradients[i];
+    for (size_t i = 0; i < kCount; ++i) weights[i] -= kRingRate * gradients[i];
     weights = rounded(weights, dtype);
     changes.push_back(change_of<Accumulator>(ring[rank], dtype));
   }
@@ -83,15 +83,15 @@ void step(std::vector<Member>& ring, int index, int32_t dtype) {
 }
 
 /// Each rank's weights after the last step.
-std::vector<Values> trained(int32_t dtype) {
-  std::vector<Values> weights(kRanks);
-  toy::run_ranks(job_of({.algorithm = "low_precision_decentralized", .ranks = kRanks}), [&](toy::ToyRank& rank) {
-    toy::ToyModel model({{"w", kCount, dtype}}, 0.0, kLearningRate);
+std::vector<Values> trained_on_ring(int32_t dtype) {
+  std::vector<Values> weights(kRingRanks);
+  toy::run_ranks(job_of({.algorithm = "low_precision_decentralized", .ranks = kRingRanks}), [&](toy::ToyRank& rank) {
+    toy::ToyModel model({{"w", kCount, dtype}}, 0.0, kRingRate);
     toy::ToyState state = model.state();
     state.weights = {first_values(dtype)};
     model.set_state(state);
     host::StepEngine& engine = rank.runtime.configure(model);
-    for (int index = 0; index < kSteps; ++index) {
+    for (int index = 0; index < kRingSteps; ++index) {
       rank.step(engine, model, std::vector<Values>{gradient_of(rank.rank, index, dtype)});
     }
     weights[static_cast<size_t>(rank.rank)] = model.weights(0);
@@ -103,11 +103,11 @@ std::vector<Values> trained(int32_t dtype) {
 TEST(BaguaRing, HasTheBitsOfTheDefinitionForEveryType) {
   for (const int32_t dtype : {COHORT_FLOAT32, COHORT_FLOAT64, COHORT_FLOAT16, COHORT_BFLOAT16}) {
     const Values first = first_values(dtype);
-    std::vector<Member> ring(kRanks, Member{first, first, first, first});
-    for (int index = 0; index < kSteps; ++index) {
+    std::vector<RingMember> ring(kRingRanks, RingMember{first, first, first, first});
+    for (int index = 0; index < kRingSteps; ++index) {
       dtype == COHORT_FLOAT64 ? step<double>(ring, index, dtype) : step<float>(ring, index, dtype);
     }
-    const std::vector<Values> got = trained(dtype);
+    const std::vector<Values> got = trained_on_ring(dtype);
     for (size_t rank = 0; rank < got.size(); ++rank) {
       EXPECT_EQ(got[rank], ring[rank].weights) << sdk::name_of(dtype) << ", rank " << rank;
     }

@@ -15,20 +15,11 @@ namespace {
 
 using sdk::size_of;
 using test::Bytes;
+using test::op_of;
 using test::Reduction;
 using testing::HasSubstr;
 
 constexpr cohort_component kThreads = sdk::collective<test::ThreadWire>("threads", "exchange alone");
-
-cohort_op_args op_of(const Reduction& c, const void* input, void* output) {
-  cohort_op_args args{};
-  args.dtype = c.dtype;
-  args.reduce = c.reduce;
-  args.count = c.count;
-  args.input = input;
-  args.output = output;
-  return args;
-}
 
 TEST(ACollective, WithoutExtensionsHasNoneByAnyName) {
   on_threads(kThreads, 1, [](InProcessRank& rank) {

@@ -17,6 +17,7 @@ namespace {
 
 using test::Bytes;
 using test::DeviceMemory;
+using test::op_of;
 using test::Reduction;
 using testing::HasSubstr;
 
@@ -94,16 +95,6 @@ struct Tensor {
   DeviceMemory memory;
   size_t nbytes;
 };
-
-cohort_op_args op_of(const Reduction& c, const void* input, void* output) {
-  cohort_op_args args{};
-  args.dtype = c.dtype;
-  args.reduce = c.reduce;
-  args.count = c.count;
-  args.input = input;
-  args.output = output;
-  return args;
-}
 
 // Nothing, little, about one chunk of 2 MiB, several with a rest.
 const std::vector<Reduction> kReductions{{COHORT_FLOAT32, COHORT_REDUCE_SUM, 0},

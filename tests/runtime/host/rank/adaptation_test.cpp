@@ -13,9 +13,9 @@
 namespace cohort::toy {
 namespace {
 
-using testing::AllOf;
-using testing::Each;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
 
 using Order = std::vector<uint32_t>;
 constexpr int kStepsOfATrial = 40;  // more than one lasts, with the first step

@@ -7,10 +7,10 @@
 namespace cohort::toy {
 namespace {
 
-using testing::Each;
-using testing::HasSubstr;
+using ::testing::Each;
+using ::testing::HasSubstr;
 
-std::vector<std::string> errors_of(const char* does) {
+std::vector<std::string> errors_alone(const char* does) {
   ToyJob job = ddp_job(1);
   job.collective = {};
   job.layers = {Spec("services").set("does", does).set("at", -1)};
@@ -24,15 +24,15 @@ std::vector<std::string> errors_of(const char* does) {
 }
 
 TEST(OneRank, HasAWorldWithEveryOperation) {
-  EXPECT_THAT(errors_of("operations"), Each(""));
+  EXPECT_THAT(errors_alone("operations"), Each(""));
 }
 
 TEST(OneRank, HasTheDefaultLaneAndLanesOfItsOwn) {
-  EXPECT_THAT(errors_of("lane"), Each(""));
+  EXPECT_THAT(errors_alone("lane"), Each(""));
 }
 
 TEST(OneRank, CannotSendToItselfWhatItDoesNotReceive) {
-  EXPECT_THAT(errors_of("lost_message"), Each(HasSubstr("a rank receives what it sends itself")));
+  EXPECT_THAT(errors_alone("lost_message"), Each(HasSubstr("a rank receives what it sends itself")));
 }
 
 }  // namespace

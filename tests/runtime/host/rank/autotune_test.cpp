@@ -36,7 +36,7 @@ std::vector<ToyParameter> parameters_of_several_sizes() {
   return {{"a", 100}, {"b", kLarge}, {"c", kLarge}, {"d", kLarge}, {"e", 100}};
 }
 
-std::vector<double> train(ToyRank& rank, const std::vector<ToyParameter>& parameters) {
+std::vector<double> train_several(ToyRank& rank, const std::vector<ToyParameter>& parameters) {
   ToyModel model(parameters, 1.0, 0.01);
   host::StepEngine& engine = rank.runtime.configure(model);
   for (int i = 0; i < kStepsOfAllTrials; ++i) {
@@ -67,11 +67,11 @@ INSTANTIATE_TEST_SUITE_P(Ranks, AutotuneOn, ::testing::Values(2, 3), ::testing::
 TEST_P(AutotuneOn, DoesNotChangeABitOfTheResult) {
   std::vector<double> plain, tuned;
   run_ranks(ddp_job(GetParam()), [&](ToyRank& rank) {
-    auto weights = train(rank, parameters_of_several_sizes());
+    auto weights = train_several(rank, parameters_of_several_sizes());
     if (rank.rank == 0) plain = std::move(weights);
   });
   run_ranks(tuned_job(GetParam()), [&](ToyRank& rank) {
-    auto weights = train(rank, parameters_of_several_sizes());
+    auto weights = train_several(rank, parameters_of_several_sizes());
     if (rank.rank == 0) tuned = std::move(weights);
   });
   EXPECT_EQ(tuned, plain);
@@ -81,7 +81,8 @@ TEST_P(AutotuneOn, DoesNotChangeABitOfTheResult) {
 TEST_F(Autotune, TriesWhatTheStrategyOffersAndWritesWhatItUses) {
   ToyJob job = tuned_job(2);
   job.layers = {Spec("tunable").set("tell_at", kStepsOfAllTrials - 1)};
-  const auto texts = run_ranks_to_failure(job, [](ToyRank& rank) { train(rank, parameters_of_several_sizes()); });
+  const auto texts =
+      run_ranks_to_failure(job, [](ToyRank& rank) { train_several(rank, parameters_of_several_sizes()); });
   EXPECT_THAT(texts, Each(AnyOf(HasSubstr("way=first after 2 changes"), HasSubstr("way=second after 3 changes"),
                                 HasSubstr("way=second after 1 changes"))));
   const bool has_changed = texts[0].find("way=second") != std::string::npos;
@@ -92,20 +93,20 @@ TEST_F(Autotune, TriesWhatTheStrategyOffersAndWritesWhatItUses) {
 TEST_F(Autotune, LeavesASizeOfTheUsersAlone) {
   ToyJob job = tuned_job(2);
   job.bucket_size = 2u << 20;
-  run_ranks(job, [](ToyRank& rank) { train(rank, parameters_of_several_sizes()); });
+  run_ranks(job, [](ToyRank& rank) { train_several(rank, parameters_of_several_sizes()); });
   EXPECT_THAT(content_of(file_), Not(HasSubstr("bucket-size")));
 }
 
 TEST_F(Autotune, WritesNothingWhereThereIsNothingToTry) {
-  run_ranks(tuned_job(2), [](ToyRank& rank) { train(rank, {{"a", 10}, {"b", 10}}); });
-  run_ranks(tuned_job(1), [](ToyRank& rank) { train(rank, parameters_of_several_sizes()); });
+  run_ranks(tuned_job(2), [](ToyRank& rank) { train_several(rank, {{"a", 10}, {"b", 10}}); });
+  run_ranks(tuned_job(1), [](ToyRank& rank) { train_several(rank, parameters_of_several_sizes()); });
   EXPECT_FALSE(std::filesystem::exists(file_));
 }
 
 TEST_F(Autotune, NamesAFileThatCannotBeWritten) {
   file_ = folder_.path() / "no such folder" / "best.toml";
   const auto texts =
-      run_ranks_to_failure(tuned_job(2), [](ToyRank& rank) { train(rank, parameters_of_several_sizes()); });
+      run_ranks_to_failure(tuned_job(2), [](ToyRank& rank) { train_several(rank, parameters_of_several_sizes()); });
   EXPECT_THAT(texts[0], HasSubstr("--autotune: cannot write " + file_.string()));
 }
 

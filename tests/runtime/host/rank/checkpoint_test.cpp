@@ -6,9 +6,9 @@
 namespace cohort::toy {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Key;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Key;
 
 ToyJob drifting_job(uint64_t bucket_size) {
   ToyJob job = ddp_job(2);
@@ -19,7 +19,7 @@ ToyJob drifting_job(uint64_t bucket_size) {
 
 const std::vector<ToyParameter> kParameters{{"a", 3}, {"b", 2}, {"c", 5}};
 
-void train(ToyRank& rank, host::StepEngine& engine, ToyModel& model, int first, int last) {
+void train_between(ToyRank& rank, host::StepEngine& engine, ToyModel& model, int first, int last) {
   for (int step = first; step < last; ++step) {
     std::vector<std::vector<double>> gradients;
     for (const auto& parameter : kParameters) {
@@ -40,9 +40,9 @@ TEST(AStrategysState, ComesBackInAnotherProcessAndAnotherLayoutBitByBit) {
   run_ranks(drifting_job(1 << 20), [&](ToyRank& rank) {
     ToyModel model(kParameters, 0.0, 1.0);
     host::StepEngine& engine = rank.runtime.configure(model);
-    train(rank, engine, model, 0, 3);
+    train_between(rank, engine, model, 0, 3);
     middle[static_cast<size_t>(rank.rank)] = saved_by(rank);
-    train(rank, engine, model, 3, 6);
+    train_between(rank, engine, model, 3, 6);
     uninterrupted[static_cast<size_t>(rank.rank)] = saved_by(rank);
     rank.runtime.release_model(model);
   });
@@ -56,7 +56,7 @@ TEST(AStrategysState, ComesBackInAnotherProcessAndAnotherLayoutBitByBit) {
     host::StepEngine& engine = rank.runtime.configure(model);
     rank.runtime.load_state(middle[static_cast<size_t>(rank.rank)], 3);
     EXPECT_EQ(engine.steps(), 3U);
-    train(rank, engine, model, 3, 6);
+    train_between(rank, engine, model, 3, 6);
     continued[static_cast<size_t>(rank.rank)] = saved_by(rank);
     EXPECT_EQ(engine.steps(), 6U);
     rank.runtime.release_model(model);
@@ -142,7 +142,7 @@ TEST(AStrategysState, IsOfOneTrainingOnly) {
       ToyModel model(kParameters, 0.0, 1.0);
       host::StepEngine& engine = rank.runtime.configure(model);
       at_first.push_back(saved_by(rank).buckets);
-      train(rank, engine, model, 0, 2);
+      train_between(rank, engine, model, 0, 2);
       EXPECT_NE(saved_by(rank).buckets, at_first[0]);
       rank.runtime.release_model(model);
     }
@@ -167,7 +167,7 @@ TEST(AStrategysState, ThatCannotBeReadEndsTheRunWithTheSlotsName) {
     rank.runtime.configure(model);
     rank.runtime.load_state({.values = {{"drifting/steps", {"short"}}}}, 3);
   });
-  EXPECT_THAT(texts, testing::Each(HasSubstr("load_state")));
+  EXPECT_THAT(texts, ::testing::Each(HasSubstr("load_state")));
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ std::vector<double> expected(uint32_t parameter, int world, int steps) {
   return weights;
 }
 
-class DdpStep : public testing::TestWithParam<int> {};
+class DdpStep : public ::testing::TestWithParam<int> {};
 
 TEST_P(DdpStep, GivesEveryRankTheMeanGradientFromRankZerosWeights) {
   const int world = GetParam();
@@ -78,7 +78,7 @@ TEST_P(DdpStep, CountsWhatARingWouldSend) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, DdpStep, testing::Values(1, 2, 3, 4));
+INSTANTIATE_TEST_SUITE_P(Ranks, DdpStep, ::testing::Values(1, 2, 3, 4));
 
 TEST(DdpStep, AParameterThatOnlyOneRankReachesGetsItsShareOfTheMean) {
   run_ranks(ddp_job(2), [](ToyRank& rank) {

@@ -8,9 +8,9 @@
 namespace cohort::toy {
 namespace {
 
-using testing::AllOf;
-using testing::Each;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
 
 TEST(Disagreement, OfModelsStopsEveryRankWithATableOfTheDifference) {
   const auto texts = run_ranks_to_failure(ddp_job(2), [](ToyRank& rank) {

@@ -7,10 +7,10 @@
 namespace cohort::toy {
 namespace {
 
-using testing::AllOf;
-using testing::Contains;
-using testing::Each;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::HasSubstr;
 
 ToyJob groups_job(int world_size, const char* does) {
   ToyJob job = ddp_job(world_size);
@@ -18,7 +18,7 @@ ToyJob groups_job(int world_size, const char* does) {
   return job;
 }
 
-void train(ToyRank& rank) {
+void train_groups(ToyRank& rank) {
   ToyModel model({{"a", 300}}, 0.0, 1.0);
   host::StepEngine& engine = rank.runtime.configure(model);
   const std::vector<std::vector<double>> gradients{std::vector<double>(300, 1.0)};
@@ -28,7 +28,7 @@ void train(ToyRank& rank) {
 }
 
 std::string refusal_of(const char* does) {
-  const auto texts = run_ranks_to_failure(groups_job(2, does), train);
+  const auto texts = run_ranks_to_failure(groups_job(2, does), train_groups);
   EXPECT_EQ(texts[0], texts[1]);
   return texts[0];
 }
@@ -36,7 +36,7 @@ std::string refusal_of(const char* does) {
 TEST(Groups, AddOverTheirRanksOnTheirLane) {
   for (const int ranks : {1, 2, 3, 4}) {
     run_ranks(groups_job(ranks, "add"), [](ToyRank& rank) {
-      train(rank);
+      train_groups(rank);
       std::vector<std::string> names;
       for (const auto& flight : rank.runtime.flights()) names.push_back(flight.communicator);
       EXPECT_THAT(names, Contains("pairs/pair " + std::to_string(rank.rank / 2)));
@@ -50,25 +50,25 @@ TEST(Groups, AreMadeOfEveryCollective) {
     ToyJob job = groups_job(4, "add");
     job.num_nodes = 2;
     job.collective = host::parse_spec(collective, "test");
-    run_ranks(job, train);
+    run_ranks(job, train_groups);
   }
 }
 
 TEST(Groups, ShareTheMemoryOfTheirRoot) {
-  for (const int ranks : {1, 2, 4}) run_ranks(groups_job(ranks, "share"), train);
+  for (const int ranks : {1, 2, 4}) run_ranks(groups_job(ranks, "share"), train_groups);
 }
 
 TEST(Groups, AreMadeAndClosedManyTimes) {
   run_ranks(groups_job(4, "again"), [](ToyRank& rank) {
-    train(rank);
+    train_groups(rank);
     std::vector<std::string> names;
     for (const auto& flight : rank.runtime.flights()) names.push_back(flight.communicator);
-    EXPECT_THAT(names, Each(testing::Not(HasSubstr("half"))));
+    EXPECT_THAT(names, Each(::testing::Not(HasSubstr("half"))));
   });
 }
 
 TEST(Groups, ThatAreAbortedFail) {
-  const auto texts = run_ranks_to_failure(groups_job(2, "abort"), train);
+  const auto texts = run_ranks_to_failure(groups_job(2, "abort"), train_groups);
   EXPECT_THAT(texts, Each(HasSubstr("abort")));
 }
 

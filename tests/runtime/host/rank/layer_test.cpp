@@ -6,9 +6,9 @@
 namespace cohort::toy {
 namespace {
 
-using testing::AllOf;
-using testing::Each;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
 
 ToyJob counting_job() {
   ToyJob job = ddp_job(2);

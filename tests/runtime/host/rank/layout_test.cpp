@@ -8,8 +8,8 @@
 namespace cohort::toy {
 namespace {
 
-using testing::Each;
-using testing::HasSubstr;
+using ::testing::Each;
+using ::testing::HasSubstr;
 
 const std::vector<std::vector<double>> kGradients{{1, 2}, {4}};
 
@@ -28,7 +28,7 @@ ToyJob two_sums(int world_size) {
   return job_with(world_size, {Spec("sum_1"), Spec("sum_2")});
 }
 
-std::vector<std::string> errors_of(const char* does, int steps = 1) {
+std::vector<std::string> errors_with(const char* does, int steps = 1) {
   return run_ranks_to_failure(job_with(2, {Spec("services").set("does", does)}), [&](ToyRank& rank) {
     ToyModel model(two_parameters(), 0.0, 1.0);
     host::StepEngine& engine = rank.runtime.configure(model);
@@ -37,24 +37,24 @@ std::vector<std::string> errors_of(const char* does, int steps = 1) {
 }
 
 TEST(Layout, RefusesAWantOutsideOfPlanBuckets) {
-  EXPECT_THAT(errors_of("early_want"),
+  EXPECT_THAT(errors_with("early_want"),
               Each(HasSubstr("strategy 'services' called buckets/1.want outside of plan_buckets; call it there")));
 }
 
 TEST(Layout, RefusesFlagsThatItDoesNotKnow) {
-  EXPECT_THAT(errors_of("bad_flag"), Each(HasSubstr("sets flags of a layout that this runtime does not know")));
+  EXPECT_THAT(errors_with("bad_flag"), Each(HasSubstr("sets flags of a layout that this runtime does not know")));
 }
 
 TEST(Layout, LetsLayersDropGradientsOnly) {
-  EXPECT_THAT(errors_of("bad_drop"), Each(HasSubstr("buckets/1.drop: only GRAD can be dropped")));
+  EXPECT_THAT(errors_with("bad_drop"), Each(HasSubstr("buckets/1.drop: only GRAD can be dropped")));
 }
 
 TEST(Layout, RefusesATypeThatItDoesNotKnow) {
-  EXPECT_THAT(errors_of("bad_type"), Each(HasSubstr("buckets/1.want: unknown type 99")));
+  EXPECT_THAT(errors_with("bad_type"), Each(HasSubstr("buckets/1.want: unknown type 99")));
 }
 
 TEST(Layout, RefusesAGradientViewBeforeReduceBucket) {
-  EXPECT_THAT(errors_of("early_view"), Each(HasSubstr("from the bucket's reduce_bucket to the end of the step")));
+  EXPECT_THAT(errors_with("early_view"), Each(HasSubstr("from the bucket's reduce_bucket to the end of the step")));
 }
 
 TEST(Layout, ShowsGradientsOfUnusedParametersUntilTheStepEnds) {

@@ -11,8 +11,8 @@
 namespace cohort::toy {
 namespace {
 
-using testing::Each;
-using testing::HasSubstr;
+using ::testing::Each;
+using ::testing::HasSubstr;
 using Values = std::vector<double>;
 using Gradients = std::vector<Values>;
 
@@ -30,7 +30,7 @@ ToyOptimizer adam() {
   return {.kind = "adam", .learning_rate = 0.125};
 }
 
-Gradients gradients_of(int rank, int step) {
+Gradients phase_gradients(int rank, int step) {
   Gradients gradients;
   for (const ToyParameter& parameter : two_phases()) {
     auto& values = gradients.emplace_back();
@@ -41,10 +41,10 @@ Gradients gradients_of(int rank, int step) {
   return gradients;
 }
 
-void train(ToyRank& rank, host::StepEngine& engine, ToyModel& model, int begin, int end) {
+void train_phases(ToyRank& rank, host::StepEngine& engine, ToyModel& model, int begin, int end) {
   for (int step = begin; step < end; ++step) {
     for (const uint32_t phase : {0u, 1u}) {
-      Gradients gradients = gradients_of(rank.rank, step);
+      Gradients gradients = phase_gradients(rank.rank, step);
       for (uint32_t id = 0; id < gradients.size(); ++id) {
         if (model.phase_of(id) != phase) gradients[id].clear();
       }
@@ -58,7 +58,7 @@ std::vector<Values> weights_after(const ToyJob& job, int steps) {
   std::vector<Values> weights;
   run_ranks(job, [&](ToyRank& rank) {
     ToyModel model(two_phases(), 1.0, adam());
-    train(rank, rank.runtime.configure(model), model, 0, steps);
+    train_phases(rank, rank.runtime.configure(model), model, 0, steps);
     if (rank.rank + 1 == rank.world_size) weights = model.state().weights;
     rank.runtime.release_model(model);
   });
@@ -71,7 +71,7 @@ TEST(Owners, StepTheirOwnParametersAndKeepTheirStateAlone) {
     EXPECT_EQ(weights_after(owners_job(does, 3), 4), expected);
     run_ranks(owners_job(does, 3), [&](ToyRank& rank) {
       ToyModel model(two_phases(), 1.0, adam());
-      train(rank, rank.runtime.configure(model), model, 0, 2);
+      train_phases(rank, rank.runtime.configure(model), model, 0, 2);
       for (uint32_t id = 0; id < 4; ++id) {
         EXPECT_EQ(model.has_state(id), static_cast<int>(id) % 3 == rank.rank) << id;
         EXPECT_EQ(rank.runtime.has_mean_gradient(id), static_cast<int>(id) % 3 == rank.rank) << id;
@@ -85,9 +85,9 @@ TEST(Owners, KeepTheirStateInALaterTraining) {
   std::vector<Values> weights;
   run_ranks(owners_job("own", 2), [&](ToyRank& rank) {
     ToyModel model(two_phases(), 1.0, adam());
-    train(rank, rank.runtime.configure(model), model, 0, 2);
+    train_phases(rank, rank.runtime.configure(model), model, 0, 2);
     rank.runtime.release_model(model);
-    train(rank, rank.runtime.configure(model), model, 2, 4);
+    train_phases(rank, rank.runtime.configure(model), model, 2, 4);
     if (rank.rank == 1) weights = model.state().weights;
     rank.runtime.release_model(model);
   });
@@ -99,7 +99,7 @@ TEST(Owners, GetTheStateThatRankZeroAloneHas) {
   ToyState half;
   run_ranks(ddp_job(2), [&](ToyRank& rank) {
     ToyModel model(two_phases(), 1.0, adam());
-    train(rank, rank.runtime.configure(model), model, 0, 2);
+    train_phases(rank, rank.runtime.configure(model), model, 0, 2);
     if (rank.rank == 0) half = model.state();
     rank.runtime.release_model(model);
   });
@@ -108,7 +108,7 @@ TEST(Owners, GetTheStateThatRankZeroAloneHas) {
     if (rank.rank == 0) model.set_state(half);
     host::StepEngine& engine = rank.runtime.configure(model);
     for (uint32_t id = 0; id < 4; ++id) EXPECT_EQ(model.has_state(id), static_cast<int>(id) % 2 == rank.rank) << id;
-    train(rank, engine, model, 2, 4);
+    train_phases(rank, engine, model, 2, 4);
     if (rank.rank == 1) weights = model.state().weights;
     rank.runtime.release_model(model);
   });
@@ -119,7 +119,7 @@ TEST(Owners, AreRefusedWhereTheyCannotBe) {
   const auto failures = [](const std::string& does, ToyOptimizer optimizer = adam()) {
     return run_ranks_to_failure(owners_job(does), [&](ToyRank& rank) {
       ToyModel model(two_phases(), 1.0, optimizer);
-      train(rank, rank.runtime.configure(model), model, 0, 1);
+      train_phases(rank, rank.runtime.configure(model), model, 0, 1);
     });
   };
   EXPECT_THAT(failures("late"), Each(HasSubstr("called optimizer/1.own outside of configure_model, or after")));

@@ -12,11 +12,11 @@
 namespace cohort::toy {
 namespace {
 
-using testing::AllOf;
-using testing::Contains;
-using testing::Each;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using Values = std::vector<double>;
 using Gradients = std::vector<Values>;
 
@@ -34,7 +34,7 @@ ToyJob counting_job(int at, const std::string& name) {
   return job;
 }
 
-void train(ToyRank& rank, int steps) {
+void train_steps(ToyRank& rank, int steps) {
   ToyModel model({{"a", 3}}, 0.0, 1.0);
   host::StepEngine& engine = rank.runtime.configure(model);
   for (int step = 0; step < steps; ++step) rank.step(engine, model, Gradients{{1.0, 2.0, 3.0}});
@@ -44,20 +44,20 @@ void train(ToyRank& rank, int steps) {
 TEST(Metrics, KeepTheLastValueOfEachTraining) {
   using Metrics = std::map<std::string, double>;
   run_ranks(counting_job(0, "rounds_2"), [](ToyRank& rank) {
-    train(rank, 3);
+    train_steps(rank, 3);
     EXPECT_EQ(rank.runtime.strategy_metrics(), (Metrics{{"half_steps", 6.0}, {"rounds_2", 1.0}}));
-    train(rank, 0);
+    train_steps(rank, 0);
     EXPECT_EQ(rank.runtime.strategy_metrics(), Metrics{});
   });
 }
 
 TEST(Metrics, RefuseBadNamesAndInfinity) {
   for (const std::string& name : std::vector<std::string>{"Rounds", "2rounds", "", "a b", std::string(65, 'a')}) {
-    const auto texts = run_ranks_to_failure(counting_job(0, name), [](ToyRank& rank) { train(rank, 1); });
+    const auto texts = run_ranks_to_failure(counting_job(0, name), [](ToyRank& rank) { train_steps(rank, 1); });
     EXPECT_THAT(texts, Each(AllOf(HasSubstr("end_step: strategy 'services' called metrics/1.set for '" + name + "'"),
                                   HasSubstr("no name; use a-z"))));
   }
-  const auto texts = run_ranks_to_failure(counting_job(1, "a"), [](ToyRank& rank) { train(rank, 1); });
+  const auto texts = run_ranks_to_failure(counting_job(1, "a"), [](ToyRank& rank) { train_steps(rank, 1); });
   EXPECT_THAT(texts, Each(HasSubstr("strategy 'services' called metrics/1.set for 'endless' with inf; give finite")));
 }
 

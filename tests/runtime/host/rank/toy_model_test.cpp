@@ -7,8 +7,8 @@
 namespace cohort::toy {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using Values = std::vector<double>;
 
 TEST(ToyModel, StepsBySgdWithMomentum) {

@@ -9,7 +9,7 @@
 namespace cohort::host {
 namespace {
 
-constexpr std::chrono::seconds kLong{10};
+constexpr std::chrono::seconds kAbiWait{10};
 
 TEST(PrefixedStore, KeepsItsKeysApartFromOthers) {
   toy::MemoryStore memory;
@@ -17,8 +17,8 @@ TEST(PrefixedStore, KeepsItsKeysApartFromOthers) {
   PrefixedStore left(abi.get(), "left/"), right(abi.get(), "right/");
   left.set("key", "1");
   right.set("key", "2");
-  EXPECT_EQ(left.get("key", kLong), "1");
-  EXPECT_EQ(right.get("key", kLong), "2");
+  EXPECT_EQ(left.get("key", kAbiWait), "1");
+  EXPECT_EQ(right.get("key", kAbiWait), "2");
   EXPECT_EQ(left.count(), 2u);
   left.remove("key");
   EXPECT_EQ(left.try_get("key"), std::nullopt);
@@ -30,7 +30,7 @@ TEST(PrefixedStore, ReadsValuesLongerThanItsUsualBuffer) {
   PrefixedStore store(abi.get(), "");
   const std::string value(100'000, 'x');
   store.set("long", value);
-  EXPECT_EQ(store.get("long", kLong), value);
+  EXPECT_EQ(store.get("long", kAbiWait), value);
   EXPECT_EQ(store.try_get("long"), value);
 }
 
@@ -39,7 +39,7 @@ TEST(PrefixedStore, WaitsForAValueThatComesLater) {
   AbiStore abi(memory);
   PrefixedStore store(abi.get(), "p/");
   std::thread later([&] { store.set("key", "now"); });
-  EXPECT_EQ(store.get("key", kLong), "now");
+  EXPECT_EQ(store.get("key", kAbiWait), "now");
   later.join();
 }
 

@@ -26,7 +26,7 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr auto kLong = 30s;
+constexpr auto kServedWait = 30s;
 constexpr std::size_t kMostForStrangers = Greeting::kBytes + kRefusal.size();
 
 /// A store that is served at a name of this machine, or over TCP.
@@ -58,7 +58,7 @@ class Served {
   Store& server() { return *server_; }
   const StoreAddress& address() const { return address_; }
   const Key& key() const { return key_; }
-  std::unique_ptr<Store> client(std::chrono::nanoseconds timeout = kLong) const {
+  std::unique_ptr<Store> client(std::chrono::nanoseconds timeout = kServedWait) const {
     return connect_to_store(address_, key_, timeout);
   }
   std::vector<std::string> warnings() {
@@ -127,7 +127,7 @@ TEST_P(EachWay, AllRanksSeeTheSameValues) {
   EXPECT_EQ(one->try_get("key"), std::nullopt);
   const std::string large(3 << 20, 'x');
   one->set("large", large);
-  EXPECT_EQ(other->get("large", kLong), large);
+  EXPECT_EQ(other->get("large", kServedWait), large);
 }
 
 TEST_P(EachWay, AWaitEndsWhenTheKeyComes) {
@@ -135,7 +135,7 @@ TEST_P(EachWay, AWaitEndsWhenTheKeyComes) {
   const auto one = served.client(), other = served.client();
   std::atomic<int> found{0};
   const auto wait = [&](Store& store, const char* key) {
-    if (store.get(key, kLong) == "value") ++found;
+    if (store.get(key, kServedWait) == "value") ++found;
   };
   {
     std::jthread client([&] { wait(*one, "of the server"); });
@@ -151,8 +151,8 @@ TEST_P(EachWay, AWaitEndsWhenTheKeyComes) {
 TEST_P(EachWay, AWaitOfOneThreadKeepsNoOtherOneWaiting) {
   Served served(GetParam());
   const auto client = served.client();
-  std::jthread one([&] { EXPECT_EQ(client->get("first", kLong), "value"); });
-  std::jthread other([&] { EXPECT_EQ(client->get("second", kLong), "value"); });
+  std::jthread one([&] { EXPECT_EQ(client->get("first", kServedWait), "value"); });
+  std::jthread other([&] { EXPECT_EQ(client->get("second", kServedWait), "value"); });
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 1; i <= 100; ++i) EXPECT_EQ(client->add("count", 1), i);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s) << "each call has waited for the end of a wait";
@@ -173,9 +173,9 @@ TEST_P(EachWay, AWaitEndsAtItsTime) {
 
 TEST_P(EachWay, ARankWithAnotherSecretIsRefused) {
   Served served(GetParam());
-  EXPECT_THAT(error_text<UserError>([&] { connect_to_store(served.address(), random_key(), kLong); }),
+  EXPECT_THAT(error_text<UserError>([&] { connect_to_store(served.address(), random_key(), kServedWait); }),
               HasSubstr("do not have the same job secret; give all ranks of a job the same COHORT_JOB_SECRET_FILE"));
-  EXPECT_THAT(error_text<UserError>([&] { connect_to_store(served.address(), public_key(), kLong); }),
+  EXPECT_THAT(error_text<UserError>([&] { connect_to_store(served.address(), public_key(), kServedWait); }),
               HasSubstr("the same job secret"));
   EXPECT_THAT(served.warnings(), ElementsAre(HasSubstr("does not know this job's secret")));
   served.client()->set("key", "value");
@@ -265,7 +265,7 @@ TEST(ServedStore, ARecordingOfARankOpensNothing) {
   std::string recording;
   {
     Between between(served);
-    const auto client = connect_to_store(between.address(), served.key(), kLong);
+    const auto client = connect_to_store(between.address(), served.key(), kServedWait);
     client->add("count", 1);
     recording = between.recording();
   }
@@ -278,7 +278,7 @@ TEST(ServedStore, AChangedMessageIsNotTakenForAnAnswer) {
   Served served(false);
   served.server().set("key", "value");
   Between between(served);
-  const auto client = connect_to_store(between.address(), served.key(), kLong);
+  const auto client = connect_to_store(between.address(), served.key(), kServedWait);
   EXPECT_EQ(client->try_get("key"), "value");
   between.change_what_comes();
   EXPECT_THROW(client->set("key", "other"), PeerFailed);
@@ -299,7 +299,7 @@ TEST_P(EachWay, NobodyConnectsOnceAllRanksHaveMet) {
   Served served(GetParam());
   const auto client = served.client();
   served.server().all_ranks_met();
-  const auto deadline = std::chrono::steady_clock::now() + kLong;
+  const auto deadline = std::chrono::steady_clock::now() + kServedWait;
   int stranger = 0;
   while (stranger >= 0 && std::chrono::steady_clock::now() < deadline) {
     stranger = served.stranger();
@@ -315,7 +315,7 @@ TEST_P(EachWay, CallsOfOtherThreadsEndWhenItIsGivenUp) {
   Served served(GetParam());
   const auto client = served.client();
   for (Store* store : {client.get(), &served.server()}) {
-    std::jthread other([&] { EXPECT_THROW(store->get("never", kLong), PeerFailed); });
+    std::jthread other([&] { EXPECT_THROW(store->get("never", kServedWait), PeerFailed); });
     std::this_thread::sleep_for(30ms);
     const auto begin = std::chrono::steady_clock::now();
     store->give_up();
@@ -345,10 +345,10 @@ TEST(ServedStore, AConnectionThatIsCutIsNoRefusal) {
     ::close(client);
   });
   std::unique_ptr<Store> store;
-  std::jthread rank([&] { connect_to_store({.local = name}, key, kLong)->set("key", "value"); });
+  std::jthread rank([&] { connect_to_store({.local = name}, key, kServedWait)->set("key", "value"); });
   server.join();
   store = serve_store(listener, key, {});
-  EXPECT_EQ(store->get("key", kLong), "value");
+  EXPECT_EQ(store->get("key", kServedWait), "value");
 }
 
 TEST(ServedStore, AServerThatIsStoppedIsGivenUpInTime) {
