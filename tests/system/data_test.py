@@ -62,16 +62,16 @@ class DataInFull(DataTest):
         self.prepare([*NODES, "--prepare-ms=300"], ["prepare by 0", "prepare by 2"], 4)
 
     def test_preparing_may_take_longer_than_the_timeout(self):
-        self.prepare([PROGRAM, *WAYS["ddp"], "--prepare-ms=7000", "--timeout=4s"], ["prepare by 0"], 2)
+        self.prepare([PROGRAM, *WAYS["ddp"], "--prepare-ms=15000", "--timeout=10s"], ["prepare by 0"], 2)
 
     def test_a_rank_that_dies_while_it_prepares_ends_the_job(self):
-        process = self.start([PROGRAM, *WAYS["ddp"], "--prepare-ms=60000"])
+        process = self.start([PROGRAM, *WAYS["ddp"], "--prepare-ms=600000"])
         file = self.folder / "preparing"
         self.wait_until(lambda: file.exists() and file.read_text().endswith("\n"), "a rank prepares", process)
         preparing = int(file.read_text())
         self.assertIn(preparing, descendants(process.pid))
         kill([preparing])
-        result = self.finish(process, timeout=30)
+        result = self.finish(process)
         self.assertNotEqual(result.code, 0, str(result))
         self.assertIn("was ended by signal 9", result.stderr)
         self.assertNotIn("setup", (self.folder / "calls").read_text())

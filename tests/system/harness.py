@@ -37,7 +37,7 @@ LAUNCHER_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_", "NODE_RANK", "MASTER_", "O
                       "ROLE_", "COHORT_", "SLURM_", "HOROVOD_", "PMI_", "MPI_LOCAL", "JSM_", "LSB_", "PBS_", "PET_",
                       "OMP_NUM_THREADS")
 SHARED_MEMORY = pathlib.Path("/dev/shm")
-HANG = 60  # seconds after which something that a test waits for is taken to hang
+HANG = 180  # seconds after which something that a test waits for is taken to hang, on a machine with four times the work it can do
 
 # A shell ignores it for what it runs in the background, and programs started from there would ignore it too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -158,8 +158,8 @@ def owner_of(file):
 
 class SystemTest(unittest.TestCase):
     maxDiff = None
-    seconds_to_end = 10  # that processes may take to end once the test is over
-    seconds_to_clean = 30  # a neighbour's job may be the one that is about to remove its shared memory
+    seconds_to_end = 60  # that processes may take to end once the test is over
+    seconds_to_clean = 60  # a neighbour's job may be the one that is about to remove its shared memory
     may_leave = ("torchelastic_*", "torchinductor_*")  # in the temporary folder: those of torchrun and of torch, once it is imported
 
     def setUp(self):
@@ -246,7 +246,7 @@ class SystemTest(unittest.TestCase):
         return subprocess.Popen([str(word) for word in command], text=True, stdin=subprocess.DEVNULL, cwd=self.folder,
                                 env=self.environment(environment), **{**outputs, **options})
 
-    def run_program(self, command, environment=None, timeout=120):
+    def run_program(self, command, environment=None, timeout=300):
         return self.finish(self.start(command, environment), timeout)
 
     def finish(self, process, timeout=HANG):
@@ -259,7 +259,7 @@ class SystemTest(unittest.TestCase):
             raise DeadlinePassed(self.with_seed(f"{process.args} did not end within {timeout} s\n{Result('none', stdout, stderr)}"))
         return Result(process.returncode, stdout, stderr)
 
-    def succeed(self, command, environment=None, timeout=120):
+    def succeed(self, command, environment=None, timeout=300):
         result = self.run_program(command, environment, timeout)
         self.assertEqual(result.code, 0, str(result))
         return result

@@ -52,7 +52,7 @@ class LeftBehind(unittest.TestCase):
             test.wait_until(lambda: harness.processes_marked(test.marker), "it runs")
         self.assertIn("processes left behind", self.complaint(start))
         process, = started
-        process.communicate(timeout=10)
+        process.communicate(timeout=harness.HANG)
         self.assertEqual(process.returncode, -9)
 
     def test_a_temporary_file_is_found(self):

@@ -29,7 +29,7 @@ class OutputTest(SystemTest):
                 process = self.start([*command, *JOB])
                 process.stdout.close()
                 stderr = process.stderr.read()
-                self.assertEqual(process.wait(timeout=60), 0, stderr)
+                self.assertEqual(process.wait(HANG), 0, stderr)
                 process.stderr.close()
                 (self.folder / "summary.json").unlink()  # it was written
 
@@ -51,7 +51,7 @@ class Output(OutputTest):
         process = self.start([COHORT, "run", "-H", "localhost:2", "yes"])
         self.wait_until(lambda: is_full(process.stdout), "the pipe is full", process)
         process.terminate()
-        self.assertEqual(process.wait(timeout=40), 128 + signal.SIGTERM)
+        self.assertEqual(process.wait(HANG), 128 + signal.SIGTERM)
         process.stdout.close()
         process.stderr.close()
 

@@ -36,7 +36,7 @@ class PluginAuthor(SystemTest):
         for command in ([MNIST, "--devices=2"], [COHORT, "run", "-n", "2", MNIST]):
             with self.subTest(command=command[0]):
                 self.succeed([*command, f"--plugin={self.plugin}", f"--layer={self.layer}", "--max-steps=2", "--epochs=1",
-                              "--timeout=20s"])
+                              "--timeout=120s"])
 
     def test_info_shows_which_layer_fills_which_slot(self):
         result = self.succeed([COHORT, "plugins", "info", "ddp", f"--plugin={self.plugin}", f"--layer={self.layer}", "--json"])

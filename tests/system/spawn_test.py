@@ -167,7 +167,7 @@ class Refusals(SpawnTest):
         os.write(program, pathlib.Path(PROGRAM).read_bytes())
         run = ["bash", "-c", f'exec -a {PROGRAM} /proc/self/fd/{program} --strategy=ddp --devices=2']
         process = self.start(run, pass_fds=[program])
-        stdout, stderr = process.communicate(timeout=60)
+        stdout, stderr = process.communicate(timeout=harness.HANG)
         self.assertEqual(process.returncode, 0, stderr)
         self.assertIn("Using strategy ddp_spawn: ddp is not possible: this program cannot be executed again", stderr)
         self.assertIn("after", stdout)

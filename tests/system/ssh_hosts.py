@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-from harness import reserved_port
+from harness import HANG, reserved_port
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:" + os.environ.get("PATH", ""))
 HOSTS = ("127.0.0.2", "127.0.0.3")
@@ -120,7 +120,7 @@ class SshHosts:
         self.log = open(self.folder / "sshd.log", "ab")
         self.server = subprocess.Popen([*self.inside, SSHD, "-D", "-e", "-f", self.folder / "sshd_config"], stdin=subprocess.DEVNULL,
                                        stdout=self.log, stderr=self.log, start_new_session=True)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + HANG
         while (self.folder / "sshd.log").read_text().count("Server listening on") < len(self.addresses):
             if self.server.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError((self.folder / "sshd.log").read_text())

@@ -151,7 +151,7 @@ class BadHosts(SshTest):
             port = silent.getsockname()[1]
             # Without its time it would be ssh's own, two minutes.
             result = self.run_program(self.run_on_hosts("true", hosts=HOSTS[0], port=port, options=["--start-timeout", "3s"]),
-                                      self.hosts.environment(), timeout=40)
+                                      self.hosts.environment(), timeout=NOTICED)
         self.assertIn(result.code, (USER, PEER), str(result))
         self.assertIn(HOSTS[0], result.stderr)
 

@@ -107,9 +107,8 @@ class Places(SurroundingsTest):
     def test_a_machine_without_loopback_needs_it_for_gloo_alone(self):
         for way in ("ddp", "cohort run"):
             self.succeed(["unshare", "-n", *WAYS[way]])
-        begin = time.monotonic()
-        self.fail_with(4, ["unshare", "-n", *WAYS["ddp"], "--collective=gloo"], "gloo at 127.0.0.1", "ip link set lo up")
-        self.assertLess(time.monotonic() - begin, 30, "it waited for the deadline")
+        # Nobody waits for the deadline.
+        self.fail_with(4, ["unshare", "-n", *WAYS["ddp"], "--collective=gloo", "--timeout=1h"], "gloo at 127.0.0.1", "ip link set lo up")
 
     @unittest.skipUnless(may_unshare("-p", "-f"), "needs root, to make a PID namespace")
     def test_a_proc_of_other_processes_is_one_sentence(self):

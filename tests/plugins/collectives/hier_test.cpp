@@ -270,7 +270,7 @@ TEST(Hier, ARankOfTheNodeIsMissedByItsNumberInTheJob) {
   std::string said_by_rank_2;
   std::promise<void> is_over;
   std::shared_future<void> over = is_over.get_future().share();
-  on_host_ranks({.collective = kSpec, .nodes = {0, 0, 1, 1}, .timeout = std::chrono::milliseconds(500)},
+  on_host_ranks({.collective = kSpec, .nodes = {0, 0, 1, 1}, .timeout = std::chrono::milliseconds(1500)},
                 [&](HostRank& rank) {
                   cohort_comm* const comm = rank.root();
                   if (comm->rank == 3) return over.wait();

@@ -91,7 +91,7 @@ class LaunchTest : public ::testing::Test {
 
   template <class Condition>
   static bool wait_for(Condition condition) {
-    const auto deadline = std::chrono::steady_clock::now() + 30s;
+    const auto deadline = std::chrono::steady_clock::now() + 120s;  // a hang only
     while (!condition()) {
       if (std::chrono::steady_clock::now() > deadline) return false;
       std::this_thread::sleep_for(2ms);

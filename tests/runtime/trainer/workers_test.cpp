@@ -137,7 +137,7 @@ TEST(Workers, ReadAtTheSameTime) {
     std::unique_lock lock(mutex);
     ++inside;
     changed.notify_all();
-    return torch::full({1}, changed.wait_for(lock, 10s, [&] { return inside >= 2; }) ? 1 : 0);
+    return torch::full({1}, changed.wait_for(lock, 120s, [&] { return inside >= 2; }) ? 1 : 0);
   };
   EXPECT_EQ(opened(asking(meet, 2))->next().tensor().item<int64_t>(), 1);
 }

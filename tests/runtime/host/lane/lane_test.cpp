@@ -14,7 +14,7 @@
 namespace cohort::host {
 namespace {
 
-constexpr std::chrono::seconds kLong{30};
+constexpr std::chrono::seconds kLong{120};
 
 TEST(Lane, RunsWorkInTheOrderOfSubmission) {
   Lane lane("test", kLong);

@@ -9,7 +9,7 @@
 namespace cohort::host {
 namespace {
 
-constexpr std::chrono::seconds kAbiWait{10};
+constexpr std::chrono::seconds kAbiWait{120};
 
 TEST(PrefixedStore, KeepsItsKeysApartFromOthers) {
   toy::MemoryStore memory;

@@ -65,12 +65,12 @@ std::vector<std::string> agree_all(const std::vector<std::string>& texts, std::c
 }
 
 TEST(Agree, ReturnsWhereAllRanksSayTheSame) {
-  EXPECT_THAT(agree_all({"a\nb\n", "a\nb\n", "a\nb\n"}, std::chrono::seconds(10)), Each(""));
+  EXPECT_THAT(agree_all({"a\nb\n", "a\nb\n", "a\nb\n"}, std::chrono::seconds(120)), Each(""));
 }
 
 TEST(Agree, GivesEveryRankTheSameTableOfTheLinesThatDiffer) {
   const auto results =
-      agree_all({"same\nfc1 [2]\n", "same\nfc1 [3]\n", "same\nfc1 [2]\nextra\n"}, std::chrono::seconds(10));
+      agree_all({"same\nfc1 [2]\n", "same\nfc1 [3]\n", "same\nfc1 [2]\nextra\n"}, std::chrono::seconds(120));
   EXPECT_THAT(results, Each(results[0]));
   EXPECT_THAT(results[0], AllOf(HasSubstr("2 ranks have different models"), HasSubstr("rank 0: fc1 [2]"),
                                 HasSubstr("rank 1: fc1 [3]"), HasSubstr("rank 2: extra"),
@@ -78,7 +78,8 @@ TEST(Agree, GivesEveryRankTheSameTableOfTheLinesThatDiffer) {
 }
 
 TEST(Agree, NamesTheRankThatDoesNotComeOnAllOthers) {
-  const auto results = agree_all({"a", "a", "a"}, std::chrono::milliseconds(200), 1);
+  // The others come within this time, however loaded the machine.
+  const auto results = agree_all({"a", "a", "a"}, std::chrono::seconds(1), 1);
   EXPECT_THAT(results[0], AllOf(HasSubstr("4 rank 0 waited"), HasSubstr("missing: rank 1")));
   EXPECT_THAT(results[2], HasSubstr("missing: rank 1"));
 }

@@ -19,7 +19,9 @@ using testing::Each;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr std::chrono::seconds kLong{30};
+constexpr std::chrono::seconds kLong{120};
+// In which all threads of a test begin, however loaded the machine.
+constexpr std::chrono::seconds kForLatecomers{1}, kForAllThatCome{1};
 
 Topology counting(int rank, int world_size) {
   Topology topology;
@@ -40,8 +42,8 @@ std::vector<std::string> meet_all(toy::MemoryStore& store, const std::vector<Top
     threads.emplace_back([&, i] {
       const Agreement agreement{store, ranks[i].rank, ranks[i].world_size, timeout, "process " + std::to_string(i)};
       try {
-        const bool same = meet({agreement, ranks[i], true, std::chrono::milliseconds(500)}, "plugins",
-                               texts.empty() ? "ddp" : texts[i]);
+        const bool same =
+            meet({agreement, ranks[i], true, kForLatecomers}, "plugins", texts.empty() ? "ddp" : texts[i]);
         results[i] = same ? "same" : "other texts";
       } catch (const Error& error) {
         results[i] = std::to_string(static_cast<int>(error.code())) + " " + error.what();
@@ -62,8 +64,7 @@ std::vector<std::string> meet_all(const std::vector<Topology>& ranks, std::chron
 void come_and_go(Store& store, const Topology& topology, const ProcessId& process = own_process()) {
   const Agreement agreement{store, topology.rank, topology.world_size, std::chrono::nanoseconds(1),
                             "an earlier process"};
-  EXPECT_THROW(meet({agreement, topology, true, std::chrono::milliseconds(500), process}, "plugins", "ddp"),
-               PeerFailed);
+  EXPECT_THROW(meet({agreement, topology, true, kForLatecomers, process}, "plugins", "ddp"), PeerFailed);
 }
 
 ProcessId ended_process(uint64_t later = 1) {
@@ -224,7 +225,7 @@ TEST(Meeting, NeedsNoProcessNumbers) {
 TEST(Meeting, MissesARankWhoseProcessHasEnded) {
   toy::MemoryStore store;
   come_and_go(store, counting(1, 3), ended_process());
-  EXPECT_THAT(meet_all(store, {counting(0, 3), counting(2, 3)}, std::chrono::milliseconds(200)),
+  EXPECT_THAT(meet_all(store, {counting(0, 3), counting(2, 3)}, kForAllThatCome),
               Each(AllOf(StartsWith("4 "), HasSubstr("missing: rank 1"))));
 }
 
@@ -287,11 +288,11 @@ TEST(Meeting, ComparesAThousandRanksAtOnce) {
   const auto begun = std::chrono::steady_clock::now();
   EXPECT_TRUE(meet({{store, 0, kMany, kLong, "rank 0"}, first, false}, "plugins", "ddp"));
   // Comparing all with all after each takes minutes.
-  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(10));
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(60));
 }
 
 TEST(Meeting, NamesTheRankThatDoesNotCome) {
-  const auto results = meet_all({counting(0, 3), counting(2, 3)}, std::chrono::milliseconds(200));
+  const auto results = meet_all({counting(0, 3), counting(2, 3)}, kForAllThatCome);
   EXPECT_THAT(results, Each(AllOf(StartsWith("4 "), HasSubstr("missing: rank 1"))));
 }
 
