@@ -2,12 +2,14 @@
 #
 # Tests are compiled in the tree of the product, which is what users run. Their own code is compiled for a short build: -O1,
 # precompiled headers. tests/only_all.txt says which entries, or parts of entries, only `tests/run.sh --all` runs (label only_all);
-# everything else has the label quick.
+# everything else has the label quick. tests/timing.txt says which depend on time (label timing).
 
-set(cohort_only_all_file ${PROJECT_SOURCE_DIR}/tests/only_all.txt)
-set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${cohort_only_all_file})
-file(STRINGS ${cohort_only_all_file} cohort_only_all REGEX "^[^# ]")
-list(TRANSFORM cohort_only_all REPLACE "  .*" "")  # without the reasons
+foreach(list only_all timing)
+  set(file ${PROJECT_SOURCE_DIR}/tests/${list}.txt)
+  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+  file(STRINGS ${file} cohort_${list} REGEX "^[^# ]")
+  list(TRANSFORM cohort_${list} REPLACE "  .*" "")  # without the reasons
+endforeach()
 
 # cohort_precompiled_headers(NAME headers... [LINK libs...]): a program that does nothing, whose precompiled headers others reuse.
 function(cohort_precompiled_headers name)
@@ -93,7 +95,7 @@ function(cohort_add_test name)
     if(NOT name MATCHES "^${pattern}$")
       continue()
     endif()
-    set_property(GLOBAL APPEND PROPERTY cohort_only_all_used "${line}")
+    set_property(GLOBAL APPEND PROPERTY cohort_lines_used "${line}")
     if(part)
       list(APPEND parts ${part})
     else()
@@ -126,7 +128,7 @@ endfunction()
 # The entry itself; takes labels and limits from the caller's arg_ variables.
 function(cohort_ctest_entry name tier)
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 120)
+    set(arg_TIMEOUT 300)  # a hang only: for a machine with several times the work that it can do
   endif()
   if(NOT arg_PROCESSORS)
     set(arg_PROCESSORS 1)
@@ -134,6 +136,13 @@ function(cohort_ctest_entry name tier)
   if(COHORT_SANITIZE)
     math(EXPR arg_TIMEOUT "5 * ${arg_TIMEOUT}")  # programs with a sanitizer are slower
   endif()
+  foreach(line IN LISTS cohort_timing)
+    string(REPLACE "*" ".*" pattern "${line}")
+    if(name MATCHES "^${pattern}$")
+      set_property(GLOBAL APPEND PROPERTY cohort_lines_used "${line}")
+      list(APPEND arg_LABELS timing)
+    endif()
+  endforeach()
   add_test(NAME ${name} COMMAND ${ARGN})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS};${tier}" PROCESSORS ${arg_PROCESSORS}
     RESOURCE_LOCK "${arg_LOCKS}" ENVIRONMENT "${arg_ENVIRONMENT}")
@@ -142,13 +151,13 @@ function(cohort_ctest_entry name tier)
   endif()
 endfunction()
 
-# cohort_check_only_all(): stops where tests/only_all.txt names an entry that does not exist. Those of CUDA's kernels are there
-# with a CUDA compiler only.
-function(cohort_check_only_all)
-  get_property(used GLOBAL PROPERTY cohort_only_all_used)
-  foreach(line IN LISTS cohort_only_all)
+# cohort_check_lists(): stops where tests/only_all.txt or tests/timing.txt names an entry that does not exist. Those of CUDA's
+# kernels are there with a CUDA compiler only.
+function(cohort_check_lists)
+  get_property(used GLOBAL PROPERTY cohort_lines_used)
+  foreach(line IN LISTS cohort_only_all cohort_timing)
     if(NOT line IN_LIST used AND (cohort_has_cuda OR NOT line MATCHES "^cuda_"))
-      message(FATAL_ERROR "tests/only_all.txt has the line '${line}', which names no entry of ctest")
+      message(FATAL_ERROR "tests/only_all.txt or tests/timing.txt has the line '${line}', which names no entry of ctest")
     endif()
   endforeach()
 endfunction()
