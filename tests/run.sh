@@ -4,6 +4,7 @@
 #   tests/run.sh --all                 everything; tests/only_all.txt says what the quick tier leaves out
 #   tests/run.sh --changed-since=REV   of what only --all runs, the entries that the changes since that commit can break
 #   tests/run.sh --sanitize            units, conformance and one training run under ASan and UBSan, TSan, and every fuzz target
+#   with --build                       builds what it would run; with --once, what ends by its deadline is not run again
 # Further arguments go to ctest, as in `tests/run.sh -R lane_test`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,13 +12,17 @@ say() { printf '[tests] %s\n' "$*"; }
 
 tier=quick
 since=
+last_part=tests
+is_run_again=yes
 arguments=()
 for argument in "$@"; do
   case "$argument" in
     --all) tier=all ;;
     --sanitize) tier=sanitize ;;
     --changed-since=?*) tier=changed since=${argument#*=} ;;
-    -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --build) last_part=build ;;
+    --once) is_run_again=no ;;
+    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) arguments+=("$argument") ;;
   esac
 done
@@ -42,6 +47,7 @@ case "$tier" in
     selection=(-R "^($names)\$") ;;
 esac
 cmake/build.py "$build" all "$target"
+if [ "$last_part" = build ]; then exit 0; fi
 
 say "3/3 tests"
 # Three at a time on two cores: many wait, and those that compute on both count twice.
@@ -49,6 +55,6 @@ status=0
 GTEST_COLOR=no ctest --test-dir "$build" --parallel "$(($(nproc) + 1))" --no-tests=error --output-on-failure \
   --output-junit "$PWD/$build/junit.xml" --test-output-size-passed 10000000 --test-output-size-failed 10000000 \
   "${selection[@]}" "${arguments[@]}" || status=$?
-if [ "$status" -ne 0 ] && python3 tests/run_again.py "$build" "$build/junit.xml"; then status=0; fi
+if [ "$status" -ne 0 ] && [ "$is_run_again" = yes ] && python3 tests/run_again.py "$build" "$build/junit.xml"; then status=0; fi
 python3 tests/report.py "$build/junit.xml" || status=$?
 exit "$status"
