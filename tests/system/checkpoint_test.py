@@ -211,7 +211,7 @@ class Checkpoints(CheckpointTest):
         script = self.folder / "own_folder.sh"
         script.write_text('mkdir -p "node-$RANK" && cd "node-$RANK" && exec "$@"\n')
         command = [str(BUILD / "bin/cohort"), "run", "-n", "2", "bash", str(script),
-                   MNIST, "--max-steps=3", "--epochs=1", "--threads=1", "--checkpoint-dir=ckpt"]
+                   MNIST, "--max-steps=3", "--epochs=1", "--limit-test-batches=1", "--threads=1", "--checkpoint-dir=ckpt"]
         self.fail_with(2, command, "is not the one that rank 0 writes into", "all nodes share")
 
     def test_ranks_may_find_the_same_checkpoints_under_several_names(self):
@@ -222,7 +222,8 @@ class Checkpoints(CheckpointTest):
             (self.folder / f"node-{rank}").mkdir()
             (self.folder / f"node-{rank}/ckpt").symlink_to(self.checkpoints)
         command = [str(BUILD / "bin/cohort"), "run", "-n", "2", "bash", str(script),
-                   MNIST, "--max-steps=3", "--epochs=1", "--threads=1", "--limit-train-batches=12", "--resume=ckpt"]
+                   MNIST, "--max-steps=3", "--epochs=1", "--threads=1", "--limit-train-batches=12", "--limit-test-batches=1",
+                   "--resume=ckpt"]
         self.succeed(command)
         (self.folder / "node-1/ckpt").unlink()
         shutil.copytree(self.checkpoints, self.folder / "node-1/ckpt")

@@ -71,6 +71,19 @@ class FakeDevice(SystemTest):
                       "--summary-json=summary.json", *flags], environment)
         return self.summary()
 
+    def waits(self, steps, log_every, *flags, environment=None):
+        """Returns how often the processes have waited for a device in a training."""
+        report = self.folder / "report"
+        report.unlink(missing_ok=True)
+        self.mnist(f"--max-steps={steps}", f"--log-every-n-steps={log_every}", "--epochs=1", *flags,
+                   environment={"FAKE_DEVICE_REPORT": str(report), **(environment or {})})
+        return sum(int(line.split()[0].removeprefix("waits=")) for line in report.read_text().splitlines())
+
+    def wait_only_where_values_are_logged(self, *flags, environment=None):
+        few = self.waits(8, 4, *flags, environment=environment)
+        self.assertEqual(self.waits(20, 10, *flags, environment=environment), few)
+        self.assertGreater(self.waits(8, 1, *flags, environment=environment), few)  # the counter sees a wait
+
 
 class Strategies(FakeDevice):
     def test_strategies_end_with_the_bits_of_the_cpu(self):
@@ -118,20 +131,8 @@ class Training(FakeDevice):
         for key in ("weights_sha256", "metrics"):  # dropout has drawn the same numbers on the device
             self.assertEqual(resumed[key], whole[key])
 
-    def waits(self, steps, log_every, *flags, environment=None):
-        """Returns how often the processes have waited for a device in a training."""
-        report = self.folder / "report"
-        report.unlink(missing_ok=True)
-        self.mnist(f"--max-steps={steps}", f"--log-every-n-steps={log_every}", "--epochs=1", *flags,
-                   environment={"FAKE_DEVICE_REPORT": str(report), **(environment or {})})
-        return sum(int(line.split()[0].removeprefix("waits=")) for line in report.read_text().splitlines())
-
     def test_a_step_waits_for_the_device_only_where_its_values_are_logged(self):
-        for flags, environment in ((["--devices=1"], {}), (["--devices=2", "--strategy=ddp", "--collective=nccl"], NCCL)):
-            with self.subTest(flags=flags):
-                few = self.waits(8, 4, *flags, environment=environment)
-                self.assertEqual(self.waits(20, 10, *flags, environment=environment), few)
-                self.assertGreater(self.waits(8, 1, *flags, environment=environment), few)  # the counter sees a wait
+        self.wait_only_where_values_are_logged("--devices=1")
 
     def test_a_device_without_memory_ends_with_a_sentence(self):
         result = self.fail_with(2, [MNIST, *FAKE_DEVICE, "--devices=1", "--epochs=1", "--max-steps=3", "--batch-size=1024"],
@@ -270,6 +271,9 @@ class InFull(FakeDevice):
 
 
 class NcclInFull(FakeDevice):
+    def test_a_step_waits_for_the_device_only_where_its_values_are_logged(self):
+        self.wait_only_where_values_are_logged("--devices=2", "--strategy=ddp", "--collective=nccl", environment=NCCL)
+
     def test_every_strategy_ends_with_the_bits_of_the_cpu(self):
         two = "--devices=2"
         self.compare_on_nccl(Job("ddp", 2, two, "--accumulate-grad-batches=2", model="gpt_mini"),

@@ -5,6 +5,7 @@ from harness import COHORT, MNIST, SystemTest
 SUMMARY_KEYS = {"strategy", "variant", "layers", "collective", "accelerator", "world_size", "num_nodes", "replicas", "threads",
                 "steps", "epochs", "wall_seconds", "seconds_to_first_step", "step_ms_median", "step_ms_min",
                 "samples_per_second", "bytes_sent_per_step", "peak_rss_mib", "metrics", "weights_sha256", "exit_reason"}
+FEW = ["--epochs=1", "--max-steps=10", "--limit-val-batches=1", "--limit-test-batches=1", "--summary-json=summary.json"]
 
 
 class MnistTest(SystemTest):
@@ -33,14 +34,13 @@ class Mnist(MnistTest):
     def test_the_same_seed_gives_the_same_bits_and_another_seed_others(self):
         digests = []
         for seed in (3, 3, 4):
-            self.succeed([MNIST, "--devices=2", "--max-steps=10", "--epochs=1", f"--seed={seed}", "--summary-json=summary.json"])
+            self.succeed([MNIST, "--devices=2", f"--seed={seed}", *FEW])
             digests.append(self.summary()["weights_sha256"][0])
         self.assertEqual(digests[0], digests[1])
         self.assertNotEqual(digests[0], digests[2])
 
     def test_compression_sends_half(self):
-        self.succeed([MNIST, "--devices=2", "--max-steps=10", "--epochs=1", "--strategy=ddp,compression=bf16",
-                      "--summary-json=summary.json"])
+        self.succeed([MNIST, "--devices=2", "--strategy=ddp,compression=bf16", *FEW])
         self.assertEqual(self.summary()["bytes_sent_per_step"], 215370 * 2)
         self.assertEqual(len(set(self.summary()["weights_sha256"])), 1)
 
@@ -71,8 +71,7 @@ class InFull(MnistTest):
     def test_bucket_sizes_change_no_bit(self):
         digests = set()
         for size in ("1", "64KiB", "100MiB"):
-            self.succeed([MNIST, "--devices=3", "--max-steps=10", "--epochs=1", f"--bucket-size={size}",
-                          "--summary-json=summary.json"])
+            self.succeed([MNIST, "--devices=3", f"--bucket-size={size}", *FEW])
             digests.add(self.summary()["weights_sha256"][0])
         self.assertEqual(len(digests), 1)
 
