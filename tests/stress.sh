@@ -32,7 +32,7 @@ done
 tests/run.sh --build "${tier[@]}"
 folder=$(mktemp -d)
 load=()
-trap 'kill "${load[@]}" || true; wait; rm -rf "$folder"' EXIT
+trap 'kill "${load[@]}" 2>/dev/null || true; wait; rm -rf "$folder"' EXIT
 trap 'exit 130' INT TERM
 for ((core = 0; core < $(nproc); ++core)); do
   for _ in 1 2 3; do spin & load+=($!); done

@@ -1,0 +1,68 @@
+// Callbacks that measure: steps per second, the process, the time of a training, the learning rate.
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <thread>
+
+#include <cohort/monitors.hpp>
+
+#include "small_training.hpp"
+
+namespace cohort::testing {
+namespace {
+
+TEST(Throughput, CountsWhatStepsTake) {
+  using Clock = std::chrono::steady_clock;
+  // Two epochs of two steps in one value, with a validation in their midst.
+  Training run([](Options& o) { o.max_epochs = 2, o.log_every_n_steps = 4; });
+  std::chrono::duration<double> validated{0};
+  run.net.during = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
+  run.net.in_validation = [&] {
+    const auto begin = Clock::now();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    validated += Clock::now() - begin;
+  };
+  const auto begin = Clock::now();
+  run.fit({std::make_shared<Throughput>()});
+  const std::chrono::duration<double> trained = Clock::now() - begin - validated;
+  const double steps = run.metrics.at("steps_per_second");
+  EXPECT_LE(steps, 50);
+  EXPECT_GE(steps, 4 / trained.count()) << "a validation is no step";
+  EXPECT_NEAR(run.metrics.at("samples_per_second") / steps, 3, 1e-9) << "samples of a batch";
+}
+
+TEST(DeviceStatistics, SayWhatTheProcessUses) {
+  Training run;
+  run.net.during = [] {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(30);
+    while (std::chrono::steady_clock::now() < end) continue;
+  };
+  run.fit({std::make_shared<DeviceStatistics>()});
+  EXPECT_GT(run.metrics.at("host_memory_mib"), 10);
+  EXPECT_GT(run.metrics.at("cpu_percent"), 5);
+  EXPECT_FALSE(run.metrics.contains("device_memory_mib")) << "the CPU has none";
+}
+
+TEST(Timer, ContinuesAfterAResume) {
+  TemporaryFolder folder;
+  const Stretch stretch{folder.path()};
+  const auto first = std::make_shared<Timer>();
+  stretch(1, false, {first});
+  EXPECT_GT(first->total(), 0);
+  EXPECT_GE(first->total(), first->in_validation());
+  const auto second = std::make_shared<Timer>();
+  stretch(2, true, {second});
+  EXPECT_GT(second->total(), first->total() / 2);
+  EXPECT_GT(second->in_validation(), first->in_validation());
+  const double total = second->total();
+  EXPECT_EQ(second->total(), total) << "no training runs";
+}
+
+TEST(LearningRateMonitor, LogsTheRateOfTheStep) {
+  Training run([](Options& o) { o.max_epochs = 2; });
+  run.fit({std::make_shared<LearningRateMonitor>()});
+  EXPECT_NEAR(run.metrics.at("lr"), 0.07, 1e-12) << "0.7 times 0.1 in the second epoch";
+}
+
+}  // namespace
+}  // namespace cohort::testing
