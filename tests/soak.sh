@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every soak for many rounds, each with moments and inputs by chance: kills and stops of ranks on every wire, under mpirun and on
-# other hosts, kills while checkpoints are written, forks, and mutations for every fuzz target.
+# other hosts, signals to whole jobs, kills while checkpoints are written, forks, and mutations for every fuzz target.
 #   tests/soak.sh [ROUNDS]    rounds of each (default 200); a round of a fuzz target is 1,000 inputs
 # The seed is COHORT_TEST_SEED, or a new one, and is printed. All run, also after one has failed; their output is kept in
 # build/release/soak. A soak that is skipped has failed.
@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 rounds=${1:-200}
 export COHORT_SOAK_ROUNDS=$rounds COHORT_TEST_SEED=${COHORT_TEST_SEED:-$((RANDOM << 15 | RANDOM))}
 export COHORT_BUILD=$PWD/build/release PYTHONDONTWRITEBYTECODE=1
-soaks=(rank_death_test:Soak checkpoint_test:Soak spawn_test:Soak ssh_test:Soak
+soaks=(rank_death_test:Soak checkpoint_test:Soak spawn_test:Soak ssh_test:Soak stop_signals_test:Signals
   restart_test:HostsInFull.test_kills_of_ranks_and_agents_at_random_cost_no_step
   mpi_test:DeadRanksInFull.test_a_rank_that_is_killed_at_any_moment_is_named)
 

@@ -15,8 +15,8 @@ import harness
 from harness import BUILD, MNIST, NUMERICS, SystemTest
 from rank_death_test import ranks_of
 
-ROUNDS = int(os.environ.get("COHORT_SOAK_ROUNDS", "20"))
-GROUP = 10  # rounds after which the weights are compared, and a new training begins
+ROUNDS = int(os.environ.get("COHORT_SOAK_ROUNDS", "10"))
+GROUP = 5  # rounds after which the weights are compared, and a new training begins
 STEPS, ENDLESS = 30, 10**6
 DRIFTING = BUILD / "tests/runtime/host/rank/cohort_drifting.so"
 

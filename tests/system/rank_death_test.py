@@ -7,7 +7,7 @@ import time
 import harness
 from harness import COHORT, MNIST, SystemTest, is_listening
 
-ROUNDS = int(os.environ.get("COHORT_SOAK_ROUNDS", "8"))
+ROUNDS = int(os.environ.get("COHORT_SOAK_ROUNDS", "6"))
 WIRES = ("shm", "gloo")
 # Short epochs: the table of metrics, in which tests see how far a job has come, is written at the end of each.
 ENDLESS = ["--epochs=100000", "--limit-train-batches=20", "--limit-val-batches=1"]

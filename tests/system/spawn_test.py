@@ -10,7 +10,7 @@ from harness import BUILD, COHORT, MNIST, SystemTest, children_of
 
 PROGRAM = str(BUILD / "tests/spawn_program")
 MPI_PROGRAM = BUILD / "tests/mpi_program"
-ROUNDS = int(os.environ.get("COHORT_SOAK_ROUNDS", "10"))
+ROUNDS = int(os.environ.get("COHORT_SOAK_ROUNDS", "5"))
 SPAWN = ["--strategy=ddp_spawn", "--devices=2"]
 
 

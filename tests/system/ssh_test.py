@@ -290,7 +290,7 @@ class EndsInFull(EndsTest):
 
 
 class Soak(SshTest):
-    rounds = int(os.environ.get("COHORT_SOAK_ROUNDS", "12"))
+    rounds = int(os.environ.get("COHORT_SOAK_ROUNDS", "6"))
 
     def test_whoever_is_killed_at_any_moment_all_is_over_soon_and_nothing_is_left(self):
         """The launcher, its ssh, the server's process, an agent, a rank: by chance, while hosts are asked or ranks run."""

@@ -2,13 +2,14 @@
 
 The moments are by chance: while ranks start, between steps, in a checkpoint, a validation, the test, and behind the end.
 """
+import os
 import signal
 import time
 
 import harness
 from harness import COHORT, MNIST, SystemTest
 
-MOMENTS = 20  # for each signal
+MOMENTS = int(os.environ.get("COHORT_SOAK_ROUNDS", "8"))  # for each signal
 
 
 class Signals(SystemTest):
