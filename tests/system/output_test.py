@@ -56,6 +56,17 @@ class Output(OutputTest):
         process.stderr.close()
 
 
+    def test_a_launcher_that_heard_it_should_stop_waits_for_no_reader(self):
+        # They fill the pipe once the launcher has taken its signal.
+        rank = 'trap "head -c 1000000 /dev/zero; exit 0" TERM; touch ready-$RANK; while :; do sleep 0.05; done'
+        process = self.start([COHORT, "run", "-H", "localhost:2", "sh", "-c", rank])
+        self.wait_until(lambda: all((self.folder / f"ready-{number}").exists() for number in (0, 1)), "the ranks run", process)
+        process.terminate()
+        self.assertEqual(process.wait(HANG), 128 + signal.SIGTERM)
+        process.stdout.close()
+        process.stderr.close()
+
+
 class Terminal(SystemTest):
     def test_ctrl_c_while_ranks_are_started_ends_those_too_that_come_later(self):
         ranks = self.folder / "ranks"

@@ -207,6 +207,7 @@ void HostsRun::report_cause() {
 
 void HostsRun::on_signal(const CaughtSignal& signal) {
   if (signal.number == SIGCHLD) return;
+  output_.hurry();
   if (signal.number == stop_signal_ && Clock::now() - stopped_at_ < kOneSignal) return;
   const bool is_first = std::exchange(stop_signal_, signal.number) == 0;
   stopped_at_ = Clock::now();

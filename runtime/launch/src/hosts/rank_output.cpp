@@ -16,11 +16,6 @@
 #include <cohort/host/in_quotes.hpp>
 
 namespace cohort::host {
-namespace {
-
-constexpr int kPatienceAtTheEnd_ms = 200;
-
-}  // namespace
 
 RankOutput::RankOutput(std::filesystem::path folder, int ranks, int signals, Log& log)
     : folder_(std::move(folder)),
@@ -56,7 +51,7 @@ void RankOutput::forward(int descriptor, std::string_view bytes) {
   while (!bytes.empty()) {
     std::array<pollfd, 2> waits{{{descriptor, POLLOUT, 0}, {patience_ms_ < 0 ? signals_ : -1, POLLIN, 0}}};
     if (::poll(waits.data(), waits.size(), patience_ms_) < 0) continue;  // interrupted
-    if (waits[1].revents != 0) patience_ms_ = kPatienceAtTheEnd_ms;
+    if (waits[1].revents != 0) hurry();
     if (waits[0].revents == 0 && waits[1].revents != 0) continue;
     if (waits[0].revents == 0) {
       patience_ms_ = 0;

@@ -20,7 +20,12 @@ class RankOutput {
   /// process's output, but not once there is a wish to end: then what is not taken soon is lost there.
   void write(MessageKind stream, int rank, std::string_view bytes);
 
+  /// Tells it of a wish to end that somebody else has taken from `signals`.
+  void hurry() { patience_ms_ = patience_ms_ < 0 ? kPatienceAtTheEnd_ms : patience_ms_; }
+
  private:
+  static constexpr int kPatienceAtTheEnd_ms = 200;
+
   std::filesystem::path file_of(MessageKind stream, int rank) const;
   void forward(int descriptor, std::string_view bytes);
 
