@@ -13,8 +13,8 @@ namespace {
 
 TEST(Throughput, CountsWhatStepsTake) {
   using Clock = std::chrono::steady_clock;
-  // Two epochs of two steps in one value, with a validation in their midst.
-  Training run([](Options& o) { o.max_epochs = 2, o.log_every_n_steps = 4; });
+  // The value is that of the second epoch: two steps behind a validation, which take less than all steps.
+  Training run([](Options& o) { o.max_epochs = 2, o.log_every_n_steps = 2; });
   std::chrono::duration<double> validated{0};
   run.net.during = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
   run.net.in_validation = [&] {
@@ -27,7 +27,7 @@ TEST(Throughput, CountsWhatStepsTake) {
   const std::chrono::duration<double> trained = Clock::now() - begin - validated;
   const double steps = run.metrics.at("steps_per_second");
   EXPECT_LE(steps, 50);
-  EXPECT_GE(steps, 4 / trained.count()) << "a validation is no step";
+  EXPECT_GE(steps, 2 / trained.count()) << "a validation is no step";
   EXPECT_NEAR(run.metrics.at("samples_per_second") / steps, 3, 1e-9) << "samples of a batch";
 }
 
