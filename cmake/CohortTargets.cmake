@@ -26,10 +26,13 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 set(COHORT_PLUGIN_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/cohort/plugins)
 
-# An installation can be moved: programs find our libraries beside themselves, LibTorch where it was at build time.
+# An installation can be moved: what is installed finds our libraries, and the LibTorch that `cohort libtorch` brings, from where it
+# lies itself. This is for programs; libraries and plugins have their own.
 file(RELATIVE_PATH cohort_bin_to_lib /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
-set(CMAKE_INSTALL_RPATH $ORIGIN $ORIGIN/${cohort_bin_to_lib})
-set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
+set(CMAKE_INSTALL_RPATH $ORIGIN/${cohort_bin_to_lib} $ORIGIN/${cohort_bin_to_lib}/cohort/libtorch/lib)
+
+# What is installed without a word about it belongs to the package `cohort`; `development` is cohort-dev.
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME runtime)
 
 # Warnings and sanitizers of our own targets; never passed on to users, who build without them.
 function(cohort_own_flags target)
@@ -53,6 +56,18 @@ function(cohort_own_flags target)
   endif()
 endfunction()
 
+# cohort_hide_paths(TARGET): messages of what is installed name files as they lie in our tree, or in LibTorch's include folder, and not
+# where the machine has them that built it.
+function(cohort_hide_paths target)
+  set(folders ${PROJECT_SOURCE_DIR}/)
+  if(cohort_torch_root)
+    list(APPEND folders ${cohort_torch_root}/include/)
+  endif()
+  foreach(folder IN LISTS folders)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:C,CXX>:-fmacro-prefix-map=${folder}=>)
+  endforeach()
+endfunction()
+
 # cohort_library(NAME EXPORT set [PUBLIC libs...] [PRIVATE libs...]): a shared library from ./src, public headers in
 # ./include.
 function(cohort_library name)
@@ -67,10 +82,11 @@ function(cohort_library name)
   string(REGEX REPLACE "^cohort_" "" short_name ${name})
   add_library(cohort::${short_name} ALIAS ${name})
   set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
-    EXPORT_NAME ${short_name})
+    EXPORT_NAME ${short_name} INSTALL_RPATH "$ORIGIN;$ORIGIN/cohort/libtorch/lib")
   cohort_own_flags(${name})
-  install(TARGETS ${name} EXPORT ${arg_EXPORT} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  cohort_hide_paths(${name})
+  install(TARGETS ${name} EXPORT ${arg_EXPORT} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_COMPONENT development)
+  install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
 endfunction()
 
 # cohort_compile_together(TARGET [SEES_MODULE patterns...]): many files of it are compiled as one, because each would parse the same
@@ -119,4 +135,5 @@ function(cohort_program name)
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${arg_LINK})
   cohort_own_flags(${name})
+  cohort_hide_paths(${name})
 endfunction()

@@ -18,7 +18,8 @@ build_packages=(g++ make cmake ninja-build ccache git python3 python3-pip python
   libboost-dev libboost-filesystem-dev libspdlog-dev libfmt-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev zlib1g-dev
   libsodium-dev libgloo-dev libopenmpi-dev)
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev clang libclang-rt-dev llvm clang-format openmpi-bin procps
-  openssh-client openssh-server iproute2 locales mpich munge slurm-client slurmctld slurmd python3-yaml)
+  openssh-client openssh-server iproute2 locales mpich munge slurm-client slurmctld slurmd python3-yaml
+  dpkg-dev file)
 bench_packages=(libgloo-dev)
 declare -A service_of=([openssh-server]=ssh [munge]=munge [slurmctld]=slurmctld [slurmd]=slurmd)
 
@@ -90,42 +91,15 @@ without_services() (
   done
 )
 
-libtorch_complete() {
-  [ -e "$1/torch/lib/libtorch_cpu.so" ] && [ -e "$1/torch/include/torch/csrc/api/include/torch/torch.h" ] &&
-    [ -e "$1/nvidia/cu13/lib/libcudart.so.13" ] && [ -e "$1/nvidia/cu13/lib/libcupti.so.13" ]
-}
-
-# Unpacks what the list names into the folder, which must not exist.
-unpack() {  # LIST FOLDER
-  python3 -m pip install --no-deps --no-compile --no-cache-dir --only-binary=:all: --require-hashes --upgrade \
-    --disable-pip-version-check --target "$2" -r "$1" >&2 ||
-    die "pip could not fetch what $1 lists; check the network and free space in $deps_dir"
-}
-
-# Unpacked beside its final place and renamed, so that an interrupted run leaves nothing that looks complete.
-install_libtorch() {
-  if libtorch_complete "$libtorch_dir"; then say "LibTorch $torch_version: present in $libtorch_dir"; return; fi
-  say "LibTorch $torch_version: 550 MB to download, 1.2 GB on disk in $libtorch_dir"
-  $dry_run && return
-  local partial=$libtorch_dir.partial
-  rm -rf "$partial" "$libtorch_dir"
-  mkdir -p "$partial"
-  unpack "$lists/libtorch.txt" "$partial"
-  libtorch_complete "$partial" || die "the torch wheel lacks libtorch_cpu.so or its headers; remove $partial and try again"
-  mv "$partial" "$libtorch_dir"
-}
-
 # The compiler looks for its libraries in lib64, and the packages have them in lib.
 install_cuda() {
-  local partial=$cuda_dir.partial
-  if [ -x "$cuda_dir/nvidia/cu13/bin/nvcc" ]; then say "CUDA compiler $cuda_version: present in $cuda_dir"; return; fi
+  if [ -L "$cuda_dir/nvidia/cu13/lib64" ]; then say "CUDA compiler $cuda_version: present in $cuda_dir"; return; fi
   say "CUDA compiler $cuda_version: 105 MB to download, 270 MB on disk in $cuda_dir"
   $dry_run && return
-  rm -rf "$partial" "$cuda_dir"
-  mkdir -p "$partial"
-  unpack "$lists/cuda.txt" "$partial"
-  ln -s lib "$partial/nvidia/cu13/lib64"
-  mv "$partial" "$cuda_dir"
+  rm -rf "$cuda_dir"
+  "$here/unpack_wheels.sh" "$lists/cuda.txt" "$cuda_dir" ||
+    die "pip could not fetch what $lists/cuda.txt lists; check the network and free space in $deps_dir"
+  ln -s lib "$cuda_dir/nvidia/cu13/lib64"
 }
 
 # The venv names what it was made from: another list of packages makes it anew.
@@ -149,7 +123,7 @@ fi
 if $with_bench; then packages+=("${bench_packages[@]}"); fi
 install_packages "${packages[@]}"
 if $packages_only; then exit; fi
-install_libtorch
+"$here/libtorch.sh" --unpack="$libtorch_dir" $($dry_run && printf %s --dry-run)
 if $with_tests; then install_test_venv; fi
 if $with_cuda; then install_cuda; fi
 printf '%s\n' "$libtorch_dir"

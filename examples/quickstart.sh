@@ -33,6 +33,7 @@ What to try next:
   build/release/bin/mnist --help                                  all flags
   build/release/bin/mnist --devices=2 --strategy=ddp,compression=bf16
   build/release/bin/cohort run -n 2 build/release/bin/mnist       the launcher on its own
+  build/release/bin/cohort new my_project                         a program of your own
   build/release/bin/cohort plugins info ddp                       what a strategy is made of
   cmake --build build/release                                     all strategies, collectives and examples
   examples/plugins/rendezvous_layer                               a plugin of a few lines of C

@@ -15,7 +15,7 @@ import tempfile
 import unittest
 
 import harness
-from harness import BIN, BUILD, PLUGINS, SOURCE, SystemTest, clean_environment
+from harness import BIN, BUILD, LIBTORCH, PLUGINS, SOURCE, SystemTest, clean_environment
 from pages import only_block
 from ssh_hosts import TwoNetworks, why_no_networks
 
@@ -66,12 +66,6 @@ def copied_sources():
 def libtorch_files():
     """Returns the libraries of LibTorch that the image has, below the folder of LibTorch."""
     return re.findall(r"opt/cohort-deps/libtorch-\*/(\S+)", DOCKERFILE)
-
-
-def libtorch():
-    """Returns the folder of the LibTorch that the programs here find."""
-    listed = subprocess.run(["ldd", BIN / "mnist"], capture_output=True, text=True, check=True).stdout
-    return pathlib.Path(re.search(r"libc10\.so => (\S+)/torch/lib/libc10\.so", listed).group(1))
 
 
 def needed_by(file):
@@ -152,13 +146,16 @@ class PodsInFull(SystemTest):
         cls.image.chmod(0o755)
         subprocess.run(["cmake", "--install", BUILD, "--prefix", cls.image / "opt/cohort"], env=clean_environment(),
                        stdin=subprocess.DEVNULL, capture_output=True, check=True)
+        subprocess.run([cls.image / "opt/cohort/bin/cohort", "libtorch", "--install", f"--from={LIBTORCH}"],
+                       stdout=subprocess.DEVNULL, check=True)
         for file in libtorch_files():
-            target = cls.image / str(libtorch() / file)[1:]
+            source = LIBTORCH.parent / file
+            target = cls.image / str(source)[1:]
             target.parent.mkdir(parents=True, exist_ok=True)
-            if os.stat(libtorch()).st_dev == os.stat(target.parent).st_dev:
-                target.hardlink_to((libtorch() / file).resolve())  # it is large
+            if os.stat(source).st_dev == os.stat(target.parent).st_dev:
+                target.hardlink_to(source.resolve())  # it is large
             else:
-                shutil.copy(libtorch() / file, target)
+                shutil.copy(source, target)
         for name in ("usr", "dev/shm", "proc", "etc", "tmp", "runs", "job-secret"):
             (cls.image / name).mkdir(parents=True)
         for name in ("dev/null", "dev/zero", "dev/urandom", "dev/random", "etc/hosts"):

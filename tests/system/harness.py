@@ -27,6 +27,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("COHORT_BUILD", SOURCE / "build/release"))
 BIN = BUILD / "bin"
 PLUGINS = BUILD / "lib/cohort/plugins"
+LIBTORCH = (BUILD / "lib/cohort/libtorch").resolve()
 COHORT, MNIST, NUMERICS = (str(BIN / name) for name in ("cohort", "mnist", "cohort_numerics"))
 FAKE_DEVICE = [f"--plugin-dir={BUILD / 'tests/examples/fake_device/plugins'}", "--accelerator=fake"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]

@@ -6,7 +6,7 @@ import sys
 import tempfile
 
 import harness
-from harness import BUILD, SOURCE, SystemTest, clean_environment
+from harness import BUILD, LIBTORCH, SOURCE, SystemTest, clean_environment
 from pages import blocks, only_block
 
 PLUGIN_PROJECT = """
@@ -57,6 +57,7 @@ class InstallTest(SystemTest):
             raise RuntimeError(installed.stdout[-1500:] + installed.stderr[-3000:])
         cls.prefix = folder / "moved"  # an installation can be moved
         shutil.move(folder / "first", cls.prefix)
+        subprocess.run([cls.prefix / "bin/cohort", "libtorch", "--install", f"--from={LIBTORCH}"], stdout=subprocess.DEVNULL, check=True)
 
     def project(self, name, files):
         folder = self.folder / name

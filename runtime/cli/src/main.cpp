@@ -1,4 +1,4 @@
-// The `cohort` command: start programs, submit jobs, look at plugins and at the environment.
+// The `cohort` command: begin projects, start programs, submit jobs, look at plugins and at the environment.
 #include <cstdio>
 #include <exception>
 #include <functional>
@@ -17,6 +17,8 @@
 #include <cohort/launch/hosts.hpp>
 
 #include "env_command.hpp"
+#include "libtorch_command.hpp"
+#include "new_command.hpp"
 #include "plugins_command.hpp"
 #include "run_command.hpp"
 #include "strategies_command.hpp"
@@ -43,11 +45,15 @@ std::string understood(const CLI::App& app) {
 }
 
 int parse_and_run(std::vector<std::string> arguments) {
-  CLI::App app("Starts programs on many devices, submits jobs, and looks at plugins and at the environment.", "cohort");
+  CLI::App app(
+      "Begins projects, starts programs on many devices, submits jobs, and looks at plugins and at the environment.",
+      "cohort");
   app.set_version_flag("--version", version_text(), "print the version and end");
   app.require_subcommand(1);
   std::function<int()> chosen;
 
+  NewCommand begin(app, chosen, show);
+  LibtorchCommand libtorch(app, chosen);
   RunCommand run(app, chosen);
   PluginsCommand plugins(app, chosen, show);
   SubmitCommand submit(app, chosen, show);

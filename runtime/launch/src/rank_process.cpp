@@ -115,7 +115,12 @@ std::string RankProcess::shown_state() const {
     return "signal " + std::to_string(number) + " (" + ::strsignal(number) + ")";
   };
   if (!end) return shown() + (stopped_by == 0 ? " is running" : " is stopped by " + by_signal(stopped_by));
-  if (end->signal == 0) return shown() + " ended with exit code " + std::to_string(end->exit_code);
+  if (end->signal == 0) {
+    // By this code the loader says that a library is missing, and a shell that a command is.
+    const bool found_nothing = end->exit_code == 127;
+    const char* hint = found_nothing ? " (something was not found; cohort libtorch says if LibTorch is there)" : "";
+    return shown() + " ended with exit code " + std::to_string(end->exit_code) + hint;
+  }
   return shown() + " was ended by " + by_signal(end->signal);
 }
 

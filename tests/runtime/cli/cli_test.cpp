@@ -49,6 +49,12 @@ TEST_F(CliTest, RunStartsTheRanksOfNamedHostsThroughAnAgent) {
   EXPECT_THAT(cohort({"--help"}).out, Not(HasSubstr("serve-node"))) << "nothing for a user";
 }
 
+TEST_F(CliTest, TheLoadersExitCodeIsExplained) {
+  const Outcome outcome = cohort({"run", "-n", "1", "/bin/sh", "-c", "exit 127"});
+  EXPECT_EQ(outcome.code, 127);
+  EXPECT_THAT(outcome.err, HasSubstr("ended with exit code 127 (something was not found; cohort libtorch says"));
+}
+
 TEST_F(CliTest, HostsThatAreGivenButEmptyAreNotThisMachine) {
   for (const char* option : {"-H", "--hostfile", "--output-filename"}) {
     EXPECT_EQ(cohort({"run", "-n", "1", option, "", "true"}).code, 2) << option;

@@ -1,0 +1,27 @@
+// `cohort new`: begins a project of one's own.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace cohort::cli {
+
+class NewCommand {
+ public:
+  /// Adds the subcommand; sets `chosen` where it is used. The result goes to `show`, which gives the exit code.
+  NewCommand(CLI::App& app, std::function<int()>& chosen, std::function<int(const std::string&)> show);
+  NewCommand(const NewCommand&) = delete;
+  NewCommand& operator=(const NewCommand&) = delete;
+
+ private:
+  int run() const;
+
+  std::function<int(const std::string&)> show_;
+  std::string name_;
+};
+
+}  // namespace cohort::cli
