@@ -6,7 +6,7 @@ import subprocess
 
 import harness
 from harness import BUILD, SOURCE, SystemTest
-from pages import PAGES, blocks, shell_commands
+from pages import PAGES, only_block, shell_commands
 
 # Commands that this test cannot run, since they install, build or contain this very test; the file that runs them, and as what.
 ELSEWHERE = {
@@ -18,6 +18,11 @@ ELSEWHERE = {
     "tests/bench/run.sh": ("tests/bench/CMakeLists.txt", "driver_test.py"),  # the driver of it
     "cmake -S examples/plugins/fake_device -B build/fake_device -DCMAKE_PREFIX_PATH=INSTALLED && cmake --build build/fake_device":
         ("tests/system/install_test.py", 'SOURCE / "examples/plugins/fake_device"'),
+    "cmake --install build/release --prefix=$HOME/cohort": ("tests/system/package_test.py", '"cmake", "--install", BUILD'),
+    "cpack --config build/release/CPackConfig.cmake -G TGZ": ("tests/system/package_test.py", 'pack("TGZ", '),
+    "cpack --config build/release/CPackConfig.cmake -G DEB": ("tests/system/package_test.py", 'pack("DEB", '),
+    **{command: ("tests/system/package_test.py", "readme_commands()") for command in
+       only_block("README.md", "sh", "## Your own project in five minutes").splitlines()},
 }
 HERE = ("cc ", "mpirun ", "build/release/")  # how commands begin that are run here
 
@@ -105,17 +110,6 @@ class Commands(SystemTest):
 
 
 class Pages(SystemTest):
-    def test_the_program_in_the_readme_is_the_example(self):
-        example = re.sub(r"\s", "", without_comments((SOURCE / "examples/mnist/main.cpp").read_text()))
-        (shown,) = blocks("README.md", "cpp")
-        place = 0
-        for line in without_comments(shown).splitlines():
-            code = re.sub(r"\s", "", line)
-            with self.subTest(line=line):
-                found = example.find(code, place)
-                self.assertGreaterEqual(found, 0, "not in the example, or not in this order")
-                place = found + len(code)
-
     def test_every_link_leads_somewhere(self):
         for page in PAGES:
             prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
@@ -123,10 +117,6 @@ class Pages(SystemTest):
                 if not target.startswith("http"):
                     with self.subTest(page=page.name, target=target):
                         self.assertTrue((page.parent / target).exists())
-
-
-def without_comments(code):
-    return re.sub(r"//.*", "", code)
 
 
 if __name__ == "__main__":
