@@ -105,7 +105,7 @@ class NewProject(PackageTest):
         self.succeed(["cmake", "-S", "my_project", "-B", "build", f"-DCMAKE_PREFIX_PATH={BUILD}"])  # the build tree is a package, too
 
     def test_its_program_prints_what_the_readme_shows(self):
-        result = self.succeed(["sh", "-c", f"{BUILD / 'bin/new_project'} --devices=2 2>&1"])
+        result = self.succeed(["sh", "-c", f"{BUILD / 'tests/new_project'} --devices=2 2>&1"])
         self.check_output(result.stdout)
 
     def test_a_name_that_cannot_be_is_refused_in_a_sentence(self):
