@@ -28,7 +28,6 @@ target_link_libraries(jobs PRIVATE cohort::submit)
 """
 SUBMIT_SOURCE = "#include <iostream>\n#include <cohort/submit.hpp>\nint main() {" + \
     only_block("docs/operator.md", "cpp", "## Submitting jobs") + "}\n"
-PRECOMPILE = "cohort_precompile(my_program)\n"  # takes as long as it saves for one file
 # The user guide's code, under the names by which tiny_program.cpp includes it.
 PROGRAM_PIECES = {"a_loss_over_the_whole_batch.inc": only_block("docs/user.md", "cpp", "## Several devices in one process"),
                   "steps_by_hand.inc": only_block("docs/user.md", "cpp", "## Several optimizers, steps by hand"),
@@ -126,9 +125,6 @@ class Install(InstallTest):
         self.assertIn("accelerator", shown)
         self.succeed([sys.executable, "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1])", build / "libfake_torch.so"])
 
-    def test_a_program_built_against_the_package_trains_with_all_code_of_the_user_guide(self):
-        self.train_by_the_guide(PROGRAM_PROJECT.replace(PRECOMPILE, ""))
-
     def test_all_code_of_the_guides_is_in_these_programs(self):
         compiled_by_uses_test = only_block("docs/plugin_author.md", "cpp", "## What it cannot do")
         compiled = [PLUGIN_SOURCE, SUBMIT_SOURCE, compiled_by_uses_test, *PROGRAM_PIECES.values()]
@@ -156,8 +152,7 @@ class InFull(InstallTest):
         self.assertIn("scontrol requeue", by_command)
         self.assertEqual(self.succeed([jobs]).stdout, by_command)
 
-    def test_the_same_with_precompiled_headers(self):
-        self.assertIn(PRECOMPILE, PROGRAM_PROJECT)
+    def test_a_program_built_against_the_package_trains_with_all_code_of_the_user_guide(self):
         self.train_by_the_guide(PROGRAM_PROJECT)
 
 

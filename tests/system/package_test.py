@@ -238,7 +238,7 @@ class Notices(PackageTest):
 
 
 class ArchiveInFull(PackageTest):
-    def test_a_project_made_from_the_archive_alone_trains(self):
+    def test_programs_of_the_archive_alone_train(self):
         folder = self.folder / "packages"
         folder.mkdir()
         (archive,) = pack("TGZ", folder)
@@ -252,11 +252,8 @@ class ArchiveInFull(PackageTest):
         cohort = unpacked / "bin/cohort"
         self.succeed([cohort, "libtorch", "--install", f"--from={LIBTORCH}"])
         self.succeed([cohort, "new", "my_project"])
-        for command in (["cmake", "-S", "my_project", "-B", "my_project/build", f"-DCMAKE_PREFIX_PATH={unpacked}"],
-                        ["cmake", "--build", "my_project/build"]):
-            self.succeed(command, {"CCACHE_DISABLE": "1"}, timeout=300)
-        self.check_output(self.succeed(["sh", "-c", "my_project/build/my_project --devices=2 2>&1"]).stdout)
-        self.succeed([cohort, "run", "-n", "2", "my_project/build/my_project"])
+        self.succeed(["cmake", "-S", "my_project", "-B", "build", f"-DCMAKE_PREFIX_PATH={unpacked}"])
+        self.succeed([cohort, "run", "-n", "2", unpacked / "bin/mnist", "--max-steps=3", "--epochs=1"])
         (unpacked / "lib/cohort/libtorch").unlink()
         self.fail_with(127, [cohort, "run", "-n", "2", unpacked / "bin/mnist"], "libtorch_cpu.so", "cohort libtorch says if")
 
