@@ -1,6 +1,5 @@
 # What find_package(cohort COMPONENTS plugin runtime trainer) needs, in an installation and in the build tree.
 include(CMakePackageConfigHelpers)
-file(REMOVE ${PROJECT_BINARY_DIR}/cohort-config.cmake)  # of trees that were configured when it stood there
 set(cohort_config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/cohort)
 
 # cohort_export(SET): writes the targets of a set.

@@ -2,12 +2,6 @@
 #   -DCOHORT_LIBTORCH=DIR   DIR holds torch/lib and torch/include, or lib and include
 include(LibTorch)
 if(NOT COHORT_LIBTORCH)
-  set(cohort_deps $ENV{COHORT_DEPS_DIR})
-  if(NOT cohort_deps AND DEFINED ENV{XDG_CACHE_HOME})
-    set(cohort_deps $ENV{XDG_CACHE_HOME}/cohort)
-  elseif(NOT cohort_deps)
-    set(cohort_deps $ENV{HOME}/.cache/cohort)
-  endif()
   set(COHORT_LIBTORCH ${cohort_deps}/libtorch-2.11.0)
 endif()
 cohort_find_libtorch(cohort_torch_root cohort_libtorch_version ${COHORT_LIBTORCH})
