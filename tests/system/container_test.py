@@ -11,7 +11,6 @@ import re
 import shutil
 import signal
 import subprocess
-import tempfile
 import unittest
 
 import harness
@@ -141,8 +140,7 @@ class PodsInFull(SystemTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.image = pathlib.Path(tempfile.mkdtemp(prefix="cohort-image-"))
-        cls.addClassCleanup(shutil.rmtree, cls.image, ignore_errors=True)
+        cls.image = cls.class_folder()
         cls.image.chmod(0o755)
         subprocess.run(["cmake", "--install", BUILD, "--prefix", cls.image / "opt/cohort"], env=clean_environment(),
                        stdin=subprocess.DEVNULL, capture_output=True, check=True)

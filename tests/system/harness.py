@@ -163,6 +163,13 @@ class SystemTest(unittest.TestCase):
     seconds_to_clean = 60  # a neighbour's job may be the one that is about to remove its shared memory
     may_leave = ("torchelastic_*", "torchinductor_*")  # in the temporary folder: those of torchrun and of torch, once it is imported
 
+    @classmethod
+    def class_folder(cls):
+        """Returns a folder that is removed after the tests of this class."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="cohort-class-"))
+        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
+        return folder
+
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="cohort-test-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)

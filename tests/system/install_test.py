@@ -1,9 +1,7 @@
 """What is installed works from another folder: programs, plugins, and projects that find the package."""
-import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
 
 import harness
 from harness import BUILD, LIBTORCH, SOURCE, SystemTest, clean_environment
@@ -48,8 +46,7 @@ class InstallTest(SystemTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="cohort-install-"))
-        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
+        folder = cls.class_folder()
         installed = subprocess.run(["cmake", "--install", BUILD, "--prefix", folder / "first"], env=clean_environment(),
                                    stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if installed.returncode != 0:

@@ -5,7 +5,6 @@ import re
 import resource
 import shutil
 import subprocess
-import tempfile
 import time
 import unittest
 
@@ -122,8 +121,7 @@ class Libtorch(PackageTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.installed = pathlib.Path(tempfile.mkdtemp(prefix="cohort-package-")) / "installed"
-        cls.addClassCleanup(shutil.rmtree, cls.installed.parent, ignore_errors=True)
+        cls.installed = cls.class_folder() / "installed"
         subprocess.run(["cmake", "--install", BUILD, "--prefix", cls.installed], env=clean_environment(), stdin=subprocess.DEVNULL,
                        capture_output=True, check=True)
 
@@ -275,8 +273,7 @@ class DebInFull(PackageTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.packages = pathlib.Path(tempfile.mkdtemp(prefix="cohort-packages-"))
-        cls.addClassCleanup(shutil.rmtree, cls.packages, ignore_errors=True)
+        cls.packages = cls.class_folder()
         pack("DEB", cls.packages)
         (cls.development,) = cls.packages.glob("cohort-dev_*.deb")
         (cls.runtime,) = cls.packages.glob("cohort_*.deb")
