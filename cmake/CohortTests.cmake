@@ -49,7 +49,7 @@ endfunction()
 function(cohort_test_objects name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "PCH" "SOURCES;LINK")
   add_library(${name} OBJECT ${arg_SOURCES})
-  # As in programs, or it could not use their precompiled headers.
+  # Programs are compiled with -fPIE, and precompiled headers serve only code that is compiled with the same flags.
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${name} PRIVATE -fPIE)
   cohort_test_code(${name} LINK ${arg_LINK} PCH ${arg_PCH})
@@ -128,7 +128,7 @@ endfunction()
 # The entry itself; takes labels and limits from the caller's arg_ variables.
 function(cohort_ctest_entry name tier)
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 300)  # a hang only: for a machine with several times the work that it can do
+    set(arg_TIMEOUT 300)  # It only catches a hang, also on a machine with several times the work that it can do.
   endif()
   if(NOT arg_PROCESSORS)
     set(arg_PROCESSORS 1)

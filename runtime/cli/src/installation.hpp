@@ -1,4 +1,5 @@
-// Where this command is installed, and what lies beside it. The build tree is laid out in the same way.
+// The files of the installation that this command belongs to. A build tree has the same layout, so that `cohort new`
+// and `cohort libtorch` work in both.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +14,8 @@ struct Installation {
   std::filesystem::path new_project;  ///< what `cohort new` copies
 };
 
-/// Throws UserError where the file of this program is gone, or the runtime was built without LibTorch.
+/// Returns the installation of the running program. Throws UserError if the program's file is gone, or if it was built
+/// without LibTorch.
 Installation installation();
 
 }  // namespace cohort::cli

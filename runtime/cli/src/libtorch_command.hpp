@@ -12,13 +12,14 @@ namespace cohort::cli {
 
 class LibtorchCommand {
  public:
-  /// Adds the subcommand; sets `chosen` where it is used.
+  /// Adds the subcommand; sets `chosen` if it is used.
   LibtorchCommand(CLI::App& app, std::function<int()>& chosen);
   LibtorchCommand(const LibtorchCommand&) = delete;
   LibtorchCommand& operator=(const LibtorchCommand&) = delete;
 
  private:
-  /// Becomes the script that stands beside the libraries. Throws UserError where it cannot.
+  /// Replaces this process by the script that stands beside the libraries. Throws UserError if the script cannot be
+  /// executed.
   int run() const;
 
   bool install_ = false;

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The name that stands for the user's in the files that are copied.
+// The copied files have this name in place of the user's.
 constexpr std::string_view kNameInFiles = "new_project";
 
 bool is_letter(char c) {
@@ -34,7 +34,7 @@ bool is_identifier(std::string_view name) {
          std::ranges::all_of(name, [](char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '_'; });
 }
 
-/// Throws UserError where a project cannot have this name.
+/// Throws UserError if a project cannot have this name.
 void require_name(const std::string& name) {
   constexpr std::array<std::string_view, 8> kOfCMake{"all",     "clean",   "edit_cache",    "help",
                                                      "install", "package", "rebuild_cache", "test"};
@@ -54,7 +54,7 @@ std::string with_name(std::string text, const std::string& name) {
   return text;
 }
 
-/// Copies the files of the project; nothing is left where that fails.
+/// Copies the files of the project. Throws UserError, and leaves nothing behind, if that fails.
 void write_project(const fs::path& from, const std::string& name) {
   std::error_code failure;
   if (!fs::create_directory(name, failure)) {

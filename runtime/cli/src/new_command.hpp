@@ -1,4 +1,4 @@
-// `cohort new`: begins a project of one's own.
+// `cohort new`: copies a small project under the name that the user gives.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@ namespace cohort::cli {
 
 class NewCommand {
  public:
-  /// Adds the subcommand; sets `chosen` where it is used. The result goes to `show`, which gives the exit code.
+  /// Adds the subcommand; sets `chosen` if it is used. `show` prints the result and returns the exit code.
   NewCommand(CLI::App& app, std::function<int()>& chosen, std::function<int(const std::string&)> show);
   NewCommand(const NewCommand&) = delete;
   NewCommand& operator=(const NewCommand&) = delete;

@@ -20,7 +20,8 @@ class RankOutput {
   /// process's output, but not once there is a wish to end: then what is not taken soon is lost there.
   void write(MessageKind stream, int rank, std::string_view bytes);
 
-  /// Tells it of a wish to end that somebody else has taken from `signals`.
+  /// Shortens the waits for readers: the caller has read a wish to end from `signals`, so that write() no longer finds
+  /// it there.
   void hurry() { patience_ms_ = patience_ms_ < 0 ? kPatienceAtTheEnd_ms : patience_ms_; }
 
  private:

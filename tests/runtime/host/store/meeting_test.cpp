@@ -20,7 +20,8 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 constexpr std::chrono::seconds kLong{120};
-// In which all threads of a test begin, however loaded the machine.
+// A rank that does not come is awaited this long. It is long enough for the threads of the ranks that come to begin on
+// a loaded machine.
 constexpr std::chrono::seconds kForLatecomers{1}, kForAllThatCome{1};
 
 Topology counting(int rank, int world_size) {
