@@ -173,7 +173,8 @@ class Graph(FakeDevice):
 
 class Graphs(Graph):
     def test_replayed_steps_end_with_the_bits_of_those_that_are_called(self):
-        self.compare_graph("--log-every-n-steps=4")  # epochs of 8 whole batches and a smaller one, with dropout and validation
+        for how in ((), ("--how=adam",)):
+            self.compare_graph("--log-every-n-steps=4", *how)  # epochs of 8 whole batches and a smaller one, with dropout and validation
 
     def test_a_replayed_step_waits_for_the_device_only_where_its_values_are_logged(self):
         self.assertEqual(self.graph_waits(36, 18, "--graph=2"), self.graph_waits(8, 4, "--graph=2"))
@@ -188,7 +189,8 @@ class GraphsInFull(Graph):
         two = (*FAKE_DEVICE, "--devices=2")
         out = ", or leave --graph out"
         for flags, text in (
-                (["--how=adam"], "--graph: Adam counts its steps on the host, where a replay does nothing; choose torch::optim::SGD" + out),
+                (["--how=rmsprop"], "--graph: RMSprop counts its steps on the host, where a replay does nothing; choose torch::optim::SGD, Adam "
+                 "or AdamW" + out),
                 (["--how=schedule"], "--graph: a replay repeats the learning rate of the captured step; return the optimizer without a "
                  "schedule" + out),
                 (["--how=optimizers"], "--graph: a captured step has one optimizer; return one from configure_optimizers" + out),

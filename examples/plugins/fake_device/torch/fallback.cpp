@@ -23,6 +23,7 @@ using torch::jit::Stack;
 void redispatch(const c10::OperatorHandle& op, Stack* stack) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  if (const Kernel own = plan_of(op).kernel) return own(*stack);
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
 }
 

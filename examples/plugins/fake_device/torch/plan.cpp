@@ -74,6 +74,7 @@ const Plan& plan_of(const c10::OperatorHandle& op) {
   Plan& plan = place->second;
   if (!is_new) return plan;
   plan.name = c10::toString(op.operator_name());
+  plan.kernel = optimizer_kernel(op.operator_name());
   look_at_arguments(plan, op.schema());
   look_at_results(plan, op.schema());
   plan.has_open_sizes = op.hasTag(at::Tag::dynamic_output_shape);

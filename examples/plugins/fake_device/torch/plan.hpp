@@ -7,10 +7,13 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include "optimizers.hpp"
+
 namespace fake_torch {
 
 struct Plan {
   std::string name;
+  Kernel kernel = nullptr;            // runs it; null: the CPU's
   std::vector<bool> is_written;       // by argument
   std::vector<bool> is_hidden_write;  // by argument: written if the flag `training` is set, which the schema hides
   std::vector<bool> is_generator;     // by argument

@@ -19,8 +19,9 @@ template <class Field>
 using FieldVisitor = std::function<void(const char* name, Field field)>;
 
 struct OptimizerKind {
-  const char* name;  ///< "AdamW"
-  const char* id;    ///< "adamw"
+  const char* name;   ///< "AdamW"
+  const char* id;     ///< "adamw"
+  const char* fused;  ///< LibTorch's operator that steps many parameters and has counts on the device; null: none
   const std::type_info* type;
   std::unique_ptr<torch::optim::OptimizerParamState> (*make_state)();
   void (*visit_state)(torch::optim::OptimizerParamState& state, const FieldVisitor<StateField>& visit);

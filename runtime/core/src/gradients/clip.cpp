@@ -1,8 +1,11 @@
 #include "clip.hpp"
 
 #include <cmath>
+#include <map>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/stack.h>
@@ -13,18 +16,25 @@ namespace {
 
 constexpr double kEpsilon = 1e-6;  // torch.nn.utils.clip_grad_norm_
 
+// One call for all gradients of a device, where each of its own would launch kernels of its own.
+std::map<c10::DeviceIndex, std::vector<at::Tensor>> by_device(const std::vector<at::Tensor>& gradients) {
+  std::map<c10::DeviceIndex, std::vector<at::Tensor>> parts;
+  for (const at::Tensor& gradient : gradients) parts[gradient.device().index()].push_back(gradient);
+  return parts;
+}
+
 // Norm and factor stay on the device: nothing waits for them.
 at::Tensor norm_of(const std::vector<at::Tensor>& gradients) {
   std::vector<at::Tensor> norms;
-  for (const at::Tensor& gradient : gradients) {
-    norms.push_back(at::linalg_vector_norm(gradient).to(gradients[0].device()));
+  for (const auto& [device, part] : by_device(gradients)) {
+    for (const at::Tensor& norm : at::_foreach_norm(part)) norms.push_back(norm.to(gradients[0].device()));
   }
   return at::linalg_vector_norm(at::stack(norms));
 }
 
 void limit_norm(const std::vector<at::Tensor>& gradients, const at::Tensor& norm, double limit) {
   const at::Tensor factor = norm.add(kEpsilon).reciprocal().mul(limit).clamp_max(1.0);
-  for (const at::Tensor& gradient : gradients) gradient.mul_(factor.to(gradient.device()));
+  for (const auto& [device, part] : by_device(gradients)) at::_foreach_mul_(part, factor.to(part[0].device()));
 }
 
 }  // namespace

@@ -97,6 +97,8 @@ class TensorModel final : public host::ModelPort {
   uint32_t number_of(const at::Tensor& parameter) const;
   const Optimizers& given_optimizers() const { return optimizers_; }
   void evaluate_with(HostedOptimizers::Evaluate evaluate) { hosted_->evaluate_with(std::move(evaluate)); }
+  void set_capturing(bool is_capturing) { hosted_->set_capturing(is_capturing); }
+  void count_replayed_step() { hosted_->count_replayed_step(); }
   /// Their state was replaced from outside.
   void optimizers_restored() { hosted_->restored(); }
 

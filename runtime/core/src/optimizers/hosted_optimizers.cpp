@@ -41,7 +41,7 @@ class ScaledRates {
 };
 
 /// The groups of an optimizer hold these parameters alone while it lives. LibTorch's own kinds step each parameter by
-/// itself, so that the others are as if they had no gradient.
+/// itself, as if the others had no gradient.
 class ChosenParameters {
  public:
   ChosenParameters(torch::optim::Optimizer& optimizer, std::vector<std::vector<at::Tensor>> by_group)
@@ -93,6 +93,8 @@ HostedOptimizers::HostedOptimizers(const Optimizers& optimizers, const std::vect
       names_(names),
       owners_(parameters.size()),
       lr_factors_(optimizers.size(), 1.0) {
+  // On the CPU, torch::optim's steps stay as they are, to the bit.
+  if (!std::ranges::all_of(parameters_, [](const at::Tensor& one) { return one.is_cpu(); })) fused_.emplace();
   for (const auto& optimizer : optimizers_) {
     const auto& groups = optimizer->param_groups();
     for (size_t group = 0; group < groups.size(); ++group) {
@@ -117,12 +119,25 @@ HostedOptimizers::HostedOptimizers(const Optimizers& optimizers, const std::vect
 }
 
 void HostedOptimizers::step(uint32_t phase) {
-  const ScaledRates scaled(optimizers_[phase], lr_factors_[phase]);
-  if (!needs_closure(optimizers_[phase])) {
-    optimizers_[phase].step();
+  torch::optim::Optimizer& optimizer = optimizers_[phase];
+  const ScaledRates scaled(optimizer, lr_factors_[phase]);
+  const OptimizerKind* const known = optimizer_kind(optimizer);
+  if (needs_closure(optimizer)) {
+    optimizer.step([&] { return evaluate_(phase); });
+  } else if (!fused_ || !known || !known->fused) {
+    optimizer.step();
   } else {
-    optimizers_[phase].step([&] { return evaluate_(phase); });
+    const ChosenParameters others(optimizer, fused_->step(optimizer, *known));
+    optimizer.step();
   }
+}
+
+void HostedOptimizers::set_capturing(bool is_capturing) {
+  if (fused_) fused_->set_capturing(is_capturing);
+}
+
+void HostedOptimizers::count_replayed_step() {
+  if (fused_) fused_->count_replayed_step();
 }
 
 void HostedOptimizers::step(uint32_t phase, std::span<const uint32_t> parameters) {

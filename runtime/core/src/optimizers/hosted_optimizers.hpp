@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -17,6 +18,8 @@
 #include <cohort/host/model_port.hpp>
 #include <cohort/optimizer_kinds.hpp>
 #include <cohort/optimizers.hpp>
+
+#include "fused_steps.hpp"
 
 namespace cohort {
 
@@ -44,6 +47,10 @@ class HostedOptimizers final : public host::OptimizerPort {
   /// Runs forward and backward of the step again, for an optimizer that evaluates its loss several times in a step.
   using Evaluate = std::function<at::Tensor(uint32_t phase)>;
   void evaluate_with(Evaluate evaluate) { evaluate_ = std::move(evaluate); }
+  /// Tells whether the coming steps are captured, to be replayed.
+  void set_capturing(bool is_capturing);
+  /// Counts the captured step once more. Throws UserError if something else has changed the counts.
+  void count_replayed_step();
   /// State was replaced from outside: what was moved is moved again.
   void restored();
 
@@ -58,8 +65,9 @@ class HostedOptimizers final : public host::OptimizerPort {
   const Optimizers& optimizers_;
   const std::vector<at::Tensor>& parameters_;
   const std::vector<std::string>& names_;
-  std::vector<Owner> owners_;       // by parameter
-  std::vector<double> lr_factors_;  // by phase
+  std::vector<Owner> owners_;        // by parameter
+  std::vector<double> lr_factors_;   // by phase
+  std::optional<FusedSteps> fused_;  // if a parameter is on a device
   Evaluate evaluate_;
   std::map<std::string, std::vector<void*>> places_;
 

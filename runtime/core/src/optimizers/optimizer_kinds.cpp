@@ -77,9 +77,10 @@ void visit_fields(optim::AdagradOptions& options, const FieldVisitor<SettingFiel
 }
 
 template <class Optimizer, class State, class Options>
-OptimizerKind kind(const char* name, const char* id) {
+OptimizerKind kind(const char* name, const char* id, const char* fused = nullptr) {
   return {name,
           id,
+          fused,
           &typeid(Optimizer),
           []() -> std::unique_ptr<optim::OptimizerParamState> { return std::make_unique<State>(); },
           [](optim::OptimizerParamState& state, const FieldVisitor<StateField>& visit) {
@@ -94,10 +95,10 @@ OptimizerKind kind(const char* name, const char* id) {
 
 const OptimizerKind* optimizer_kind(const optim::Optimizer& optimizer) {
   static const std::array<OptimizerKind, 6> kKinds{
-      kind<optim::SGD, optim::SGDParamState, optim::SGDOptions>("SGD", "sgd"),
-      kind<optim::Adam, optim::AdamParamState, optim::AdamOptions>("Adam", "adam"),
+      kind<optim::SGD, optim::SGDParamState, optim::SGDOptions>("SGD", "sgd", "aten::_fused_sgd_"),
+      kind<optim::Adam, optim::AdamParamState, optim::AdamOptions>("Adam", "adam", "aten::_fused_adam_"),
       kind<QAdam, optim::AdamParamState, optim::AdamOptions>("QAdam", "adam"),
-      kind<optim::AdamW, optim::AdamWParamState, optim::AdamWOptions>("AdamW", "adamw"),
+      kind<optim::AdamW, optim::AdamWParamState, optim::AdamWOptions>("AdamW", "adamw", "aten::_fused_adamw_"),
       kind<optim::RMSprop, optim::RMSpropParamState, optim::RMSpropOptions>("RMSprop", "rmsprop"),
       kind<optim::Adagrad, optim::AdagradParamState, optim::AdagradOptions>("Adagrad", "adagrad")};
   for (const auto& known : kKinds) {

@@ -316,6 +316,7 @@ void HostStepDriver::clip_gradients(std::optional<GradientClip> clip) {
 
 void HostStepDriver::capture(StepGraph& graph, const std::function<void()>& run) {
   graph.begin();
+  model_.set_capturing(true);
   try {
     run();
   } catch (const PeerFailed&) {
@@ -325,6 +326,7 @@ void HostStepDriver::capture(StepGraph& graph, const std::function<void()>& run)
   } catch (const Error& error) {
     throw UserError(std::string(kNoCapture) + error.what());
   }
+  model_.set_capturing(false);
   graph.end();
   engine_->leave_capture();
 }
@@ -332,6 +334,7 @@ void HostStepDriver::capture(StepGraph& graph, const std::function<void()>& run)
 Votes HostStepDriver::count_replayed_step() {
   rank_.check_process();
   engine_->count_replayed_step();
+  model_.count_replayed_step();
   return engine_->votes();
 }
 

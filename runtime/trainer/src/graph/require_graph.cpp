@@ -16,8 +16,9 @@ namespace {
   throw UserError("--graph: " + why + "; " + way_out + ", or leave --graph out");
 }
 
-bool counts_steps(const OptimizerKind& kind) {
+bool counts_on_host(const OptimizerKind& kind) {
   bool counts = false;
+  if (kind.fused) return false;
   const auto state = kind.make_state();
   kind.visit_state(*state, [&](const char*, StateField field) { counts |= std::holds_alternative<int64_t*>(field); });
   return counts;
@@ -27,11 +28,11 @@ void check(const torch::optim::Optimizer& optimizer) {
   const OptimizerKind* const kind = optimizer_kind(optimizer);
   if (!kind) {
     refuse("nobody knows whether " + c10::demangle(typeid(optimizer).name()) + " does something on the host in a step",
-           "choose torch::optim::SGD");
+           "choose torch::optim::SGD, Adam or AdamW");
   }
-  if (counts_steps(*kind)) {
+  if (counts_on_host(*kind)) {
     refuse(std::string(kind->name) + " counts its steps on the host, where a replay does nothing",
-           "choose torch::optim::SGD");
+           "choose torch::optim::SGD, Adam or AdamW");
   }
 }
 
