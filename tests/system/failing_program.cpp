@@ -7,6 +7,8 @@
 //   --how=exit, quick-exit, exit-3, exit-in-thread   it ends its process in batch 5
 //   --how=close       it closes all its files in batch 5
 //   --how=abort       it crashes in batch 5
+//   --how=device      its device fails in batch 5, and memory of the device cannot be freed any more
+//   --how=device-outside   the same after the training, in no hook
 // With --failing-rank=-1 all of them do so.
 #include <unistd.h>
 
@@ -44,9 +46,25 @@ void end_process(const std::string& how) {
   if (how == "abort") std::abort();
 }
 
+/// As a tensor of a failed device: its destructor throws, which ends the process.
+struct DeviceMemory {
+  ~DeviceMemory() {
+    if (has_failed) throw_device_error();
+  }
+  [[noreturn]] static void throw_device_error() {
+    throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, 710, "CUDA error: device-side assert triggered");
+  }
+  [[noreturn]] void fail() {
+    has_failed = true;
+    throw_device_error();
+  }
+  bool has_failed = false;
+};
+
 struct Line : cohort::ModuleFor<Line> {
   Line() : fc(register_module("fc", torch::nn::Linear(1, 1))) {}
   cohort::Output training_step(const cohort::Batch& batch, int64_t index) override {
+    if (memory && index == 5) memory->fail();
     if (throws && index == 5) throw std::runtime_error("the disk is on fire");
     if (index == 5 && is_busy) stay_busy();
     if (index == 5) end_process(ends);
@@ -60,6 +78,7 @@ struct Line : cohort::ModuleFor<Line> {
   torch::nn::Linear fc;
   bool throws = false, is_busy = false, is_late = false, dies = false;
   std::string ends;
+  DeviceMemory* memory = nullptr;  // that fails; or null
 };
 
 struct Points : cohort::DataModule {
@@ -86,8 +105,12 @@ void fail(cohort::App& app, const std::string& how, bool here, bool late) {
   model.is_late = late;
   model.dies = here && how == "die";
   if (here) model.ends = how;
+  DeviceMemory memory;
+  if (here && how == "device") model.memory = &memory;
   Points data;
   app.trainer().fit(model, data);
+  if (here && how == "device-outside") memory.fail();
+  if (how == "device-outside") app.runtime().barrier();
 }
 
 }  // namespace

@@ -56,6 +56,22 @@ class FailureTest(SystemTest):
                 self.assertEqual(len(result.stderr.splitlines()), 1, str(result))
 
 
+class FailedDevice(FailureTest):
+    """Memory of a failed device cannot be freed: the rank reports and ends before anything is."""
+
+    def test_a_rank_whose_device_fails_in_a_hook_names_the_hook(self):
+        self.device_fails("device", "training_step, epoch 0, batch 5, rank {}: CUDA error: device-side assert triggered")
+
+    def test_a_rank_whose_device_fails_elsewhere_is_named_as_well(self):
+        self.device_fails("device-outside", "CUDA error: device-side assert triggered")
+
+    def device_fails(self, how, text):
+        for failing_rank, stderr in self.fail_everywhere(PLACES, how, 1):
+            error = re.escape(text.format(failing_rank))
+            self.assertEqual(len(re.findall(rf"rank {failing_rank} \(pid \d+ on \S+\) failed: {error}", stderr)), 2, stderr)
+            self.assertNotIn("nothing caught", stderr)
+
+
 class EarlyEnd(FailureTest):
     """A step that ends the process is no success, whoever started it."""
     SAID = "error: the program called exit before its work was done"

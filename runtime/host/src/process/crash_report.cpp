@@ -132,6 +132,7 @@ extern "C" void report_crash(int signal, siginfo_t* info, void*) {
 
 // The log for uncaught exceptions; null without a CrashReport.
 constinit std::atomic<Log*> log_of_exceptions{nullptr};
+constinit std::atomic<const UncaughtReport::Report*> own_report{nullptr};
 
 std::string current_text() {
   try {
@@ -146,6 +147,9 @@ std::string current_text() {
 
 void report_exception() {
   const RunningCall* const call = call_on_this_thread();
+  if (const auto* const own = call ? nullptr : own_report.exchange(nullptr)) {
+    if (const auto code = (*own)()) ::_exit(*code);
+  }
   if (Log* const log = log_of_exceptions.load()) {
     log->error(call ? std::string(call->plugin) + " threw " + current_text() + " out of its " +
                           std::string(call->function) + "; functions of a plugin return a status and never throw"
@@ -211,6 +215,14 @@ CrashReport::~CrashReport() {
   for (size_t i = 0; i < kCrashes.size(); ++i) ::sigaction(kCrashes[i], &actions_before[i], nullptr);
   log_of_exceptions.store(nullptr);
   std::set_terminate(terminate_before_);
+}
+
+UncaughtReport::UncaughtReport(Report report) : report_(std::move(report)) {
+  own_report.store(&report_);
+}
+
+UncaughtReport::~UncaughtReport() {
+  own_report.store(nullptr);
 }
 
 void note_loaded_plugin(const std::filesystem::path& file, const Log& log) {

@@ -66,6 +66,23 @@ Failure current_failure() {
   }
 }
 
+bool is_device_failure() {
+  try {
+    throw;
+  } catch (const c10::AcceleratorError&) {
+    return true;
+  } catch (const std::nested_exception& outer) {
+    if (!outer.nested_ptr()) return false;
+    try {
+      outer.rethrow_nested();
+    } catch (...) {
+      return is_device_failure();
+    }
+  } catch (...) {
+    return false;
+  }
+}
+
 void report_failure(const Failure& failure, host::Log& log, const std::filesystem::path& error_file) {
   log.error(failure.message);
   if (error_file.empty()) return;

@@ -17,6 +17,10 @@ struct Failure {
 /// What the exception that is being handled means. Call in a catch block.
 Failure current_failure();
 
+/// Returns whether a device has failed for good, as after an assertion of a kernel: what was enqueued is lost, and
+/// memory that a stream still uses cannot be freed, which a destructor would try. Call in a catch block.
+bool is_device_failure();
+
 /// Writes one line to the log and, where `error_file` is not empty, the report that torchrun shows as root cause.
 void report_failure(const Failure& failure, host::Log& log, const std::filesystem::path& error_file);
 

@@ -71,11 +71,19 @@ template <class Kind>
   throw_with<TrainingFailed>(place, reported.what());
 }
 
+// What calls the hook holds batches, which cannot be freed any more: noexcept ends the process before they are, with
+// the report of the rank.
+[[noreturn]] void end_here(const HookPlace& place, const c10::AcceleratorError& error) noexcept {
+  throw_torch_error(place, error);
+}
+
 }  // namespace
 
 void throw_from(const HookPlace& place) {
   try {
     throw;
+  } catch (const c10::AcceleratorError& error) {
+    end_here(place, error);
   } catch (const std::nested_exception&) {
     throw;
   } catch (const PlacedError&) {
@@ -98,6 +106,8 @@ void throw_from_backward(const HookPlace& place) {
     throw;
   } catch (const Error&) {
     throw;
+  } catch (const c10::AcceleratorError& error) {
+    end_here(place, error);
   } catch (const c10::Error& error) {
     const std::string_view text = error.what_without_backtrace();
     if (text.find("backward through the graph a second time") == std::string_view::npos)

@@ -1,5 +1,8 @@
 #include "failure/rank_life.hpp"
 
+#include <optional>
+
+#include <cohort/host/crash_report.hpp>
 #include <cohort/host/rank_runtime.hpp>
 
 #include "failure/failure.hpp"
@@ -9,6 +12,15 @@ namespace cohort {
 
 int run_rank(Runtime& runtime, const std::filesystem::path& error_file, const std::function<int()>& work) {
   PostMortem post_mortem(runtime.rank_runtime(), runtime.options().log_dir);
+  const auto fail = [&] {
+    // Before the connections close: the first report is taken for the root cause.
+    const Failure failure = post_mortem.examine(current_failure());
+    report_failure(failure, runtime.log(), error_file);
+    post_mortem.leave();
+    return failure.exit_code;
+  };
+  const host::UncaughtReport without_unwinding(
+      [&] { return is_device_failure() ? std::optional(fail()) : std::nullopt; });
   try {
     runtime.connect();
     post_mortem.introduce();
@@ -16,11 +28,7 @@ int run_rank(Runtime& runtime, const std::filesystem::path& error_file, const st
     runtime.shutdown();
     return code;
   } catch (...) {
-    // Before the connections close: the first report is taken for the root cause.
-    const Failure failure = post_mortem.examine(current_failure());
-    report_failure(failure, runtime.log(), error_file);
-    post_mortem.leave();
-    return failure.exit_code;
+    return fail();
   }
 }
 

@@ -7,7 +7,9 @@
 #include <chrono>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <cohort/host/log.hpp>
@@ -26,6 +28,21 @@ class CrashReport {
 
  private:
   std::terminate_handler terminate_before_;
+};
+
+/// Reports some uncaught exceptions in another way as long as it lives. At most one per process at a time.
+class UncaughtReport {
+ public:
+  /// Called once, on the thread of an uncaught exception, as in a catch block. Reports it and returns the exit code, or
+  /// returns nothing and leaves it to CrashReport.
+  using Report = std::function<std::optional<int>()>;
+  explicit UncaughtReport(Report report);
+  ~UncaughtReport();
+  UncaughtReport(const UncaughtReport&) = delete;
+  UncaughtReport& operator=(const UncaughtReport&) = delete;
+
+ private:
+  Report report_;
 };
 
 /// Records the address range of the code of a plugin file, so that a crash in it names the file. Does nothing once 64
