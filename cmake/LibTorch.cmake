@@ -17,9 +17,17 @@ function(cohort_find_libtorch root version folder)
   endforeach()
 endfunction()
 
-# cohort_add_libtorch(ROOT): the target cohort::libtorch.
+# cohort_add_libtorch(ROOT): the target cohort::libtorch, and cohort::libtorch_cuda for a program that uses CUDA before cohort opens
+# LibTorch's library for it, where LibTorch has one.
 function(cohort_add_libtorch root)
   add_library(cohort::libtorch INTERFACE IMPORTED GLOBAL)
   target_include_directories(cohort::libtorch SYSTEM INTERFACE ${root}/include ${root}/include/torch/csrc/api/include)
   target_link_libraries(cohort::libtorch INTERFACE ${root}/lib/libtorch_cpu.so ${root}/lib/libc10.so)
+  if(EXISTS ${root}/lib/libtorch_cuda.so)
+    # Programs refer to none of its symbols. What it needs itself is sought where the program runs.
+    add_library(cohort::libtorch_cuda INTERFACE IMPORTED GLOBAL)
+    target_link_libraries(cohort::libtorch_cuda INTERFACE cohort::libtorch
+      -Wl,--push-state,--no-as-needed,${root}/lib/libtorch_cuda.so,--pop-state)
+    target_link_options(cohort::libtorch_cuda INTERFACE -Wl,--allow-shlib-undefined)
+  endif()
 endfunction()

@@ -7,7 +7,10 @@
 #include <string>
 #include <utility>
 
+#include <ATen/Context.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/ops/from_blob.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/util/Exception.h>
@@ -24,7 +27,8 @@ void* const kLegacyStream = reinterpret_cast<void*>(uintptr_t{1});
 
 class Event final : public host::DeviceEvent {
  public:
-  explicit Event(const c10::Stream& stream) : event_(stream.device_type()) { event_.record(stream); }
+  explicit Event(c10::DeviceType type) : event_(type) {}
+  void record(const c10::Stream& stream) { event_.record(stream); }
   bool is_done() override { return event_.query(); }
   void block(const c10::Stream& stream) { event_.block(stream); }
 
@@ -43,6 +47,22 @@ c10::DataPtr allocate(c10::DeviceType type, uint64_t nbytes) {
     throw UserError("no memory for buckets: " + host::on_one_line(error.what_without_backtrace()) +
                     "; choose a smaller batch, or --strategy=sharded, which divides the optimizer's state");
   }
+}
+
+// A type that a library has added need not have hooks.
+bool has_hooks(c10::DeviceType type) {
+  return at::isAccelerator(type) && (type != c10::kPrivateUse1 || at::isPrivateUse1HooksRegistered());
+}
+
+// LibTorch asks once for the hooks of CUDA, and remembers that there were none.
+void require_hooks(c10::DeviceType found, const host::TorchDeviceType& type) {
+  if (type.library.empty() || !has_hooks(found)) return;
+  if (at::globalContext().getAcceleratorHooksInterface(found).isBuilt()) return;
+  throw UserError("this program used '" + type.name + "' devices of LibTorch before cohort opened " + type.library +
+                  ", as torch::manual_seed, torch::cuda::is_available and pin_memory do, so LibTorch takes them for "
+                  "missing; move such calls into the function that Program::run is given, or link the target "
+                  "cohort::libtorch_" +
+                  type.name);
 }
 
 }  // namespace
@@ -68,6 +88,7 @@ c10::DeviceType open_device_type(const host::TorchDeviceType& type) {
   try {
     const c10::DeviceType found = c10::Device(type.name).type();
     c10::impl::getDeviceGuardImpl(found);  // throws if nothing is registered for the type
+    require_hooks(found, type);
     return found;
   } catch (const c10::Error& error) {
     throw UserError("this LibTorch has no '" + type.name + "' devices (" + error.what_without_backtrace() +
@@ -75,7 +96,40 @@ c10::DeviceType open_device_type(const host::TorchDeviceType& type) {
   }
 }
 
-TorchDevices::TorchDevices(std::span<const c10::Device> devices, int32_t device_type) : guard_(devices.front().type()) {
+// Keeps events for the next use: a driver takes longer to make one than to record it, and a lane needs two for a
+// bucket.
+class TorchDevices::Events : public std::enable_shared_from_this<Events> {
+ public:
+  std::shared_ptr<host::DeviceEvent> record(const c10::Stream& stream) {
+    std::unique_ptr<host::DeviceEvent> event = take(stream.device_index());
+    if (!event) event = std::make_unique<Event>(stream.device_type());
+    static_cast<Event&>(*event).record(stream);
+    const auto give_back = [all = shared_from_this(), index = stream.device_index()](host::DeviceEvent* freed) {
+      all->give(index, std::unique_ptr<host::DeviceEvent>(freed));
+    };
+    return {event.release(), give_back};
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<c10::DeviceIndex, std::vector<std::unique_ptr<host::DeviceEvent>>> free_;  // an event stays on its device
+
+  std::unique_ptr<host::DeviceEvent> take(c10::DeviceIndex index) {
+    const std::lock_guard lock(mutex_);
+    auto& free = free_[index];
+    if (free.empty()) return nullptr;
+    std::unique_ptr<host::DeviceEvent> event = std::move(free.back());
+    free.pop_back();
+    return event;
+  }
+  void give(c10::DeviceIndex index, std::unique_ptr<host::DeviceEvent> event) {
+    const std::lock_guard lock(mutex_);
+    free_[index].push_back(std::move(event));
+  }
+};
+
+TorchDevices::TorchDevices(std::span<const c10::Device> devices, int32_t device_type)
+    : guard_(devices.front().type()), events_(std::make_shared<Events>()) {
   const int count = guard_.deviceCount();
   for (const c10::Device device : devices) {
     if (device.index() >= count) {
@@ -86,6 +140,7 @@ TorchDevices::TorchDevices(std::span<const c10::Device> devices, int32_t device_
     devices_.push_back({device_type, device.index()});
   }
   guard_.setDevice(devices.front());
+  if (has_hooks(guard_.type())) at::globalContext().lazyInitDevice(guard_.type());  // allocators ask for it
 }
 
 // Tensors of the program may lie in what was not released: it stays until the process ends.
@@ -130,7 +185,7 @@ cohort_stream TorchDevices::make_stream(host::Device device) {
 }
 
 std::shared_ptr<host::DeviceEvent> TorchDevices::record(const cohort_stream& stream) {
-  return std::make_shared<Event>(torch_stream(stream));
+  return events_->record(torch_stream(stream));
 }
 
 void TorchDevices::order(const cohort_stream& stream, host::DeviceEvent& event) {
@@ -157,6 +212,10 @@ void TorchDevices::release(void* memory, const cohort_stream& stream) {
     memory_.erase(found);
   }
   guard_.recordDataPtrOnStream(freed, last_user);
+}
+
+void TorchDevices::free_unused() {
+  if (auto* const cache = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(guard_.type()))) cache->emptyCache();
 }
 
 void TorchDevices::fill_with_zeros(void* memory, uint64_t nbytes, const cohort_stream& stream) {

@@ -47,13 +47,17 @@ class TorchDevices final : public host::DevicePort {
 
   void* alloc(uint64_t nbytes, const cohort_stream& stream) override;
   void release(void* memory, const cohort_stream& stream) override;
+  void free_unused() override;
   void fill_with_zeros(void* memory, uint64_t nbytes, const cohort_stream& stream) override;
   void copy_from_host(void* device, const void* host, uint64_t nbytes, const cohort_stream& stream) override;
   void copy_to_host(void* host, const void* device, uint64_t nbytes, const cohort_stream& stream) override;
 
  private:
+  class Events;
+
   c10::impl::VirtualGuardImpl guard_;
   std::vector<host::Device> devices_;
+  std::shared_ptr<Events> events_;
   std::mutex mutex_;                                          // of what follows
   std::map<std::pair<int32_t, void*>, c10::Stream> streams_;  // by device and native handle; all that were given out
   std::map<void*, c10::DataPtr> memory_;

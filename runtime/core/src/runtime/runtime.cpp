@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/rank_runtime.hpp>
 #include <cohort/host/uses.hpp>
 #include <cohort/step_graph.hpp>
 
@@ -212,6 +213,10 @@ void Runtime::agree(const std::string& topic, std::string_view text, std::string
 bool Runtime::is_same_on_all_ranks(std::string_view text, const std::string& purpose) {
   return state_->connected().is_same_on_all_ranks(host::fingerprint(text), purpose);
 }
+host::CollectiveMemory Runtime::collective_memory() const {
+  return state_->connected().rank_runtime().collective_memory();
+}
+
 uint64_t Runtime::bytes_sent() const {
   return state_->connected().bytes_sent();
 }

@@ -61,6 +61,7 @@ struct RankState {
   RankSetup setup;
   HostObject host;
   Traffic traffic;
+  CollectiveMemory collective_memory;
   RankDevices devices;
   std::unique_ptr<Accelerator> accelerator;
   std::unique_ptr<Store> own_store;  // the host's, where no plugin gave one
@@ -136,6 +137,7 @@ struct RankState {
   }
   /// Returns zero-filled memory for buckets, from the collective if it has some there.
   BucketMemory allocate(Device device, uint64_t nbytes);
+  BucketMemory allocate_on_device(uint64_t nbytes);
   /// Returns the calling thread's stream of the device that a stream belongs to; one of no device is the CPU's.
   cohort_stream stream_like(const cohort_stream& stream) const {
     if (stream.device_type == 0) return devices.current({});

@@ -17,9 +17,10 @@ namespace cohort {
 struct RankFigures {
   std::string weights_sha256;  ///< after the last fit; empty unless a summary is asked for
   double peak_rss_mib = 0;
-  double peak_device_mib = 0;  ///< of tensors on its devices; 0 if there are none, or their backend does not count
-  uint64_t samples = 0;        ///< trained on
-  uint64_t bytes_sent = 0;     ///< by strategies while steps were taken
+  double peak_device_mib =
+      0;  ///< of tensors and buckets on its devices; 0 if there are none, or their backend does not count
+  uint64_t samples = 0;     ///< trained on
+  uint64_t bytes_sent = 0;  ///< by strategies while steps were taken
 };
 
 /// Ranks that lived in forks of this process, as their last loop left them.
