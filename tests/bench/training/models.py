@@ -69,7 +69,7 @@ class GptMini(nn.Module):
         self.ln_f, self.head = nn.LayerNorm(width), nn.Linear(width, tokens, bias=False)
 
     def forward(self, tokens):
-        x = self.tok_emb(tokens) + self.pos_emb(torch.arange(tokens.shape[1]))
+        x = self.tok_emb(tokens) + self.pos_emb(torch.arange(tokens.shape[1], device=tokens.device))
         return self.head(self.ln_f(self.blocks(x)))
 
 
