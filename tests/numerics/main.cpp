@@ -7,6 +7,7 @@
 #include <cohort/program.hpp>
 #include <cohort/weights.hpp>
 
+#include "attention.hpp"
 #include "file_data.hpp"
 #include "models/model.hpp"
 #include "step_clock.hpp"
@@ -32,7 +33,7 @@ cohort::TrainerDefaults unfreezing(const std::string& text) {
 
 void train(cohort::App& app) {
   const auto dtype = dtype_of(app.option("dtype"));
-  if (app.option("attention") == "math") at::globalContext().setSDPUseFlash(false);
+  numerics::choose_attention(app.option("attention"));
   const auto model = numerics::make_model(app.option("model"), {app.option("optimizer"), app.number_option("lr")});
   model->to(dtype);
   if (const auto& file = app.option("init-from"); !file.empty()) cohort::load_weights(*model, file);
