@@ -31,7 +31,8 @@ class BatchRows final : public cohort::Dataset {
 
 }  // namespace
 
-FileData::FileData(const std::filesystem::path& file, int64_t steps, int world_size, at::ScalarType dtype) {
+FileData::FileData(const std::filesystem::path& file, int64_t steps, int world_size, at::ScalarType dtype, int workers)
+    : world_size_(world_size), workers_(workers) {
   if (file.empty()) throw cohort::UserError("--data-from is missing: name a safetensors file with the tensors x and y");
   const auto data = cohort::read_safetensors(file);
   std::vector<at::Tensor> columns;

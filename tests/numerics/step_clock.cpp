@@ -1,41 +1,52 @@
 #include "step_clock.hpp"
 
 #include <fstream>
-#include <utility>
+
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 namespace numerics {
+namespace {
 
-class StepClock::Watched final : public cohort::Dataset {
- public:
-  Watched(std::shared_ptr<cohort::Dataset> dataset, std::shared_ptr<Begins> begins)
-      : dataset_(std::move(dataset)), begins_(std::move(begins)) {}
+double milliseconds(std::chrono::steady_clock::duration time) {
+  return std::chrono::duration<double, std::milli>(time).count();
+}
 
-  int64_t size() const override { return dataset_->size(); }
-  cohort::Batch get(std::span<const int64_t> indices) override {
-    begins_->push_back(std::chrono::steady_clock::now());
-    return dataset_->get(indices);
-  }
+}  // namespace
 
- private:
-  std::shared_ptr<cohort::Dataset> dataset_;
-  std::shared_ptr<Begins> begins_;
-};
+StepClock::StepClock(int64_t steps, c10::Device device)
+    : steps_(static_cast<size_t>(steps)), measured_from_(steps_ / 2), device_(device) {
+  begins_.reserve(steps_);
+}
 
-cohort::Loader StepClock::train() {
-  auto loader = data_.train();
-  begins_->reserve(static_cast<size_t>(loader.dataset->size()));
-  loader.dataset = std::make_shared<Watched>(std::move(loader.dataset), begins_);
-  return loader;
+void StepClock::begin() {
+  if (begins_.size() == measured_from_) wait();
+  begins_.push_back(Clock::now());
+}
+
+void StepClock::end() {
+  if (begins_.size() != steps_) return;
+  wait();
+  end_ = Clock::now();
+  is_complete_ = true;
+}
+
+void StepClock::wait() const {
+  if (device_.is_cpu()) return;
+  c10::impl::VirtualGuardImpl(device_.type()).synchronizeDevice(device_.index());
 }
 
 void StepClock::write(const std::filesystem::path& file) const {
   std::ofstream out(file);
-  out << '[';
-  for (size_t i = 1; i < begins_->size(); ++i) {
-    const std::chrono::duration<double, std::milli> step = (*begins_)[i] - (*begins_)[i - 1];
-    out << (i > 1 ? ", " : "") << step.count();
+  out << "{\"step_ms\": [";
+  for (size_t i = 1; i < begins_.size(); ++i) {
+    out << (i > 1 ? ", " : "") << milliseconds(begins_[i] - begins_[i - 1]);
   }
-  out << "]\n";
+  out << ']';
+  if (is_complete_) {
+    const auto measured = static_cast<double>(steps_ - measured_from_);
+    out << ", \"mean_ms\": " << milliseconds(end_ - begins_[measured_from_]) / measured;
+  }
+  out << "}\n";
 }
 
 }  // namespace numerics

@@ -67,7 +67,7 @@ def measure(setting, strategy, flags, network, pace):
                                        f"--devices={RANKS}", f"--collective={network.wire}", *flags)
     run_together([process])
     told = json.loads(summary.read_text())
-    return Cell(pace.median_ms(json.loads(times.read_text())), told["bytes_sent_per_step"], max(told["peak_rss_mib"]))
+    return Cell(pace.median_ms(json.loads(times.read_text())["step_ms"]), told["bytes_sent_per_step"], max(told["peak_rss_mib"]))
 
 
 def alone_ms(setting, pace):

@@ -58,7 +58,7 @@ class Steps:
         medians = []
         for _ in range(self.rounds):
             run_together(spread(run.command))
-            medians.append(statistics.median(json.loads(times.read_text())[WARM_UP:]))
+            medians.append(statistics.median(json.loads(times.read_text())["step_ms"][WARM_UP:]))
         return statistics.median(medians)
 
     def on(self, model, collective):

@@ -36,7 +36,7 @@ def numerics(setting, task, name, data, *own):
 def outcome(runs):
     """Of one program, or of several that ran side by side."""
     summaries = [json.loads(summary.read_text()) for _, _, summary in runs]
-    return Outcome([ms for _, times, _ in runs for ms in json.loads(times.read_text())],
+    return Outcome([ms for _, times, _ in runs for ms in json.loads(times.read_text())["step_ms"]],
                    max(summary["seconds_to_first_step"] for summary in summaries),
                    [rss for summary in summaries for rss in summary["peak_rss_mib"]])
 

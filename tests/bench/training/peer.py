@@ -3,8 +3,9 @@
     peer.py --with=none|ddp|ddp_tuned|horovod --model=mlp_small --data-from=DATA.safetensors --steps=20 --started=SECONDS --result=FILE
             [--device=cuda]
 DDP finds its place in RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, Horovod through mpirun. Rank r writes FILE.r with
-{"step_ms": [from each step's begin to the next one's], "seconds_to_first_step", "peak_rss_mib"}; --started is when the
-first process was started, in seconds since 1970.
+{"step_ms": [from each step's begin to the next one's, as the host sees them], "mean_ms": of the later half, from a device without
+work to a device without work, "seconds_to_first_step", "peak_rss_mib"}; --started is when the first process was started, in
+seconds since 1970.
 """
 import argparse
 import json
@@ -41,8 +42,11 @@ def train(arguments, rank, model, optimizer):
     on_device = arguments.device != "cpu"
     if on_device:
         data = {name: tensor.pin_memory() for name, tensor in data.items()}
-    begins, seconds_to_first_step = [], None
+    wait = torch.cuda.synchronize if on_device else lambda: None
+    begins, seconds_to_first_step, measured_from = [], None, arguments.steps // 2
     for x, y in zip(data["x"][:arguments.steps, rank], data["y"][:arguments.steps, rank]):
+        if len(begins) == measured_from:
+            wait()
         begins.append(time.perf_counter())
         if on_device:
             x, y = x.to(arguments.device, non_blocking=True), y.to(arguments.device, non_blocking=True)
@@ -50,8 +54,10 @@ def train(arguments, rank, model, optimizer):
         loss_of(model(x), y).backward()
         optimizer.step()
         seconds_to_first_step = seconds_to_first_step or time.time() - arguments.started
+    wait()
+    mean_ms = (time.perf_counter() - begins[measured_from]) * 1e3 / (len(begins) - measured_from)
     step_ms = [(end - begin) * 1e3 for begin, end in zip(begins, begins[1:])]
-    return {"step_ms": step_ms, "seconds_to_first_step": seconds_to_first_step, "peak_rss_mib": peak_rss_mib()}
+    return {"step_ms": step_ms, "mean_ms": mean_ms, "seconds_to_first_step": seconds_to_first_step, "peak_rss_mib": peak_rss_mib()}
 
 
 def main():

@@ -48,6 +48,9 @@ std::shared_ptr<cohort::Module> make_mlp_small(const OptimizerChoice& choice);
 std::shared_ptr<cohort::Module> make_mlp_25m(const OptimizerChoice& choice);
 std::shared_ptr<cohort::Module> make_resnet18_cifar(const OptimizerChoice& choice);
 std::shared_ptr<cohort::Module> make_gpt_mini(const OptimizerChoice& choice);
+/// One weight of 4 MiB, or 4 GiB, and 4 KiB.
+std::shared_ptr<cohort::Module> make_table_4mib(const OptimizerChoice& choice);
+std::shared_ptr<cohort::Module> make_table_4gib(const OptimizerChoice& choice);
 
 /// The model with this name; an empty kind and a rate of 0 stand for the model's own. Throws UserError for an unknown
 /// name.
