@@ -16,6 +16,9 @@ ELSEWHERE = {
     "cmake --build build/release --target lane_test": ("tests/run.sh", 'cmake/build.py "$build"'),
     "ctest --test-dir build/release -R lane_test --output-on-failure": ("tests/run.sh", 'ctest --test-dir "$build"'),
     "tests/bench/run.sh": ("tests/bench/CMakeLists.txt", "driver_test.py"),  # the driver of it
+    "tests/gpu/pack.sh": ("tests/gpu/rehearsal_test.py", '"tests/gpu/pack.sh"'),  # of what is built already
+    "tests/gpu/first_look.sh --accelerator=cpu": ("tests/gpu/rehearsal_test.py", 'check_all("cpu")'),  # what the script runs, packed
+    "OUT=results bash packed/tests/gpu/first_look.sh": ("tests/gpu/rehearsal_test.py", '"bash", folder / "tests/gpu/first_look.sh"'),
     "cmake -S examples/plugins/fake_device -B build/fake_device -DCMAKE_PREFIX_PATH=INSTALLED && cmake --build build/fake_device":
         ("tests/system/install_test.py", 'SOURCE / "examples/plugins/fake_device"'),
     "cmake --install build/release --prefix=$HOME/cohort": ("tests/system/package_test.py", '"cmake", "--install", BUILD'),
