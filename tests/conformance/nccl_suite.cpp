@@ -1,5 +1,4 @@
 // The promises of nccl beyond the suite, on its stand-in: failures on demand, registered memory, shared GPUs, sums.
-#include <cstdlib>
 #include <cstring>
 
 #include <gmock/gmock.h>
@@ -7,9 +6,9 @@
 #include <cohort/host/error.hpp>
 #include <cohort/sdk/half.hpp>
 
+#include "counters.hpp"
 #include "suite.hpp"
-
-extern "C" int nccl_stand_in_registered(void);
+#include "variable.hpp"
 
 namespace {
 
@@ -17,25 +16,6 @@ using namespace cohort::conformance;
 using namespace cohort::test;
 using testing::AllOf;
 using testing::HasSubstr;
-
-// Sets a variable of the environment as long as it lives.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) {
-    if (const char* const before = std::getenv(name)) before_ = before;
-    ::setenv(name, value, 1);
-  }
-  ~Variable() {
-    if (before_) ::setenv(name_, before_->c_str(), 1);
-    if (!before_) ::unsetenv(name_);
-  }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-  std::optional<std::string> before_;
-};
 
 void sum_ones(Comm& comm) {
   float value = 1;
@@ -67,6 +47,7 @@ TEST(Nccl, EndsOperationsThatHangAtTheDeadline) {
         require(comm.rank() == 0 || failed.status() == COHORT_DEADLINE_EXCEEDED, failed.what());
       },
       300ms);
+  EXPECT_EQ(nccl_stand_in_elsewhere(), 0) << "calls for a device by threads on another";
 }
 
 TEST(Nccl, RegistersMemoryOnTheWholeAndItsParts) {

@@ -1,4 +1,5 @@
-// What nccl.h says, as numbers: for the plugin's declarations and, where there is one, for the real header.
+// What nccl.h and the headers of CUDA say, as numbers: for the plugin's declarations and, where there is one, for the
+// real headers.
 #pragma once
 
 #include <cstddef>
@@ -14,3 +15,4 @@ static_assert(offsetof(ncclConfig_t, magic) == 8 && offsetof(ncclConfig_t, versi
 static_assert(offsetof(ncclConfig_t, blocking) == 16 && offsetof(ncclConfig_t, netName) == 32);
 static_assert(offsetof(ncclConfig_t, splitShare) == 40 && offsetof(ncclConfig_t, commName) == 48);
 static_assert(offsetof(ncclConfig_t, nvlinkCentricSched) == 76 && sizeof(ncclConfig_t) >= 80);
+static_assert(cudaSuccess == 0 && cudaErrorNotReady == 600 && cudaStreamCaptureModeRelaxed == 2);

@@ -7,6 +7,7 @@
 #include <cohort/api/plugin.h>
 #include <cohort/api/tensor.h>
 
+#include "cuda_api.h"
 #include "nccl_api.h"
 #include "nccl_api_checks.hpp"
 #include "plugin_file.hpp"

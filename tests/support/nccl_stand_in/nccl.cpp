@@ -14,8 +14,10 @@
 #include <cohort/api/tensor.h>
 
 #include "communicator.hpp"
+#include "counters.hpp"
 #include "hub.hpp"
 #include "settings.hpp"
+#include "watched.hpp"
 
 using nccl_stand_in::Call;
 using nccl_stand_in::Communicator;
@@ -24,6 +26,7 @@ using nccl_stand_in::Operation;
 
 struct ncclComm {
   std::shared_ptr<Communicator> communicator;
+  int device;
 };
 
 namespace {
@@ -75,6 +78,13 @@ bool is_blocking(const ncclConfig_t* config) {
 
 std::atomic<int> num_registered{0};
 
+ncclResult_t end(ncclComm_t comm, bool is_clean) {
+  nccl_stand_in::note_call_for(comm->device);
+  comm->communicator->leave(is_clean);
+  delete comm;
+  return ncclSuccess;
+}
+
 }  // namespace
 
 extern "C" {
@@ -83,7 +93,6 @@ extern "C" {
 int cohort_nccl_device_type(void) {
   return COHORT_DEVICE_EXT;
 }
-/* Returns how much memory is registered; for tests. */
 int nccl_stand_in_registered(void) {
   return num_registered;
 }
@@ -122,33 +131,34 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId i
   auto made = std::make_shared<Communicator>(rank, nranks, is_blocking(config));
   made->start();
   made->connect(id.internal, fakedrv_current_device());
-  *comm = new ncclComm{made};
+  nccl_stand_in::note_context(fakedrv_current_device());
+  *comm = new ncclComm{made, fakedrv_current_device()};
   return is_blocking(config) ? made->wait() : ncclInProgress;
 }
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part, ncclConfig_t* config) {
   Communicator& whole = *comm->communicator;
   *part = nullptr;
-  whole.split(color, key, is_blocking(config), [part](std::shared_ptr<Communicator> made) {
-    if (made) *part = new ncclComm{std::move(made)};
+  nccl_stand_in::note_call_for(comm->device);
+  whole.split(color, key, is_blocking(config), [part, device = comm->device](std::shared_ptr<Communicator> made) {
+    if (made) *part = new ncclComm{std::move(made), device};
   });
   return whole.is_blocking() ? whole.wait() : ncclInProgress;
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  nccl_stand_in::note_call_for(comm->device);
+  nccl_stand_in::pass_gate();
   return comm->communicator->finalize();
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  comm->communicator->leave(true);
-  delete comm;
-  return ncclSuccess;
+  return end(comm, true);
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  comm->communicator->leave(false);
-  delete comm;
-  return ncclSuccess;
+  nccl_stand_in::pass_gate();
+  return end(comm, false);
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
@@ -181,14 +191,16 @@ ncclResult_t ncclMemFree(void* memory) {
   return ncclUnhandledCudaError;
 }
 
-ncclResult_t ncclCommRegister(const ncclComm_t, void* memory, size_t, void** handle) {
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void* memory, size_t, void** handle) {
+  nccl_stand_in::note_call_for(comm->device);
   if (fakedrv_device_of(memory) < 0) return refuse("this is no memory of a device");
   *handle = memory;
   ++num_registered;
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommDeregister(const ncclComm_t, void* handle) {
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
+  nccl_stand_in::note_call_for(comm->device);
   if (!handle) return refuse("this memory is not registered");
   --num_registered;
   return ncclSuccess;

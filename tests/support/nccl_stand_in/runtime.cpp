@@ -1,32 +1,65 @@
 // The CUDA runtime of the stand-in for NCCL: the calls that plugins/collectives/nccl uses, over the driver of the fake
-// device. Their names begin with cohort_, because the LibTorch of the process may have the real ones.
+// device, and what it asks the driver. Their names begin with cohort_, because the LibTorch of the process may have the
+// real ones.
 #include <cstdio>
+#include <utility>
 
+#include "counters.hpp"
 #include "cuda_api.h"
 #include "fakedrv.h"
+#include "settings.hpp"
+#include "watched.hpp"
 
 namespace {
 
-constexpr cudaError_t kInvalidValue = 1, kNotReady = 600, kUnknown = 999;
+using nccl_stand_in::note_call_for;
+using nccl_stand_in::note_context;
 
-fakedrv_event* of(cudaEvent_t event) {
-  return reinterpret_cast<fakedrv_event*>(event);
+constexpr cudaError_t kInvalidValue = 1, kCaptureUnsupported = 900, kUnknown = 999;
+
+struct Event {
+  fakedrv_event* driver;
+  int device;
+};
+
+thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
+thread_local cudaError_t last_error = cudaSuccess;
+
+Event& of(cudaEvent_t event) {
+  return *reinterpret_cast<Event*>(event);
 }
 fakedrv_stream* of(cudaStream_t stream) {
   return stream ? reinterpret_cast<fakedrv_stream*>(stream) : fakedrv_default_stream(fakedrv_current_device());
+}
+cudaError_t noted(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
+  return error;
 }
 
 }  // namespace
 
 extern "C" {
 
+int nccl_stand_in_last_error(void) {
+  return last_error;
+}
+
+int cohort_cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* is_active) {
+  *flags = 0;
+  *is_active = nccl_stand_in_has_context(device);
+  return 0;
+}
+
 cudaError_t cohort_cudaGetDevice(int* device) {
   *device = fakedrv_current_device();
   return 0;
 }
 
+/* As since CUDA 12, it makes the device's context. */
 cudaError_t cohort_cudaSetDevice(int device) {
-  return fakedrv_set_device(device) ? kInvalidValue : 0;
+  if (fakedrv_set_device(device)) return noted(kInvalidValue);
+  note_context(device);
+  return 0;
 }
 
 cudaError_t cohort_cudaDeviceGetPCIBusId(char* text, int length, int device) {
@@ -35,28 +68,40 @@ cudaError_t cohort_cudaDeviceGetPCIBusId(char* text, int length, int device) {
 }
 
 cudaError_t cohort_cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int) {
-  return fakedrv_create_event(reinterpret_cast<fakedrv_event**>(event)) ? kUnknown : 0;
+  const int device = fakedrv_current_device();
+  note_context(device);
+  auto* const made = new Event{nullptr, device};
+  *event = reinterpret_cast<cudaEvent_t>(made);
+  return fakedrv_create_event(&made->driver) ? noted(kUnknown) : 0;
 }
 
 cudaError_t cohort_cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  return fakedrv_record(of(event), of(stream)) ? kUnknown : 0;
+  note_call_for(of(event).device);
+  return fakedrv_record(of(event).driver, of(stream)) ? noted(kUnknown) : 0;
 }
 
 cudaError_t cohort_cudaEventQuery(cudaEvent_t event) {
-  return fakedrv_event_is_done(of(event)) ? 0 : kNotReady;
+  note_call_for(of(event).device);
+  if (nccl_stand_in::breaks_capture(capture_mode == cudaStreamCaptureModeRelaxed)) return noted(kCaptureUnsupported);
+  if (const int error = nccl_stand_in::number_in("NCCL_STANDIN_EVENT_ERROR", 0)) return noted(error);
+  return fakedrv_event_is_done(of(event).driver) ? 0 : noted(cudaErrorNotReady);
 }
 
 cudaError_t cohort_cudaEventDestroy(cudaEvent_t event) {
-  fakedrv_destroy_event(of(event));
+  note_call_for(of(event).device);
+  fakedrv_destroy_event(of(event).driver);
+  delete &of(event);
   return 0;
 }
 
 cudaError_t cohort_cudaMemset(void* memory, int value, size_t nbytes) {
-  return fakedrv_fill(of(cudaStream_t{}), memory, value, nbytes) ? kUnknown : 0;
+  note_call_for(fakedrv_device_of(memory));
+  return fakedrv_fill(of(cudaStream_t{}), memory, value, nbytes) ? noted(kUnknown) : 0;
 }
 
 cudaError_t cohort_cudaStreamSynchronize(cudaStream_t stream) {
-  return fakedrv_wait(of(stream)) ? kUnknown : 0;
+  note_call_for(fakedrv_stream_device(of(stream)));
+  return fakedrv_wait(of(stream)) ? noted(kUnknown) : 0;
 }
 
 cudaError_t cohort_cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus* status) {
@@ -64,8 +109,17 @@ cudaError_t cohort_cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCap
   return 0;
 }
 
-const char* cohort_cudaGetErrorString(cudaError_t) {
-  return fakedrv_error();
+cudaError_t cohort_cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode* mode) {
+  std::swap(capture_mode, *mode);
+  return 0;
+}
+
+cudaError_t cohort_cudaGetLastError(void) {
+  return std::exchange(last_error, cudaSuccess);
+}
+
+const char* cohort_cudaGetErrorString(cudaError_t error) {
+  return error == 700 ? "an illegal memory access was encountered" : fakedrv_error();
 }
 
 }  // extern "C"

@@ -22,7 +22,8 @@ namespace cohort::nccl {
 
 /// The things that a root communicator and its parts share.
 struct Family {
-  Family(const sdk::Host& given_host, const cohort_connect_args& args, bool takes_own_sums);
+  Family(const sdk::Host& given_host, const cohort_connect_args& args, bool takes_own_sums,
+         const std::shared_ptr<const Surroundings>& around);
 
   const sdk::Host& host;
   bool own_sums;  // NCCL's, of 16-bit types

@@ -14,6 +14,12 @@ typedef struct CUstream_st* cudaStream_t;
 typedef struct CUevent_st* cudaEvent_t;
 typedef int cudaError_t; /* an enumeration there */
 enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
+enum cudaStreamCaptureMode {
+  cudaStreamCaptureModeGlobal,
+  cudaStreamCaptureModeThreadLocal,
+  cudaStreamCaptureModeRelaxed
+};
+enum { cudaSuccess = 0, cudaErrorNotReady = 600 };
 
 #define cudaEventDisableTiming 2u
 
@@ -27,6 +33,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaMemset(void* devPtr, int value, size_t count);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus* pCaptureStatus);
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode* mode);
+cudaError_t cudaGetLastError(void);
 const char* cudaGetErrorString(cudaError_t error);
 
 #endif

@@ -13,6 +13,7 @@ namespace cohort::nccl {
 namespace {
 
 constexpr const char* kNccl = "libnccl.so.2";
+constexpr const char* kDriver = "libcuda.so.1";
 constexpr int kOldest = 21900;  // memory of NCCL that operations need not copy
 
 void* opened(const char* library) {
@@ -20,9 +21,9 @@ void* opened(const char* library) {
 }
 
 template <class Function>
-void find(void* library, const char* name, Function& function, const std::string& where) {
-  function = reinterpret_cast<Function>(::dlsym(library, name));
-  if (!function) throw sdk::failed_precondition(where + " lacks " + name + "; install one that has it, 2.19 or newer");
+void find(void* library, const std::string& name, Function& function, const std::string& where) {
+  function = reinterpret_cast<Function>(::dlsym(library, name.c_str()));
+  if (!function) throw sdk::failed_precondition(where + " lacks " + name + "; install a LibTorch for CUDA that has it");
 }
 
 // A NCCL that is made for another device than CUDA's says so.
@@ -52,8 +53,38 @@ std::string Nccl::text_of(ncclResult_t result, ncclComm_t comm) const {
 }
 
 void Cuda::check(cudaError_t error, const char* call) const {
-  if (error == cudaError_t{}) return;
+  if (error == cudaSuccess) return;
+  GetLastError();  // else LibTorch takes it for a failure of the next kernel that the thread launches
   throw sdk::Error(COHORT_INTERNAL, std::string(call) + " failed: " + GetErrorString(error));
+}
+
+bool Cuda::is_done(cudaEvent_t event) const {
+  const cudaError_t error = EventQuery(event);
+  if (error != cudaErrorNotReady) check(error, "cudaEventQuery");
+  if (error == cudaErrorNotReady) GetLastError();  // see check
+  return error == cudaSuccess;
+}
+
+bool Cuda::has_context(int device) const {
+  unsigned flags = 0;
+  int is_active = 0;
+  return DevicePrimaryCtxGetState(device, &flags, &is_active) == 0 && is_active != 0;
+}
+
+OnDevice::OnDevice(const Cuda& cuda, int device, Unless possible) : cuda_(cuda) {
+  cudaError_t error = cuda_.GetDevice(&before_);
+  if (error == cudaSuccess && before_ != device) {
+    error = cuda_.SetDevice(device);
+    changed_ = error == cudaSuccess;
+  }
+  if (possible == Unless::kThrow) cuda_.check(error, "cudaSetDevice");
+  cuda_.ThreadExchangeStreamCaptureMode(&mode_);
+}
+
+// A thread that has never set a device is on device 0. Since CUDA 12 cudaSetDevice makes a context where there is none.
+OnDevice::~OnDevice() {
+  if (changed_ && cuda_.has_context(before_)) cuda_.SetDevice(before_);
+  cuda_.ThreadExchangeStreamCaptureMode(&mode_);
 }
 
 bool has_nccl_for(int32_t device_type) {
@@ -93,9 +124,13 @@ Cuda open_cuda(const Nccl& nccl) {
   if (!library) throw sdk::failed_precondition("the CUDA runtime is not installed; install a LibTorch for CUDA");
   const std::string prefix = is_cuda ? "cuda" : "cohort_cuda";
   Cuda cuda;
-#define COHORT_FIND(name) find(library, (prefix + #name).c_str(), cuda.name, "libcudart");
+#define COHORT_FIND(name) find(library, prefix + #name, cuda.name, "libcudart");
   COHORT_CUDA_CALLS(COHORT_FIND)
 #undef COHORT_FIND
+  void* const driver = is_cuda ? ::dlopen(kDriver, RTLD_NOW | RTLD_LOCAL) : nccl.library;
+  if (!driver) throw sdk::failed_precondition(std::string(::dlerror()) + "; install the driver of this machine's GPUs");
+  find(driver, is_cuda ? "cuDevicePrimaryCtxGetState" : "cohort_cuDevicePrimaryCtxGetState",
+       cuda.DevicePrimaryCtxGetState, kDriver);
   return cuda;
 }
 

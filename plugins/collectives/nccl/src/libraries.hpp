@@ -3,7 +3,7 @@
 // The NCCL that libtorch_cuda has loaded is taken, whatever the search path has; without it the one that is found. The
 // runtime is the one that is open beside it. So the plugin compiles without either, and one file serves all versions. A
 // NCCL that is made for another kind of device, as tests have one, says so by a function cohort_nccl_device_type, and
-// brings the calls of the runtime under names that begin with cohort_.
+// brings the calls of the runtime and the driver under names that begin with cohort_.
 // Threads: any.
 #pragma once
 
@@ -42,17 +42,19 @@ namespace cohort::nccl {
   X(Send)                    \
   X(Recv)
 
-#define COHORT_CUDA_CALLS(X) \
-  X(GetDevice)               \
-  X(SetDevice)               \
-  X(DeviceGetPCIBusId)       \
-  X(EventCreateWithFlags)    \
-  X(EventRecord)             \
-  X(EventQuery)              \
-  X(EventDestroy)            \
-  X(Memset)                  \
-  X(StreamSynchronize)       \
-  X(StreamIsCapturing)       \
+#define COHORT_CUDA_CALLS(X)         \
+  X(GetDevice)                       \
+  X(SetDevice)                       \
+  X(DeviceGetPCIBusId)               \
+  X(EventCreateWithFlags)            \
+  X(EventRecord)                     \
+  X(EventQuery)                      \
+  X(EventDestroy)                    \
+  X(Memset)                          \
+  X(StreamSynchronize)               \
+  X(StreamIsCapturing)               \
+  X(ThreadExchangeStreamCaptureMode) \
+  X(GetLastError)                    \
   X(GetErrorString)
 
 /// The NCCL of the process.
@@ -75,9 +77,14 @@ struct Cuda {
 #define COHORT_POINTER(name) decltype(&::cuda##name) name = nullptr;
   COHORT_CUDA_CALLS(COHORT_POINTER)
 #undef COHORT_POINTER
+  int (*DevicePrimaryCtxGetState)(int device, unsigned* flags, int* is_active) = nullptr;  // the driver's
 
   /// Throws sdk::Error if the call has failed.
   void check(cudaError_t error, const char* call) const;
+  /// Returns whether the device has come to the event. Throws sdk::Error if it has failed.
+  bool is_done(cudaEvent_t event) const;
+  /// Returns whether this process has a context on the device.
+  bool has_context(int device) const;
 };
 
 /// Returns whether there is a NCCL for such devices, without opening one that LibTorch would then have to use.
@@ -87,17 +94,16 @@ bool has_nccl_for(int32_t device_type);
 Nccl open_nccl();
 Cuda open_cuda(const Nccl& nccl);
 
-/// Makes a device the thread's current one as long as it lives.
+/// Makes a device the thread's current one as long as it lives, so that calls make no context on another, and lets the
+/// thread make calls that a capture of another thread forbids.
 class OnDevice {
  public:
-  OnDevice(const Cuda& cuda, int device) : cuda_(cuda) {
-    cuda_.check(cuda_.GetDevice(&before_), "cudaGetDevice");
-    if (before_ != device) cuda_.check(cuda_.SetDevice(device), "cudaSetDevice");
-    changed_ = before_ != device;
-  }
-  ~OnDevice() {
-    if (changed_) cuda_.SetDevice(before_);
-  }
+  enum class Unless { kThrow, kGoOn };
+
+  /// Throws sdk::Error if the device cannot be set; with kGoOn, which is for calls that end things, the thread then
+  /// stays where it is.
+  OnDevice(const Cuda& cuda, int device, Unless possible = Unless::kThrow);
+  ~OnDevice();
   OnDevice(const OnDevice&) = delete;
   OnDevice& operator=(const OnDevice&) = delete;
 
@@ -105,6 +111,7 @@ class OnDevice {
   const Cuda& cuda_;
   int before_ = 0;
   bool changed_ = false;
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
 }  // namespace cohort::nccl

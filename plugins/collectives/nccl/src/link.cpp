@@ -132,7 +132,13 @@ void Link::record(const std::string& what, cudaStream_t stream) {
   cuda.check(cuda.EventRecord(event, stream), "cudaEventRecord");
 }
 
+// Calls that end things go on where the device cannot be set: what keeps it from being set is an error of the device.
+OnDevice Link::on_device_if_possible() const {
+  return {around_->cuda, around_->device, OnDevice::Unless::kGoOn};
+}
+
 void Link::use(void* memory, uint64_t nbytes) {
+  const OnDevice on(around_->cuda, around_->device);
   const std::lock_guard lock(mutex_);
   require_usable();
   void* handle = nullptr;
@@ -141,6 +147,7 @@ void Link::use(void* memory, uint64_t nbytes) {
 }
 
 void Link::forget(void* memory) {
+  const OnDevice on = on_device_if_possible();
   const std::lock_guard lock(mutex_);
   const auto found = handles_.find(memory);
   if (found == handles_.end()) return;
@@ -178,6 +185,7 @@ void Link::drop_events() {
 }
 
 void Link::abort() {
+  const OnDevice on = on_device_if_possible();
   const std::lock_guard lock(mutex_);
   fail(COHORT_ABORTED, "'" + name_ + "' was aborted");
 }
@@ -188,12 +196,19 @@ void Link::check() {
   if (failure_) throw *failure_;
 }
 
-// Events are asked before the state: what has failed was in the state before its event was done.
+// Events are asked before the state: what has failed was in the state before its event was done. An error of the device
+// comes first: it is this rank's own, and what NCCL says of it is less.
 void Link::poll() {
+  const OnDevice on = on_device_if_possible();
   const std::lock_guard lock(mutex_);
   if (!comm_ || failure_) return;
-  const auto is_done = [&](const Pending& one) { return around_->cuda.EventQuery(one.event) == cudaError_t{}; };
-  const auto first = std::ranges::find_if_not(pending_, is_done);
+  auto first = pending_.begin();
+  try {
+    while (first != pending_.end() && around_->cuda.is_done(first->event)) ++first;
+  } catch (const sdk::Error& error) {
+    return fail(error.status(), first->what + " on '" + name_ + "' failed on its device: " + error.what() +
+                                    "; an earlier kernel may be the cause, and CUDA_LAUNCH_BLOCKING=1 shows which");
+  }
   ncclResult_t state = ncclSuccess;
   if (const ncclResult_t asked = around_->nccl.CommGetAsyncError(comm_, &state); asked != ncclSuccess) state = asked;
   if (state != ncclSuccess && state != ncclInProgress) {
@@ -207,6 +222,7 @@ void Link::poll() {
 }
 
 void Link::close() {
+  const OnDevice on = on_device_if_possible();
   {
     const std::lock_guard lock(mutex_);
     if (!comm_) return drop_events();

@@ -2,7 +2,8 @@
 //
 // It does not block: each call is followed by questions for its state until NCCL has done what was asked. Behind each
 // group of operations lies an event; the watch asks for the first one and for errors, and at the deadline, or when NCCL
-// has an error, the communicator is aborted: what was enqueued ends, and every later call throws what went wrong.
+// or the device has an error, the communicator is aborted: what was enqueued ends, and every later call throws what
+// went wrong.
 //
 // Threads: one caller at a time; abort, check and poll from any other beside it.
 #pragma once
@@ -84,7 +85,7 @@ class Link {
 
   void await(const std::string& what, ncclResult_t result, Clock::time_point deadline);
   void require_usable() const;
-  [[noreturn]] void fail_with(cohort_status status, const std::string& text);
+  OnDevice on_device_if_possible() const;
   void fail(cohort_status status, const std::string& text);
   void fail(const std::string& what, ncclResult_t result);
   void give_up();

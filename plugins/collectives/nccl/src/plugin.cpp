@@ -48,7 +48,7 @@ class NcclCollective : public sdk::Collective<NcclCollective, Communicator> {
     const std::string variables = variables_of_nccl();
     if (args.rank == 0) log().info("NCCL ", nccl.version_text(), variables.empty() ? "" : ", with " + variables);
     const ncclUniqueId id = meet(*around, args, deadline);
-    auto family = std::make_shared<Family>(host(), args, own_sums_);
+    auto family = std::make_shared<Family>(host(), args, own_sums_, around);
     auto link = std::make_shared<Link>(around, family->name, id, args.rank, args.size);
     return std::make_unique<Communicator>(std::move(family), std::move(link));
   }

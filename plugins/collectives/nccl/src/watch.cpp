@@ -25,6 +25,7 @@ void Watch::add(const std::shared_ptr<Link>& link) {
 }
 
 void Watch::run() {
+  const OnDevice on(around_->cuda, around_->device, OnDevice::Unless::kGoOn);
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, kInterval, [this] { return is_over_; })) {
     std::erase_if(links_, [](const std::weak_ptr<Link>& link) { return link.expired(); });

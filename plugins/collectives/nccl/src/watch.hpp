@@ -1,4 +1,5 @@
 // A thread that looks at all links of a rank, so that what hangs or fails ends although everybody waits for a device.
+// It is on the rank's device.
 //
 // Threads: any.
 #pragma once
@@ -7,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "link.hpp"
@@ -15,7 +17,7 @@ namespace cohort::nccl {
 
 class Watch {
  public:
-  Watch() : thread_([this] { run(); }) {}
+  explicit Watch(std::shared_ptr<const Surroundings> around) : around_(std::move(around)), thread_([this] { run(); }) {}
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
@@ -24,6 +26,7 @@ class Watch {
   void add(const std::shared_ptr<Link>& link);
 
  private:
+  std::shared_ptr<const Surroundings> around_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::weak_ptr<Link>> links_;
