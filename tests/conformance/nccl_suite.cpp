@@ -92,8 +92,10 @@ TEST(Nccl, RefusesRanksOnOneGpuAndNamesTheWayOut) {
 }
 
 TEST(Nccl, RefusesALibraryThatIsTooOld) {
-  const Variable old("NCCL_STANDIN_VERSION", "21805");
-  EXPECT_THAT(refusal_on_one_gpu(), HasSubstr("NCCL 2.18.5 is too old; install 2.19 or newer"));
+  const Variable old("NCCL_STANDIN_VERSION", "22203");
+  EXPECT_THAT(refusal_on_one_gpu(),
+              HasSubstr("NCCL 2.22.3 is too old: 2.23 or newer is needed; install a LibTorch for CUDA that brings it "
+                        "(2.7 or newer), or choose --collective=shm or gloo"));
 }
 
 // 2048 + 1 is 2048 wherever it is rounded, and 2051 is 2052.

@@ -3,6 +3,7 @@
 // Everything is on device 1, and only what a thread without a device does can reach device 0.
 #include <chrono>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -144,6 +145,29 @@ TEST_F(HangingNcclLink, LeavesCapturesOfOthersWhole) {
   elsewhere([this] { link_->poll(); });
   EXPECT_EQ(status(), COHORT_OK);
   EXPECT_EQ(nccl_stand_in_broken_captures(), 0);
+}
+
+TEST_F(HangingNcclLink, TellsOfAnAbortBeforeItEnds) {
+  nccl_stand_in_hold(1);
+  const auto aborted = std::async(std::launch::async, [this] { link_->abort(); });
+  ASSERT_TRUE(becomes_true([] { return nccl_stand_in_held() == 1; }));
+  auto told = std::async(std::launch::async, [this] { return status(); });
+  EXPECT_EQ(told.wait_for(10s), std::future_status::ready) << "the caller waits for ncclCommAbort";
+  const auto forgotten = std::async(std::launch::async, [this] { link_->forget(memory_); });
+  EXPECT_EQ(forgotten.wait_for(50ms), std::future_status::timeout) << "memory that is in use can be freed";
+  const auto closed = std::async(std::launch::async, [this] { link_->close(); });
+  EXPECT_EQ(closed.wait_for(50ms), std::future_status::timeout) << "closed while the communicator is in use";
+  nccl_stand_in_hold(0);
+  EXPECT_EQ(told.get(), COHORT_ABORTED);
+}
+
+TEST_F(HangingNcclLink, KeepsTheCommunicatorWhileItCloses) {
+  nccl_stand_in_hold(1);
+  const auto closed = std::async(std::launch::async, [this] { link_->close(); });
+  ASSERT_TRUE(becomes_true([] { return nccl_stand_in_held() == 1; }));
+  const auto aborted = std::async(std::launch::async, [this] { link_->abort(); });
+  EXPECT_FALSE(becomes_true([] { return nccl_stand_in_held() == 2; }, 100ms)) << "aborted while a call has it";
+  nccl_stand_in_hold(0);
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ namespace {
 
 constexpr const char* kNccl = "libnccl.so.2";
 constexpr const char* kDriver = "libcuda.so.1";
-constexpr int kOldest = 21900;  // memory of NCCL that operations need not copy
+// Before, ncclGroupEnd of a communicator that does not block launches kernels itself, and waits where a stream is full.
+constexpr int kOldest = 22300;
 
 void* opened(const char* library) {
   return ::dlopen(library, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
@@ -102,14 +103,16 @@ Nccl open_nccl() {
   }
   Nccl nccl;
   nccl.library = library;
+  find(library, "ncclGetVersion", nccl.GetVersion, kNccl);  // first: an old one lacks others
+  if (nccl.GetVersion(&nccl.version) != ncclSuccess || nccl.version < kOldest) {
+    throw sdk::failed_precondition("NCCL " + nccl.version_text() +
+                                   " is too old: 2.23 or newer is needed; install a LibTorch for CUDA that brings it " +
+                                   "(2.7 or newer), or choose --collective=shm or gloo");
+  }
 #define COHORT_FIND(name) find(library, "nccl" #name, nccl.name, kNccl);
   COHORT_NCCL_CALLS(COHORT_FIND)
 #undef COHORT_FIND
   nccl.device_type = device_type_of(library);
-  if (nccl.GetVersion(&nccl.version) != ncclSuccess || nccl.version < kOldest) {
-    throw sdk::failed_precondition("NCCL " + nccl.version_text() +
-                                   " is too old; install 2.19 or newer, or choose --collective=shm or gloo");
-  }
   return nccl;
 }
 

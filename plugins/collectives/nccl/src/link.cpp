@@ -52,7 +52,7 @@ void Link::await(const std::string& what, ncclResult_t result, Clock::time_point
   auto pause = std::chrono::microseconds(1);
   while (true) {
     {
-      const std::lock_guard lock(mutex_);
+      Lock lock(mutex_);
       if (failure_) throw *failure_;
       if (result == ncclSuccess || result == ncclInProgress) {
         if (const ncclResult_t asked = around_->nccl.CommGetAsyncError(comm_, &result); asked != ncclSuccess) {
@@ -60,8 +60,8 @@ void Link::await(const std::string& what, ncclResult_t result, Clock::time_point
         }
       }
       if (result == ncclSuccess) return;
-      if (result != ncclInProgress) fail(what, result);
-      if (result == ncclInProgress && Clock::now() >= deadline) fail(COHORT_DEADLINE_EXCEEDED, late(what));
+      if (result != ncclInProgress) fail(lock, what, result);
+      if (result == ncclInProgress && Clock::now() >= deadline) fail(lock, COHORT_DEADLINE_EXCEEDED, late(what));
       if (failure_) throw *failure_;
     }
     std::this_thread::sleep_for(pause);
@@ -146,35 +146,45 @@ void Link::use(void* memory, uint64_t nbytes) {
   if (result == ncclSuccess) handles_[memory] = handle;  // else NCCL copies
 }
 
+// The memory is freed next, so an abort has to have ended what works on it.
 void Link::forget(void* memory) {
   const OnDevice on = on_device_if_possible();
-  const std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
+  wait_for_abort(lock);
   const auto found = handles_.find(memory);
   if (found == handles_.end()) return;
   if (comm_) around_->nccl.CommDeregister(comm_, found->second);
   handles_.erase(found);
 }
 
-void Link::fail(cohort_status status, const std::string& text) {
+void Link::fail(Lock& lock, cohort_status status, const std::string& text) {
   if (failure_) return;
   failure_.emplace(status, text);
-  give_up();
+  give_up(lock);
 }
 
-void Link::fail(const std::string& what, ncclResult_t result) {
-  if (failure_) return;
-  fail(status_of(result), what + " on '" + name_ + "' failed in NCCL " + around_->nccl.version_text() + ": " +
-                              around_->nccl.text_of(result, comm_) + "; NCCL_DEBUG=INFO makes it say more");
+void Link::fail(Lock& lock, const std::string& what, ncclResult_t result) {
+  fail(lock, status_of(result),
+       what + " on '" + name_ + "' failed in NCCL " + around_->nccl.version_text() + ": " +
+           around_->nccl.text_of(result, comm_) + "; NCCL_DEBUG=INFO makes it say more");
 }
 
-// Everything that is enqueued ends now.
-void Link::give_up() {
-  if (comm_) {
-    for (const auto& [memory, handle] : handles_) around_->nccl.CommDeregister(comm_, handle);
-    around_->nccl.CommAbort(std::exchange(comm_, nullptr));
-  }
-  handles_.clear();
+// Everything that is enqueued ends now. ncclCommAbort waits for that, and nobody else shall wait for ncclCommAbort.
+void Link::give_up(Lock& lock) {
+  is_ending_ = true;
+  const ncclComm_t comm = std::exchange(comm_, nullptr);
+  const std::map<void*, void*> handles = std::exchange(handles_, {});
+  lock.unlock();
+  for (const auto& [memory, handle] : handles) around_->nccl.CommDeregister(comm, handle);
+  if (comm) around_->nccl.CommAbort(comm);
+  lock.lock();
   drop_events();
+  is_ending_ = false;
+  ended_.notify_all();
+}
+
+void Link::wait_for_abort(Lock& lock) {
+  ended_.wait(lock, [this] { return !is_ending_; });
 }
 
 void Link::drop_events() {
@@ -186,8 +196,8 @@ void Link::drop_events() {
 
 void Link::abort() {
   const OnDevice on = on_device_if_possible();
-  const std::lock_guard lock(mutex_);
-  fail(COHORT_ABORTED, "'" + name_ + "' was aborted");
+  Lock lock(mutex_);
+  fail(lock, COHORT_ABORTED, "'" + name_ + "' was aborted");
 }
 
 void Link::check() {
@@ -200,44 +210,49 @@ void Link::check() {
 // comes first: it is this rank's own, and what NCCL says of it is less.
 void Link::poll() {
   const OnDevice on = on_device_if_possible();
-  const std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
   if (!comm_ || failure_) return;
   auto first = pending_.begin();
   try {
     while (first != pending_.end() && around_->cuda.is_done(first->event)) ++first;
   } catch (const sdk::Error& error) {
-    return fail(error.status(), first->what + " on '" + name_ + "' failed on its device: " + error.what() +
-                                    "; an earlier kernel may be the cause, and CUDA_LAUNCH_BLOCKING=1 shows which");
+    return fail(lock, error.status(),
+                first->what + " on '" + name_ + "' failed on its device: " + error.what() +
+                    "; an earlier kernel may be the cause, and CUDA_LAUNCH_BLOCKING=1 shows which");
   }
   ncclResult_t state = ncclSuccess;
   if (const ncclResult_t asked = around_->nccl.CommGetAsyncError(comm_, &state); asked != ncclSuccess) state = asked;
   if (state != ncclSuccess && state != ncclInProgress) {
-    return fail(pending_.empty() ? "an operation" : pending_.front().what, state);
+    return fail(lock, pending_.empty() ? "an operation" : pending_.front().what, state);
   }
   std::for_each(pending_.begin(), first, [&](const Pending& one) { events_.push_back(one.event); });
   pending_.erase(pending_.begin(), first);
   if (!pending_.empty() && Clock::now() >= pending_.front().deadline) {
-    fail(COHORT_DEADLINE_EXCEEDED, late(pending_.front().what));
+    fail(lock, COHORT_DEADLINE_EXCEEDED, late(pending_.front().what));
   }
 }
 
+// The watch may abort at any time but while a call has the communicator, so each takes it under the lock.
 void Link::close() {
   const OnDevice on = on_device_if_possible();
-  {
-    const std::lock_guard lock(mutex_);
-    if (!comm_) return drop_events();
-    for (const auto& [memory, handle] : handles_) around_->nccl.CommDeregister(comm_, handle);
-    handles_.clear();
-  }
+  Lock lock(mutex_);
+  wait_for_abort(lock);
+  if (!comm_) return drop_events();
+  for (const auto& [memory, handle] : handles_) around_->nccl.CommDeregister(comm_, handle);
+  handles_.clear();
+  const ncclResult_t result = around_->nccl.CommFinalize(comm_);
+  lock.unlock();
   try {
-    await("close", around_->nccl.CommFinalize(comm_),
-          Clock::now() + std::min<std::chrono::nanoseconds>(around_->timeout, kLongestClose));
-    const std::lock_guard lock(mutex_);
-    around_->nccl.CommDestroy(std::exchange(comm_, nullptr));
-    drop_events();
+    await("close", result, Clock::now() + std::min<std::chrono::nanoseconds>(around_->timeout, kLongestClose));
   } catch (const sdk::Error&) {
-    // It was aborted instead.
+    // It is aborted instead.
   }
+  lock.lock();
+  wait_for_abort(lock);
+  const ncclComm_t comm = std::exchange(comm_, nullptr);
+  drop_events();
+  lock.unlock();
+  if (comm) around_->nccl.CommDestroy(comm);
 }
 
 }  // namespace cohort::nccl

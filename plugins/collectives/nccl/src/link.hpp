@@ -3,12 +3,13 @@
 // It does not block: each call is followed by questions for its state until NCCL has done what was asked. Behind each
 // group of operations lies an event; the watch asks for the first one and for errors, and at the deadline, or when NCCL
 // or the device has an error, the communicator is aborted: what was enqueued ends, and every later call throws what
-// went wrong.
+// went wrong. Later calls need not wait for the abort, which takes as long as NCCL's threads do.
 //
 // Threads: one caller at a time; abort, check and poll from any other beside it.
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
@@ -60,11 +61,12 @@ class Link {
   void check();
   /// Looks at what is under way, and fails what is late; the watch calls it.
   void poll();
-  /// Waits until NCCL has ended what is under way and gives the communicator back.
+  /// Waits until NCCL has ended what is under way, or has aborted it, and gives the communicator back.
   void close();
 
  private:
   using Clock = std::chrono::steady_clock;
+  using Lock = std::unique_lock<std::mutex>;
   struct Pending {
     cudaEvent_t event;
     Clock::time_point deadline;
@@ -77,6 +79,8 @@ class Link {
   std::string name_;
   int rank_ = 0, size_ = 0;
   mutable std::mutex mutex_;
+  std::condition_variable ended_;
+  bool is_ending_ = false;     // a thread aborts the communicator
   ncclComm_t comm_ = nullptr;  // null: closed or aborted
   std::optional<sdk::Error> failure_;
   std::deque<Pending> pending_;
@@ -86,9 +90,10 @@ class Link {
   void await(const std::string& what, ncclResult_t result, Clock::time_point deadline);
   void require_usable() const;
   OnDevice on_device_if_possible() const;
-  void fail(cohort_status status, const std::string& text);
-  void fail(const std::string& what, ncclResult_t result);
-  void give_up();
+  void fail(Lock& lock, cohort_status status, const std::string& text);
+  void fail(Lock& lock, const std::string& what, ncclResult_t result);
+  void give_up(Lock& lock);
+  void wait_for_abort(Lock& lock);
   void record(const std::string& what, cudaStream_t stream);
   void drop_events();
   std::string late(const std::string& what) const;
