@@ -1,5 +1,6 @@
 #include "plugin_text.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -54,7 +55,10 @@ std::string component_text(const Json& component) {
   if (component.contains("sums")) {
     const Json& sums = component["sums"];
     const std::string order = sums["rank_ordered"] ? "left to right in rank order" : "in an order of its own";
-    const std::string rounding = sums["rounds_once"] ? "in float32, rounded once" : "in 16 bits";
+    const auto is_of_sums = [](const Json& option) { return option["key"] == "sums"; };
+    const bool is_chosen = std::ranges::any_of(component["options"], is_of_sums);
+    const std::string unclaimed = is_chosen ? "as the option sums says" : "in 16 bits";
+    const std::string rounding = sums["rounds_once"] ? "in float32, rounded once" : unclaimed;
     facts.push_back({"sums", order + "; 16-bit types " + rounding});
   }
   if (component.contains("devices")) facts.push_back({"devices", devices_text(component)});
