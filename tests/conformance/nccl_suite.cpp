@@ -7,6 +7,8 @@
 #include <cohort/sdk/half.hpp>
 
 #include "counters.hpp"
+#include "elements.hpp"
+#include "fakedrv.h"
 #include "suite.hpp"
 #include "variable.hpp"
 
@@ -107,6 +109,70 @@ TEST(Nccl, RoundsSumsOf16BitsOnceUnlessItsOwnAreAskedFor) {
     const float sum = cohort::sdk::to_float(value);
     require(sum == (is_own ? 2048.0f : 2052.0f), "the sum is " + std::to_string(sum));
   });
+}
+
+// Returns how often the host waits for the devices in some sums.
+uint64_t waits_for_sums(int32_t dtype) {
+  const uint64_t before = fakedrv_num_waits();
+  on_ranks(2, [&](Comm& comm) {
+    Bytes values = random_elements(dtype, 3001, comm.rank());
+    for (int i = 0; i < 5; ++i) {
+      comm.all_reduce({.input = values.data(), .output = values.data(), .dtype = dtype, .count = 3001});
+    }
+  });
+  return fakedrv_num_waits() - before;
+}
+
+TEST(Nccl, AddsHalvesWithoutAWaitOfTheHost) {
+  const uint64_t waits = waits_for_sums(COHORT_FLOAT32);
+  EXPECT_EQ(waits_for_sums(COHORT_FLOAT16), waits);
+  EXPECT_EQ(waits_for_sums(COHORT_BFLOAT16), waits);
+}
+
+void require_bits(Comm& comm, const std::vector<Bytes>& inputs, int32_t dtype, int32_t reduce) {
+  const auto size = static_cast<uint64_t>(comm.size()), rank = static_cast<uint64_t>(comm.rank());
+  const uint64_t count = inputs[0].size() / 2;
+  const Bytes wanted = sum_in_rank_order(dtype, inputs, reduce == COHORT_REDUCE_MEAN);
+  Bytes output(inputs[0].size());
+  Op op{.input = inputs[rank].data(), .output = output.data(), .dtype = dtype, .count = count, .reduce = reduce};
+  comm.all_reduce(op);
+  require_equal(output.data(), wanted.data(), dtype, count, "all_reduce");
+  op.root = comm.size() - 1;
+  comm.reduce(op);
+  if (comm.rank() == op.root) require_equal(output.data(), wanted.data(), dtype, count, "reduce");
+  op.count = count / size;
+  comm.reduce_scatter(op);
+  require_equal(output.data(), wanted.data() + rank * op.count * 2, dtype, op.count, "reduce_scatter");
+}
+
+TEST(Nccl, AddsHalvesInRankOrder) {
+  for (const int size : {2, 3, 4}) {
+    for (const int32_t dtype : {COHORT_FLOAT16, COHORT_BFLOAT16}) {
+      std::vector<Bytes> inputs;
+      for (int rank = 0; rank < size; ++rank) inputs.push_back(random_elements(dtype, 4807, rank));
+      on_ranks(size, [&](Comm& comm) {
+        for (const int32_t reduce : {COHORT_REDUCE_SUM, COHORT_REDUCE_MEAN}) require_bits(comm, inputs, dtype, reduce);
+      });
+    }
+  }
+}
+
+// The third of the sum is below the middle of two halves, and the sum times the float32 that is next to 1/3 is not.
+TEST(Nccl, DividesASumOfHalvesRight) {
+  struct Case {
+    int32_t dtype;
+    double large, small, mean;
+  };
+  for (const auto& [dtype, large, small, mean] :
+       {Case{COHORT_BFLOAT16, 776, 0x1p-14, 258}, Case{COHORT_FLOAT16, 6152, 0x1p-11, 2050}}) {
+    const double values[] = {large, 1, -small};
+    on_ranks(3, [&](Comm& comm) {
+      std::byte value[2];
+      put_element(value, dtype, 0, values[comm.rank()]);
+      comm.all_reduce({.input = value, .output = value, .dtype = dtype, .count = 1, .reduce = COHORT_REDUCE_MEAN});
+      require(get_element(value, dtype, 0) == mean, "the mean is " + std::to_string(get_element(value, dtype, 0)));
+    });
+  }
 }
 
 TEST(Nccl, AddsSharesFor16BitMeansOfItsOwn) {

@@ -227,6 +227,8 @@ class GraphsInFull(Graph):
         two = {"accelerator": (*FAKE_DEVICE, "--devices=2", "--strategy=ddp", "--collective=nccl"), "environment": NCCL}
         self.compare_graph("--samples=140", "--log-every-n-steps=4", **two)
         self.compare_graph("--samples=140", "--bucket-size=1KiB", "--checkpoint-dir=kept", "--checkpoint-every-n-steps=4", **two)
+        halves = {**two, "accelerator": (*FAKE_DEVICE, "--devices=2", "--strategy=ddp,compression=bf16", "--collective=nccl")}
+        self.compare_graph("--samples=140", **halves)
         few, more = (self.graph_waits(steps, every, "--graph=2", **two) for steps, every in ((8, 4), (18, 9)))
         self.assertEqual(more, few)
 
@@ -281,7 +283,8 @@ class NcclInFull(FakeDevice):
         self.compare_on_nccl(Job("ddp", 2, two, "--accumulate-grad-batches=2", model="gpt_mini"),
                              Job("sharded", 2, two, optimizer="adamw"),
                              Job("bagua:gradient_allreduce", 2, two), Job("bagua:decentralized", 2, two),
-                             Job("bagua:bytegrad", 2, two), Job("horovod", 2, launcher=RUN_TWO))
+                             Job("bagua:bytegrad", 2, two), Job("horovod", 2, launcher=RUN_TWO),
+                             Job("ddp,compression=bf16", 2, two))
 
     def test_lanes_call_nccl_in_one_order_on_all_ranks(self):
         job = Job("bagua:bytegrad", 2, "--devices=2", "--bucket-size=256KiB", model="gpt_mini")

@@ -16,3 +16,6 @@ static_assert(offsetof(ncclConfig_t, blocking) == 16 && offsetof(ncclConfig_t, n
 static_assert(offsetof(ncclConfig_t, splitShare) == 40 && offsetof(ncclConfig_t, commName) == 48);
 static_assert(offsetof(ncclConfig_t, nvlinkCentricSched) == 76 && sizeof(ncclConfig_t) >= 80);
 static_assert(cudaSuccess == 0 && cudaErrorNotReady == 600 && cudaStreamCaptureModeRelaxed == 2);
+static_assert(cudaMemAllocationTypePinned == 1 && cudaMemLocationTypeDevice == 1);
+static_assert(cudaMemPoolAttrReleaseThreshold == 4 && sizeof(cudaMemPoolProps) == 88);
+static_assert(offsetof(cudaMemPoolProps, location) == 8 && sizeof(cudaMemLocation) == 8);

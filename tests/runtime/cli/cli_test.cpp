@@ -188,7 +188,7 @@ TEST_F(CliTest, InfoSaysHowACollectiveSums) {
               HasSubstr("in an order of its own; 16-bit types in float32, rounded once"));
   EXPECT_THAT(cohort({"plugins", "info", "nccl"}).out,
               AllOf(HasSubstr("in an order of its own; 16-bit types as the option sums says"),
-                    HasSubstr("sums of 16-bit types: rounded once, through host memory; or NCCL's own")));
+                    HasSubstr("sums of 16-bit types: rounded once, by kernels of the accelerator; or NCCL's own")));
   const json shm = json::parse(cohort({"plugins", "info", "shm", "--json"}).out)["components"][0]["sums"];
   EXPECT_EQ(shm, json({{"rank_ordered", true}, {"rounds_once", true}}));
   const json sim = json::parse(cohort({"plugins", "info", "sim", "--json"}).out)["components"][0]["sums"];

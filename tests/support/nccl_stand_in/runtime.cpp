@@ -15,7 +15,7 @@ namespace {
 using nccl_stand_in::note_call_for;
 using nccl_stand_in::note_context;
 
-constexpr cudaError_t kInvalidValue = 1, kCaptureUnsupported = 900, kUnknown = 999;
+constexpr cudaError_t kInvalidValue = 1, kMemoryAllocation = 2, kCaptureUnsupported = 900, kUnknown = 999;
 
 struct Event {
   fakedrv_event* driver;
@@ -112,6 +112,31 @@ cudaError_t cohort_cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCap
 cudaError_t cohort_cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode* mode) {
   std::swap(capture_mode, *mode);
   return 0;
+}
+
+cudaError_t cohort_cudaMemPoolCreate(cudaMemPool_t* pool, const struct cudaMemPoolProps* properties) {
+  note_call_for(properties->location.id);
+  if (properties->allocType != cudaMemAllocationTypePinned) return noted(kInvalidValue);
+  *pool = reinterpret_cast<cudaMemPool_t>(new int(properties->location.id));
+  return 0;
+}
+
+cudaError_t cohort_cudaMemPoolSetAttribute(cudaMemPool_t, enum cudaMemPoolAttr, void*) {
+  return 0;
+}
+
+cudaError_t cohort_cudaMemPoolDestroy(cudaMemPool_t pool) {
+  delete reinterpret_cast<int*>(pool);
+  return 0;
+}
+
+cudaError_t cohort_cudaMallocFromPoolAsync(void** memory, size_t nbytes, cudaMemPool_t pool, cudaStream_t stream) {
+  note_call_for(*reinterpret_cast<const int*>(pool));
+  return fakedrv_alloc(of(stream), nbytes, memory) ? noted(kMemoryAllocation) : 0;
+}
+
+cudaError_t cohort_cudaFreeAsync(void* memory, cudaStream_t stream) {
+  return fakedrv_free(memory, of(stream)) ? noted(kInvalidValue) : 0;
 }
 
 cudaError_t cohort_cudaGetLastError(void) {

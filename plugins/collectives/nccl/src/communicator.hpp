@@ -1,8 +1,9 @@
 // A communicator over NCCL: checks arguments, and turns operations into NCCL's.
 //
 // The host composes (COHORT_UNIMPLEMENTED) all that NCCL cannot do with the bits that the ABI promises: int16, bit-or,
-// and sums of 16-bit floating types, which NCCL rounds at every hop, unless the option sums=nccl asks for them. A mean
-// is the sum, multiplied by 1 / size by the accelerator's kernel: ncclAvg rounds 1 / size to the type first.
+// and products of 16-bit floating types. Sums of these, which NCCL rounds at every hop, are made of messages and the
+// accelerator's kernels (exact_sums.hpp), unless the option sums=nccl asks for NCCL's. A mean of other types is the
+// sum, multiplied by 1 / size by the accelerator's kernel: ncclAvg rounds 1 / size to the type first.
 //
 // Threads: as cohort/api/collective.h says.
 #pragma once
@@ -15,7 +16,9 @@
 #include <cohort/sdk/communicator.hpp>
 #include <cohort/sdk/host.hpp>
 
+#include "exact_sums.hpp"
 #include "link.hpp"
+#include "scratch.hpp"
 #include "watch.hpp"
 
 namespace cohort::nccl {
@@ -30,6 +33,7 @@ struct Family {
   cohort_connect_args group;
   std::vector<int32_t> job_ranks;
   std::string name;
+  ScratchPool scratch;
   Watch watch;
   std::vector<std::weak_ptr<Link>> links;  // of the root and its parts
   std::map<void*, uint64_t> memory;        // from alloc
@@ -59,6 +63,8 @@ class Communicator : public sdk::Communicator<Communicator> {
   void all_to_all(const cohort_op_args& args);
 
  private:
+  enum class Way { kNccl, kExactSum };
+
   std::shared_ptr<Family> family_;
   std::shared_ptr<Link> link_;
 
@@ -66,8 +72,9 @@ class Communicator : public sdk::Communicator<Communicator> {
   void require_device_memory(const cohort_stream& stream) const;
   /// Checks the arguments; returns the bytes of an element.
   uint64_t checked(const cohort_op_args& args, bool has_root) const;
-  /// Throws UNIMPLEMENTED for what the host has to compose.
-  void check_reduction(const cohort_op_args& args, bool may_scale_first) const;
+  /// Returns how a reduction is made. Throws UNIMPLEMENTED for what the host has to compose.
+  Way way_of(const cohort_op_args& args, bool may_scale_first) const;
+  ExactSums exact(const cohort_op_args& args) const;
   void scale(const cohort_op_args& args, const void* input, uint64_t count) const;
   /// Runs a reduction; of a mean this rank gets `output_count` elements.
   template <class Call>

@@ -54,6 +54,11 @@ namespace cohort::nccl {
   X(StreamSynchronize)               \
   X(StreamIsCapturing)               \
   X(ThreadExchangeStreamCaptureMode) \
+  X(MemPoolCreate)                   \
+  X(MemPoolSetAttribute)             \
+  X(MemPoolDestroy)                  \
+  X(MallocFromPoolAsync)             \
+  X(FreeAsync)                       \
   X(GetLastError)                    \
   X(GetErrorString)
 

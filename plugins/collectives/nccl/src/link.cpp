@@ -6,6 +6,8 @@
 
 #include <cohort/sdk/duration.hpp>
 
+#include "calls.hpp"
+
 namespace cohort::nccl {
 namespace {
 
@@ -113,6 +115,20 @@ void Link::enqueue(const std::string& what, const cohort_stream& stream,
   lock.lock();
   if (failure_) throw *failure_;
   record(what, native);
+}
+
+void Link::exchange(const std::string& what, sdk::Span<const cohort_message> messages, const cohort_stream& on) {
+  enqueue(what, on, [&](ncclComm_t comm, cudaStream_t stream) {
+    Calls calls;
+    for (const cohort_message& one : messages) {
+      if (one.nbytes == 0) continue;
+      calls.add([&] {
+        return one.is_send ? around_->nccl.Send(one.data, one.nbytes, ncclUint8, one.peer, comm, stream)
+                           : around_->nccl.Recv(one.data, one.nbytes, ncclUint8, one.peer, comm, stream);
+      });
+    }
+    return calls.result();
+  });
 }
 
 // A captured operation has no event, because it ends in each replay, of which the host hears nothing.

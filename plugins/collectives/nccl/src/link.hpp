@@ -19,8 +19,9 @@
 #include <string>
 #include <vector>
 
-#include <cohort/api/tensor.h>
+#include <cohort/api/collective.h>
 #include <cohort/sdk/error.hpp>
+#include <cohort/sdk/span.hpp>
 
 #include "libraries.hpp"
 
@@ -52,6 +53,8 @@ class Link {
   /// Enqueues what `calls` calls, as one group. It returns the first result that is no success.
   void enqueue(const std::string& what, const cohort_stream& stream,
                const std::function<ncclResult_t(ncclComm_t, cudaStream_t)>& calls);
+  /// Enqueues messages, as one group; those of no bytes are left out.
+  void exchange(const std::string& what, sdk::Span<const cohort_message> messages, const cohort_stream& stream);
   /// Lets operations here use this memory without a copy, until it is forgotten or the link is closed.
   void use(void* memory, uint64_t nbytes);
   void forget(void* memory);

@@ -4,6 +4,7 @@
 #include <cohort/sdk/dtype.hpp>
 #include <cohort/sdk/exchange.hpp>
 
+#include "calls.hpp"
 #include "communicator.hpp"
 
 namespace cohort::nccl {
@@ -73,19 +74,6 @@ uint64_t total_of(const cohort_op_args& args, int size) {
   return total;
 }
 
-// Calls one after another until one fails.
-class Calls {
- public:
-  template <class Call>
-  void add(Call&& call) {
-    if (result_ == ncclSuccess || result_ == ncclInProgress) result_ = call();
-  }
-  ncclResult_t result() const { return result_; }
-
- private:
-  ncclResult_t result_ = ncclSuccess;
-};
-
 }  // namespace
 
 void Communicator::require_device_memory(const cohort_stream& stream) const {
@@ -106,15 +94,21 @@ uint64_t Communicator::checked(const cohort_op_args& args, bool has_root) const 
   return element;
 }
 
-void Communicator::check_reduction(const cohort_op_args& args, bool may_scale_first) const {
+Communicator::Way Communicator::way_of(const cohort_op_args& args, bool may_scale_first) const {
   if (!sdk::can_reduce(args.dtype, args.reduce)) {
     throw sdk::invalid_argument("reduce operation " + std::to_string(args.reduce) + " is not possible on " +
                                 sdk::name_of(args.dtype) + " elements");
   }
   const bool is_known = type_of(args.dtype) && operation_of(args.reduce);
-  const bool takes_own = family_->own_sums && (args.reduce != COHORT_REDUCE_MEAN || may_scale_first);
-  if (is_known && (takes_own || !is_rounded_often(args))) return;
+  const bool is_mean = args.reduce == COHORT_REDUCE_MEAN;
+  const bool takes_own = family_->own_sums && (!is_mean || may_scale_first);
+  if (is_known && (takes_own || !is_rounded_often(args))) return Way::kNccl;
+  if (is_rounded_often(args) && (is_mean || args.reduce == COHORT_REDUCE_SUM)) return Way::kExactSum;
   throw sdk::Error(COHORT_UNIMPLEMENTED, "NCCL does not reduce these elements as cohort does");
+}
+
+ExactSums Communicator::exact(const cohort_op_args& args) const {
+  return {family_->host, family_->scratch, *link_, args};
 }
 
 void Communicator::scale(const cohort_op_args& args, const void* input, uint64_t count) const {
@@ -134,8 +128,9 @@ void Communicator::run_reduction(const char* name, const cohort_op_args& args, u
 // The mean of 16-bit elements is the sum of shares, which stays finite.
 void Communicator::all_reduce(const cohort_op_args& args) {
   checked(args, false);
-  check_reduction(args, true);
+  const Way way = way_of(args, true);
   if (args.count == 0) return;
+  if (way == Way::kExactSum) return exact(args).all_reduce();
   const void* input = args.input;
   if (args.reduce == COHORT_REDUCE_MEAN && is_rounded_often(args)) {
     scale(args, input, args.count);
@@ -149,8 +144,9 @@ void Communicator::all_reduce(const cohort_op_args& args) {
 
 void Communicator::reduce(const cohort_op_args& args) {
   checked(args, true);
-  check_reduction(args, false);
+  const Way way = way_of(args, false);
   if (args.count == 0) return;
+  if (way == Way::kExactSum) return exact(args).reduce();
   run_reduction("reduce", args, rank() == args.root ? args.count : 0,
                 [&](ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
                   return nccl().Reduce(args.input, args.output, args.count, type, op, args.root, comm, stream);
@@ -159,8 +155,9 @@ void Communicator::reduce(const cohort_op_args& args) {
 
 void Communicator::reduce_scatter(const cohort_op_args& args) {
   const uint64_t element = checked(args, false);
-  check_reduction(args, false);
+  const Way way = way_of(args, false);
   if (total_of(args, size()) == 0) return;
+  if (way == Way::kExactSum) return exact(args).reduce_scatter();
   run_reduction("reduce_scatter", args, count_of(args, rank()),
                 [&](ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
                   if (!args.counts) {
@@ -227,18 +224,7 @@ void Communicator::all_to_all(const cohort_op_args& args) {
 void Communicator::exchange(sdk::Span<const cohort_message> messages, const cohort_stream& on) {
   require_device_memory(on);
   sdk::check_exchange(messages, rank(), size());
-  link_->enqueue("exchange of " + std::to_string(messages.size()) + " messages", on,
-                 [&](ncclComm_t comm, cudaStream_t stream) {
-                   Calls calls;
-                   for (const auto& [data, nbytes, peer, is_send] : messages) {
-                     if (nbytes == 0) continue;
-                     calls.add([&, memory = data, length = nbytes, other = peer, sends = is_send != 0] {
-                       return sends ? nccl().Send(memory, length, ncclUint8, other, comm, stream)
-                                    : nccl().Recv(memory, length, ncclUint8, other, comm, stream);
-                     });
-                   }
-                   return calls.result();
-                 });
+  link_->exchange("exchange of " + std::to_string(messages.size()) + " messages", messages, on);
 }
 
 }  // namespace cohort::nccl

@@ -110,8 +110,9 @@ sdk::Answer supports(const sdk::Query& query) {
 }
 
 constexpr cohort_option kOptions[] = {
-    sdk::option("sums", "enum(exact|nccl)", "exact",
-                "sums of 16-bit types: rounded once, through host memory; or NCCL's own, rounded at every hop"),
+    sdk::option(
+        "sums", "enum(exact|nccl)", "exact",
+        "sums of 16-bit types: rounded once, by kernels of the accelerator; or NCCL's own, rounded at every hop"),
 };
 
 constexpr cohort_component kNccl =

@@ -1,0 +1,57 @@
+// Memory of a device that an operation borrows in the order of its stream.
+//
+// It comes from a pool of this plugin's own and stays there, so that nothing waits for the driver after the first
+// operations; in a capture it belongs to the graph. Threads: any; a Scratch belongs to one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "link.hpp"
+
+namespace cohort::nccl {
+
+class ScratchPool {
+ public:
+  explicit ScratchPool(std::shared_ptr<const Surroundings> around) : around_(std::move(around)) {}
+  ~ScratchPool();
+  ScratchPool(const ScratchPool&) = delete;
+  ScratchPool& operator=(const ScratchPool&) = delete;
+
+  /// Returns memory that what the stream does from now on may use. Throws sdk::Error if there is none.
+  void* borrow(uint64_t nbytes, cudaStream_t stream);
+  /// Gives it to what the stream does next.
+  void give_back(void* memory, cudaStream_t stream) noexcept;
+
+ private:
+  std::shared_ptr<const Surroundings> around_;
+  std::mutex mutex_;
+  cudaMemPool_t pool_ = nullptr;  // made at the first use
+
+  cudaMemPool_t pool();
+};
+
+/// Borrowed as long as it lives.
+class Scratch {
+ public:
+  Scratch(ScratchPool& pool, uint64_t nbytes, const cohort_stream& stream)
+      : pool_(pool),
+        stream_(static_cast<cudaStream_t>(stream.native)),
+        memory_(nbytes > 0 ? pool.borrow(nbytes, stream_) : nullptr) {}
+  ~Scratch() {
+    if (memory_) pool_.give_back(memory_, stream_);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  std::byte* at(uint64_t offset) const { return static_cast<std::byte*>(memory_) + offset; }
+
+ private:
+  ScratchPool& pool_;
+  cudaStream_t stream_;
+  void* memory_;
+};
+
+}  // namespace cohort::nccl
