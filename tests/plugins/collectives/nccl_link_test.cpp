@@ -1,6 +1,8 @@
 // One communicator of nccl, on its stand-in: which device its calls are on, and what it says of failures.
 //
 // Everything is on device 1, and only what a thread without a device does can reach device 0.
+#include <sys/resource.h>
+
 #include <chrono>
 #include <functional>
 #include <future>
@@ -120,7 +122,7 @@ TEST_F(NcclLink, ClosesOnItsDevice) {
 
 TEST_F(HangingNcclLink, IsWatchedFromItsDevice) {
   link_->abort();
-  connect(50ms);
+  connect(500ms);
   sum();
   Watch watch(around_);
   watch.add(link_);
@@ -168,6 +170,22 @@ TEST_F(HangingNcclLink, KeepsTheCommunicatorWhileItCloses) {
   const auto aborted = std::async(std::launch::async, [this] { link_->abort(); });
   EXPECT_FALSE(becomes_true([] { return nccl_stand_in_held() == 2; }, 100ms)) << "aborted while a call has it";
   nccl_stand_in_hold(0);
+}
+
+// A sleep takes far longer than NCCL needs for an operation.
+TEST_F(NcclLink, AsksManyTimesBeforeItSleeps) {
+  constexpr int kAsks = 40, kOperations = 50;
+  const Variable asks("NCCL_STANDIN_POLLS", std::to_string(kAsks).c_str());
+  const Variable no_delay("NCCL_STANDIN_DELAY_US", "0");
+  const auto num_sleeps = [] {
+    rusage used{};
+    ::getrusage(RUSAGE_THREAD, &used);
+    return used.ru_nvcsw;
+  };
+  const long before = num_sleeps();
+  for (int i = 0; i < kOperations; ++i) sum();
+  EXPECT_LT(num_sleeps() - before, kAsks * kOperations / 4);
+  ASSERT_EQ(fakedrv_wait(stream_), 0);
 }
 
 }  // namespace

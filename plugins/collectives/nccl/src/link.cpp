@@ -12,6 +12,9 @@ namespace cohort::nccl {
 namespace {
 
 constexpr std::chrono::seconds kLongestClose{10};
+// They last some 200 us, in which NCCL's thread launches an operation. A sleep of any length lasts some 60 us.
+constexpr int kAsksBeforeSleep = 300;
+constexpr std::chrono::microseconds kShortestSleep{50}, kLongestSleep{1000};
 
 cohort_status status_of(ncclResult_t result) {
   switch (result) {
@@ -51,8 +54,8 @@ Link::~Link() {
 
 // A caller waits here without the lock, so that others can abort.
 void Link::await(const std::string& what, ncclResult_t result, Clock::time_point deadline) {
-  auto pause = std::chrono::microseconds(1);
-  while (true) {
+  auto pause = kShortestSleep;
+  for (int asks = 1;; ++asks) {
     {
       Lock lock(mutex_);
       if (failure_) throw *failure_;
@@ -66,8 +69,12 @@ void Link::await(const std::string& what, ncclResult_t result, Clock::time_point
       if (result == ncclInProgress && Clock::now() >= deadline) fail(lock, COHORT_DEADLINE_EXCEEDED, late(what));
       if (failure_) throw *failure_;
     }
+    if (asks < kAsksBeforeSleep) {
+      std::this_thread::yield();
+      continue;
+    }
     std::this_thread::sleep_for(pause);
-    pause = std::min<std::chrono::microseconds>(2 * pause, std::chrono::milliseconds(1));
+    pause = std::min(2 * pause, kLongestSleep);
   }
 }
 
