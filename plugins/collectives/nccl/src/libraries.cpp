@@ -131,7 +131,10 @@ Cuda open_cuda(const Nccl& nccl) {
   COHORT_CUDA_CALLS(COHORT_FIND)
 #undef COHORT_FIND
   void* const driver = is_cuda ? ::dlopen(kDriver, RTLD_NOW | RTLD_LOCAL) : nccl.library;
-  if (!driver) throw sdk::failed_precondition(std::string(::dlerror()) + "; install the driver of this machine's GPUs");
+  if (!driver) {
+    throw sdk::failed_precondition(std::string("CUDA's driver is not installed (") + ::dlerror() +
+                                   "); install that of this machine's GPUs, or choose --accelerator=cpu");
+  }
   find(driver, is_cuda ? "cuDevicePrimaryCtxGetState" : "cohort_cuDevicePrimaryCtxGetState",
        cuda.DevicePrimaryCtxGetState, kDriver);
   return cuda;
