@@ -106,7 +106,7 @@ class HangingNcclLink : public NcclLink {
   const Variable hang_{"NCCL_STANDIN_HANG", "0:0"};
 };
 
-TEST_F(HangingNcclLink, StaysOnItsDeviceWhateverThreadCalls) {
+TEST_F(HangingNcclLink, StaysOnItsDevice) {
   elsewhere([this] { link_->poll(); });
   elsewhere([this] { link_->use(memory_, sizeof(float)); });
   elsewhere([this] { link_->forget(memory_); });
@@ -149,7 +149,7 @@ TEST_F(HangingNcclLink, LeavesCapturesOfOthersWhole) {
   EXPECT_EQ(nccl_stand_in_broken_captures(), 0);
 }
 
-TEST_F(HangingNcclLink, TellsOfAnAbortBeforeItEnds) {
+TEST_F(HangingNcclLink, TellsOfAnAbortAtOnce) {
   nccl_stand_in_hold(1);
   const auto aborted = std::async(std::launch::async, [this] { link_->abort(); });
   ASSERT_TRUE(becomes_true([] { return nccl_stand_in_held() == 1; }));
@@ -163,7 +163,7 @@ TEST_F(HangingNcclLink, TellsOfAnAbortBeforeItEnds) {
   EXPECT_EQ(told.get(), COHORT_ABORTED);
 }
 
-TEST_F(HangingNcclLink, KeepsTheCommunicatorWhileItCloses) {
+TEST_F(HangingNcclLink, KeepsTheCommunicatorInClose) {
   nccl_stand_in_hold(1);
   const auto closed = std::async(std::launch::async, [this] { link_->close(); });
   ASSERT_TRUE(becomes_true([] { return nccl_stand_in_held() == 1; }));
@@ -173,7 +173,7 @@ TEST_F(HangingNcclLink, KeepsTheCommunicatorWhileItCloses) {
 }
 
 // A sleep takes far longer than NCCL needs for an operation.
-TEST_F(NcclLink, AsksManyTimesBeforeItSleeps) {
+TEST_F(NcclLink, AsksManyTimesBeforeSleeping) {
   constexpr int kAsks = 40, kOperations = 50;
   const Variable asks("NCCL_STANDIN_POLLS", std::to_string(kAsks).c_str());
   const Variable no_delay("NCCL_STANDIN_DELAY_US", "0");
