@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "emulator.hpp"
+#include "runtime.hpp"
 
 #undef __global__
 #undef __device__
@@ -59,13 +60,13 @@ inline unsigned atomicOr(unsigned* memory, unsigned bits) {
 
 namespace cohort::cuda {
 
-/// Runs the kernel; see cuda_on_cpu::run.
+/// Runs the kernel, or records it; see cuda_on_cpu::run and enqueue.
 template <class... Parameters, class... Arguments>
 cudaError_t launch(void (*kernel)(Parameters...), dim3 blocks, unsigned threads, cudaStream_t,
                    Arguments&&... arguments) {
-  const std::tuple<Parameters...> kept(arguments...);
-  cuda_on_cpu::run({blocks.x, blocks.y, blocks.z}, threads, [&] { std::apply(kernel, kept); });
-  return cudaSuccess;
+  return cuda_on_cpu::enqueue("launch", [=, kept = std::tuple<Parameters...>(arguments...)] {
+    cuda_on_cpu::run({blocks.x, blocks.y, blocks.z}, threads, [&] { std::apply(kernel, kept); });
+  });
 }
 
 }  // namespace cohort::cuda

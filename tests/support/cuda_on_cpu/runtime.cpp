@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 namespace cuda_on_cpu {
@@ -23,12 +24,46 @@ bool has_device(int index) {
   return index >= 0 && index < machine().num_devices;
 }
 
+/// As the driver does at a thread's first call that needs the device.
+void take_device() {
+  machine().contexts.insert(machine().current_device);
+}
+
+CUresult state_of_context(CUdevice device, unsigned* flags, int* is_active) {
+  *flags = 0;
+  *is_active = machine().contexts.contains(device);
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
+
+Graph::~Graph() {
+  for (void* memory : memory_) std::free(memory);
+}
+
+void Graph::replay() const {
+  for (const auto& work : work_) work();
+}
+
+cudaError_t enqueue(const char* function, std::function<void()> work) {
+  const cudaError_t error = result_of(function);
+  if (error != cudaSuccess) return error;
+  if (machine().graph) {
+    machine().graph->record(std::move(work));
+  } else {
+    work();
+  }
+  return cudaSuccess;
+}
+
 }  // namespace cuda_on_cpu
 
+using cuda_on_cpu::enqueue;
 using cuda_on_cpu::has_device;
 using cuda_on_cpu::machine;
 using cuda_on_cpu::result_of;
+using cuda_on_cpu::state_of_context;
+using cuda_on_cpu::take_device;
 
 extern "C" {
 
@@ -56,8 +91,18 @@ cudaError_t cudaGetDevice(int* device) {
 cudaError_t cudaSetDevice(int device) {
   if (!has_device(device)) return cudaErrorInvalidDevice;
   const cudaError_t error = result_of("cudaSetDevice");
-  if (error == cudaSuccess) machine().current_device = device;
-  return error;
+  if (error != cudaSuccess) return error;
+  machine().current_device = device;
+  take_device();
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned, unsigned long long,
+                                             cudaDriverEntryPointQueryResult* found) {
+  const bool is_known = std::strcmp(symbol, "cuDevicePrimaryCtxGetState") == 0;
+  *function = is_known ? reinterpret_cast<void*>(&state_of_context) : nullptr;
+  *found = is_known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
@@ -74,8 +119,8 @@ cudaError_t cudaDeviceGetPCIBusId(char* address, int size, int device) {
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
-  if (!has_device(device) || attribute != cudaDevAttrMultiProcessorCount) return cudaErrorInvalidValue;
-  *value = 1;
+  if (!has_device(device)) return cudaErrorInvalidDevice;
+  *value = attribute == cudaDevAttrMemoryPoolsSupported ? machine().has_pools : 1;
   return result_of("cudaDeviceGetAttribute");
 }
 
@@ -86,31 +131,55 @@ cudaError_t cudaMemGetInfo(std::size_t* available, std::size_t* total) {
 }
 
 cudaError_t cudaHostAlloc(void** memory, std::size_t nbytes, unsigned) {
+  take_device();
   const cudaError_t error = result_of("cudaHostAlloc");
   if (error == cudaSuccess) *memory = std::malloc(nbytes);
   return error;
 }
 
 cudaError_t cudaFreeHost(void* memory) {
+  take_device();
   std::free(memory);
   return result_of("cudaFreeHost");
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t nbytes, cudaMemcpyKind, cudaStream_t) {
-  const cudaError_t error = result_of("cudaMemcpyAsync");
-  if (error == cudaSuccess) std::memcpy(to, from, nbytes);
   ++machine().num_copies;
-  return error;
+  return enqueue("cudaMemcpyAsync", [=] { std::memcpy(to, from, nbytes); });
 }
 
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t nbytes, cudaStream_t) {
-  const cudaError_t error = result_of("cudaMemsetAsync");
-  if (error == cudaSuccess) std::memset(memory, value, nbytes);
-  return error;
+  return enqueue("cudaMemsetAsync", [=] { std::memset(memory, value, nbytes); });
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t) {
+  take_device();
   return result_of("cudaStreamSynchronize");
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
+  *status = machine().graph ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
+  *id = reinterpret_cast<std::uintptr_t>(stream);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void** memory, std::size_t nbytes) {
+  const cudaError_t error = result_of("cudaMalloc");
+  if (error != cudaSuccess) return error;
+  *memory = std::malloc(nbytes);
+  std::memset(*memory, 0xff, nbytes);  // NaN, and the greatest index
+  ++machine().num_pieces;
+  return cudaSuccess;
+}
+
+cudaError_t cudaFree(void* memory) {
+  std::free(memory);
+  --machine().num_pieces;
+  return cudaSuccess;
 }
 
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*) {
@@ -121,7 +190,9 @@ cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*) {
   return cudaSuccess;
 }
 
-cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) {
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr attribute, void* value) {
+  const bool is_int = attribute < cudaMemPoolAttrReleaseThreshold;
+  machine().pool_attributes[attribute] = is_int ? *static_cast<unsigned*>(value) : *static_cast<uint64_t*>(value);
   return result_of("cudaMemPoolSetAttribute");
 }
 
@@ -135,13 +206,13 @@ cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t nbytes, cudaMemPo
   const cudaError_t error = result_of("cudaMallocFromPoolAsync");
   if (error != cudaSuccess) return error;
   *memory = std::malloc(nbytes);
-  std::memset(*memory, 0xff, nbytes);  // NaN, and the greatest index
+  if (machine().graph) machine().graph->keep(*memory);
   ++machine().num_scratch;
-  return cudaSuccess;
+  return enqueue("", [to = *memory, nbytes] { std::memset(to, 0xff, nbytes); });
 }
 
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t) {
-  std::free(memory);
+  if (!machine().graph) std::free(memory);
   --machine().num_scratch;
   return result_of("cudaFreeAsync");
 }

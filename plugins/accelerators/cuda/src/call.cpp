@@ -14,17 +14,6 @@ Devices& devices_of(cohort_accelerator* a) {
 
 }  // namespace
 
-OnDevice::OnDevice(int32_t index) {
-  cuda::check(cudaGetDevice(&before_), "the current device");
-  if (before_ == index) return;
-  cuda::check(cudaSetDevice(index), "selecting a device", index);
-  is_changed_ = true;
-}
-
-OnDevice::~OnDevice() {
-  if (is_changed_) cudaSetDevice(before_);
-}
-
 cudaStream_t handle_of(const cohort_stream& stream) {
   if (stream.native && stream.device_type == COHORT_DEVICE_CUDA) return static_cast<cudaStream_t>(stream.native);
   throw sdk::invalid_argument("cuda: this is no stream of a CUDA device");

@@ -14,20 +14,9 @@
 #include <cohort/api/accelerator.h>
 #include <cohort/sdk/error.hpp>
 
+#include "on_device.hpp"
+
 namespace cohort::cuda {
-
-/// Makes a device the calling thread's current one, and the one before it again at its end.
-class OnDevice {
- public:
-  explicit OnDevice(int32_t index);
-  ~OnDevice();
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
-
- private:
-  int before_ = 0;
-  bool is_changed_ = false;
-};
 
 /// Returns the stream's handle. Throws if it is none of a CUDA device.
 cudaStream_t handle_of(const cohort_stream& stream);

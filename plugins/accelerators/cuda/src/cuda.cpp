@@ -62,9 +62,11 @@ void Cuda::device_info(int32_t index, cohort_device_info& info) {
 void Cuda::select(int32_t index) {
   check_index(index);
   check(cudaSetDevice(index), "selecting a device", index);
+  selected_ = index;
 }
 
 void* Cuda::alloc_pinned(uint64_t nbytes) {
+  const OnDevice on_device(selected_);
   void* memory = nullptr;
   const cudaError_t error = cudaHostAlloc(&memory, nbytes > 0 ? nbytes : 1, cudaHostAllocPortable);
   if (error == cudaErrorMemoryAllocation) throw out_of_memory(nbytes, "pinned host memory");
@@ -73,6 +75,7 @@ void* Cuda::alloc_pinned(uint64_t nbytes) {
 }
 
 void Cuda::free_pinned(void* memory) {
+  const OnDevice on_device(selected_);
   check(cudaFreeHost(memory), "freeing pinned host memory");
 }
 
@@ -89,6 +92,7 @@ void Cuda::copy_to_device(void* device, const void* pinned, uint64_t nbytes, con
 }
 
 void Cuda::wait(const cohort_stream& stream) {
+  const OnDevice on_device(stream.device_index);
   check(cudaStreamSynchronize(handle_of(stream)), "waiting for a stream", stream.device_index);
 }
 

@@ -3,6 +3,7 @@
 // A machine without a driver has no devices, which is no error. Threads: as cohort/api/accelerator.h says.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include <cohort/sdk/accelerator.hpp>
@@ -33,6 +34,8 @@ class Cuda : public sdk::Accelerator<Cuda> {
 
  private:
   Devices devices_;
+  /// The device that was selected last, for pinned memory, which has no stream; below 0: none yet.
+  std::atomic<int32_t> selected_{-1};
 
   void check_index(int32_t index);
 };

@@ -7,6 +7,12 @@ namespace {
 
 constexpr unsigned kBlocksOfMultiprocessor = 16;  // twice what is resident at once, so that none ends much later
 
+int attribute_of(int32_t device, cudaDeviceAttr attribute, const char* name) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, attribute, device), name, device);
+  return value;
+}
+
 cudaMemPool_t make_pool(int32_t device) {
   cudaMemPoolProps properties{};
   properties.allocType = cudaMemAllocationTypePinned;
@@ -17,6 +23,10 @@ cudaMemPool_t make_pool(int32_t device) {
   check(cudaMemPoolCreate(&pool, &properties), "memory for kernels", device);
   uint64_t keep_all = ~uint64_t{0};
   check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep_all), "memory for kernels", device);
+  // Memory that one stream gives back must not tie another stream, which borrows it, to what the first does.
+  int is_allowed = 0;
+  check(cudaMemPoolSetAttribute(pool, cudaMemPoolReuseAllowInternalDependencies, &is_allowed), "memory for kernels",
+        device);
   return pool;
 }
 
@@ -33,8 +43,7 @@ unsigned Devices::blocks_of(int32_t index) {
   const std::lock_guard lock(mutex_);
   Device& device = devices_[index];
   if (device.blocks == 0) {
-    int count = 0;
-    check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, index), "multiprocessors", index);
+    const int count = attribute_of(index, cudaDevAttrMultiProcessorCount, "multiprocessors");
     device.blocks = kBlocksOfMultiprocessor * static_cast<unsigned>(count);
   }
   return device.blocks;
@@ -43,20 +52,25 @@ unsigned Devices::blocks_of(int32_t index) {
 cudaMemPool_t Devices::pool_of(int32_t index) {
   const std::lock_guard lock(mutex_);
   Device& device = devices_[index];
-  if (!device.pool) device.pool = make_pool(index);
+  if (device.pool || device.has_no_pools) return device.pool;
+  device.has_no_pools = attribute_of(index, cudaDevAttrMemoryPoolsSupported, "memory pools") == 0;
+  if (!device.has_no_pools) device.pool = make_pool(index);
   return device.pool;
 }
 
 void* Devices::borrow(int32_t device, uint64_t nbytes, cudaStream_t stream) {
+  const cudaMemPool_t pool = pool_of(device);
+  if (!pool) return without_pools_.borrow(nbytes, stream);
   void* memory = nullptr;
-  const cudaError_t error = cudaMallocFromPoolAsync(&memory, nbytes, pool_of(device), stream);
+  const cudaError_t error = cudaMallocFromPoolAsync(&memory, nbytes, pool, stream);
   if (error == cudaErrorMemoryAllocation) throw out_of_memory(nbytes, "scratch memory for a kernel");
   check(error, "scratch memory for a kernel", device);
   return memory;
 }
 
 void Devices::give_back(void* memory, cudaStream_t stream) noexcept {
-  cudaFreeAsync(memory, stream);  // an error of an earlier kernel is found by the next call
+  // An error of an earlier kernel is found by the next call.
+  if (!without_pools_.give_back(memory)) cudaFreeAsync(memory, stream);
 }
 
 }  // namespace cohort::cuda

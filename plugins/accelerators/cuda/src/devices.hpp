@@ -1,7 +1,7 @@
 // The facts of each device that kernels ask for, and the memory that they borrow of it for the time of a call.
 //
 // Memory comes from a pool of this accelerator's own, in the order of streams, and stays in the pool: nothing waits for
-// the driver after the first calls. Threads: any.
+// the driver after the first calls, and no stream for another. Threads: any.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,8 @@
 #include <mutex>
 
 #include <cuda_runtime_api.h>
+
+#include "stream_memory.hpp"
 
 namespace cohort::cuda {
 
@@ -30,10 +32,13 @@ class Devices {
   struct Device {
     unsigned blocks = 0;
     cudaMemPool_t pool = nullptr;
+    bool has_no_pools = false;
   };
   std::mutex mutex_;
   std::map<int32_t, Device> devices_;
+  StreamMemory without_pools_;
 
+  /// Returns null if the device has no pools.
   cudaMemPool_t pool_of(int32_t device);
 };
 

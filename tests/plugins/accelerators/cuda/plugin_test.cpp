@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
+#include <set>
+#include <vector>
 
 #include "runtime.hpp"
 #include "side.hpp"
@@ -15,6 +17,7 @@ using testing::HasSubstr;
 
 class CudaPlugin : public testing::Test {
  protected:
+  CudaPlugin() { machine() = {}; }  // the accelerator before gave its memory back behind its test's end
   ~CudaPlugin() override { machine() = {}; }
 
   Side cuda_ = Side::cuda();
@@ -123,13 +126,14 @@ TEST_F(CudaPlugin, GivesScratchMemoryBackWhateverHappens) {
   EXPECT_THAT(cuda_.take_failure(), HasSubstr("enqueued earlier may have caused it: CUDA_LAUNCH_BLOCKING=1"));
   machine().fails.clear();
   std::vector<const void*> inputs(65, x);
-  machine().fails["cudaMemcpyAsync"] = cudaErrorInvalidValue;
+  machine().fails["launch"] = cudaErrorInvalidValue;
   EXPECT_EQ(cuda_.core().sum_of_n(cuda_.a(), x, inputs.data(), 65, COHORT_FLOAT32, 4, 1.0, cuda_.stream()),
             COHORT_INTERNAL);
   EXPECT_EQ(machine().num_scratch, 0u);
 }
 
 TEST_F(CudaPlugin, WorksOnTheDeviceOfTheStream) {
+  ASSERT_EQ(cuda_.vt().select(cuda_.a(), 0), COHORT_OK);
   char handle = 0;
   const cohort_stream other{&handle, COHORT_DEVICE_CUDA, 1}, none{&handle, COHORT_DEVICE_CUDA, 2};
   float x[4] = {1, 2, 3, 4};
@@ -137,6 +141,35 @@ TEST_F(CudaPlugin, WorksOnTheDeviceOfTheStream) {
   EXPECT_EQ(x[3], 8);
   EXPECT_EQ(machine().current_device, 0);
   EXPECT_EQ(cuda_.core().scale(cuda_.a(), x, x, COHORT_FLOAT32, 4, 2.0, &none), COHORT_INVALID_ARGUMENT);
+}
+
+// A thread that has chosen no device is on device 0. A context there would take memory that the rank has no use for.
+TEST_F(CudaPlugin, TakesNoMemoryOfOtherDevices) {
+  ASSERT_EQ(cuda_.vt().select(cuda_.a(), 1), COHORT_OK);
+  machine().current_device = 0;
+  char handle = 0;
+  const cohort_stream stream{&handle, COHORT_DEVICE_CUDA, 1};
+  float x[4] = {1, 2, 3, 4};
+  void* pinned = nullptr;
+  EXPECT_EQ(cuda_.vt().alloc_pinned(cuda_.a(), 16, &pinned), COHORT_OK);
+  machine().current_device = 0;
+  EXPECT_EQ(cuda_.vt().copy_to_host(cuda_.a(), pinned, x, 16, &stream), COHORT_OK);
+  machine().current_device = 0;
+  EXPECT_EQ(cuda_.vt().wait(cuda_.a(), &stream), COHORT_OK);
+  machine().current_device = 0;
+  EXPECT_EQ(cuda_.core().scale(cuda_.a(), x, x, COHORT_FLOAT32, 4, 2.0, &stream), COHORT_OK);
+  machine().current_device = 0;
+  cuda_.vt().free_pinned(cuda_.a(), pinned);
+  EXPECT_EQ(machine().contexts, std::set<int>{1});
+}
+
+TEST_F(CudaPlugin, ReturnsToADeviceInUse) {
+  ASSERT_EQ(cuda_.vt().select(cuda_.a(), 1), COHORT_OK);
+  ASSERT_EQ(cuda_.vt().select(cuda_.a(), 0), COHORT_OK);
+  char handle = 0;
+  const cohort_stream stream{&handle, COHORT_DEVICE_CUDA, 1};
+  EXPECT_EQ(cuda_.vt().wait(cuda_.a(), &stream), COHORT_OK);
+  EXPECT_EQ(machine().current_device, 0);
 }
 
 TEST_F(CudaPlugin, RefusesStreamsOfOtherDevices) {
@@ -160,6 +193,57 @@ TEST_F(CudaPlugin, HasOnePoolForEachDeviceAndGivesItBack) {
     EXPECT_EQ(machine().num_pools, 1u);
   }
   EXPECT_EQ(machine().num_pools, 0u);
+}
+
+TEST_F(CudaPlugin, GivesMemoryToStreamsIndependently) {
+  float x[4] = {1, 2, 3, 4};
+  double result = 0;
+  EXPECT_EQ(cuda_.core().dot(cuda_.a(), x, x, COHORT_FLOAT32, 4, &result, cuda_.stream()), COHORT_OK);
+  EXPECT_EQ(machine().pool_attributes.at(cudaMemPoolReuseAllowInternalDependencies), 0u);
+  EXPECT_EQ(machine().pool_attributes.at(cudaMemPoolAttrReleaseThreshold), ~uint64_t{0});
+}
+
+/// A device without memory pools.
+class CudaWithoutPools : public CudaPlugin {
+ protected:
+  CudaWithoutPools() { machine().has_pools = false; }
+
+  /// Returns the sum of the squares of 1, 2, 3 and 4, or 0 if the kernel is refused.
+  double square_sum(Side& side, void* handle) {
+    const cohort_stream stream{handle, COHORT_DEVICE_CUDA, 0};
+    float x[4] = {1, 2, 3, 4};
+    double result = 0;
+    side.core().square_sum(side.a(), x, COHORT_FLOAT32, 4, &result, &stream);
+    return result;
+  }
+
+  char first_ = 0, second_ = 0;  // what streams point to
+};
+
+TEST_F(CudaWithoutPools, KeepsMemoryForEachStream) {
+  {
+    Side cuda = Side::cuda();
+    for (void* const handle : {&first_, &second_, &first_, &second_}) EXPECT_EQ(square_sum(cuda, handle), 30.0);
+    EXPECT_EQ(machine().num_pieces, 2u);
+    EXPECT_EQ(machine().num_pools + machine().num_scratch, 0u);
+  }
+  EXPECT_EQ(machine().num_pieces, 0u);
+}
+
+TEST_F(CudaWithoutPools, ReportsMissingMemory) {
+  EXPECT_EQ(square_sum(cuda_, &first_), 30.0);
+  machine().fails["cudaMalloc"] = cudaErrorMemoryAllocation;
+  EXPECT_EQ(square_sum(cuda_, &first_), 30.0) << "kept memory does";
+  EXPECT_EQ(square_sum(cuda_, &second_), 0.0);
+  EXPECT_THAT(cuda_.take_failure(), HasSubstr("no memory for 64.0 KiB of scratch memory for a kernel (device 0"));
+}
+
+TEST_F(CudaWithoutPools, RefusesCaptures) {
+  cuda_on_cpu::Graph graph;
+  machine().graph = &graph;
+  EXPECT_EQ(square_sum(cuda_, &first_), 0.0);
+  EXPECT_THAT(cuda_.take_failure(), AllOf(HasSubstr("has no memory pools"), HasSubstr("train without --graph")));
+  EXPECT_EQ(machine().num_pieces, 0u);
 }
 
 }  // namespace
