@@ -4,12 +4,15 @@
 
 #include <cohort/api/kernels.h>
 
-#include "elements.cuh"
+#include "share.cuh"
 
 namespace cohort::cuda {
 
 constexpr uint32_t kQuietNan = 0x7fc00000u;
-constexpr unsigned kQuad = 4;  // codes that are read and written at once; chunks and their codes are aligned to 4 bytes
+constexpr unsigned kQuad = 4;         // codes that are read and written at once; codes are aligned to 4 bytes
+constexpr unsigned kQuadsAtOnce = 4;  // that a thread reads before it uses the first
+constexpr unsigned kMostBlocksOfChunk = 1024;
+constexpr unsigned kMostChunksAtOnce = 1024;  // rows of a grid, which has 65535 at most
 
 __device__ inline uint32_t bits_of(float value) {
   uint32_t bits;
@@ -47,6 +50,10 @@ struct Keys {
   __device__ void add(int32_t key) {
     least = key < least ? key : least;
     greatest = key > greatest ? key : greatest;
+  }
+  __device__ void add(Keys others) {
+    least = others.least < least ? others.least : least;
+    greatest = others.greatest > greatest ? others.greatest : greatest;
   }
 };
 
@@ -105,18 +112,55 @@ __device__ inline void write_header(uint8_t* chunk, Header header) {
   numbers[1] = header.max;
 }
 
-/// Reads a quad of elements, in 16 bytes at a time if `is_aligned`.
+/// The place of a quad in a chunk. It has fewer elements at the end of the chunk, and none behind it.
+struct Place {
+  uint64_t first;
+  unsigned count;
+};
+
+/// Returns the place of a quad in a chunk of n elements.
+__device__ inline Place place_of(uint64_t quad, uint64_t n) {
+  const uint64_t first = quad * kQuad, left = first < n ? n - first : 0;
+  return {first, left < kQuad ? static_cast<unsigned>(left) : kQuad};
+}
+
+/// Reads the elements of a quad, as one word if `from` is aligned.
 template <class T>
-__device__ Pack<T, kQuad> read_quad(const T* from, bool is_aligned) {
-  if (is_aligned) return *reinterpret_cast<const Pack<T, kQuad>*>(from);
-  Pack<T, kQuad> quad;
-  for (unsigned i = 0; i < kQuad; ++i) quad.at[i] = from[i];
+__device__ Pack<T, kQuad> read_quad(const T* from, Place place, bool is_aligned) {
+  if (is_aligned && place.count == kQuad) return *reinterpret_cast<const Pack<T, kQuad>*>(from + place.first);
+  Pack<T, kQuad> quad{};
+  for (unsigned i = 0; i < kQuad; ++i) {
+    if (i < place.count) quad.at[i] = from[place.first + i];
+  }
   return quad;
 }
 template <class T>
-__device__ void write_quad(T* to, const Pack<T, kQuad>& quad, bool is_aligned) {
-  if (is_aligned) return write_pack(to, quad);
-  for (unsigned i = 0; i < kQuad; ++i) to[i] = quad.at[i];
+__device__ void write_quad(T* to, Place place, const Pack<T, kQuad>& quad, bool is_aligned) {
+  if (is_aligned && place.count == kQuad) return write_pack(to + place.first, quad);
+  for (unsigned i = 0; i < kQuad; ++i) {
+    if (i < place.count) to[place.first + i] = quad.at[i];
+  }
+}
+
+/// Reads the quads share.first, share.first + share.stride, ... of a chunk of n elements, before the caller uses one of
+/// them.
+template <unsigned kQuads, class T>
+__device__ void read_quads(Pack<T, kQuad> (&quads)[kQuads], const T* from, uint64_t n, Share share) {
+  const bool from_is_aligned = is_aligned<kQuad>(from);
+  for (unsigned u = 0; u < kQuads; ++u) {
+    quads[u] = read_quad(from, place_of(share.first + u * share.stride, n), from_is_aligned);
+  }
+}
+
+/// Returns how many blocks work on each of `num_chunks` chunks of n elements, with at least `per_thread` elements for
+/// each thread, and how many rows of blocks there are.
+inline dim3 grid_of_chunks(uint64_t n, uint64_t num_chunks, uint64_t per_thread, unsigned most_blocks) {
+  const uint64_t rows = num_chunks < kMostChunksAtOnce ? num_chunks : kMostChunksAtOnce;
+  uint64_t most = (most_blocks + rows - 1) / rows;
+  if (most > kMostBlocksOfChunk) most = kMostBlocksOfChunk;
+  const uint64_t wanted = (n + per_thread * kThreads - 1) / (per_thread * kThreads);
+  const uint64_t columns = wanted < most ? (wanted > 0 ? wanted : 1) : most;
+  return dim3(static_cast<unsigned>(columns), static_cast<unsigned>(rows));
 }
 
 }  // namespace cohort::cuda

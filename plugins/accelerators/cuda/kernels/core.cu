@@ -13,11 +13,6 @@ using Accelerator = cohort_accelerator*;
 using Stream = const cohort_stream*;
 
 template <class A>
-struct Scale {
-  A factor;
-  __device__ A operator()(const A (&values)[1]) const { return factor * values[0]; }
-};
-template <class A>
 struct Axpby {
   A p, q;
   __device__ A operator()(const A (&values)[2]) const { return p * values[0] + q * values[1]; }
@@ -50,7 +45,7 @@ cohort_status scale(Accelerator a, void* out, const void* in, int32_t dtype, uin
                     Stream stream) noexcept {
   return run_floating(a, stream, "scale", dtype, [&](Call& call, auto tag) {
     using T = typename decltype(tag)::Type;
-    map<T>(call, Scale<Math<T>>{static_cast<Math<T>>(factor)}, n, static_cast<T*>(out), in);
+    map<T>(call, Sum<Math<T>>{static_cast<Math<T>>(factor)}, n, static_cast<T*>(out), in);
   });
 }
 
@@ -89,13 +84,13 @@ cohort_status sum_of_n(Accelerator a, void* out, const void* const* inputs, uint
 cohort_status dot(Accelerator a, const void* x, const void* y, int32_t dtype, uint64_t n, double* result,
                   Stream stream) noexcept {
   return run_floating(a, stream, "dot", dtype,
-                      [&](Call& call, auto tag) { dot_of<typename decltype(tag)::Type>(call, x, y, n, result); });
+                      [&](Call& call, auto tag) { dot_of<typename decltype(tag)::Type>(call, n, result, x, y); });
 }
 
 cohort_status square_sum(Accelerator a, const void* in, int32_t dtype, uint64_t n, double* result,
                          Stream stream) noexcept {
   return run_floating(a, stream, "square_sum", dtype,
-                      [&](Call& call, auto tag) { dot_of<typename decltype(tag)::Type>(call, in, in, n, result); });
+                      [&](Call& call, auto tag) { dot_of<typename decltype(tag)::Type>(call, n, result, in); });
 }
 
 cohort_status found_inf(Accelerator a, const void* in, int32_t dtype, uint64_t n, uint32_t* found,

@@ -11,19 +11,20 @@ namespace cohort::cuda {
 
 constexpr unsigned kMostPartialSums = 1024;
 
-template <class T>
+/// Adds up the products of the first and the last input, which are squares if there is one alone.
+template <class T, unsigned kInputs>
 __global__ void __launch_bounds__(kThreads)
-    dot_kernel(const __grid_constant__ Inputs<T, 2> in, uint64_t n, Split split, double* sums) {
-  constexpr unsigned kCount = kPackOf<T>;
+    dot_kernel(const __grid_constant__ Inputs<T, kInputs> in, uint64_t n, Split split, double* sums) {
+  constexpr unsigned kCount = kPackOf<T>, kLast = kInputs - 1;
   __shared__ double of_warps[kWarps];
   double sum = 0;
-  const auto on_pack = [&](uint64_t, const Pack<T, kCount>(&packs)[2]) {
+  const auto on_pack = [&](uint64_t, const Pack<T, kCount>(&packs)[kInputs]) {
     for (unsigned i = 0; i < kCount; ++i) {
-      sum += static_cast<double>(load(packs[0].at[i])) * static_cast<double>(load(packs[1].at[i]));
+      sum += static_cast<double>(load(packs[0].at[i])) * static_cast<double>(load(packs[kLast].at[i]));
     }
   };
-  const auto on_element = [&](uint64_t, const T(&elements)[2]) {
-    sum += static_cast<double>(load(elements[0])) * static_cast<double>(load(elements[1]));
+  const auto on_element = [&](uint64_t, const T(&elements)[kInputs]) {
+    sum += static_cast<double>(load(elements[0])) * static_cast<double>(load(elements[kLast]));
   };
   for_share<kCount>(in, n, split, share_of_grid(), on_pack, on_element);
   sum = reduce_block(sum, Plus(), of_warps);
@@ -39,14 +40,16 @@ static __global__ void __launch_bounds__(kThreads) add_kernel(const double* sums
   if (threadIdx.x == 0) *result = sum;
 }
 
-template <class T>
-void dot_of(Call& call, const void* x, const void* y, uint64_t n, double* result) {
+/// Enqueues the sum of the products of two inputs, or of the squares of one.
+template <class T, class... Pointers>
+void dot_of(Call& call, uint64_t n, double* result, Pointers... inputs) {
   constexpr unsigned kCount = kPackOf<T>;
-  const Inputs<T, 2> in{{static_cast<const T*>(x), static_cast<const T*>(y)}};
-  const Split split = split_of<kCount>(n, in.at[0], in.at[1]);
+  constexpr unsigned kInputs = static_cast<unsigned>(sizeof...(Pointers));
+  const Inputs<T, kInputs> in{{static_cast<const T*>(inputs)...}};
+  const Split split = split_of<kCount>(n, static_cast<const T*>(inputs)...);
   const unsigned blocks = blocks_for<kCount>(n, split, kMostPartialSums);
   double* const sums = call.scratch<double>(blocks);
-  call.check(launch(dot_kernel<T>, dim3(blocks), kThreads, call.stream(), in, n, split, sums));
+  call.check(launch(dot_kernel<T, kInputs>, dim3(blocks), kThreads, call.stream(), in, n, split, sums));
   call.check(launch(add_kernel, dim3(1), kThreads, call.stream(), sums, blocks, result));
 }
 

@@ -1,12 +1,25 @@
-// The kernel that adds any number of inputs, in one pass: out[i] = factor x (inputs[0][i] + inputs[1][i] + ...).
+// Kernels that add any number of inputs, in one pass: out[i] = factor x (inputs[0][i] + inputs[1][i] + ...). Numbers of
+// inputs that ranks and replicas often have are kernels of their own, which know all pointers when they begin.
 #pragma once
 
-#include "call.hpp"
-#include "share.cuh"
+#include "map.cuh"
 
 namespace cohort::cuda {
 
-/// Pointers by value where they are few; else in memory of the device.
+/// Computes factor x (values[0] + values[1] + ...), left to right.
+template <class A>
+struct Sum {
+  A factor;
+
+  template <unsigned kInputs>
+  __device__ A operator()(const A (&values)[kInputs]) const {
+    A sum = values[0];
+    for (unsigned k = 1; k < kInputs; ++k) sum += values[k];
+    return factor * sum;
+  }
+};
+
+/// Pointers by value if they are few; else in memory of the device.
 template <class T>
 struct InputTable {
   static constexpr uint64_t kFew = 64;
@@ -16,6 +29,12 @@ struct InputTable {
 
   __device__ const T* at(uint64_t index) const { return many ? many[index] : few[index]; }
 };
+
+/// Writes the pointers of a table to `to`.
+template <class T>
+__global__ void __launch_bounds__(kThreads) pointers_kernel(const T** to, const __grid_constant__ InputTable<T> in) {
+  if (threadIdx.x < in.count) to[threadIdx.x] = in.few[threadIdx.x];
+}
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
@@ -61,21 +80,50 @@ Split split_of_all(uint64_t n, const T* out, const void* const* inputs, uint64_t
   return split;
 }
 
+/// Returns a table of `count` pointers by value, kFew at most.
 template <class T>
-void sum(Call& call, T* out, const void* const* inputs, uint64_t num_inputs, uint64_t n, double factor) {
+InputTable<T> table_of(const void* const* inputs, uint64_t count) {
   InputTable<T> table{};
-  table.count = num_inputs;
-  if (num_inputs <= InputTable<T>::kFew) {
-    for (uint64_t k = 0; k < num_inputs; ++k) table.few[k] = static_cast<const T*>(inputs[k]);
-  } else {
-    // Pageable memory: the pointers are read before the call returns.
-    const T** const many = call.scratch<const T*>(num_inputs);
-    call.check(cudaMemcpyAsync(many, inputs, num_inputs * sizeof *inputs, cudaMemcpyHostToDevice, call.stream()));
-    table.many = many;
+  table.count = count;
+  for (uint64_t k = 0; k < count; ++k) table.few[k] = static_cast<const T*>(inputs[k]);
+  return table;
+}
+
+/// Returns a table of any number of pointers. They reach the device as arguments of kernels, which a captured graph
+/// keeps: it would read a copy's host memory again in each replay.
+template <class T>
+InputTable<T> table_of_any(Call& call, const void* const* inputs, uint64_t count) {
+  constexpr uint64_t kFew = InputTable<T>::kFew;
+  if (count <= kFew) return table_of<T>(inputs, count);
+  const T** const many = call.scratch<const T*>(count);
+  for (uint64_t first = 0; first < count; first += kFew) {
+    const InputTable<T> some = table_of<T>(inputs + first, count - first < kFew ? count - first : kFew);
+    call.check(launch(pointers_kernel<T>, dim3(1), kThreads, call.stream(), many + first, some));
   }
+  return {{}, many, count};
+}
+
+template <class T>
+void sum_any(Call& call, T* out, const void* const* inputs, uint64_t num_inputs, uint64_t n, Math<T> factor) {
+  const InputTable<T> table = table_of_any<T>(call, inputs, num_inputs);
   const Split split = split_of_all<T>(n, out, inputs, num_inputs);
   call.check(launch(sum_kernel<T>, dim3(blocks_for<kPackOf<T>>(n, split, call.most_blocks())), kThreads, call.stream(),
-                    out, table, n, split, static_cast<Math<T>>(factor)));
+                    out, table, n, split, factor));
+}
+
+template <class T>
+void sum(Call& call, T* out, const void* const* in, uint64_t num_inputs, uint64_t n, double factor) {
+  const Sum<Math<T>> op{static_cast<Math<T>>(factor)};
+  switch (num_inputs) {
+    case 2:
+      return map<T>(call, op, n, out, in[0], in[1]);
+    case 4:
+      return map<T>(call, op, n, out, in[0], in[1], in[2], in[3]);
+    case 8:
+      return map<T>(call, op, n, out, in[0], in[1], in[2], in[3], in[4], in[5], in[6], in[7]);
+    default:
+      return sum_any(call, out, in, num_inputs, n, op.factor);
+  }
 }
 
 }  // namespace cohort::cuda

@@ -104,7 +104,7 @@ TEST(CudaCodec, HasThemForRangesFarFromZeroAndForTinyAndHugeOnes) {
                                                                                    {-0.0, 0.0},
                                                                                    {5.0, 5.0},
                                                                                    {-1e300, 1e300}}) {
-      for (const double divisor : {1.0, 0.1, 7.0}) {
+      for (const double divisor : {1.0, 0.1, 7.0, 8.0, 0.25, 0x1p-140, 0x1p127}) {
         const Layout l{dtype, 515, 2, 0, 0};
         both.expect_same_chunks(l, FiniteArray(dtype, l.n(), 0, 3, from, to), divisor);
         if (HasFailure()) return;
@@ -117,8 +117,9 @@ TEST(CudaCodec, MarksAChunkWithOneNanOrInfinityAndNoOther) {
   BothCodecs both;
   for (const int32_t dtype : kFloats) {
     for (const double bad : {std::nan(""), kInfinite, -kInfinite}) {
-      for (const uint64_t at : {0u, 600u, 1030u}) {
-        const Layout l{dtype, 1031, 3, 0, 0};
+      for (const auto& [numel, at] : {std::pair{1031u, 0u}, std::pair{1031u, 600u}, std::pair{1031u, 1030u},
+                                      std::pair{9001u, 600u}, std::pair{9001u, 9000u}}) {
+        const Layout l{dtype, numel, 3, 0, 0};
         const FiniteArray in(dtype, l.n(), 0, 4);
         put_element(in.data(), dtype, l.numel + at, bad);
         both.expect_same_chunks(l, in, 1.0);
@@ -131,7 +132,8 @@ TEST(CudaCodec, ServesAnyNumberOfChunksInAnyOrderOfThreads) {
   BothCodecs both;
   for (const auto order : {cuda_on_cpu::Order::kBackward, cuda_on_cpu::Order::kMixed}) {
     cuda_on_cpu::set_order(order);
-    for (const auto& [numel, num_chunks] : {std::pair{9u, 300u}, std::pair{2000u, 5u}, std::pair{0u, 3u}}) {
+    for (const auto& [numel, num_chunks] :
+         {std::pair{9u, 300u}, std::pair{2000u, 5u}, std::pair{9000u, 3u}, std::pair{0u, 3u}}) {
       const Layout l{COHORT_FLOAT32, numel, num_chunks, 0, 0};
       both.expect_same_chunks(l, FiniteArray(l.dtype, l.n(), 0, 5), 3.0);
     }
@@ -147,6 +149,52 @@ TEST(CudaCodec, ServesMoreChunksThanAGridHasRows) {
   both.expect_same_chunks(many, FiniteArray(many.dtype, many.n(), 0, 6), 1.0);
   const Layout large{COHORT_FLOAT32, 300007, 1, 0, 0};
   both.expect_same_chunks(large, FiniteArray(large.dtype, large.n(), 0, 6), 1.0);
+}
+
+// The largest chunk that a block codes alone has 8192 elements.
+TEST(CudaCodec, HasTheBytesOfTheCpuForChunksOfAnySize) {
+  BothCodecs both;
+  for (const int32_t dtype : kFloats) {
+    for (const auto& [numel, num_chunks] : {std::pair{8191u, 2u}, std::pair{8192u, 2u}, std::pair{8193u, 2u}}) {
+      for (const uint64_t shift : {0u, 1u}) {
+        const Layout l{dtype, numel, num_chunks, 4 * shift, shift};
+        both.expect_same_chunks(l, FiniteArray(dtype, l.n(), shift, numel), 3.0);
+      }
+    }
+  }
+}
+
+// A block has tables for 8 chunks at a time.
+TEST(CudaCodec, AddsManyChunks) {
+  BothCodecs both;
+  for (const int32_t dtype : kFloats) {
+    for (const uint64_t num_chunks : {7u, 8u, 9u, 16u, 19u}) {
+      const Layout l{dtype, 5001, num_chunks, 0, 1};
+      both.expect_same_chunks(l, FiniteArray(dtype, l.n(), 1, num_chunks), 1.0);
+    }
+  }
+  const Layout large{COHORT_FLOAT32, 40001, 9, 0, 0};  // blocks add up several tiles
+  both.expect_same_chunks(large, FiniteArray(large.dtype, large.n(), 0, 9), 1.0);
+}
+
+TEST(CudaCodec, CodesInEachReplayOfAGraph) {
+  BothCodecs both;
+  for (const uint64_t numel : {500u, 20000u}) {
+    const Layout l{COHORT_FLOAT32, numel, 2, 0, 0};
+    const FiniteArray in(l.dtype, l.n(), 0, 1);
+    const Memory chunks(l.nbytes(), 0);
+    cuda_on_cpu::Graph graph;
+    cuda_on_cpu::machine().graph = &graph;
+    EXPECT_EQ(both.cuda.codec().encode(both.cuda.a(), chunks.data(), in.data(), l.dtype, l.numel, l.num_chunks, 3.0,
+                                       both.cuda.stream()),
+              COHORT_OK);
+    cuda_on_cpu::machine().graph = nullptr;
+    for (const double scale : {1.0, 0.01}) {
+      std::copy_n(FiniteArray(l.dtype, l.n(), 0, 2, -scale, 2 * scale).data(), 4 * l.n(), in.data());
+      graph.replay();
+      EXPECT_EQ(chunks.bytes(), encode(both.cpu, l, in, 3.0));
+    }
+  }
 }
 
 TEST(CudaCodec, RefusesWhatItCannotDivideByOrAdd) {

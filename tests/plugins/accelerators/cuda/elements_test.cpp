@@ -93,9 +93,9 @@ TEST(CudaElements, AreCastAsOnTheCpu) {
 
 TEST(CudaElements, AreSummedAsOnTheCpu) {
   Both both;
-  for (const uint64_t num_inputs : {1u, 2u, 5u, 65u}) {
+  for (const uint64_t num_inputs : {1u, 2u, 4u, 5u, 8u, 65u, 130u}) {
     for_arrays([&](int32_t dtype, uint64_t n, Shifts shifts) {
-      if (num_inputs > 5 && n > 300) return;
+      if (num_inputs > 8 && n > 300) return;
       both.expect_same_elements(dtype, [&](Side& side) {
         std::vector<std::unique_ptr<Array>> arrays;
         std::vector<const void*> inputs;
@@ -111,6 +111,34 @@ TEST(CudaElements, AreSummedAsOnTheCpu) {
     });
   }
   EXPECT_EQ(cuda_on_cpu::machine().num_scratch, 0u);
+}
+
+// By then the caller's array has other pointers.
+TEST(CudaElements, AreSummedInEachReplayOfAGraph) {
+  Both both;
+  for (const uint64_t num_inputs : {2u, 64u, 65u}) {
+    cuda_on_cpu::Graph graph;
+    const Array in(COHORT_FLOAT32, 500, 0, 1), other(COHORT_FLOAT32, 500, 0, 2);
+    const Memory out(2000, 0), wanted(2000, 0);
+    std::vector<const void*> pointers(num_inputs, in.data());
+    const auto sum = [&](Side& side, const Memory& to) {
+      EXPECT_EQ(side.core().sum_of_n(side.a(), to.data(), pointers.data(), num_inputs, COHORT_FLOAT32, 500, 0.2,
+                                     side.stream()),
+                COHORT_OK);
+    };
+    cuda_on_cpu::machine().graph = &graph;
+    sum(both.cuda, out);
+    cuda_on_cpu::machine().graph = nullptr;
+    for (const uint64_t seed : {3u, 4u}) {
+      const Array next(COHORT_FLOAT32, 500, 0, seed);
+      std::copy_n(next.data(), 2000, in.data());
+      sum(both.cpu, wanted);
+      std::fill(pointers.begin(), pointers.end(), other.data());
+      graph.replay();
+      expect_same(COHORT_FLOAT32, wanted.bytes(), out.bytes());
+      std::fill(pointers.begin(), pointers.end(), in.data());
+    }
+  }
 }
 
 TEST(CudaElements, StepAdamAsOnTheCpu) {

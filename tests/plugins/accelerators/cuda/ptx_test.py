@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The plugin's kernels have no fused multiply-add, so they round as the CPU's do: the intermediate code of each, compiled as the
-plugin is.
+"""The plugin's kernels as they are compiled: no fused multiply-add in their intermediate code, so they round as the CPU's do, and
+all that a thread has in registers in their machine code.
 
     ptx_test.py NVCC compile_commands.json TABLE...
 """
@@ -15,6 +15,7 @@ import tempfile
 import unittest
 
 NVCC, COMMANDS, *TABLES = sys.argv[1:]
+MACHINE = "sm_90"
 FUSED = re.compile(r"\b(?:fma|mad)\.(?:rn|rz|rm|rp|ftz|sat)[.\w]*")
 
 
@@ -41,6 +42,23 @@ def ptx_of(table, *further):
         return result.read_text()
 
 
+@functools.cache
+def memory_of(table, *planted):
+    """The bytes of stack and of registers kept in memory that the assembler tells of, for each kernel of a table. `planted` are
+    lines behind the table's."""
+    folder, words = command_of(table)
+    with tempfile.TemporaryDirectory() as scratch:
+        kernels = words.index(next(word for word in words if word.endswith(f"/{table}.cu")))
+        source = pathlib.Path(scratch) / "kernels.cu"
+        source.write_text("\n".join([f'#include "{words[kernels]}"', *planted, ""]))
+        words[kernels] = source
+        told = subprocess.run([NVCC, *words, "-cubin", f"-arch={MACHINE}", "-Xptxas=-v", "-o", pathlib.Path(scratch) / "kernels.cubin"],
+                              cwd=folder, check=True, capture_output=True, text=True).stderr
+    kernels = re.findall(r"Compiling entry function '(\w+)'.*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill",
+                         told, re.S)
+    return {name: sum(map(int, sizes)) for name, *sizes in kernels}
+
+
 class Ptx(unittest.TestCase):
     def test_no_kernel_fuses_multiplication_and_addition(self):
         for table in TABLES:
@@ -52,6 +70,27 @@ class Ptx(unittest.TestCase):
 
     def test_fusing_would_be_noticed(self):
         self.assertTrue(any(FUSED.findall(ptx_of(table, "-fmad=true")) for table in TABLES))
+
+    def test_no_kernel_keeps_registers_in_memory(self):
+        for table in TABLES:
+            with self.subTest(table=table):
+                memory = memory_of(table)
+                self.assertTrue(memory, "the assembler tells of no kernel")
+                self.assertEqual({name: size for name, size in memory.items() if size > 0}, {})
+
+    def test_an_array_in_memory_would_be_noticed(self):
+        planted = ("__global__ void planted(float* to, int i) {", "  float local[64];", "  for (float& x : local) x = sinf(to[i++]);",
+                   "  to[0] = local[i % 64];", "}")
+        self.assertTrue(any("planted" in name and size > 0 for name, size in memory_of(TABLES[0], *planted).items()))
+
+    def test_elements_are_decoded_without_divisions(self):
+        decoders = re.findall(r"\.entry (\w*decode\w*)\((.*?)^}", "".join(map(ptx_of, TABLES)), re.S | re.M)
+        self.assertEqual(bool(decoders), "minmax_uint8" in TABLES)
+        for name, body in decoders:
+            with self.subTest(kernel=name):
+                made, barrier, used = body.rpartition("bar.sync")
+                self.assertTrue(barrier and "div.rn.f32" in made, "no tables")
+                self.assertNotIn("div.rn", used)
 
     def test_packs_are_read_and_written_by_one_instruction(self):
         for table in TABLES:
