@@ -23,6 +23,7 @@ class CudaDevice final : public Device {
 
   int32_t type() const override { return COHORT_DEVICE_CUDA; }
   int32_t index() const override { return index_; }
+  bool is_fast() const override { return true; }
 
   cohort_stream make_stream() override {
     check(cudaSetDevice(index_));  // threads begin on device 0

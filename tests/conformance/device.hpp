@@ -15,6 +15,8 @@ class Device {
 
   virtual int32_t type() const = 0;
   virtual int32_t index() const = 0;
+  /// Returns whether arrays of gigabytes take seconds.
+  virtual bool is_fast() const { return false; }
 
   virtual cohort_stream make_stream() = 0;
   virtual void destroy_stream(const cohort_stream& stream) = 0;
