@@ -60,8 +60,15 @@ def clean_environment(extra=None):
     environment = {key: value for key, value in os.environ.items()
                    if key == "COHORT_DEPS_DIR" or not key.startswith(LAUNCHER_VARIABLES)}
     environment.update(MPI_START)
+    environment["OMP_WAIT_POLICY"] = "passive"  # threads that spin while they wait take the cores from the tests beside this one
     environment.update(extra or {})
     return environment
+
+
+def launcher_of(ranks, nodes=1):
+    """Returns what starts a command on so many ranks. A program that starts them by itself loads LibTorch once more, in the process that
+    watches over them."""
+    return [] if ranks == 1 else [COHORT, "run", f"--nnodes={nodes}", f"--nproc-per-node={ranks // nodes}", "--"]
 
 
 def processes_marked(marker):

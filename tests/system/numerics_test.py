@@ -3,7 +3,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import harness
-from harness import NUMERICS, SystemTest
+from harness import NUMERICS, SystemTest, launcher_of
 
 STEPS = 50
 BATCH = 12  # of all ranks together: 2, 3 and 4 ranks can share it
@@ -80,7 +80,7 @@ class NumericsTest(SystemTest):
         data, out = self.folder / f"data-{world}.safetensors", self.folder / "final.safetensors"
         def cut(t): return t.reshape(t.shape[0], world, BATCH // world, *t.shape[2:])
         save_file({"x": cut(self.x), "y": cut(self.y)}, data)
-        self.succeed([NUMERICS, f"--model={model}", "--strategy=" + ("ddp" if world > 1 else "single"), f"--devices={world}",
+        self.succeed([*launcher_of(world), NUMERICS, f"--model={model}", "--strategy=" + ("ddp" if world > 1 else "single"),
                       f"--data-from={data}", f"--init-from={self.folder / 'init.safetensors'}", f"--dtype={dtype}",
                       f"--optimizer={optimizer}", f"--lr={lr}", f"--save-final={out}", "--summary-json=summary.json",
                       "--threads=1", *more])
@@ -159,8 +159,8 @@ class InFull(NumericsTest):
     """More models on more ranks."""
 
     def test_float64_equals_the_global_batch_to_1e_9_over_50_steps(self):
-        for model in MODELS:
-            self.check(model, (2, 3, 4))
+        for model, worlds in (("linear32", (2, 3)), ("odd", (2, 3, 4)), ("mlp_small", (3, 4))):  # the others are quick
+            self.check(model, worlds)
 
     def test_float32_equals_the_global_batch_to_1e_5_over_20_steps(self):
         self.check("mlp_small", (2, 4), "float32", 20, 1e-5)
