@@ -42,6 +42,15 @@ PROGRAM_PIECES = {"a_loss_over_the_whole_batch.inc": only_block("docs/user.md", 
                   "a_loop_of_your_own.inc": only_block("docs/user.md", "cpp", "## A loop of your own")}
 
 
+def compiler_cache(folder):
+    """Returns options by which CMake compiles with a cache, if there is one: LibTorch's headers take half a minute. What lies below the
+    folder is found in the cache when it lies alike below another one."""
+    if not shutil.which("ccache"):
+        return []
+    return [f"-DCMAKE_CXX_COMPILER_LAUNCHER=cmake;-E;env;CCACHE_BASEDIR={folder};CCACHE_SLOPPINESS=pch_defines,time_macros;ccache",
+            "-DCMAKE_CXX_FLAGS=-fpch-preprocess"]  # lets ccache see into precompiled headers
+
+
 class InstallTest(SystemTest):
     @classmethod
     def setUpClass(cls):
@@ -51,19 +60,22 @@ class InstallTest(SystemTest):
                                    stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if installed.returncode != 0:
             raise RuntimeError(installed.stdout[-1500:] + installed.stderr[-3000:])
+        cls.projects = folder / "projects"
+        cls.projects.mkdir()
+        cls.cache = compiler_cache(folder)
         cls.prefix = folder / "moved"  # an installation can be moved
         shutil.move(folder / "first", cls.prefix)
         subprocess.run([cls.prefix / "bin/cohort", "libtorch", "--install", f"--from={LIBTORCH}"], stdout=subprocess.DEVNULL, check=True)
 
     def project(self, name, files):
-        folder = self.folder / name
+        folder = self.projects / name
         folder.mkdir()
         for file, text in files.items():
             (folder / file).write_text(text)
         return self.build(folder, folder / "build")
 
-    def build(self, folder, build, *options):
-        for command in (["cmake", "-S", folder, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={self.prefix}", *options],
+    def build(self, folder, build):
+        for command in (["cmake", "-S", folder, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={self.prefix}", *self.cache],
                         ["cmake", "--build", build]):
             self.succeed(command, timeout=300)
         return build
@@ -113,10 +125,7 @@ class Install(InstallTest):
         self.assertTrue((build / "cohort_rendezvous_layer.so").exists())
 
     def test_the_device_without_hardware_builds_against_the_package(self):
-        build = self.folder / "fake_device"
-        launcher = f"cmake;-E;env;CCACHE_BASEDIR={build};ccache"  # LibTorch's headers take half a minute
-        self.build(SOURCE / "examples/plugins/fake_device", build,
-                   *([f"-DCMAKE_CXX_COMPILER_LAUNCHER={launcher}"] if shutil.which("ccache") else []))
+        build = self.build(SOURCE / "examples/plugins/fake_device", self.projects / "fake_device")
         cohort = self.prefix / "bin/cohort"
         shown = self.succeed([cohort, "plugins", "info", "fake", f"--plugin={build / 'cohort_fake.so'}"]).stdout
         self.assertIn("accelerator", shown)
