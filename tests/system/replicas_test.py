@@ -3,7 +3,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import harness
-from harness import COHORT, NUMERICS, SystemTest
+from harness import COHORT, NUMERICS, SystemTest, launcher_of
 from numerics_test import Linear32, MlpSmall, Odd
 
 STEPS, LBFGS_STEPS = 50, 2
@@ -11,8 +11,8 @@ USER = 2
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 LR = 0.05
 NODES = [COHORT, "run", "--nnodes=2", "--nproc-per-node=1"]
-# Strategy, devices, ranks, processes.
-SINGLE, DP, DDP = ("single", 1, 1, 1), ("dp", 2, 1, 1), ("ddp", 2, 2, 2)
+# Flags, ranks.
+SINGLE, DP, DDP = (["--strategy=single"], 1), (["--strategy=dp", "--devices=2"], 1), (["--strategy=ddp"], 2)
 NORM, VALUE = ("norm", 0.05), ("value", 0.002)
 
 
@@ -151,10 +151,10 @@ class ReplicasTest(SystemTest):
 
     def check_under(self, place, model, more=(), **of_reference):
         """The model trains under a strategy as in the plain loop."""
-        strategy, devices, world, processes = place
-        with self.subTest(strategy=strategy, model=model, more=more):
+        flags, ranks = place
+        with self.subTest(flags=flags, model=model, more=more):
             self.prepare(model, 8)
-            got = self.train(model, [], world, processes, f"--strategy={strategy}", f"--devices={devices}", *more)
+            got = self.train(model, launcher_of(ranks), ranks, ranks, *flags, *more)
             self.compare(got, reference(self.net, self.x, self.y, LR, **of_reference))
 
     def check_several_optimizers(self, place, accumulate):
@@ -166,11 +166,10 @@ class ReplicasTest(SystemTest):
 
     def check_lbfgs(self, place):
         """Every evaluation of the loss, in the step too, is over the batches of all ranks. More steps magnify any rounding."""
-        strategy, devices, world, processes = place
-        with self.subTest(strategy=strategy):
+        flags, ranks = place
+        with self.subTest(flags=flags):
             self.prepare("mlp_small", 8)
-            got = self.train("mlp_small", [], world, processes, f"--strategy={strategy}", f"--devices={devices}",
-                             f"--max-steps={LBFGS_STEPS}", optimizer="lbfgs")
+            got = self.train("mlp_small", launcher_of(ranks), ranks, ranks, *flags, f"--max-steps={LBFGS_STEPS}", optimizer="lbfgs")
             net = self.net.double()
             optimizer = torch.optim.LBFGS(net.parameters(), lr=LR)
             for step in range(LBFGS_STEPS):
@@ -219,7 +218,7 @@ class Replicas(ReplicasTest):
         self.compare(got, dict(net.named_parameters()))
 
     def test_gathered_over_the_ranks_a_loss_sees_the_batches_of_all(self):
-        self.check_gathered_loss([], 2, "--strategy=ddp", "--devices=2")
+        self.check_gathered_loss(launcher_of(2), 2, "--strategy=ddp")
 
     def test_several_optimizers_each_train_their_own_part(self):
         self.check_several_optimizers(DP, 1)
@@ -257,7 +256,7 @@ class InFull(ReplicasTest):
         self.check_ddp2("mlp_small")
 
     def test_gathered_over_the_ranks_a_loss_sees_the_batches_of_all(self):
-        self.check_gathered_loss([], 4, "--strategy=ddp", "--devices=4")
+        self.check_gathered_loss(launcher_of(4), 4, "--strategy=ddp")
         self.check_gathered_loss(NODES, 2, "--strategy=ddp2", "--devices=2")
 
     def test_several_optimizers_each_train_their_own_part(self):
