@@ -50,7 +50,7 @@ cmake/build.py "$build" all "$target"
 if [ "$last_part" = build ]; then exit 0; fi
 
 say "3/3 tests"
-# Three at a time on two cores: many wait, and those that compute on both count twice.
+# Three at a time on two cores: many wait, and those that compute on both all the time count twice.
 status=0
 GTEST_COLOR=no ctest --test-dir "$build" --parallel "$(($(nproc) + 1))" --no-tests=error --output-on-failure \
   --output-junit "$PWD/$build/junit.xml" --test-output-size-passed 10000000 --test-output-size-failed 10000000 \
