@@ -77,7 +77,8 @@ def attack(times, recording):
                 tries += 1
             except OSError:
                 pass  # shown out
-        ready = select.select([entry[0] for entry in held], [], [], 0.002)[0] if held else time.sleep(0.002) or []
+        # While nobody listens it looks rarely, and leaves the processor to the ranks that start.
+        ready = select.select([entry[0] for entry in held], [], [], 0.002)[0] if held else time.sleep(0.02) or []
         for entry in held:
             if entry[0] in ready:
                 try:
