@@ -62,11 +62,10 @@ class InFull(MnistTest):
         spread = [COHORT, "run", "--nnodes=2", "--nproc-per-node=1"]
         for start, strategy, processes in (([], "dp", 1), (spread, "ddp2", 2), ([], "ddp_spawn", 2)):
             with self.subTest(strategy=strategy):
-                self.succeed([*start, MNIST, f"--strategy={strategy}", "--devices=2", "--epochs=4", "--summary-json=summary.json"],
-                             timeout=600)
+                self.succeed([*start, MNIST, f"--strategy={strategy}", "--devices=2", "--epochs=1", "--summary-json=summary.json"])
                 summary = self.summary()
                 self.assertEqual((summary["strategy"], len(summary["weights_sha256"])), (strategy, processes))
-                self.assertGreaterEqual(summary["metrics"]["test_acc"], 0.97)
+                self.assertGreaterEqual(summary["metrics"]["test_acc"], 0.94)
 
     def test_bucket_sizes_change_no_bit(self):
         digests = set()
