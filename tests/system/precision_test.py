@@ -5,7 +5,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import harness
-from harness import BUILD, COHORT, FAKE_DEVICE, NUMERICS
+from harness import BUILD, FAKE_DEVICE, NUMERICS, launcher_of
 from numerics_test import NumericsTest
 
 PROGRAM = str(BUILD / "tests/precision_program")
@@ -65,9 +65,9 @@ class PrecisionTest(NumericsTest):
         save_file({"x": x, "y": y}, self.folder / "ranks.safetensors")
         return x, y
 
-    def train_ranks(self, world, precision, *more, strategy=None):
-        self.succeed([NUMERICS, "--model=mlp_small", "--strategy=" + (strategy or ("ddp" if world > 1 else "single")),
-                      f"--devices={world}", f"--data-from={self.folder / 'ranks.safetensors'}", "--threads=1",
+    def train_ranks(self, world, precision, *more):
+        self.succeed([*launcher_of(world), NUMERICS, "--model=mlp_small", "--strategy=" + ("ddp" if world > 1 else "single"),
+                      f"--data-from={self.folder / 'ranks.safetensors'}", "--threads=1",
                       f"--init-from={self.folder / 'init.safetensors'}", "--optimizer=sgd_momentum", f"--lr={LR}",
                       f"--precision={precision}", f"--save-final={self.folder / 'final.safetensors'}",
                       "--summary-json=summary.json", *more])
@@ -121,9 +121,9 @@ class MasterWeights(PrecisionTest):
 class ProgramTest(PrecisionTest):
     """Trains the same batches in several ways (precision_program.cpp)."""
 
-    def train_by(self, how, *more, start=()):
+    def train_by(self, how, *more, ranks=1):
         """Returns the weights, and how many steps were skipped."""
-        self.succeed([*start, PROGRAM, f"--how={how}", "--threads=1", f"--save-final={self.folder / 'final.safetensors'}",
+        self.succeed([*launcher_of(ranks), PROGRAM, f"--how={how}", "--threads=1", f"--save-final={self.folder / 'final.safetensors'}",
                       "--summary-json=summary.json", *more])
         return load_file(self.folder / "final.safetensors"), self.summary().get("skipped_steps")
 
@@ -132,22 +132,20 @@ class Loops(ProgramTest):
     def test_steps_by_hand_and_own_loops_end_with_the_bits_of_the_trainers_steps(self):
         for precision in ("16-mixed", "bf16-mixed", "64"):
             for world in (1, 2):
-                flags = [f"--precision={precision}", f"--devices={world}"]
-                wanted, skipped = self.train_by("steps", *flags)
+                wanted, skipped = self.train_by("steps", f"--precision={precision}", ranks=world)
                 self.assertEqual(skipped, 2 if precision == "16-mixed" else None)
                 for how in ("by-hand", *(["own-loop"] if precision != "64" else [])):
                     with self.subTest(precision=precision, world=world, how=how):
-                        self.assert_same_bits(self.train_by(how, *flags)[0], wanted, how)
+                        self.assert_same_bits(self.train_by(how, f"--precision={precision}", ranks=world)[0], wanted, how)
 
 
 class StrategiesTest(ProgramTest):
     def skips_on_all_ranks(self, *strategies, precision):
         for strategy in strategies:
             with self.subTest(strategy=strategy, precision=precision):
-                is_launched = strategy.startswith("horovod")
+                is_launched = strategy not in ("dp", "ddp_spawn")
                 _, skipped = self.train_by("steps", f"--precision={precision}", f"--strategy={strategy}",
-                                           *([] if is_launched else ["--devices=2"]),
-                                           start=[COHORT, "run", "-np", "2"] if is_launched else [])
+                                           *([] if is_launched else ["--devices=2"]), ranks=2 if is_launched else 1)
                 self.assertEqual(skipped, 2 + (precision == "16-true"))  # the first scale is too large for float16 itself
 
 
@@ -251,11 +249,11 @@ class OnADevice(ProgramTest):
         self.assertNotIn("peak_device_mib", self.summary())
 
     def test_ways_to_train_end_with_the_same_bits(self):
-        for precision in ("16-mixed", "bf16-mixed", "16-true"):
-            for world in (1, 2):
-                with self.subTest(precision=precision, world=world):
-                    flags = [f"--precision={precision}", f"--devices={world}", *FAKE_DEVICE]
-                    self.assert_same_bits(self.train_by("by-hand", *flags)[0], self.train_by("steps", *flags)[0], "by hand")
+        for precision, world in (("16-mixed", 2), ("bf16-mixed", 1), ("16-true", 2)):
+            with self.subTest(precision=precision, world=world):
+                flags = [f"--precision={precision}", *FAKE_DEVICE]
+                by_hand, steps = (self.train_by(how, *flags, ranks=world)[0] for how in ("by-hand", "steps"))
+                self.assert_same_bits(by_hand, steps, "by hand")
 
 
 if __name__ == "__main__":
