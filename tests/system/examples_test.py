@@ -2,7 +2,7 @@
 import re
 
 import harness
-from harness import BUILD, SystemTest
+from harness import BUILD, SystemTest, launcher_of
 
 CHARGPT, GAN, TRANSFER, OWN_LOOP = (str(BUILD / "bin" / name) for name in ("chargpt", "gan", "transfer", "own_loop"))
 SUMMARY = "--summary-json=summary.json"
@@ -47,9 +47,10 @@ class Examples(ExamplesTest):
 
 class InFull(ExamplesTest):
     def test_chargpt_learns_the_shape_of_words(self):
-        for flags, loss in (((), 2.1), (("--devices=2", "--strategy=bagua:bytegrad"), 2.4)):  # half as many steps
-            with self.subTest(flags=flags):
-                metrics, text = self.metrics([CHARGPT, *flags], timeout=600)
+        # 3.3 for what knows how frequent each character is. Ranks have half as many steps.
+        for ranks, flags, loss in ((1, [], 2.5), (2, ["--strategy=bagua:bytegrad"], 2.65)):
+            with self.subTest(ranks=ranks):
+                metrics, text = self.metrics([*launcher_of(ranks), CHARGPT, "--max-epochs=1", *flags])
                 self.assertLess(metrics["val_loss"], loss)
                 self.assertGreater(text.count(" "), 15)
 

@@ -7,14 +7,13 @@ import shutil
 import subprocess
 import unittest
 
-import torch
-from safetensors.torch import save_file
+import numpy
+from safetensors.numpy import save_file
 
 import harness
-from harness import BUILD, COHORT, FAKE_DEVICE, MNIST, MPIRUN, NUMERICS, PLUGINS, SystemTest
+from harness import BUILD, FAKE_DEVICE, MNIST, MPIRUN, NUMERICS, PLUGINS, SystemTest, launcher_of
 
 CPU = ["--accelerator=cpu"]
-RUN_TWO = [COHORT, "run", "-n", "2", "--"]
 NCCL = {"LD_PRELOAD": str(BUILD / "tests/support/nccl_stand_in/lib/libnccl.so.2")}
 STEPS = 5
 SHAPES = {"mlp_small": (784,), "resnet18_cifar": (3, 32, 32), "gpt_mini": (64,)}
@@ -22,10 +21,11 @@ BATCH = 4
 
 
 class Job:
-    """A training: its flags, and the number of processes that read data."""
+    """A training: its flags, and the number of processes that read data, which `cohort run` starts without another launcher."""
 
-    def __init__(self, strategy, processes, *flags, model="mlp_small", optimizer="sgd_momentum", launcher=()):
-        self.strategy, self.processes, self.model, self.launcher = strategy, processes, model, launcher
+    def __init__(self, strategy, processes, *flags, model="mlp_small", optimizer="sgd_momentum", nodes=1, launcher=None):
+        self.strategy, self.processes, self.model = strategy, processes, model
+        self.launcher = launcher_of(processes, nodes) if launcher is None else launcher
         self.flags = [f"--strategy={strategy}", f"--optimizer={optimizer}", "--lr=0.01", f"--model={model}", "--threads=1",
                       "--attention=math", *flags]
 
@@ -37,12 +37,12 @@ class FakeDevice(SystemTest):
     def data(self, job):
         file = self.folder / f"{job.model}-{job.processes}.safetensors"
         if not file.exists():
-            generator = torch.Generator().manual_seed(5)
+            generator = numpy.random.default_rng(5)
             shape = (STEPS, job.processes, BATCH, *SHAPES[job.model])
-            x, y = torch.randn(shape, generator=generator), torch.randint(0, 10, shape[:3], generator=generator)
+            x, y = generator.standard_normal(shape, numpy.float32), generator.integers(0, 10, shape[:3])
             if job.model == "gpt_mini":
-                x = torch.randint(0, 65, shape, generator=generator)
-                y = x.roll(-1, -1).contiguous()
+                x = generator.integers(0, 65, shape)
+                y = numpy.roll(x, -1, -1)
             save_file({"x": x, "y": y}, file)
         return file
 
@@ -87,16 +87,15 @@ class FakeDevice(SystemTest):
 
 class Strategies(FakeDevice):
     def test_strategies_end_with_the_bits_of_the_cpu(self):
-        self.compare(Job("ddp", 2, "--devices=2"))
-        self.compare(Job("sharded", 2, "--devices=2", optimizer="adamw"), Job("bagua:bytegrad", 2, "--devices=2"),
-                     Job("dp", 1, "--devices=2"), eager_as_well=False)
+        self.compare(Job("ddp", 2, "--devices=2", launcher=[]))
+        self.compare(Job("sharded", 2, optimizer="adamw"), Job("bagua:bytegrad", 2), Job("dp", 1, "--devices=2"), eager_as_well=False)
 
 
 class Nccl(FakeDevice):
     """With the stand-in for NCCL, which moves memory of the fake device between processes."""
 
     def test_ddp_ends_with_the_bits_of_the_cpu(self):
-        self.compare_on_nccl(Job("ddp", 2, "--devices=2"))
+        self.compare_on_nccl(Job("ddp", 2))
 
     def test_it_is_chosen_and_shows_its_version_and_variables(self):
         job = Job("ddp", 2, "--devices=2")
@@ -242,27 +241,22 @@ class GraphsInFull(Graph):
 
 class InFull(FakeDevice):
     def test_every_strategy_ends_with_the_bits_of_the_cpu(self):
-        two = "--devices=2"
-        self.compare(Job("single", 1, "--devices=1"), Job("dp", 1, two), Job("bagua:bytegrad", 2, two),
-                     Job("sharded", 2, two, optimizer="adamw"), Job("ddp", 2, two, model="resnet18_cifar"),
-                     Job("ddp", 2, two, "--gradient-clip-val=0.1", "--accumulate-grad-batches=2", model="gpt_mini"),
-                     Job("ddp", 4, two, "--num-nodes=2", "--collective=gloo"),
-                     Job("ddp2", 2, two, "--num-nodes=2"),
-                     Job("horovod", 2, launcher=RUN_TWO),
-                     Job("horovod,compression=fp16", 2, launcher=RUN_TWO),
-                     Job("sharded", 4, two, "--num-nodes=2"),
-                     *[Job(f"bagua:{algorithm}", 2, two) for algorithm in
-                       ("gradient_allreduce", "decentralized", "low_precision_decentralized")],
-                     Job("bagua:qadam", 2, two, optimizer="adam"))
+        # Quick has dp, bytegrad and sharded on one node.
+        self.compare(Job("ddp", 2, model="resnet18_cifar"),
+                     Job("ddp", 2, "--gradient-clip-val=0.1", "--accumulate-grad-batches=2", model="gpt_mini"))
+        # fake_device_test tries the eager mode with every strategy.
+        self.compare(Job("single", 1, "--devices=1"), Job("ddp2", 2, "--devices=2", nodes=2), Job("horovod", 2), Job("horovod,compression=fp16", 2),
+                     Job("sharded", 4, nodes=2), *[Job(f"bagua:{algorithm}", 2) for algorithm in
+                                                   ("gradient_allreduce", "decentralized", "low_precision_decentralized")],
+                     Job("bagua:qadam", 2, optimizer="adam"), eager_as_well=False)
 
     def test_every_collective_carries_the_tensors_of_devices(self):
-        self.compare(*[Job("ddp", 4, "--devices=2", "--num-nodes=2", f"--collective={collective}")
-                       for collective in ("gloo", "hier", "sim,over=gloo")])
+        self.compare(*[Job("ddp", 4, f"--collective={collective}", nodes=2)
+                       for collective in ("gloo", "hier", "sim,over=gloo")], eager_as_well=False)
 
     @unittest.skipUnless((PLUGINS / "cohort_mpi.so").exists(), "built without MPI")
     def test_mpi_carries_the_tensors_of_devices(self):
-        self.compare(Job("horovod", 2, "--collective=mpi", launcher=[*MPIRUN, "-np", "2"]))
-
+        self.compare(Job("horovod", 2, "--collective=mpi", launcher=[*MPIRUN, "-np", "2"]), eager_as_well=False)
 
     def test_a_rank_stays_on_the_cores_near_its_device(self):
         if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:
@@ -279,15 +273,12 @@ class NcclInFull(FakeDevice):
         self.wait_only_where_values_are_logged("--devices=2", "--strategy=ddp", "--collective=nccl", environment=NCCL)
 
     def test_every_strategy_ends_with_the_bits_of_the_cpu(self):
-        two = "--devices=2"
-        self.compare_on_nccl(Job("ddp", 2, two, "--accumulate-grad-batches=2", model="gpt_mini"),
-                             Job("sharded", 2, two, optimizer="adamw"),
-                             Job("bagua:gradient_allreduce", 2, two), Job("bagua:decentralized", 2, two),
-                             Job("bagua:bytegrad", 2, two), Job("horovod", 2, launcher=RUN_TWO),
-                             Job("ddp,compression=bf16", 2, two))
+        self.compare_on_nccl(Job("ddp", 2, "--accumulate-grad-batches=2", model="gpt_mini"), Job("sharded", 2, optimizer="adamw"),
+                             Job("bagua:gradient_allreduce", 2), Job("bagua:decentralized", 2), Job("bagua:bytegrad", 2),
+                             Job("horovod", 2), Job("ddp,compression=bf16", 2))
 
     def test_lanes_call_nccl_in_one_order_on_all_ranks(self):
-        job = Job("bagua:bytegrad", 2, "--devices=2", "--bucket-size=256KiB", model="gpt_mini")
+        job = Job("bagua:bytegrad", 2, "--bucket-size=256KiB", model="gpt_mini")
         for attempt in range(3):  # a wrong order comes by chance
             calls = self.folder / f"calls-{attempt}"
             calls.mkdir()
@@ -297,7 +288,7 @@ class NcclInFull(FakeDevice):
             self.assertEqual(one, other)
 
     def test_nodes_on_one_machine_need_a_gpu_for_each_rank_or_permission(self):
-        job = Job("ddp2", 2, "--devices=2", "--num-nodes=2")
+        job = Job("ddp2", 2, "--devices=2", "--num-nodes=2", launcher=[])
         result = self.fail_with(2, [NUMERICS, f"--data-from={self.data(job)}", *job.flags, *FAKE_DEVICE, "--collective=nccl"],
                                 environment=NCCL)
         self.assertIn("ranks 0 and 1 have the same GPU, which NCCL 2.28.9 refuses; give each rank a GPU, ", result.stderr)
