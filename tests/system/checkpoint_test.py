@@ -8,11 +8,11 @@ import signal
 import sys
 import time
 
-import torch
-from safetensors.torch import load, load_file, save_file
+import numpy
+from safetensors.numpy import load, load_file, save_file
 
 import harness
-from harness import BUILD, MNIST, NUMERICS, SystemTest
+from harness import BUILD, MNIST, NUMERICS, SystemTest, launcher_of
 from rank_death_test import ranks_of
 
 ROUNDS = int(os.environ.get("COHORT_SOAK_ROUNDS", "10"))
@@ -31,7 +31,7 @@ class CheckpointTest(SystemTest):
 
     def mnist(self, *more, ranks=2, steps=STEPS):
         # Epochs of twelve steps.
-        return [MNIST, f"--devices={ranks}", "--strategy=" + (self.strategy if ranks > 1 else "single"), f"--max-steps={steps}",
+        return [*launcher_of(ranks), MNIST, "--strategy=" + (self.strategy if ranks > 1 else "single"), f"--max-steps={steps}",
                 "--epochs=100000", "--limit-val-batches=2", "--limit-test-batches=1", "--limit-train-batches=12", "--threads=1",
                 "--summary-json=summary.json", *more]
 
@@ -109,7 +109,7 @@ class CheckpointTest(SystemTest):
                 content = (checkpoint / name).read_bytes()
                 self.assertEqual((len(content), hashlib.sha256(content).hexdigest()), (file["bytes"], file["sha256"]), checkpoint / name)
                 for key, tensor in load(content).items():
-                    self.assertTrue(tensor.isfinite().all(), f"{checkpoint / name}: {key}")
+                    self.assertTrue(numpy.isfinite(tensor).all(), f"{checkpoint / name}: {key}")
 
     def kill_at_any_moment(self, chance, rounds):
         for number in range(rounds):
@@ -149,9 +149,8 @@ class CheckpointTest(SystemTest):
 
     def go_on_with(self, optimizer):
         data = self.folder / "data.safetensors"
-        generator = torch.Generator().manual_seed(3)
-        save_file({"x": torch.randn(21, 2, 4, 784, generator=generator),
-                   "y": torch.randint(0, 10, (21, 2, 4), generator=generator)}, data)
+        generator = numpy.random.default_rng(3)
+        save_file({"x": generator.standard_normal((21, 2, 4, 784), numpy.float32), "y": generator.integers(0, 10, (21, 2, 4))}, data)
 
         def command(steps, *more):
             return [NUMERICS, "--model=mlp_small", "--devices=2", f"--data-from={data}", f"--optimizer={optimizer}", "--lr=0.01",
@@ -180,7 +179,7 @@ class Checkpoints(CheckpointTest):
         # All that training needs of the weights is there: their digest is the summary's.
         digest = hashlib.sha256()
         for name in ("conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias", "fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"):
-            digest.update(shared[name].numpy().tobytes())
+            digest.update(shared[name].tobytes())
         self.assertEqual(self.digests(), [digest.hexdigest()] * 2)
 
     def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(self):
@@ -233,8 +232,8 @@ class Checkpoints(CheckpointTest):
 class InFull(CheckpointTest):
     """More layouts, optimizers and ends."""
 
-    def test_a_run_in_pieces_equals_one_in_one_piece_on_1_2_and_3_ranks(self):
-        for ranks in (1, 2, 3):
+    def test_a_run_in_pieces_equals_one_in_one_piece_on_1_and_3_ranks(self):
+        for ranks in (1, 3):
             with self.subTest(ranks=ranks):
                 self.checkpoints = self.folder / f"ckpt-{ranks}"
                 shutil.rmtree(self.folder / "pieces", ignore_errors=True)
@@ -277,8 +276,8 @@ class InFull(CheckpointTest):
         shared, *own = (load_file(self.checkpoints / "step-00000007" / name)
                         for name in ("shared.safetensors", "rank-0.safetensors", "rank-1.safetensors"))
         for name in ("fc2.weight", "optimizer.exp_avg.fc1.weight"):
-            self.assertFalse(torch.equal(own[0][name], own[1][name]))
-            self.assertTrue(torch.equal(shared[name], (own[0][name] + own[1][name]) / 2), name)
+            self.assertFalse(numpy.array_equal(own[0][name], own[1][name]))
+            self.assertTrue(numpy.array_equal(shared[name], (own[0][name] + own[1][name]) / 2), name)
         self.assertIn("cohort.state/drifting/memory/fc1.weight", own[1])
         self.fail_with(2, self.writing("--resume=auto", *drifting, ranks=3), "STATE 'memory' of layer 'drifting'", "of each of 2 ranks",
                        "resume with 2 ranks")
