@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 
 /// A Fit without a training, for callbacks that decide by metrics alone.
-struct Stage final : Fit {
+struct ScriptedFit final : Fit {
   std::optional<StopReason> stopped;
   Metrics latest;
   uint64_t step() const override { return 0; }
@@ -46,7 +46,7 @@ struct Stage final : Fit {
 size_t stops_after(const std::vector<double>& values, EarlyStopping::Options options, std::string* text = nullptr) {
   EarlyStopping stopping("val", options);
   for (size_t i = 0; i < values.size(); ++i) {
-    Stage stage;
+    ScriptedFit stage;
     stopping.on_validation_end(stage, {{"val", values[i]}});
     stopping.on_train_epoch_end(stage, {{"val", values[i]}});
     if (!stage.stopped) continue;
@@ -74,7 +74,7 @@ TEST(EarlyStopping, EndsAtOnceForWhatIsNotFinite) {
 
 TEST(EarlyStopping, TakesAMetricOfTrainingAtTheEndOfTheEpoch) {
   EarlyStopping stopping("train", {.patience = 0});
-  Stage stage;
+  ScriptedFit stage;
   stopping.on_validation_end(stage, {{"val", 1}});
   stopping.on_train_epoch_end(stage, {{"train", 1}, {"val", 1}});
   EXPECT_EQ(stopping.best(), 1);
@@ -85,7 +85,7 @@ TEST(EarlyStopping, TakesAMetricOfTrainingAtTheEndOfTheEpoch) {
 
 TEST(EarlyStopping, NamesTheMetricsThatThereAre) {
   EarlyStopping stopping("val_los", {}, "--early-stopping");
-  Stage stage;
+  ScriptedFit stage;
   EXPECT_EQ(
       error_text<UserError>([&] {
         stopping.on_train_epoch_end(stage, {{"acc", 1}, {"val_loss", 1}});
@@ -132,7 +132,7 @@ TEST(EarlyStopping, ContinuesToCountAfterAResume) {
 
 TEST(EarlyStopping, CountsAValidationOnceAfterAResume) {
   EarlyStopping before("val", {.patience = 1}), after("val", {.patience = 1});
-  Stage stage;
+  ScriptedFit stage;
   before.on_validation_end(stage, {{"val", 1}});  // within the epoch, whose end has its value still
   CallbackState state;
   before.save_state(state);

@@ -16,7 +16,7 @@ using ::testing::Pair;
 using ::testing::StartsWith;
 
 /// Notes what it is asked for.
-struct Noting final : DataModule {
+struct NotingData final : DataModule {
   std::vector<std::string> calls;
   std::function<void()> during_prepare = [] {};
   Loader note(const std::string& call) {
@@ -96,7 +96,7 @@ BatchLimit batches(int64_t count) {
 TEST(DataModule, IsPreparedOnceAndSetUpForEachLoop) {
   ScriptedRun run([](Script& s) { s.options.max_epochs = 1; });
   Seeing net;
-  Noting data;
+  NotingData data;
   RunRecord record;
   Trainer(run.runtime(), record).fit(net, data);
   EXPECT_THAT(data.calls, ElementsAre("prepare", "setup 0", "train", "validation"));
@@ -106,7 +106,7 @@ TEST(DataModule, IsPreparedOnceAndSetUpForEachLoop) {
   second.test(net, data);
   second.predict(net, data);
   EXPECT_THAT(data.calls, ElementsAre("setup 1", "validation", "setup 2", "test", "setup 3", "predict"));
-  Noting other;
+  NotingData other;
   second.validate(net, other);
   EXPECT_THAT(other.calls, ElementsAre("prepare", "setup 1", "validation"));
 }
@@ -120,7 +120,7 @@ TEST(DataModule, IsPreparedByTheFirstRankOfANodeAlone) {
       s.all_gather = [](std::string own) { return std::vector{own, own}; };
     });
     Seeing net;
-    Noting data;
+    NotingData data;
     data.during_prepare = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
     RunRecord record;
     Trainer(run.runtime(), record).fit(net, data);
@@ -134,7 +134,7 @@ TEST(DataModule, WhatPrepareThrowsSaysSoAndPreparesAgain) {
   for (const int world : {1, 2}) {
     ScriptedRun run([&](Script& s) { s.topology.world_size = s.topology.local_world_size = world; });
     Seeing net;
-    Noting data;
+    NotingData data;
     data.during_prepare = [] { throw UserError("no network"); };
     RunRecord record;
     Trainer trainer(run.runtime(), record);

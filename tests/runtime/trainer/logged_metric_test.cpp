@@ -54,7 +54,7 @@ struct Doubler final : ModuleFor<Doubler> {
 };
 
 /// 0, 1, 2, ... in batches of which the last is smaller.
-struct Counting final : DataModule {
+struct UnevenNumbers final : DataModule {
   Loader train() override { return {.dataset = numbers(7), .batch_size = 4}; }
   Loader validation() override { return {.dataset = numbers(samples), .batch_size = 3}; }
   static std::shared_ptr<Dataset> numbers(int64_t count) {
@@ -72,7 +72,7 @@ double mean_square(int64_t count) {
 struct Fixture {
   ScriptedRun run;
   Doubler net;
-  Counting data;
+  UnevenNumbers data;
   RunRecord record;
 
   explicit Fixture(const std::function<void(Script&)>& set = [](Script&) {}) : run(set) {}

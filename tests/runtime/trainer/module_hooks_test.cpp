@@ -14,8 +14,8 @@ std::string at_batch(const std::string& hook, int64_t index) {
 }
 
 /// Notes its hooks; trains one weight on numbers.
-struct Noting final : ModuleFor<Noting> {
-  Noting() : w(register_parameter("w", torch::ones({1}))) {}
+struct NotingModule final : ModuleFor<NotingModule> {
+  NotingModule() : w(register_parameter("w", torch::ones({1}))) {}
 
   Output training_step(const Batch& batch, int64_t) override {
     note("training_step");
@@ -105,7 +105,7 @@ struct Data final : DataModule {
 
 struct HookedRun {
   ScriptedRun scripted{[](Script& s) { s.options.max_epochs = 1; }};
-  Noting net;
+  NotingModule net;
   Data data;
   RunRecord record;
   Trainer trainer{scripted.runtime(), record};
@@ -234,8 +234,8 @@ TEST(ModuleHooks, CallbacksOfTheModuleAreCalled) {
 }
 
 /// Counts its batches in a member, which is no tensor.
-struct Counting final : ModuleFor<Counting> {
-  Counting() : w(register_parameter("w", torch::ones({1}))) {}
+struct CountingModule final : ModuleFor<CountingModule> {
+  CountingModule() : w(register_parameter("w", torch::ones({1}))) {}
   Output training_step(const Batch& batch, int64_t) override { return (w * batch.tensor()).mean(); }
   Optimizers configure_optimizers() override { return torch::optim::SGD(parameters(), 0.1); }
   void on_train_start() override { at_start = batches; }
@@ -254,7 +254,7 @@ TEST(ModuleState, GoesOnInAResumedTraining) {
       s.options.checkpoint_dir = folder.path();
       s.options.resume = "auto";
     });
-    Counting net;
+    CountingModule net;
     Data data;
     RunRecord record;
     Trainer(scripted.runtime(), record).fit(net, data);

@@ -19,15 +19,15 @@ namespace optim = torch::optim;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-struct Net final : torch::nn::Module {
-  Net() : fc(register_module("fc", torch::nn::Linear(3, 2))) {
+struct TwoOutputs final : torch::nn::Module {
+  TwoOutputs() : fc(register_module("fc", torch::nn::Linear(3, 2))) {
     const at::NoGradGuard no_grad;
     for (auto& p : parameters()) p.fill_(0.5);
   }
   torch::nn::Linear fc;
 };
 
-void take_steps(Net& net, optim::Optimizer& optimizer, int first, int last) {
+void take_steps(TwoOutputs& net, optim::Optimizer& optimizer, int first, int last) {
   for (int step = first; step < last; ++step) {
     optimizer.zero_grad();
     const auto loss = (net.fc(torch::full({3}, 0.3 + step)) - 1).pow(2).sum();
@@ -48,24 +48,24 @@ std::vector<std::string> names_of(const NamedTensors& tensors) {
   return names;
 }
 
-using Make = std::function<std::unique_ptr<optim::Optimizer>(Net&)>;
+using Make = std::function<std::unique_ptr<optim::Optimizer>(TwoOutputs&)>;
 
 template <class Optimizer, class Options>
 Make making(const Options& options) {
-  return [=](Net& net) -> std::unique_ptr<optim::Optimizer> {
+  return [=](TwoOutputs& net) -> std::unique_ptr<optim::Optimizer> {
     return std::make_unique<Optimizer>(net.parameters(), options);
   };
 }
 
 /// Trains six steps, and three with three more by a fresh optimizer that was given the first one's state.
 void expect_equal_bits(const Make& make) {
-  Net whole, first;
+  TwoOutputs whole, first;
   const auto uninterrupted = make(whole), stopped = make(first);
   take_steps(whole, *uninterrupted, 0, 6);
   take_steps(first, *stopped, 0, 3);
   for (auto& group : stopped->param_groups()) group.options().set_lr(0.01);  // as a schedule does
 
-  Net second;
+  TwoOutputs second;
   {
     const at::NoGradGuard no_grad;
     second.fc->weight.copy_(first.fc->weight);
@@ -99,7 +99,7 @@ TEST(OptimizerState, OfEveryKindGoesOnBitByBit) {
 }
 
 TEST(OptimizerState, HasReadableNames) {
-  Net net;
+  TwoOutputs net;
   optim::Adam adam(net.parameters(), 0.1);
   EXPECT_TRUE(optimizer_tensors(adam, parameter_names(net), "optimizer.").empty());
   take_steps(net, adam, 0, 2);
@@ -119,14 +119,14 @@ struct OwnAdam final : optim::Adam {
 
 TEST(OptimizerState, OfAnotherOptimizerGoesThroughItsOwnArchive) {
   expect_equal_bits(making<OwnAdam>(optim::AdamOptions(0.1)));
-  Net net;
+  TwoOutputs net;
   OwnAdam own(net.parameters(), optim::AdamOptions(0.1));
   take_steps(net, own, 0, 1);
   EXPECT_THAT(names_of(optimizer_tensors(own, parameter_names(net), "optimizer.")), ElementsAre("optimizer.archive"));
 }
 
 TEST(OptimizerState, ThatLibTorchCannotWriteIsNamed) {
-  Net net;
+  TwoOutputs net;
   optim::LBFGS lbfgs(net.parameters(), optim::LBFGSOptions(0.1));
   take_steps(net, lbfgs, 0, 2);
   EXPECT_THAT(error_text<UserError>([&] { optimizer_tensors(lbfgs, parameter_names(net), "optimizer."); }),
@@ -143,7 +143,7 @@ struct Forgetful final : optim::Optimizer {
 };
 
 TEST(OptimizerState, ThatAnOwnOptimizerCannotSaveIsNotLostInSilence) {
-  Net net;
+  TwoOutputs net;
   Forgetful forgetful(net.parameters());
   EXPECT_EQ(optimizer_tensors(forgetful, parameter_names(net), "optimizer.").size(), 1U);  // nothing is kept yet
   forgetful.step({});
@@ -152,7 +152,7 @@ TEST(OptimizerState, ThatAnOwnOptimizerCannotSaveIsNotLostInSilence) {
 }
 
 TEST(OptimizerState, OfAnotherKindGroupOrShapeIsRefused) {
-  Net net;
+  TwoOutputs net;
   const auto names = parameter_names(net);
   optim::Adam adam(net.parameters(), 0.1);
   take_steps(net, adam, 0, 1);

@@ -76,8 +76,8 @@ struct StreamData final : DataModule {
   Loader training, evaluation;
 };
 
-struct Net : ModuleFor<Net> {
-  Net() : w(register_parameter("w", torch::zeros({}))) {}
+struct MeanOfBatches : ModuleFor<MeanOfBatches> {
+  MeanOfBatches() : w(register_parameter("w", torch::zeros({}))) {}
   Output training_step(const Batch& batch, int64_t index) override {
     indices.push_back(index);
     auto loss = (w - batch.tensor()).square().mean();
@@ -113,7 +113,7 @@ struct Moments final : Callback {
 struct Uneven {
   std::shared_ptr<OtherRank> other;
   ScriptedRun run;
-  Net net;
+  MeanOfBatches net;
   StreamData data;
   std::shared_ptr<Moments> moments = std::make_shared<Moments>();
   RunRecord record;

@@ -26,8 +26,8 @@ using ::testing::IsEmpty;
 using testing::TemporaryFolder;
 using testing::Warnings;
 
-struct Net final : ModuleFor<Net> {
-  Net()
+struct Normalized final : ModuleFor<Normalized> {
+  Normalized()
       : scale(register_parameter("scale", torch::ones({1}))),
         fc(register_module("fc", torch::nn::Linear(3, 2))),
         bn(register_module("bn", torch::nn::BatchNorm1d(2))) {}
@@ -62,7 +62,7 @@ TEST(Sha256, DoesNotDependOnHowTheDataIsCut) {
 }
 
 TEST(WeightsDigest, CoversTheParametersInRegistrationOrder) {
-  const Net net;
+  const Normalized net;
   std::string bytes;
   for (const auto& p : {net.scale, net.fc->weight, net.fc->bias, net.bn->weight, net.bn->bias}) {
     bytes.append(static_cast<const char*>(p.const_data_ptr()), p.nbytes());
@@ -173,7 +173,7 @@ TEST(Safetensors, RefusesFilesThatAreNone) {
 
 TEST(Weights, ComeBackIntoAnotherModuleOfTheSameShape) {
   const TemporaryFolder folder;
-  Net net, other;
+  Normalized net, other;
   net.bn->running_mean.fill_(5);
   save_weights(net, folder.path() / "w");
   load_weights(other, folder.path() / "w");
@@ -183,7 +183,7 @@ TEST(Weights, ComeBackIntoAnotherModuleOfTheSameShape) {
 
 TEST(Weights, AreConvertedToTheModulesDtype) {
   const TemporaryFolder folder;
-  Net net, wide;
+  Normalized net, wide;
   save_weights(net, folder.path() / "w");
   wide.to(torch::kDouble);
   load_weights(wide, folder.path() / "w");
@@ -192,7 +192,7 @@ TEST(Weights, AreConvertedToTheModulesDtype) {
 
 TEST(Weights, NamesWhatDoesNotFitAndChangesNothingThen) {
   const TemporaryFolder folder;
-  Net net;
+  Normalized net;
   const auto before = weights_digest(net);
   const auto message = [&](const NamedTensors& tensors) {
     write_safetensors(folder.path() / "w", tensors);
@@ -210,7 +210,7 @@ TEST(Weights, NamesWhatDoesNotFitAndChangesNothingThen) {
 
 TEST(Weights, PartialFilesAreTakenWhereThatIsAskedFor) {
   const TemporaryFolder folder;
-  Net net;
+  Normalized net;
   write_safetensors(folder.path() / "w", {{"scale", torch::full({1}, 9.0)}, {"extra", torch::ones({1})}});
   const Warnings warnings;
   const NamesApart apart = load_weights(net, folder.path() / "w", /*strict=*/false);
@@ -223,7 +223,7 @@ TEST(Weights, PartialFilesAreTakenWhereThatIsAskedFor) {
 
 TEST(Weights, AFileOfWhichNoNameIsKnownIsAWarning) {
   const TemporaryFolder folder;
-  Net net;
+  Normalized net;
   const std::string before = weights_digest(net);
   write_safetensors(folder.path() / "w", {{"module.scale", torch::full({1}, 9.0)}});
   const Warnings warnings;
@@ -233,7 +233,7 @@ TEST(Weights, AFileOfWhichNoNameIsKnownIsAWarning) {
 }
 
 TEST(ModelTable, HasARowForEachChildAndTheSums) {
-  Net net;
+  Normalized net;
   for (auto& p : net.bn->parameters()) p.set_requires_grad(false);
   EXPECT_EQ(model_table(net),
             "  | Name  | Type        | Params\n"
@@ -256,11 +256,11 @@ TEST(ModelTable, GroupsTheDigitsOfLargeNumbers) {
 }
 
 TEST(ModuleFor, AClonesTensorsAreEqualAndItsOwn) {
-  Net net;
+  Normalized net;
   net.fc->weight.set_requires_grad(false);
   net.bn->running_var.fill_(3);
   net.eval();
-  const auto copy = std::dynamic_pointer_cast<Net>(net.clone());
+  const auto copy = std::dynamic_pointer_cast<Normalized>(net.clone());
   EXPECT_EQ(weights_digest(*copy), weights_digest(net));
   EXPECT_TRUE(torch::equal(copy->bn->running_var, net.bn->running_var));
   EXPECT_FALSE(copy->fc->weight.requires_grad());
@@ -270,7 +270,7 @@ TEST(ModuleFor, AClonesTensorsAreEqualAndItsOwn) {
 }
 
 TEST(ModuleFor, CloningDrawsNothingFromTheGenerator) {
-  const Net net;
+  const Normalized net;
   torch::manual_seed(1);
   const auto expected = torch::rand({3});
   torch::manual_seed(1);
