@@ -114,6 +114,15 @@ class Nccl(FakeDevice):
         log = self.succeed([*flags, *FAKE_DEVICE]).stderr
         self.assertIn("nccl (it moves memory of NVIDIA's GPUs only)", log)
 
+    def test_its_buckets_count_as_memory_of_the_device(self):
+        job = Job("ddp", 2, "--devices=2", "--summary-json=summary.json")
+        peaks = {}
+        for collective in ("shm", "nccl"):  # buckets are the tensors' memory under one, the collective's under the other
+            self.succeed([NUMERICS, f"--data-from={self.data(job)}", *job.flags, *FAKE_DEVICE, f"--collective={collective}"], NCCL)
+            peaks[collective] = self.summary()["peak_device_mib"]
+        for shm, nccl in zip(*peaks.values(), strict=True):
+            self.assertAlmostEqual(nccl, shm, delta=0.05 * shm)
+
     def test_a_rank_that_fails_in_nccl_ends_the_run(self):
         job = Job("ddp", 2, "--devices=2")
         result = self.fail_with(1, [NUMERICS, f"--data-from={self.data(job)}", *job.flags, *FAKE_DEVICE, "--collective=nccl"],

@@ -197,14 +197,12 @@ TEST_P(FakeDevice, LeavesTheFailureOfAReleaseForTheNextWait) {
   EXPECT_EQ(alloc(first_), memory) << "is free all the same";
 }
 
-TEST_P(FakeDevice, CountsTheMostSinceItWasReset) {
-  fakedrv_reset_most_allocated(0);
+TEST_P(FakeDevice, CountsWhatIsAllocated) {
   const uint64_t before = fakedrv_allocated(0);
-  EXPECT_EQ(fakedrv_most_allocated(0), before);
-  EXPECT_DONE(fakedrv_free(alloc(first_), nullptr));
-  EXPECT_EQ(fakedrv_most_allocated(0), before + kBytes);
-  fakedrv_reset_most_allocated(0);
-  EXPECT_EQ(fakedrv_most_allocated(0), before);
+  char* const memory = alloc(first_);
+  EXPECT_EQ(fakedrv_allocated(0), before + kBytes);
+  EXPECT_DONE(fakedrv_free(memory, nullptr));
+  EXPECT_EQ(fakedrv_allocated(0), before);
   EXPECT_GT(fakedrv_capacity(0), before);
 }
 

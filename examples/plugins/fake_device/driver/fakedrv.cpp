@@ -175,16 +175,6 @@ uint64_t fakedrv_allocated(int device) {
   return nbytes;
 }
 
-uint64_t fakedrv_most_allocated(int device) {
-  uint64_t nbytes = 0;
-  guarded([&](Driver& driver, auto&) { nbytes = driver.memories().at(static_cast<size_t>(device)).most_allocated(); });
-  return nbytes;
-}
-
-void fakedrv_reset_most_allocated(int device) {
-  guarded([&](Driver& driver, auto&) { driver.memories().at(static_cast<size_t>(device)).reset_most_allocated(); });
-}
-
 uint64_t fakedrv_capacity(int device) {
   uint64_t nbytes = 0;
   guarded([&](Driver& driver, auto&) { nbytes = driver.memories().at(static_cast<size_t>(device)).size(); });

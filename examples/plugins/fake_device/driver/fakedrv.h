@@ -72,11 +72,8 @@ void fakedrv_release(void* memory);
 int fakedrv_device_of(const void* memory);
 /* Returns where a work finds the bytes of an address; memory of the host is found where it is. */
 void* fakedrv_contents(const void* memory);
-/* Bytes of a device that are allocated now, and the most that ever were. */
+/* Bytes of a device that are allocated now. */
 uint64_t fakedrv_allocated(int device);
-uint64_t fakedrv_most_allocated(int device);
-/* Makes the most what is allocated now. */
-void fakedrv_reset_most_allocated(int device);
 /* Returns how many bytes a device has in all. */
 uint64_t fakedrv_capacity(int device);
 

@@ -82,7 +82,6 @@ DeviceMemory::Blocks::iterator DeviceMemory::take(Stream* owner, uint64_t nbytes
     used_ += wanted;
   }
   allocated_ += block->second.nbytes;
-  most_allocated_ = std::max(most_allocated_, allocated_);
   return block;
 }
 

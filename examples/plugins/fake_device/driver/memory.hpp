@@ -52,13 +52,11 @@ class DeviceMemory {
     return first_ + size_ + (static_cast<const std::byte*>(memory) - first_);
   }
   uint64_t allocated() const { return allocated_; }
-  uint64_t most_allocated() const { return most_allocated_; }
-  void reset_most_allocated() { most_allocated_ = allocated_; }
   uint64_t size() const { return size_; }
 
  private:
   std::byte* first_;
-  uint64_t size_, used_ = 0, allocated_ = 0, most_allocated_ = 0;
+  uint64_t size_, used_ = 0, allocated_ = 0;
   Blocks blocks_;  // by address; never taken apart
   using Owner = std::pair<Stream*, const fakedrv_graph*>;
   std::map<Owner, std::multimap<uint64_t, std::byte*>> free_;  // by bytes

@@ -1,14 +1,64 @@
 #include "allocator.hpp"
 
 #include <algorithm>
+#include <array>
+#include <mutex>
+#include <unordered_map>
 
 namespace fake_torch {
 namespace {
 
+/// Counts the memory of tensors, as LibTorch's allocators do: what others have from the driver is not theirs.
+class Count {
+ public:
+  struct Bytes {
+    int64_t now = 0, most = 0;
+  };
+
+  void add(const void* memory, c10::DeviceIndex index, size_t nbytes) {
+    const std::lock_guard lock(mutex_);
+    Bytes& bytes = bytes_.at(static_cast<size_t>(index));
+    sizes_[memory] = {index, static_cast<int64_t>(nbytes)};
+    bytes.now += static_cast<int64_t>(nbytes);
+    bytes.most = std::max(bytes.most, bytes.now);
+  }
+  void remove(const void* memory) {
+    const std::lock_guard lock(mutex_);
+    const auto found = sizes_.find(memory);
+    if (found == sizes_.end()) return;
+    bytes_.at(static_cast<size_t>(found->second.first)).now -= found->second.second;
+    sizes_.erase(found);
+  }
+  Bytes of(c10::DeviceIndex index) {
+    const std::lock_guard lock(mutex_);
+    return bytes_.at(static_cast<size_t>(index));
+  }
+  void forget_most(c10::DeviceIndex index) {
+    const std::lock_guard lock(mutex_);
+    Bytes& bytes = bytes_.at(static_cast<size_t>(index));
+    bytes.most = bytes.now;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::array<Bytes, FAKEDRV_DEVICES> bytes_;
+  std::unordered_map<const void*, std::pair<c10::DeviceIndex, int64_t>> sizes_;
+};
+
+Count& count() {
+  static Count& only = *new Count;  // outlives all tensors
+  return only;
+}
+
+void give_back(void* memory) {
+  count().remove(memory);
+  fakedrv_release(memory);
+}
+
 class Devices final : public c10::DeviceAllocator {
  public:
   c10::DataPtr allocate(size_t nbytes) override { return allocate_on(current_device(), nbytes); }
-  c10::DeleterFnPtr raw_deleter() const override { return &fakedrv_release; }
+  c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
   void copy_data(void* to, const void* from, size_t nbytes) const override {
     check(fakedrv_copy(current_stream(device_at(fakedrv_device_of(to))), to, from, nbytes));
   }
@@ -17,16 +67,17 @@ class Devices final : public c10::DeviceAllocator {
   void emptyCache(c10::MempoolId_t) override {}  // a block stays with its stream for ever
   void recordStream(const c10::DataPtr& memory, c10::Stream stream) override { record_use(memory, stream); }
 
-  /// Returns the bytes allocated, now and at most; the driver counts nothing else.
+  /// Returns the bytes allocated, now and at most; nothing else is counted.
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex index) override {
     c10::CachingDeviceAllocator::DeviceStats stats;
     auto& allocated = stats.allocated_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
-    allocated.current = static_cast<int64_t>(fakedrv_allocated(index));
-    allocated.peak = static_cast<int64_t>(fakedrv_most_allocated(index));
+    const auto [now, most] = count().of(index);
+    allocated.current = now;
+    allocated.peak = most;
     return stats;
   }
   void resetAccumulatedStats(c10::DeviceIndex) override {}  // there are none
-  void resetPeakStats(c10::DeviceIndex index) override { fakedrv_reset_most_allocated(index); }
+  void resetPeakStats(c10::DeviceIndex index) override { count().forget_most(index); }
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex index) override {
     const uint64_t capacity = fakedrv_capacity(index);
     return {capacity - fakedrv_allocated(index), capacity};
@@ -66,7 +117,8 @@ c10::DataPtr allocate_on(c10::Device device, size_t nbytes) {
   TORCH_CHECK_WITH(OutOfMemoryError, fakedrv_alloc(current_stream(device), nbytes, &memory) == 0, device, " has no ",
                    nbytes, " bytes: ", fakedrv_allocated(device.index()), " of ", fakedrv_capacity(device.index()),
                    " are allocated; FAKE_DEVICE_MIB sets how many MiB there are");
-  return {memory, memory, &fakedrv_release, device};
+  count().add(memory, device.index(), nbytes);
+  return {memory, memory, &give_back, device};
 }
 
 c10::Storage make_storage(c10::Device device, size_t nbytes) {
