@@ -1,7 +1,7 @@
 // Kernels that reduce to one number in memory of the device.
 //
 // Sums are made in double by two launches: each block adds up its share, then one block adds what the blocks have. The
-// grid depends on the number of elements alone, so a sum has the same bits each time and on every GPU.
+// grid depends on the number of elements and their alignment, so a sum has the same bits each time and on every GPU.
 #pragma once
 
 #include "block.cuh"

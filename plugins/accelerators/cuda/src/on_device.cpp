@@ -8,14 +8,18 @@
 namespace cohort::cuda {
 namespace {
 
-constexpr unsigned kVersionOfFunction = 7000;
+[[maybe_unused]] constexpr unsigned kVersionOfFunction = 7000;
 
 /// Returns whether this process has a context on a device. The runtime does not tell, the driver does.
 bool is_in_use(int device) {
   void* function = nullptr;
+#if CUDART_VERSION >= 12050
   cudaDriverEntryPointQueryResult found{};
   const cudaError_t error = cudaGetDriverEntryPointByVersion("cuDevicePrimaryCtxGetState", &function,
                                                              kVersionOfFunction, cudaEnableDefault, &found);
+#else
+  const cudaError_t error = cudaGetDriverEntryPoint("cuDevicePrimaryCtxGetState", &function, cudaEnableDefault);
+#endif
   if (error != cudaSuccess || !function) return true;
   unsigned flags = 0;
   int is_active = 1;

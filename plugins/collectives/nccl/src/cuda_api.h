@@ -22,7 +22,7 @@ enum cudaStreamCaptureMode {
 typedef struct CUmemPoolHandle_st* cudaMemPool_t;
 enum cudaMemAllocationType { cudaMemAllocationTypePinned = 1 };
 enum cudaMemLocationType { cudaMemLocationTypeDevice = 1 };
-enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
+enum cudaMemPoolAttr { cudaMemPoolReuseAllowInternalDependencies = 3, cudaMemPoolAttrReleaseThreshold = 4 };
 struct cudaMemLocation {
   int type;
   int id;
@@ -35,7 +35,7 @@ struct cudaMemPoolProps {
   size_t maxSize;
   unsigned char reserved[56];
 };
-enum { cudaSuccess = 0, cudaErrorNotReady = 600 };
+enum { cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorNotReady = 600 };
 
 #define cudaEventDisableTiming 2u
 

@@ -58,7 +58,7 @@ void Link::await(const std::string& what, ncclResult_t result, Clock::time_point
   for (int asks = 1;; ++asks) {
     {
       Lock lock(mutex_);
-      if (failure_) throw *failure_;
+      throw_once_ended(lock);
       if (result == ncclSuccess || result == ncclInProgress) {
         if (const ncclResult_t asked = around_->nccl.CommGetAsyncError(comm_, &result); asked != ncclSuccess) {
           result = asked;
@@ -67,7 +67,7 @@ void Link::await(const std::string& what, ncclResult_t result, Clock::time_point
       if (result == ncclSuccess) return;
       if (result != ncclInProgress) fail(lock, what, result);
       if (result == ncclInProgress && Clock::now() >= deadline) fail(lock, COHORT_DEADLINE_EXCEEDED, late(what));
-      if (failure_) throw *failure_;
+      throw_once_ended(lock);
     }
     if (asks < kAsksBeforeSleep) {
       std::this_thread::yield();
@@ -120,7 +120,7 @@ void Link::enqueue(const std::string& what, const cohort_stream& stream,
   lock.unlock();
   await(what, called != ncclSuccess && called != ncclInProgress ? called : ended, deadline);
   lock.lock();
-  if (failure_) throw *failure_;
+  throw_once_ended(lock);
   record(what, native);
 }
 
@@ -204,6 +204,13 @@ void Link::give_up(Lock& lock) {
   drop_events();
   is_ending_ = false;
   ended_.notify_all();
+}
+
+// NCCL keeps the caller's call on a list of its thread until an abort has ended it, and may write what it makes.
+void Link::throw_once_ended(Lock& lock) {
+  if (!failure_) return;
+  wait_for_abort(lock);
+  throw *failure_;
 }
 
 void Link::wait_for_abort(Lock& lock) {

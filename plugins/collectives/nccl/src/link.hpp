@@ -97,6 +97,7 @@ class Link {
   void fail(Lock& lock, const std::string& what, ncclResult_t result);
   void give_up(Lock& lock);
   void wait_for_abort(Lock& lock);
+  void throw_once_ended(Lock& lock);
   void record(const std::string& what, cudaStream_t stream);
   void drop_events();
   std::string late(const std::string& what) const;
