@@ -25,7 +25,7 @@ STEPS = "--steps=4"
 
 # Rows that a device cannot try; any other row that is skipped fails the rehearsal.
 SKIPPED = {
-    "cpu": {"rates: kernels beside a copy of 1 MiB", "first: steps replayed by --graph", "collectives: nccl, 1 rank",
+    "cpu": {"rates: kernels beside a copy of 1 MiB", "first: steps replayed by --graph", "first: steps replayed by --graph, adam", "collectives: nccl, 1 rank",
             "collectives: nccl, 2 ranks on one GPU", "faults: no memory", "memory: MiB of sharded beside ddp, Adam, 2 ranks",
             "memcheck: compute-sanitizer finds nothing in the kernels"},
     "fake": {"facts: GB/s of a copy by torch", "collectives: nccl, 2 ranks on one GPU",
@@ -65,7 +65,9 @@ FAULTS = {
     "fake": (
         ("kernels: every kernel against its formula", "accelerator_suite_on_fake_device", ".", CRASH),
         ("rates: kernels beside a copy of 1 MiB", "kernel_rates_on_fake_device", ".", 'printf "{}"; exit 2'),
-        ("first: steps replayed by --graph", "cohort_numerics", "/graph.safetensors", LESS),
+        ("first: steps replayed by --graph", "cohort_numerics", "/graph_sgd_momentum.safetensors", LESS),
+        ("first: steps replayed by --graph, adam", "cohort_numerics", "/graph_adam.safetensors", LESS),
+        ("first: adamw, clipped", "cohort_numerics", "/adamw.safetensors", "set -- \"${@/--gradient-clip-val=0.5/--gradient-clip-val=1}\""),
         ("first: a bare loop of LibTorch", "cohort_numerics", "/bare.safetensors", LESS),
         ("first: 16-mixed", "cohort_numerics", "--precision=16-mixed --log", "exit 0"),
         ("collectives: nccl, 1 rank", "collective_suite_on_fake_device", ".", NO_TEST),

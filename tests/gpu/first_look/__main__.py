@@ -67,8 +67,8 @@ def try_part(machine, part, limit, results):
             what, look = next(rows)
         except StopIteration:
             return
-        except Failed as error:  # what all rows of the part need is not there
-            return results.add(part.__name__, "all", "failed", error.found, 0)
+        except Exception as error:  # what all rows of the part need is not there
+            return results.add(part.__name__, "all", "failed", getattr(error, "found", repr(error)), 0)
         result, found = try_row(look) if machine.left() > 1 else ("not reached", "the time was over")
         results.add(part.__name__, what, result, found, time.monotonic() - begun)
 

@@ -1,4 +1,5 @@
 """Trainings on the device beside the same ones on the CPU."""
+import math
 import re
 
 from machine import Failed, Skipped
@@ -31,10 +32,10 @@ class Weights:
             self.machine.run(self.training("untrained", self.machine.data(MODEL, STEPS), "--accelerator=cpu", "--steps=1", lr=1e-30))
         return self.load("untrained")
 
-    def training(self, name, data, *flags, lr=0.01):
+    def training(self, name, data, *flags, lr=0.01, optimizer="sgd_momentum"):
         file = self.machine.folder / f"{name}.safetensors"
         file.unlink(missing_ok=True)  # that of an earlier row
-        return self.machine.numerics(MODEL, data, "--optimizer=sgd_momentum", f"--lr={lr}", f"--save-final={file}", *flags)
+        return self.machine.numerics(MODEL, data, f"--optimizer={optimizer}", f"--lr={lr}", f"--save-final={file}", *flags)
 
     def beside_cpu(self, found):
         """Returns how far the weights `found` are from those in `cpu`; throws Failed if that is too far."""
@@ -55,26 +56,29 @@ def largest_distance(one, other):
 def first(machine):
     weights, data = Weights(machine), machine.data(MODEL, MORE_STEPS)
     yield f"single, {MORE_STEPS} steps", lambda: like_first(machine, weights, "single", data)
+    yield "adamw, clipped", lambda: like_first(machine, weights, "adamw", data, "--gradient-clip-val=0.5", optimizer="adamw")
     yield "a bare loop of LibTorch", lambda: like_first(machine, weights, "bare", data, "--bare=true")
-    yield "steps replayed by --graph", lambda: replayed(machine, weights, data)
+    yield "steps replayed by --graph", lambda: replayed(machine, weights, data, "sgd_momentum")
+    yield "steps replayed by --graph, adam", lambda: replayed(machine, weights, data, "adam")
     yield "begun on the device, resumed on the CPU", lambda: resumed_on_cpu(machine, weights, data)
     yield "mnist learns", lambda: mnist(machine)
     yield "16-mixed", lambda: mixed(machine, data)
 
 
-def like_first(machine, weights, name, data, *flags, says=""):
+def like_first(machine, weights, name, data, *flags, says="", optimizer="sgd_momentum"):
     """Compares a training of one rank with the CPU's; its output has to have the pattern `says`."""
-    text = machine.run_together([(weights.training("cpu", data, "--accelerator=cpu"), {}),
-                          (weights.training(name, data, *machine.on_device("--strategy=single", *flags)), {})])
+    also = [flag for flag in flags if flag.startswith("--gradient-clip-val")]  # changes what the CPU trains
+    text = machine.run_together([(weights.training("cpu", data, "--accelerator=cpu", *also, optimizer=optimizer), {}),
+                          (weights.training(name, data, *machine.on_device("--strategy=single", *flags), optimizer=optimizer), {})])
     if not re.search(says, text):
         raise Failed(f"no line says '{says}'")
     return weights.beside_cpu(name)
 
 
-def replayed(machine, weights, data):
+def replayed(machine, weights, data, optimizer):
     if machine.accelerator == "cpu":
         raise Skipped("a CPU runs its work at once, and there is nothing to replay")
-    return like_first(machine, weights, "graph", data, "--graph", says=r"Step \d+ was captured")
+    return like_first(machine, weights, f"graph_{optimizer}", data, "--graph", says=r"Step \d+ was captured", optimizer=optimizer)
 
 
 def resumed_on_cpu(machine, weights, data):
@@ -98,9 +102,9 @@ def mnist(machine):
 
 def mixed(machine, data):
     command = machine.numerics(MODEL, data, *machine.on_device("--precision=16-mixed", "--log-every-n-steps=10"))
-    losses = [float(loss) for loss in re.findall(r"train_loss[ =:]+([\d.]+)", machine.run(command))]
-    if not losses:
-        raise Failed("no train_loss was logged that is finite")
+    losses = [float(loss) for loss in re.findall(r"train_loss[ =:]+([\w.+-]+)", machine.run(command))]
+    if len(losses) < 2 or not all(map(math.isfinite, losses)) or losses[-1] >= losses[0]:
+        raise Failed(f"train_loss does not fall: {losses}")
     return f"train_loss {losses[-1]}"
 
 
