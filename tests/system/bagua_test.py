@@ -230,14 +230,15 @@ class MnistInFull(MnistTest):
         sent = {}
         for algorithm in ALGORITHMS:
             with self.subTest(algorithm=algorithm):
-                self.succeed([*launcher_of(2), MNIST, f"--strategy=bagua:{algorithm}", "--epochs=1", "--limit-val-batches=1", "--threads=1",
+                options = {"qadam": ",warmup_steps=20", "async": ",sync_interval_ms=50"}.get(algorithm, "")  # of 112 steps
+                self.succeed([*launcher_of(2), MNIST, f"--strategy=bagua:{algorithm}{options}", "--epochs=1", "--limit-val-batches=1", "--threads=1",
                               "--summary-json=summary.json"])
                 summary = self.summary()
                 self.assertGreaterEqual(summary["metrics"]["test_acc"], 0.94)
                 self.assertEqual(summary["weights_sha256"][0], summary["weights_sha256"][1])
                 self.assertEqual((summary["strategy"], summary["variant"]), ("bagua", algorithm))
                 sent[algorithm] = summary["bytes_sent_per_step"]
-                self.assertEqual("rounds" in summary, algorithm == "async")
+                self.assertEqual(summary.get("rounds", 0) >= 2, algorithm == "async")
         self.assertEqual(sent["gradient_allreduce"], 215370 * 4)
         for algorithm in ("bytegrad", "low_precision_decentralized"):
             self.assertLessEqual(sent[algorithm], 0.26 * sent["gradient_allreduce"])

@@ -47,10 +47,10 @@ class Examples(ExamplesTest):
 
 class InFull(ExamplesTest):
     def test_chargpt_learns_the_shape_of_words(self):
-        # 3.3 for what knows how frequent each character is. Ranks have half as many steps.
-        for ranks, flags, loss in ((1, [], 2.5), (2, ["--strategy=bagua:bytegrad"], 2.65)):
+        # What knows how frequent each pair of characters is has 2.45. Ranks have half as many steps.
+        for ranks, flags, loss in ((1, [], 2.25), (2, ["--strategy=bagua:bytegrad"], 2.5)):
             with self.subTest(ranks=ranks):
-                metrics, text = self.metrics([*launcher_of(ranks), CHARGPT, "--max-epochs=1", *flags])
+                metrics, text = self.metrics([*launcher_of(ranks), CHARGPT, "--max-epochs=2", *flags])
                 self.assertLess(metrics["val_loss"], loss)
                 self.assertGreater(text.count(" "), 15)
 

@@ -65,6 +65,7 @@ class InFull(MnistTest):
                 self.succeed([*start, MNIST, f"--strategy={strategy}", "--devices=2", "--epochs=1", "--summary-json=summary.json"])
                 summary = self.summary()
                 self.assertEqual((summary["strategy"], len(summary["weights_sha256"])), (strategy, processes))
+                self.assertEqual(len(set(summary["weights_sha256"])), 1)
                 self.assertGreaterEqual(summary["metrics"]["test_acc"], 0.94)
 
     def test_bucket_sizes_change_no_bit(self):
