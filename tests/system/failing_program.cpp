@@ -8,6 +8,7 @@
 //   --how=close       it closes all its files in batch 5
 //   --how=abort       it crashes in batch 5
 //   --how=device      its device fails in batch 5, and memory of the device cannot be freed any more
+//   --how=device-call   a call of its device fails there, which can be freed
 //   --how=device-outside   the same after the training, in no hook
 // With --failing-rank=-1 all of them do so.
 #include <unistd.h>
@@ -55,9 +56,11 @@ struct DeviceMemory {
     throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, 710, "CUDA error: device-side assert triggered");
   }
   [[noreturn]] void fail() {
-    has_failed = true;
-    throw_device_error();
+    has_failed = is_lost;
+    if (is_lost) throw_device_error();
+    throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, 900, "CUDA error: operation not permitted");
   }
+  bool is_lost = true;
   bool has_failed = false;
 };
 
@@ -71,6 +74,7 @@ struct Line : cohort::ModuleFor<Line> {
     if (index == 5 && is_late) std::this_thread::sleep_for(std::chrono::seconds(1));
     return torch::mse_loss(fc(batch[0]), batch[1]);
   }
+  void on_exception(const std::exception&) override { std::fputs("on_exception was called\n", stderr); }
   cohort::Optimizers configure_optimizers() override {
     if (dies) std::raise(SIGKILL);
     return torch::optim::SGD(parameters(), 0.1);
@@ -106,7 +110,8 @@ void fail(cohort::App& app, const std::string& how, bool here, bool late) {
   model.dies = here && how == "die";
   if (here) model.ends = how;
   DeviceMemory memory;
-  if (here && how == "device") model.memory = &memory;
+  memory.is_lost = how != "device-call";
+  if (here && (how == "device" || how == "device-call")) model.memory = &memory;
   Points data;
   app.trainer().fit(model, data);
   if (here && how == "device-outside") memory.fail();

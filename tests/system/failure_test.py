@@ -65,11 +65,16 @@ class FailedDevice(FailureTest):
     def test_a_rank_whose_device_fails_elsewhere_is_named_as_well(self):
         self.device_fails("device-outside", "CUDA error: device-side assert triggered")
 
-    def device_fails(self, how, text):
+    def test_a_rank_whose_device_only_refuses_a_call_hears_of_it(self):
+        self.device_fails("device-call", "training_step, epoch 0, batch 5, rank {}: CUDA error: operation not permitted", is_told=True)
+
+    def device_fails(self, how, text, is_told=False):
         for failing_rank, stderr in self.fail_everywhere(PLACES, how, 1):
             error = re.escape(text.format(failing_rank))
             self.assertEqual(len(re.findall(rf"rank {failing_rank} \(pid \d+ on \S+\) failed: {error}", stderr)), 2, stderr)
             self.assertNotIn("nothing caught", stderr)
+            told = stderr.count("on_exception was called")  # of those that wait for the failed one as well
+            self.assertEqual(told, 3 if is_told else {"device": 2, "device-outside": 0}[how], stderr)
 
 
 class EarlyEnd(FailureTest):

@@ -114,6 +114,15 @@ TEST(FusedSteps, LeaveWhatTheKernelCannotTake) {
   EXPECT_EQ(stepped.optimizer->state().size(), 1U) << "state of what was stepped alone";
 }
 
+TEST(FusedSteps, TakeAnyStrideOfOneElement) {
+  const at::Tensor kernel = torch::randn({4, 3, 1, 1}).set_requires_grad(true);  // of a convolution
+  optim::Adam optimizer(Parameters{kernel});
+  kernel.mutable_grad() = torch::ones({12}).as_strided({4, 3, 1, 1}, {3, 1, 3, 3});
+  ASSERT_NE(kernel.grad().strides(), kernel.strides());
+  FusedSteps fused;
+  EXPECT_TRUE(fused.step(optimizer, *optimizer_kind(optimizer)).at(0).empty());
+}
+
 TEST(FusedSteps, GoByTheCountOfTheState) {
   Stepped fused(adam()), alone(adam());
   for (Stepped* const one : {&fused, &alone}) {
@@ -154,8 +163,9 @@ TEST(FusedSteps, RefuseToCaptureWhatCountsOnTheHost) {
   give_gradients(stepped.parameters, 1);
   stepped.parameters[0].mutable_grad() = stepped.parameters[0].grad().t().contiguous().t();
   stepped.fused.set_capturing(true);
-  EXPECT_THAT([&] { stepped.fused.step(*stepped.optimizer, *optimizer_kind(*stepped.optimizer)); },
-              testing::ThrowsMessage<UserError>(testing::HasSubstr("[7, 3] and their gradients are laid out")));
+  EXPECT_THAT(
+      [&] { stepped.fused.step(*stepped.optimizer, *optimizer_kind(*stepped.optimizer)); },
+      testing::ThrowsMessage<UserError>(testing::HasSubstr("[7, 3] are not stepped by LibTorch's fused kernel")));
 }
 
 }  // namespace

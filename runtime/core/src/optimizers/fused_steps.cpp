@@ -61,10 +61,18 @@ bool has_kernel(const OptimizerKind& kind, const at::Tensor& parameter) {
   return kernel && (kernel->hasKernelForDispatchKey(key) || dispatcher.hasBackendFallbackForDispatchKey(key));
 }
 
+// A dimension of one element has any stride.
+bool has_strides_of(const at::Tensor& tensor, const at::Tensor& parameter) {
+  for (int64_t dim = 0; dim < parameter.dim(); ++dim) {
+    if (parameter.size(dim) != 1 && tensor.stride(dim) != parameter.stride(dim)) return false;
+  }
+  return true;
+}
+
 bool is_like(const at::Tensor& tensor, const at::Tensor& parameter) {
   return tensor.layout() == at::kStrided && tensor.device() == parameter.device() &&
          tensor.scalar_type() == parameter.scalar_type() && tensor.sizes() == parameter.sizes() &&
-         tensor.strides() == parameter.strides();
+         has_strides_of(tensor, parameter);
 }
 
 bool can_take(const OptimizerKind& kind, const at::Tensor& parameter, State* state) {
@@ -81,8 +89,8 @@ bool can_take(const OptimizerKind& kind, const at::Tensor& parameter, State* sta
   return are_alike && has_kernel(kind, parameter);
 }
 
-// As torch::optim's first step makes it, but for momentum, which a kernel's first step writes and does not read.
-// Returns whether it was there.
+// Makes what is missing as torch::optim's first step does, but for momentum, which a kernel's first step writes and
+// does not read. Returns whether all was there.
 bool complete_state(const OptimizerKind& kind, State& state, const Settings& settings, const at::Tensor& parameter) {
   bool was_complete = true;
   kind.visit_state(state, [&](const char* name, StateField field) {
@@ -139,8 +147,9 @@ void launch(const Call& call, const OptimizerKind& kind, const Settings& given, 
 
 constexpr const char* kNotTrained = "were not trained in the step before the capture; give --graph more steps";
 constexpr const char* kOnHost =
-    "and their gradients are laid out differently, so that their steps count on the host, where a replay does nothing; "
-    "choose torch::optim::SGD";
+    "are not stepped by LibTorch's fused kernel (the device has none, or gradient or state are laid out differently), "
+    "so "
+    "their steps count on the host, where a replay does nothing; choose torch::optim::SGD";
 
 [[noreturn]] void refuse(const at::Tensor& parameter, const std::string& why) {
   throw UserError(c10::str("--graph: weights of the shape ", parameter.sizes(), " ", why, ", or leave --graph out"));

@@ -17,6 +17,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -133,6 +134,7 @@ extern "C" void report_crash(int signal, siginfo_t* info, void*) {
 // The log for uncaught exceptions; null without a CrashReport.
 constinit std::atomic<Log*> log_of_exceptions{nullptr};
 constinit std::atomic<const UncaughtReport::Report*> own_report{nullptr};
+constinit std::atomic<pid_t> reporting_thread{0};
 
 std::string current_text() {
   try {
@@ -145,11 +147,25 @@ std::string current_text() {
   }
 }
 
+// A thread that fails while another one reports waits for the end of the process, which would cut the report short. Its
+// own failure while it reports is left to the log.
+void end_by_own_report() {
+  pid_t nobody = 0;
+  if (!own_report.load()) return;
+  if (!reporting_thread.compare_exchange_strong(nobody, ::gettid())) {
+    while (nobody != ::gettid()) ::pause();
+    return;
+  }
+  const auto code = (*own_report.load())();
+  reporting_thread.store(0);
+  if (!code) return;
+  std::fflush(nullptr);
+  ::_exit(*code);
+}
+
 void report_exception() {
   const RunningCall* const call = call_on_this_thread();
-  if (const auto* const own = call ? nullptr : own_report.exchange(nullptr)) {
-    if (const auto code = (*own)()) ::_exit(*code);
-  }
+  if (!call) end_by_own_report();
   if (Log* const log = log_of_exceptions.load()) {
     log->error(call ? std::string(call->plugin) + " threw " + current_text() + " out of its " +
                           std::string(call->function) + "; functions of a plugin return a status and never throw"
@@ -222,6 +238,7 @@ UncaughtReport::UncaughtReport(Report report) : report_(std::move(report)) {
 }
 
 UncaughtReport::~UncaughtReport() {
+  while (reporting_thread.load() != 0) ::pause();  // until the process ends
   own_report.store(nullptr);
 }
 

@@ -66,17 +66,17 @@ Failure current_failure() {
   }
 }
 
-bool is_device_failure() {
+bool tells_of_lost_device() {
   try {
     throw;
-  } catch (const c10::AcceleratorError&) {
-    return true;
+  } catch (const c10::AcceleratorError& error) {
+    return is_device_lost(error);
   } catch (const std::nested_exception& outer) {
     if (!outer.nested_ptr()) return false;
     try {
       outer.rethrow_nested();
     } catch (...) {
-      return is_device_failure();
+      return tells_of_lost_device();
     }
   } catch (...) {
     return false;

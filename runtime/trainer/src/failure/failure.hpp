@@ -17,9 +17,8 @@ struct Failure {
 /// What the exception that is being handled means. Call in a catch block.
 Failure current_failure();
 
-/// Returns whether a device has failed for good, as after an assertion of a kernel: what was enqueued is lost, and
-/// memory that a stream still uses cannot be freed, which a destructor would try. Call in a catch block.
-bool is_device_failure();
+/// Returns whether what is being handled is the loss of a device, or tells of one. Call in a catch block.
+bool tells_of_lost_device();
 
 /// Writes one line to the log and, where `error_file` is not empty, the report that torchrun shows as root cause.
 void report_failure(const Failure& failure, host::Log& log, const std::filesystem::path& error_file);

@@ -83,7 +83,8 @@ void throw_from(const HookPlace& place) {
   try {
     throw;
   } catch (const c10::AcceleratorError& error) {
-    end_here(place, error);
+    if (is_device_lost(error)) end_here(place, error);
+    throw_torch_error(place, error);
   } catch (const std::nested_exception&) {
     throw;
   } catch (const PlacedError&) {
@@ -107,7 +108,8 @@ void throw_from_backward(const HookPlace& place) {
   } catch (const Error&) {
     throw;
   } catch (const c10::AcceleratorError& error) {
-    end_here(place, error);
+    if (is_device_lost(error)) end_here(place, error);
+    throw_torch_error(place, error);
   } catch (const c10::Error& error) {
     const std::string_view text = error.what_without_backtrace();
     if (text.find("backward through the graph a second time") == std::string_view::npos)

@@ -20,7 +20,7 @@ int run_rank(Runtime& runtime, const std::filesystem::path& error_file, const st
     return failure.exit_code;
   };
   const host::UncaughtReport without_unwinding(
-      [&] { return is_device_failure() ? std::optional(fail()) : std::nullopt; });
+      [&] { return tells_of_lost_device() ? std::optional(fail()) : std::nullopt; });
   try {
     runtime.connect();
     post_mortem.introduce();

@@ -1,5 +1,8 @@
 #include "failure/torch_error.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include <cohort/host/in_quotes.hpp>
 
 namespace cohort {
@@ -10,6 +13,12 @@ Error error_of(const c10::Error& error, const std::string& who) {
   return UserError(host::on_one_line(what) +
                    "; choose a smaller batch with more --accumulate-grad-batches, or --strategy=sharded, which divides "
                    "the optimizer's state");
+}
+
+bool is_device_lost(const c10::AcceleratorError& error) {
+  // ECC, illegal address, time out of a launch, assertion, stack, instruction, alignment, address space, pc, launch.
+  constexpr std::array<int32_t, 10> kLost{214, 700, 702, 710, 714, 715, 716, 717, 718, 719};
+  return std::ranges::find(kLost, error.get_error_code()) != kLost.end();
 }
 
 }  // namespace cohort

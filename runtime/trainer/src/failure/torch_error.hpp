@@ -13,4 +13,8 @@ namespace cohort {
 /// mend; everything else fails the training.
 Error error_of(const c10::Error& error, const std::string& who = "");
 
+/// Returns whether the device is lost to the process, as after an assertion of a kernel: every later call fails, also
+/// the one with which a destructor frees memory that a stream has used. Codes of CUDA's runtime.
+bool is_device_lost(const c10::AcceleratorError& error);
+
 }  // namespace cohort

@@ -1,6 +1,7 @@
 // Tells the module and the callbacks of a fit what the driver does in a step, and of a failure.
 #include <cohort/host/error.hpp>
 
+#include "failure/failure.hpp"
 #include "loop/fit_loop.hpp"
 #include "loop/gradient_norm.hpp"
 #include "module/step_access.hpp"
@@ -11,7 +12,7 @@ StopReason FitLoop::run(std::optional<LoadedCheckpoint> resumed) {
   try {
     return run_epochs(std::move(resumed));
   } catch (const std::exception& error) {
-    tell_of(error);
+    if (!tells_of_lost_device()) tell_of(error);  // a callback that looks at a tensor would hide the cause
     throw;
   }
 }

@@ -12,6 +12,7 @@
 #include "checkpoint/fit_checkpoints.hpp"
 #include "checkpoint/optimizer_state.hpp"
 #include "data/batch_source.hpp"
+#include "failure/failure.hpp"
 #include "failure/hook_place.hpp"
 #include "graph/own_stream.hpp"
 #include "graph/require_graph.hpp"
@@ -99,7 +100,7 @@ auto telling_of_exceptions(Module& module, const Pass& pass) {
   try {
     return pass();
   } catch (const std::exception& error) {
-    module.on_exception(error);
+    if (!tells_of_lost_device()) module.on_exception(error);
     throw;
   }
 }
