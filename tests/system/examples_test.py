@@ -48,7 +48,7 @@ class Examples(ExamplesTest):
 class InFull(ExamplesTest):
     def test_chargpt_learns_the_shape_of_words(self):
         # What knows how frequent each pair of characters is has 2.45. Ranks have half as many steps.
-        for ranks, flags, loss in ((1, [], 2.25), (2, ["--strategy=bagua:bytegrad"], 2.5)):
+        for ranks, flags, loss in ((1, [], 2.25), (2, ["--strategy=bagua:bytegrad"], 2.55)):
             with self.subTest(ranks=ranks):
                 metrics, text = self.metrics([*launcher_of(ranks), CHARGPT, "--max-epochs=2", *flags])
                 self.assertLess(metrics["val_loss"], loss)

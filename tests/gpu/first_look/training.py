@@ -56,7 +56,8 @@ def largest_distance(one, other):
 def first(machine):
     weights, data = Weights(machine), machine.data(MODEL, MORE_STEPS)
     yield f"single, {MORE_STEPS} steps", lambda: like_first(machine, weights, "single", data)
-    yield "adamw, clipped", lambda: like_first(machine, weights, "adamw", data, "--gradient-clip-val=0.5", optimizer="adamw")
+    yield "adamw", lambda: like_first(machine, weights, "adamw", data, optimizer="adamw")
+    yield "clipped gradients", lambda: like_first(machine, weights, "clipped", data, "--gradient-clip-val=0.5")
     yield "a bare loop of LibTorch", lambda: like_first(machine, weights, "bare", data, "--bare=true")
     yield "steps replayed by --graph", lambda: replayed(machine, weights, data, "sgd_momentum")
     yield "steps replayed by --graph, adam", lambda: replayed(machine, weights, data, "adam")
