@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The test suite, from nothing: installs what is missing, builds in the tree of examples/quickstart.sh, and runs the tests.
-#   tests/run.sh                       the quick tier: every kind of test, nine minutes on two cores
+#   tests/run.sh                       the quick tier: every kind of test, seven minutes on two cores
 #   tests/run.sh --all                 everything; tests/only_all.txt says what the quick tier leaves out
 #   tests/run.sh --changed-since=REV   of what only --all runs, the entries that the changes since that commit can break
 #   tests/run.sh --sanitize            units, conformance and one training run under ASan and UBSan, TSan, and every fuzz target
@@ -29,7 +29,7 @@ done
 
 say "what is coming"
 cmake/bootstrap.sh --tests --dry-run >/dev/null
-say "then the build (about 11 minutes on two cores the first time, 1.1 GB in build/release) and the tests (nine minutes; --all: an hour)"
+say "then the build (about 11 minutes on two cores the first time, 1.1 GB in build/release) and the tests (seven minutes; --all: an hour)"
 say "1/3 dependencies"
 cmake/bootstrap.sh --tests >/dev/null
 if [ "$tier" = sanitize ]; then exec tests/sanitize.sh "${arguments[@]}"; fi
