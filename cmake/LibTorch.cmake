@@ -24,7 +24,7 @@ function(cohort_add_libtorch root)
   target_include_directories(cohort::libtorch SYSTEM INTERFACE ${root}/include ${root}/include/torch/csrc/api/include)
   target_link_libraries(cohort::libtorch INTERFACE ${root}/lib/libtorch_cpu.so ${root}/lib/libc10.so)
   if(EXISTS ${root}/lib/libtorch_cuda.so)
-    # Programs refer to none of its symbols. What it needs itself is sought where the program runs.
+    # Programs refer to none of its symbols. The libraries that it needs are found when the program starts.
     add_library(cohort::libtorch_cuda INTERFACE IMPORTED GLOBAL)
     target_link_libraries(cohort::libtorch_cuda INTERFACE cohort::libtorch
       -Wl,--push-state,--no-as-needed,${root}/lib/libtorch_cuda.so,--pop-state)

@@ -8,7 +8,7 @@
 namespace fake_torch {
 namespace {
 
-/// Counts the memory of tensors, as LibTorch's allocators do: what others have from the driver is not theirs.
+/// Counts the memory of tensors, as LibTorch's allocators do; other memory of the driver does not count.
 class Count {
  public:
   struct Bytes {

@@ -11,7 +11,7 @@
 namespace fake_torch {
 namespace {
 
-// Throws for what the arguments from `maximize` on may ask beside: cohort sets none of them.
+// Throws if an argument from `maximize` on is set, because the kernels here know none of them.
 void check_rest(const torch::jit::Stack& stack, size_t maximize) {
   TORCH_CHECK(
       !stack.at(maximize).toBool() && stack.at(stack.size() - 1).isNone() && stack.at(stack.size() - 2).isNone(),

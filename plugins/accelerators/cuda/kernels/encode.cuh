@@ -43,8 +43,8 @@ struct Encoder {
 };
 
 /// Returns the encoder of a chunk of n elements to each thread of the block, from the keys that its threads have found.
-/// Writes the header to `chunk` unless that is null. May be called again without a barrier: what is in shared memory is
-/// written behind a barrier that all threads have left only after they had read it.
+/// Writes the header to `chunk`, if it is not null. A second call needs no barrier before it: each call writes its
+/// shared memory behind a barrier that every thread reaches only after it has read the memory of the call before.
 __device__ inline Encoder encoder_of(Keys found, uint64_t n, Divisor divisor, uint8_t* chunk) {
   __shared__ int32_t least[kWarps];
   __shared__ int32_t greatest[kWarps];

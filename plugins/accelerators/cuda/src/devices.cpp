@@ -23,7 +23,7 @@ cudaMemPool_t make_pool(int32_t device) {
   check(cudaMemPoolCreate(&pool, &properties), "memory for kernels", device);
   uint64_t keep_all = ~uint64_t{0};
   check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep_all), "memory for kernels", device);
-  // Memory that one stream gives back must not tie another stream, which borrows it, to what the first does.
+  // A stream that borrows memory must not wait for the work of the stream that has given it back.
   int is_allowed = 0;
   check(cudaMemPoolSetAttribute(pool, cudaMemPoolReuseAllowInternalDependencies, &is_allowed), "memory for kernels",
         device);

@@ -23,9 +23,9 @@ class Devices {
 
   /// Returns how many blocks keep it busy.
   unsigned blocks_of(int32_t device);
-  /// Returns memory that what the stream does from now on may use. The device is the thread's current one.
+  /// Returns memory for later work of the stream. The device is the thread's current one.
   void* borrow(int32_t device, uint64_t nbytes, cudaStream_t stream);
-  /// Gives it to what the stream does next.
+  /// Frees the memory once the stream has done its present work.
   void give_back(void* memory, cudaStream_t stream) noexcept;
 
  private:

@@ -1,8 +1,8 @@
 // Sums of 16-bit elements that are rounded once, on the device: each rank gets all ranks' pieces of its part of the
 // elements and adds them up in rank order, by a kernel of the accelerator. No more bytes are sent than a ring sends.
 //
-// The bits are those of a sum in float32, left to right, whose mean is divided by the number of ranks. An object serves
-// one operation, with checked arguments. Threads: as the communicator's.
+// The bits are those of a float32 sum from the first rank to the last; a mean divides it by the number of ranks. An
+// object serves one operation, with checked arguments. Threads: as the communicator's.
 #pragma once
 
 #include <vector>

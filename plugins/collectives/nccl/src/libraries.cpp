@@ -82,7 +82,8 @@ OnDevice::OnDevice(const Cuda& cuda, int device, Unless possible) : cuda_(cuda) 
   cuda_.ThreadExchangeStreamCaptureMode(&mode_);
 }
 
-// A thread that has never set a device is on device 0. Since CUDA 12 cudaSetDevice makes a context where there is none.
+// Goes back only to a device that has a context, because since CUDA 12 cudaSetDevice makes one, and a thread that has
+// never set a device is on device 0.
 OnDevice::~OnDevice() {
   if (changed_ && cuda_.has_context(before_)) cuda_.SetDevice(before_);
   cuda_.ThreadExchangeStreamCaptureMode(&mode_);

@@ -12,7 +12,8 @@ namespace cohort::nccl {
 namespace {
 
 constexpr std::chrono::seconds kLongestClose{10};
-// They last some 200 us, in which NCCL's thread launches an operation. A sleep of any length lasts some 60 us.
+// NCCL's thread launches an operation within the 200 us or so that these questions last, and the shortest sleep of a
+// thread lasts some 60 us.
 constexpr int kAsksBeforeSleep = 300;
 constexpr std::chrono::microseconds kShortestSleep{50}, kLongestSleep{1000};
 
@@ -155,7 +156,7 @@ void Link::record(const std::string& what, cudaStream_t stream) {
   cuda.check(cuda.EventRecord(event, stream), "cudaEventRecord");
 }
 
-// Calls that end things go on where the device cannot be set: what keeps it from being set is an error of the device.
+// Returns a guard for calls that end something, which must run also if the device has failed and cannot be set.
 OnDevice Link::on_device_if_possible() const {
   return {around_->cuda, around_->device, OnDevice::Unless::kGoOn};
 }
@@ -169,7 +170,7 @@ void Link::use(void* memory, uint64_t nbytes) {
   if (result == ncclSuccess) handles_[memory] = handle;  // else NCCL copies
 }
 
-// The memory is freed next, so an abort has to have ended what works on it.
+// Waits for an abort first, because the caller frees the memory next.
 void Link::forget(void* memory) {
   const OnDevice on = on_device_if_possible();
   Lock lock(mutex_);
@@ -206,7 +207,8 @@ void Link::give_up(Lock& lock) {
   ended_.notify_all();
 }
 
-// NCCL keeps the caller's call on a list of its thread until an abort has ended it, and may write what it makes.
+// Throws the failure, if there is one, after its abort: until then NCCL keeps the call on a list of this thread, and
+// may write the communicator that a split makes.
 void Link::throw_once_ended(Lock& lock) {
   if (!failure_) return;
   wait_for_abort(lock);
@@ -236,8 +238,8 @@ void Link::check() {
   if (failure_) throw *failure_;
 }
 
-// Events are asked before the state: what has failed was in the state before its event was done. An error of the device
-// comes first: it is this rank's own, and what NCCL says of it is less.
+// Asks events before the state, because NCCL notes a failure in the state before the event of the operation is done. An
+// error of the device comes first, because it is this rank's own and NCCL says less about it.
 void Link::poll() {
   const OnDevice on = on_device_if_possible();
   Lock lock(mutex_);

@@ -2,8 +2,8 @@
 //
 // It does not block: each call is followed by questions for its state until NCCL has done what was asked. Behind each
 // group of operations lies an event; the watch asks for the first one and for errors, and at the deadline, or when NCCL
-// or the device has an error, the communicator is aborted: what was enqueued ends, and every later call throws what
-// went wrong. Later calls need not wait for the abort, which takes as long as NCCL's threads do.
+// or the device has an error, it aborts the communicator. Enqueued operations end then, and every later call throws the
+// error, without waiting for the abort, which takes as long as NCCL's threads do.
 //
 // Threads: one caller at a time; abort, check and poll from any other beside it.
 #pragma once
@@ -62,9 +62,9 @@ class Link {
   void abort();
   /// Throws what has gone wrong.
   void check();
-  /// Looks at what is under way, and fails what is late; the watch calls it.
+  /// Looks at the running operations, and fails if one is late; the watch calls it.
   void poll();
-  /// Waits until NCCL has ended what is under way, or has aborted it, and gives the communicator back.
+  /// Blocks until the running operations have ended or are aborted, and destroys the communicator.
   void close();
 
  private:

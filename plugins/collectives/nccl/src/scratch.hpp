@@ -20,9 +20,9 @@ class ScratchPool {
   ScratchPool(const ScratchPool&) = delete;
   ScratchPool& operator=(const ScratchPool&) = delete;
 
-  /// Returns memory that what the stream does from now on may use. Throws sdk::Error if there is none.
+  /// Returns memory for later work of the stream. Throws sdk::Error if there is none.
   void* borrow(uint64_t nbytes, cudaStream_t stream);
-  /// Gives it to what the stream does next.
+  /// Frees the memory once the stream has done its present work.
   void give_back(void* memory, cudaStream_t stream) noexcept;
 
  private:

@@ -48,7 +48,7 @@ class Settings {
 /// One call takes parameters of one device and type that all have a momentum buffer already, or all none.
 using CallKey = std::tuple<c10::DeviceIndex, c10::ScalarType, bool>;
 
-/// What a call takes: lists in one order.
+/// The arguments of a call. All lists have the parameters in the same order.
 struct Call {
   std::vector<at::Tensor> weights, gradients, counts;
   std::vector<std::vector<at::Tensor>> state;  // by field
@@ -89,8 +89,8 @@ bool can_take(const OptimizerKind& kind, const at::Tensor& parameter, State* sta
   return are_alike && has_kernel(kind, parameter);
 }
 
-// Makes what is missing as torch::optim's first step does, but for momentum, which a kernel's first step writes and
-// does not read. Returns whether all was there.
+// Makes the missing tensors as torch::optim's first step does; a momentum buffer stays uninitialized, because the first
+// step of the kernel only writes it. Returns whether none was missing.
 bool complete_state(const OptimizerKind& kind, State& state, const Settings& settings, const at::Tensor& parameter) {
   bool was_complete = true;
   kind.visit_state(state, [&](const char* name, StateField field) {

@@ -237,7 +237,7 @@ BucketMemory RankState::allocate(Device device, uint64_t nbytes) {
 }
 
 BucketMemory RankState::allocate_on_device(uint64_t nbytes) {
-  devices.port()->free_unused();  // the collective cannot have what the tensors' allocator keeps
+  devices.port()->free_unused();  // the collective cannot use the allocator's free blocks
   void* const memory = comms->alloc(root, nbytes);
   collective_memory.now += nbytes;
   collective_memory.peak = std::max(collective_memory.peak, collective_memory.now);

@@ -17,7 +17,8 @@ struct Failure {
 /// What the exception that is being handled means. Call in a catch block.
 Failure current_failure();
 
-/// Returns whether what is being handled is the loss of a device, or tells of one. Call in a catch block.
+/// Returns whether the exception that is being handled, or one nested in it, is the loss of a device. Call in a catch
+/// block.
 bool tells_of_lost_device();
 
 /// Writes one line to the log and, where `error_file` is not empty, the report that torchrun shows as root cause.

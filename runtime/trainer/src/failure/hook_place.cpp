@@ -71,8 +71,8 @@ template <class Kind>
   throw_with<TrainingFailed>(place, reported.what());
 }
 
-// What calls the hook holds batches, which cannot be freed any more: noexcept ends the process before they are, with
-// the report of the rank.
+// Ends the process, with the report of the rank, by throwing out of noexcept: callers of the hook hold batches, which
+// cannot be freed any more.
 [[noreturn]] void end_here(const HookPlace& place, const c10::AcceleratorError& error) noexcept {
   throw_torch_error(place, error);
 }

@@ -49,7 +49,7 @@ class DevicePort {
   virtual void* alloc(uint64_t nbytes, const cohort_stream& stream) = 0;
   /// Gives it to whatever the stream does next.
   virtual void release(void* memory, const cohort_stream& stream) = 0;
-  /// Gives the devices back what was released and is kept for the next alloc.
+  /// Gives the devices back the released memory that is kept for the next alloc.
   virtual void free_unused() {}
   virtual void fill_with_zeros(void* memory, uint64_t nbytes, const cohort_stream& stream) = 0;
   /// Copies between memory of the device and ordinary host memory, which may be reused when the call returns.

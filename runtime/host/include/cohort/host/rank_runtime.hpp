@@ -53,7 +53,7 @@ struct RankSetup {
   std::function<std::unique_ptr<Store>(const cohort_dist_args&)> open_store;
 };
 
-/// Bytes on devices that the collective has given for buckets, beside what the tensors' allocator counts.
+/// Bytes on devices that the collective has given for buckets; the tensors' allocator does not count them.
 struct CollectiveMemory {
   uint64_t now = 0, peak = 0;
 };
