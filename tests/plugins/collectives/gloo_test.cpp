@@ -78,6 +78,21 @@ TEST(StoreRound, BringsValuesOfAnyLength) {
   });
 }
 
+TEST(StoreRound, TakesItsOwnValueFromNobody) {
+  MemoryStore store;
+  namespace sdk = cohort::sdk;
+  const std::string all = sdk::detail::packed({sdk::with_size(2, "first"), sdk::with_size(2, "forged")});
+  ASSERT_EQ(store.handle()->vt->set(store.handle(), "round/all", all.data(), all.size()), COHORT_OK);
+  cohort_connect_args args{};
+  args.struct_size = sizeof args;
+  args.rank = 1;
+  args.size = 2;
+  args.timeout_ns = 1'000'000'000;
+  args.store = store.handle();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(args.timeout_ns);
+  EXPECT_EQ(sdk::store_round(args, "round", "own", deadline), (std::vector<std::string>{"first", "own"}));
+}
+
 TEST(StoreRound, NamesTheRanksThatAreMissingOnAllOthers) {
   for (const int absent : {0, 1, 2}) {
     MemoryStore store;

@@ -80,6 +80,7 @@ Segment common_segment(StoreRounds& store, int rank, int size) {
     return to_bytes(verdict);
   };
   throw_failure(heard(from_bytes<Outcome>(store.round(kOpenRound, to_bytes(opened), judge))));
+  throw_failure(opened);  // whatever the store says of it: there is no segment
   segment.close_descriptor();
   return segment;
 }

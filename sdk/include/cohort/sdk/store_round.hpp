@@ -125,7 +125,8 @@ inline std::vector<std::string> store_round(const cohort_connect_args& args, con
       all = detail::packed(texts);
       check(args.store->vt->set(args.store, summary.c_str(), all.data(), all.size()));
     }
-    values.push_back(without_size(args.size, texts[place], "rank " + name(rank)));
+    // Others may write into the store, and know nothing of this rank that it does not.
+    values.push_back(rank == args.rank ? value : without_size(args.size, texts[place], "rank " + name(rank)));
   }
   if (missing.empty()) return values;
   const std::string time = in_words(std::chrono::nanoseconds(args.timeout_ns));
