@@ -118,6 +118,17 @@ def is_listening(port):
     return any(field[1].endswith(f":{port:04X}") and field[3] == "0A" for field in fields)
 
 
+def connections_of(pid):
+    """Returns how many TCP connections a process has."""
+    rows = [line.split() for line in pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
+    standing = {f"socket:[{row[9]}]" for row in rows if row[3] == "01"}
+    links = []
+    for descriptor in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):  # it has just been closed
+            links.append(os.readlink(descriptor))
+    return sum(link in standing for link in links)
+
+
 def rendezvous_of(pid):
     """Returns whether a rank 0 listens on its socket of this machine, and how many ranks have connected to it."""
     own = set()

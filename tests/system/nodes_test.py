@@ -1,7 +1,5 @@
 """Two nodes, simulated or started one by one, train to the weights of one process with the joined batch, over every wire."""
-import contextlib
 import os
-import pathlib
 import signal
 import socket
 
@@ -9,7 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import harness
-from harness import COHORT, MNIST, MPIRUN, NUMERICS, TORCHRUN, SystemTest
+from harness import COHORT, MNIST, MPIRUN, NUMERICS, TORCHRUN, SystemTest, connections_of
 from rank_death_test import ENDLESS, ranks_of
 
 USER, PEER = 2, 4
@@ -18,17 +16,6 @@ STEPS, BATCH, FEATURES = 20, 4, 784
 SPREAD = [COHORT, "run", f"--nnodes={NODES}", f"--nproc-per-node={RANKS // NODES}"]
 THIN = [COHORT, "run", f"--nnodes={NODES}", "--nproc-per-node=1"]
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
-
-
-def connections_of(pid):
-    """Returns how many TCP connections a process has."""
-    rows = [line.split() for line in pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
-    standing = {f"socket:[{row[9]}]" for row in rows if row[3] == "01"}
-    links = []
-    for descriptor in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(OSError):  # it has just been closed
-            links.append(os.readlink(descriptor))
-    return sum(link in standing for link in links)
 
 
 class NodesTest(SystemTest):

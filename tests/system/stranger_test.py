@@ -1,6 +1,5 @@
 """Strangers: other users of the machine, and whoever reaches it over the network, neither join a job, nor read its values, nor
 end it. Each test has networks of its own, so that what they try meets nothing else."""
-import pathlib
 import re
 import shutil
 import sys
@@ -16,12 +15,6 @@ AS_ANOTHER_USER = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups"
 GREETING_BYTES = 48  # with the refusal
 USER = 2
 SECRET = "a secret that only the ranks of this job know\n"
-
-
-def gloo_links(pid):
-    """Returns the TCP connections that stand in the network namespace of a process."""
-    rows = [line.split() for line in pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
-    return [row for row in rows if row[3] == "01"]
 
 
 @unittest.skipIf(why_no_networks(), why_no_networks())
@@ -150,7 +143,7 @@ class StrangersInFull(StrangerTest):
     def test_gloo_lets_nobody_in_once_all_ranks_are_connected(self):
         few_files = ["prlimit", "--nofile=300", MNIST, "--epochs=6", "--limit-val-batches=1", "--limit-test-batches=1"]
         ranks = [self.rank(rank, 1, {}, "--collective=gloo", program=few_files) for rank in range(2)]
-        self.wait_until(lambda: len(gloo_links(ranks[0].pid)) >= 2, "the ranks are connected", ranks[0])
+        self.wait_until(lambda: harness.connections_of(ranks[0].pid) >= 2, "the ranks are connected", ranks[0])
         time.sleep(1)
         result = self.finish(self.start([*self.networks.inside(0), *AS_ANOTHER_USER, *self.stranger, "flood", "400"]))
         self.assertEqual(result.stdout, "sockets=2\n")
