@@ -97,6 +97,9 @@ class Nccl(FakeDevice):
     def test_ddp_ends_with_the_bits_of_the_cpu(self):
         self.compare_on_nccl(Job("ddp", 2))
 
+    def test_memory_is_free_of_work_when_it_is_given_back(self):
+        self.compare_on_nccl(Job("bagua:decentralized", 2), environment={"NCCL_STANDIN_STRICT_FREE": "1"})
+
     def test_it_is_chosen_and_shows_its_version_and_variables(self):
         job = Job("ddp", 2, "--devices=2")
         log = self.succeed([NUMERICS, f"--data-from={self.data(job)}", *job.flags, *FAKE_DEVICE],

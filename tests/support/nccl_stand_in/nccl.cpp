@@ -7,6 +7,8 @@
 // multiplies by a rounded 1 / n, and two ranks on one device are refused. Where ranks call different things it fails
 // with a message. settings.hpp says what it does on demand.
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -74,6 +76,19 @@ ncclResult_t enqueue(ncclComm_t comm, cudaStream_t stream, const Operation& op, 
 
 bool is_blocking(const ncclConfig_t* config) {
   return !config || config->blocking != 0;
+}
+
+bool has_work(int device) {
+  fakedrv_event* event = nullptr;
+  if (fakedrv_create_event(&event)) return false;
+  bool is_busy = false;
+  for (int number = 0; number < 256 && !is_busy; ++number) {
+    fakedrv_stream* const stream = fakedrv_find_stream(number);
+    if (!stream || fakedrv_stream_device(stream) != device) continue;
+    is_busy = !fakedrv_record(event, stream) && !fakedrv_event_is_done(event);
+  }
+  fakedrv_destroy_event(event);
+  return is_busy;
 }
 
 std::atomic<int> num_registered{0};
@@ -185,7 +200,12 @@ ncclResult_t ncclMemAlloc(void** memory, size_t size) {
   return ncclSuccess;
 }
 
+// On a GPU, work that is under way accesses memory that is no longer there; cudaFree would wait for it.
 ncclResult_t ncclMemFree(void* memory) {
+  if (nccl_stand_in::number_in("NCCL_STANDIN_STRICT_FREE", 0) == 1 && has_work(fakedrv_device_of(memory))) {
+    std::fprintf(stderr, "ncclMemFree: the device has work, which may use the memory\n");
+    std::abort();
+  }
   if (!fakedrv_free(memory, nullptr)) return ncclSuccess;
   own_text = fakedrv_error();
   return ncclUnhandledCudaError;

@@ -218,6 +218,10 @@ void TorchDevices::free_unused() {
   if (auto* const cache = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(guard_.type()))) cache->emptyCache();
 }
 
+void TorchDevices::wait(host::Device device) {
+  guard_.synchronizeDevice(static_cast<c10::DeviceIndex>(device.index));
+}
+
 void TorchDevices::fill_with_zeros(void* memory, uint64_t nbytes, const cohort_stream& stream) {
   const c10::StreamGuard guard(torch_stream(stream));
   bytes_at(memory, nbytes, guard.current_device()).zero_();

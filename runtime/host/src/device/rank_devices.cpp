@@ -41,6 +41,14 @@ void RankDevices::release_or_leave(Device device, void* memory) const noexcept {
   }
 }
 
+void RankDevices::wait_if_possible(Device device) const noexcept {
+  try {
+    if (!device.is_cpu()) port_->wait(device);
+  } catch (const std::exception&) {
+    // The next use of the device reports its failure.
+  }
+}
+
 void RankDevices::fill_with_zeros(Device device, void* memory, uint64_t nbytes) const {
   if (nbytes == 0) return;
   if (device.is_cpu()) {

@@ -51,6 +51,8 @@ class DevicePort {
   virtual void release(void* memory, const cohort_stream& stream) = 0;
   /// Gives the devices back the released memory that is kept for the next alloc.
   virtual void free_unused() {}
+  /// Blocks until the device has done all work of this process.
+  virtual void wait(Device) {}
   virtual void fill_with_zeros(void* memory, uint64_t nbytes, const cohort_stream& stream) = 0;
   /// Copies between memory of the device and ordinary host memory, which may be reused when the call returns.
   virtual void copy_from_host(void* device, const void* host, uint64_t nbytes, const cohort_stream& stream) = 0;
@@ -76,6 +78,8 @@ class RankDevices {
   void release(Device device, void* memory) const;
   /// As release; a device that fails keeps the memory until the process ends.
   void release_or_leave(Device device, void* memory) const noexcept;
+  /// Blocks until the device has done all work of this process, or has failed.
+  void wait_if_possible(Device device) const noexcept;
   void fill_with_zeros(Device device, void* memory, uint64_t nbytes) const;
   void copy_from_host(Device device, void* to, const void* from, uint64_t nbytes) const;
   void copy_to_host(Device device, void* to, const void* from, uint64_t nbytes) const;
