@@ -85,7 +85,7 @@ class KilledRankDeathTest : public Forking<testing::Test> {};
 class ProcessesThatEndDeathTest : public Forking<testing::Test> {};
 class DescriptorsDeathTest : public Forking<testing::Test> {};
 
-INSTANTIATE_TEST_SUITE_P(Ranks, ProcessesDeathTest, testing::Values(1, 2, 3, 4, 8));
+INSTANTIATE_TEST_SUITE_P(Ranks, ProcessesDeathTest, testing::Values(1, 2, 3, 4, 8), testing::PrintToStringParamName());
 
 TEST_P(ProcessesDeathTest, UseEveryOperationAndSplit) {
   const cohort_collective_vt table = native_table();

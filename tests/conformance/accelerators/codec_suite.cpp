@@ -114,6 +114,35 @@ TEST(Codec, HasThemForRangesFarFromZeroAndForTinyAndHugeOnes) {
   }
 }
 
+/// Each range has a chunk with all codes. The ranges reach from the smallest floats to the largest ones.
+TEST(Codec, DecodesEveryCodeOfManyRanges) {
+  constexpr uint64_t kCodes = 256, kRanges = 600;
+  std::vector<std::byte> bytes(kRanges * COHORT_MINMAX_UINT8_NBYTES(kCodes));
+  std::vector<float> wanted;
+  const std::vector<double> mantissas = spread(2 * kRanges, -2.0, 2.0);
+  for (uint64_t k = 0; k < kRanges; ++k) {
+    test::MinmaxUint8 chunk;
+    const auto exponent = static_cast<int>(k * 250 / kRanges) - 125;
+    const auto [min, max] = std::minmax(mantissas[2 * k], mantissas[2 * k + 1]);
+    chunk.min = static_cast<float>(std::ldexp(min, exponent));
+    chunk.max = static_cast<float>(std::ldexp(max, exponent));
+    for (uint64_t code = 0; code < kCodes; ++code) chunk.codes.push_back(static_cast<uint8_t>(code));
+    std::byte* const to = bytes.data() + k * COHORT_MINMAX_UINT8_NBYTES(kCodes);
+    std::memcpy(to, &chunk.min, 4);
+    std::memcpy(to + 4, &chunk.max, 4);
+    std::memcpy(to + 8, chunk.codes.data(), kCodes);
+    for (const float value : test::decode(chunk)) wanted.push_back(value);
+  }
+  Buffer chunks(bytes.size());
+  chunks.put(bytes);
+  const Tensor out(COHORT_FLOAT32, kRanges * kCodes);
+  const cohort_kernels_minmax_uint8_1& k = subject().codec();
+  ASSERT_EQ(
+      k.decode(codec_accelerator(), out.data(), COHORT_FLOAT32, chunks.data(), kCodes, kRanges, subject().stream()),
+      COHORT_OK);
+  expect_elements(out, COHORT_FLOAT32, [&](uint64_t i) { return double{wanted[i]}; });
+}
+
 TEST(Codec, RoundsHalvesToEven) {
   std::vector<double> values;
   for (int i = 0; i <= 512; ++i) values.push_back(std::min(i, 510) / 2.0);
