@@ -16,6 +16,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(SOURCE / "tests/gpu/first_look"), str(SOURCE / "tests/bench/driver")]
 import training_data  # noqa: E402
 from machine import library_path  # noqa: E402
+from training import TWO_RANKS  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("COHORT_BUILD", SOURCE / "build/release"))
 FAKE_PLUGINS = "tests/examples/fake_device/plugins"
@@ -24,11 +25,13 @@ HANG = 300
 STEPS = "--steps=4"
 
 # Rows that a device cannot try; any other row that is skipped fails the rehearsal.
+ON_NCCL = {"collectives: nccl, 2 ranks on one GPU", "faults: a killed rank, nccl",
+           *(f"training: {strategy}, 2 ranks, nccl" for strategy in TWO_RANKS)}
 SKIPPED = {
     "cpu": {"rates: kernels beside a copy of 1 MiB", "first: steps replayed by --graph", "first: steps replayed by --graph, adam", "collectives: nccl, 1 rank",
-            "collectives: nccl, 2 ranks on one GPU", "faults: no memory", "memory: MiB of sharded beside ddp, Adam, 2 ranks",
+            *ON_NCCL, "faults: no memory", "memory: MiB of sharded beside ddp, Adam, 2 ranks",
             "memcheck: compute-sanitizer finds nothing in the kernels"},
-    "fake": {"facts: GB/s of a copy by torch", "collectives: nccl, 2 ranks on one GPU",
+    "fake": {"facts: GB/s of a copy by torch", *ON_NCCL,
              "memcheck: compute-sanitizer finds nothing in the kernels"},
 }
 

@@ -26,7 +26,8 @@ def faults(machine):
         yield "nccl, 2 ranks on one GPU", lambda: refuse_sharing(machine)
     yield "a label out of range", lambda: bad_label(machine)
     yield "no memory", lambda: no_memory(machine)
-    yield "a killed rank", lambda: killed_rank(machine)
+    yield "a killed rank", lambda: killed_rank(machine, "shm", {})
+    yield "a killed rank, nccl", lambda: killed_rank(machine, "nccl", machine.need_nccl_on_one_gpu())
 
 
 def says(text, pattern):
@@ -81,10 +82,10 @@ def memory_taken(machine):
         machine.keep(holder)
 
 
-def killed_rank(machine):
+def killed_rank(machine, collective, variables):
     command = machine.numerics(MODEL, machine.data(MODEL, STEPS, 2), f"--accelerator={machine.accelerator}", "--strategy=ddp",
-                               "--collective=shm", "--timeout=15s", "--max-epochs=1000000")
-    ranks = [machine.start(*task) for task in machine.ranks(command, 2)]
+                               f"--collective={collective}", "--timeout=15s", "--max-epochs=1000000")
+    ranks = [machine.start(*task) for task in machine.ranks(command, 2, variables)]
     try:
         wait_for(machine, ranks[0], r"^epoch \d")
         ranks[1].process.send_signal(signal.SIGKILL)

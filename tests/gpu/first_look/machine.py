@@ -1,4 +1,5 @@
 """The programs of a build on one machine, with the PyTorch of its Python, for a limited time."""
+import ctypes
 import json
 import os
 import pathlib
@@ -71,6 +72,13 @@ def driver_version():
         return "unknown, without nvidia-smi"
     query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     return subprocess.run(query, text=True, capture_output=True, check=False).stdout.partition("\n")[0]
+
+
+def nccl_version():
+    """Returns the number of the library that programs load; torch's own is that of the headers it was built with."""
+    version = ctypes.c_int()
+    ctypes.CDLL("libnccl.so.2").ncclGetVersion(ctypes.byref(version))
+    return version.value
 
 
 class Machine:
@@ -169,3 +177,10 @@ class Machine:
     def need_cuda(self, why):
         if not self.is_cuda:
             raise Skipped(f"{why}, so it needs a GPU")
+
+    def need_nccl_on_one_gpu(self):
+        """Returns the variables with which ranks may share a GPU under NCCL; throws Skipped if they may not here."""
+        self.need_cuda("nccl moves memory of GPUs")
+        if self.torch.cuda.device_count() == 1 and nccl_version() < 23003:
+            raise Skipped("this NCCL lets no two ranks share a GPU; 2.30.3 does")
+        return {"NCCL_MULTI_RANK_GPU_ENABLE": "1"}

@@ -79,7 +79,7 @@ def rates_of(machine, mib, calls):
 
 def collectives(machine):
     yield "nccl, 1 rank", lambda: nccl_suite(machine, 1, {})
-    yield "nccl, 2 ranks on one GPU", lambda: nccl_with_two_ranks(machine)
+    yield "nccl, 2 ranks on one GPU", lambda: nccl_suite(machine, 2, machine.need_nccl_on_one_gpu())
 
 
 def nccl_suite(machine, ranks, variables):
@@ -89,13 +89,6 @@ def nccl_suite(machine, ranks, variables):
         variables = {**variables, "LD_PRELOAD": str(machine.build / "tests/support/nccl_stand_in/lib/libnccl.so.2")}
     return passed(machine.run([machine.suite("collective_suite"), "--collective=nccl", "--mean-by-share", *machine.flags,
                                f"--gtest_filter=Ranks/*/{ranks}"], variables))
-
-
-def nccl_with_two_ranks(machine):
-    machine.need_cuda("the ranks share a GPU")
-    if machine.torch.cuda.device_count() == 1 and machine.torch.cuda.nccl.version() < (2, 30):
-        raise Skipped("this NCCL lets no two ranks share a GPU; 2.30 does")
-    return nccl_suite(machine, 2, {"NCCL_MULTI_RANK_GPU_ENABLE": "1"})
 
 
 def memcheck(machine):

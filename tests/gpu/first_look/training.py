@@ -113,19 +113,20 @@ def training(machine):
     weights = Weights(machine)
     for strategy in ONE_RANK[1:]:
         yield f"{strategy}, 1 rank", lambda strategy=strategy: same_as_cpu(machine, weights, strategy, 1, "", STEPS)
-    for wire in ("shm", "gloo"):
-        for strategy in TWO_RANKS if wire == "shm" else TWO_RANKS[:1]:
+    for wire in ("shm", "gloo", "nccl"):
+        for strategy in TWO_RANKS if wire != "gloo" else TWO_RANKS[:1]:
             steps = MORE_STEPS if wire == "shm" and strategy in TWO_RANKS[:2] else STEPS
             yield (f"{strategy}, 2 ranks, {wire}", lambda strategy=strategy, wire=wire, steps=steps:
                    same_as_cpu(machine, weights, strategy, 2, wire, steps))
 
 
 def same_as_cpu(machine, weights, strategy, ranks, wire, steps):
-    flags = [f"--strategy={strategy}", *([f"--collective={wire}"] if wire else []), *(["--devices=1"] if ranks == 1 else [])]
+    variables = machine.need_nccl_on_one_gpu() if wire == "nccl" else {}
     data, commands = machine.data(MODEL, steps, ranks), []
-    for name, accelerator in (("cpu", "cpu"), ("found", machine.accelerator)):
-        command = weights.training(name, data, f"--accelerator={accelerator}", *flags)
-        commands += [(command, {})] if ranks == 1 else machine.ranks(command, ranks)
+    for name, accelerator, by in (("cpu", "cpu", "shm" if wire == "nccl" else wire), ("found", machine.accelerator, wire)):
+        flags = ["--devices=1"] if ranks == 1 else [f"--collective={by}"]
+        command = weights.training(name, data, f"--accelerator={accelerator}", f"--strategy={strategy}", *flags)
+        commands += [(command, {})] if ranks == 1 else machine.ranks(command, ranks, variables)
     machine.run_together(commands)
     return weights.beside_cpu("found")
 
