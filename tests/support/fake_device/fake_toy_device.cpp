@@ -87,6 +87,10 @@ void FakeToyDevice::release(void* memory, const cohort_stream& stream) {
   check(fakedrv_free(memory, of(stream)));
 }
 
+void FakeToyDevice::wait(host::Device device) {
+  check(fakedrv_wait_for_device(device.index));
+}
+
 void FakeToyDevice::fill_with_zeros(void* memory, uint64_t nbytes, const cohort_stream& stream) {
   check(fakedrv_fill(of(stream), memory, 0, nbytes));
 }

@@ -42,6 +42,7 @@ class FakeToyDevice : public ToyDevice, protected host::DevicePort {
   void set_current(const cohort_stream& stream) override;
   void* alloc(uint64_t nbytes, const cohort_stream& stream) override;
   void release(void* memory, const cohort_stream& stream) override;
+  void wait(host::Device device) override;
   void fill_with_zeros(void* memory, uint64_t nbytes, const cohort_stream& stream) override;
   void copy_from_host(void* device, const void* host, uint64_t nbytes, const cohort_stream& stream) override;
   void copy_to_host(void* host, const void* device, uint64_t nbytes, const cohort_stream& stream) override;

@@ -41,9 +41,9 @@ void RankDevices::release_or_leave(Device device, void* memory) const noexcept {
   }
 }
 
-void RankDevices::wait_if_possible(Device device) const noexcept {
+void RankDevices::wait_if_possible() const noexcept {
   try {
-    if (!device.is_cpu()) port_->wait(device);
+    for (const Device device : all()) port_->wait(device);
   } catch (const std::exception&) {
     // The next use of the device reports its failure.
   }

@@ -91,7 +91,7 @@ cohort_status release(const cohort_host* host, cohort_comm* comm, void* memory) 
   return guarded(host, [&] {
     RankState& state = rank_of(host);
     static_cast<void>(state.comms->place_for(host, comm, "comm/1.release"));
-    state.comms->release(comm, memory);
+    state.release_memory(comm, memory);
     return COHORT_OK;
   });
 }

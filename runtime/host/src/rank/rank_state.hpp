@@ -137,7 +137,9 @@ struct RankState {
   }
   /// Returns zero-filled memory for buckets, from the collective if it has some there.
   BucketMemory allocate(Device device, uint64_t nbytes);
-  BucketMemory allocate_on_device(Device device, uint64_t nbytes);
+  BucketMemory allocate_on_device(uint64_t nbytes);
+  /// Gives memory back to the collective of a communicator, once the rank's devices have done their work.
+  void release_memory(cohort_comm* comm, void* memory);
   /// Returns the calling thread's stream of the device that a stream belongs to; one of no device is the CPU's.
   cohort_stream stream_like(const cohort_stream& stream) const {
     if (stream.device_type == 0) return devices.current({});

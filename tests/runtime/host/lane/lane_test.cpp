@@ -168,6 +168,7 @@ class FailingPort final : public DevicePort {
 
   void* alloc(uint64_t, const cohort_stream&) override { return nullptr; }
   void release(void*, const cohort_stream&) override {}
+  void wait(Device) override {}
   void fill_with_zeros(void*, uint64_t, const cohort_stream&) override {}
   void copy_from_host(void*, const void*, uint64_t, const cohort_stream&) override {}
   void copy_to_host(void*, const void*, uint64_t, const cohort_stream&) override {}

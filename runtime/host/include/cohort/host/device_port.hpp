@@ -52,7 +52,7 @@ class DevicePort {
   /// Gives the devices back the released memory that is kept for the next alloc.
   virtual void free_unused() {}
   /// Blocks until the device has done all work of this process.
-  virtual void wait(Device) {}
+  virtual void wait(Device device) = 0;
   virtual void fill_with_zeros(void* memory, uint64_t nbytes, const cohort_stream& stream) = 0;
   /// Copies between memory of the device and ordinary host memory, which may be reused when the call returns.
   virtual void copy_from_host(void* device, const void* host, uint64_t nbytes, const cohort_stream& stream) = 0;
@@ -78,8 +78,8 @@ class RankDevices {
   void release(Device device, void* memory) const;
   /// As release; a device that fails keeps the memory until the process ends.
   void release_or_leave(Device device, void* memory) const noexcept;
-  /// Blocks until the device has done all work of this process, or has failed.
-  void wait_if_possible(Device device) const noexcept;
+  /// Blocks until all devices have done all work of this process, or one has failed.
+  void wait_if_possible() const noexcept;
   void fill_with_zeros(Device device, void* memory, uint64_t nbytes) const;
   void copy_from_host(Device device, void* to, const void* from, uint64_t nbytes) const;
   void copy_to_host(Device device, void* to, const void* from, uint64_t nbytes) const;
