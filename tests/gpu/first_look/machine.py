@@ -75,10 +75,10 @@ def driver_version():
 
 
 def nccl_version():
-    """Returns the number of the library that programs load; torch's own is that of the headers it was built with."""
-    version = ctypes.c_int()
-    ctypes.CDLL("libnccl.so.2").ncclGetVersion(ctypes.byref(version))
-    return version.value
+    """Returns the version of the library that programs load; torch's own is that of the headers it was built with."""
+    number = ctypes.c_int()
+    ctypes.CDLL("libnccl.so.2").ncclGetVersion(ctypes.byref(number))
+    return f"{number.value // 10000}.{number.value // 100 % 100}.{number.value % 100}"
 
 
 class Machine:
@@ -106,7 +106,7 @@ class Machine:
             raise SystemExit("tests/gpu: torch finds no GPU on this machine; rehearse with --accelerator=fake or cpu")
         if self.is_cuda:
             about |= {"card": torch.cuda.get_device_name(0), "driver": driver_version(), "cuda": torch.version.cuda,
-                      "nccl": ".".join(map(str, torch.cuda.nccl.version()))}
+                      "nccl": nccl_version()}
         return about
 
     def left(self):
@@ -181,6 +181,6 @@ class Machine:
     def need_nccl_on_one_gpu(self):
         """Returns the variables with which ranks may share a GPU under NCCL; throws Skipped if they may not here."""
         self.need_cuda("nccl moves memory of GPUs")
-        if self.torch.cuda.device_count() == 1 and nccl_version() < 23003:
+        if self.torch.cuda.device_count() == 1 and tuple(map(int, nccl_version().split("."))) < (2, 30, 3):
             raise Skipped("this NCCL lets no two ranks share a GPU; 2.30.3 does")
         return {"NCCL_MULTI_RANK_GPU_ENABLE": "1"}
