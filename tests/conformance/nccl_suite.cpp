@@ -1,4 +1,4 @@
-// The promises of nccl beyond the suite, on its stand-in: failures on demand, registered memory, shared GPUs, sums.
+// The promises of nccl beyond the suite, on its stand-in: failures on demand, shared GPUs, sums.
 #include <cstring>
 
 #include <gmock/gmock.h>
@@ -50,29 +50,6 @@ TEST(Nccl, EndsOperationsThatHangAtTheDeadline) {
       },
       300ms);
   EXPECT_EQ(nccl_stand_in_elsewhere(), 0) << "calls for a device by threads on another";
-}
-
-TEST(Nccl, RegistersMemoryOnTheWholeAndItsParts) {
-  on_ranks(2, [](Comm& comm) {
-    const auto require_registered = [&](int times) {
-      comm.barrier();
-      require(nccl_stand_in_registered() == times * comm.size(), "registered " + std::to_string(times));
-      comm.barrier();
-    };
-    void* const before = comm.alloc(1000);
-    require_registered(1);
-    {
-      Comm part = comm.split(0, 0);
-      require_registered(2);
-      void* const behind = comm.alloc(5000);
-      require_registered(4);
-      comm.release(behind);
-      require_registered(2);
-    }
-    require_registered(1);
-    comm.release(before);
-    require_registered(0);
-  });
 }
 
 // Returns what two ranks on one GPU, or the first of them, are told.

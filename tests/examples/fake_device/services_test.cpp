@@ -104,6 +104,15 @@ TEST_P(DeviceServices, DoWhatTheirHeadersSay) {
   }
 }
 
+TEST(FakeDeviceMemory, IsFreeOfWorkWhenItIsReleased) {
+  const uint64_t races_before = fakedrv_num_races();
+  toy::ToyJob job = job_of(kTraining, "peer", fake_device_of);
+  job.layers = {Spec("devices").set("does", "release")};
+  const auto failures = toy::run_ranks_to_failure(job, [](toy::ToyRank& rank) { train_rank(kTraining, rank); });
+  EXPECT_THAT(failures, Each(""));
+  EXPECT_EQ(fakedrv_num_races(), races_before);
+}
+
 TEST(FakeDeviceModel, IsRefusedOnADeviceThatTheRankHasNot) {
   toy::ToyJob job = job_of({.name = "", .strategy = "ddp"}, "shm", fake_device_of);
   const auto failures = toy::run_ranks_to_failure(job, [](toy::ToyRank& rank) {

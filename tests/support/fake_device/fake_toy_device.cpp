@@ -37,7 +37,9 @@ class Event final : public host::DeviceEvent {
 
 }  // namespace
 
+// Work that is queued refers to this object.
 FakeToyDevice::~FakeToyDevice() {
+  for (const host::Device device : devices_) fakedrv_wait_for_device(device.index);
   for (fakedrv_stream* const stream : streams_) fakedrv_destroy_stream(stream);
 }
 

@@ -7,7 +7,6 @@
 
 extern "C" {
 
-int nccl_stand_in_registered(void);
 int nccl_stand_in_elsewhere(void);
 int nccl_stand_in_broken_captures(void);
 /* Whether this process has a context on the device: calls of the runtime make them. */

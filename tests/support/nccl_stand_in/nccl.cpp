@@ -6,9 +6,6 @@
 // the order of their calls, outputs hold garbage until they are done, 16-bit sums are rounded at each hop, ncclAvg
 // multiplies by a rounded 1 / n, and two ranks on one device are refused. Where ranks call different things it fails
 // with a message. settings.hpp says what it does on demand.
-#include <atomic>
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,7 +13,6 @@
 #include <cohort/api/tensor.h>
 
 #include "communicator.hpp"
-#include "counters.hpp"
 #include "hub.hpp"
 #include "settings.hpp"
 #include "watched.hpp"
@@ -78,21 +74,6 @@ bool is_blocking(const ncclConfig_t* config) {
   return !config || config->blocking != 0;
 }
 
-bool has_work(int device) {
-  fakedrv_event* event = nullptr;
-  if (fakedrv_create_event(&event)) return false;
-  bool is_busy = false;
-  for (int number = 0; number < 256 && !is_busy; ++number) {
-    fakedrv_stream* const stream = fakedrv_find_stream(number);
-    if (!stream || fakedrv_stream_device(stream) != device) continue;
-    is_busy = !fakedrv_record(event, stream) && !fakedrv_event_is_done(event);
-  }
-  fakedrv_destroy_event(event);
-  return is_busy;
-}
-
-std::atomic<int> num_registered{0};
-
 ncclResult_t end(ncclComm_t comm, bool is_clean) {
   nccl_stand_in::note_call_for(comm->device);
   comm->communicator->leave(is_clean);
@@ -108,10 +89,6 @@ extern "C" {
 int cohort_nccl_device_type(void) {
   return COHORT_DEVICE_EXT;
 }
-int nccl_stand_in_registered(void) {
-  return num_registered;
-}
-
 ncclResult_t ncclGetVersion(int* found) {
   *found = nccl_stand_in::version();
   return ncclSuccess;
@@ -188,41 +165,6 @@ ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) {
 
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
   *rank = comm->communicator->rank();
-  return ncclSuccess;
-}
-
-ncclResult_t ncclMemAlloc(void** memory, size_t size) {
-  fakedrv_stream* const stream = fakedrv_default_stream(fakedrv_current_device());
-  if (fakedrv_alloc(stream, size, memory) || fakedrv_fill(stream, *memory, 0xff, size) || fakedrv_wait(stream)) {
-    own_text = fakedrv_error();
-    return ncclUnhandledCudaError;
-  }
-  return ncclSuccess;
-}
-
-// On a GPU, work that is under way accesses memory that is no longer there; cudaFree would wait for it.
-ncclResult_t ncclMemFree(void* memory) {
-  if (nccl_stand_in::number_in("NCCL_STANDIN_STRICT_FREE", 0) == 1 && has_work(fakedrv_device_of(memory))) {
-    std::fprintf(stderr, "ncclMemFree: the device has work, which may use the memory\n");
-    std::abort();
-  }
-  if (!fakedrv_free(memory, nullptr)) return ncclSuccess;
-  own_text = fakedrv_error();
-  return ncclUnhandledCudaError;
-}
-
-ncclResult_t ncclCommRegister(const ncclComm_t comm, void* memory, size_t, void** handle) {
-  nccl_stand_in::note_call_for(comm->device);
-  if (fakedrv_device_of(memory) < 0) return refuse("this is no memory of a device");
-  *handle = memory;
-  ++num_registered;
-  return ncclSuccess;
-}
-
-ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
-  nccl_stand_in::note_call_for(comm->device);
-  if (!handle) return refuse("this memory is not registered");
-  --num_registered;
   return ncclSuccess;
 }
 

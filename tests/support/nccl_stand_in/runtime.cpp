@@ -94,16 +94,6 @@ cudaError_t cohort_cudaEventDestroy(cudaEvent_t event) {
   return 0;
 }
 
-cudaError_t cohort_cudaMemset(void* memory, int value, size_t nbytes) {
-  note_call_for(fakedrv_device_of(memory));
-  return fakedrv_fill(of(cudaStream_t{}), memory, value, nbytes) ? noted(kUnknown) : 0;
-}
-
-cudaError_t cohort_cudaStreamSynchronize(cudaStream_t stream) {
-  note_call_for(fakedrv_stream_device(of(stream)));
-  return fakedrv_wait(of(stream)) ? noted(kUnknown) : 0;
-}
-
 cudaError_t cohort_cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus* status) {
   *status = fakedrv_capture(of(stream)) == 0 ? cudaStreamCaptureStatusNone : cudaStreamCaptureStatusActive;
   return 0;

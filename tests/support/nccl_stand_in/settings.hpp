@@ -6,7 +6,6 @@
 //   NCCL_STANDIN_HANG=RANK:N       the N-th group (from 0) of this rank of a communicator never comes
 //   NCCL_STANDIN_FAIL=RANK:N       it fails
 //   NCCL_STANDIN_EVENT_ERROR=700   what each question for an event is answered with
-//   NCCL_STANDIN_STRICT_FREE=1     for processes of one rank: ncclMemFree ends one if its device has work
 //   NCCL_STANDIN_CALLS=FOLDER      each process adds a line to a file of its own there for each group, with its
 //   communicator
 #pragma once

@@ -8,7 +8,6 @@
 // Threads: as cohort/api/collective.h says.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,9 +34,7 @@ struct Family {
   std::string name;
   ScratchPool scratch;
   Watch watch;
-  std::vector<std::weak_ptr<Link>> links;  // of the root and its parts
-  std::map<void*, uint64_t> memory;        // from alloc
-  int num_allocs = 0, num_parts = 0;
+  int num_parts = 0;
 };
 
 class Communicator : public sdk::Communicator<Communicator> {
@@ -51,8 +48,6 @@ class Communicator : public sdk::Communicator<Communicator> {
   std::unique_ptr<Communicator> split(int32_t color, int32_t key);
   void abort() { link_->abort(); }
   void check_async() { link_->check(); }
-  void* alloc(uint64_t nbytes);
-  void release(void* memory);
 
   void exchange(sdk::Span<const cohort_message> messages, const cohort_stream& stream);
   void all_reduce(const cohort_op_args& args);

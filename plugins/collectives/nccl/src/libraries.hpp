@@ -28,10 +28,6 @@ namespace cohort::nccl {
   X(CommGetAsyncError)       \
   X(CommCount)               \
   X(CommUserRank)            \
-  X(MemAlloc)                \
-  X(MemFree)                 \
-  X(CommRegister)            \
-  X(CommDeregister)          \
   X(GroupStart)              \
   X(GroupEnd)                \
   X(AllReduce)               \
@@ -50,8 +46,6 @@ namespace cohort::nccl {
   X(EventRecord)                     \
   X(EventQuery)                      \
   X(EventDestroy)                    \
-  X(Memset)                          \
-  X(StreamSynchronize)               \
   X(StreamIsCapturing)               \
   X(ThreadExchangeStreamCaptureMode) \
   X(MemPoolCreate)                   \

@@ -161,26 +161,6 @@ OnDevice Link::on_device_if_possible() const {
   return {around_->cuda, around_->device, OnDevice::Unless::kGoOn};
 }
 
-void Link::use(void* memory, uint64_t nbytes) {
-  const OnDevice on(around_->cuda, around_->device);
-  const std::lock_guard lock(mutex_);
-  require_usable();
-  void* handle = nullptr;
-  const ncclResult_t result = around_->nccl.CommRegister(comm_, memory, nbytes, &handle);
-  if (result == ncclSuccess) handles_[memory] = handle;  // else NCCL copies
-}
-
-// Waits for an abort first, because the caller frees the memory next.
-void Link::forget(void* memory) {
-  const OnDevice on = on_device_if_possible();
-  Lock lock(mutex_);
-  wait_for_abort(lock);
-  const auto found = handles_.find(memory);
-  if (found == handles_.end()) return;
-  if (comm_) around_->nccl.CommDeregister(comm_, found->second);
-  handles_.erase(found);
-}
-
 void Link::fail(Lock& lock, cohort_status status, const std::string& text) {
   if (failure_) return;
   failure_.emplace(status, text);
@@ -197,9 +177,7 @@ void Link::fail(Lock& lock, const std::string& what, ncclResult_t result) {
 void Link::give_up(Lock& lock) {
   is_ending_ = true;
   const ncclComm_t comm = std::exchange(comm_, nullptr);
-  const std::map<void*, void*> handles = std::exchange(handles_, {});
   lock.unlock();
-  for (const auto& [memory, handle] : handles) around_->nccl.CommDeregister(comm, handle);
   if (comm) around_->nccl.CommAbort(comm);
   lock.lock();
   drop_events();
@@ -270,8 +248,6 @@ void Link::close() {
   Lock lock(mutex_);
   wait_for_abort(lock);
   if (!comm_) return drop_events();
-  for (const auto& [memory, handle] : handles_) around_->nccl.CommDeregister(comm_, handle);
-  handles_.clear();
   const ncclResult_t result = around_->nccl.CommFinalize(comm_);
   lock.unlock();
   try {

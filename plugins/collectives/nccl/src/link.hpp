@@ -12,7 +12,6 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -55,9 +54,6 @@ class Link {
                const std::function<ncclResult_t(ncclComm_t, cudaStream_t)>& calls);
   /// Enqueues messages, as one group; those of no bytes are left out.
   void exchange(const std::string& what, sdk::Span<const cohort_message> messages, const cohort_stream& stream);
-  /// Lets operations here use this memory without a copy, until it is forgotten or the link is closed.
-  void use(void* memory, uint64_t nbytes);
-  void forget(void* memory);
 
   void abort();
   /// Throws what has gone wrong.
@@ -88,7 +84,6 @@ class Link {
   std::optional<sdk::Error> failure_;
   std::deque<Pending> pending_;
   std::vector<cudaEvent_t> events_;  // to be used again
-  std::map<void*, void*> handles_;   // by memory
 
   void await(const std::string& what, ncclResult_t result, Clock::time_point deadline);
   void require_usable() const;

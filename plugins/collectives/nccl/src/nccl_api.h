@@ -92,11 +92,6 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError);
 ncclResult_t ncclCommCount(const ncclComm_t comm, int* count);
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank);
 
-ncclResult_t ncclMemAlloc(void** ptr, size_t size);
-ncclResult_t ncclMemFree(void* ptr);
-ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buff, size_t size, void** handle);
-ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle);
-
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,

@@ -118,8 +118,6 @@ class Runtime {
 
   /// Payload bytes that strategies have sent since the start, by the definition of `bytes_sent_per_step`.
   uint64_t bytes_sent() const;
-  /// Returns the memory on this rank's devices that the collective has given for buckets.
-  host::CollectiveMemory collective_memory() const;
 
   /// Tells this observer of what the rank communicates, from now on; null: nobody. For a profile. Local.
   void observe(host::FlightObserver* observer);

@@ -10,7 +10,6 @@
 #include <ATen/Context.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/ops/from_blob.h>
-#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/util/Exception.h>
@@ -212,10 +211,6 @@ void TorchDevices::release(void* memory, const cohort_stream& stream) {
     memory_.erase(found);
   }
   guard_.recordDataPtrOnStream(freed, last_user);
-}
-
-void TorchDevices::free_unused() {
-  if (auto* const cache = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(guard_.type()))) cache->emptyCache();
 }
 
 void TorchDevices::wait(host::Device device) {

@@ -47,7 +47,6 @@ class TorchDevices final : public host::DevicePort {
 
   void* alloc(uint64_t nbytes, const cohort_stream& stream) override;
   void release(void* memory, const cohort_stream& stream) override;
-  void free_unused() override;
   void wait(host::Device device) override;
   void fill_with_zeros(void* memory, uint64_t nbytes, const cohort_stream& stream) override;
   void copy_from_host(void* device, const void* host, uint64_t nbytes, const cohort_stream& stream) override;

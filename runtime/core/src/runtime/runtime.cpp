@@ -213,10 +213,6 @@ void Runtime::agree(const std::string& topic, std::string_view text, std::string
 bool Runtime::is_same_on_all_ranks(std::string_view text, const std::string& purpose) {
   return state_->connected().is_same_on_all_ranks(host::fingerprint(text), purpose);
 }
-host::CollectiveMemory Runtime::collective_memory() const {
-  return state_->connected().rank_runtime().collective_memory();
-}
-
 uint64_t Runtime::bytes_sent() const {
   return state_->connected().bytes_sent();
 }

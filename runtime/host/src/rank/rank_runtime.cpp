@@ -296,10 +296,6 @@ void RankRuntime::give_up_store() {
   if (state_->own_store) state_->own_store->give_up();
 }
 
-CollectiveMemory RankRuntime::collective_memory() const {
-  return state_->collective_memory;
-}
-
 uint64_t RankRuntime::bytes_sent() const {
   return state_->traffic.sent();
 }

@@ -228,26 +228,16 @@ void RankState::broadcast(std::string& text, const char* purpose) {
 BucketMemory RankState::allocate(Device device, uint64_t nbytes) {
   const bool is_connected = device.type == accelerator->device_type();  // what the collective allocates on
   if (device.is_cpu() && !is_connected) return {alloc_host_memory(nbytes), free_host_memory};
-  if (device.is_cpu()) return {comms->alloc(root, nbytes), [this](void* memory) { release_memory(root, memory); }};
-  if (is_connected && root->collective->vt->alloc) return allocate_on_device(nbytes);
+  if (device.is_cpu() || (is_connected && root->collective->vt->alloc)) {
+    return {comms->alloc(root, nbytes), [this](void* memory) { release_memory(root, memory); }};
+  }
   BucketMemory memory(devices.alloc(device, nbytes),
                       [devices = devices, device](void* freed) { devices.release_or_leave(device, freed); });
   devices.fill_with_zeros(device, memory.get(), nbytes);
   return memory;
 }
 
-BucketMemory RankState::allocate_on_device(uint64_t nbytes) {
-  devices.port()->free_unused();  // the collective cannot use the allocator's free blocks
-  void* const memory = comms->alloc(root, nbytes);
-  collective_memory.now += nbytes;
-  collective_memory.peak = std::max(collective_memory.peak, collective_memory.now);
-  return {memory, [this, nbytes](void* freed) {
-            release_memory(root, freed);
-            collective_memory.now -= nbytes;
-          }};
-}
-
-// A collective may take memory away from work that is under way: ncclMemFree does, unlike cudaFree.
+// A collective may take memory away from work that is under way: ncclMemFree and nvshmem_free do, unlike cudaFree.
 void RankState::release_memory(cohort_comm* comm, void* memory) {
   devices.wait_if_possible();
   comms->release(comm, memory);

@@ -61,7 +61,6 @@ struct RankState {
   RankSetup setup;
   HostObject host;
   Traffic traffic;
-  CollectiveMemory collective_memory;
   RankDevices devices;
   std::unique_ptr<Accelerator> accelerator;
   std::unique_ptr<Store> own_store;  // the host's, where no plugin gave one
@@ -137,7 +136,6 @@ struct RankState {
   }
   /// Returns zero-filled memory for buckets, from the collective if it has some there.
   BucketMemory allocate(Device device, uint64_t nbytes);
-  BucketMemory allocate_on_device(uint64_t nbytes);
   /// Gives memory back to the collective of a communicator, once the rank's devices have done their work.
   void release_memory(cohort_comm* comm, void* memory);
   /// Returns the calling thread's stream of the device that a stream belongs to; one of no device is the CPU's.

@@ -2,8 +2,6 @@
 
 #include <c10/core/CachingDeviceAllocator.h>
 
-#include <cohort/host/rank_runtime.hpp>
-
 namespace cohort {
 
 std::optional<DeviceMemory> device_memory(const Runtime& runtime) {
@@ -18,9 +16,6 @@ std::optional<DeviceMemory> device_memory(const Runtime& runtime) {
     memory.now += static_cast<double>(allocated.current) / kMiB;
     memory.peak += static_cast<double>(allocated.peak) / kMiB;
   }
-  const host::CollectiveMemory buckets = runtime.collective_memory();
-  memory.now += static_cast<double>(buckets.now) / kMiB;
-  memory.peak += static_cast<double>(buckets.peak) / kMiB;
   return memory;
 }
 

@@ -38,6 +38,7 @@ class Devices : public sdk::Strategy<Devices> {
     if (does_ == "outside") try_outside();
     if (does_ == "streams") require(host().stream(host().buckets().at(0)).native == program_, "the program's stream");
     if (does_ == "late") try_late();
+    if (does_ == "release") try_release();
   }
 
   void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) {
@@ -84,6 +85,16 @@ class Devices : public sdk::Strategy<Devices> {
     while (!lane.is_done(ticket)) {
     }
     require(value() == 2.0f, "done on the device");
+  }
+
+  // The collective's memory, which is the device's here, is released while the device fills it.
+  void try_release() const {
+    constexpr uint64_t kCount = 1 << 20;
+    void* const memory = host().world().alloc(kCount * sizeof(float));
+    for (int i = 0; i < 20; ++i) {
+      host().core_kernels(now().device_type).fill({memory, kCount, COHORT_FLOAT32, now()}, i);
+    }
+    host().world().release(memory);
   }
 
   void try_host_memory() const {

@@ -2,11 +2,13 @@
 //
 // An operation meets the other ranks on the host and enqueues the rest: events and copies between devices, then a
 // kernel. Nothing waits for a device. What it leaves out (reduce, reduce_scatter, all_to_all) is the host's.
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <cohort/sdk/collective.hpp>
@@ -40,11 +42,20 @@ class Event {
   fakedrv_event* event_ = nullptr;
 };
 
+class Group;
+
+/// What a rank wants of a split, and a group that the part may take.
+struct Wish {
+  int32_t color = 0, key = 0;
+  std::shared_ptr<Group> group;
+};
+
 /// The arguments that a rank shows to the others. They are copies, because others may read them after it has failed.
 struct Shown {
   const void* input = nullptr;
   std::vector<cohort_message> messages{};
   std::shared_ptr<Event> ready;
+  Wish wish{};
 };
 
 class Group {
@@ -66,6 +77,10 @@ class Group {
     const bool came = changed_.wait_for(lock, timeout, [&] { return is_aborted_ || meetings_ != before; });
     if (meetings_ != before) return met_;
     throw sdk::Error(came ? COHORT_ABORTED : COHORT_DEADLINE_EXCEEDED, "peer: a rank did not come");
+  }
+  void resize(size_t size) {
+    const std::lock_guard lock(mutex_);
+    shown_.resize(size);
   }
   void abort() {
     const std::lock_guard lock(mutex_);
@@ -126,12 +141,43 @@ struct Reduction {
 
 class PeerComm : public sdk::Communicator<PeerComm> {
  public:
-  PeerComm(std::shared_ptr<Group> group, const cohort_connect_args& args)
-      : group_(std::move(group)), rank_(args.rank), size_(args.size), timeout_(args.timeout_ns) {}
+  PeerComm(std::shared_ptr<Group> group, int rank, int size, int device, std::chrono::nanoseconds timeout)
+      : group_(std::move(group)), rank_(rank), size_(size), device_(device), timeout_(timeout) {
+    check(fakedrv_create_stream(device, &stream_));
+  }
+  ~PeerComm() { fakedrv_destroy_stream(stream_); }
+  PeerComm(const PeerComm&) = delete;
+  PeerComm& operator=(const PeerComm&) = delete;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
   void abort() { group_->abort(); }
+  // The part takes the group of its first rank, which has room for all.
+  std::unique_ptr<PeerComm> split(int32_t color, int32_t key) {
+    Shown own;
+    own.wish = {color, key, std::make_shared<Group>(0)};
+    const auto all = group_->meet(rank_, std::move(own), timeout_);
+    if (color < 0) return nullptr;
+    std::vector<std::pair<int32_t, int>> members;
+    for (int rank = 0; rank < size_; ++rank) {
+      const Wish& wish = all[static_cast<size_t>(rank)].wish;
+      if (wish.color == color) members.emplace_back(wish.key, rank);
+    }
+    std::ranges::sort(members);
+    const auto place = std::ranges::find(members, std::pair(key, rank_)) - members.begin();
+    std::shared_ptr<Group> group = all[static_cast<size_t>(members[0].second)].wish.group;
+    group->resize(members.size());
+    return std::make_unique<PeerComm>(std::move(group), static_cast<int>(place), static_cast<int>(members.size()),
+                                      device_, timeout_);
+  }
+  void* alloc(uint64_t nbytes) {
+    void* memory = nullptr;
+    check(fakedrv_alloc(stream_, nbytes, &memory) || fakedrv_fill(stream_, memory, 0, nbytes) || fakedrv_wait(stream_));
+    return memory;
+  }
+  // Nothing orders this free behind work of the device, so the driver counts a race unless the host has waited. On a
+  // GPU, the work would access memory that is no longer there.
+  void release(void* memory) { fakedrv_free(memory, stream_); }
   void barrier() { group_->meet(rank_, {}, timeout_); }
 
   void exchange(sdk::Span<const cohort_message> messages, const cohort_stream& on) {
@@ -187,8 +233,9 @@ class PeerComm : public sdk::Communicator<PeerComm> {
 
  private:
   std::shared_ptr<Group> group_;
-  int rank_, size_;
+  int rank_, size_, device_;
   std::chrono::nanoseconds timeout_;
+  fakedrv_stream* stream_ = nullptr;  // of memory that alloc gives
 
   /// From now on the stream may read what the others show.
   std::vector<Shown> begin(fakedrv_stream* stream, Shown shown) { return meet(stream, std::move(shown)); }
@@ -211,7 +258,8 @@ struct Peer : sdk::Collective<Peer, PeerComm> {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(args.timeout_ns);
     const auto addresses = sdk::store_round(args, "group", address, deadline);
     const auto* const first = reinterpret_cast<const std::shared_ptr<Group>*>(std::stoull(addresses[0]));  // NOLINT
-    auto comm = std::make_unique<PeerComm>(*first, args);
+    auto comm = std::make_unique<PeerComm>(*first, args.rank, args.size, args.device_index,
+                                           std::chrono::nanoseconds(args.timeout_ns));
     comm->barrier();  // then nobody needs rank 0's variable any more
     return comm;
   }

@@ -49,8 +49,6 @@ class DevicePort {
   virtual void* alloc(uint64_t nbytes, const cohort_stream& stream) = 0;
   /// Gives it to whatever the stream does next.
   virtual void release(void* memory, const cohort_stream& stream) = 0;
-  /// Gives the devices back the released memory that is kept for the next alloc.
-  virtual void free_unused() {}
   /// Blocks until the device has done all work of this process.
   virtual void wait(Device device) = 0;
   virtual void fill_with_zeros(void* memory, uint64_t nbytes, const cohort_stream& stream) = 0;

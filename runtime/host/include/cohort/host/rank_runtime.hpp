@@ -53,11 +53,6 @@ struct RankSetup {
   std::function<std::unique_ptr<Store>(const cohort_dist_args&)> open_store;
 };
 
-/// Bytes on devices that the collective has given for buckets; the tensors' allocator does not count them.
-struct CollectiveMemory {
-  uint64_t now = 0, peak = 0;
-};
-
 class RankRuntime {
  public:
   /// Opens the plugins of the selection and creates the layers. Throws what opening and creating throw.
@@ -132,7 +127,6 @@ class RankRuntime {
   void give_up_store();  ///< [any-thread]
 
   uint64_t bytes_sent() const;
-  CollectiveMemory collective_memory() const;
   /// Returns how often threads have waited for each lane, the default one first.
   std::vector<std::pair<std::string, uint64_t>> lane_waits() const;
   std::string collective_name() const;  ///< "" before connect and with one rank
