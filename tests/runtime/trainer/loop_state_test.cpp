@@ -17,7 +17,7 @@ TensorIndex file_of(const std::vector<double>& values) {
   MetricBoard board;
   metric::MeanSquaredError error;
   for (const double value : values) {
-    board.add("loss", value, LogWhere::kEpoch);
+    board.add("loss", value, {.where = LogWhere::kEpoch});
     error.update(torch::full({1}, value), torch::zeros({1}));
     board.add("error", error);
   }

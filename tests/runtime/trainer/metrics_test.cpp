@@ -17,6 +17,35 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
+TEST(MetricBoard, WeighsAValueByItsOwnSamples) {
+  MetricBoard board;
+  for (const auto& [value, samples] : {std::pair{1.0, 3}, std::pair{5.0, 1}}) {
+    board.begin_batch(8);
+    board.add("number", value, {.where = LogWhere::kEpoch, .samples = samples});
+    board.add("tensor", torch::full({}, value), {.samples = samples});
+    board.add("batch", value, {});
+  }
+  const auto totals = board.totals();
+  ASSERT_EQ(totals.size(), 3U);
+  EXPECT_EQ(totals[0], (MetricTotal{"number", 8, 4}));
+  EXPECT_EQ(totals[1], (MetricTotal{"tensor", 8, 4}));
+  EXPECT_EQ(totals[2], (MetricTotal{"batch", 48, 16}));
+  EXPECT_THAT(error_text<UserError>([&] { board.add("number", 1.0, {.samples = -2}); }),
+              HasSubstr("was given -2 samples; give 0 or more"));
+}
+
+TEST(MetricBoard, WeighsPiecesByTheirOwnSamples) {
+  std::vector<MetricBoard> pieces(2);
+  pieces[0].begin_batch(4);
+  pieces[0].add("nodes", 1.0, {.samples = 3});
+  pieces[1].begin_batch(4);
+  pieces[1].add("nodes", 5.0, {.samples = 1});
+  MetricBoard whole;
+  whole.begin_batch(8);
+  whole.add_pieces(pieces);
+  EXPECT_EQ(whole.totals().at(0), (MetricTotal{"nodes", 8, 4}));
+}
+
 TEST(Accuracy, IsTheFractionOfRowsWhoseLargestLogitIsAtTheLabel) {
   const auto logits = torch::tensor({{0.1, 0.9}, {0.8, 0.2}, {0.3, 0.7}, {0.6, 0.4}});
   EXPECT_FLOAT_EQ(accuracy(logits, torch::tensor({1, 0, 0, 0})).item<float>(), 0.75F);
@@ -25,26 +54,26 @@ TEST(Accuracy, IsTheFractionOfRowsWhoseLargestLogitIsAtTheLabel) {
 TEST(MetricBoard, EpochMeansAreWeightedByTheSamplesOfEachBatch) {
   MetricBoard board;
   board.begin_batch(3);
-  board.add("loss", torch::tensor(2.0F), LogWhere::kBoth);
+  board.add("loss", torch::tensor(2.0F), {.where = LogWhere::kBoth});
   board.begin_batch(1);
-  board.add("loss", torch::tensor(6.0F), LogWhere::kBoth);
+  board.add("loss", torch::tensor(6.0F), {.where = LogWhere::kBoth});
   EXPECT_THAT(board.totals(), ElementsAre(MetricTotal{"loss", 12, 4}));
   EXPECT_THAT(board.take_step_values(), ElementsAre(Pair("loss", 6.0)));
 }
 
 TEST(MetricBoard, PutsValuesWhereTheyWereSentTo) {
   MetricBoard board;
-  board.add("step", 1.0, LogWhere::kStep);
-  board.add("epoch", 2.0, LogWhere::kEpoch);
+  board.add("step", 1.0, {.where = LogWhere::kStep});
+  board.add("epoch", 2.0, {.where = LogWhere::kEpoch});
   EXPECT_THAT(board.take_step_values(), ElementsAre(Pair("step", 1.0)));
   EXPECT_THAT(board.totals(), ElementsAre(MetricTotal{"epoch", 2, 1}));
 }
 
 TEST(MetricBoard, KnowsWhatIsForTheStatusLine) {
   MetricBoard board;
-  board.add("step", 1, LogWhere::kStep | LogWhere::kBar);
-  board.add("both", 2, LogWhere::kBar);
-  board.add("file", 3, LogWhere::kBoth);
+  board.add("step", 1, {.where = LogWhere::kStep | LogWhere::kBar});
+  board.add("both", 2, {.where = LogWhere::kBar});
+  board.add("file", 3, {.where = LogWhere::kBoth});
   EXPECT_TRUE(board.is_on_bar("step") && board.is_on_bar("both"));
   EXPECT_FALSE(board.is_on_bar("file") || board.is_on_bar("bot") || board.is_on_bar("none"));
   EXPECT_THAT(board.take_step_values(), ElementsAre(Pair("step", 1.0), Pair("both", 2.0), Pair("file", 3.0)));
@@ -53,20 +82,20 @@ TEST(MetricBoard, KnowsWhatIsForTheStatusLine) {
   whole.add_pieces(std::vector{board});
   EXPECT_TRUE(whole.is_on_bar("both"));
   MetricBoard evaluation(MetricBoard::Pass::kEvaluation);
-  evaluation.add("val", 1, LogWhere::kStep | LogWhere::kBar);
+  evaluation.add("val", 1, {.where = LogWhere::kStep | LogWhere::kBar});
   EXPECT_TRUE(evaluation.is_on_bar("val"));
   EXPECT_TRUE(evaluation.take_step_values().empty());
 }
 
 TEST(MetricBoard, GivesTheValueOfAStepOnce) {
   MetricBoard board;
-  board.add("rare", 1.0, LogWhere::kStep);
-  board.add("each", 2.0, LogWhere::kStep);
+  board.add("rare", 1.0, {.where = LogWhere::kStep});
+  board.add("each", 2.0, {.where = LogWhere::kStep});
   EXPECT_THAT(board.take_step_values(), ElementsAre(Pair("rare", 1.0), Pair("each", 2.0)));
-  board.add("each", 3.0, LogWhere::kStep);
+  board.add("each", 3.0, {.where = LogWhere::kStep});
   EXPECT_THAT(board.take_step_values(), ElementsAre(Pair("each", 3.0))) << "the other was not measured again";
   MetricBoard resumed;
-  board.add("rare", 4.0, LogWhere::kStep);
+  board.add("rare", 4.0, {.where = LogWhere::kStep});
   resumed.restore(board.records());
   EXPECT_THAT(resumed.take_step_values(), ElementsAre(Pair("rare", 4.0)));
 }
@@ -74,45 +103,47 @@ TEST(MetricBoard, GivesTheValueOfAStepOnce) {
 TEST(MetricBoard, KeepsTensorsForTheReplaysOfACapture) {
   MetricBoard board(MetricBoard::Pass::kCapture);
   const auto there = torch::ones({}, torch::kMeta);  // on a device, where it has no value
-  board.add("loss", there, LogWhere::kEpoch);
+  board.add("loss", there, {.where = LogWhere::kEpoch});
   ASSERT_EQ(board.captured().size(), 1u);
   EXPECT_EQ(board.captured()[0].name, "loss");
   EXPECT_TRUE(board.captured()[0].value.is_meta());
-  EXPECT_EQ(board.captured()[0].where, LogWhere::kEpoch);
+  EXPECT_EQ(board.captured()[0].options.where, LogWhere::kEpoch);
   EXPECT_TRUE(board.totals().empty());
   const std::string refused = "log(\"rate\") was given a number of the host";
-  EXPECT_THAT(error_text<UserError>([&] { board.add("rate", 0.1, LogWhere::kStep); }), HasSubstr(refused));
-  EXPECT_THAT(error_text<UserError>([&] { board.add("rate", torch::tensor(0.1), LogWhere::kStep); }),
+  EXPECT_THAT(error_text<UserError>([&] { board.add("rate", 0.1, {.where = LogWhere::kStep}); }), HasSubstr(refused));
+  EXPECT_THAT(error_text<UserError>([&] { board.add("rate", torch::tensor(0.1), {.where = LogWhere::kStep}); }),
               HasSubstr(refused));
 }
 
 TEST(MetricBoard, TakesEveryKindOfNumber) {
   MetricBoard board;
-  board.add("double", torch::tensor(1.5, torch::kDouble), LogWhere::kBoth);
-  board.add("half", torch::tensor(1.5).to(torch::kBFloat16), LogWhere::kBoth);
-  board.add("int", torch::tensor({3}), LogWhere::kBoth);
-  board.add("graph", torch::tensor(2.0F).requires_grad_(true) * 2, LogWhere::kBoth);
+  board.add("double", torch::tensor(1.5, torch::kDouble), {.where = LogWhere::kBoth});
+  board.add("half", torch::tensor(1.5).to(torch::kBFloat16), {.where = LogWhere::kBoth});
+  board.add("int", torch::tensor({3}), {.where = LogWhere::kBoth});
+  board.add("graph", torch::tensor(2.0F).requires_grad_(true) * 2, {.where = LogWhere::kBoth});
   EXPECT_THAT(board.take_step_values(),
               ElementsAre(Pair("double", 1.5), Pair("half", 1.5), Pair("int", 3.0), Pair("graph", 4.0)));
 }
 
 TEST(MetricBoard, ForgetsValuesWhenCleared) {
   MetricBoard board;
-  board.add("loss", 1.0, LogWhere::kBoth);
+  board.add("loss", 1.0, {.where = LogWhere::kBoth});
   board.clear();
   EXPECT_TRUE(board.totals().empty());
   EXPECT_TRUE(board.take_step_values().empty());
-  board.add("loss", 5.0, LogWhere::kBoth);
+  board.add("loss", 5.0, {.where = LogWhere::kBoth});
   EXPECT_THAT(board.totals(), ElementsAre(MetricTotal{"loss", 5, 1}));
 }
 
 TEST(MetricBoard, RefusesWhatIsNoNumberAndNamesThatCannotHeadAColumn) {
   MetricBoard board;
-  EXPECT_THAT(error_text<UserError>([&] { board.add("loss", torch::ones({2}), LogWhere::kBoth); }),
+  EXPECT_THAT(error_text<UserError>([&] { board.add("loss", torch::ones({2}), {.where = LogWhere::kBoth}); }),
               HasSubstr("2 elements"));
-  EXPECT_THAT(error_text<UserError>([&] { board.add("loss", at::Tensor(), LogWhere::kBoth); }), HasSubstr("undefined"));
+  EXPECT_THAT(error_text<UserError>([&] { board.add("loss", at::Tensor(), {.where = LogWhere::kBoth}); }),
+              HasSubstr("undefined"));
   for (const char* name : {"", "a,b", "a\nb", "a\tb"}) {
-    EXPECT_THAT(error_text<UserError>([&] { board.add(name, 1.0, LogWhere::kBoth); }), HasSubstr("column")) << name;
+    EXPECT_THAT(error_text<UserError>([&] { board.add(name, 1.0, {.where = LogWhere::kBoth}); }), HasSubstr("column"))
+        << name;
   }
 }
 

@@ -62,7 +62,7 @@ TEST(Predict, RefusesOutputsWithoutARowForEachSample) {
   Numbers data;
   net.broken = torch::zeros({2, 5});
   EXPECT_THAT(error_text<UserError>([&] { predict(run, net, data); }),
-              HasSubstr("shape [2, 5] for a batch of 3 samples"));
+              HasSubstr("shape [2, 5] for batch 0, which has 3 samples"));
   net.broken = torch::zeros({});
   EXPECT_THAT(error_text<UserError>([&] { predict(run, net, data); }), HasSubstr("one row for each sample"));
   struct Mute final : ModuleFor<Mute> {
@@ -109,6 +109,89 @@ TEST(PredictionWriter, GetsEachBatchWithTheNumbersOfItsSamples) {
     EXPECT_TRUE(torch::equal(collector.batches[0].outputs["twice"].tensor(), torch::tensor({12.0F, 10.0F, 0.0F})));
     EXPECT_EQ(collector.batches[1].outputs["pair"][1].tensor().sizes().vec(), (std::vector<int64_t>{1, 3}));
   }
+}
+
+/// The numbers from 0 to 7 one by one, put together by a function of the test.
+struct SingleNumbers final : SampleDataset {
+  int64_t size() const override { return 8; }
+  Value sample(int64_t index) override { return torch::full({1}, static_cast<float>(index)); }
+};
+
+using Collate = std::function<Batch(std::span<const Value>)>;
+
+std::vector<at::Tensor> tensors_of(std::span<const Value> samples) {
+  std::vector<at::Tensor> tensors;
+  for (const Value& sample : samples) tensors.push_back(sample.tensor());
+  return tensors;
+}
+
+/// Leaves 1 and 2 out, as if their files were broken.
+Batch filtered(std::span<const Value> samples, bool says_so) {
+  std::vector<at::Tensor> rows;
+  std::vector<int64_t> kept;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const auto number = samples[i].tensor().item<float>();
+    if (number == 1 || number == 2) continue;
+    rows.push_back(samples[i].tensor());
+    kept.push_back(static_cast<int64_t>(i));
+  }
+  Batch batch(torch::cat(rows));
+  return says_so ? std::move(batch).kept_samples(std::move(kept)) : batch;
+}
+
+std::vector<int64_t> numbers_of_all(const Collector& collector) {
+  std::vector<int64_t> numbers;
+  for (const auto& batch : collector.batches) {
+    const at::Tensor twice = batch.outputs["twice"].tensor();
+    for (size_t i = 0; i < batch.samples.size(); ++i) {
+      EXPECT_EQ(twice[static_cast<int64_t>(i)].item<float>(), 2.0F * static_cast<float>(batch.samples[i]));
+      numbers.push_back(batch.samples[i]);
+    }
+  }
+  return numbers;
+}
+
+TEST(KeptSamples, AreThoseThatPredictionsBelongTo) {
+  const Collate reversed = [](std::span<const Value> samples) {
+    std::vector<int64_t> order;
+    for (int64_t i = std::ssize(samples); i-- > 0;) order.push_back(i);
+    return Batch(torch::cat(tensors_of(samples)).flip(0)).kept_samples(std::move(order));
+  };
+  for (const int replicas : {1, 2}) {
+    for (const int workers : {0, 2}) {
+      Numbers data;
+      data.loader = {.dataset = std::make_shared<SingleNumbers>(), .batch_size = 4, .workers = workers};
+      data.loader.collate = [](std::span<const Value> samples) { return filtered(samples, true); };
+      const auto script = [&](Script& s) { s.selection.replicas = replicas; };
+      EXPECT_EQ(numbers_of_all(collected(data, script)), (std::vector<int64_t>{0, 3, 4, 5, 6, 7}));
+      data.loader.collate = reversed;
+      EXPECT_EQ(numbers_of_all(collected(data, script)), (std::vector<int64_t>{3, 2, 1, 0, 7, 6, 5, 4}));
+    }
+  }
+}
+
+std::string refusal_of(const Collate& collate) {
+  Numbers data;
+  data.loader = {.dataset = std::make_shared<SingleNumbers>(), .batch_size = 4, .collate = collate};
+  return error_text<UserError>([&] { collected(data); });
+}
+
+TEST(KeptSamples, AreAskedForIfSomeAreLeftOut) {
+  const std::string unsaid = refusal_of([](std::span<const Value> samples) { return filtered(samples, false); });
+  EXPECT_THAT(unsaid, HasSubstr("shape [2] for batch 0, which has 4 samples"));
+  EXPECT_THAT(unsaid, HasSubstr("say which stay: batch.kept_samples({...})"));
+  const std::string counted =
+      refusal_of([](std::span<const Value> samples) { return filtered(samples, false).samples(2); });
+  EXPECT_THAT(counted, HasSubstr("batch 0 of the prediction data has 2 samples, and 4 were read for it"));
+}
+
+TEST(KeptSamples, AreRefusedIfTheyAreNone) {
+  const auto refusal = [](std::vector<int64_t> positions) {
+    return refusal_of([&](std::span<const Value> samples) { return stack(samples).kept_samples(positions); });
+  };
+  EXPECT_THAT(refusal({0, 4}), HasSubstr("batch 0: kept_samples has 4, which is no position among the 4 samples"));
+  EXPECT_THAT(refusal({-1}), HasSubstr("kept_samples has -1"));
+  EXPECT_THAT(refusal({1, 1}), HasSubstr("kept_samples has 1 twice"));
 }
 
 TEST(PredictionWriter, CountsTheSamplesOfAStream) {

@@ -92,11 +92,30 @@ TEST(Value, NestsAndIsTakenApartByKey) {
   EXPECT_EQ(nested().find("absent"), nullptr);
 }
 
-TEST(Value, BatchSizeIsDimensionZeroOfTheFirstTensorThatHasOne) {
+TEST(BatchSize, IsDimensionZeroOfAllTensors) {
   EXPECT_EQ(nested().batch_size(), 4);
   EXPECT_EQ(Batch({torch::tensor(1), torch::ones({7, 2})}).batch_size(), 7);
   EXPECT_EQ(Batch(torch::tensor(1)).batch_size(), 1);
   EXPECT_EQ(Batch().batch_size(), 1);
+}
+
+TEST(BatchSize, IsRefusedIfTensorsDiffer) {
+  const Batch ragged{{"x", torch::ones({10, 2})}, {"y", Batch::list({torch::ones({4}), torch::ones({4, 3})})}};
+  EXPECT_THAT(
+      error_text<UserError>([&] { static_cast<void>(ragged.batch_size()); }),
+      HasSubstr("tensors with 10 and with 4 rows, so its number of samples is not known; say it where the batch "
+                "is made: batch.samples(N)"));
+}
+
+TEST(BatchSize, IsWhatTheBatchSays) {
+  Batch batch({torch::ones({10, 2}), torch::ones({4})});
+  batch.samples(4);
+  EXPECT_EQ(batch.batch_size(), 4);
+  EXPECT_EQ(batch.to(c10::kCPU).batch_size(), 4);
+  EXPECT_EQ(batch.map_tensors([](const at::Tensor& tensor) { return tensor * 2; }).batch_size(), 4);
+  EXPECT_EQ(Batch(torch::ones({3, 5})).samples(5).batch_size(), 5) << "time first";
+  EXPECT_EQ(Batch(torch::ones({2})).kept_samples({2, 0}).batch_size(), 2);
+  EXPECT_THAT(error_text<UserError>([&] { batch.samples(-1); }), HasSubstr("a batch has 0 samples or more"));
 }
 
 TEST(Value, SurvivesTheWayThroughAnIValue) {

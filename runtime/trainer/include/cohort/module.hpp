@@ -116,6 +116,9 @@ class Module : public torch::nn::Module, public ModuleHooks {
   void log(std::string_view name, const at::Tensor& value, LogWhere where = LogWhere::kBoth);
   void log(std::string_view name, double value, LogWhere where = LogWhere::kBoth);
   void log(const Metrics& values, LogWhere where = LogWhere::kBoth);
+  /// The same with a weight of the value's own: a mean over tokens or nodes. Throws UserError below 0 samples.
+  void log(std::string_view name, const at::Tensor& value, const LogOptions& options);
+  void log(std::string_view name, double value, const LogOptions& options);
   /// Lets a metric count for the pass: at its end the states of all replicas and ranks become one, the value joins the
   /// means, and the metric is reset. Elements of a value of several have their indices behind the name: "recall_2".
   /// Call it in each step that updates the metric, in evaluation or training, where the pass is the epoch. There is no

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -68,8 +69,25 @@ class Value {
   /// The element with this key, or null where the value is no map or has no such key.
   const Value* find(std::string_view key) const;
 
-  /// Size of dimension 0 of the first tensor that has one; 1 where none has.
+  /// Returns the number of samples of a batch: what `samples` has said, which the loader of a dataset does for each
+  /// batch, else the size of dimension 0 of its tensors, or 1 if none has a dimension. Throws UserError if nothing was
+  /// said and the tensors differ in dimension 0.
   int64_t batch_size() const;
+  /// Says how many samples the batch has: for a stream, or a collate that does not make one of each sample. Means,
+  /// replicas, predictions and throughput count them. Throws UserError below 0.
+  Value& samples(int64_t count) &;
+  Value samples(int64_t count) && { return std::move(samples(count)); }
+  /// Says which of the samples that a collate was given are in the batch, and in which order: their positions there.
+  /// Predictions belong to these.
+  Value& kept_samples(std::vector<int64_t> positions) &;
+  Value kept_samples(std::vector<int64_t> positions) && { return std::move(kept_samples(std::move(positions))); }
+  /// Returns what was said, or null.
+  const std::vector<int64_t>* kept_samples() const {
+    return samples_ && samples_->has_kept ? &samples_->kept : nullptr;
+  }
+  bool says_samples() const { return samples_ != nullptr; }
+  /// Returns this batch with what the other one says of its samples, unless it says that itself.
+  Value with_samples_of(const Value& other) const;
   /// Returns the same structure with every defined tensor replaced by what `change` returns for it.
   Value map_tensors(const std::function<at::Tensor(const at::Tensor&)>& change) const;
   /// The same structure with every tensor on `device`; tensors that are there already are shared.
@@ -78,9 +96,17 @@ class Value {
   std::string kind() const;
 
  private:
+  struct Samples {
+    int64_t count = 0;
+    bool has_kept = false;
+    std::vector<int64_t> kept{};
+  };
+
   const Value& at(size_t index) const;
+  Value mapped(const std::function<at::Tensor(const at::Tensor&)>& change) const;
 
   std::variant<std::monostate, at::Tensor, List, Map> held_;
+  std::shared_ptr<const Samples> samples_;  // null: nobody has said
 };
 
 /// An element of a list or map: its tensor, with all that a tensor can do, if it holds one (else an undefined tensor);

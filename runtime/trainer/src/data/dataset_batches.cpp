@@ -7,6 +7,24 @@
 #include <cohort/host/error.hpp>
 
 namespace cohort {
+namespace {
+
+void check_kept(const Batch& batch, int64_t read, int64_t number) {
+  if (!batch.kept_samples()) return;
+  std::vector<bool> is_kept(static_cast<size_t>(read));
+  for (const int64_t position : *batch.kept_samples()) {
+    const bool is_one = position >= 0 && position < read;
+    if (is_one && !is_kept[static_cast<size_t>(position)]) {
+      is_kept[static_cast<size_t>(position)] = true;
+      continue;
+    }
+    throw UserError("batch " + std::to_string(number) + ": kept_samples has " + std::to_string(position) +
+                    (is_one ? " twice" : ", which is no position among the " + std::to_string(read) + " samples read") +
+                    "; give the position of each sample that stays, once");
+  }
+}
+
+}  // namespace
 
 DatasetBatches::DatasetBatches(const Loader& loader, std::vector<int64_t> indices, int64_t first, int64_t count,
                                BatchSeeds seeds)
@@ -22,6 +40,13 @@ Batch DatasetBatches::read(int64_t batch) const {
   const size_t begin = static_cast<size_t>(batch - first_) * batch_size_;
   const auto rows = std::span(indices_).subspan(begin, std::min(batch_size_, indices_.size() - begin));
   const BatchRandom random(seeds_.seed_of(batch));
+  Batch made = make(rows);
+  if (!made.says_samples()) made.samples(std::ssize(rows));
+  check_kept(made, std::ssize(rows), batch);
+  return made;
+}
+
+Batch DatasetBatches::make(std::span<const int64_t> rows) const {
   if (!collate_) return dataset_->get(rows);
   auto& single = dynamic_cast<SampleDataset&>(*dataset_);
   std::vector<Value> samples;

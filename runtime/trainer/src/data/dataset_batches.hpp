@@ -20,7 +20,8 @@ class DatasetBatches {
   DatasetBatches(const Loader& loader, std::vector<int64_t> indices, int64_t first, int64_t count, BatchSeeds seeds);
 
   int64_t count() const { return count_; }
-  /// Reads the batch of this number, from `first`. Several threads may call it if the dataset allows that.
+  /// Reads the batch of this number, from `first`; it says its samples. Throws UserError for kept samples that are
+  /// none. Several threads may call it if the dataset allows that.
   Batch read(int64_t batch) const;
 
  private:
@@ -31,6 +32,8 @@ class DatasetBatches {
   int64_t first_;
   int64_t count_;
   BatchSeeds seeds_;
+
+  Batch make(std::span<const int64_t> rows) const;
 };
 
 /// Throws UserError if the loader has a function that collates samples, but a dataset that gives batches alone.

@@ -151,7 +151,7 @@ void CapturedStep::replay(const Batch& there, MetricBoard* board) {
   for (size_t i = 0; i < to.size(); ++i) to[i].copy_(from[i]);
   graph_->replay();
   if (!board) return;
-  for (const auto& [name, value, where] : logged_) board->add(name, value, where);
+  for (const auto& [name, value, options] : logged_) board->add(name, value, options);
 }
 
 CapturedStep::Decided CapturedStep::decided() const {

@@ -58,7 +58,7 @@ class FitLoop final : public Fit {
   Runtime& runtime() override { return runtime_; }
   const at::Tensor& weights_of(const at::Tensor& parameter) override { return session_.weights_of(parameter); }
   const StopReason& stop_reason() const override { return agreed_; }
-  void log(std::string_view name, double value) override { board_.add(name, value, LogWhere::kStep); }
+  void log(std::string_view name, double value) override { board_.add(name, value, {.where = LogWhere::kStep}); }
   void stop(StopReason reason) override;
   std::optional<std::filesystem::path> save(const std::filesystem::path& folder, std::optional<int64_t> keep,
                                             std::function<void()> when_written) override;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <map>
+#include <numeric>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/argsort.h>
@@ -32,13 +34,15 @@ constexpr const char* kName = "prediction data";
 /// The rows of each tensor of the outputs so far, by its place in the output.
 class Rows {
  public:
-  void add(const Output& output, int64_t samples) {
+  void add(const Output& output, int64_t samples, int64_t batch) {
     if (output.empty()) throw UserError("predict_step returned nothing; return a tensor, or a list or map of tensors");
     for (const auto& [name, tensor] : flat_value(output)) {
       if (!tensor.defined() || tensor.dim() == 0 || tensor.size(0) != samples) {
         throw UserError("predict_step returned " +
                         (tensor.defined() ? "a tensor of shape " + shape_text(tensor) : "an undefined tensor") +
-                        " for a batch of " + std::to_string(samples) + " samples; return one row for each sample");
+                        " for batch " + std::to_string(batch) + ", which has " + std::to_string(samples) +
+                        " samples; return one row for each sample, and let a collate that leaves samples out say which "
+                        "stay: batch.kept_samples({...})");
       }
       auto found = std::ranges::find(rows_, name, &decltype(rows_)::value_type::first);
       if (found == rows_.end()) found = rows_.insert(rows_.end(), {name, {}});
@@ -64,6 +68,27 @@ std::vector<std::string> names_of(const SafetensorsFile& rank) {
   return names;
 }
 
+std::vector<int64_t> numbers_from(int64_t begin, int64_t count) {
+  std::vector<int64_t> numbers(static_cast<size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), begin);
+  return numbers;
+}
+
+/// Returns the numbers in the dataset of a batch's samples; `all` has those of the rank's pass.
+std::vector<int64_t> numbers_of(const Batch& batch, int64_t index, const Loader& loader, std::span<const int64_t> all) {
+  const auto size = static_cast<size_t>(loader.batch_size), begin = static_cast<size_t>(index) * size;
+  const auto read = all.subspan(begin, std::min(size, all.size() - begin));
+  std::vector<int64_t> numbers(read.begin(), read.end());
+  if (const auto* const kept = batch.kept_samples()) {
+    numbers.clear();
+    for (const int64_t position : *kept) numbers.push_back(read[static_cast<size_t>(position)]);
+  }
+  if (std::ssize(numbers) == batch.batch_size()) return numbers;
+  throw UserError("batch " + std::to_string(index) + " of the prediction data has " +
+                  std::to_string(batch.batch_size()) + " samples, and " + std::to_string(read.size()) +
+                  " were read for it; say in collate which ones stay: batch.kept_samples({...})");
+}
+
 using Pieces = std::vector<std::pair<Output, int64_t>>;
 
 /// Runs the pass and gives `take` what each batch has brought: the outputs of its pieces, and the numbers of its
@@ -77,23 +102,18 @@ void run_pass(Runtime& runtime, Replicas& replicas, const Loader& loader, const 
   const Shard shard{runtime.rank(), runtime.world_size(), runtime.options().seed, 0};
   const auto batches = count_batches(loader, shard, Purpose::kEvaluation, limit, kName);
   const auto source = open_batches(loader, shard, Purpose::kEvaluation, limit, kName, /*begin=*/{}, runtime.device());
-  std::vector<int64_t> numbers;
-  if (!loader.stream) numbers = indices_of(loader, shard, Purpose::kEvaluation, kName);
+  std::vector<int64_t> all;
+  if (!loader.stream) all = indices_of(loader, shard, Purpose::kEvaluation, kName);
   EvaluationProgress progress(runtime, kName, batches);
-  size_t samples = 0;
+  int64_t begin = 0;
   for (int64_t index = 0; source->available(1) > 0; ++index) {
     const Batch batch = source->next();
     hooks.batch_start(batch, index);
-    const auto size = static_cast<size_t>(batch.batch_size());
-    while (loader.stream && numbers.size() < samples + size) numbers.push_back(std::ssize(numbers));
-    if (numbers.size() < samples + size) {
-      throw UserError("the batches of the " + std::string(kName) +
-                      " have more samples than the dataset; collate must "
-                      "make a row of each sample");
-    }
-    take(replicas.predict(batch, index), std::span(numbers).subspan(samples, size), index);
+    const auto numbers =
+        loader.stream ? numbers_from(begin, batch.batch_size()) : numbers_of(batch, index, loader, all);
+    take(replicas.predict(batch, index), numbers, index);
     hooks.batch_end(batch, index);
-    samples += size;
+    begin += std::ssize(numbers);
     progress.show(index + 1);
   }
   hooks.epoch_end();
@@ -104,10 +124,11 @@ void run_pass(Runtime& runtime, Replicas& replicas, const Loader& loader, const 
 SafetensorsFile predict_own(Runtime& runtime, Replicas& replicas, const Loader& loader, const BatchLimit& limit) {
   Rows rows;
   std::vector<int64_t> indices;
-  run_pass(runtime, replicas, loader, limit, [&](const Pieces& pieces, std::span<const int64_t> samples, int64_t) {
-    for (const auto& [output, size] : pieces) rows.add(output, size);
-    indices.insert(indices.end(), samples.begin(), samples.end());
-  });
+  run_pass(runtime, replicas, loader, limit,
+           [&](const Pieces& pieces, std::span<const int64_t> samples, int64_t index) {
+             for (const auto& [output, size] : pieces) rows.add(output, size, index);
+             indices.insert(indices.end(), samples.begin(), samples.end());
+           });
   SafetensorsFile own{rows.tensors(kOutput), {}};
   if (!loader.stream) own.tensors.emplace_back(kIndices, at::tensor(indices, at::kLong));
   return own;
@@ -124,7 +145,7 @@ void predict_into(PredictionWriter& writer, Runtime& runtime, Replicas& replicas
   run_pass(runtime, replicas, loader, limit,
            [&](const Pieces& pieces, std::span<const int64_t> samples, int64_t index) {
              Rows rows;
-             for (const auto& [output, size] : pieces) rows.add(output, size);
+             for (const auto& [output, size] : pieces) rows.add(output, size, index);
              const Output outputs = value_of(rows.tensors());
              in_hook({.hook = "write of the prediction writer", .index = index, .rank = runtime.rank()}, [&] {
                writer.write({.outputs = outputs, .samples = samples, .index = index, .rank = runtime.rank()});

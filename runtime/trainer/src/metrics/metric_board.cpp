@@ -66,37 +66,46 @@ MetricBoard::Entry& MetricBoard::entry(std::string_view name, LogWhere where) {
   return entries_.emplace_back(std::move(fresh));
 }
 
-void MetricBoard::add(std::string_view name, double value, LogWhere where) {
-  if (pass_ == Pass::kCapture) refuse_number(name);
-  where = place_of(where);
-  Entry& e = entry(name, where);
-  e.last = value;
-  e.last_on_device.reset();
-  if (!goes_to(where, LogWhere::kEpoch)) return;
-  e.sum += value * samples_;
-  e.weight += samples_;
+double MetricBoard::weight_of(std::string_view name, const LogOptions& options) const {
+  const int64_t samples = options.samples.value_or(0);
+  if (samples >= 0) return options.samples ? static_cast<double>(samples) : samples_;
+  throw UserError("log(\"" + std::string(name) + "\") was given " + std::to_string(samples) +
+                  " samples; give 0 or more, or leave them out");
 }
 
-void MetricBoard::add(std::string_view name, const at::Tensor& value, LogWhere where) {
-  where = place_of(where);
+void MetricBoard::add(std::string_view name, double value, LogOptions options) {
+  if (pass_ == Pass::kCapture) refuse_number(name);
+  options.where = place_of(options.where);
+  Entry& e = entry(name, options.where);
+  e.last = value;
+  e.last_on_device.reset();
+  e.last_weight = weight_of(name, options);
+  if (!goes_to(options.where, LogWhere::kEpoch)) return;
+  e.sum += value * e.last_weight;
+  e.weight += e.last_weight;
+}
+
+void MetricBoard::add(std::string_view name, const at::Tensor& value, LogOptions options) {
   if (!value.defined() || value.numel() != 1) {
     throw UserError(
         "log(\"" + std::string(name) + "\") was given " +
         (value.defined() ? "a tensor of " + std::to_string(value.numel()) + " elements" : "an undefined tensor") +
         "; log one number, for example its mean()");
   }
-  if (const auto number = value_at_hand(value)) return add(name, *number, where);
-  if (value.is_cpu()) return add(name, value.detach().to(at::kDouble).item<double>(), where);
-  if (pass_ == Pass::kCapture) return captured_.push_back({std::string(name), value.detach(), where});
-  Entry& e = entry(name, where);
+  if (const auto number = value_at_hand(value)) return add(name, *number, options);
+  if (value.is_cpu()) return add(name, value.detach().to(at::kDouble).item<double>(), options);
+  options.where = place_of(options.where);
+  if (pass_ == Pass::kCapture) return captured_.push_back({std::string(name), value.detach(), options});
+  Entry& e = entry(name, options.where);
   e.last_on_device = value.detach();
-  if (!goes_to(where, LogWhere::kEpoch)) return;
-  const auto share = e.last_on_device.to(at::kFloat).mul(samples_);
+  e.last_weight = weight_of(name, options);
+  if (!goes_to(options.where, LogWhere::kEpoch)) return;
+  const auto share = e.last_on_device.to(at::kFloat).mul(e.last_weight);
   if (!e.sum_on_device.defined()) {  // a resumed epoch adds to the sum that it began with, in the same order
     e.sum_on_device = at::full({}, std::exchange(e.sum, 0.0), share.options());
   }
   e.sum_on_device.add_(share);
-  e.weight += samples_;
+  e.weight += e.last_weight;
 }
 
 void MetricBoard::add(std::string_view name, Metric& metric, LogWhere where) {
@@ -145,16 +154,14 @@ void MetricBoard::add_pieces(std::span<const MetricBoard> pieces) {
       if (!e.seen) continue;
       auto mean = std::find_if(means.begin(), means.end(), [&](const Mean& m) { return m.entry->name == e.name; });
       if (mean == means.end()) mean = means.insert(means.end(), Mean{&e});
-      mean->sum += e.whole_last() * piece.samples_;
-      mean->samples += piece.samples_;
+      mean->sum += e.whole_last() * e.last_weight;
+      mean->samples += e.last_weight;
     }
   }
-  const double samples = samples_;
   for (const Mean& mean : means) {
-    samples_ = mean.samples;
-    add(mean.entry->name, mean.sum / mean.samples, mean.entry->where);
+    const double value = mean.samples > 0 ? mean.sum / mean.samples : mean.entry->whole_last();
+    add(mean.entry->name, value, {.where = mean.entry->where, .samples = static_cast<int64_t>(mean.samples)});
   }
-  samples_ = samples;
   for (const MetricBoard& piece : pieces) {
     metrics_.add_taken(piece.metrics_);
     metrics_on_bar_.insert(piece.metrics_on_bar_.begin(), piece.metrics_on_bar_.end());
@@ -189,7 +196,7 @@ std::vector<MetricRecord> MetricBoard::records() const {
 
 void MetricBoard::restore(const std::vector<MetricRecord>& records) {
   entries_.clear();
-  for (const MetricRecord& record : records) entries_.push_back({record, {}, {}});
+  for (const MetricRecord& record : records) entries_.push_back({record, {}, {}, 0});
 }
 
 MetricBoard MetricBoard::copy() const {

@@ -53,8 +53,8 @@ class MetricBoard {
 
   /// Throws UserError for a tensor of more than one element and for an empty name or one with a comma or control
   /// character; in a capture for a number of the host, which all replays would repeat.
-  void add(std::string_view name, const at::Tensor& value, LogWhere where);
-  void add(std::string_view name, double value, LogWhere where);
+  void add(std::string_view name, const at::Tensor& value, LogOptions options);
+  void add(std::string_view name, double value, LogOptions options);
   /// Throws UserError for such a name as well, for one that a value has, and for a metric of each step.
   void add(std::string_view name, Metric& metric, LogWhere where = LogWhere::kEpoch);
   /// Returns whether a value of this name, which may be one element of a metric's, was logged with kBar.
@@ -82,7 +82,7 @@ class MetricBoard {
   struct Captured {
     std::string name;
     at::Tensor value;
-    LogWhere where;
+    LogOptions options;
   };
   const std::vector<Captured>& captured() const { return captured_; }
 
@@ -90,12 +90,15 @@ class MetricBoard {
   struct Entry : MetricRecord {
     at::Tensor last_on_device;
     at::Tensor sum_on_device;  // in addition to `sum`
+    double last_weight = 0;    // of `last` in a mean
     double whole_last() const;
     double whole_sum() const;
   };
   Entry& entry(std::string_view name, LogWhere where);
   /// Returns where a value that was logged so goes in this pass.
   LogWhere place_of(LogWhere where) const;
+  /// Returns the weight of a value in a mean. Throws UserError if it is below 0.
+  double weight_of(std::string_view name, const LogOptions& options) const;
 
   Pass pass_;
   std::vector<Entry> entries_;  // few: a linear search beats a map

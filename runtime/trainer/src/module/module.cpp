@@ -104,11 +104,19 @@ void Module::step(size_t optimizer) {
 }
 
 void Module::log(std::string_view name, const at::Tensor& value, LogWhere where) {
-  board_ ? board_->add(name, value, where) : warn_unrecorded(name);
+  log(name, value, LogOptions{.where = where});
 }
 
 void Module::log(std::string_view name, double value, LogWhere where) {
-  board_ ? board_->add(name, value, where) : warn_unrecorded(name);
+  log(name, value, LogOptions{.where = where});
+}
+
+void Module::log(std::string_view name, const at::Tensor& value, const LogOptions& options) {
+  board_ ? board_->add(name, value, options) : warn_unrecorded(name);
+}
+
+void Module::log(std::string_view name, double value, const LogOptions& options) {
+  board_ ? board_->add(name, value, options) : warn_unrecorded(name);
 }
 
 void Module::log(const Metrics& values, LogWhere where) {

@@ -149,8 +149,9 @@ Batch Replicas::transfer(const Batch& batch, int64_t index, size_t replica) {
 
 Batch Replicas::on_device(const Batch& batch, size_t replica, int64_t index) {
   const c10::Device device = runtime_.devices()[replica];
-  const Batch there = in_hook(place("transfer_batch", index, replica, &batch),
-                              [&] { return modules_[replica]->transfer_batch(pinned(batch, device), device); });
+  const Batch there = in_hook(place("transfer_batch", index, replica, &batch), [&] {
+                        return modules_[replica]->transfer_batch(pinned(batch, device), device);
+                      }).with_samples_of(batch);
   const auto type = model_type(runtime_.options().precision);
   return type ? in_type(there, *type) : there;
 }

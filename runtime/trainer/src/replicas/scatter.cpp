@@ -64,9 +64,10 @@ std::vector<Batch> scatter(const Batch& batch, std::span<const int64_t> sizes) {
   std::vector<Batch> pieces;
   int64_t begin = 0;
   for (const int64_t size : sizes) {
-    pieces.push_back(map_tensors(batch, "", [&](const at::Tensor& tensor, const std::string& path) {
+    Batch piece = map_tensors(batch, "", [&](const at::Tensor& tensor, const std::string& path) {
       return Value(cut(tensor, path, begin, size, samples));
-    }));
+    });
+    pieces.push_back(std::move(piece).samples(size));
     begin += size;
   }
   return pieces;

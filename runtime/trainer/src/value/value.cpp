@@ -1,5 +1,7 @@
 #include <cohort/value.hpp>
 
+#include <iterator>
+
 #include <ATen/core/Dict.h>
 #include <ATen/core/ivalue.h>
 
@@ -110,34 +112,62 @@ const Value* Value::find(std::string_view key) const {
 
 namespace {
 
-/// Dimension 0 of the first tensor that has one, or -1.
-int64_t first_dimension(const Value& value) {
-  if (value.is_tensor()) return value.tensor().defined() && value.tensor().dim() > 0 ? value.tensor().size(0) : -1;
-  for (size_t i = 0; i < value.size(); ++i) {
-    if (const int64_t found = first_dimension(value[i]); found >= 0) return found;
+/// Returns dimension 0 of all tensors that have one, or `known` (-1: none) if none has. Throws UserError if they
+/// differ.
+int64_t common_dimension(const Value& value, int64_t known) {
+  if (value.is_tensor()) {
+    if (!value.tensor().defined() || value.tensor().dim() == 0) return known;
+    const int64_t own = value.tensor().size(0);
+    if (known < 0 || known == own) return own;
+    throw UserError("a batch has tensors with " + std::to_string(known) + " and with " + std::to_string(own) +
+                    " rows, so its number of samples is not known; say it where the batch is made: batch.samples(N)");
   }
-  return -1;
+  for (size_t i = 0; i < value.size(); ++i) known = common_dimension(value[i], known);
+  return known;
 }
 
 }  // namespace
 
 int64_t Value::batch_size() const {
-  const int64_t found = first_dimension(*this);
+  if (samples_) return samples_->count;
+  const int64_t found = common_dimension(*this, -1);
   return found >= 0 ? found : 1;
 }
 
+Value& Value::samples(int64_t count) & {
+  if (count < 0) throw UserError("batch.samples(" + std::to_string(count) + "): a batch has 0 samples or more");
+  samples_ = std::make_shared<const Samples>(Samples{.count = count});
+  return *this;
+}
+
+Value& Value::kept_samples(std::vector<int64_t> positions) & {
+  samples_ = std::make_shared<const Samples>(
+      Samples{.count = std::ssize(positions), .has_kept = true, .kept = std::move(positions)});
+  return *this;
+}
+
+Value Value::with_samples_of(const Value& other) const {
+  Value same = *this;
+  if (!same.samples_) same.samples_ = other.samples_;
+  return same;
+}
+
 Value Value::map_tensors(const std::function<at::Tensor(const at::Tensor&)>& change) const {
+  return mapped(change).with_samples_of(*this);
+}
+
+Value Value::mapped(const std::function<at::Tensor(const at::Tensor&)>& change) const {
   if (is_tensor()) return tensor().defined() ? Value(change(tensor())) : *this;
   if (is_list()) {
     List changed;
     changed.reserve(size());
-    for (const auto& item : items()) changed.push_back(item.map_tensors(change));
+    for (const auto& item : items()) changed.push_back(item.mapped(change));
     return Value(std::move(changed));
   }
   if (is_map()) {
     Map changed;
     changed.reserve(size());
-    for (const auto& [key, value] : entries()) changed.emplace_back(key, value.map_tensors(change));
+    for (const auto& [key, value] : entries()) changed.emplace_back(key, value.mapped(change));
     return Value(std::move(changed));
   }
   return {};
