@@ -22,7 +22,8 @@ class BatchRows final : public cohort::Dataset {
       for (const int64_t index : indices) rows.push_back(column.select(0, index));
       parts.emplace_back(rows.size() == 1 ? rows[0] : at::cat(rows));
     }
-    return cohort::Batch::list(std::move(parts));
+    const int64_t samples = parts[0].batch_size();
+    return cohort::Batch::list(std::move(parts)).samples(samples);
   }
 
  private:
