@@ -23,6 +23,7 @@ struct ScriptedFit final : Fit {
   int64_t epoch() const override { return 0; }
   int64_t batch() const override { return 0; }
   std::optional<int64_t> batches_per_epoch() const override { return std::nullopt; }
+  bool is_epoch_over() override { return true; }
   std::optional<uint64_t> total_steps() const override { return std::nullopt; }
   std::optional<int64_t> total_epochs() const override { return std::nullopt; }
   const Metrics& metrics() const override { return latest; }

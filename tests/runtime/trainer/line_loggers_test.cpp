@@ -141,14 +141,6 @@ TYPED_TEST(LineLogger, AFullDiskKeepsEarlierRowsAndLaterOnesFollow) {
   EXPECT_NE(this->text().find("0.125"), std::string::npos);
 }
 
-TYPED_TEST(LineLogger, NamesOfTheRowsOwnColumnsAreRefused) {
-  auto logger = this->logger();
-  for (const char* name : {"step", "epoch"}) {
-    EXPECT_NE(error_text<UserError>([&] { log(logger, {1, 0, {{name, 1}}}); }).find(name), std::string::npos);
-  }
-  EXPECT_EQ(this->text(), "");
-}
-
 TYPED_TEST(LineLogger, APipeOrAFolderInItsPlaceIsRefused) {
   const auto file = this->folder_.path() / FileOf<TypeParam>::kName;
   ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);

@@ -68,9 +68,11 @@ class Fit {
   virtual int64_t epoch() const = 0;  ///< from 0
   virtual int64_t batch() const = 0;  ///< batches of this epoch that are done, by the rank that has had most of them
   virtual std::optional<int64_t> batches_per_epoch() const = 0;  ///< up to the end on all ranks; unknown for a stream
-  virtual std::optional<uint64_t> total_steps() const = 0;       ///< at which a limit ends training, if it is known
-  virtual std::optional<int64_t> total_epochs() const = 0;       ///< the limit, if there is one
-  virtual const Metrics& metrics() const = 0;                    ///< the latest value of each name
+  /// Returns whether no step of the epoch follows: its data is at its end on all ranks, or training stops.
+  virtual bool is_epoch_over() = 0;
+  virtual std::optional<uint64_t> total_steps() const = 0;  ///< at which a limit ends training, if it is known
+  virtual std::optional<int64_t> total_epochs() const = 0;  ///< the limit, if there is one
+  virtual const Metrics& metrics() const = 0;               ///< the latest value of each name
   /// Returns the latest values of names that are logged with LogWhere::kBar, and the loss of the step of the last
   /// logging interval as "loss" if there is one optimizer; nothing if no name is logged so.
   virtual Metrics bar_values() const = 0;

@@ -7,8 +7,6 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
 
-#include "loggers/reserved_names.hpp"
-
 namespace cohort {
 
 CsvLogger::CsvLogger(const std::filesystem::path& folder) : file_(folder / "metrics.csv"), header_(whole_table()) {
@@ -36,7 +34,6 @@ void CsvLogger::resume_after(uint64_t step) {
 
 void CsvLogger::log_metrics(const MetricsRow& row) {
   if (row.values.empty()) return;
-  refuse_reserved_names(row);
   std::vector<std::pair<std::string, double>> cells{{"epoch", static_cast<double>(row.epoch)},
                                                     {"step", static_cast<double>(row.step)}};
   cells.insert(cells.end(), row.values.begin(), row.values.end());

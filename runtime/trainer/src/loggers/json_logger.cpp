@@ -9,7 +9,6 @@
 #include <cohort/host/in_quotes.hpp>
 
 #include "files/json_fields.hpp"
-#include "loggers/reserved_names.hpp"
 
 namespace cohort {
 namespace {
@@ -51,7 +50,6 @@ void JsonLogger::resume_after(uint64_t step) {
 
 void JsonLogger::log_metrics(const MetricsRow& row) {
   if (row.values.empty()) return;
-  refuse_reserved_names(row);
   Json line{{"step", row.step}, {"epoch", row.epoch}};
   for (const auto& [name, value] : row.values) line[name] = json_number(value);
   // A name with bytes that are no UTF-8 cannot stand in JSON, and gets the sign for an unknown character.

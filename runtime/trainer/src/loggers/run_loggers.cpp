@@ -1,10 +1,9 @@
 // A row holds what was measured together. The values of a step have the suffix _step, because the plain name is the
-// mean over the epoch. A validation within an epoch has a row of its own, which waits for the next one: at the end of
-// an epoch its values are in the row of the epoch.
+// mean over the epoch. A validation within an epoch has a row of its own, which is written before anything can be saved
+// that a run resumes from; at the end of an epoch its values are in the row of the epoch.
 #include "loggers/run_loggers.hpp"
 
 #include <array>
-#include <optional>
 #include <utility>
 
 #include <cohort/host/error.hpp>
@@ -31,6 +30,15 @@ std::shared_ptr<Logger> make_logger(Runtime& runtime, const Spec& kind, const fs
   return std::make_shared<PluginLogger>(runtime, kind, folder);
 }
 
+/// Throws UserError if a value is named like the step or the epoch of its row.
+void refuse_reserved_names(const StepValues& values) {
+  for (const auto& [name, value] : values) {
+    if (name != "step" && name != "epoch") continue;
+    throw UserError("a metric is named '" + name + "', which is where loggers write the " + name +
+                    " of each row; give it another name");
+  }
+}
+
 class RunLoggers final : public Callback {
  public:
   RunLoggers(RunLogging logging, RunRecord& record) : logging_(std::move(logging)), record_(record) {}
@@ -49,22 +57,23 @@ class RunLoggers final : public Callback {
   void on_step_values(Fit& fit, StepValues& values) override {
     StepValues named;
     for (const auto& [name, value] : values) named.emplace_back(name + "_step", value);
-    log(fit, std::move(named));
+    log(fit, named);
   }
   void on_validation_end(Fit& fit, const Metrics& means) override {
-    if (!means.empty()) validation_ = Row{fit.step(), fit.epoch(), {means.begin(), means.end()}};
-  }
-  void on_train_epoch_end(Fit& fit, const Metrics& means) override {
-    validation_.reset();
+    if (fit.is_epoch_over()) return;
     log(fit, {means.begin(), means.end()});
+    has_validated_ = true;
   }
+  void on_train_epoch_end(Fit& fit, const Metrics& means) override { log(fit, {means.begin(), means.end()}); }
   // A resumed run keeps these rows, so they have to be as safe as its checkpoint.
-  void on_save_point(Fit& /*fit*/, SavePoint point) override {
-    if (point == SavePoint::kStep) return;
+  void on_save_point(Fit& fit, SavePoint point) override {
+    const auto every = fit.runtime().options().checkpoint_every_n_steps;
+    const bool is_due = every && fit.step() % static_cast<uint64_t>(*every) == 0;
+    if (point == SavePoint::kStep && !is_due && !has_validated_) return;
+    has_validated_ = false;
     for (const auto& logger : loggers_) logger->flush();
   }
   void on_fit_end(Fit& fit) override {
-    write_validation();
     for (const auto& logger : loggers_) {
       logger->flush();
       if (!fit.stop_reason().is_abrupt()) logger->completed();
@@ -87,21 +96,10 @@ class RunLoggers final : public Callback {
     for (const MakeLogger& make : logging_.makers) loggers_.push_back(make(folder_));
   }
 
-  struct Row {
-    uint64_t step;
-    int64_t epoch;
-    StepValues values;
-  };
-
-  void log(const Fit& fit, StepValues values) {
-    write_validation();
-    if (!values.empty()) write({fit.step(), fit.epoch(), std::move(values)});
-  }
-  void write_validation() {
-    if (const auto row = std::exchange(validation_, std::nullopt)) write(*row);
-  }
-  void write(const Row& row) {
-    for (const auto& logger : loggers_) logger->log_metrics({row.step, row.epoch, row.values});
+  void log(const Fit& fit, const StepValues& values) {
+    if (values.empty()) return;
+    refuse_reserved_names(values);
+    for (const auto& logger : loggers_) logger->log_metrics({fit.step(), fit.epoch(), values});
   }
 
   RunLogging logging_;
@@ -109,7 +107,7 @@ class RunLoggers final : public Callback {
   std::string earlier_folder_;  // of the run that is resumed
   fs::path folder_;
   std::vector<std::shared_ptr<Logger>> loggers_;
-  std::optional<Row> validation_;  // the row of one within an epoch, unless the epoch ends there
+  bool has_validated_ = false;  // since the last save point, at which the best checkpoints may be written
 };
 
 }  // namespace

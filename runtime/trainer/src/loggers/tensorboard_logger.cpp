@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "loggers/event.hpp"
-#include "loggers/reserved_names.hpp"
 
 namespace cohort {
 namespace {
@@ -37,7 +36,6 @@ void TensorBoardLogger::log_hyper_parameters(const HyperParameters& parameters) 
 
 void TensorBoardLogger::log_metrics(const MetricsRow& row) {
   if (row.values.empty()) return;
-  refuse_reserved_names(row);
   std::vector<ProtobufMessage> values{scalar_value("epoch", static_cast<double>(row.epoch))};
   for (const auto& [name, value] : row.values) values.push_back(scalar_value(name, value));
   file_.append(summary_event({now(), row.step}, values).encoded());

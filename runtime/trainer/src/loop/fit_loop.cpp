@@ -184,12 +184,12 @@ void FitLoop::run_epoch() {
   if (resumed_) continue_epoch();
   step_begun_ = Clock::now();
   const Module::Recording recording(module_, limits_.report ? &board_ : nullptr);
-  while (!over_ && !is_epoch_over()) {
+  while (!is_epoch_over()) {
     if (batches_ > 0) keep_step();  // the first step of an epoch is taken again from before its beginning
     const int64_t batches_before = batches_;
     take_step(available(limits_.accumulate));
     if (validation_interval_) validate_at_interval(batches_before);
-    if (!over_ && !is_epoch_over()) offer_save(SavePoint::kStep);
+    if (!is_epoch_over()) offer_save(SavePoint::kStep);
   }
   finish_epoch();
 }
@@ -205,7 +205,7 @@ void FitLoop::note_step(Votes votes) {
   over_ = votes.stop || limit_reached();
   tell_module();
   call("on_step_end", &Callback::on_step_end);
-  if (session_.steps() % static_cast<uint64_t>(limits_.log_every_n_steps) == 0) log_step_values();
+  if (is_logging_step()) log_step_values();
 }
 
 void FitLoop::log_step_values() {
@@ -215,6 +215,11 @@ void FitLoop::log_step_values() {
   logged_steps_ = session_.steps();
   call("on_step_values", &Callback::on_step_values, values);
   for (const auto& [name, value] : values) record_.metrics[name] = value;
+}
+
+// Logs the step before an end. After a signal the resumed run does, at the step at which one that was not stopped does.
+void FitLoop::log_last_step() {
+  if (agreed_.severity != StopReason::Severity::kInterrupt && logged_steps_ != step()) log_step_values();
 }
 
 template <class Values>
@@ -297,20 +302,21 @@ void FitLoop::adopt(const StopReason& agreed) {
 }
 
 void FitLoop::finish_epoch() {
-  if (logged_steps_ != session_.steps()) log_step_values();
-  LoopState before = state();
   ask_callbacks();
-  const bool complete = is_epoch_over();
+  const bool complete = is_complete();
   // A run that resumes at a limit takes no step either, which would bring the metrics: it needs their values.
   const auto merged = gather_report(runtime_, board_, {.stop = wish_}, complete || limit_reached());
+  adopt(merged.stop);
+  if (!complete) log_last_step();
+  LoopState before = state();
   (before_stop_ ? *before_stop_ : before).metric_values = merged.values;
   if (keeps_steps_) kept_.emplace(session_, before_stop_ ? *before_stop_ : before);
-  adopt(merged.stop);
   if (!complete) offer_unfinished(before);
   if (complete) ++record_.epochs;
   for (const auto& [name, value] : merged.means) record_.metrics[name] = value;
   show_on_bar(board_, merged.means);
   if (validates_in_epoch() && !limits_.val_check_interval && !merged.stop.is_abrupt()) validate();
+  if (complete) log_last_step();  // a signal in the validation lets it be run again
   const bool finished = complete && !agreed_.is_abrupt();
   if (!finished) offer_unfinished(before);
   Metrics means = end_epoch_of_module();

@@ -51,6 +51,7 @@ class FitLoop final : public Fit {
     return planned_steps(limits_, earlier_.samples == 0 ? epoch_length_ : whole_epoch_length_, more_steps_);
   }
   std::optional<int64_t> total_epochs() const override { return limits_.max_epochs; }
+  bool is_epoch_over() override { return over_ || is_complete(); }
   const Metrics& metrics() const override { return record_.metrics; }
   Metrics bar_values() const override;
   Module& module() override { return module_; }
@@ -99,7 +100,9 @@ class FitLoop final : public Fit {
   void note_step(Votes votes);
   void note_loss(const at::Tensor& loss, uint64_t step);
   void ask_callbacks();
+  bool is_logging_step() const { return step() % static_cast<uint64_t>(limits_.log_every_n_steps) == 0; }
   void log_step_values();
+  void log_last_step();
   template <class Values>
   void show_on_bar(const MetricBoard& board, const Values& values);
   void validate_at_interval(int64_t batches_before);
@@ -141,7 +144,7 @@ class FitLoop final : public Fit {
   bool has_equal_ranks() const { return has_equal_data_ && !train_.stream && !train_.sampler; }
   /// Returns whether an epoch goes on until the last rank has no batch left.
   bool joins() const { return runtime_.options().uneven == UnevenData::kJoin && !has_equal_ranks(); }
-  bool is_epoch_over() { return out_of_data_ || (!joins() && available(1) == 0); }
+  bool is_complete() { return out_of_data_ || (!joins() && available(1) == 0); }
 
   Runtime& runtime_;
   RunRecord& record_;

@@ -90,6 +90,7 @@ void FitLoop::continue_epoch() {
   board_.restore(resumed_->loop->records);
   board_.metrics().restore(resumed_->loop->metric_states, resumed_->loop->metric_values);
   validation_means_ = resumed_->loop->validation_means;
+  if (is_logging_step()) logged_steps_ = step();  // before the checkpoint was written
   const bool validation_due = resumed_->loop->place.validation_due;
   resumed_.reset();
   if (validation_due && validates_) validate_within_epoch();
