@@ -8,6 +8,7 @@
 namespace cohort::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
@@ -141,6 +142,23 @@ TEST(Callback, ValuesThatItAddsAreLogged) {
   EXPECT_EQ(run.metrics.at("added"), 7);
   EXPECT_EQ(run.metrics.at("step_end"), 2);
   EXPECT_THAT(host::read_text_file(folder.path() / "version_0/metrics.csv", 10'000), HasSubstr("added_step"));
+}
+
+TEST(Callback, AValueThatItAddsHasAProperName) {
+  struct Adds final : Callback {
+    std::string given;
+    std::string name() const override { return "adds"; }
+    void on_step_values(Fit& /*fit*/, StepValues& values) override { values.emplace_back(given, 7); }
+  };
+  for (const char* name : {"", "a\nb,c", "\"a", "a\xff"}) {
+    TemporaryFolder folder;
+    Training run([&](Options& o) { o.log_dir = folder.path(); });
+    const auto adds = std::make_shared<Adds>();
+    adds->given = name;
+    EXPECT_THAT(error_text<UserError>([&] { run.fit({adds}); }),
+                AllOf(HasSubstr("on_step_values"), HasSubstr("adds"), HasSubstr("cannot head a column")));
+    EXPECT_EQ(host::read_text_file(folder.path() / "version_0/metrics.csv", 10'000), "") << name;
+  }
 }
 
 TEST(Callback, ModuleKnowsStepEpochAndPlace) {

@@ -42,6 +42,15 @@ TEST(HyperParameters, AreFinite) {
   EXPECT_THAT(error_text<UserError>([] { Net net; }), HasSubstr("as 'rate'; give a finite number"));
 }
 
+TEST(HyperParameters, HaveNamesThatCanHeadAColumn) {
+  struct Net final : Module {
+    explicit Net(const char* name) { save_hyperparameters({{name, 1}}); }
+  };
+  for (const char* name : {"", "a,b", "a\nb", "\"a", "a\xff"}) {
+    EXPECT_THAT(error_text<UserError>([&] { Net net(name); }), HasSubstr("cannot head a column")) << name;
+  }
+}
+
 /// A Learner of any width that says what it was made from.
 struct Sized : ModuleFor<Sized> {
   explicit Sized(int64_t width, const std::string& kind = "plain")

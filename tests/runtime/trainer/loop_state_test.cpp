@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
+#include <cohort/host/error.hpp>
 #include <cohort/metric_kinds.hpp>
 
 #include "checkpoint/generators.hpp"
+#include "error_text.hpp"
 #include "metrics/logged_metrics.hpp"
 
 namespace cohort {
@@ -45,6 +47,17 @@ TEST(LoopState, ARankGoesOnWithTheMetricsOfSeveral) {
   metric::MeanSquaredError error;
   metrics.add("error", error);
   EXPECT_DOUBLE_EQ(error.compute().item<double>(), (1 + 4 + 9 + 16 + 25) / 5.0);
+}
+
+TEST(LoopState, ANameThatNoTrainingLogsIsRefused) {
+  for (const char* kind : {"epoch", "state", "value", "validation", "latest"}) {
+    TensorIndex own = file_of({});
+    const std::string key = std::string("cohort.metrics.") + kind + "/a\n0,1,2";
+    own.emplace(key, torch::zeros({1}, at::kDouble));
+    EXPECT_THAT(error_text<UserError>([&] { read_loop_state({}, own, "f"); }),
+                ::testing::HasSubstr("is no name of a metric"))
+        << key;
+  }
 }
 
 TEST(LoopState, ARankThatHadNoneTakesThoseOfAnother) {

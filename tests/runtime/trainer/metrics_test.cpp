@@ -2,6 +2,7 @@
 #include <torch/types.h>
 
 #include <cohort/host/error.hpp>
+#include <cohort/metric_kinds.hpp>
 #include <cohort/metrics.hpp>
 
 #include "error_text.hpp"
@@ -141,9 +142,11 @@ TEST(MetricBoard, RefusesWhatIsNoNumberAndNamesThatCannotHeadAColumn) {
               HasSubstr("2 elements"));
   EXPECT_THAT(error_text<UserError>([&] { board.add("loss", at::Tensor(), {.where = LogWhere::kBoth}); }),
               HasSubstr("undefined"));
-  for (const char* name : {"", "a,b", "a\nb", "a\tb"}) {
+  for (const char* name : {"", "a,b", "a\nb", "a\tb", "\"a", "a\"b", "a\xff", "a\x7f"}) {
     EXPECT_THAT(error_text<UserError>([&] { board.add(name, 1.0, {.where = LogWhere::kBoth}); }), HasSubstr("column"))
         << name;
+    metric::MeanSquaredError metric;
+    EXPECT_THAT(error_text<UserError>([&] { board.add(name, metric); }), HasSubstr("column")) << name;
   }
 }
 

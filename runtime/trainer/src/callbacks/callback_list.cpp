@@ -9,6 +9,7 @@
 
 #include "callbacks/module_moments.hpp"
 #include "checkpoint/loop_state.hpp"
+#include "metrics/metric_name.hpp"
 
 namespace cohort {
 namespace {
@@ -57,6 +58,18 @@ void CallbackList::require_empty_moments() const {
     const std::string name = callback->name();
     throw UserError("--graph: " + (name.empty() ? "the module" : "callback '" + name + "'") + " has an " + moment +
                     ", which no replay of a captured step calls; use on_train_batch_end, or leave --graph out");
+  }
+}
+
+void CallbackList::add_step_values(const HookPlace& place, Fit& fit, StepValues& values) const {
+  for (size_t i = 0; i < callbacks_.size(); ++i) {
+    const Timed timed(profile_, rows_[i]);
+    in_callback(*callbacks_[i], place, [&] {
+      callbacks_[i]->on_step_values(fit, values);
+      for (const auto& [name, value] : values) {
+        if (!is_metric_name(name)) throw UserError("the value " + host::in_quotes(name) + kCannotHeadAColumn);
+      }
+    });
   }
 }
 

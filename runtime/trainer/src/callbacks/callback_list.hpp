@@ -31,6 +31,10 @@ class CallbackList {
     }
   }
 
+  /// Calls on_step_values of all callbacks. Throws UserError if one has added a value whose name is none, before the
+  /// next one can write it.
+  void add_step_values(const HookPlace& place, Fit& fit, StepValues& values) const;
+
   /// Throws UserError if the module or a callback overrides a hook within a step, which no replay of --graph calls.
   /// Known after a step that called them all.
   void require_empty_moments() const;

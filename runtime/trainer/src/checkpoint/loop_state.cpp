@@ -1,6 +1,7 @@
 #include "checkpoint/loop_state.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include <ATen/ops/empty.h>
@@ -10,6 +11,7 @@
 #include <cohort/host/in_quotes.hpp>
 
 #include "checkpoint/generators.hpp"
+#include "metrics/metric_name.hpp"
 
 namespace cohort {
 namespace {
@@ -19,6 +21,7 @@ constexpr std::string_view kMetricStatePrefix = "cohort.metrics.state/";
 constexpr std::string_view kValuePrefix = "cohort.metrics.value/";
 constexpr std::string_view kValidationPrefix = "cohort.metrics.validation/";
 constexpr std::string_view kLatestPrefix = "cohort.metrics.latest/";
+constexpr std::array kMetricPrefixes{kEpochPrefix, kMetricStatePrefix, kValuePrefix, kValidationPrefix, kLatestPrefix};
 constexpr std::string_view kStreamPrefix = "cohort.stream/";
 constexpr int64_t kRecordFields = 6;
 constexpr int kSeen = 1, kFresh = 2;
@@ -55,6 +58,14 @@ bool is_of_epoch(std::string_view name) {
 const double* numbers_in(const at::Tensor& tensor, int64_t count, const std::string& name, const std::string& file) {
   if (tensor.scalar_type() == at::kDouble && tensor.numel() == count) return tensor.const_data_ptr<double>();
   throw UserError(file + " does not hold numbers in " + host::in_quotes(name) + "; resume from another checkpoint");
+}
+
+/// Throws UserError for a name that no training can have logged: it would go into the tables of this one.
+void check_metric_name(std::string_view key, const std::string& file) {
+  const bool is_metric = std::ranges::any_of(kMetricPrefixes, [&](auto prefix) { return key.starts_with(prefix); });
+  if (!is_metric || is_metric_name(key.substr(key.find('/') + 1))) return;
+  throw UserError(file + " holds " + host::in_quotes(key) +
+                  ", which is no name of a metric; resume from another checkpoint");
 }
 
 }  // namespace
@@ -105,6 +116,7 @@ LoopState read_loop_state(const LoopPlace& place, const TensorIndex& tensors, co
   state.place = place;
   std::multimap<double, MetricRecord> records;  // ranks whose records became one may have counted differently
   for (const auto& [name, tensor] : tensors) {
+    check_metric_name(name, file);
     const auto rest = [&name = name](std::string_view prefix) { return std::string_view(name).substr(prefix.size()); };
     if (name == kGeneratorName) state.generator = tensor;
     if (name == kGeneratorBeforeAheadName) state.generator_before_ahead = tensor;

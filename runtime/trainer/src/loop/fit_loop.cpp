@@ -213,7 +213,7 @@ void FitLoop::log_step_values() {
   StepValues values = board_.take_step_values();
   show_on_bar(board_, values);
   logged_steps_ = session_.steps();
-  call("on_step_values", &Callback::on_step_values, values);
+  callbacks_.add_step_values(place_of("on_step_values"), *this, values);
   for (const auto& [name, value] : values) record_.metrics[name] = value;
 }
 

@@ -6,16 +6,16 @@
 #include <ATen/ops/full.h>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 
+#include "metrics/metric_name.hpp"
 #include "metrics/scalar.hpp"
 
 namespace cohort {
 namespace {
 
 void check_name(std::string_view name) {
-  const auto allowed = [](unsigned char c) { return c >= ' ' && c != ',' && c != 127; };
-  if (!name.empty() && std::all_of(name.begin(), name.end(), allowed)) return;
-  throw UserError("log(\"" + std::string(name) + "\") has a name that cannot head a column; use letters, digits and _");
+  if (!is_metric_name(name)) throw UserError("log(\"" + host::on_one_line(name) + "\")" + kCannotHeadAColumn);
 }
 
 UserError value_and_metric(std::string_view name) {

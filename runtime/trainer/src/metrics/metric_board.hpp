@@ -51,8 +51,8 @@ class MetricBoard {
   /// The weight of what is added until the next call.
   void begin_batch(int64_t samples) { samples_ = static_cast<double>(samples); }
 
-  /// Throws UserError for a tensor of more than one element and for an empty name or one with a comma or control
-  /// character; in a capture for a number of the host, which all replays would repeat.
+  /// Throws UserError for a tensor of more than one element, and for a name that is none (is_metric_name); in a capture
+  /// for a number of the host, which all replays would repeat.
   void add(std::string_view name, const at::Tensor& value, LogOptions options);
   void add(std::string_view name, double value, LogOptions options);
   /// Throws UserError for such a name as well, for one that a value has, and for a metric of each step.

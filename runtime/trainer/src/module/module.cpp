@@ -16,6 +16,7 @@
 #include "data/device_copy.hpp"
 #include "failure/hook_place.hpp"
 #include "metrics/metric_board.hpp"
+#include "metrics/metric_name.hpp"
 
 namespace cohort {
 
@@ -46,6 +47,9 @@ std::vector<std::shared_ptr<Callback>> Module::configure_callbacks() {
 
 void Module::save_hyperparameters(HyperParameters parameters) {
   for (const auto& [name, value] : parameters) {
+    if (!is_metric_name(name)) {
+      throw UserError("save_hyperparameters: " + host::in_quotes(name) + kCannotHeadAColumn);
+    }
     const auto* const number = std::get_if<double>(&value);
     if (!number || std::isfinite(*number)) continue;
     throw UserError("save_hyperparameters was given " + std::to_string(*number) + " as " + host::in_quotes(name) +

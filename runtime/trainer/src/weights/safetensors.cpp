@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include <ATen/ops/empty.h>
@@ -31,15 +30,6 @@ at::Tensor tensor_for(const SafetensorsEntry& entry, const std::string& file) {
   } catch (const c10::Error&) {
     throw UserError(file + " cannot be read: there is no memory for the " + std::to_string(entry.end - entry.begin) +
                     " bytes of tensor " + host::in_quotes(entry.name));
-  }
-}
-
-bool is_utf8(std::string_view text) {
-  try {
-    nlohmann::json(text).dump();
-    return true;
-  } catch (const nlohmann::json::type_error&) {
-    return false;
   }
 }
 

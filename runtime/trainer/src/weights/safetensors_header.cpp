@@ -171,6 +171,15 @@ std::string_view safetensors_dtype(c10::ScalarType dtype) {
   return "";
 }
 
+bool is_utf8(std::string_view text) {
+  try {
+    nlohmann::json(text).dump();
+    return true;
+  } catch (const nlohmann::json::type_error&) {
+    return false;
+  }
+}
+
 std::string safetensors_header_text(const SafetensorsHeader& header) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   if (!header.metadata.empty()) json["__metadata__"] = header.metadata;

@@ -48,7 +48,10 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_
 /// Name of the dtype in the format ("F32"), or "" where it has none.
 std::string_view safetensors_dtype(c10::ScalarType dtype);
 
-/// The JSON text for these entries, padded with blanks to a multiple of 8 bytes. Names are UTF-8.
+/// Returns whether the text is UTF-8, as names in a header must be.
+bool is_utf8(std::string_view text);
+
+/// The JSON text for these entries, padded with blanks to a multiple of 8 bytes.
 std::string safetensors_header_text(const SafetensorsHeader& header);
 
 }  // namespace cohort
