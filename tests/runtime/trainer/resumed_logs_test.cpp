@@ -6,6 +6,7 @@
 #include <cohort/host/files.hpp>
 #include <cohort/monitors.hpp>
 
+#include "loggers/run_loggers.hpp"
 #include "small_training.hpp"
 
 namespace cohort::testing {
@@ -102,6 +103,18 @@ TEST(ResumedLogs, AreThoseOfTheWholeRunAfterASignal) {
         EXPECT_EQ(tables(folder.path()), tables(whole.path()));
       }
     }
+  }
+}
+
+TEST(Loggers, TakeNoFolderFromAFileThatNoRunHasMade) {
+  RunRecord record;
+  const auto loggers = log_to({.dir = "logs"}, record);
+  for (const char* name :
+       {"../../outside", "/an/absolute/folder", "..", ".", "version_0/..", "version_01", "version_"}) {
+    CallbackState state;
+    state.set("folder", name);
+    EXPECT_THAT(error_text<UserError>([&] { loggers->load_state(state); }), HasSubstr("none that a run has made"))
+        << name;
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <cohort/callbacks.hpp>
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 #include <cohort/runtime.hpp>
 
 #include "checkpoint/checkpoint_folder.hpp"
@@ -122,7 +123,7 @@ void BestCheckpoints::save_state(CallbackState& state) const {
   for (size_t i = 0; i < kept_.size(); ++i) state.set("value-" + std::to_string(i), kept_[i].value);
 }
 
-// A checkpoint that is gone since is no longer among the best.
+// A checkpoint that is gone since is no longer among the best. The names become paths that may be deleted later.
 void BestCheckpoints::load_state(const CallbackState& state) {
   metric_.load_state(state);
   kept_.clear();
@@ -131,8 +132,13 @@ void BestCheckpoints::load_state(const CallbackState& state) {
   for (size_t begin = 0; begin < names.size(); ++index) {
     const size_t end = names.find('\n', begin);
     if (end == std::string::npos) break;
-    const fs::path path = folder_ / names.substr(begin, end - begin);
-    if (is_checkpoint(path)) kept_.push_back({path, state.number("value-" + std::to_string(index))});
+    const std::string name = names.substr(begin, end - begin);
+    const double value = state.number("value-" + std::to_string(index));
+    if (!step_of_name(name) || std::isnan(value)) {
+      throw UserError("the state of best checkpoints has " + host::in_quotes(name) + " with the value " +
+                      number_text(value) + ", which is no checkpoint of it; resume from another checkpoint");
+    }
+    if (is_checkpoint(folder_ / name)) kept_.push_back({folder_ / name, value});
     begin = end + 1;
   }
 }

@@ -66,6 +66,10 @@ fs::path make_run_folder(const fs::path& dir) {
   }
 }
 
+bool is_run_folder_name(const std::string& name) {
+  return version_of(name).has_value();
+}
+
 std::optional<fs::path> newest_run_folder(const fs::path& dir) {
   const auto highest = highest_version(dir, [](const fs::directory_entry& entry) {
     std::error_code ignored;

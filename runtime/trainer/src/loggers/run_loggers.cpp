@@ -53,7 +53,12 @@ class RunLoggers final : public Callback {
     fit.runtime().log().info("Metrics are logged in " + host::on_one_line(folder_.native()));
   }
   void save_state(CallbackState& state) const override { state.set("folder", record_.log_folder.filename().native()); }
-  void load_state(const CallbackState& state) override { earlier_folder_ = state.text("folder"); }
+  void load_state(const CallbackState& state) override {
+    earlier_folder_ = state.text("folder");
+    if (earlier_folder_.empty() || is_run_folder_name(earlier_folder_)) return;
+    throw UserError("the state of the loggers has the folder " + host::in_quotes(earlier_folder_) +
+                    ", which is none that a run has made; resume from another checkpoint");
+  }
   void on_step_values(Fit& fit, StepValues& values) override {
     StepValues named;
     for (const auto& [name, value] : values) named.emplace_back(name + "_step", value);
