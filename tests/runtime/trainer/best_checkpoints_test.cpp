@@ -98,6 +98,27 @@ TEST(BestCheckpoints, TakeNoNameFromAFileThatIsNoCheckpoint) {
   EXPECT_TRUE(best.kept().empty());
 }
 
+TEST(BestCheckpoints, FolderIsOpenedBeforeTheTraining) {
+  for (const bool is_folder_in_it : {false, true}) {
+    TemporaryFolder folder;
+    if (is_folder_in_it) {
+      fs::create_directories(folder.path() / "best/best");
+    } else {
+      folder.write("best", "");
+    }
+    for (const bool by_flag : {false, true}) {
+      Training run([&](Options& o) {
+        o.checkpoint_dir = folder.path();
+        if (by_flag) o.monitor = host::parse_metric_spec("val", "--monitor");
+      });
+      std::vector<std::shared_ptr<Callback>> own;
+      if (!by_flag) own.push_back(std::make_shared<BestCheckpoints>(folder.path() / "best", "val"));
+      EXPECT_THAT(error_text<UserError>([&] { run.fit(own); }), HasSubstr((folder.path() / "best").string()));
+      EXPECT_TRUE(run.net.indices.empty());
+    }
+  }
+}
+
 TEST(BestCheckpoints, HaveLinksWithNamesOfTheUsers) {
   TemporaryFolder folder;
   Training run([&](Options& o) {

@@ -39,6 +39,7 @@ struct ScriptedFit final : Fit {
                                std::function<void()> /*when_written*/) override {
     return {};
   }
+  void open(const fs::path& /*folder*/) override {}
   void keep_steps() override {}
   double gradient_norm(size_t /*optimizer*/, double /*p*/) override { return 0; }
 };

@@ -295,44 +295,6 @@ TEST(Resume, AFreshTrainingLeavesTheCheckpointsOfAnotherAlone) {
   EXPECT_THAT(names_in(stopped.folder.path()), SizeIs(2));
 }
 
-TEST(Resume, FromAnOlderCheckpointGoesItsOwnWay) {
-  const TemporaryFolder folder;
-  const Outcome whole = train(writing(folder.path(), [](Options& o) { o.keep_checkpoints = 9; }));
-  const Outcome second =
-      train(writing(folder.path(), [&](Options& o) { o.resume = folder.path() / "step-00000006/"; }));
-  EXPECT_EQ(second.indices.size(), 12U);
-  EXPECT_EQ(second.digest, whole.digest);
-  EXPECT_THAT(names_in(folder.path()), ElementsAre("step-00000012", "step-00000018"));
-}
-
-TEST(Resume, EachTrainingOfAProgramHasItsOwnCheckpoints) {
-  const TemporaryFolder folder;
-  const auto program = [&](int stop) {
-    ScriptedRun run([&](Script& s) {
-      s.options.max_epochs = 1;
-      s.options.checkpoint_dir = folder.path();
-      s.options.resume = "auto";
-    });
-    torch::manual_seed(5);
-    Learner net;
-    if (stop) net.during = signal_at_call(stop);
-    Numbers data;
-    RunRecord record;
-    try {
-      for (int fit = 0; fit < 2; ++fit) Trainer(run.runtime(), record).fit(net, data);
-    } catch (const Interrupted&) {
-    }
-    return std::pair(weights_digest(net), net.indices.size());
-  };
-  program(8);
-  EXPECT_THAT(names_in(folder.path()), ElementsAre("fit-2", "step-00000006"));
-  EXPECT_THAT(names_in(folder.path() / "fit-2"), ElementsAre("step-00000002"));
-  const auto [digest, batches] = program(0);
-  EXPECT_EQ(batches, 4U);
-  fs::remove_all(folder.path());
-  EXPECT_EQ(program(0).first, digest);
-}
-
 TEST(Session, SavesIntoAFolderThatItsProcessHasLocked) {
   const TemporaryFolder folder;
   const auto lock = open_checkpoint_folder(folder.path());  // as a fit does

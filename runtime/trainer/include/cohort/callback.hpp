@@ -104,6 +104,9 @@ class Fit {
   virtual std::optional<std::filesystem::path> save(const std::filesystem::path& folder,
                                                     std::optional<int64_t> keep = std::nullopt,
                                                     std::function<void()> when_written = {}) = 0;
+  /// Makes and locks a folder for save, so that one that cannot be used is found before the training: for on_fit_start.
+  /// Collective. Throws UserError.
+  virtual void open(const std::filesystem::path& folder) = 0;
   /// Keeps from now on what save needs in on_exception: at the beginning of each step the states of random numbers,
   /// metrics, callbacks and settings of optimizers. For on_fit_start. Throws UserError if there are several ranks,
   /// because one that fails takes its part of a checkpoint with it.

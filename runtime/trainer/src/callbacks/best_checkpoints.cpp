@@ -19,14 +19,18 @@ namespace fs = std::filesystem;
 
 constexpr const char* kBest = "best";
 
+void check_link(const fs::path& link) {
+  std::error_code ignored;
+  if (!fs::exists(fs::symlink_status(link, ignored)) || fs::is_symlink(link, ignored)) return;
+  throw UserError("'" + shown(link) + "' is no link that best checkpoints have made; move it away");
+}
+
 /// Makes or moves a link beside the checkpoint.
 void link_to(const fs::path& checkpoint, const std::string& name) {
   const fs::path link = checkpoint.parent_path() / name;
   const fs::path fresh = checkpoint.parent_path() / ('.' + name);
+  check_link(link);
   std::error_code error;
-  if (fs::exists(fs::symlink_status(link, error)) && !fs::is_symlink(link, error)) {
-    throw UserError("'" + shown(link) + "' is no link that best checkpoints have made; move it away");
-  }
   fs::remove(fresh, error);
   fs::create_symlink(checkpoint.filename(), fresh, error);
   if (!error) fs::rename(fresh, link, error);
@@ -74,6 +78,8 @@ BestCheckpoints::BestCheckpoints(fs::path folder, std::string monitor, Options o
 // The best of an earlier training of the program stay in the folder, and are no measure for this one.
 void BestCheckpoints::on_fit_start(Fit& fit) {
   if (fit.step() == 0) kept_.clear();  // else it is resumed
+  fit.open(folder_);
+  check_link(folder_ / kBest);
 }
 
 void BestCheckpoints::on_validation_end(Fit& fit, const Metrics& means) {
@@ -108,8 +114,11 @@ void BestCheckpoints::on_save_point(Fit& fit, SavePoint /*point*/) {
     unlink_from(*worst);
     remove_checkpoint(*worst);
   };
-  if (!fit.save(folder_, std::nullopt, follow)) return;
-  kept_ = std::move(kept);
+  kept_.swap(kept);  // a checkpoint knows that it is among the best itself
+  if (!fit.save(folder_, std::nullopt, follow)) {
+    kept_.swap(kept);
+    return;
+  }
   if (fit.runtime().is_first() && kept_.front().path == path) {
     fit.runtime().log().info("Best " + metric_.name() + " so far, " + number_text(value) + ": " + shown(path));
   }

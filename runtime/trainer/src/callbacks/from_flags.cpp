@@ -5,6 +5,7 @@
 #include <cohort/sdk/options.hpp>
 
 #include "callbacks/built_in.hpp"
+#include "checkpoint/fit_checkpoints.hpp"
 
 namespace cohort {
 namespace {
@@ -50,7 +51,7 @@ std::vector<std::shared_ptr<Callback>> callbacks_of_flags(const Options& options
     const Read read(*options.monitor, kMonitor, flag);
     const BestCheckpoints::Options best{options.keep_best, read.mode(), std::string(read.options().text("name"))};
     if (!checkpoints.empty()) {  // else this run writes no files
-      callbacks.push_back(std::make_shared<BestCheckpoints>(checkpoints / "best", options.monitor->name, best, flag));
+      callbacks.push_back(std::make_shared<BestCheckpoints>(best_of(checkpoints), options.monitor->name, best, flag));
     }
   }
   return callbacks;

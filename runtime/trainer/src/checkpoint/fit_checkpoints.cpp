@@ -18,7 +18,19 @@ std::string place_text(const LoopPlace& place) {
   return "epoch " + std::to_string(place.epoch) + ", batch " + std::to_string(place.batches);
 }
 
+/// Returns whether the checkpoint, or a link to it, lies in the folder.
+bool is_in(const fs::path& folder, const fs::path& checkpoint) {
+  std::error_code ignored;
+  const fs::path named = (checkpoint / ".").lexically_normal().parent_path().parent_path();
+  return fs::equivalent(named, folder, ignored) ||
+         fs::equivalent(fs::canonical(checkpoint, ignored).parent_path(), folder, ignored);
+}
+
 }  // namespace
+
+fs::path best_of(const fs::path& folder) {
+  return folder / "best";
+}
 
 fs::path folder_of_fit(const fs::path& folder, int64_t fit) {
   return folder.empty() || fit == 1 ? folder : folder / ("fit-" + std::to_string(fit));
@@ -59,6 +71,7 @@ void FitCheckpoints::warn_of_restarts() const {
 std::optional<LoadedCheckpoint> FitCheckpoints::open(StepDriver& session, CheckpointWriter& writer) const {
   // The folder is locked before it is read, because another job may still be writing there.
   if (!folder_.empty()) writer.open(folder_);
+  if (!folder_.empty() && runtime_.options().monitor) writer.open(best_of(folder_));
   auto resumed = source_.empty() ? std::nullopt : read_source(session);
   if (!folder_.empty()) {
     all_or_none(runtime_, [&] {
@@ -71,15 +84,11 @@ std::optional<LoadedCheckpoint> FitCheckpoints::open(StepDriver& session, Checkp
 
 std::optional<LoadedCheckpoint> FitCheckpoints::read_source(StepDriver& session) const {
   auto resumed = read_checkpoint(session, source_, source_may_be_missing_);
-  if (resumed && !resumed->loop) {
-    throw UserError(shown(resumed->path) +
-                    " was written by cohort::save, which knows no epochs; go on from it with cohort::load");
+  // Of the first checkpoints of a training the best one is written before the other.
+  if (!resumed && runtime_.options().monitor) {
+    resumed = read_checkpoint(session, best_of(source_), /*may_be_missing=*/true);
   }
-  if (resumed && resumed->loop->place.fit != fit_) {
-    throw UserError(shown(resumed->path) + " belongs to training " + std::to_string(resumed->loop->place.fit) +
-                    " of the program, this is training " + std::to_string(fit_) +
-                    "; give --resume the folder of the whole run");
-  }
+  if (resumed) check_source(*resumed);
   if (runtime_.is_first()) {
     runtime_.log().info(resumed ? "Going on from " + shown(resumed->path) + ": step " +
                                       std::to_string(resumed->manifest.step) + ", " + place_text(resumed->loop->place)
@@ -88,13 +97,33 @@ std::optional<LoadedCheckpoint> FitCheckpoints::read_source(StepDriver& session)
   return resumed;
 }
 
+void FitCheckpoints::check_source(const LoadedCheckpoint& resumed) const {
+  if (!resumed.loop) {
+    throw UserError(shown(resumed.path) +
+                    " was written by cohort::save, which knows no epochs; go on from it with cohort::load");
+  }
+  if (resumed.loop->place.fit == fit_) return;
+  throw UserError(shown(resumed.path) + " belongs to training " + std::to_string(resumed.loop->place.fit) +
+                  " of the program, this is training " + std::to_string(fit_) +
+                  "; give --resume the folder of the whole run");
+}
+
+bool FitCheckpoints::continues(const LoadedCheckpoint& resumed) const {
+  return !folder_.empty() && (is_in(folder_, resumed.path) || is_in(best_of(folder_), resumed.path));
+}
+
+// A checkpoint of the folder stands for all of them; one of the best for the best alone, because newer ones may be
+// beside them.
 void FitCheckpoints::check_folder_is_of(const std::optional<LoadedCheckpoint>& resumed) const {
-  std::error_code ignored;
-  const bool same = resumed && fs::equivalent(fs::canonical(resumed->path).parent_path(), folder_, ignored);
-  if (same || find_checkpoints(folder_).empty()) return;
-  throw UserError(
-      "--checkpoint-dir: '" + shown(folder_) +
-      "' holds checkpoints of another training; go on from them with --resume=auto, or name another folder");
+  const fs::path best = best_of(folder_);
+  for (const fs::path& folder : {folder_, best}) {
+    const bool same = resumed && (is_in(folder_, resumed->path) || is_in(folder, resumed->path));
+    std::error_code ignored;
+    if (same || !fs::is_directory(folder, ignored) || find_checkpoints(folder).empty()) continue;
+    throw UserError("--checkpoint-dir: '" + shown(folder) +
+                    "' holds checkpoints of another training; go on from them with --resume=auto, or name another "
+                    "folder");
+  }
 }
 
 void FitCheckpoints::on_save_point(Fit& fit, SavePoint point) {

@@ -19,6 +19,8 @@ namespace cohort {
 
 /// Returns the folder of a program's n-th fit.
 std::filesystem::path folder_of_fit(const std::filesystem::path& folder, int64_t fit);
+/// Returns where in a folder of checkpoints the best ones are.
+std::filesystem::path best_of(const std::filesystem::path& folder);
 
 class FitCheckpoints final : public Callback {
  public:
@@ -28,6 +30,8 @@ class FitCheckpoints final : public Callback {
   /// Opens the folder and returns the checkpoint to resume from, if there is one. Collective. Throws the same UserError
   /// on all ranks, also if the folder holds another training's checkpoints or another job holds the folder.
   std::optional<LoadedCheckpoint> open(StepDriver& session, CheckpointWriter& writer) const;
+  /// Returns whether the checkpoint lies in the folder that this training writes into.
+  bool continues(const LoadedCheckpoint& resumed) const;
   /// Empty if none is written.
   const std::filesystem::path& folder() const { return folder_; }
 
@@ -36,6 +40,7 @@ class FitCheckpoints final : public Callback {
 
  private:
   std::optional<LoadedCheckpoint> read_source(StepDriver& session) const;
+  void check_source(const LoadedCheckpoint& resumed) const;
   void warn_of_restarts() const;
   void check_folder_is_of(const std::optional<LoadedCheckpoint>& resumed) const;
 

@@ -63,6 +63,7 @@ class FitLoop final : public Fit {
   void stop(StopReason reason) override;
   std::optional<std::filesystem::path> save(const std::filesystem::path& folder, std::optional<int64_t> keep,
                                             std::function<void()> when_written) override;
+  void open(const std::filesystem::path& folder) override { checkpoints_.open(checkpoints_.opened_as(folder)); }
   void keep_steps() override;
   double gradient_norm(size_t optimizer, double p) override;
 
