@@ -106,6 +106,42 @@ TEST(ResumedLogs, AreThoseOfTheWholeRunAfterASignal) {
   }
 }
 
+TEST(ResumedLogs, OfAnotherCheckpointFolderAreOfTheirOwn) {
+  const TemporaryFolder folder;
+  LoggedRun(folder.path(), {1, {}}).train();
+  const std::string whole = tables(folder.path());
+  for (const bool writes : {false, true}) {
+    Training other([&](Options& o) {
+      o.max_epochs = 2;
+      o.log_dir = folder.path() / "logs";
+      o.resume = folder.path() / "ckpt/step-00000004";
+      if (writes) o.checkpoint_dir = folder.path() / "other";
+    });
+    other.data = Numbers(11);
+    other.fit({});
+    EXPECT_EQ(tables(folder.path()), whole);
+  }
+  EXPECT_THAT(names_in(folder.path() / "logs"), ElementsAre("version_0", "version_1", "version_2"));
+}
+
+TEST(ResumedLogs, OfASecondFitThatBeginsAnewHaveEachRowOnce) {
+  const TemporaryFolder folder;
+  const auto program = [&](const fs::path& dir, bool ends_early) {
+    LoggedRun run(dir, {1, {}}, /*resumes=*/true);
+    run.train();
+    run.net.during = [&] {
+      if (ends_early && run.net.global_step() == 3) throw UserError("ends early");
+    };
+    run.train();
+  };
+  EXPECT_THROW(program(folder.path(), true), UserError);
+  program(folder.path(), false);
+  const TemporaryFolder whole;
+  program(whole.path(), false);
+  const char* const table = "logs/version_0/fit-2/metrics.csv";
+  EXPECT_EQ(folder.read(table), whole.read(table));
+}
+
 TEST(Loggers, TakeNoFolderFromAFileThatNoRunHasMade) {
   RunRecord record;
   const auto loggers = log_to({.dir = "logs"}, record);

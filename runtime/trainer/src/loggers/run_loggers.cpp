@@ -45,9 +45,9 @@ class RunLoggers final : public Callback {
 
   std::string name() const override { return "loggers"; }
   void on_fit_start(Fit& fit) override {
-    open(fit.runtime());
+    const bool has_rows = open(fit.runtime()) || (logging_.continues && fit.step() > 0);
     for (const auto& logger : loggers_) {
-      if (fit.step() > 0) logger->resume_after(fit.step());
+      if (has_rows) logger->resume_after(fit.step());
       logger->log_hyper_parameters(logging_.parameters);
     }
     fit.runtime().log().info("Metrics are logged in " + host::on_one_line(folder_.native()));
@@ -86,19 +86,24 @@ class RunLoggers final : public Callback {
   }
 
  private:
-  void open(Runtime& runtime) {
+  /// Returns whether the folder was there before, with rows of a part of this run that was ended, maybe before its
+  /// first checkpoint.
+  bool open(Runtime& runtime) {
     const fs::path earlier = logging_.dir / earlier_folder_;
     std::error_code ignored;
-    if (record_.log_folder.empty() && !earlier_folder_.empty() && fs::is_directory(earlier, ignored)) {
+    const bool goes_on = logging_.continues && !earlier_folder_.empty();
+    if (record_.log_folder.empty() && goes_on && fs::is_directory(earlier, ignored)) {
       record_.log_folder = earlier;
     }
-    if (record_.log_folder.empty()) record_.log_folder = make_run_folder(logging_.dir);
+    const bool is_new = record_.log_folder.empty();
+    if (is_new) record_.log_folder = make_run_folder(logging_.dir);
     folder_ = record_.fits == 1 ? record_.log_folder : record_.log_folder / ("fit-" + std::to_string(record_.fits));
     std::error_code error;
-    fs::create_directories(folder_, error);
+    const bool is_made = fs::create_directories(folder_, error) || is_new;
     if (error) throw UserError("cannot make the folder '" + folder_.string() + "': " + error.message());
     for (const Spec& kind : logging_.kinds) loggers_.push_back(make_logger(runtime, kind, folder_));
     for (const MakeLogger& make : logging_.makers) loggers_.push_back(make(folder_));
+    return !is_made;
   }
 
   void log(const Fit& fit, const StepValues& values) {

@@ -232,6 +232,7 @@ StopReason train(const FitCall& call, Module& module, FitData data, const Optimi
   CheckpointWriter writer(session);
   auto resumed = checkpoints->open(session, writer);
   RunLogging logging = logging_of(call.runtime.options(), call.loggers);
+  logging.continues = resumed && checkpoints->continues(*resumed);
   logging.parameters = hyper_parameters(call.runtime, module, data.train, session);
   const CallbackList callbacks(module, all_callbacks(call, optimizers, checkpoints, std::move(logging)),
                                profile_or_none);
