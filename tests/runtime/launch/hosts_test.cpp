@@ -192,6 +192,22 @@ TEST_F(HostsTest, OutputComesHereByStreamAndToFilesByRank) {
   EXPECT_THAT(outcome.out, Not(HasSubstr("err-")));
 }
 
+TEST_F(HostsTest, OutputOfAnEarlierJobStaysUntilARankStarts) {
+  HostsJob one = job({});
+  one.command = {"/bin/sh", "-c", "echo $SAID"};
+  one.environment["SAID"] = "a long line of the first job";
+  one.output_folder = folder_.path() / "output";
+  EXPECT_EQ(run(one).code, 0);
+  HostsJob unreached = one;
+  unreached.ssh = folder_.write("no-ssh", "#!/bin/sh\nexit 255\n");
+  fs::permissions(unreached.ssh, fs::perms::owner_all);
+  EXPECT_EQ(run(unreached).code, 2);
+  EXPECT_EQ(folder_.read("output/rank.3/stdout"), "a long line of the first job\n");
+  one.environment["SAID"] = "short";
+  EXPECT_EQ(run(one).code, 0);
+  EXPECT_EQ(folder_.read("output/rank.3/stdout"), "short\n");
+}
+
 TEST_F(HostsTest, RanksReadNothingOfTheChannel) {
   HostsJob one = job({});
   one.command = {"/bin/sh", "-c", "cat; exit 0"};

@@ -160,6 +160,7 @@ void HostsRun::handle(NodeLink& node, const Message& message) {
 
 void HostsRun::on_ready() {
   if (!std::ranges::all_of(nodes_, [](const auto& node) { return node->is_ready; })) return;
+  output_.begin();
   nodes_.front()->is_started = true;
   nodes_.front()->send({MessageKind::kStart, job_.master_port});
   if (nodes_.size() == 1) stage_ = Stage::kRunning;

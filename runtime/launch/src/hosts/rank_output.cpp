@@ -23,21 +23,35 @@ RankOutput::RankOutput(std::filesystem::path folder, int ranks, int signals, Log
       digits_(std::to_string(ranks - 1).size()),
       signals_(signals),
       log_(log) {
-  if (folder_.empty()) return;
-  for (int rank = 0; rank < ranks; ++rank) {
-    for (const MessageKind stream : {MessageKind::kOutput, MessageKind::kErrors}) {
-      const auto file = file_of(stream, rank);
-      std::error_code failure;
-      std::filesystem::create_directories(file.parent_path(), failure);
-      const auto kind = std::filesystem::status(file, failure).type();
-      const bool can_be_file =  // opening a pipe would block
-          kind == std::filesystem::file_type::regular || kind == std::filesystem::file_type::not_found;
-      if (!can_be_file || !std::ofstream(file)) {
-        throw UserError("--output-filename: " + in_quotes(file.string()) +
-                        " cannot be written; give a folder that can");
-      }
-    }
+  for (const auto& file : files()) {
+    std::error_code failure;
+    std::filesystem::create_directories(file.parent_path(), failure);
+    const auto kind = std::filesystem::status(file, failure).type();
+    const bool can_be_file =  // opening a pipe would block
+        kind == std::filesystem::file_type::regular || kind == std::filesystem::file_type::not_found;
+    if (!can_be_file || !std::ofstream(file, std::ios::app)) refuse(file);
   }
+}
+
+// A job that comes to nothing must not cost the output of an earlier one; one that starts again has begun before.
+void RankOutput::begin() {
+  if (std::exchange(has_begun_, true)) return;
+  for (const auto& file : files()) {
+    if (!std::ofstream(file)) refuse(file);
+  }
+}
+
+void RankOutput::refuse(const std::filesystem::path& file) {
+  throw UserError("--output-filename: " + in_quotes(file.string()) + " cannot be written; give a folder that can");
+}
+
+std::vector<std::filesystem::path> RankOutput::files() const {
+  std::vector<std::filesystem::path> files;
+  for (int rank = 0; rank < ranks_ && !folder_.empty(); ++rank) {
+    for (const MessageKind stream : {MessageKind::kOutput, MessageKind::kErrors})
+      files.push_back(file_of(stream, rank));
+  }
+  return files;
 }
 
 std::filesystem::path RankOutput::file_of(MessageKind stream, int rank) const {

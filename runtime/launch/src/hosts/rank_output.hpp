@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string_view>
+#include <vector>
 
 #include <cohort/host/log.hpp>
 
@@ -12,9 +13,12 @@ namespace cohort::host {
 
 class RankOutput {
  public:
-  /// Makes FOLDER/rank.N/stdout and stderr, empty, N filled up with zeros; no folder: no files. Throws UserError.
-  /// `signals` is readable while there is a wish to end.
+  /// Makes FOLDER/rank.N/stdout and stderr, N filled up with zeros, and leaves what is in them; no folder: no files.
+  /// Throws UserError. `signals` is readable while there is a wish to end.
   RankOutput(std::filesystem::path folder, int ranks, int signals, Log& log);
+
+  /// Empties the files, once: ranks are about to write into them.
+  void begin();
 
   /// `stream` is kOutput or kErrors; what is no rank of the job, as -1, has no files. Waits for whoever reads this
   /// process's output, but not once there is a wish to end: then what is not taken soon is lost there.
@@ -28,6 +32,8 @@ class RankOutput {
   static constexpr int kPatienceAtTheEnd_ms = 200;
 
   std::filesystem::path file_of(MessageKind stream, int rank) const;
+  std::vector<std::filesystem::path> files() const;
+  [[noreturn]] static void refuse(const std::filesystem::path& file);
   void forward(int descriptor, std::string_view bytes);
 
   std::filesystem::path folder_;
@@ -36,7 +42,7 @@ class RankOutput {
   int signals_;
   int patience_ms_ = -1;
   Log& log_;
-  bool has_warned_ = false;
+  bool has_begun_ = false, has_warned_ = false;
 };
 
 }  // namespace cohort::host
