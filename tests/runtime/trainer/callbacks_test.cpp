@@ -143,6 +143,22 @@ TEST(EarlyStopping, CountsAValidationOnceAfterAResume) {
   EXPECT_FALSE(stage.stopped);
 }
 
+TEST(States, WithNumbersThatCannotBeAreRefused) {
+  const auto refusal = [](Callback& callback, const char* name, double value) {
+    CallbackState state;
+    callback.save_state(state);
+    state.set(name, value);
+    return error_text<UserError>([&] { callback.load_state(state); });
+  };
+  EarlyStopping stopping("val");
+  Timer timer;
+  for (const double value : {std::nan(""), -1.0, HUGE_VAL}) {
+    EXPECT_THAT(refusal(stopping, "without_improvement", value), HasSubstr("is not possible in 'without_improvement'"));
+    EXPECT_THAT(refusal(timer, "total", value), HasSubstr("is not possible in 'total'"));
+  }
+  EXPECT_EQ(refusal(stopping, "without_improvement", 2), "");
+}
+
 TEST(GradualUnfreezing, TrainsEachPartFromItsEpochOn) {
   Training run([](Options& o) { o.max_epochs = 4; });
   std::vector<std::vector<bool>> trained;  // by epoch: fc1.weight, fc1.bias, bn.weight, fc2.weight

@@ -166,6 +166,18 @@ TEST(Manifest, WithNumbersThatCannotBeIsDamaged) {
   EXPECT_EQ(changed("/loop/samples", -2), impossible("loop.samples"));
   EXPECT_EQ(changed("/loop", with("earlier_batches", 8, "earlier_samples", 10)), impossible("loop.earlier_batches"));
   EXPECT_EQ(changed("/loop", with("earlier_batches", 5, "earlier_samples", 1001)), impossible("loop.earlier_samples"));
+  EXPECT_EQ(changed("/loop/batch_size", 0), impossible("loop.batch_size"));
+  const auto scaled = [&](const char* name, const nlohmann::ordered_json& value) {
+    nlohmann::ordered_json scale{{"factor", 65536}, {"finite_steps", 3}, {"skipped", 1}};
+    scale[name] = value;
+    return changed("/loss_scale", scale);
+  };
+  for (const double factor : {0.0, -1.0, 1e300, -1e300}) {
+    EXPECT_EQ(scaled("factor", factor), impossible("loss_scale.factor"));
+  }
+  EXPECT_EQ(scaled("factor", 0.5), "");
+  EXPECT_EQ(scaled("finite_steps", -1), impossible("loss_scale.finite_steps"));
+  EXPECT_EQ(scaled("skipped", uint64_t{1} << 63), impossible("loss_scale.skipped"));
   const char* const lr = "/optimizers/0/groups/0/options/lr";
   EXPECT_THAT(changed(lr, nullptr), HasSubstr("type must be number"));
   EXPECT_EQ(changed(lr, -0.1), impossible("setting 'lr' of an optimizer"));

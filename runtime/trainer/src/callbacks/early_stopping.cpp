@@ -3,6 +3,7 @@
 #include <cohort/callbacks.hpp>
 #include <cohort/host/error.hpp>
 
+#include "callbacks/state_numbers.hpp"
 #include "metrics/number_text.hpp"
 
 namespace cohort {
@@ -54,7 +55,7 @@ void EarlyStopping::save_state(CallbackState& state) const {
 void EarlyStopping::load_state(const CallbackState& state) {
   metric_.load_state(state);
   best_ = state.number("best");
-  without_improvement_ = static_cast<int64_t>(state.number("without_improvement"));
+  without_improvement_ = count_in(state, "without_improvement");
 }
 
 }  // namespace cohort

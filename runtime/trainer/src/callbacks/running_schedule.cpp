@@ -10,6 +10,8 @@
 #include <cohort/callbacks.hpp>
 #include <cohort/host/error.hpp>
 
+#include "callbacks/state_numbers.hpp"
+
 namespace cohort {
 namespace {
 
@@ -48,9 +50,9 @@ class RunningPlateau final : public RunningSchedule {
     if (!state.has(prefix + "best")) return;
     metric_.load_state(state, prefix);
     best_ = state.number(prefix + "best");
-    without_improvement_ = static_cast<int64_t>(state.number(prefix + "without_improvement"));
-    cooldown_ = static_cast<int64_t>(state.number(prefix + "cooldown"));
-    reductions_ = static_cast<int64_t>(state.number(prefix + "reductions"));
+    without_improvement_ = count_in(state, prefix + "without_improvement");
+    cooldown_ = count_in(state, prefix + "cooldown");
+    reductions_ = count_in(state, prefix + "reductions");
   }
 
  private:

@@ -16,6 +16,7 @@
 
 #include "callbacks/built_in.hpp"
 #include "callbacks/running_schedule.hpp"
+#include "callbacks/state_numbers.hpp"
 #include "metrics/number_text.hpp"
 
 namespace cohort {
@@ -54,6 +55,10 @@ class ScheduledOptimizer {
 };
 
 void ScheduledOptimizer::take_initial_rates(uint64_t steps) {
+  if (!initial_.empty() && steps_ > steps) {  // those of before, which a scheduler of LibTorch would repeat
+    throw UserError("the checkpoint counts " + std::to_string(steps_) + " steps of " + name_ +
+                    ", and the training has " + std::to_string(steps) + "; resume from another checkpoint");
+  }
   if (!initial_.empty()) return;
   try {
     initial_ = rates_of(optimizer_);
@@ -89,9 +94,14 @@ void ScheduledOptimizer::save_state(CallbackState& state) const {
 void ScheduledOptimizer::load_state(const CallbackState& state) {
   if (!state.has(prefix_ + "initial")) return;  // it had no schedule then
   const at::Tensor& initial = state.tensor(prefix_ + "initial");
+  const auto groups = std::ssize(optimizer_.param_groups());
+  if (initial.scalar_type() != at::kDouble || initial.numel() != groups) {
+    throw UserError("the checkpoint does not have the initial learning rate of each of the " + std::to_string(groups) +
+                    " parameter groups of " + name_ + "; resume from another checkpoint");
+  }
   const auto* const rates = initial.const_data_ptr<double>();
   initial_.assign(rates, rates + initial.numel());
-  steps_ = static_cast<uint64_t>(state.number(prefix_ + "steps"));
+  steps_ = static_cast<uint64_t>(count_in(state, prefix_ + "steps"));
   for (size_t i = 0; i < schedules_.size(); ++i) schedules_[i]->load_state(state, prefix_of(i));
 }
 

@@ -1,5 +1,7 @@
 #include <cohort/monitors.hpp>
 
+#include "callbacks/state_numbers.hpp"
+
 namespace cohort {
 
 double Timer::total() const {
@@ -22,8 +24,8 @@ void Timer::save_state(CallbackState& state) const {
 }
 
 void Timer::load_state(const CallbackState& state) {
-  before_ = std::chrono::duration<double>(state.number("total"));
-  in_validation_ = std::chrono::duration<double>(state.number("in_validation"));
+  before_ = std::chrono::duration<double>(amount_in(state, "total"));
+  in_validation_ = std::chrono::duration<double>(amount_in(state, "in_validation"));
 }
 
 }  // namespace cohort

@@ -167,6 +167,11 @@ class PlausibilityCheck {
     for (const auto& optimizer : manifest.optimizers) {
       for (const auto& group : optimizer.groups) settings(group);
     }
+    if (const auto& scale = manifest.loss_scale) {
+      require(std::isfinite(scale->factor) && scale->factor > 0, "loss_scale.factor");
+      require(is_count(scale->finite_steps), "loss_scale.finite_steps");
+      require(scale->skipped <= kMaxCount, "loss_scale.skipped");
+    }
     bool files = manifest.files.contains(kSharedFile);
     for (int rank = 0; files && rank < manifest.world_size; ++rank) files = manifest.files.contains(rank_file(rank));
     require(files, "list of files");
@@ -177,12 +182,13 @@ class PlausibilityCheck {
     if (!is_possible) throw DamagedCheckpoint(file_ + ": " + what + " has a value that is not possible");
   }
 
+  static bool is_count(int64_t number) { return number >= 0 && static_cast<uint64_t>(number) <= kMaxCount; }
+
   void place(const LoopPlace& place) const {
-    const auto is_count = [](int64_t number) { return number >= 0 && static_cast<uint64_t>(number) <= kMaxCount; };
     require(place.fit >= 1 && is_count(place.fit), "loop.fit");
     require(is_count(place.epoch), "loop.epoch");
     require(is_count(place.batches), "loop.batches");
-    require(is_count(place.batch_size), "loop.batch_size");
+    require(place.batch_size >= 1 && is_count(place.batch_size), "loop.batch_size");
     require(place.samples == -1 || is_count(place.samples), "loop.samples");
     require(is_count(std::max(place.more_steps, -place.more_steps)), "loop.more_steps");
     require(place.earlier_batches >= 0 && place.earlier_batches <= place.batches, "loop.earlier_batches");
