@@ -1,12 +1,14 @@
 // Checks a job and prepares what all job files have in common.
 //
-// The program's arguments become words of a shell. In an array each task has folders of its own: the values of
-// --checkpoint-dir and --log-dir get /trial-INDEX. A job that is queued again is given --resume=auto.
+// The program's arguments become words of a shell. In an array each task has folders and files of its own: "ckpt" of
+// --checkpoint-dir becomes "ckpt/trial-INDEX", "s.json" of --summary-json "s-trial-INDEX.json". A job that is queued
+// again is given --resume=auto.
 #include "job_plan.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <fstream>
 #include <optional>
 #include <string_view>
 
@@ -21,29 +23,45 @@ namespace cohort {
 namespace {
 
 constexpr int kMost = 1'000'000;
-constexpr std::array<std::string_view, 2> kFolderFlags{"checkpoint-dir", "log-dir"};
+
+/// A flag with which the program writes to a folder or a file.
+struct OutputFlag {
+  std::string_view name;
+  bool is_folder = false;
+  std::string_view implied = {};  ///< the file if no value is given; empty: there has to be one
+};
+constexpr std::array<OutputFlag, 5> kOutputs{{{"checkpoint-dir", true},
+                                              {"log-dir", true},
+                                              {"summary-json"},
+                                              {"profile", false, "cohort_profile.json"},
+                                              {"autotune", false, "autotune.toml"}}};
 
 /// A flag among the arguments of the program.
 struct FoundFlag {
-  std::size_t index;  ///< of the word that ends with the value
+  std::size_t index;   ///< of the word that ends with the value
+  std::string before;  ///< in that word
   std::string value;
 };
 
-/// Returns whether `word` is --NAME, where '-' and '_' are equal.
-bool is_flag(std::string_view word, std::string_view name) {
-  if (!word.starts_with("--")) return false;
-  return std::ranges::equal(word.substr(2), name,
-                            [](char one, char other) { return (one == '_' ? '-' : one) == other; });
-}
-
-std::optional<FoundFlag> find_flag(const std::vector<std::string>& command, std::string_view name) {
+std::optional<FoundFlag> find_flag(const std::vector<std::string>& command, const std::string& name,
+                                   std::string_view implied = {}) {
   for (std::size_t i = 1; i < command.size() && command[i] != "--"; ++i) {
     const std::size_t end = command[i].find('=');
-    if (!is_flag(std::string_view(command[i]).substr(0, end), name)) continue;
-    if (end != std::string::npos) return FoundFlag{i, command[i].substr(end + 1)};
-    if (i + 1 < command.size()) return FoundFlag{i + 1, command[i + 1]};
+    const std::string flag = command[i].substr(0, end);
+    if (!flag.starts_with("--") || flag_key(flag.substr(2)) != flag_key(name)) continue;
+    if (end != std::string::npos) return FoundFlag{i, flag + "=", command[i].substr(end + 1)};
+    const bool has_value = i + 1 < command.size() && (implied.empty() || !command[i + 1].starts_with('-'));
+    if (!has_value && !implied.empty()) return FoundFlag{i, flag + "=", std::string(implied)};
+    if (has_value) return FoundFlag{i + 1, "", command[i + 1]};
   }
   return std::nullopt;
+}
+
+std::optional<FoundFlag> find_output(const std::vector<std::string>& command, const OutputFlag& output) {
+  auto found = find_flag(command, std::string(output.name), output.implied);
+  if (!found || !found->value.empty()) return found;
+  throw UserError("submit: --" + std::string(output.name) + "= names no " + (output.is_folder ? "folder" : "file") +
+                  "; give one, or leave the flag out");
 }
 
 void check_count(int count, const char* what) {
@@ -88,14 +106,45 @@ std::string objection_to_requeue(const BatchJob& job) {
          " each time: copy that checkpoint into the folder of --checkpoint-dir and give --resume=auto";
 }
 
+/// Returns the value as a word of a shell, with the number of the task if there is one.
+std::string word_of_output(const OutputFlag& output, const std::string& value, const std::string& index_of_trial) {
+  if (index_of_trial.empty()) return shell_word(value, "the argument");
+  const std::string trial = "trial-\"$" + index_of_trial + "\"";
+  if (output.is_folder) return shell_word(value, "the argument") + "/" + trial;
+  const std::size_t end_of_file = std::min(value.find(','), value.size());  // options come behind it
+  const std::size_t name = value.find_last_of('/', end_of_file) + 1;
+  const std::size_t point = value.find_last_of('.', end_of_file);
+  const std::size_t ending = point != std::string::npos && point > name ? point : end_of_file;
+  const std::string rest = value.substr(ending);
+  return shell_word(value.substr(0, ending), "the argument") + "-" + trial +
+         (rest.empty() ? "" : shell_word(rest, "the argument"));
+}
+
 std::vector<std::string> words_of(const BatchJob& job, const std::string& index_of_trial) {
   std::vector<std::string> words;
   for (const std::string& argument : job.command) words.push_back(shell_word(argument, "the argument"));
-  if (index_of_trial.empty()) return words;
-  for (const std::string_view name : kFolderFlags) {
-    if (const auto flag = find_flag(job.command, name)) words[flag->index] += "/trial-\"$" + index_of_trial + "\"";
+  for (const OutputFlag& output : kOutputs) {
+    const auto flag = find_output(job.command, output);
+    if (!flag || index_of_trial.empty()) continue;
+    const std::string before = flag->before.empty() ? "" : shell_word(flag->before, "the argument");
+    words[flag->index] = before + word_of_output(output, flag->value, index_of_trial);
   }
   return words;
+}
+
+/// Throws UserError if the file of --config names an output: all tasks would write to it.
+void check_config(const BatchJob& job) {
+  const auto config = find_flag(job.command, "config");
+  std::ifstream file(config ? config->value : "");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with('[')) break;  // tables are of strategies and the like
+    const std::string key = flag_key(line.substr(0, line.find_first_of(" \t=")));
+    const auto output = std::ranges::find(kOutputs, key, &OutputFlag::name);
+    if (output == kOutputs.end() || find_flag(job.command, key, "given")) continue;
+    throw UserError("submit: all tasks of the array would write to the " + key + " that " +
+                    host::in_quotes(config->value) + " names; give --" + key +
+                    " behind the program, and each task has its own");
+  }
 }
 
 void check_array(const std::string& array) {
@@ -111,7 +160,7 @@ void check_grid(const BatchJob& job) {
     throw UserError("submit: --grid makes an array of its own; leave --array out, or --grid");
   }
   for (const GridFlag& flag : job.grid) {
-    if (!find_flag(job.command, flag.name)) continue;
+    if (!find_flag(job.command, flag.name, "given")) continue;
     throw UserError("submit: --" + flag.name + " stands in the grid and among the program's arguments; leave one out");
   }
 }
@@ -141,7 +190,13 @@ JobPlan plan_job(const BatchJob& job, const std::string& index) {
   plan.array = job.grid.empty() ? job.array : "0-" + std::to_string(plan.trials.size() - 1);
   plan.why_not_requeued = objection_to_requeue(job);
   plan.is_requeued = job.requeue && plan.why_not_requeued.empty();
-  plan.words = words_of(job, plan.array.empty() ? "" : index);
+  const std::string index_of_trial = plan.array.empty() ? "" : index;
+  if (!plan.array.empty()) check_config(job);
+  plan.words = words_of(job, index_of_trial);
+  if (plan.is_requeued) {
+    const OutputFlag& output = kOutputs.front();
+    plan.checkpoints = word_of_output(output, find_output(job.command, output)->value, index_of_trial);
+  }
   if (!job.grid.empty()) plan.words.emplace_back("\"${trial[@]}\"");
   if (plan.is_requeued && !find_flag(job.command, "resume")) plan.words.emplace_back("--resume=auto");
   return plan;

@@ -24,6 +24,7 @@ struct JobPlan {
   std::string array;                ///< indices of the tasks; empty: no array
   std::string why_not_requeued;     ///< one sentence; empty if the job is queued again, or is not meant to be
   bool is_requeued = false;
+  std::string checkpoints;  ///< of a job that is queued again: the folder, as a shell reads it
 };
 
 /// Checks the job and returns it as a plan. `index` is the shell's variable with the index of a task of an array.

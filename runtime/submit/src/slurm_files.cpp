@@ -2,7 +2,7 @@
 //
 // SLURM sends SIGUSR1 to the ranks some time before the time limit; they write a checkpoint and end with 138. The
 // script then queues the job again, after srun has ended: nothing that belongs to the job runs any more, so nothing is
-// cut off.
+// cut off. A job whose ranks had written nothing by then would be queued again without end.
 // A preempted job that ends within its time of grace would not be queued again by SLURM: the script does that, too.
 // --kill-on-bad-exit=0, since a site may have set that the first rank that leaves has the others killed.
 #include <algorithm>
@@ -106,7 +106,13 @@ fi
 }
 
 std::string program_text(const JobPlan& plan) {
-  std::string text =
+  std::string text;
+  if (plan.is_requeued) {
+    text += "newest() { ls -dt " + plan.checkpoints +
+            "/step-*/manifest.json 2>/dev/null | head -n 1; }\n"
+            "before=$(newest)\n";
+  }
+  text +=
       "trap : TERM USR1  # the ranks have the signal as well: this shell waits for them\n"
       "code=0\n"
       "srun ${SLURM_CPUS_PER_TASK:+--cpus-per-task=$SLURM_CPUS_PER_TASK} --kill-on-bad-exit=0";
@@ -119,7 +125,9 @@ std::string program_text(const JobPlan& plan) {
          "is_preempted() { scontrol -o show job \"$job\" | grep -qE 'JobState=(RUNNING|SIGNALING) "
          ".*PreemptTime=[0-9]'; }\n"
          "# There is a checkpoint: 138 (SIGUSR1) before the time limit, 143 (SIGTERM) if others need the nodes.\n"
-         "if [ \"$code\" -eq 138 ] || { [ \"$code\" -eq 143 ] && is_preempted; }; then\n"
+         "if [ \"$code\" -eq 138 ] && [ \"$(newest)\" = \"$before\" ]; then\n"
+         "  echo 'the job is not queued again: it has written no checkpoint, and would not get further' >&2\n"
+         "elif [ \"$code\" -eq 138 ] || { [ \"$code\" -eq 143 ] && is_preempted; }; then\n"
          "  scontrol requeue \"$job\"\n"
          "fi\n"
          "exit \"$code\"\n";

@@ -31,12 +31,17 @@ void check(const GridFlag& flag) {
 
 }  // namespace
 
+std::string flag_key(std::string name) {
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
 std::vector<std::string> trials_of(const std::vector<GridFlag>& grid) {
   std::vector<std::string> trials;
   std::set<std::string> names;
   for (const GridFlag& flag : grid) {
     check(flag);
-    if (!names.insert(flag.name).second) {
+    if (!names.insert(flag_key(flag.name)).second) {
       throw UserError("submit: the grid has --" + flag.name + " twice; give all its values at once");
     }
     if (std::max<std::size_t>(trials.size(), 1) * flag.values.size() > kMostTrials) {

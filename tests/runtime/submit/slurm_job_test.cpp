@@ -133,7 +133,8 @@ TEST_F(SlurmJob, IsQueuedAgainAfterSigusr1AndPreemption) {
     EXPECT_EQ(run(SlurmCluster(job).files(), kInJob), code);
     EXPECT_EQ(read("out"), "");
   }
-  stand_in("srun", "exit 138");
+  const std::string trains = "mkdir -p ckpt/step-0000000$1; touch ckpt/step-0000000$1/manifest.json; exit 138";
+  stand_in("srun", "set -- 1; " + trains);
   EXPECT_EQ(run(SlurmCluster(job).files(), kInJob), 138);
   EXPECT_EQ(read("out"), "scontrol requeue 17\n");
   // SIGTERM of a user, and of SLURM for other jobs.
@@ -146,6 +147,24 @@ TEST_F(SlurmJob, IsQueuedAgainAfterSigusr1AndPreemption) {
   // One task of an array has the number of the whole.
   run(SlurmCluster(job).files(), "SLURM_JOB_ID=17 SLURM_ARRAY_JOB_ID=17 SLURM_ARRAY_TASK_ID=2");
   EXPECT_THAT(read("out"), HasSubstr("scontrol requeue 17_2\n"));
+}
+
+TEST_F(SlurmJob, IsQueuedAgainOnlyIfItHasWrittenACheckpoint) {
+  stand_in("scontrol", "echo scontrol $*");
+  BatchJob job = training({"--checkpoint-dir=c k"});
+  const auto run_with = [&](const std::string& srun, const std::string& variables = kInJob) {
+    stand_in("srun", srun + "\nexit 138");
+    EXPECT_EQ(run(SlurmCluster(job).files(), variables), 138);
+    return read("out");
+  };
+  EXPECT_THAT(run_with(""), AllOf(Not(HasSubstr("requeue")), HasSubstr("it has written no checkpoint")));
+  EXPECT_EQ(run_with("mkdir -p 'c k/step-1'; touch 'c k/step-1/manifest.json'"), "scontrol requeue 17\n");
+  EXPECT_THAT(run_with(""), Not(HasSubstr("requeue"))) << "the second job has got no further than the first";
+  EXPECT_EQ(run_with("mkdir -p 'c k/step-2'; touch -d '+1 hour' 'c k/step-2/manifest.json'"), "scontrol requeue 17\n");
+  job.array = "0-3";
+  EXPECT_EQ(run_with("mkdir -p 'c k/trial-2/step-1'; touch 'c k/trial-2/step-1/manifest.json'",
+                     "SLURM_JOB_ID=18 SLURM_ARRAY_JOB_ID=17 SLURM_ARRAY_TASK_ID=2"),
+            "scontrol requeue 17_2\n");
 }
 
 TEST_F(SlurmJob, IsNotQueuedAgainWhereThatWouldLoseOrRepeatWork) {
@@ -176,6 +195,29 @@ TEST_F(SlurmJob, OfAGridRunsEachCombinationInFoldersOfItsOwn) {
   EXPECT_EQ(run_task("2"), 0);
   EXPECT_THAT(read("out"), HasSubstr("--lr=0.1 --schedule=d"));
   EXPECT_EQ(run_task("6"), 2);
+}
+
+TEST_F(SlurmJob, OfAnArrayHasFilesOfItsOwnForEachTask) {
+  stand_in("srun", "shift; shift; echo $*");
+  BatchJob job = training({"--summary_json=out.d/s.json", "--profile", "--autotune", "sizes", "--log-dir", "l"});
+  job.array = "0-3";
+  const auto out = [&] {
+    EXPECT_EQ(run(SlurmCluster(job).files(), "SLURM_JOB_ID=18 SLURM_ARRAY_JOB_ID=17 SLURM_ARRAY_TASK_ID=3"), 0);
+    return read("out");
+  };
+  EXPECT_EQ(out(),
+            "--summary_json=out.d/s-trial-3.json --profile=cohort_profile-trial-3.json --autotune sizes-trial-3 "
+            "--log-dir l/trial-3\n");
+  job.command = {"./mnist", "--profile=p 1.json,steps=2", "--autotune", "--lr=0.5"};
+  EXPECT_EQ(out(), "--profile=p 1-trial-3.json,steps=2 --autotune=autotune-trial-3.toml --lr=0.5\n");
+  write("conf.toml", "lr = 1\ncheckpoint_dir = \"ckpt\"\n[strategy.x]\nlog-dir = 3\n");
+  job.command = {"./mnist", "--config=conf.toml"};
+  EXPECT_THAT([&] { text_of(job); },
+              ::testing::ThrowsMessage<UserError>(
+                  AllOf(HasSubstr("all tasks of the array would write to the checkpoint-dir that 'conf.toml' names"),
+                        HasSubstr("give --checkpoint-dir behind the program"))));
+  job.command.emplace_back("--checkpoint-dir=other");
+  EXPECT_THAT(text_of(job), HasSubstr("--checkpoint-dir=other/trial-"));
 }
 
 TEST_F(SlurmJob, OutsideOfAnAllocationSaysSo) {
@@ -217,7 +259,16 @@ TEST_F(SlurmJob, RefusesWhatContradictsItself) {
   refused([](BatchJob& job) { job.grid = {{"lr", {}}}; }, "values for --lr");
   refused([](BatchJob& job) { job.grid = {{"lr", {"1", "1"}}}; }, "values for --lr");
   refused([](BatchJob& job) { job.grid = {{"lr", {"1"}}, {"lr", {"2"}}}; }, "--lr twice");
+  refused([](BatchJob& job) { job.grid = {{"batch-size", {"1"}}, {"batch_size", {"2"}}}; }, "--batch_size twice");
+  refused(
+      [](BatchJob& job) {
+        job.grid = {{"max_steps", {"1"}}}, job.command.emplace_back("--max-steps=2");
+      },
+      "leave one out");
   refused([](BatchJob& job) { job.grid = {{"l r", {"1"}}}; }, "the flag 'l r'");
+  for (const char* empty : {"--checkpoint-dir=", "--log_dir=", "--summary-json=", "--profile="}) {
+    refused([&](BatchJob& job) { job.command = {"./mnist", empty}; }, "give one, or leave the flag out");
+  }
   refused([](BatchJob& job) { job.grid = {{"lr", {"1"}}}, job.array = "0-3"; }, "leave --array out");
   refused([](BatchJob& job) { job.grid = {{"lr", {"1"}}}, job.command.emplace_back("--lr=2"); }, "leave one out");
   refused([](BatchJob& job) { job.time_limit = std::chrono::seconds(60); }, "no time to train");
