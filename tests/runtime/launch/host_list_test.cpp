@@ -100,6 +100,39 @@ TEST(Hostfile, HasAHostOnEachLine) {
       hosts({{"host1", 4}, {"host2", 2}, {"host3", 1}, {"me@host1", 1}}));
 }
 
+TEST(Hostfile, OfMpichAndOfAWindowsEditorIsRead) {
+  const testing::TemporaryFolder folder;
+  EXPECT_EQ(read_hostfile(folder.write("hosts", "\xef\xbb\xbfhost1:4\r\nhost2\n[::1]:2 # three\nme@host1:2")),
+            hosts({{"host1", 4}, {"host2", 1}, {"[::1]", 2}, {"me@host1", 2}}));
+}
+
+TEST(Hostfile, WhatIsWrongIsToldInTheWordsOfAFile) {
+  const testing::TemporaryFolder folder;
+  const auto refused = [&](const std::string& text) {
+    return refusal([&] { read_hostfile(folder.write("hosts", text)); });
+  };
+  EXPECT_THAT(refused("a slots=0"), HasSubstr("write a slots=4"));
+  EXPECT_THAT(refused("a:0"), HasSubstr("write a slots=4"));
+  EXPECT_THAT(refused("a:2 slots=2"), HasSubstr("'a:2' is no name or address of a host; write 'host1 slots=4'"));
+  EXPECT_THAT(refused("a\xef\xbc\x9a"
+                      "2"),
+              HasSubstr("it has the character U+FF1A, which is not ':'"));
+  EXPECT_THAT(refused("a slots\xef\xbc\x9d"
+                      "2"),
+              HasSubstr("is unknown; write 'host1 slots=4'"));
+  EXPECT_THAT(refused("\xff\xfe\n"), HasSubstr("is no name or address"));
+  EXPECT_THAT(refused("a\xe2\x80\x93"
+                      "1"),
+              HasSubstr("U+2013"));
+  EXPECT_THAT(refused("fe80::1"), HasSubstr("an address with colons as [::1]"));
+  EXPECT_THAT(refusal([] {
+                parse_hosts(
+                    "a\xef\xbc\x9a"
+                    "2");
+              }),
+              AllOf(HasSubstr("which is not ':'"), HasSubstr("write host1:4,host2:4")));
+}
+
 TEST(Hostfile, WhatIsWrongIsNamedWithItsLine) {
   const testing::TemporaryFolder folder;
   for (const char* text :

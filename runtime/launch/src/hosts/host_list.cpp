@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <cstdio>
 #include <sstream>
 #include <unordered_map>
+#include <utility>
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/files.hpp>
@@ -40,16 +43,54 @@ bool is_host(std::string_view text) {
   return is_address ? is_host_name(host.substr(1, host.size() - 2), ":.%-_") : is_host_name(host, "._-");
 }
 
-HostSlots host_of(std::string_view name, std::string_view slots, const std::string& where) {
-  if (!is_host(name)) {
-    throw UserError(where + ": " + in_quotes(name) + " is no name or address of a host; write host1:4,host2:4");
+/// Where a list stands, in the words of messages, and how it says how many slots a host has.
+struct Source {
+  std::string where;
+  std::string_view equals;   ///< between a host and its slots
+  std::string_view example;  ///< of a list
+};
+
+/// Returns the first character that is not in ASCII, as "U+FF1A"; "" if there is none. Such a one often looks like
+/// another.
+std::string beyond_ascii(std::string_view text) {
+  const auto begin = std::ranges::find_if(text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
+  if (begin == text.end()) return "";
+  const auto first = static_cast<unsigned char>(*begin);
+  const int more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : 1;
+  uint32_t code = first & (0x3fU >> more);
+  for (auto byte = begin + 1; byte != text.end() && byte <= begin + more; ++byte) {
+    code = code << 6U | (static_cast<unsigned char>(*byte) & 0x3fU);
   }
+  std::array<char, 16> name{};
+  std::snprintf(name.data(), name.size(), "U+%04X", code);
+  constexpr uint32_t kFullWidth = 0xfee0;  // from an ASCII character to the one of Chinese and Japanese keyboards
+  if (code <= kFullWidth + '!' || code > kFullWidth + '~') return name.data();
+  return std::string(name.data()) + ", which is not '" + static_cast<char>(code - kFullWidth) + "'";
+}
+
+[[noreturn]] void refuse_host(std::string_view text, const Source& source) {
+  const std::string other = beyond_ascii(text);
+  const bool is_address = std::ranges::count(text, ':') > 1;
+  throw UserError(source.where + ": " + in_quotes(text) + " is no name or address of a host" +
+                  (other.empty() ? "" : " (it has the character " + other + ")") + "; write " +
+                  std::string(source.example) + (is_address ? ", and an address with colons as [::1]" : ""));
+}
+
+/// An entry is a host, maybe with ":4"; `slots` are those that are told otherwise, or "".
+HostSlots host_of(std::string_view entry, std::string_view slots, const Source& source) {
+  const std::size_t colon = entry.rfind(':');
+  const bool has_slots = colon != std::string_view::npos && entry.back() != ']';
+  const std::string_view name = has_slots ? entry.substr(0, colon) : entry;
+  if (!is_host(name) || (has_slots && !slots.empty())) refuse_host(entry, source);
+  if (has_slots) slots = entry.substr(colon + 1);
   HostSlots host{std::string(name), 1};
+  if (!has_slots && slots.empty()) return host;
   const char* const end = slots.data() + slots.size();
   const auto [stop, failure] = std::from_chars(slots.data(), end, host.slots);
   if (failure != std::errc{} || stop != end || host.slots < 1 || host.slots > kMostSlots) {
-    throw UserError(where + ": " + in_quotes(slots) + " slots of host '" + host.name +
-                    "' are no whole number from 1 to " + std::to_string(kMostSlots) + "; write " + host.name + ":4");
+    throw UserError(source.where + ": " + in_quotes(slots) + " slots of host '" + host.name +
+                    "' are no whole number from 1 to " + std::to_string(kMostSlots) + "; write " + host.name +
+                    std::string(source.equals) + "4, or leave the host out");
   }
   return host;
 }
@@ -80,14 +121,11 @@ class HostList {
 }  // namespace
 
 std::vector<HostSlots> parse_hosts(std::string_view text) {
+  const Source source{"-H", ":", "host1:4,host2:4"};
   HostList hosts;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string_view entry = trimmed(text.substr(begin, end - begin));
-    const std::size_t colon = entry.rfind(':');
-    const bool has_slots = colon != std::string_view::npos && entry.back() != ']';
-    hosts.add(has_slots ? host_of(entry.substr(0, colon), entry.substr(colon + 1), "-H") : host_of(entry, "1", "-H"),
-              "-H");
+    hosts.add(host_of(trimmed(text.substr(begin, end - begin)), "", source), source.where);
     begin = end + 1;
   }
   return hosts.take();
@@ -97,22 +135,27 @@ std::vector<HostSlots> read_hostfile(const std::filesystem::path& file) {
   constexpr uint64_t kMostBytes = 64 << 20;  // of a million lines
   std::istringstream text;
   try {
-    text.str(read_text_file(file, kMostBytes));
+    std::string read = read_text_file(file, kMostBytes);
+    if (read.starts_with("\xef\xbb\xbf")) read.erase(0, 3);  // editors of Windows begin a file with it
+    text.str(std::move(read));
   } catch (const UserError& error) {
     throw UserError(std::string("--hostfile: ") + error.what() + "; give a file with lines 'host1 slots=4'");
   }
   HostList hosts;
   int number = 0;
   for (std::string line; std::getline(text, line);) {
-    const std::string where = "--hostfile " + in_quotes(file.string()) + ", line " + std::to_string(++number);
+    const Source source{"--hostfile " + in_quotes(file.string()) + ", line " + std::to_string(++number),
+                        " slots=", "'host1 slots=4'"};
     std::istringstream words(line.substr(0, line.find('#')));
-    std::string name, slots = "slots=1", more;
+    std::string name, slots, more;
     if (!(words >> name)) continue;
     words >> slots >> more;
-    if (!slots.starts_with("slots=") || !more.empty()) {
-      throw UserError(where + ": " + in_quotes(more.empty() ? slots : more) + " is unknown; write 'host1 slots=4'");
+    const bool is_known = slots.empty() || (slots.starts_with("slots=") && slots != "slots=");
+    if (!is_known || !more.empty()) {
+      throw UserError(source.where + ": " + in_quotes(is_known ? more : slots) + " is unknown; write " +
+                      std::string(source.example));
     }
-    hosts.add(host_of(name, std::string_view(slots).substr(6), where), where);
+    hosts.add(host_of(name, slots.empty() ? "" : std::string_view(slots).substr(6), source), source.where);
   }
   std::vector<HostSlots> found = hosts.take();
   if (!found.empty()) return found;
