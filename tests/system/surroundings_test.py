@@ -121,6 +121,23 @@ class Terminal(SurroundingsTest):
         self.check_hang_up(SLOW_PROGRAM, "--strategy=ddp", "--devices=2")
 
 
+class Signals(SurroundingsTest):
+    def test_signals_of_two_kinds_at_once_are_one_wish(self):
+        """As of a scheduler that announces the time limit and then ends the job, or of systemd."""
+        for launcher in ([SLOW_PROGRAM, "--strategy=single"], [SLOW_PROGRAM, "--strategy=ddp", "--devices=2"]):
+            with self.subTest(launcher=launcher):
+                process = self.start([*launcher, "--how=slow", "--max-epochs=1000", "--checkpoint-dir=ckpt", "--log-dir=logs"])
+                self.wait_until_step(process, 1)
+                process.send_signal(signal.SIGUSR1)
+                process.send_signal(signal.SIGTERM)
+                result = self.finish(process)
+                # The kernel may deliver either first; SIGUSR1 kills a program that ends by it.
+                self.assertIn(result.code, (-signal.SIGUSR1, 128 + signal.SIGUSR1, 128 + signal.SIGTERM), str(result))
+                self.assertTrue(list((self.folder / "ckpt").glob("step-*/manifest.json")), str(result))
+                shutil.rmtree(self.folder / "ckpt")
+                shutil.rmtree(self.folder / "logs")
+
+
 class InFull(SurroundingsTest):
     def test_programs_run_without_any_of_the_standard_streams(self):
         closed = ["".join(some) for count in (1, 2, 3) for some in itertools.combinations("012", count)]

@@ -1,6 +1,7 @@
 #include "caught_signals.hpp"
 
 #include <sys/signalfd.h>
+#include <unistd.h>
 
 #include <ctime>
 
@@ -52,7 +53,21 @@ std::optional<CaughtSignal> CaughtSignals::wait(std::chrono::milliseconds timeou
   if (number < 0) return std::nullopt;
   // When a terminal is lost the kernel sends SIGHUP to the session leader only. That may be this process, so its ranks
   // have not got the signal, unlike a SIGINT of the keyboard.
-  return CaughtSignal{number, info.si_code == SI_KERNEL && number != SIGHUP};
+  return CaughtSignal{number, info.si_code == SI_KERNEL && number != SIGHUP,
+                      info.si_code == SI_QUEUE && info.si_pid == ::getpid()};
+}
+
+void send_at_once(pthread_t thread, int number) {
+  ::pthread_sigqueue(thread, number, sigval{});
+}
+
+StopWish::Is StopWish::take(const CaughtSignal& signal) {
+  constexpr std::chrono::milliseconds kOneWish{1000};
+  const auto now = std::chrono::steady_clock::now();
+  if (number_ != 0) return signal.at_once || now - at_ > kOneWish ? Is::kAnother : Is::kSame;
+  number_ = signal.number;
+  at_ = now;
+  return Is::kFirst;
 }
 
 }  // namespace cohort::host

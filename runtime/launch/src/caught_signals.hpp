@@ -8,12 +8,27 @@
 
 namespace cohort::host {
 
-/// A second signal of the same kind within this time is the first one, sent twice.
-constexpr std::chrono::milliseconds kOneSignal{1000};
-
 struct CaughtSignal {
   int number = 0;
   bool whole_group = false;  ///< the terminal sent it, so the ranks have it too
+  bool at_once = false;      ///< whoever sent it has no more patience, see send_at_once
+};
+
+/// Sends a thread of this process a signal that is not taken for a repetition of the one before.
+void send_at_once(pthread_t thread, int number);
+
+/// What this process was told by signals: the first one. Others within a second are the same wish, because a terminal,
+/// a scheduler or systemd sends two kinds, or one to the process group and to this process. Later ones are another.
+class StopWish {
+ public:
+  enum class Is { kFirst, kSame, kAnother };
+
+  Is take(const CaughtSignal& signal);
+  int number() const { return number_; }  ///< 0: none
+
+ private:
+  int number_ = 0;
+  std::chrono::steady_clock::time_point at_{};
 };
 
 /// While it lives SIGCHLD, those of SIGINT, SIGTERM and SIGHUP that are not ignored, and SIGUSR1 unless the program has

@@ -36,7 +36,7 @@ RanksEnd Supervisor::run() {
   end_orphans();
   while (const auto late = signals_.wait(0ms)) on_signal(*late);
   report_cause();
-  if (stop_signal_ != 0) return {128 + stop_signal_, stop_signal_};
+  if (wish_.number() != 0) return {128 + wish_.number(), wish_.number()};
   return {cause_ ? cause_->end->exit_code : 0, 0};
 }
 
@@ -57,7 +57,7 @@ void Supervisor::collect() {
 void Supervisor::note_failure(const RankProcess& process) {
   const bool said_more =
       cause_ && cause_->end->exit_code == kPeerFailedCode && process.end->exit_code != kPeerFailedCode;
-  const bool ended_by_us = stage_ >= Stage::kTerminating || stop_signal_ != 0;
+  const bool ended_by_us = stage_ >= Stage::kTerminating || wish_.number() != 0;
   if (!cause_ || (said_more && !ended_by_us)) cause_ = process;
   log_.debug(process.shown_state());
   if (stage_ == Stage::kRunning) enter(Stage::kLeaving);
@@ -65,7 +65,7 @@ void Supervisor::note_failure(const RankProcess& process) {
 }
 
 void Supervisor::report_cause() {
-  if (!cause_ || cause_reported_ || stop_signal_ != 0) return;
+  if (!cause_ || cause_reported_ || wish_.number() != 0) return;
   cause_reported_ = true;
   const auto stopped = std::ranges::find_if(ranks_, [](const RankProcess& rank) { return rank.stopped_by != 0; });
   const bool is_echo = cause_->end->exit_code == kPeerFailedCode && stopped != ranks_.end();
@@ -80,22 +80,20 @@ void Supervisor::report_cause() {
 
 void Supervisor::on_signal(const CaughtSignal& signal) {
   if (signal.number == SIGCHLD) return;
-  // To the whole process group and once more to this process: still the same wish.
-  if (signal.number == stop_signal_ && Clock::now() - stopped_at_ < kOneSignal) return;
-  if (stop_signal_ != 0) {  // told twice: no more patience
+  const auto wish = wish_.take(signal);
+  if (wish == StopWish::Is::kSame) return;
+  if (wish == StopWish::Is::kAnother) {  // told twice: no more patience
     send(SIGKILL);
     enter(Stage::kKilling);
     return;
   }
-  stop_signal_ = signal.number;
-  stopped_at_ = Clock::now();
   if (!signal.whole_group) send(signal.number);
   if (stage_ < Stage::kTerminating) enter(signal.number == SIGTERM ? Stage::kTerminating : Stage::kLeaving);
 }
 
 void Supervisor::enter(Stage stage) {
   stage_ = stage;
-  deadline_ = Clock::now() + (stop_signal_ != 0 ? grace_.stop : grace_.failure);
+  deadline_ = Clock::now() + (wish_.number() != 0 ? grace_.stop : grace_.failure);
 }
 
 // Stopped ranks can neither leave nor handle a signal: there is nothing to wait for.
@@ -128,8 +126,8 @@ void Supervisor::escalate() {
 }
 
 void Supervisor::end_orphans() {
-  if (!orphans_ || (stop_signal_ == 0 && !cause_)) return;
-  const auto patience = Clock::now() + (stop_signal_ != 0 ? grace_.stop : grace_.failure);
+  if (!orphans_ || (wish_.number() == 0 && !cause_)) return;
+  const auto patience = Clock::now() + (wish_.number() != 0 ? grace_.stop : grace_.failure);
   std::set<pid_t> told;
   for (auto left = orphans_->running(); !left.empty(); left = orphans_->running()) {
     const bool is_enough = stage_ == Stage::kKilling || Clock::now() > patience;
@@ -138,7 +136,7 @@ void Supervisor::end_orphans() {
       if (is_enough) {
         ::kill(pid, SIGKILL);
       } else if (told.insert(pid).second) {
-        ::kill(pid, stop_signal_ != 0 ? stop_signal_ : SIGTERM);
+        ::kill(pid, wish_.number() != 0 ? wish_.number() : SIGTERM);
       }
     }
     if (const auto signal = signals_.wait(kPause)) on_signal(*signal);

@@ -71,10 +71,9 @@ class Supervisor {
   std::vector<RankProcess> ranks_;
   Stage stage_ = Stage::kRunning;
   Clock::time_point deadline_{};
-  Clock::time_point stopped_at_{};
   std::optional<RankProcess> cause_;
   bool cause_reported_ = false;
-  int stop_signal_ = 0;  // what this process was told
+  StopWish wish_;
 };
 
 }  // namespace cohort::host

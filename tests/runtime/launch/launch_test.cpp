@@ -2,117 +2,21 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <signal.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <map>
 #include <sstream>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include <gmock/gmock.h>
 
 #include <cohort/host/error.hpp>
 #include <cohort/launch/listening_socket.hpp>
 
+#include "launch_fixture.hpp"
+
 namespace cohort::host {
 namespace {
 
-namespace fs = std::filesystem;
-using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-class LaunchTest : public ::testing::Test {
- protected:
-  LaunchTest() {
-    std::string name = (fs::temp_directory_path() / "cohort-launch-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~LaunchTest() override { fs::remove_all(folder_); }
-
-  /// Ranks write their variables first, or just before they wait.
-  LaunchJob job(int processes, std::vector<std::string> steps) const {
-    LaunchJob job;
-    job.command = {LAUNCH_TEST_RANK};
-    const auto wait = std::find(steps.begin(), steps.end(), "wait");
-    steps.insert(wait == steps.end() ? steps.begin() : wait, "write=" + folder_.string());
-    job.command.insert(job.command.end(), steps.begin(), steps.end());
-    job.processes_per_node = processes;
-    job.stop_grace = job.failure_grace = 300ms;
-    return job;
-  }
-
-  struct Outcome {
-    int code;
-    std::string log;
-  };
-  /// Launches in this process.
-  Outcome run(const LaunchJob& job) {
-    ::testing::internal::CaptureStderr();
-    int code = -1;
-    {
-      Log log({});
-      code = launch(job, log);
-    }
-    return {code, ::testing::internal::GetCapturedStderr()};
-  }
-
-  /// Launches in a child process, calls `then` with its pid once all ranks have written, and waits for it.
-  template <class Then>
-  int run_apart(const LaunchJob& job, int ranks, Then then) {
-    const pid_t launcher = ::fork();
-    if (launcher == 0) {
-      Log log({});
-      int code = 99;
-      try {
-        code = launch(job, log);
-      } catch (const std::exception&) {
-      }
-      ::_exit(code);
-    }
-    for (int rank = 0; rank < ranks; ++rank) {
-      EXPECT_TRUE(wait_for([&] { return fs::exists(folder_ / ("rank-" + std::to_string(rank))); }));
-    }
-    then(launcher);
-    int status = 0;
-    ::waitpid(launcher, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-
-  template <class Condition>
-  static bool wait_for(Condition condition) {
-    const auto deadline = std::chrono::steady_clock::now() + 120s;  // a hang only
-    while (!condition()) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::sleep_for(2ms);
-    }
-    return true;
-  }
-
-  std::map<std::string, std::string> written(int rank) const {
-    std::ifstream file(folder_ / ("rank-" + std::to_string(rank)));
-    std::map<std::string, std::string> values;
-    for (std::string line; std::getline(file, line);) {
-      const std::size_t equals = line.find('=');
-      values[line.substr(0, equals)] += line.substr(equals + 1);
-    }
-    return values;
-  }
-
-  static bool is_running(const std::string& pid) { return ::kill(static_cast<pid_t>(std::stol(pid)), 0) == 0; }
-
-  fs::path folder_;
-};
 
 TEST_F(LaunchTest, EveryRankGetsItsPlaceAndTheArguments) {
   LaunchJob three = job(3, {"after=" + folder_.string(), "a b", "--x=$HOME"});
@@ -265,42 +169,6 @@ TEST_F(LaunchTest, RanksThatIgnoreSigtermAreKilled) {
   const Outcome outcome = run(job(2, {"ignore=15", "0:exit=1", "wait"}));
   EXPECT_EQ(outcome.code, 1);
   EXPECT_FALSE(is_running(written(1)["PID"]));
-}
-
-TEST_F(LaunchTest, AnInterruptIsPassedOnAndGives130AfterTheRanksEnded) {
-  const int code = run_apart(job(2, {"linger=0", "wait"}), 2, [](pid_t launcher) { ::kill(launcher, SIGINT); });
-  EXPECT_EQ(code, 130);
-  for (const int rank : {0, 1}) EXPECT_FALSE(is_running(written(rank)["PID"]));
-}
-
-TEST_F(LaunchTest, Sigusr1IsPassedOnToRanksThatHaveTheirGrace) {
-  LaunchJob patient = job(1, {"ignore=10", "linger=0", "wait"});
-  patient.stop_grace = 100ms;  // then SIGTERM, which a rank leaves for
-  EXPECT_EQ(run_apart(patient, 1, [](pid_t launcher) { ::kill(launcher, SIGUSR1); }), 138);
-  EXPECT_FALSE(is_running(written(0)["PID"]));
-}
-
-TEST_F(LaunchTest, SigtermAndSighupArePassedOn) {
-  EXPECT_EQ(run_apart(job(1, {"wait"}), 1, [](pid_t launcher) { ::kill(launcher, SIGTERM); }), 143);
-  fs::remove(folder_ / "rank-0");
-  EXPECT_EQ(run_apart(job(1, {"wait"}), 1, [](pid_t launcher) { ::kill(launcher, SIGHUP); }), 129);
-}
-
-TEST_F(LaunchTest, ASecondInterruptKillsAtOnce) {
-  LaunchJob stubborn = job(1, {"ignore=2", "ignore=15", "wait"});
-  stubborn.stop_grace = stubborn.failure_grace = 1h;
-  const int code = run_apart(stubborn, 1, [&](pid_t launcher) {
-    // Two pending signals of one kind are one, so the second has another number.
-    ::kill(launcher, SIGINT);
-    ::kill(launcher, SIGHUP);
-  });
-  EXPECT_THAT(code, ::testing::AnyOf(130, 129));
-}
-
-TEST_F(LaunchTest, RanksDieWithTheLauncher) {
-  const int code = run_apart(job(2, {"ignore=15", "wait"}), 2, [](pid_t launcher) { ::kill(launcher, SIGKILL); });
-  EXPECT_EQ(code, 137);
-  for (int rank : {0, 1}) EXPECT_TRUE(wait_for([&] { return !is_running(written(rank)["PID"]); }));
 }
 
 TEST_F(LaunchTest, APortInUseIsNamed) {

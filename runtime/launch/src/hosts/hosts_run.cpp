@@ -68,13 +68,13 @@ std::string HostsRun::job_text(const NodeLink& link) const {
 HostsEnd HostsRun::run() {
   while (!all_over()) {
     wait();
-    if (stop_signal_ != 0 && stage_ == Stage::kStarting) return {{128 + stop_signal_, stop_signal_}};
+    if (wish_.number() != 0 && stage_ == Stage::kStarting) return {{128 + wish_.number(), wish_.number()}};
     look_for_missing();
     escalate();
   }
   while (const auto late = signals_.wait(0ms)) on_signal(*late);
   report_cause();
-  if (stop_signal_ != 0) return {{128 + stop_signal_, stop_signal_}};
+  if (wish_.number() != 0) return {{128 + wish_.number(), wish_.number()}};
   return {{cause_ ? cause_->exit_code : 0, 0}, makes_room_ && is_unfinished_};
 }
 
@@ -201,7 +201,7 @@ void HostsRun::note_failure(int exit_code, const std::string& what) {
 }
 
 void HostsRun::report_cause() {
-  if (!cause_ || cause_reported_ || stop_signal_ != 0) return;
+  if (!cause_ || cause_reported_ || wish_.number() != 0) return;
   cause_reported_ = true;
   log_.error(cause_->what);
 }
@@ -209,15 +209,14 @@ void HostsRun::report_cause() {
 void HostsRun::on_signal(const CaughtSignal& signal) {
   if (signal.number == SIGCHLD) return;
   output_.hurry();
-  if (signal.number == stop_signal_ && Clock::now() - stopped_at_ < kOneSignal) return;
-  const bool is_first = std::exchange(stop_signal_, signal.number) == 0;
-  stopped_at_ = Clock::now();
-  if (stage_ == Stage::kStarting) return;
-  send_signal(signal.number);
+  const auto wish = wish_.take(signal);
+  if (wish == StopWish::Is::kSame || stage_ == Stage::kStarting) return;
+  const bool is_first = wish == StopWish::Is::kFirst;
+  if (!is_first || last_sent_ == 0) send_signal(signal.number);  // else ranks are leaving already
   enter(is_first ? Stage::kLeaving : Stage::kKilling);
 }
 
-// Supervisors kill at the second signal, at once where it is another one.
+// Supervisors kill at the second signal. It is another one, because of two equal ones that wait one is lost.
 void HostsRun::send_signal(int number) {
   if (last_sent_ != 0) number = last_sent_ == SIGTERM ? SIGINT : SIGTERM;
   last_sent_ = number;
@@ -229,7 +228,7 @@ void HostsRun::send_signal(int number) {
 void HostsRun::enter(Stage stage) {
   stage_ = stage;
   // Told to stop, agents wait, send SIGTERM and kill by themselves.
-  const bool agents_are_patient = (stop_signal_ != 0 || makes_room_) && stage == Stage::kLeaving;
+  const bool agents_are_patient = (wish_.number() != 0 || makes_room_) && stage == Stage::kLeaving;
   deadline_ = Clock::now() + (agents_are_patient ? 2 * job_.stop_grace + kTravel : job_.failure_grace);
   for (const auto& node : nodes_) node->is_over = node->is_over || !node->is_started;
 }

@@ -88,10 +88,10 @@ class HostsRun {
   bool is_unfinished_ = false;  // ranks have ended before they were done
   std::vector<std::unique_ptr<NodeLink>> nodes_;
   Stage stage_ = Stage::kStarting;
-  Clock::time_point deadline_, stopped_at_{};
+  Clock::time_point deadline_;
   std::optional<Cause> cause_;
   bool cause_reported_ = false;
-  int stop_signal_ = 0;  // what this process was told
+  StopWish wish_;
   int last_sent_ = 0;
   std::mutex alive_;
   std::condition_variable_any alive_wait_;

@@ -13,12 +13,14 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
 #include <cohort/host/machine.hpp>
 #include <cohort/launch/hosts.hpp>
 
+#include "caught_signals.hpp"
 #include "hosts/descriptor.hpp"
 #include "hosts/message.hpp"
 #include "hosts/node_job.hpp"
@@ -115,20 +117,27 @@ class Watch {
     try {
       while (const auto message = launcher_.receive()) {
         const bool is_signal = message->kind == MessageKind::kSignal && is_for_ranks(message->number);
-        if (is_signal) ::pthread_kill(supervisor_, message->number);
+        if (is_signal) pass_on(message->number);
       }
     } catch (const Error&) {  // not understood: as good as gone
     }
     if (launcher_.is_stopped()) return;
-    ::pthread_kill(supervisor_, SIGTERM);
+    pass_on(SIGTERM);
     if (launcher_.pause(kOrphansLeave)) return;
-    ::pthread_kill(supervisor_, SIGTERM);  // told twice, it is not patient any more
+    pass_on(SIGTERM);  // told twice, it is not patient any more
     // What hangs now is this process, with output that nobody takes; ranks die with it.
     if (!launcher_.pause(kLastResort)) ::_exit(static_cast<int>(ExitCode::kPeerFailed));
   }
 
+  // The launcher knows which signals are one wish; each that it sends is one.
+  void pass_on(int number) {
+    if (std::exchange(has_passed_on_, true)) return send_at_once(supervisor_, number);
+    ::pthread_kill(supervisor_, number);
+  }
+
   LauncherChannel& launcher_;
   pthread_t supervisor_;
+  bool has_passed_on_ = false;
   std::thread thread_;
 };
 

@@ -1,7 +1,7 @@
 // Turns SIGINT, SIGTERM, SIGHUP (of a lost terminal) and SIGUSR1 (of a scheduler, before the time limit) into a request
 // to stop after the current step.
 //
-// The first signal sets a flag, another one more than a second later ends the process.
+// The first signal sets a flag, another one more than a second later ends the process: launchers have the same rule.
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -28,12 +28,12 @@ int64_t now_ms() {
   return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
 }
 
-// The same signal may come twice at once: to the whole process group, and passed on by a launcher.
+// What comes at once is one wish: to the whole process group and passed on by a launcher, or of two kinds.
 constexpr int64_t kOneSignalMs = 1000;
 
 extern "C" void note_signal(int number) {
-  const int before = received.exchange(number, std::memory_order_relaxed);
-  if (before == 0) {
+  int before = 0;
+  if (received.compare_exchange_strong(before, number, std::memory_order_relaxed)) {
     received_at_ms.store(now_ms(), std::memory_order_relaxed);
   } else if (now_ms() - received_at_ms.load(std::memory_order_relaxed) > kOneSignalMs) {
     std::signal(number, SIG_DFL);
