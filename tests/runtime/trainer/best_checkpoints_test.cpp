@@ -7,6 +7,7 @@
 
 #include <cohort/callbacks.hpp>
 
+#include "callbacks/link_name.hpp"
 #include "small_training.hpp"
 
 namespace cohort::testing {
@@ -137,6 +138,26 @@ TEST(BestCheckpoints, HaveLinksWithNamesOfTheUsers) {
   EXPECT_EQ(links,
             (std::map<std::string, std::string>{
                 {"best", "step-00000004"}, {"epoch=1-4-3.11", "step-00000004"}, {"epoch=2-6-4.00", "step-00000006"}}));
+}
+
+TEST(BestCheckpoints, NamesMayHoldMetricsOfAnyName) {
+  for (const std::string metric : {"val/loss", "val.loss", "val loss", "val-loss", "F1(macro)", "0"}) {
+    const std::string name = "e{epoch}-{" + metric + ":.2f}-{" + metric + "}";
+    EXPECT_EQ(link_name(name, metric, 0.25, 3, 7), "e3-0.25-0.25");
+    BestCheckpoints("folder", metric, {.name = name});
+  }
+  EXPECT_EQ(link_name("{step}:val/loss={val/loss}", "val/loss", 0.5, 1, 2), "2:val-loss=0.5");
+  EXPECT_EQ(link_name("{{val}}-{val:.1f}", "val", 2, 1, 2), "{val}-2.0");
+}
+
+TEST(BestCheckpoints, NamesLongerThanThoseOfFilesAreRefused) {
+  for (const char* name : {"{step:1000000000}", "{val:.1000000000f}", "{step:{epoch}}", "{val:{step}.3f}"}) {
+    EXPECT_THAT(error_text<UserError>([&] { BestCheckpoints("folder", "val", {.name = name}); }),
+                HasSubstr("is wider than the name of a file may be"))
+        << name;
+  }
+  EXPECT_THAT(error_text<UserError>([] { BestCheckpoints("folder", "val", {.name = "{step:300}"}); }),
+              HasSubstr("at most 255"));
 }
 
 TEST(BestCheckpoints, RefuseANameThatIsNone) {

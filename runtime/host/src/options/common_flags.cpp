@@ -216,7 +216,8 @@ std::vector<Flag> loop_flags() {
              1),
       number(kLoop, "num-sanity-val-steps", "validation batches that are tried before training; default: 0",
              &Options::num_sanity_val_steps, 0),
-      number(kLoop, "log-every-n-steps", "steps between two lines of metrics", &Options::log_every_n_steps, 1),
+      number(kLoop, "log-every-n-steps", "steps between two rows of metrics, in loggers and on the screen",
+             &Options::log_every_n_steps, 1),
       metric(kLoop, "early-stopping", "METRIC{,patience=3,mode=min,min_delta=0}",
              "stop when a metric no longer improves", &Options::early_stopping),
       flag(
@@ -279,7 +280,8 @@ std::vector<Flag> checkpoint_flags() {
              &Options::checkpoint_every_n_steps, 1),
       number(kCheckpoints, "keep-checkpoints", "older checkpoints than the newest N are deleted",
              &Options::keep_checkpoints, 1),
-      metric(kCheckpoints, "monitor", "METRIC{,mode=min}", "keep the checkpoints with its best values too, in DIR/best",
+      metric(kCheckpoints, "monitor", "METRIC{,mode=min,name=...}",
+             "keep the checkpoints with its best values too, in DIR/best; name=e{epoch}-{METRIC:.3f} gives them links",
              &Options::monitor),
       number(kCheckpoints, "keep-best", "how many of these", &Options::keep_best, 1),
   };

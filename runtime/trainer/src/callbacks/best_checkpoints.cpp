@@ -1,14 +1,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/args.h>
-#include <fmt/format.h>
-
 #include <cohort/callbacks.hpp>
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
 #include <cohort/runtime.hpp>
 
+#include "callbacks/link_name.hpp"
 #include "checkpoint/checkpoint_folder.hpp"
 #include "metrics/number_text.hpp"
 
@@ -16,8 +14,6 @@ namespace cohort {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kBest = "best";
 
 void check_link(const fs::path& link) {
   std::error_code ignored;
@@ -41,30 +37,9 @@ void link_to(const fs::path& checkpoint, const std::string& name) {
 void unlink_from(const fs::path& checkpoint) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(checkpoint.parent_path(), error)) {
-    if (entry.path().filename() == kBest || !entry.is_symlink(error)) continue;
+    if (entry.path().filename() == kBestLink || !entry.is_symlink(error)) continue;
     if (fs::read_symlink(entry.path(), error) == checkpoint.filename()) fs::remove(entry.path(), error);
   }
-}
-
-/// Returns the pattern with values in their places. Throws UserError for a pattern that is none, or gives no name.
-std::string link_name(const std::string& pattern, const std::string& metric, const BestCheckpoints::Measured& measured,
-                      uint64_t step) {
-  const std::string where = "the name '" + pattern + "' of best checkpoints";
-  std::string name;
-  try {
-    fmt::dynamic_format_arg_store<fmt::format_context> values;
-    values.push_back(fmt::arg("step", step));
-    values.push_back(fmt::arg("epoch", measured.epoch));
-    values.push_back(fmt::arg(metric.c_str(), measured.value));
-    name = fmt::vformat(pattern, values);
-  } catch (const fmt::format_error& error) {
-    throw UserError(where + ": " + error.what() + "; {step}, {epoch} and {" + metric + ":.3f} stand for values");
-  }
-  if (name.find('/') == std::string::npos && !name.starts_with('.') && name != kBest && !step_of_name(name))
-    return name;
-  throw UserError(where + " gives '" + name +
-                  "'; choose one without '/' that does not begin with '.' and is neither '" + kBest +
-                  "' nor that of a checkpoint");
 }
 
 }  // namespace
@@ -72,14 +47,14 @@ std::string link_name(const std::string& pattern, const std::string& metric, con
 BestCheckpoints::BestCheckpoints(fs::path folder, std::string monitor, Options options, std::string asked_by)
     : folder_(std::move(folder)), metric_(std::move(monitor), asked_by), options_(std::move(options)) {
   if (options_.keep < 1) throw UserError(asked_by + ": keep at least one checkpoint");
-  if (!options_.name.empty()) link_name(options_.name, metric_.name(), {}, 0);  // a mistake in it is better found now
+  if (!options_.name.empty()) link_name(options_.name, metric_.name(), 0, 0, 0);  // a mistake in it is better found now
 }
 
 // The best of an earlier training of the program stay in the folder, and are no measure for this one.
 void BestCheckpoints::on_fit_start(Fit& fit) {
   if (fit.step() == 0) kept_.clear();  // else it is resumed
   fit.open(folder_);
-  check_link(folder_ / kBest);
+  check_link(folder_ / kBestLink);
 }
 
 void BestCheckpoints::on_validation_end(Fit& fit, const Metrics& means) {
@@ -105,11 +80,12 @@ void BestCheckpoints::on_save_point(Fit& fit, SavePoint /*point*/) {
     worst = kept.back().path;
     kept.pop_back();
   }
-  const std::string name = options_.name.empty() ? "" : link_name(options_.name, metric_.name(), *measured, fit.step());
+  const std::string name =
+      options_.name.empty() ? "" : link_name(options_.name, metric_.name(), value, measured->epoch, fit.step());
   const auto follow = [path, name, worst, best = kept.front().path] {
     unlink_from(path);
     if (!name.empty()) link_to(path, name);
-    link_to(best, kBest);
+    link_to(best, kBestLink);
     if (!worst) return;
     unlink_from(*worst);
     remove_checkpoint(*worst);
