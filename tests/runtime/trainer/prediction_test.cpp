@@ -70,6 +70,46 @@ TEST(Predict, RefusesOutputsWithoutARowForEachSample) {
   EXPECT_THAT(error_text<UserError>([&] { predict(run, mute, data); }), HasSubstr("has no predict_step"));
 }
 
+TEST(Predict, OutputsOfAnotherStructureAreToldWithTheirBatch) {
+  struct Changing final : ModuleFor<Changing> {
+    Output predict_step(const Batch& batch, int64_t index) override { return index == 0 ? batch : later(batch); }
+    std::function<Output(const at::Tensor&)> later;
+  } net;
+  Numbers data;
+  ScriptedRun run;
+  const auto refusal = [&](std::function<Output(const at::Tensor&)> later) {
+    net.later = std::move(later);
+    return error_text<UserError>([&] { predict(run, net, data); });
+  };
+  const auto is_placed = HasSubstr("predict_step, batch 1, rank 0: predict_step returned");
+  EXPECT_THAT(refusal([](const at::Tensor& x) {
+                return Output{{"label", x}};
+              }),
+              AllOf(is_placed, HasSubstr("returned a map of 'label', and tensor for the batches before"),
+                    HasSubstr("batch: Float [3]")));
+  EXPECT_THAT(refusal([](const at::Tensor& x) {
+                return Output::list({x, x});
+              }),
+              AllOf(is_placed, HasSubstr("list of 2")));
+  EXPECT_THAT(refusal([](const at::Tensor& x) { return x.unsqueeze(1); }),
+              AllOf(is_placed, HasSubstr("shape [3, 1] behind one of shape [3]")));
+  EXPECT_THAT(refusal([](const at::Tensor&) { return Output(); }), AllOf(is_placed, HasSubstr("returned nothing")));
+}
+
+TEST(Predict, AKeyThatALaterBatchLacksIsTold) {
+  struct Fewer final : ModuleFor<Fewer> {
+    Output predict_step(const Batch& batch, int64_t index) override {
+      const at::Tensor x = batch;
+      return index == 0 ? Output{{"label", x}, {"score", x}} : Output{{"label", x}};
+    }
+  } net;
+  Numbers data;
+  ScriptedRun run;
+  EXPECT_THAT(
+      error_text<UserError>([&] { predict(run, net, data); }),
+      AllOf(HasSubstr("batch 1, rank 0"), HasSubstr("'label', and a map of 'label', 'score' for the batches before")));
+}
+
 /// Keeps copies of what it is given.
 struct Collector final : PredictionWriter {
   struct Kept {

@@ -45,8 +45,17 @@ class Rows {
                         "stay: batch.kept_samples({...})");
       }
       auto found = std::ranges::find(rows_, name, &decltype(rows_)::value_type::first);
-      if (found == rows_.end()) found = rows_.insert(rows_.end(), {name, {}});
+      if (found == rows_.end() && pieces_ == 0) found = rows_.insert(rows_.end(), {name, {}});
+      if (found == rows_.end()) refuse_other_output(output);
+      if (pieces_ > 0 && found->second.front().sizes().slice(1) != tensor.sizes().slice(1)) {
+        throw UserError("predict_step returned a tensor of shape " + shape_text(tensor) + " behind one of shape " +
+                        shape_text(found->second.front()) + "; return rows of the same shape for all batches");
+      }
       found->second.push_back(tensor.detach().to(at::kCPU));
+    }
+    ++pieces_;
+    for (const auto& [name, parts] : rows_) {
+      if (parts.size() != pieces_) refuse_other_output(output);
     }
   }
   /// Returns a tensor of all rows for each place in the output; their names begin with `prefix`.
@@ -57,7 +66,20 @@ class Rows {
   }
 
  private:
+  // Throws because the rows of the batches do not make one tensor each.
+  [[noreturn]] void refuse_other_output(const Output& output) const {
+    const auto text = [](const Value& value) {
+      std::string keys;
+      if (!value.is_map()) return value.kind();
+      for (const auto& [key, item] : value.entries()) keys += (keys.empty() ? "'" : ", '") + key + "'";
+      return "a map of " + keys;
+    };
+    throw UserError("predict_step returned " + text(output) + ", and " + text(value_of(tensors())) +
+                    " for the batches before; return the same keys and lists for all batches");
+  }
+
   std::vector<std::pair<std::string, std::vector<at::Tensor>>> rows_;
+  size_t pieces_ = 0;
 };
 
 std::vector<std::string> names_of(const SafetensorsFile& rank) {
@@ -111,7 +133,9 @@ void run_pass(Runtime& runtime, Replicas& replicas, const Loader& loader, const 
     hooks.batch_start(batch, index);
     const auto numbers =
         loader.stream ? numbers_from(begin, batch.batch_size()) : numbers_of(batch, index, loader, all);
-    take(replicas.predict(batch, index), numbers, index);
+    const Pieces pieces = replicas.predict(batch, index);
+    in_hook({.hook = "predict_step", .index = index, .rank = runtime.rank(), .batch = &batch},
+            [&] { take(pieces, numbers, index); });
     hooks.batch_end(batch, index);
     begin += std::ssize(numbers);
     progress.show(index + 1);
