@@ -1,5 +1,8 @@
 // A program in which one rank fails. Started by failure_test.py.
 //   --how=throw       the rank's training_step throws in batch 5; --late-rank computes for a second there
+//   --how=nan         its loss of batch 5 is a NaN
+//   --how=optimizer   LibTorch refuses a step of its optimizer
+//   --how=sparse, sparse-sgd   the gradients are sparse, for Adam or SGD
 //   --how=order       it calls a barrier where the others reduce
 //   --how=type        it reduces float64 where the others reduce float32
 //   --how=busy        it computes until the others have left
@@ -14,6 +17,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -64,6 +68,11 @@ struct DeviceMemory {
   bool has_failed = false;
 };
 
+struct BrokenSgd : torch::optim::SGD {
+  using torch::optim::SGD::SGD;
+  torch::Tensor step(LossClosure /*closure*/) override { return torch::ones({2}) + torch::ones({3}); }
+};
+
 struct Line : cohort::ModuleFor<Line> {
   Line() : fc(register_module("fc", torch::nn::Linear(1, 1))) {}
   cohort::Output training_step(const cohort::Batch& batch, int64_t index) override {
@@ -72,17 +81,35 @@ struct Line : cohort::ModuleFor<Line> {
     if (index == 5 && is_busy) stay_busy();
     if (index == 5) end_process(ends);
     if (index == 5 && is_late) std::this_thread::sleep_for(std::chrono::seconds(1));
-    return torch::mse_loss(fc(batch[0]), batch[1]);
+    const auto loss = torch::mse_loss(fc(batch[0]), batch[1]);
+    return is_nan && index == 5 ? loss * NAN : loss;
   }
   void on_exception(const std::exception&) override { std::fputs("on_exception was called\n", stderr); }
   cohort::Optimizers configure_optimizers() override {
     if (dies) std::raise(SIGKILL);
+    if (is_broken) return std::make_shared<BrokenSgd>(parameters(), 0.1);
     return torch::optim::SGD(parameters(), 0.1);
   }
   torch::nn::Linear fc;
-  bool throws = false, is_busy = false, is_late = false, dies = false;
+  bool throws = false, is_nan = false, is_broken = false, is_busy = false, is_late = false, dies = false;
   std::string ends;
   DeviceMemory* memory = nullptr;  // that fails; or null
+};
+
+/// One word for all batches, with a sparse gradient.
+struct Word : cohort::ModuleFor<Word> {
+  explicit Word(bool given_adam)
+      : with_adam(given_adam),
+        words(register_module("words", torch::nn::Embedding(torch::nn::EmbeddingOptions(4, 1).sparse(true)))) {}
+  cohort::Output training_step(const cohort::Batch& batch, int64_t) override {
+    return torch::mse_loss(words(torch::zeros_like(batch[0], torch::kLong)).squeeze(2), batch[1]);
+  }
+  cohort::Optimizers configure_optimizers() override {
+    if (with_adam) return torch::optim::Adam(parameters());
+    return torch::optim::SGD(parameters(), 0.1);
+  }
+  bool with_adam;
+  torch::nn::Embedding words;
 };
 
 struct Points : cohort::DataModule {
@@ -98,6 +125,12 @@ void fail(cohort::App& app, const std::string& how, bool here, bool late) {
     here ? app.runtime().barrier() : app.runtime().all_reduce_sum({&value, 1});
     return;
   }
+  Points data;
+  if (how.starts_with("sparse")) {
+    Word word(how == "sparse");
+    app.trainer().fit(word, data);
+    return;
+  }
   Line model;
   if (how == "type") {
     auto session = app.session(model, model.configure_optimizers());
@@ -105,6 +138,8 @@ void fail(cohort::App& app, const std::string& how, bool here, bool late) {
     return;
   }
   model.throws = here && how == "throw";
+  model.is_broken = here && how == "optimizer";
+  model.is_nan = here && how == "nan";
   model.is_busy = here && how == "busy";
   model.is_late = late;
   model.dies = here && how == "die";
@@ -112,7 +147,6 @@ void fail(cohort::App& app, const std::string& how, bool here, bool late) {
   DeviceMemory memory;
   memory.is_lost = how != "device-call";
   if (here && (how == "device" || how == "device-call")) model.memory = &memory;
-  Points data;
   app.trainer().fit(model, data);
   if (here && how == "device-outside") memory.fail();
   if (how == "device-outside") app.runtime().barrier();

@@ -163,6 +163,12 @@ class OtherPlaces(FailureTest):
         self.be_busy_for_too_long(OTHER_PLACES)
 
 
+class FirstNan(FailureTest):
+    def test_the_rank_with_the_first_nan_is_named_though_others_have_it_from_there(self):
+        result = self.fail_with(1, [PROGRAM, "--strategy=bagua:decentralized", "--devices=2", "--how=nan", "--failing-rank=1"])
+        self.assertIn("the training loss is not finite at step 6 on rank 1", result.stderr)
+
+
 class Deadlines(FailureTest):
     def test_a_time_that_is_no_deadline_is_refused_in_one_sentence(self):
         self.refuse_deadlines("0s", "-1", "9223372036s", "5parsecs")

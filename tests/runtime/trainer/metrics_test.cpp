@@ -194,9 +194,20 @@ TEST(RankReport, TheMostSevereReasonOfTheFirstRankCounts) {
   EXPECT_EQ(stop.rank, 1);
 }
 
+TEST(RankReport, TheReasonThatCameUpFirstCounts) {
+  const auto text = [](StopReason::Severity severity, uint64_t step) {
+    return to_text({{.severity = severity, .step = step}, {}});
+  };
+  const auto failure = StopReason::Severity::kFailure, interrupt = StopReason::Severity::kInterrupt;
+  const std::vector<std::string> texts{text(failure, 6), text(interrupt, 1), text(failure, 4), text(failure, 4)};
+  EXPECT_EQ(merge_reports(texts).stop.rank, 2);
+  EXPECT_EQ(merge_reports(texts).stop.step, 4U);
+}
+
 TEST(RankReport, ATextOfAnotherKindIsRefused) {
-  for (const char* text : {"", "0", "0\t0", "0\t0\t\t\t", "0\t0\t\t\t0\n", "x\t0\t\t\t0\t0\n", "0\t0\t\t\t0\t3\nab",
-                           "0\t0\t\t\t0\t0\nloss\t1\n", "0\t0\t\t\t0\t0\nloss\tone\t1\n"}) {
+  for (const char* text :
+       {"", "0", "0\t0", "0\t0\t0\t\t\t", "0\t0\t0\t\t\t0\n", "x\t0\t0\t\t\t0\t0\n", "0\t0\t0\t\t\t0\t3\nab",
+        "0\t0\t0\t\t\t0\t0\nloss\t1\n", "0\t0\t0\t\t\t0\t0\nloss\tone\t1\n"}) {
     EXPECT_THROW(merge_reports(std::vector<std::string>{text}), PeerFailed) << text;
   }
 }

@@ -40,7 +40,8 @@ class Runtime;
 /// Values of one step by name, in the order of their columns.
 using StepValues = std::vector<std::pair<std::string, double>>;
 
-/// Why training ends early. Of several ranks' reasons the most severe counts, then the lowest rank's.
+/// Why training ends early. Of several ranks' reasons the most severe counts, then the earliest, then the lowest
+/// rank's: what came first has caused the others.
 struct StopReason {
   enum class Severity : int {
     kNone = 0,
@@ -53,6 +54,7 @@ struct StopReason {
   std::string text{};         ///< completes "Training ends after step N: ..."; one line
   int signal = 0;             ///< of kInterrupt
   int rank = 0;               ///< whose reason it is; set by the loop
+  uint64_t step = 0;          ///< after how many steps it came up; set by the loop
 
   bool is_none() const { return severity == Severity::kNone; }
   /// Returns whether nothing may follow the step, neither validation nor hooks.

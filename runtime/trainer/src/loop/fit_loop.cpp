@@ -62,6 +62,7 @@ HookPlace FitLoop::place_of(const char* hook, const Batch* batch) const {
 
 void FitLoop::stop(StopReason reason) {
   if (reason.is_none()) reason.severity = StopReason::Severity::kEnd;
+  reason.step = session_.steps();
   if (reason.severity > wish_.severity) wish_ = std::move(reason);
 }
 

@@ -79,6 +79,11 @@ class Fields {
   std::string_view rest_;
 };
 
+/// Ranks that take the other's weights over see its NaN in a later step, and all of them tell at the next vote.
+bool counts_more(const StopReason& one, const StopReason& other) {
+  return one.severity != other.severity ? one.severity > other.severity : one.step < other.step;
+}
+
 struct Sum {
   double sum = 0;
   double weight = 0;
@@ -97,8 +102,8 @@ StopReason stopped_by(int signal, int rank) {
 std::string to_text(const RankReport& report) {
   const StopReason& stop = report.stop;
   std::string text = std::to_string(static_cast<int>(stop.severity)) + "\t" + std::to_string(stop.signal) + "\t" +
-                     one_field(stop.exit_reason) + "\t" + one_field(stop.text) + "\t" +
-                     (report.lacks_step ? "1" : "0") + "\t" + joined(report.not_logged) + "\t" +
+                     std::to_string(stop.step) + "\t" + one_field(stop.exit_reason) + "\t" + one_field(stop.text) +
+                     "\t" + (report.lacks_step ? "1" : "0") + "\t" + joined(report.not_logged) + "\t" +
                      std::to_string(report.states.size()) + "\n" + report.states;
   for (const auto& total : report.totals)
     text += total.name + "\t" + exact(total.sum) + "\t" + exact(total.weight) + "\n";
@@ -113,13 +118,14 @@ MergedReport merge_reports(std::span<const std::string> texts) {
     StopReason stop;
     stop.severity = static_cast<StopReason::Severity>(fields.number<int>('\t'));
     stop.signal = fields.number<int>('\t');
+    stop.step = fields.number<uint64_t>('\t');
     stop.exit_reason = fields.text('\t');
     stop.text = fields.text('\t');
     merged.lacks_step |= fields.number<int>('\t') != 0;
     merged.not_logged.push_back(names_in(fields.text('\t')));
     merged.states.emplace_back(fields.bytes(fields.number<size_t>('\n')));
     stop.rank = static_cast<int>(rank);
-    if (stop.severity > merged.stop.severity) merged.stop = stop;
+    if (counts_more(stop, merged.stop)) merged.stop = stop;
     while (!fields.done()) {
       Sum& sum = sums[std::string(fields.text('\t'))];
       sum.sum += fields.number<double>('\t', std::chars_format::hex);
