@@ -94,6 +94,50 @@ TEST(Safetensors, GivesBackEveryDtypeAsWritten) {
   EXPECT_EQ(file.metadata.at("note"), "by cohort");
 }
 
+// Headers as safetensors.torch writes them.
+TEST(Safetensors, HasTheTypesOfEightAndFourBits) {
+  const TemporaryFolder folder;
+  const struct {
+    at::ScalarType type;
+    std::string header;
+  } kinds[] = {{at::kFloat8_e8m0fnu, R"({"a":{"dtype":"F8_E8M0","shape":[4,6],"data_offsets":[0,24]}})"},
+               {at::kFloat8_e4m3fnuz, R"({"a":{"dtype":"F8_E4M3FNUZ","shape":[4,6],"data_offsets":[0,24]}})"},
+               {at::kFloat8_e5m2fnuz, R"({"a":{"dtype":"F8_E5M2FNUZ","shape":[4,6],"data_offsets":[0,24]}})"},
+               {at::kFloat4_e2m1fn_x2, R"({"a":{"dtype":"F4","shape":[4,12],"data_offsets":[0,24]}})"}};
+  const auto bytes = torch::arange(24).to(torch::kByte).view({4, 6});
+  for (const auto& [type, header] : kinds) {
+    write_safetensors(folder.path() / "w", {{"a", bytes.view(type)}});
+    EXPECT_THAT(folder.read("w"), HasSubstr(header));
+    const auto read = read_safetensors(folder.path() / "w").tensors.front().second;
+    EXPECT_EQ(read.scalar_type(), type);
+    EXPECT_TRUE(torch::equal(read.view(torch::kByte), bytes)) << header;
+  }
+}
+
+/// Writes a file with a float32 'scale' of 9 behind a tensor of a type.
+std::filesystem::path file_with(const TemporaryFolder& folder, const std::string& name, const std::string& type) {
+  std::string header = R"({")" + name + R"(":{"dtype":")" + type + R"(","shape":[4],"data_offsets":[0,3]},)" +
+                       R"("scale":{"dtype":"F32","shape":[1],"data_offsets":[3,7]}})";
+  const uint64_t length = header.size();
+  const float nine = 9;
+  return folder.write("w", std::string(reinterpret_cast<const char*>(&length), 8) + header + "abc" +
+                               std::string(reinterpret_cast<const char*>(&nine), 4));
+}
+
+TEST(Safetensors, OneTypeThatIsNotKnownKeepsNoOtherAway) {
+  const TemporaryFolder folder;
+  const auto file = read_safetensors(file_with(folder, "codes", "F6_E2M3"));
+  EXPECT_EQ(file.find("scale")->item<float>(), 9);
+  EXPECT_THAT(error_text<UserError>([&] { file.find("codes"); }),
+              AllOf(HasSubstr("cohort cannot read the type F6_E2M3 of tensor 'codes'"), HasSubstr("/w: ")));
+  Normalized net;
+  EXPECT_THAT(load_weights(net, folder.path() / "w", /*strict=*/false).unexpected, ElementsAre("codes"));
+  EXPECT_EQ(net.scale.item<float>(), 9);
+  file_with(folder, "fc.weight", "F6_E2M3");
+  EXPECT_THAT(error_text<UserError>([&] { load_weights(net, folder.path() / "w", /*strict=*/false); }),
+              HasSubstr("cohort cannot read the type F6_E2M3 of tensor 'fc.weight'"));
+}
+
 TEST(Safetensors, LeavesTheOldFileWhereTheNewOneCannotBeWritten) {
   const TemporaryFolder folder;
   folder.write("weights", "old");
@@ -120,6 +164,7 @@ std::string one_tensor(const std::string& dtype, const std::string& shape, const
 
 TEST(SafetensorsHeader, AcceptsWhatFits) {
   EXPECT_EQ(header_fails(one_tensor("\"F32\"", "[2,2]", "[0,16]"), 16), "");
+  EXPECT_EQ(header_fails(one_tensor("\"F31\"", "[3]", "[0,16]"), 16), "") << "a type that is not known has any size";
   EXPECT_EQ(header_fails("{}", 0), "");
 }
 
@@ -135,8 +180,12 @@ TEST(SafetensorsHeader, EveryLieIsFoundAndTheFileNamed) {
       {"{\"t\":{\"dtype\":\"F32\"}}", 0, "lacks dtype"},
       {R"({"__metadata__":3})", 0, "__metadata__"},
       {R"({"__metadata__":{"a":3}})", 0, "__metadata__"},
-      {one_tensor("\"F31\"", "[1]", "[0,4]"), 4, "unknown dtype"},
-      {one_tensor("7", "[1]", "[0,4]"), 4, "unknown dtype"},
+      {one_tensor("7", "[1]", "[0,4]"), 4, "dtype that is no text but number"},
+      {one_tensor("\"F31\"", "[1]", "[0,8]"), 4, "outside"},
+      {one_tensor("\"F31\"", "[1]", "[0,3]"), 4, "take 3 bytes"},
+      {one_tensor("\"F4\"", "[2,3]", "[0,3]"), 3, "odd number"},
+      {one_tensor("\"F4\"", "[]", "[0,1]"), 1, "odd number"},
+      {one_tensor("\"F4\"", "[4]", "[0,4]"), 4, "needs 2 bytes"},
       {one_tensor("\"F32\"", "7", "[0,4]"), 4, "shape"},
       {one_tensor("\"F32\"", "[-1]", "[0,4]"), 4, "natural number"},
       {one_tensor("\"F32\"", "[1.5]", "[0,4]"), 4, "natural number"},
@@ -169,6 +218,20 @@ TEST(Safetensors, RefusesFilesThatAreNone) {
   EXPECT_THAT(message(std::string("\x04\0\0\0\0\0\0\0{{{{", 12)), HasSubstr("not a JSON object"));
   EXPECT_THAT(error_text<UserError>([] { read_safetensors("/nowhere/w"); }), HasSubstr("/nowhere/w"));
   EXPECT_NE(error_text<UserError>([&] { read_safetensors(folder.path()); }), "");
+}
+
+TEST(Safetensors, NamesOtherFormatsAndWhatToDoWithThem) {
+  const TemporaryFolder folder;
+  const auto message = [&](std::string_view content) {
+    return error_text<UserError>([&] { read_safetensors(folder.write("w", content)); });
+  };
+  using namespace std::string_view_literals;
+  EXPECT_THAT(message("PK\x03\x04\0\0\x08\x08\0\0\0\0"sv), AllOf(HasSubstr("torch.save"), HasSubstr("save_file")));
+  EXPECT_THAT(message("\x80\x02\x8a\nl\xfc\x9c\x46\xf9"sv), HasSubstr("pickle"));
+  EXPECT_THAT(message("version https://git-lfs.github.com/spec/v1\noid sha256:0\n"), HasSubstr("git lfs pull"));
+  EXPECT_THAT(message(R"({"metadata": {"total_size": 1}, "weight_map": {}})"), HasSubstr("index of a model"));
+  EXPECT_THAT(message("<!DOCTYPE html><html>404</html>"), HasSubstr("web page"));
+  EXPECT_THAT(message("\x89HDF\r\n\x1a\n--------"), HasSubstr("Keras"));
 }
 
 TEST(Weights, ComeBackIntoAnotherModuleOfTheSameShape) {
@@ -206,6 +269,39 @@ TEST(Weights, NamesWhatDoesNotFitAndChangesNothingThen) {
   all.emplace_back("extra", torch::ones({1}));
   EXPECT_THAT(message(all), HasSubstr("'extra', which the model does not have"));
   EXPECT_EQ(weights_digest(net), before);
+}
+
+TEST(Weights, NamesBehindAPrefixAreToldWithTheWayOut) {
+  const TemporaryFolder folder;
+  Normalized net;
+  save_weights(net, folder.path() / "plain");
+  const auto message = [&](torch::nn::Module& module, const std::string& prefix) {
+    NamedTensors named;
+    for (const auto& [name, tensor] : read_safetensors(folder.path() / "plain").tensors)
+      named.emplace_back(prefix + name, tensor);
+    write_safetensors(folder.path() / "w", named);
+    return error_text<UserError>([&] { load_weights(module, folder.path() / "w"); });
+  };
+  EXPECT_THAT(message(net, "module."),
+              AllOf(HasSubstr("has no tensor 'scale'"), HasSubstr("has 'module.scale', as DistributedDataParallel"),
+                    HasSubstr("state_dict of model.module")));
+  EXPECT_THAT(message(net, "_orig_mod."),
+              HasSubstr("as torch.compile names them; save the state_dict of model._orig_mod"));
+  EXPECT_THAT(message(net, "net.body."), HasSubstr("state_dict of model.net.body in Python, or take 'net.body.'"));
+  torch::nn::Module wrapper;
+  wrapper.register_module("body", std::shared_ptr<torch::nn::Module>(&net, [](auto*) {}));
+  EXPECT_THAT(message(wrapper, ""), HasSubstr("load_weights(*net.body, file)"));
+}
+
+TEST(Weights, APartOfACheckpointIsSentToLoadModule) {
+  const TemporaryFolder folder;
+  Normalized net;
+  auto tensors = named_state_of(net);
+  tensors.emplace_back("optimizer.step.scale", torch::ones({1}));
+  write_safetensors(folder.path() / "shared.safetensors", tensors);
+  folder.write("manifest.json", "{}");
+  EXPECT_THAT(error_text<UserError>([&] { load_weights(net, folder.path() / "shared.safetensors"); }),
+              AllOf(HasSubstr("part of a checkpoint"), HasSubstr("cohort::load_module(module, folder)")));
 }
 
 TEST(Weights, PartialFilesAreTakenWhereThatIsAskedFor) {

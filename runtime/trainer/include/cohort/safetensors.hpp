@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -21,9 +22,11 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 struct SafetensorsFile {
   NamedTensors tensors;
   std::map<std::string, std::string> metadata;
+  std::map<std::string, std::string> unreadable{};  ///< by name: why a tensor cannot be read
 
-  /// The tensor with this name, or null.
-  const at::Tensor* find(std::string_view name) const;
+  /// The tensor with this name, or null. Throws UserError if its type cannot be read.
+  const at::Tensor* find(std::string_view name) const&;
+  std::unique_ptr<const at::Tensor> find(std::string_view name) &&;
 };
 
 /// Reads the whole file into CPU tensors. Throws UserError that names the file and what is wrong with it.

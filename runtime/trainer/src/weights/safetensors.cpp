@@ -26,10 +26,17 @@ namespace {
 /// any size.
 at::Tensor tensor_for(const SafetensorsEntry& entry, const std::string& file) {
   try {
-    return at::empty(entry.shape, at::TensorOptions().dtype(entry.dtype));
+    return at::empty(entry.shape, at::TensorOptions().dtype(*entry.dtype));
   } catch (const c10::Error&) {
     throw UserError(file + " cannot be read: there is no memory for the " + std::to_string(entry.end - entry.begin) +
                     " bytes of tensor " + host::in_quotes(entry.name));
+  }
+}
+
+void skip(const ByteSource& source, uint64_t bytes, const std::string& file) {
+  std::vector<std::byte> piece(std::min<uint64_t>(bytes, 1 << 20));
+  for (; bytes > 0; bytes -= std::min<uint64_t>(bytes, piece.size())) {
+    read_exactly(source, std::span(piece).first(std::min<uint64_t>(bytes, piece.size())), file);
   }
 }
 
@@ -38,6 +45,13 @@ SafetensorsFile read_from(const ByteSource& source, uint64_t bytes, const std::s
   SafetensorsFile read;
   read.metadata = std::move(header.metadata);
   for (auto& entry : header.entries) {
+    if (!entry.dtype) {
+      skip(source, entry.end - entry.begin, file);
+      read.unreadable.emplace(entry.name, file + ": cohort cannot read the type " + host::on_one_line(entry.type) +
+                                              " of tensor " + host::in_quotes(entry.name) +
+                                              "; convert it in Python, where it was written");
+      continue;
+    }
     auto tensor = tensor_for(entry, file);
     const std::span data(static_cast<std::byte*>(tensor.mutable_data_ptr()), entry.end - entry.begin);
     read_exactly(source, data, file);
@@ -48,11 +62,18 @@ SafetensorsFile read_from(const ByteSource& source, uint64_t bytes, const std::s
 
 }  // namespace
 
-const at::Tensor* SafetensorsFile::find(std::string_view name) const {
+const at::Tensor* SafetensorsFile::find(std::string_view name) const& {
   for (const auto& [key, tensor] : tensors) {
     if (key == name) return &tensor;
   }
+  const auto found = unreadable.find(std::string(name));
+  if (found != unreadable.end()) throw UserError(found->second);
   return nullptr;
+}
+
+std::unique_ptr<const at::Tensor> SafetensorsFile::find(std::string_view name) && {
+  const at::Tensor* found = std::as_const(*this).find(name);
+  return found != nullptr ? std::make_unique<const at::Tensor>(*found) : nullptr;
 }
 
 SafetensorsFile read_safetensors(const std::filesystem::path& path) {
@@ -88,7 +109,8 @@ SafetensorsImage::SafetensorsImage(const NamedTensors& tensors, const std::map<s
     }
     data_.push_back(tensor.detach().to(at::kCPU).contiguous());
     const uint64_t end = offset + data_.back().nbytes();
-    header.entries.push_back({name, tensor.scalar_type(), tensor.sizes().vec(), offset, end});
+    const auto type = tensor.scalar_type();
+    header.entries.push_back({name, std::string(safetensors_dtype(type)), type, tensor.sizes().vec(), offset, end});
     offset = end;
   }
   header_ = safetensors_header_text(header);

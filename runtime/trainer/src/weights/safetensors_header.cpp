@@ -13,7 +13,9 @@ namespace {
 using SortedJson = nlohmann::json;  // an ordered one looks names up one by one
 using c10::ScalarType;
 
-constexpr std::array<std::pair<std::string_view, ScalarType>, 16> kDtypes{{{"F64", ScalarType::Double},
+constexpr auto kPairOfF4 = ScalarType::Float4_e2m1fn_x2;  // of which a byte holds two
+
+constexpr std::array<std::pair<std::string_view, ScalarType>, 20> kDtypes{{{"F64", ScalarType::Double},
                                                                            {"F32", ScalarType::Float},
                                                                            {"F16", ScalarType::Half},
                                                                            {"BF16", ScalarType::BFloat16},
@@ -28,7 +30,16 @@ constexpr std::array<std::pair<std::string_view, ScalarType>, 16> kDtypes{{{"F64
                                                                            {"BOOL", ScalarType::Bool},
                                                                            {"C64", ScalarType::ComplexFloat},
                                                                            {"F8_E4M3", ScalarType::Float8_e4m3fn},
-                                                                           {"F8_E5M2", ScalarType::Float8_e5m2}}};
+                                                                           {"F8_E4M3FNUZ", ScalarType::Float8_e4m3fnuz},
+                                                                           {"F8_E5M2", ScalarType::Float8_e5m2},
+                                                                           {"F8_E5M2FNUZ", ScalarType::Float8_e5m2fnuz},
+                                                                           {"F8_E8M0", ScalarType::Float8_e8m0fnu},
+                                                                           {"F4", kPairOfF4}}};
+
+// Files count single elements.
+int64_t last_extent_in_file(const SafetensorsEntry& entry) {
+  return entry.dtype == kPairOfF4 ? 2 * entry.shape.back() : entry.shape.back();
+}
 
 class HeaderParser {
  public:
@@ -71,8 +82,9 @@ class HeaderParser {
     }
     SafetensorsEntry read;
     read.name = name;
-    read.dtype = dtype(json["dtype"], tensor);
-    uint64_t bytes = c10::elementSize(read.dtype);
+    read.type = type(json["dtype"], tensor);
+    read.dtype = dtype_of(read.type);
+    uint64_t bytes = read.dtype ? c10::elementSize(*read.dtype) : 1;
     if (!json["shape"].is_array()) fail(tensor + "has a shape that is no list");
     for (const auto& size : json["shape"]) {
       if (!size.is_number_unsigned()) fail(tensor + "has a shape with something other than a natural number");
@@ -82,6 +94,11 @@ class HeaderParser {
       if (extent > kLimit || (bytes != 0 && extent > kLimit / bytes)) fail(tensor + "has a shape that overflows");
       bytes *= extent;
       read.shape.push_back(static_cast<int64_t>(extent));
+    }
+    if (read.dtype == kPairOfF4) {
+      if (read.shape.empty() || read.shape.back() % 2 != 0) fail(tensor + "has an odd number of elements of 4 bits");
+      read.shape.back() /= 2;
+      bytes /= 2;
     }
     const auto& offsets = json["data_offsets"];
     if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
@@ -93,21 +110,23 @@ class HeaderParser {
     if (read.begin > read.end || read.end > data_bytes_) {
       fail(tensor + "lies at " + range(read) + ", outside of the " + std::to_string(data_bytes_) + " bytes of data");
     }
-    if (read.end - read.begin != bytes) {
+    if (read.dtype && read.end - read.begin != bytes) {
       fail(tensor + "needs " + std::to_string(bytes) + " bytes but lies at " + range(read));
     }
     return read;
   }
 
-  c10::ScalarType dtype(const SortedJson& json, const std::string& tensor) const {
-    if (json.is_string()) {
-      for (const auto& [name, type] : kDtypes) {
-        if (json.get_ref<const std::string&>() == name) return type;
-      }
-    }
+  std::string type(const SortedJson& json, const std::string& tensor) const {
     // Never all of it: to write deeply nested JSON would take more stack than there is.
-    fail(tensor + "has the unknown dtype " +
-         (json.is_string() ? host::in_quotes(json.get<std::string>()) : json.type_name()));
+    if (!json.is_string()) fail(tensor + "has a dtype that is no text but " + json.type_name());
+    return json.get<std::string>();
+  }
+
+  static std::optional<ScalarType> dtype_of(std::string_view type) {
+    for (const auto& [name, dtype] : kDtypes) {
+      if (name == type) return dtype;
+    }
+    return std::nullopt;
   }
 
   void check_ranges(std::vector<SafetensorsEntry>& entries) const {
@@ -135,6 +154,31 @@ class HeaderParser {
   const std::string& file_;
 };
 
+/// How files of other kinds begin that people have in the place of a safetensors file.
+struct OtherFormat {
+  std::string_view begins;
+  const char* text;
+};
+constexpr std::array<OtherFormat, 8> kOtherFormats{
+    {{"PK\x03\x04",
+      "is a file of torch.save or torch.jit.save; write its state_dict in Python with "
+      "safetensors.torch.save_file, or give a TorchScript file to cohort::ScriptModule"},
+     {"\x80\x02", "is a pickle of Python; write its tensors there with safetensors.torch.save_file"},
+     {"version ", "is a pointer of Git LFS, not the file itself; bring it with 'git lfs pull'"},
+     {"{", "is JSON, as the index of a model in several files is; give one of the files that it names after another"},
+     {"<", "is a web page, as servers send in place of a file that they do not give; fetch the file again"},
+     {"\x89HDF", "is HDF5, as Keras writes it; convert it in Python with safetensors.numpy.save_file"},
+     {"GGUF", "is GGUF; convert it in Python with safetensors.torch.save_file"},
+     {"\x93NUMPY", "is an array of NumPy; convert it in Python with safetensors.numpy.save_file"}}};
+
+/// Throws UserError if the eight bytes that should be the length of the header are the beginning of such a file.
+void refuse_other_format(uint64_t first_bytes, const std::string& file) {
+  const std::string_view begin(reinterpret_cast<const char*>(&first_bytes), sizeof first_bytes);
+  for (const OtherFormat& other : kOtherFormats) {
+    if (begin.starts_with(other.begins)) throw UserError(file + " " + other.text);
+  }
+}
+
 }  // namespace
 
 void read_exactly(const ByteSource& source, std::span<std::byte> target, const std::string& file) {
@@ -152,6 +196,7 @@ SafetensorsHeader read_safetensors_header(const ByteSource& source, uint64_t fil
   }
   read_exactly(source, std::as_writable_bytes(std::span(&header_bytes, 1)), file);
   if (header_bytes > kMaxHeaderBytes || header_bytes > file_bytes - sizeof header_bytes) {
+    refuse_other_format(header_bytes, file);
     throw UserError(file + " is not a valid safetensors file: its header claims " + std::to_string(header_bytes) +
                     " bytes of a file of " + std::to_string(file_bytes));
   }
@@ -184,8 +229,9 @@ std::string safetensors_header_text(const SafetensorsHeader& header) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   if (!header.metadata.empty()) json["__metadata__"] = header.metadata;
   for (const auto& entry : header.entries) {
-    json[entry.name] = {
-        {"dtype", safetensors_dtype(entry.dtype)}, {"shape", entry.shape}, {"data_offsets", {entry.begin, entry.end}}};
+    auto shape = entry.shape;
+    if (!shape.empty()) shape.back() = last_extent_in_file(entry);
+    json[entry.name] = {{"dtype", entry.type}, {"shape", shape}, {"data_offsets", {entry.begin, entry.end}}};
   }
   std::string text = json.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');

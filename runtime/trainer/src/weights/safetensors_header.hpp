@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,8 +18,9 @@ namespace cohort {
 /// One tensor of the file; offsets count from the end of the header.
 struct SafetensorsEntry {
   std::string name;
-  c10::ScalarType dtype;
-  std::vector<int64_t> shape;
+  std::string type;                      ///< in the file: "F32"
+  std::optional<c10::ScalarType> dtype;  ///< nothing: cohort has none for this type
+  std::vector<int64_t> shape;            ///< of the tensor, also if LibTorch holds several elements as one (F4)
   uint64_t begin = 0;
   uint64_t end = 0;
 };
@@ -41,8 +43,8 @@ void read_exactly(const ByteSource& source, std::span<std::byte> target, const s
 /// data. Throws as parse_safetensors_header.
 SafetensorsHeader read_safetensors_header(const ByteSource& source, uint64_t file_bytes, const std::string& file);
 
-/// Parses the JSON and checks each entry against `data_bytes`: known dtype, shape without overflow, a range that fits
-/// the shape; the ranges fill the data without gap or overlap. Throws UserError beginning with `file`.
+/// Parses the JSON and checks each entry against `data_bytes`: shape without overflow, a range that fits the shape
+/// where the type is known; the ranges fill the data without gap or overlap. Throws UserError beginning with `file`.
 SafetensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_bytes, const std::string& file);
 
 /// Name of the dtype in the format ("F32"), or "" where it has none.

@@ -25,12 +25,52 @@ NamesApart names_apart(const NamedTensors& state, const SafetensorsFile& file) {
   for (const auto& [name, stored] : file.tensors) {
     if (!known.contains(name)) apart.unexpected.push_back(name);
   }
+  for (const auto& [name, why] : file.unreadable) apart.unexpected.push_back(name);
   return apart;
 }
 
+bool is_in_checkpoint(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path.parent_path() / "manifest.json", ignored);
+}
+
+/// Returns how to save the model if the names of the file are those of the model behind a prefix; else "".
+std::string way_without_prefix(const NamesApart& apart) {
+  const std::string& name = apart.missing.front();
+  for (const std::string& other : apart.unexpected) {
+    if (!other.ends_with("." + name)) continue;
+    const std::string prefix = other.substr(0, other.size() - name.size());
+    const std::string_view wrapper = prefix == "module." ? ", as DistributedDataParallel and DataParallel name them"
+                                     : prefix == "_orig_mod." ? ", as torch.compile names them"
+                                                              : "";
+    return ", but has '" + other + "'" + std::string(wrapper) + "; save the state_dict of model." +
+           prefix.substr(0, prefix.size() - 1) + " in Python, or take '" + prefix + "' from the names there";
+  }
+  return "";
+}
+
+/// Returns which part of the model to load if the names of the model are those of the file behind a prefix; else "".
+std::string way_of_part(const NamesApart& apart) {
+  if (apart.unexpected.empty()) return "";
+  for (const std::string& name : apart.missing) {
+    const std::string& other = apart.unexpected.front();
+    if (!name.ends_with("." + other)) continue;
+    return ", but has '" + other + "'; load it into the part of the model that has these names, as " +
+           "load_weights(*net." + name.substr(0, name.size() - other.size() - 1) + ", file)";
+  }
+  return "";
+}
+
 void check_names(const NamesApart& apart, const std::string& path) {
+  if (!(apart.missing.empty() && apart.unexpected.empty()) && is_in_checkpoint(path)) {
+    throw UserError(path +
+                    " is a part of a checkpoint, which holds more than weights; give the folder that it is in to " +
+                    "cohort::load_module(module, folder)");
+  }
   if (!apart.missing.empty()) {
-    throw UserError(path + " has no tensor '" + apart.missing.front() + "', which the model has");
+    const std::string way = way_without_prefix(apart);
+    throw UserError(path + " has no tensor '" + apart.missing.front() + "', which the model has" +
+                    (way.empty() ? way_of_part(apart) : way));
   }
   if (!apart.unexpected.empty()) {
     throw UserError(path + " has a tensor '" + apart.unexpected.front() + "', which the model does not have");
