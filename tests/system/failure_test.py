@@ -163,6 +163,28 @@ class OtherPlaces(FailureTest):
         self.be_busy_for_too_long(OTHER_PLACES)
 
 
+class FailedStep(FailureTest):
+    """LibTorch's errors have a backtrace of C++, which is of no use to anybody."""
+
+    def test_what_libtorch_refuses_in_an_optimizers_step_is_one_sentence(self):
+        result = self.fail_with(1, [PROGRAM, "--strategy=single", "--how=optimizer", "--failing-rank=0"], "optimizer_step", "size of tensor a (2)")
+        self.assertNotIn("frame #", result.stderr)
+        self.assertNotIn("Exception raised", result.stderr)
+
+    def test_a_sparse_gradient_that_adam_cannot_take_is_told_with_the_way_out(self):
+        result = self.fail_with(2, [PROGRAM, "--strategy=single", "--how=sparse"], "'words.weight' has a sparse gradient",
+                                "make the Embedding with sparse(false), or choose SGD")
+        self.assertNotIn("Exception raised", result.stderr)
+
+    def test_flags_that_look_at_sparse_gradients_say_so_in_one_line(self):
+        for flag in ("--gradient-clip-val=0.1", "--gradient-clip-algorithm=value --gradient-clip-val=0.1", "--track-grad-norm=2",
+                     "--precision=16-mixed", "--precision=bf16-true"):
+            with self.subTest(flag=flag):
+                result = self.fail_with(2, [PROGRAM, "--strategy=single", "--how=sparse-sgd", *flag.split()],
+                                        "make it with sparse(false), or leave out what looks at them")
+                self.assertIn("error: ", result.stderr.splitlines()[-1], str(result))
+
+
 class FirstNan(FailureTest):
     def test_the_rank_with_the_first_nan_is_named_though_others_have_it_from_there(self):
         result = self.fail_with(1, [PROGRAM, "--strategy=bagua:decentralized", "--devices=2", "--how=nan", "--failing-rank=1"])

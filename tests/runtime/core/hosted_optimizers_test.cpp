@@ -289,5 +289,28 @@ TEST(HostedOptimizers, RefuseToTrainWhatTheModuleDoesNotHold) {
   EXPECT_NO_THROW(with(false)());
 }
 
+TEST(HostedOptimizers, SparseGradientsThatAKindCannotStepAreTold) {
+  const auto sparse = [](Hosted& hosted) {
+    for (at::Tensor& parameter : hosted.parameters) parameter.mutable_grad() = torch::ones_like(parameter).to_sparse();
+    hosted.port.step(0);
+  };
+  Hosted plain(sgd(0));
+  EXPECT_NO_THROW(sparse(plain));
+  const std::vector<Make> kinds{[](const Tensors& tensors) { return std::make_shared<torch::optim::Adam>(tensors); },
+                                [](const Tensors& tensors) { return std::make_shared<torch::optim::AdamW>(tensors); },
+                                [](const Tensors& tensors) { return std::make_shared<torch::optim::RMSprop>(tensors); },
+                                [](const Tensors& tensors) {
+                                  return std::make_shared<torch::optim::Adagrad>(
+                                      tensors, torch::optim::AdagradOptions(0.1).weight_decay(0.1));
+                                }};
+  for (const Make& make : kinds) {
+    Hosted hosted(make);
+    EXPECT_THAT([&] { sparse(hosted); },
+                ThrowsMessage<UserError>(testing::AllOf(
+                    HasSubstr("'fc.weight' has a sparse gradient, which this optimizer cannot step with"),
+                    HasSubstr("sparse gradients); make the Embedding with sparse(false), or choose SGD"))));
+  }
+}
+
 }  // namespace
 }  // namespace cohort

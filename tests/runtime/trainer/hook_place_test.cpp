@@ -56,6 +56,9 @@ TEST(HookPlace, KeepsTheKindOfTheException) {
   EXPECT_EQ(other.type, "Exception");
   EXPECT_EQ(failure_of([] { TORCH_CHECK(false, "c"); }).type, "LibTorchError");
   EXPECT_EQ(failure_of([] { throw PeerFailed("d"); }).message, "d");
+  EXPECT_EQ(failure_of([] { throw 42; }).message, "h, rank 2: an exception of type int");
+  EXPECT_EQ(failure_of([] { throw std::string("e"); }).exit_code, 1);
+  EXPECT_THROW(in_hook({.hook = "h"}, [] { throw RanksNeeded{"f"}; }), RanksNeeded);
   EXPECT_THROW(in_hook({.hook = "h"}, [] { throw Interrupted{15}; }), Interrupted);
 }
 

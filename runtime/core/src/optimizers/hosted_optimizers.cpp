@@ -119,6 +119,29 @@ HostedOptimizers::HostedOptimizers(const Optimizers& optimizers, const std::vect
 }
 
 void HostedOptimizers::step(uint32_t phase) {
+  try {
+    step_all(phase);
+  } catch (const c10::Error& error) {
+    check_sparse(phase, error);
+    throw;
+  }
+}
+
+// Throws if a sparse gradient can be what LibTorch has objected to.
+void HostedOptimizers::check_sparse(uint32_t phase, const c10::Error& error) const {
+  for (const auto& group : optimizers_[phase].param_groups()) {
+    for (const at::Tensor& parameter : group.params()) {
+      if (!parameter.grad().defined() || !parameter.grad().is_sparse()) continue;
+      const auto found = std::ranges::find_if(parameters_, [&](const auto& one) { return one.is_same(parameter); });
+      const std::string name =
+          found == parameters_.end() ? "" : "'" + names_[static_cast<size_t>(found - parameters_.begin())] + "' has ";
+      throw UserError(name + "a sparse gradient, which this optimizer cannot step with (" +
+                      error.what_without_backtrace() + "); make the Embedding with sparse(false), or choose SGD");
+    }
+  }
+}
+
+void HostedOptimizers::step_all(uint32_t phase) {
   torch::optim::Optimizer& optimizer = optimizers_[phase];
   const ScaledRates scaled(optimizer, lr_factors_[phase]);
   const OptimizerKind* const known = optimizer_kind(optimizer);

@@ -76,6 +76,8 @@ class HostedOptimizers final : public host::OptimizerPort {
   at::Tensor& state_tensor(uint32_t parameter, const std::string& name);
   bool keeps(uint32_t parameter, std::string_view name);
   [[noreturn]] void refuse(uint32_t parameter, const std::string& name) const;
+  void step_all(uint32_t phase);
+  void check_sparse(uint32_t phase, const c10::Error& error) const;
 };
 
 }  // namespace cohort

@@ -7,6 +7,7 @@
 #include <cohort/host/rank_runtime.hpp>
 #include <cohort/host/uses.hpp>
 #include <cohort/step_graph.hpp>
+#include <cohort/torch_error.hpp>
 
 #include "../device/torch_devices.hpp"
 #include "../ranks/host_ranks.hpp"
@@ -32,6 +33,7 @@ std::vector<c10::Device> devices_of(const host::Selection& selection, c10::Devic
 struct Runtime::State {
   explicit State(const Setup& given)
       : setup(given), topology(given.topology), device_type(open_device_type(given.selection.torch)) {
+    host::translate_exceptions_with(throw_torch_error);
     if (setup.options.deterministic) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   }
   Setup setup;

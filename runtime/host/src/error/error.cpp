@@ -1,7 +1,12 @@
 #include <cohort/host/error.hpp>
 
+#include <cxxabi.h>
+
 #include <array>
+#include <atomic>
+#include <boost/core/demangle.hpp>
 #include <cstddef>
+#include <typeinfo>
 
 namespace cohort::host {
 namespace {
@@ -13,6 +18,8 @@ constexpr std::array kStatusNames{
     "DATA_LOSS", "UNAUTHENTICATED",
 };
 static_assert(kStatusNames.size() == COHORT_UNAUTHENTICATED + 1);
+
+constinit std::atomic<void (*)()> translation{nullptr};
 
 }  // namespace
 
@@ -33,6 +40,20 @@ void throw_status(cohort_status status, const std::string& message) {
     default:
       throw TrainingFailed(message);
   }
+}
+
+void translate_exceptions_with(void (*translate)()) {
+  translation.store(translate);
+}
+
+void rethrow_translated() {
+  if (auto* const translate = translation.load()) translate();
+  throw;
+}
+
+std::string name_of_unknown_exception() {
+  const std::type_info* const type = abi::__cxa_current_exception_type();
+  return type ? "an exception of type " + boost::core::demangle(type->name()) : "an exception of an unknown type";
 }
 
 }  // namespace cohort::host

@@ -39,16 +39,27 @@ inline cohort_status keep(const cohort_host* host, const Error& error) noexcept 
   return status;
 }
 
-template <class Call>
-cohort_status guarded(const cohort_host* host, Call&& call) noexcept {
+/// Keeps what is being handled.
+inline cohort_status keep_current(const cohort_host* host) noexcept {
   try {
-    return call();
+    rethrow_translated();
   } catch (const Error& error) {
     return keep(host, error);
   } catch (const std::bad_alloc&) {
     return host->fail(host, COHORT_RESOURCE_EXHAUSTED, "out of memory");
   } catch (const std::exception& error) {
     return host->fail(host, COHORT_INTERNAL, error.what());
+  } catch (...) {
+    return host->fail(host, COHORT_INTERNAL, name_of_unknown_exception().c_str());
+  }
+}
+
+template <class Call>
+cohort_status guarded(const cohort_host* host, Call&& call) noexcept {
+  try {
+    return call();
+  } catch (...) {
+    return keep_current(host);
   }
 }
 

@@ -138,12 +138,12 @@ constinit std::atomic<pid_t> reporting_thread{0};
 
 std::string current_text() {
   try {
-    if (std::current_exception()) throw;
+    if (std::current_exception()) rethrow_translated();
     return "std::terminate was called";
   } catch (const std::exception& error) {
     return in_quotes(error.what());
   } catch (...) {
-    return "an exception of an unknown type";
+    return name_of_unknown_exception();
   }
 }
 

@@ -8,7 +8,7 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/files.hpp>
 
-#include "failure/torch_error.hpp"
+#include <cohort/torch_error.hpp>
 
 namespace cohort {
 namespace {
@@ -62,7 +62,7 @@ Failure current_failure() {
   } catch (const std::exception& error) {
     return {failed, error.what(), "Exception"};
   } catch (...) {
-    return {failed, "an exception of an unknown type ended the program", "Exception"};
+    return {failed, host::name_of_unknown_exception() + " ended the program", "Exception"};
   }
 }
 

@@ -1,11 +1,14 @@
 #include "failure/hook_place.hpp"
 
+#include <cxxabi.h>
+
 #include <exception>
 #include <sstream>
 
 #include <c10/util/Exception.h>
 
-#include "failure/torch_error.hpp"
+#include <cohort/torch_error.hpp>
+#include <cohort/trainer.hpp>
 
 namespace cohort {
 namespace {
@@ -99,6 +102,14 @@ void throw_from(const HookPlace& place) {
     throw_torch_error(place, error);
   } catch (const std::exception& error) {
     throw_with<TrainingFailed>(place, error.what());
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const RanksNeeded&) {
+    throw;
+  } catch (const abi::__forced_unwind&) {
+    throw;
+  } catch (...) {
+    throw_with<TrainingFailed>(place, host::name_of_unknown_exception());
   }
 }
 

@@ -36,7 +36,7 @@ struct HookPlace {
 
 /// Throws what is being handled again with the place before its message, and with shapes and types of the batch on a
 /// second line. Call in a catch block. A UserError stays one, other exceptions become TrainingFailed; the original is
-/// nested. Throws unchanged what names its place already, what tells of other ranks, and what is no std::exception.
+/// nested. Throws unchanged what names its place already, and what tells of other ranks or of a signal.
 /// If the device is lost it ends the process by std::terminate.
 [[noreturn]] void throw_from(const HookPlace& place);
 

@@ -9,8 +9,8 @@
 
 #include <cohort/host/error.hpp>
 
+#include <cohort/torch_error.hpp>
 #include "failure/hook_place.hpp"
-#include "failure/torch_error.hpp"
 
 namespace cohort {
 

@@ -1,4 +1,4 @@
-#include "failure/torch_error.hpp"
+#include <cohort/torch_error.hpp>
 
 #include <algorithm>
 #include <array>
@@ -7,12 +7,37 @@
 
 namespace cohort {
 
+namespace {
+
+/// Returns what LibTorch says, without its list of all backends that have an operator.
+std::string sentence_of(const c10::Error& error) {
+  const std::string text = error.what_without_backtrace();
+  return text.substr(0, text.find(". This could be because the operator doesn't exist for this backend"));
+}
+
+}  // namespace
+
 Error error_of(const c10::Error& error, const std::string& who) {
-  const std::string what = who + error.what_without_backtrace();
+  const std::string what = who + sentence_of(error);
+  if (what.find("Sparse") != std::string::npos) {
+    return UserError(host::on_one_line(what) +
+                     "; gradients of an Embedding with sparse(true) are sparse: make it with sparse(false), or leave "
+                     "out what looks at them");
+  }
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) == nullptr) return TrainingFailed(what);
   return UserError(host::on_one_line(what) +
                    "; choose a smaller batch with more --accumulate-grad-batches, or --strategy=sharded, which divides "
                    "the optimizer's state");
+}
+
+void throw_torch_error() {
+  try {
+    throw;
+  } catch (const c10::Error& error) {
+    throw error_of(error);
+  } catch (...) {
+    return;
+  }
 }
 
 bool is_device_lost(const c10::AcceleratorError& error) {
