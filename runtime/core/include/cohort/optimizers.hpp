@@ -87,9 +87,11 @@ class Optimizers {
   auto end() const { return optimizers_.end(); }
 
   /// Returns the name that was given, or "".
-  const std::string& name(size_t phase) const { return details_[phase].name; }
+  const std::string& name(size_t phase) const& { return details_[phase].name; }
+  std::string name(size_t phase) && { return details_[phase].name; }
   /// Returns none, one for all parameter groups, or one for each.
-  const Schedules& schedules(size_t phase) const { return details_[phase].schedules; }
+  const Schedules& schedules(size_t phase) const& { return details_[phase].schedules; }
+  Schedules schedules(size_t phase) && { return details_[phase].schedules; }
   bool have_schedules() const;
 
  private:

@@ -75,8 +75,10 @@ class Schedule {
 
   Schedule(Kind kind, schedule::Timing timing);
 
-  const Kind& kind() const { return kind_; }
-  const schedule::Timing& timing() const { return timing_; }
+  const Kind& kind() const& { return kind_; }
+  Kind kind() && { return std::move(kind_); }
+  const schedule::Timing& timing() const& { return timing_; }
+  schedule::Timing timing() && { return timing_; }
 
  private:
   Kind kind_;

@@ -40,7 +40,8 @@ class HyperParameters {
   /// Throws UserError, naming the parameter, if there is none of this name, or one of another kind.
   double number(std::string_view name) const;
   int64_t integer(std::string_view name) const;
-  const std::string& text(std::string_view name) const;
+  const std::string& text(std::string_view name) const&;
+  std::string text(std::string_view name) && { return std::as_const(*this).text(name); }
 
   auto begin() const { return entries_.begin(); }
   auto end() const { return entries_.end(); }

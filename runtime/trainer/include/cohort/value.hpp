@@ -7,6 +7,7 @@
 // A value type: copies share the tensors. Reading from several threads is safe, changing is not.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -53,11 +54,15 @@ class Value {
   bool is_list() const { return std::holds_alternative<List>(held_); }
   bool is_map() const { return std::holds_alternative<Map>(held_); }
 
-  /// Each throws UserError that says what the value is instead.
-  const at::Tensor& tensor() const;
-  const List& items() const;
-  const Map& entries() const;
-  operator const at::Tensor&() const { return tensor(); }  // NOLINT(google-explicit-constructor): forward(batch)
+  /// Each throws UserError that says what the value is instead. A temporary value, as batch[0] is one, gives what it
+  /// holds away, so that `const auto& image = batch[0].tensor()` outlives it.
+  const at::Tensor& tensor() const&;
+  at::Tensor tensor() && { return std::as_const(*this).tensor(); }
+  const List& items() const&;
+  List items() && { return std::as_const(*this).items(); }
+  const Map& entries() const&;
+  Map entries() && { return std::as_const(*this).entries(); }
+  operator at::Tensor() const { return tensor(); }  // NOLINT(google-explicit-constructor): forward(batch)
 
   /// Elements of a list or map; 0 otherwise.
   size_t size() const;
@@ -67,7 +72,8 @@ class Value {
   /// Throws UserError unless this is a list or map of two.
   void check_pair() const;
   /// The element with this key, or null where the value is no map or has no such key.
-  const Value* find(std::string_view key) const;
+  const Value* find(std::string_view key) const&;
+  std::unique_ptr<const Value> find(std::string_view key) &&;
 
   /// Returns the number of samples of a batch: what `samples` has said, which the loader of a dataset does for each
   /// batch, else the size of dimension 0 of its tensors, or 1 if none has a dimension. Throws UserError if nothing was
@@ -110,22 +116,52 @@ class Value {
 };
 
 /// An element of a list or map: its tensor, with all that a tensor can do, if it holds one (else an undefined tensor);
-/// and the value in any case, so that elements of elements are reached.
+/// and the value in any case, so that elements of elements are reached. batch[0][3] is the row 3 of a tensor, and
+/// `batch[0][3] = row` writes into it, as with tensors.
 class Element : public at::Tensor, public Value {
  public:
   Element(const Value& value)  // NOLINT(google-explicit-constructor)
       : at::Tensor(value.is_tensor() ? value.tensor() : at::Tensor()), Value(value) {}
   Element(const at::Tensor& tensor) : at::Tensor(tensor), Value(tensor) {}  // NOLINT(google-explicit-constructor)
 
-  using Value::operator[];
+  Element(const Element&) = default;
+  Element(Element&&) = default;
+  ~Element() = default;
+  Element& operator=(const Element&) & = default;
+  Element& operator=(Element&&) & = default;
+  /// Write into the memory of the tensor. Throws UserError for a list or map.
+  void operator=(const Element& other) && { Value::tensor().copy_(other.tensor()); }
+  void operator=(const at::Scalar& number) && { Value::tensor().fill_(number); }
+
+  /// Returns a row of the tensor, or an element of the list or map.
+  template <std::integral Index>
+  Element operator[](Index index) const {
+    return at_position(static_cast<int64_t>(index));
+  }
+  Element operator[](const at::Tensor& index) const { return Value::tensor()[index]; }
+  Element operator[](std::string_view key) const { return Value::operator[](key); }
+
   using at::Tensor::size;
   using at::Tensor::to;
   using Value::size;
   Element to(c10::Device device) const { return Value::to(device); }
   Element to(c10::DeviceType type) const { return to(c10::Device(type)); }
+
+ private:
+  Element at_position(int64_t index) const;
 };
 
 inline Value::Value(const Element& element) : Value(static_cast<const Value&>(element)) {}
+
+inline Element Element::at_position(int64_t index) const {
+  if (is_tensor()) return at::Tensor::operator[](index);
+  return Value::operator[](static_cast<size_t>(index));
+}
+
+inline std::unique_ptr<const Value> Value::find(std::string_view key) && {
+  const Value* found = std::as_const(*this).find(key);
+  return found != nullptr ? std::make_unique<const Value>(*found) : nullptr;
+}
 
 /// For `auto [x, y] = batch`. Throws UserError for what is no list or map of two.
 template <size_t Index>
@@ -145,3 +181,7 @@ template <size_t Index>
 struct std::tuple_element<Index, cohort::Value> {
   using type = cohort::Element;
 };
+template <>
+struct std::tuple_size<cohort::Element> : std::tuple_size<cohort::Value> {};
+template <size_t Index>
+struct std::tuple_element<Index, cohort::Element> : std::tuple_element<Index, cohort::Value> {};

@@ -48,7 +48,7 @@ int64_t HyperParameters::integer(std::string_view name) const {
                   "; give a whole number");
 }
 
-const std::string& HyperParameters::text(std::string_view name) const {
+const std::string& HyperParameters::text(std::string_view name) const& {
   if (const auto* const text = std::get_if<std::string>(&at(name))) return *text;
   throw UserError("the hyper-parameter " + host::in_quotes(name) + " is a number; give a text");
 }

@@ -50,17 +50,17 @@ c10::IValue Value::to_ivalue() const {
   return dictionary;
 }
 
-const at::Tensor& Value::tensor() const {
+const at::Tensor& Value::tensor() const& {
   if (const auto* held = std::get_if<at::Tensor>(&held_)) return *held;
   throw UserError("a tensor was expected here, but the value is a " + kind() + "; take an element of it with []");
 }
 
-const Value::List& Value::items() const {
+const Value::List& Value::items() const& {
   if (const auto* held = std::get_if<List>(&held_)) return *held;
   throw UserError("a list was expected here, but the value is a " + kind());
 }
 
-const Value::Map& Value::entries() const {
+const Value::Map& Value::entries() const& {
   if (const auto* held = std::get_if<Map>(&held_)) return *held;
   throw UserError("a map was expected here, but the value is a " + kind());
 }
@@ -101,7 +101,7 @@ void Value::check_pair() const {
                   "; take its elements with []");
 }
 
-const Value* Value::find(std::string_view key) const {
+const Value* Value::find(std::string_view key) const& {
   if (const auto* map = std::get_if<Map>(&held_)) {
     for (const auto& entry : *map) {
       if (entry.first == key) return &entry.second;
