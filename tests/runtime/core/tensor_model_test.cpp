@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cohort/host/error.hpp>
+
 namespace {
 
 using cohort::TensorModel;
@@ -33,6 +35,44 @@ TEST(TensorModel, MovesGradientsOfTheFirstReplicaAndLeavesThoseOfOthersWhereThey
   EXPECT_EQ(tensors.gradient_data(0, 0), memory.data());
   EXPECT_EQ(memory, (std::array<float, 2>{3, 3}));
   EXPECT_EQ(values_at(tensors.gradient_data(1, 0), 2), (std::vector<float>{4, 4}));
+}
+
+/// Two parameters and a buffer, made by the test.
+struct Trio : torch::nn::Module {
+  Trio(const torch::Tensor& first, const torch::Tensor& second, const torch::Tensor& third,
+       bool second_is_frozen = false) {
+    register_parameter("first", first);
+    register_parameter("second", second, !second_is_frozen);
+    register_buffer("third", third);
+  }
+};
+
+std::string refusal_of_memory(Trio trio) {
+  try {
+    TensorModel tensors(std::array<torch::nn::Module*, 1>{&trio}, {});
+    return "";
+  } catch (const cohort::UserError& error) {
+    return error.what();
+  }
+}
+
+TEST(TensorModel, RefusesTwoParametersOnOneMemory) {
+  const torch::Tensor whole = torch::zeros({4, 6}), other = torch::zeros({4, 6}), buffer = torch::zeros({3});
+  const std::string kBoth = "'first' and 'second' are two tensors on the same memory";
+  EXPECT_EQ(refusal_of_memory({whole, other, buffer}), "");
+  EXPECT_EQ(refusal_of_memory({whole, whole.detach(), buffer}).find(kBoth), 0);
+  EXPECT_EQ(refusal_of_memory({whole, whole.detach(), buffer, true}).find(kBoth), 0) << "one of them is frozen";
+  EXPECT_EQ(refusal_of_memory({whole, whole.detach().t(), buffer}).find(kBoth), 0) << "transposed";
+  EXPECT_EQ(refusal_of_memory({whole, whole.detach().narrow(0, 1, 2), buffer}).find(kBoth), 0) << "rows of the other";
+  EXPECT_EQ(refusal_of_memory({whole, other, whole.detach()[3]}).find("'first' and 'third'"), 0) << "a buffer";
+  EXPECT_EQ(refusal_of_memory({whole.narrow(0, 0, 2), whole.detach().narrow(0, 2, 2), buffer}), "") << "side by side";
+  EXPECT_EQ(refusal_of_memory({whole.narrow(1, 0, 3), whole.detach().narrow(1, 3, 3), buffer}), "") << "columns";
+  EXPECT_EQ(refusal_of_memory({whole, torch::zeros({0}), buffer}), "") << "empty";
+}
+
+TEST(TensorModel, TakesATensorThatIsRegisteredTwice) {
+  const torch::Tensor one = torch::zeros({2}).requires_grad_();
+  EXPECT_EQ(refusal_of_memory({one, one, torch::zeros({1})}), "");
 }
 
 TEST(TensorModel, GivesGradientsInTheLayoutOfTheirParameterWhereverTheyLie) {

@@ -62,7 +62,7 @@ TEST(Predict, RefusesOutputsWithoutARowForEachSample) {
   Numbers data;
   net.broken = torch::zeros({2, 5});
   EXPECT_THAT(error_text<UserError>([&] { predict(run, net, data); }),
-              HasSubstr("shape [2, 5] for batch 0, which has 3 samples"));
+              HasSubstr("shape [2, 5] for a batch of 3 samples"));
   net.broken = torch::zeros({});
   EXPECT_THAT(error_text<UserError>([&] { predict(run, net, data); }), HasSubstr("one row for each sample"));
   struct Mute final : ModuleFor<Mute> {
@@ -218,11 +218,11 @@ std::string refusal_of(const Collate& collate) {
 
 TEST(KeptSamples, AreAskedForIfSomeAreLeftOut) {
   const std::string unsaid = refusal_of([](std::span<const Value> samples) { return filtered(samples, false); });
-  EXPECT_THAT(unsaid, HasSubstr("shape [2] for batch 0, which has 4 samples"));
+  EXPECT_THAT(unsaid, HasSubstr("shape [2] for a batch of 4 samples"));
   EXPECT_THAT(unsaid, HasSubstr("say which stay: batch.kept_samples({...})"));
   const std::string counted =
       refusal_of([](std::span<const Value> samples) { return filtered(samples, false).samples(2); });
-  EXPECT_THAT(counted, HasSubstr("batch 0 of the prediction data has 2 samples, and 4 were read for it"));
+  EXPECT_THAT(counted, HasSubstr("the batch has 2 samples, and 4 were read for it"));
 }
 
 TEST(KeptSamples, AreRefusedIfTheyAreNone) {

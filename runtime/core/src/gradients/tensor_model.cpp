@@ -18,6 +18,7 @@
 
 #include "../tensor_bridge/tensor_bridge.hpp"
 #include "clip.hpp"
+#include "shared_memory.hpp"
 
 namespace cohort {
 namespace {
@@ -58,6 +59,7 @@ TensorModel::TensorModel(std::span<torch::nn::Module* const> replicas, Optimizer
     : optimizers_(std::move(optimizers)), has_masters_(has_masters) {
   for (torch::nn::Module* const module : replicas) collect(*module);
   check_clones();
+  check_memory();
   weights_ = replicas_[0].parameters;
   if (has_masters_) make_masters();
   moved_.assign(parameter_names_.size(), 0);
@@ -99,6 +101,15 @@ void TensorModel::check_clones() const {
                     std::to_string(parameter_names_.size()) + " and " + std::to_string(buffer_names_.size()) +
                     "; make() must give a module of the same shape, with the same parameters shared");
   }
+}
+
+void TensorModel::check_memory() const {
+  std::vector<NamedMemory> tensors;
+  for (size_t i = 0; i < parameter_names_.size(); ++i) {
+    tensors.push_back({parameter_names_[i], replicas_[0].parameters[i], true});
+  }
+  for (size_t i = 0; i < buffer_names_.size(); ++i) tensors.push_back({buffer_names_[i], replicas_[0].buffers[i]});
+  require_own_memory(std::move(tensors));
 }
 
 // Returns " 'fc.weight'", or "" if the tensor is not a parameter of the module.

@@ -134,6 +134,7 @@ class TensorModel final : public host::ModelPort {
   void add_to_master(uint32_t parameter, uint32_t replica);
   void unscale(const std::vector<at::Tensor>& gradients);
   void check_clones() const;
+  void check_memory() const;
   std::string name_of(const at::Tensor& tensor) const;
   void find_phases();
   void share_weights(size_t parameter);

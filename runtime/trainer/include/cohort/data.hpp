@@ -27,8 +27,8 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
-  /// The samples at these indices, stacked into one batch. Random numbers come from data_generator(). If an index is more
-  /// than one sample, a whole batch say, the batch says how many it has: Value::samples.
+  /// The samples at these indices, stacked into one batch. Random numbers come from data_generator(). If an index is
+  /// more than one sample, a whole batch say, the batch says how many it has: Value::samples.
   virtual Batch get(std::span<const int64_t> indices) = 0;
 };
 

@@ -88,9 +88,10 @@ class Value {
   Value& kept_samples(std::vector<int64_t> positions) &;
   Value kept_samples(std::vector<int64_t> positions) && { return std::move(kept_samples(std::move(positions))); }
   /// Returns what was said, or null.
-  const std::vector<int64_t>* kept_samples() const {
+  const std::vector<int64_t>* kept_samples() const& {
     return samples_ && samples_->has_kept ? &samples_->kept : nullptr;
   }
+  const std::vector<int64_t>* kept_samples() && = delete;
   bool says_samples() const { return samples_ != nullptr; }
   /// Returns this batch with what the other one says of its samples, unless it says that itself.
   Value with_samples_of(const Value& other) const;

@@ -34,13 +34,13 @@ constexpr const char* kName = "prediction data";
 /// The rows of each tensor of the outputs so far, by its place in the output.
 class Rows {
  public:
-  void add(const Output& output, int64_t samples, int64_t batch) {
+  void add(const Output& output, int64_t samples) {
     if (output.empty()) throw UserError("predict_step returned nothing; return a tensor, or a list or map of tensors");
     for (const auto& [name, tensor] : flat_value(output)) {
       if (!tensor.defined() || tensor.dim() == 0 || tensor.size(0) != samples) {
         throw UserError("predict_step returned " +
                         (tensor.defined() ? "a tensor of shape " + shape_text(tensor) : "an undefined tensor") +
-                        " for batch " + std::to_string(batch) + ", which has " + std::to_string(samples) +
+                        " for a batch of " + std::to_string(samples) +
                         " samples; return one row for each sample, and let a collate that leaves samples out say which "
                         "stay: batch.kept_samples({...})");
       }
@@ -106,8 +106,8 @@ std::vector<int64_t> numbers_of(const Batch& batch, int64_t index, const Loader&
     for (const int64_t position : *kept) numbers.push_back(read[static_cast<size_t>(position)]);
   }
   if (std::ssize(numbers) == batch.batch_size()) return numbers;
-  throw UserError("batch " + std::to_string(index) + " of the prediction data has " +
-                  std::to_string(batch.batch_size()) + " samples, and " + std::to_string(read.size()) +
+  throw UserError("the batch has " + std::to_string(batch.batch_size()) + " samples, and " +
+                  std::to_string(read.size()) +
                   " were read for it; say in collate which ones stay: batch.kept_samples({...})");
 }
 
@@ -131,11 +131,12 @@ void run_pass(Runtime& runtime, Replicas& replicas, const Loader& loader, const 
   for (int64_t index = 0; source->available(1) > 0; ++index) {
     const Batch batch = source->next();
     hooks.batch_start(batch, index);
-    const auto numbers =
-        loader.stream ? numbers_from(begin, batch.batch_size()) : numbers_of(batch, index, loader, all);
     const Pieces pieces = replicas.predict(batch, index);
-    in_hook({.hook = "predict_step", .index = index, .rank = runtime.rank(), .batch = &batch},
-            [&] { take(pieces, numbers, index); });
+    std::vector<int64_t> numbers;
+    in_hook({.hook = "predict_step", .index = index, .rank = runtime.rank(), .batch = &batch}, [&] {
+      numbers = loader.stream ? numbers_from(begin, batch.batch_size()) : numbers_of(batch, index, loader, all);
+      take(pieces, numbers, index);
+    });
     hooks.batch_end(batch, index);
     begin += std::ssize(numbers);
     progress.show(index + 1);
@@ -148,11 +149,10 @@ void run_pass(Runtime& runtime, Replicas& replicas, const Loader& loader, const 
 SafetensorsFile predict_own(Runtime& runtime, Replicas& replicas, const Loader& loader, const BatchLimit& limit) {
   Rows rows;
   std::vector<int64_t> indices;
-  run_pass(runtime, replicas, loader, limit,
-           [&](const Pieces& pieces, std::span<const int64_t> samples, int64_t index) {
-             for (const auto& [output, size] : pieces) rows.add(output, size, index);
-             indices.insert(indices.end(), samples.begin(), samples.end());
-           });
+  run_pass(runtime, replicas, loader, limit, [&](const Pieces& pieces, std::span<const int64_t> samples, int64_t) {
+    for (const auto& [output, size] : pieces) rows.add(output, size);
+    indices.insert(indices.end(), samples.begin(), samples.end());
+  });
   SafetensorsFile own{rows.tensors(kOutput), {}};
   if (!loader.stream) own.tensors.emplace_back(kIndices, at::tensor(indices, at::kLong));
   return own;
@@ -169,7 +169,7 @@ void predict_into(PredictionWriter& writer, Runtime& runtime, Replicas& replicas
   run_pass(runtime, replicas, loader, limit,
            [&](const Pieces& pieces, std::span<const int64_t> samples, int64_t index) {
              Rows rows;
-             for (const auto& [output, size] : pieces) rows.add(output, size, index);
+             for (const auto& [output, size] : pieces) rows.add(output, size);
              const Output outputs = value_of(rows.tensors());
              in_hook({.hook = "write of the prediction writer", .index = index, .rank = runtime.rank()}, [&] {
                writer.write({.outputs = outputs, .samples = samples, .index = index, .rank = runtime.rank()});
