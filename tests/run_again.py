@@ -27,7 +27,8 @@ def ended_by_deadline(entry, timeouts):
     failures = len(FAILURES.findall(output))
     if failures:
         return failures == len(DEADLINES.findall(output))
-    return float(entry.get("time")) >= timeouts.get(entry.get("name"), float("inf"))
+    # ctest measures the time from another moment than its limit.
+    return float(entry.get("time")) >= 0.95 * timeouts.get(entry.get("name"), float("inf"))
 
 
 def timeouts_of(build):

@@ -1,6 +1,7 @@
 #include "communicator/host_twins.hpp"
 
 #include <string>
+#include <vector>
 
 #include <cohort/host/communicator.hpp>
 
@@ -19,10 +20,25 @@ cohort_status numbered(cohort_collective* c, const cohort_comm& comm, cohort_sta
   return status;
 }
 
-// Errors behind operations on the device come out here, where ranks wait for each other.
+bool is_of_a_peer(cohort_status status) {
+  return status == COHORT_DEADLINE_EXCEEDED || status == COHORT_UNAVAILABLE || status == COHORT_ABORTED;
+}
+
+// Errors behind operations on the device come out here, where ranks wait for each other. If such an error is this
+// rank's own, the others may have left because of it before this rank has looked.
 cohort_status with_async_error(cohort_collective* c, cohort_comm* comm, cohort_status status) {
   const auto async_error = Collective::of(c).native().async_error;
-  return status == COHORT_OK && async_error ? numbered(c, *comm, async_error(c, comm)) : status;
+  if (!async_error) return status;
+  if (status == COHORT_OK) return numbered(c, *comm, async_error(c, comm));
+  if (!is_of_a_peer(status)) return status;
+  HostObject& host = Collective::of(c).host();
+  const std::vector<int> peers = host.peers_of(status);
+  const std::string message = host.take_message(status);
+  const cohort_status own = async_error(c, comm);
+  if (own != COHORT_OK && !is_of_a_peer(own)) return own;
+  host.leave_message(status, message, peers);
+  host.number_peers(status, {});  // they have the job's numbers
+  return status;
 }
 
 template <auto Slot, class Args>
