@@ -39,6 +39,25 @@ TEST(Nccl, TellsWhatFailedBehindAnOperation) {
   });
 }
 
+// The others leave because of the failure, and this rank hears of that first if it waits for them in host memory.
+TEST(Nccl, TellsItsOwnFailureThoughOthersHaveLeft) {
+  const Variable fail("NCCL_STANDIN_FAIL", "1:1");
+  on_ranks(2, [](Comm& comm, Board& board) {
+    sum_ones(comm);
+    if (comm.rank() == 0) {
+      await(board, "failed");
+      comm.abort();
+      board.set("left", "");
+      return;
+    }
+    failure_of([&] { sum_ones(comm); });
+    board.set("failed", "");
+    await(board, "left");
+    const CallFailed failed = failure_of([&] { comm.barrier(); });
+    require(failed.status() == COHORT_INTERNAL, failed.what());
+  });
+}
+
 TEST(Nccl, EndsOperationsThatHangAtTheDeadline) {
   const Variable hang("NCCL_STANDIN_HANG", "1:0");
   on_ranks(

@@ -17,8 +17,9 @@ struct CaughtSignal {
 /// Sends a thread of this process a signal that is not taken for a repetition of the one before.
 void send_at_once(pthread_t thread, int number);
 
-/// What this process was told by signals: the first one. Others within a second are the same wish, because a terminal,
-/// a scheduler or systemd sends two kinds, or one to the process group and to this process. Later ones are another.
+/// Keeps the first signal that asks this process to stop. Signals within a second of it repeat the request, because a
+/// terminal, a scheduler or systemd sends two kinds, or one to the process group and one to this process. A later
+/// signal is another request.
 class StopWish {
  public:
   enum class Is { kFirst, kSame, kAnother };

@@ -2,8 +2,9 @@
 //
 // SLURM sends SIGUSR1 to the ranks some time before the time limit; they write a checkpoint and end with 138. The
 // script then queues the job again, after srun has ended: nothing that belongs to the job runs any more, so nothing is
-// cut off. A job whose ranks had written nothing by then would be queued again without end.
-// A preempted job that ends within its time of grace would not be queued again by SLURM: the script does that, too.
+// cut off. It does so only if a checkpoint was written, because a job without one would begin anew each time, without
+// end. A preempted job that ends within its time of grace would not be queued again by SLURM: the script does that,
+// too.
 // --kill-on-bad-exit=0, since a site may have set that the first rank that leaves has the others killed.
 #include <algorithm>
 #include <cstdint>

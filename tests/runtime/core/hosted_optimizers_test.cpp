@@ -289,7 +289,7 @@ TEST(HostedOptimizers, RefuseToTrainWhatTheModuleDoesNotHold) {
   EXPECT_NO_THROW(with(false)());
 }
 
-TEST(HostedOptimizers, SparseGradientsThatAKindCannotStepAreTold) {
+TEST(HostedOptimizers, RefuseSparseGradientsByKind) {
   const auto sparse = [](Hosted& hosted) {
     for (at::Tensor& parameter : hosted.parameters) parameter.mutable_grad() = torch::ones_like(parameter).to_sparse();
     hosted.port.step(0);

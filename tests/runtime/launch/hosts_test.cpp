@@ -2,7 +2,6 @@
 #include <cohort/launch/hosts.hpp>
 
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -17,6 +16,7 @@
 
 #include <cohort/host/error.hpp>
 
+#include "child_launcher.hpp"
 #include "temporary_folder.hpp"
 
 namespace cohort::host {
@@ -73,26 +73,12 @@ class HostsTest : public ::testing::Test {
   /// Launches in a child process, calls `then` with its pid once all ranks have written; the code.
   template <class Then>
   int run_apart(const HostsJob& job, Then then) const {
-    const pid_t launcher = ::fork();
-    if (launcher == 0) {
+    const auto run = [&] {
       Log log({});
-      ::_exit(launch_on_hosts(job, log));
-    }
-    for (int rank = 0; rank < 4; ++rank) EXPECT_TRUE(wait_for([&] { return fs::exists(file_of(rank)); }));
-    then(launcher);
-    int status = 0;
-    ::waitpid(launcher, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-
-  template <class Condition>
-  static bool wait_for(Condition condition) {
-    const auto deadline = std::chrono::steady_clock::now() + 120s;  // a hang only
-    while (!condition()) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::sleep_for(5ms);
-    }
-    return true;
+      return launch_on_hosts(job, log);
+    };
+    return launch_in_child(
+        run, 4, [&](int rank) { return fs::exists(file_of(rank)); }, then);
   }
 
   fs::path file_of(int rank) const { return folder_.path() / ("rank-" + std::to_string(rank)); }

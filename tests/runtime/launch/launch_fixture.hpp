@@ -2,7 +2,6 @@
 #pragma once
 
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,12 +11,13 @@
 #include <fstream>
 #include <map>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
 
 #include <cohort/launch/launch.hpp>
+
+#include "child_launcher.hpp"
 
 namespace cohort::host {
 
@@ -62,33 +62,12 @@ class LaunchTest : public ::testing::Test {
   /// Launches in a child process, calls `then` with its pid once all ranks have written, and waits for it.
   template <class Then>
   int run_apart(const LaunchJob& job, int ranks, Then then) {
-    const pid_t launcher = ::fork();
-    if (launcher == 0) {
+    const auto run = [&] {
       Log log({});
-      int code = 99;
-      try {
-        code = launch(job, log);
-      } catch (const std::exception&) {
-      }
-      ::_exit(code);
-    }
-    for (int rank = 0; rank < ranks; ++rank) {
-      EXPECT_TRUE(wait_for([&] { return fs::exists(folder_ / ("rank-" + std::to_string(rank))); }));
-    }
-    then(launcher);
-    int status = 0;
-    ::waitpid(launcher, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-
-  template <class Condition>
-  static bool wait_for(Condition condition) {
-    const auto deadline = std::chrono::steady_clock::now() + 120s;  // a hang only
-    while (!condition()) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::sleep_for(2ms);
-    }
-    return true;
+      return launch(job, log);
+    };
+    const auto has_written = [&](int rank) { return fs::exists(folder_ / ("rank-" + std::to_string(rank))); };
+    return launch_in_child(run, ranks, has_written, then);
   }
 
   std::map<std::string, std::string> written(int rank) const {

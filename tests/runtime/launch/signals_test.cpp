@@ -6,7 +6,7 @@ namespace {
 
 class Signals : public LaunchTest {};
 
-TEST_F(Signals, AnInterruptIsPassedOnAndGives130AfterTheRanksEnded) {
+TEST_F(Signals, AnInterruptReachesRanksAndGives130) {
   const int code = run_apart(job(2, {"linger=0", "wait"}), 2, [](pid_t launcher) { ::kill(launcher, SIGINT); });
   EXPECT_EQ(code, 130);
   for (const int rank : {0, 1}) EXPECT_FALSE(is_running(written(rank)["PID"]));

@@ -13,7 +13,8 @@ namespace cohort {
 /// mend; everything else fails the training.
 Error error_of(const c10::Error& error, const std::string& who = "");
 
-/// Throws the error to report if what is being handled is one of LibTorch; for host::translate_exceptions_with.
+/// Throws the error to report if the current exception is one of LibTorch, else returns. For
+/// host::translate_exceptions_with.
 void throw_torch_error();
 
 /// Returns whether the device is lost to the process, as after an assertion of a kernel: every later call fails, also

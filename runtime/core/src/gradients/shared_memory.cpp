@@ -1,4 +1,5 @@
-// Tensors in the order of their addresses: of those that overlap with a tensor, one ends last of all before it.
+// Compares neighbours in the order of addresses, because comparing all pairs would be slow for thousands of parameters.
+// A tensor that overlaps with an earlier one overlaps with the earlier one that ends last.
 #include "shared_memory.hpp"
 
 #include <algorithm>

@@ -39,7 +39,7 @@ inline cohort_status keep(const cohort_host* host, const Error& error) noexcept 
   return status;
 }
 
-/// Keeps what is being handled.
+/// Leaves the message of the current exception with the host, and returns its status. Call in a catch block.
 inline cohort_status keep_current(const cohort_host* host) noexcept {
   try {
     rethrow_translated();

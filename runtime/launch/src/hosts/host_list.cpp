@@ -43,15 +43,15 @@ bool is_host(std::string_view text) {
   return is_address ? is_host_name(host.substr(1, host.size() - 2), ":.%-_") : is_host_name(host, "._-");
 }
 
-/// Where a list stands, in the words of messages, and how it says how many slots a host has.
+/// The origin of a list of hosts, for messages, and its syntax.
 struct Source {
   std::string where;
   std::string_view equals;   ///< between a host and its slots
   std::string_view example;  ///< of a list
 };
 
-/// Returns the first character that is not in ASCII, as "U+FF1A"; "" if there is none. Such a one often looks like
-/// another.
+/// Returns the first character outside of ASCII as "U+FF1A", or "" if all are ASCII. Messages name it because it often
+/// looks like an ASCII character.
 std::string beyond_ascii(std::string_view text) {
   const auto begin = std::ranges::find_if(text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
   if (begin == text.end()) return "";

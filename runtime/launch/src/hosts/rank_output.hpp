@@ -13,8 +13,8 @@ namespace cohort::host {
 
 class RankOutput {
  public:
-  /// Makes FOLDER/rank.N/stdout and stderr, N filled up with zeros, and leaves what is in them; no folder: no files.
-  /// Throws UserError. `signals` is readable while there is a wish to end.
+  /// Creates FOLDER/rank.N/stdout and stderr, N padded with zeros, and keeps the contents of existing files. An empty
+  /// `folder` means no files. Throws UserError. `signals` is readable while there is a wish to end.
   RankOutput(std::filesystem::path folder, int ranks, int signals, Log& log);
 
   /// Empties the files, once: ranks are about to write into them.

@@ -75,25 +75,25 @@ class Value {
   const Value* find(std::string_view key) const&;
   std::unique_ptr<const Value> find(std::string_view key) &&;
 
-  /// Returns the number of samples of a batch: what `samples` has said, which the loader of a dataset does for each
-  /// batch, else the size of dimension 0 of its tensors, or 1 if none has a dimension. Throws UserError if nothing was
-  /// said and the tensors differ in dimension 0.
+  /// Returns the number of samples of a batch as set by `samples`, which the loader of a dataset calls for each batch;
+  /// else the size of dimension 0 of its tensors, or 1 if none has a dimension. Throws UserError if it is not set and
+  /// the tensors differ in dimension 0.
   int64_t batch_size() const;
-  /// Says how many samples the batch has: for a stream, or a collate that does not make one of each sample. Means,
+  /// Sets the number of samples of the batch, for a stream and for a dataset with whole batches as elements. Means,
   /// replicas, predictions and throughput count them. Throws UserError below 0.
   Value& samples(int64_t count) &;
   Value samples(int64_t count) && { return std::move(samples(count)); }
-  /// Says which of the samples that a collate was given are in the batch, and in which order: their positions there.
-  /// Predictions belong to these.
+  /// Sets the positions, among the samples that collate was given, of the samples in the batch, in the batch's order.
+  /// Predictions get the numbers of these samples.
   Value& kept_samples(std::vector<int64_t> positions) &;
   Value kept_samples(std::vector<int64_t> positions) && { return std::move(kept_samples(std::move(positions))); }
-  /// Returns what was said, or null.
+  /// Returns the positions that were set, or null.
   const std::vector<int64_t>* kept_samples() const& {
     return samples_ && samples_->has_kept ? &samples_->kept : nullptr;
   }
   const std::vector<int64_t>* kept_samples() && = delete;
   bool says_samples() const { return samples_ != nullptr; }
-  /// Returns this batch with what the other one says of its samples, unless it says that itself.
+  /// Returns this batch with the samples that are set in the other one, unless it has its own.
   Value with_samples_of(const Value& other) const;
   /// Returns the same structure with every defined tensor replaced by what `change` returns for it.
   Value map_tensors(const std::function<at::Tensor(const at::Tensor&)>& change) const;

@@ -31,8 +31,8 @@ class CallbackList {
     }
   }
 
-  /// Calls on_step_values of all callbacks. Throws UserError if one has added a value whose name is none, before the
-  /// next one can write it.
+  /// Calls on_step_values of all callbacks. Throws UserError, before the next one is called, if a callback has added a
+  /// value under an invalid name.
   void add_step_values(const HookPlace& place, Fit& fit, StepValues& values) const;
 
   /// Throws UserError if the module or a callback overrides a hook within a step, which no replay of --graph calls.

@@ -58,14 +58,14 @@ std::string status_name(cohort_status status);
 /// DEADLINE_EXCEEDED, UNAVAILABLE and ABORTED a peer's, everything else fails the training.
 [[noreturn]] void throw_status(cohort_status status, const std::string& message);
 
-/// Has exceptions of a library that the host does not know put into words: `translate` is called while one is handled,
-/// and throws the Error that stands for it, or returns.
+/// Sets the function that translates exceptions of a library that the host does not know. It is called in a catch
+/// block, and throws an Error with the same message, or returns if it does not know the current exception.
 void translate_exceptions_with(void (*translate)());
 
-/// Throws what is being handled again, or the Error that stands for it. Call in a catch block.
+/// Throws the current exception again, translated if translate_exceptions_with knows it. Call in a catch block.
 [[noreturn]] void rethrow_translated();
 
-/// Returns "an exception of type int" for one that is being handled and is no std::exception.
+/// Returns "an exception of type int" for a current exception that is no std::exception.
 std::string name_of_unknown_exception();
 
 }  // namespace host
