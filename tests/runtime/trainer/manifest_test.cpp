@@ -51,6 +51,10 @@ TEST(Manifest, ReadsBackToTheSame) {
   manifest.loop->earlier_samples = 640;
   manifest.loop->more_steps = -12;
   EXPECT_EQ(parse_manifest(to_json(manifest), "file"), manifest);
+  manifest.end = TrainingEnd{"max_steps", "--max-steps=120 is reached", "", "", 120};
+  EXPECT_EQ(parse_manifest(to_json(manifest), "file"), manifest);
+  manifest.end = TrainingEnd{"enough", "it is enough", "ends", "at=5", {}};
+  EXPECT_EQ(parse_manifest(to_json(manifest), "file"), manifest);
   manifest.loop.reset();
   EXPECT_EQ(parse_manifest(to_json(manifest), "file"), manifest);
 }
@@ -81,7 +85,7 @@ TEST(Manifest, WrittenByHandIsDamaged) {
   };
   for (const auto& [from, to] :
        {std::pair("\"lr\": 0.3", "\"lr\": 0.5"), std::pair("\"step\": 120", "\"step\": 121"),
-        std::pair("\"batches\": 7", "\"batches\": 3"), std::pair("\"format_version\": 2", "\"format_version\": 1")}) {
+        std::pair("\"batches\": 7", "\"batches\": 3"), std::pair("\"format_version\": 3", "\"format_version\": 1")}) {
     EXPECT_EQ(damage(from, to),
               "ckpt/manifest.json is not as it was written: its text does not have the checksum at its end");
   }
@@ -98,9 +102,9 @@ TEST(Manifest, OfFormat1HasNoChecksumAndIsRead) {
 
 TEST(Manifest, OfANewerFormatIsRefusedAndNotPassedOver) {
   auto json = without_checksum(some_manifest());
-  json["format_version"] = 3;
+  json["format_version"] = 4;
   const auto read = [&] { parse_manifest(json.dump(), "ckpt/manifest.json"); };
-  EXPECT_THAT(error_text<UserError>(read), HasSubstr("ckpt/manifest.json was written by a newer cohort (format 3"));
+  EXPECT_THAT(error_text<UserError>(read), HasSubstr("ckpt/manifest.json was written by a newer cohort (format 4"));
   EXPECT_EQ(error_text<DamagedCheckpoint>([&] {
               try {
                 read();
@@ -166,6 +170,12 @@ TEST(Manifest, WithNumbersThatCannotBeIsDamaged) {
   EXPECT_EQ(changed("/loop/samples", -2), impossible("loop.samples"));
   EXPECT_EQ(changed("/loop", with("earlier_batches", 8, "earlier_samples", 10)), impossible("loop.earlier_batches"));
   EXPECT_EQ(changed("/loop", with("earlier_batches", 5, "earlier_samples", 1001)), impossible("loop.earlier_samples"));
+  const auto end = [](const char* text, int limit) {
+    return nlohmann::ordered_json{
+        {"exit_reason", "max_steps"}, {"text", text}, {"callback", ""}, {"settings", ""}, {"limit", limit}};
+  };
+  EXPECT_EQ(changed("/end", end("two\nlines", 1)), impossible("end"));
+  EXPECT_EQ(changed("/end", end("it is enough", -1)), impossible("end.limit"));
   EXPECT_EQ(changed("/loop/batch_size", 0), impossible("loop.batch_size"));
   const auto scaled = [&](const char* name, const nlohmann::ordered_json& value) {
     nlohmann::ordered_json scale{{"factor", 65536}, {"finite_steps", 3}, {"skipped", 1}};

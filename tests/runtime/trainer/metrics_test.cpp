@@ -204,10 +204,17 @@ TEST(RankReport, TheReasonThatCameUpFirstCounts) {
   EXPECT_EQ(merge_reports(texts).stop.step, 4U);
 }
 
+TEST(RankReport, AnEndCountsMoreThanAStopThatIsResumed) {
+  const auto end = StopReason::Severity::kEnd;
+  const std::vector<std::string> texts{to_text({{.severity = end, .is_final = false, .step = 1}, {}}),
+                                       to_text({{.severity = end, .step = 4, .callback = "ends"}, {}})};
+  EXPECT_EQ(merge_reports(texts).stop.callback, "ends");
+}
+
 TEST(RankReport, ATextOfAnotherKindIsRefused) {
   for (const char* text :
-       {"", "0", "0\t0", "0\t0\t0\t\t\t", "0\t0\t0\t\t\t0\n", "x\t0\t0\t\t\t0\t0\n", "0\t0\t0\t\t\t0\t3\nab",
-        "0\t0\t0\t\t\t0\t0\nloss\t1\n", "0\t0\t0\t\t\t0\t0\nloss\tone\t1\n"}) {
+       {"", "0", "0\t0", "0\t0\t0\t1\t\t\t\t", "0\t0\t0\t1\t\t\t\t0\n", "x\t0\t0\t1\t\t\t\t0\t0\n",
+        "0\t0\t0\t1\t\t\t\t0\t3\nab", "0\t0\t0\t1\t\t\t\t0\t0\nloss\t1\n", "0\t0\t0\t1\t\t\t\t0\t0\nloss\tone\t1\n"}) {
     EXPECT_THROW(merge_reports(std::vector<std::string>{text}), PeerFailed) << text;
   }
 }

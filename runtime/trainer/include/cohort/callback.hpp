@@ -53,8 +53,12 @@ struct StopReason {
   std::string exit_reason{};  ///< for the summary: "early_stopping"
   std::string text{};         ///< completes "Training ends after step N: ..."; one line
   int signal = 0;             ///< of kInterrupt
-  int rank = 0;               ///< whose reason it is; set by the loop
-  uint64_t step = 0;          ///< after how many steps it came up; set by the loop
+  /// Of kEnd: whether the training has come to its end, so that --resume finds nothing left to train until the callback
+  /// that has ended it is gone or has other settings(). False if a later run resumes it, as after --max-time.
+  bool is_final = true;
+  int rank = 0;            ///< whose reason it is; set by the loop
+  uint64_t step = 0;       ///< after how many steps it came up; set by the loop
+  std::string callback{};  ///< that has asked for it, empty for the module and the loop; set by the loop
 
   bool is_none() const { return severity == Severity::kNone; }
   /// Returns whether nothing may follow the step, neither validation nor hooks.
@@ -146,6 +150,9 @@ class Callback : public StepMoments {
 
   /// Names the callback's state in checkpoints, and the callback in messages: letters, digits, '_' and '-'.
   virtual std::string name() const = 0;
+  /// Returns what the callback decides by, as text on one line. A training that it has ended (Fit::stop) is resumed by
+  /// --resume only if this text has changed.
+  virtual std::string settings() const { return {}; }
 
   /// A resumed training stands where it was left: load_state has been called.
   virtual void on_fit_start(Fit& /*fit*/) {}

@@ -57,6 +57,7 @@ class EarlyStopping final : public Callback {
   double best() const { return best_; }  ///< NaN before the first value
 
   std::string name() const override { return "early_stopping"; }
+  std::string settings() const override;
   void on_fit_start(Fit& fit) override;
   void on_validation_end(Fit& fit, const Metrics& means) override;
   void on_train_epoch_end(Fit& fit, const Metrics& means) override;

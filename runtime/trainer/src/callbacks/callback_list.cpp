@@ -64,6 +64,7 @@ void CallbackList::require_empty_moments() const {
 void CallbackList::add_step_values(const HookPlace& place, Fit& fit, StepValues& values) const {
   for (size_t i = 0; i < callbacks_.size(); ++i) {
     const Timed timed(profile_, rows_[i]);
+    called_ = callbacks_[i].get();
     in_callback(*callbacks_[i], place, [&] {
       callbacks_[i]->on_step_values(fit, values);
       for (const auto& [name, value] : values) {
@@ -71,6 +72,12 @@ void CallbackList::add_step_values(const HookPlace& place, Fit& fit, StepValues&
       }
     });
   }
+  called_ = nullptr;
+}
+
+const Callback* CallbackList::find(std::string_view name) const {
+  const auto found = std::ranges::find_if(callbacks_, [&](const auto& callback) { return callback->name() == name; });
+  return found == callbacks_.end() ? nullptr : found->get();
 }
 
 NamedTensors CallbackList::state() const {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -27,9 +28,16 @@ class CallbackList {
     for (size_t i = 0; i < callbacks_.size(); ++i) {
       Callback& callback = *callbacks_[i];
       const Timed timed(profile_, rows_[i]);
+      called_ = &callback;
       in_callback(callback, place, [&] { (callback.*moment)(fit, args...); });
     }
+    called_ = nullptr;
   }
+
+  /// Returns the name of the callback that is being called; empty for the module, and outside of calls.
+  std::string called() const { return called_ ? called_->name() : std::string(); }
+  /// Returns the callback of this name; null if there is none.
+  const Callback* find(std::string_view name) const;
 
   /// Calls on_step_values of all callbacks. Throws UserError, before the next one is called, if a callback has added a
   /// value under an invalid name.
@@ -60,7 +68,8 @@ class CallbackList {
 
   std::vector<std::shared_ptr<Callback>> callbacks_;
   Profile* profile_;
-  std::vector<size_t> rows_;  // of the profile, by callback
+  std::vector<size_t> rows_;                  // of the profile, by callback
+  mutable const Callback* called_ = nullptr;  // of which a moment is running
 };
 
 }  // namespace cohort

@@ -15,6 +15,11 @@ EarlyStopping::EarlyStopping(std::string monitor, Options options, std::string a
   }
 }
 
+std::string EarlyStopping::settings() const {
+  return metric_.name() + ", patience=" + std::to_string(options_.patience) +
+         ", mode=" + (options_.mode == Mode::kMin ? "min" : "max") + ", min_delta=" + number_text(options_.min_delta);
+}
+
 // An earlier training of the program, maybe of another model, is no measure for this one.
 void EarlyStopping::on_fit_start(Fit& fit) {
   if (fit.step() > 0) return;  // resumed

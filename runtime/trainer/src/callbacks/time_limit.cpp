@@ -12,7 +12,7 @@ class TimeLimit final : public Callback {
   std::string name() const override { return "time_limit"; }
   void on_vote(Fit& fit) override {
     if (fit.runtime().is_first() && Clock::now() >= end_) {
-      fit.stop({.exit_reason = "max_time", .text = "--max-time is over"});
+      fit.stop({.exit_reason = "max_time", .text = "--max-time is over", .is_final = false});
     }
   }
 

@@ -1,6 +1,7 @@
 // What the training loop of one rank has to know to go on, besides weights and optimizer.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,7 @@ namespace cohort {
 
 struct LoopState {
   LoopPlace place;
+  std::optional<TrainingEnd> end{};   ///< for the manifest: this is the end of the training
   at::Tensor generator;               ///< state of the default generator
   NamedTensors device_generators;     ///< states of those of the devices; empty: those of the moment are written
   at::Tensor generator_before_ahead;  ///< before data was read ahead of this state; may be undefined
@@ -38,7 +40,7 @@ inline bool is_state_of_callbacks(std::string_view name) {
   return name.starts_with(kCallbackPrefix) || name.starts_with(kModulePrefix);
 }
 
-/// As tensors of the rank's file; everything but the place, the callbacks and the settings of optimizers.
+/// As tensors of the rank's file; everything but the place, the end, the callbacks and the settings of optimizers.
 NamedTensors loop_tensors(const LoopState& state);
 /// Leaves out what a rank knows of the metrics of the epoch so far.
 void drop_epoch_metrics(TensorIndex& tensors);

@@ -18,6 +18,7 @@ using OrderedJson = nlohmann::ordered_json;
 
 constexpr const char* kFormatName = "cohort checkpoint";
 constexpr uint64_t kMaxManifestBytes = 100'000'000;
+constexpr int64_t kFirstSealedFormat = 2;
 constexpr int kMaxWorldSize = 1'000'000;
 constexpr uint64_t kMaxCount = 1'000'000'000'000'000;  // far more steps or samples than any training has
 
@@ -54,6 +55,23 @@ LoopPlace place_of(const OrderedJson& json) {
     place.earlier_samples = whole_field<int64_t>(json, "earlier_samples");
   }
   return place;
+}
+
+OrderedJson json_of(const TrainingEnd& end) {
+  OrderedJson json{
+      {"exit_reason", end.exit_reason}, {"text", end.text}, {"callback", end.callback}, {"settings", end.settings}};
+  if (end.limit) json["limit"] = *end.limit;
+  return json;
+}
+
+TrainingEnd end_of(const OrderedJson& json) {
+  TrainingEnd end{.exit_reason = json.at("exit_reason").get<std::string>(),
+                  .text = json.at("text").get<std::string>(),
+                  .callback = json.at("callback").get<std::string>(),
+                  .settings = json.at("settings").get<std::string>(),
+                  .limit = {}};
+  if (json.contains("limit")) end.limit = whole_field<int64_t>(json, "limit");
+  return end;
 }
 
 OrderedJson json_of(const OptimizerSettings& settings) {
@@ -139,6 +157,7 @@ Manifest manifest_of(const OrderedJson& json) {
   json.at("per_rank").get_to(manifest.per_rank);
   if (json.contains("layers")) manifest.layers = json.at("layers").get<decltype(manifest.layers)>();
   if (!json.at("loop").is_null()) manifest.loop = place_of(json.at("loop"));
+  if (json.contains("end")) manifest.end = end_of(json.at("end"));
   if (json.contains("hyperparameters")) manifest.hyperparameters = parameters_of(json.at("hyperparameters"));
   if (json.contains("precision")) json.at("precision").get_to(manifest.precision);
   if (json.contains("loss_scale")) manifest.loss_scale = loss_scale_of(json.at("loss_scale"));
@@ -164,6 +183,7 @@ class PlausibilityCheck {
       require(*std::max_element(steps.begin(), steps.end()) == manifest.step, "optimizer_steps");
     }
     if (manifest.loop) place(*manifest.loop);
+    if (manifest.end) end(*manifest.end);
     for (const auto& optimizer : manifest.optimizers) {
       for (const auto& group : optimizer.groups) settings(group);
     }
@@ -194,6 +214,14 @@ class PlausibilityCheck {
     require(place.earlier_batches >= 0 && place.earlier_batches <= place.batches, "loop.earlier_batches");
     require(place.earlier_samples >= 0 && place.earlier_samples <= std::max<int64_t>(place.samples, 0),
             "loop.earlier_samples");
+  }
+
+  /// Requires one line of each text, because it is shown.
+  void end(const TrainingEnd& end) const {
+    for (const std::string* const text : {&end.exit_reason, &end.text, &end.callback, &end.settings}) {
+      require(host::on_one_line(*text) == *text, "end");
+    }
+    require(!end.limit || is_count(*end.limit), "end.limit");
   }
 
   /// Requires settings in the range of float, because optimizers use them as floats.
@@ -234,6 +262,7 @@ std::string to_json(const Manifest& manifest) {
   json["step"] = manifest.step;
   if (!manifest.optimizer_steps.empty()) json["optimizer_steps"] = manifest.optimizer_steps;
   json["loop"] = manifest.loop ? json_of(*manifest.loop) : OrderedJson();
+  if (manifest.end) json["end"] = json_of(*manifest.end);
   json["world_size"] = manifest.world_size;
   json["strategy"] = manifest.strategy;
   json["per_rank"] = manifest.per_rank;
@@ -259,7 +288,7 @@ Manifest parse_manifest(std::string_view text, const std::string& file) {
     }
     const auto format = whole_field<int64_t>(json, "format_version");
     const Seal seal = seal_of(text);
-    if (seal == Seal::kBroken || (seal == Seal::kNone && format == Manifest::kFormat)) {
+    if (seal == Seal::kBroken || (seal == Seal::kNone && format >= kFirstSealedFormat && format <= Manifest::kFormat)) {
       throw DamagedCheckpoint(file + " is not as it was written: its text does not have the checksum at its end");
     }
     if (format > Manifest::kFormat) {

@@ -1,7 +1,7 @@
 // What a checkpoint says about itself: manifest.json.
 //
 // It is written last: a folder without it is no checkpoint. Hostile until parsed. From format 2 on it ends with its own
-// checksum; format 1 had none and is still read.
+// checksum; formats 1 and 2 are still read.
 #pragma once
 
 #include <cstdint>
@@ -55,8 +55,18 @@ struct OptimizerSettings {
   bool operator==(const OptimizerSettings&) const = default;
 };
 
+/// Why a training has come to its end. A run that resumes it looks whether the same still ends it.
+struct TrainingEnd {
+  std::string exit_reason;  ///< "early_stopping", "max_steps"
+  std::string text;         ///< as StopReason's
+  std::string callback;     ///< that has asked for it; empty: the module or a limit
+  std::string settings;     ///< of that callback
+  std::optional<int64_t> limit;
+  bool operator==(const TrainingEnd&) const = default;
+};
+
 struct Manifest {
-  static constexpr int64_t kFormat = 2;
+  static constexpr int64_t kFormat = 3;
 
   std::string cohort_version, torch_version;
   uint64_t sequence = 0;                  ///< counts the checkpoints of a folder: the newest has the greatest
@@ -68,6 +78,7 @@ struct Manifest {
                                       ///< the checkpoint to this number of ranks, state of the strategy in words
   std::map<std::string, std::string, std::less<>> layers;  ///< of the strategy: versions of their plugins
   std::optional<LoopPlace> loop;                           ///< absent: the program's own loop
+  std::optional<TrainingEnd> end;                          ///< absent: the training goes on
   std::string precision = "32";                            ///< as --precision has it
   std::optional<LossScale> loss_scale;                     ///< absent: losses were not scaled
   HyperParameters hyperparameters;                         ///< that the module was made from

@@ -58,6 +58,7 @@ Manifest describe(StepDriver& session, const LoopState* loop, const TensorsByPla
   if (tensors.optimizer_is_tied) manifest.per_rank.emplace_back("optimizer state without a mean");
   manifest.layers = strategy_state.versions;
   if (loop) manifest.loop = loop->place;
+  if (loop) manifest.end = loop->end;
   manifest.precision = to_string(runtime.options().precision);
   manifest.loss_scale = session.loss_scale();
   if (const auto* const module = dynamic_cast<const Module*>(&session.module())) {

@@ -25,10 +25,10 @@ void CsvLogger::replace(CsvTable table) {
   header_ = std::move(table);
 }
 
-void CsvLogger::resume_after(uint64_t step) {
+void CsvLogger::resume_at(uint64_t step, uint64_t rows) {
   CsvTable table = whole_table();
   const std::string text = table.text();
-  table.drop_above("step", static_cast<double>(step));
+  table.drop_behind("step", static_cast<double>(step), rows);
   if (table.text() != text) replace(std::move(table));
 }
 

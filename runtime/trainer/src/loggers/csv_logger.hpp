@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <limits>
 
 #include <cohort/logger.hpp>
 
@@ -18,7 +19,8 @@ class CsvLogger final : public Logger {
   /// Opens the table in the folder, or begins one. Throws UserError if it cannot be written, or is no such table.
   explicit CsvLogger(const std::filesystem::path& folder);
 
-  void resume_after(uint64_t step) override;
+  void resume_after(uint64_t step) override { resume_at(step, std::numeric_limits<uint64_t>::max()); }
+  void resume_at(uint64_t step, uint64_t rows) override;
   void log_metrics(const MetricsRow& row) override;
   void flush() override { file_.flush(); }
 

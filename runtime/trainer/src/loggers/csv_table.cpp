@@ -51,9 +51,13 @@ size_t CsvTable::place_of(std::string_view column) const {
   return static_cast<size_t>(std::find(columns_.begin(), columns_.end(), column) - columns_.begin());
 }
 
-void CsvTable::drop_above(std::string_view column, double limit) {
+void CsvTable::drop_behind(std::string_view column, double last, uint64_t rows_of_last) {
   const size_t place = place_of(column);
-  std::erase_if(rows_, [=](const auto& row) { return place < row.size() && row[place] > limit; });
+  uint64_t of_last = 0;
+  std::erase_if(rows_, [&](const auto& row) {
+    if (place >= row.size()) return false;
+    return row[place] > last || (row[place] == last && ++of_last > rows_of_last);
+  });
   size_t used = 0;
   for (auto& row : rows_) {
     while (!row.empty() && !row.back()) row.pop_back();

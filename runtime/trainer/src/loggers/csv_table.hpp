@@ -1,6 +1,7 @@
 // Rows of numbers under columns that may grow, as CSV.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,8 +22,9 @@ class CsvTable {
   bool empty() const { return rows_.empty(); }
   /// What text() wrote; nothing for any other text.
   static std::optional<CsvTable> parse(std::string_view text);
-  /// Forgets the rows that have more than `limit` in this column, and columns at the right that only they had.
-  void drop_above(std::string_view column, double limit);
+  /// Forgets the rows that have more than `last` in this column, those that have `last` but for the first
+  /// `rows_of_last`, and columns at the right that only they had.
+  void drop_behind(std::string_view column, double last, uint64_t rows_of_last);
   /// Keeps the columns.
   void forget_rows() { rows_.clear(); }
   /// A header line and a line for each row; "" without columns. Numbers are written so that they read back to the same

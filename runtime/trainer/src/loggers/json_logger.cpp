@@ -37,12 +37,14 @@ JsonLogger::JsonLogger(const std::filesystem::path& folder) : file_(folder / "me
   file_.whole_lines();
 }
 
-void JsonLogger::resume_after(uint64_t step) {
+void JsonLogger::resume_at(uint64_t step, uint64_t rows) {
   const std::string text = file_.whole_lines();
+  uint64_t of_step = 0;
   std::string kept;
   for (std::string_view rest = text; !rest.empty();) {
     const std::string_view line = rest.substr(0, rest.find('\n') + 1);
-    if (step_of_line(line, file_.path()) <= step) kept += line;
+    const uint64_t step_of_row = step_of_line(line, file_.path());
+    if (step_of_row < step || (step_of_row == step && ++of_step <= rows)) kept += line;
     rest.remove_prefix(line.size());
   }
   if (kept != text) file_.replace(kept);

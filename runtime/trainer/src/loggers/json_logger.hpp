@@ -6,6 +6,7 @@
 #pragma once
 
 #include <filesystem>
+#include <limits>
 
 #include <cohort/logger.hpp>
 
@@ -19,7 +20,8 @@ class JsonLogger final : public Logger {
   explicit JsonLogger(const std::filesystem::path& folder);
 
   /// Throws UserError if a line is no row of metrics.
-  void resume_after(uint64_t step) override;
+  void resume_after(uint64_t step) override { resume_at(step, std::numeric_limits<uint64_t>::max()); }
+  void resume_at(uint64_t step, uint64_t rows) override;
   void log_metrics(const MetricsRow& row) override;
   void flush() override { file_.flush(); }
 

@@ -10,6 +10,7 @@
 #include <cohort/host/in_quotes.hpp>
 #include <cohort/runtime.hpp>
 
+#include "callbacks/state_numbers.hpp"
 #include "loggers/csv_logger.hpp"
 #include "loggers/json_logger.hpp"
 #include "loggers/plugin_logger.hpp"
@@ -47,13 +48,21 @@ class RunLoggers final : public Callback {
   void on_fit_start(Fit& fit) override {
     const bool has_rows = open(fit.runtime()) || (logging_.continues && fit.step() > 0);
     for (const auto& logger : loggers_) {
-      if (has_rows) logger->resume_after(fit.step());
+      if (has_rows && !counts_rows_) logger->resume_after(fit.step());
+      if (has_rows && counts_rows_) logger->resume_at(fit.step(), rows_of(fit.step()));
       logger->log_hyper_parameters(logging_.parameters);
     }
     fit.runtime().log().info("Metrics are logged in " + host::on_one_line(folder_.native()));
   }
-  void save_state(CallbackState& state) const override { state.set("folder", record_.log_folder.filename().native()); }
+  void save_state(CallbackState& state) const override {
+    state.set("folder", record_.log_folder.filename().native());
+    state.set("step", static_cast<double>(step_));
+    state.set("rows_of_step", static_cast<double>(rows_));
+  }
   void load_state(const CallbackState& state) override {
+    counts_rows_ = state.has("step");  // formats 1 and 2 have no count
+    if (counts_rows_) step_ = static_cast<uint64_t>(count_in(state, "step"));
+    if (counts_rows_) rows_ = static_cast<uint64_t>(count_in(state, "rows_of_step"));
     earlier_folder_ = state.text("folder");
     if (earlier_folder_.empty() || is_run_folder_name(earlier_folder_)) return;
     throw UserError("the state of the loggers has the folder " + host::in_quotes(earlier_folder_) +
@@ -106,15 +115,21 @@ class RunLoggers final : public Callback {
     return !is_made;
   }
 
+  uint64_t rows_of(uint64_t step) const { return step == step_ ? rows_ : 0; }
+
   void log(const Fit& fit, const StepValues& values) {
     if (values.empty()) return;
     refuse_reserved_names(values);
+    rows_ = rows_of(fit.step()) + 1;
+    step_ = fit.step();
     for (const auto& logger : loggers_) logger->log_metrics({fit.step(), fit.epoch(), values});
   }
 
   RunLogging logging_;
   RunRecord& record_;
-  std::string earlier_folder_;  // of the run that is resumed
+  std::string earlier_folder_;    // of the run that is resumed
+  uint64_t step_ = 0, rows_ = 0;  // of the last row, and how many rows that step has
+  bool counts_rows_ = true;       // so did the run that is resumed
   fs::path folder_;
   std::vector<std::shared_ptr<Logger>> loggers_;
   bool has_validated_ = false;  // since the last save point, at which the best checkpoints may be written

@@ -63,7 +63,9 @@ HookPlace FitLoop::place_of(const char* hook, const Batch* batch) const {
 void FitLoop::stop(StopReason reason) {
   if (reason.is_none()) reason.severity = StopReason::Severity::kEnd;
   reason.step = session_.steps();
-  if (reason.severity > wish_.severity) wish_ = std::move(reason);
+  reason.callback = callbacks_.called();
+  const bool is_more_final = reason.severity == wish_.severity && reason.is_final && !wish_.is_final;
+  if (reason.severity > wish_.severity || is_more_final) wish_ = std::move(reason);
 }
 
 void FitLoop::compare_data() {
@@ -96,9 +98,10 @@ StopReason FitLoop::run_epochs(std::optional<LoadedCheckpoint> resumed) {
   tell_module();
   call("on_fit_start", &Callback::on_fit_start);
   check_sanity();
-  // An epoch that was left at its limit still has its end before it. Epochs without a step would never end.
-  while (limits_.train.count != 0 && !over_ && (!limits_.max_epochs || epoch_ < *limits_.max_epochs) &&
-         (resumed_ || !limit_reached())) {
+  // An epoch that was left at the end of a training still has its own end before it. Epochs without a step would never
+  // end.
+  while (limits_.train.count != 0 && (!limits_.max_epochs || epoch_ < *limits_.max_epochs) &&
+         (resumed_ || (!over_ && !limit_reached()))) {
     run_epoch();
   }
   record_.bytes_sent += runtime_.bytes_sent() - bytes_before;
@@ -298,7 +301,8 @@ void FitLoop::agree_on_stop(const StopReason& own) {
 
 void FitLoop::adopt(const StopReason& agreed) {
   if (agreed.is_none()) return;
-  if (agreed.severity > agreed_.severity) agreed_ = agreed;
+  const bool is_more_final = agreed.severity == agreed_.severity && agreed.is_final && !agreed_.is_final;
+  if (agreed.severity > agreed_.severity || is_more_final) agreed_ = agreed;
   over_ = true;
 }
 

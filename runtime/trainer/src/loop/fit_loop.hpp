@@ -127,7 +127,12 @@ class FitLoop final : public Fit {
   void adopt(const StopReason& agreed);
   void hear_late_signal();
   void offer_save(SavePoint point);
-  void offer_unfinished(const LoopState& before);
+  void offer_unfinished(LoopState& before);
+  /// Returns why the training is at its end; nothing if a later run resumes it.
+  std::optional<TrainingEnd> training_end() const;
+  /// Ends the training if the one that is resumed was at its end, and is still. Collective.
+  void heed_end(const std::optional<TrainingEnd>& end);
+  StopReason still_ended_by(const TrainingEnd& end) const;
   void begin_next_epoch();
   bool limit_reached() const;
   /// Returns the place of a hook that is called now, and is given this batch.

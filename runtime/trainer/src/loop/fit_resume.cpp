@@ -41,9 +41,47 @@ void FitLoop::begin_where_resumed() {
   record_.steps_before += resumed_->manifest.step;
   record_.epochs += epoch_;
   for (const auto& [name, value] : saved.latest) record_.metrics[name] = value;
+  heed_end(resumed_->manifest.end);
   if (batches_ == 0) resumed_.reset();
-  const bool done = (limit_reached() && !resumed_) || (limits_.max_epochs && epoch_ >= *limits_.max_epochs);
-  if (done && runtime_.is_first()) runtime_.log().info("Nothing is left to train: the limits were reached before");
+}
+
+void FitLoop::heed_end(const std::optional<TrainingEnd>& end) {
+  if (end) agree_on_stop(still_ended_by(*end));
+  const bool at_limit = limit_reached() || (limits_.max_epochs && epoch_ >= *limits_.max_epochs);
+  if (!runtime_.is_first()) return;
+  if (over_) {
+    runtime_.log().info("Nothing is left to train: " + end->text +
+                        (end->callback.empty() ? "" : "; other settings of " + end->callback + " resume it"));
+  } else if (at_limit) {
+    runtime_.log().info("Nothing is left to train: the limits were reached before");
+  } else if (end) {
+    runtime_.log().info("The training had ended: " + end->text +
+                        "; this run has other limits or settings and resumes it");
+  }
+}
+
+StopReason FitLoop::still_ended_by(const TrainingEnd& end) const {
+  const Callback* const callback = callbacks_.find(end.callback);
+  if (end.limit || !callback || callback->settings() != end.settings) return {};
+  return {.severity = StopReason::Severity::kEnd,
+          .exit_reason = end.exit_reason,
+          .text = end.text,
+          .step = step(),
+          .callback = end.callback};
+}
+
+std::optional<TrainingEnd> FitLoop::training_end() const {
+  const auto at = [](const char* limit, int64_t value) {
+    return TrainingEnd{limit, std::string(limit) + " " + std::to_string(value) + " is reached", {}, {}, value};
+  };
+  if (agreed_.is_abrupt()) return std::nullopt;
+  if (!agreed_.is_none() && agreed_.is_final) {
+    const Callback* const callback = callbacks_.find(agreed_.callback);
+    return TrainingEnd{agreed_.exit_reason, agreed_.text, agreed_.callback, callback ? callback->settings() : "", {}};
+  }
+  if (limit_reached()) return at("max_steps", *limits_.max_steps);
+  if (limits_.max_epochs && epoch_ >= *limits_.max_epochs) return at("max_epochs", *limits_.max_epochs);
+  return std::nullopt;
 }
 
 // In the middle of an epoch: ranks take turns in its order of samples, so what W ranks have trained on is the beginning
@@ -120,6 +158,7 @@ LoopState FitLoop::state(bool validation_due) {
 LoopState FitLoop::state_without_records() {
   if (source_) source_->settle();
   return {.place = place(),
+          .end = training_end(),
           .generator = generator_state(),
           .device_generators = {},
           .generator_before_ahead = source_ ? source_->generator_before_ahead() : at::Tensor(),
@@ -167,9 +206,11 @@ void FitLoop::offer_save(SavePoint point) {
   call("on_save_point", &Callback::on_save_point, point);
 }
 
-void FitLoop::offer_unfinished(const LoopState& before) {
+void FitLoop::offer_unfinished(LoopState& before) {
   if (agreed_.severity == StopReason::Severity::kFailure) return;
-  saved_state_ = before_stop_ ? &*before_stop_ : &before;
+  LoopState& state = before_stop_ ? *before_stop_ : before;
+  state.end = training_end();
+  saved_state_ = &state;
   offer_save(SavePoint::kStopped);
   saved_state_ = nullptr;
 }

@@ -79,9 +79,11 @@ class Fields {
   std::string_view rest_;
 };
 
-/// Ranks that take the other's weights over see its NaN in a later step, and all of them tell at the next vote.
+/// Ranks that take the other's weights over see its NaN in a later step, and all of them tell at the next vote. What
+/// has brought a training to its end still has if its time is over as well.
 bool counts_more(const StopReason& one, const StopReason& other) {
-  return one.severity != other.severity ? one.severity > other.severity : one.step < other.step;
+  if (one.severity != other.severity) return one.severity > other.severity;
+  return one.is_final != other.is_final ? one.is_final : one.step < other.step;
 }
 
 struct Sum {
@@ -102,8 +104,9 @@ StopReason stopped_by(int signal, int rank) {
 std::string to_text(const RankReport& report) {
   const StopReason& stop = report.stop;
   std::string text = std::to_string(static_cast<int>(stop.severity)) + "\t" + std::to_string(stop.signal) + "\t" +
-                     std::to_string(stop.step) + "\t" + one_field(stop.exit_reason) + "\t" + one_field(stop.text) +
-                     "\t" + (report.lacks_step ? "1" : "0") + "\t" + joined(report.not_logged) + "\t" +
+                     std::to_string(stop.step) + "\t" + (stop.is_final ? "1" : "0") + "\t" + stop.callback + "\t" +
+                     one_field(stop.exit_reason) + "\t" + one_field(stop.text) + "\t" +
+                     (report.lacks_step ? "1" : "0") + "\t" + joined(report.not_logged) + "\t" +
                      std::to_string(report.states.size()) + "\n" + report.states;
   for (const auto& total : report.totals)
     text += total.name + "\t" + exact(total.sum) + "\t" + exact(total.weight) + "\n";
@@ -119,6 +122,8 @@ MergedReport merge_reports(std::span<const std::string> texts) {
     stop.severity = static_cast<StopReason::Severity>(fields.number<int>('\t'));
     stop.signal = fields.number<int>('\t');
     stop.step = fields.number<uint64_t>('\t');
+    stop.is_final = fields.number<int>('\t') != 0;
+    stop.callback = fields.text('\t');
     stop.exit_reason = fields.text('\t');
     stop.text = fields.text('\t');
     merged.lacks_step |= fields.number<int>('\t') != 0;
