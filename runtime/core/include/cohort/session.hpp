@@ -62,7 +62,8 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Begins a micro-batch of this phase. Call it before each forward.
+  /// Begins a micro-batch of this phase. Call it before each forward. The first one of a session that was not loaded
+  /// seeds the random numbers of the rank (--rank-noise).
   void begin(size_t phase = 0);
   /// Runs backward of loss x scale; gradients are averaged over the ranks while it runs. `loss` is a scalar. With
   /// several optimizers it reaches the parameters of the phase only. Read `grad()` before step(); to keep one, clone
@@ -101,6 +102,7 @@ class Session {
  private:
   friend StepDriver& driver_of(Session& session);
   std::unique_ptr<StepDriver> driver_;
+  bool has_begun_ = false;
 };
 
 }  // namespace cohort

@@ -5,6 +5,7 @@
 
 #include <cohort/host/error.hpp>
 #include <cohort/optimizer_kinds.hpp>
+#include <cohort/rank_noise.hpp>
 #include <cohort/step_driver.hpp>
 
 namespace cohort {
@@ -50,7 +51,9 @@ StepDriver& driver_of(Session& session) {
   return *session.driver_;
 }
 
+// One that has resumed goes on with the numbers of its checkpoint.
 void Session::begin(size_t phase) {
+  if (!std::exchange(has_begun_, true) && driver_->steps() == 0) seed_model(driver_->runtime(), {0});
   driver_->begin(phase);
 }
 void Session::backward(const at::Tensor& loss, double scale) {

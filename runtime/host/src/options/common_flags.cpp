@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 
 #include <cohort/host/error.hpp>
@@ -223,11 +224,27 @@ std::vector<Flag> loop_flags() {
       flag(
           kLoop, "seed", "N", "of all random numbers", [](Options& o, Given given) { o.seed = parse_unsigned(given); },
           [](const Options& o) -> Printed { return literal(o.seed); }),
+      choice(kLoop, "rank-noise", "apart|alike",
+             "ranks draw other random numbers in the model (dropout, noise), or the same ones", {"apart", "alike"},
+             &Options::rank_noise),
       switched(kLoop, "deterministic", "the same bits in every run, whatever the collective; may be slower",
                &Options::deterministic),
       switched(kLoop, "barebones", "nothing but the loop: no logs, metrics files or validation", &Options::barebones),
       fast,
   };
+}
+
+/// Sets the decay and what goes with it: "0.999,buffers=true".
+void set_ema(Options& o, Given given) {
+  constexpr string_view kBuffers = ",buffers=";
+  const size_t end = std::min(given.text.find(','), given.text.size());
+  const string_view rest = given.text.substr(end);
+  if (!rest.empty() && !rest.starts_with(kBuffers)) {
+    throw UserError(std::string(given.where) + ": " + in_quotes(rest.substr(1)) +
+                    " is no option of an average; write 0.999 or 0.999,buffers=true");
+  }
+  o.ema = parse_from_zero({given.text.substr(0, end), given.where});
+  o.ema_buffers = !rest.empty() && parse_bool({rest.substr(kBuffers.size()), given.where});
 }
 
 std::vector<Flag> step_flags() {
@@ -244,10 +261,12 @@ std::vector<Flag> step_flags() {
           print_if_set(&Options::gradient_clip_val, decimal_text)),
       choice(kLoop, "gradient-clip-algorithm", "norm|value", "limits the norm of all gradients, or each element",
              {"norm", "value"}, &Options::gradient_clip_by_value),
-      flag(
-          kLoop, "ema", "DECAY",
-          "average the weights over steps, for example by 0.999; the average is validated and kept",
-          [](Options& o, Given given) { o.ema = parse_positive(given); }, print_if_set(&Options::ema, decimal_text)),
+      flag(kLoop, "ema", "DECAY{,buffers=false}",
+           "average the weights over steps, for example by 0.999; the average is validated and kept", set_ema,
+           [](const Options& o) -> Printed {
+             return o.ema ? Printed(literal(string_view(decimal_text(*o.ema) + (o.ema_buffers ? ",buffers=true" : ""))))
+                          : std::nullopt;
+           }),
       flag(
           kLoop, "track-grad-norm", "2|inf", "log this norm over all gradients of each optimizer, before clipping",
           [](Options& o, Given given) {

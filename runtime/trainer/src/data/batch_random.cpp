@@ -4,7 +4,7 @@
 
 #include <cohort/data.hpp>
 
-#include "data/mixed.hpp"
+#include <cohort/mixed.hpp>
 
 namespace cohort {
 namespace {

@@ -4,7 +4,7 @@
 #include <random>
 #include <utility>
 
-#include "data/mixed.hpp"
+#include <cohort/mixed.hpp>
 
 namespace cohort {
 namespace {

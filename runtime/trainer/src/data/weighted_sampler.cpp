@@ -13,7 +13,7 @@
 #include <cohort/host/error.hpp>
 #include <cohort/sampler.hpp>
 
-#include "data/mixed.hpp"
+#include <cohort/mixed.hpp>
 
 namespace cohort {
 namespace {

@@ -16,6 +16,7 @@
 #include <torch/csrc/autograd/anomaly_mode.h>
 
 #include <cohort/host/error.hpp>
+#include <cohort/rank_noise.hpp>
 
 #include "checkpoint/generators.hpp"
 #include "loop/data_of_ranks.hpp"
@@ -97,6 +98,7 @@ StopReason FitLoop::run_epochs(std::optional<LoadedCheckpoint> resumed) {
   if (resumed_) begin_where_resumed();
   tell_module();
   call("on_fit_start", &Callback::on_fit_start);
+  if (step() == 0 && !resumed_) seed_model(runtime_, {static_cast<uint64_t>(fit_)});
   check_sanity();
   // An epoch that was left at the end of a training still has its own end before it. Epochs without a step would never
   // end.
@@ -139,7 +141,8 @@ void FitLoop::open_epoch() {
   batches_ = resumed_ ? resumed_->loop->place.batches : 0;
   const PassBegin begin{batches_, earlier_, resumed_ ? resumed_->loop->stream : CallbackState()};
   source_ = open_batches(train_, shard, Purpose::kTraining, limits_.train, "training data", begin, runtime_.device());
-  if (resumed_ && resumed_->loop->generator_before_ahead.defined()) {  // what was read ahead is read again
+  const bool is_known = resumed_ && runtime_.rank() < resumed_->manifest.world_size;
+  if (is_known && resumed_->loop->generator_before_ahead.defined()) {  // what was read ahead is read again
     set_generator_state(resumed_->loop->generator_before_ahead, resumed_->path.string());
   }
   // Only a vote in every step ends an epoch with the first rank that runs out of batches; where all have equally many

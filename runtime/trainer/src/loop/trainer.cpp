@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include <cohort/host/error.hpp>
+#include <cohort/rank_noise.hpp>
 #include <cohort/step_driver.hpp>
 
 #include "callbacks/built_in.hpp"
@@ -293,6 +294,7 @@ Metrics Trainer::fit(Module& module, DataModule& data) {
   const StopReason stop = runtime_.is_connected()
                               ? train_here()
                               : fit_in_forks({runtime_, record_, module, optimizers, callbacks}, train_in_fork);
+  seed_program(runtime_, {static_cast<uint64_t>(record_.fits)});
   in_hook_of_fit("on_fit_end", [&] { module.on_fit_end(); });
   tear_down(runtime_, module, Stage::kFit);
   if (runtime_.is_connected()) note_weights(runtime_, module, record_);

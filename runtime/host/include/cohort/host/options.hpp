@@ -50,6 +50,9 @@ std::string_view to_string(Precision precision);  // "16-mixed"
 /// with the last one.
 enum class UnevenData { kStop, kJoin };
 
+/// Decides whether the ranks' models draw the same random numbers.
+enum class RankNoise { kApart, kAlike };
+
 /// Where a value came from.
 enum class Origin { kDefault, kCode, kConfig, kEnvironment, kFlag };
 std::string_view to_string(Origin origin);  // "default", "code", "config file", "environment", "flag"
@@ -80,12 +83,14 @@ struct Options {
   bool gradient_clip_by_value = false;      ///< --gradient-clip-algorithm=norm|value
   std::optional<Spec> early_stopping;       ///< a metric, and when it no longer improves
   std::optional<double> ema;                ///< decay of averaged weights
+  bool ema_buffers = false;                 ///< buffers are averaged too
   std::optional<double> track_grad_norm;    ///< 2 or infinity: this norm of the gradients is logged
   bool sync_batchnorm = false;              ///< SyncBatchNorm takes statistics over all ranks
   UnusedParameters unused = UnusedParameters::kTrack;
   UnevenData uneven = UnevenData::kStop;
   std::optional<int64_t> graph;  ///< steps after which one is captured and replayed; absent: never
   uint64_t seed = 0;
+  RankNoise rank_noise = RankNoise::kApart;
   bool deterministic = false;   ///< the same bits in every run, on every collective
   bool detect_anomaly = false;  ///< backward names the operator that makes a NaN
   bool barebones = false;       ///< nothing but the loop: no logs, bars, metrics files, validation
