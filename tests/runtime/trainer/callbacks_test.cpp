@@ -201,14 +201,17 @@ TEST(GradualUnfreezing, RefusesNamesAndEpochsThatAreNone) {
 TEST(WeightAverage, EqualsTheRecursionOverTheSteps) {
   Training run([](Options& o) { o.max_epochs = 2; });
   std::vector<at::Tensor> expected;
-  for (const auto& weight : run.net.parameters()) expected.push_back(weight.detach().to(torch::kDouble));
   struct Follows final : Callback {
     std::vector<at::Tensor>& expected;
     explicit Follows(std::vector<at::Tensor>& given) : expected(given) {}
     std::string name() const override { return "follows"; }
     void on_step_end(Fit& fit) override {
       const auto weights = fit.module().parameters();
-      for (size_t i = 0; i < weights.size(); ++i) expected[i] = 0.8 * expected[i] + 0.2 * weights[i].detach();
+      for (size_t i = 0; i < weights.size(); ++i) {
+        const at::Tensor weight = weights[i].detach().to(torch::kDouble);
+        if (fit.step() == 1) expected.push_back(weight.clone());
+        if (fit.step() > 1) expected[i] = 0.8 * expected[i] + 0.2 * weight;
+      }
     }
   };
   const auto average = std::make_shared<WeightAverage>(0.8);
@@ -233,6 +236,33 @@ TEST(WeightAverage, ResumesToTheSameBits) {
   stretch(2, false, {});
   const auto resumed = stretch(4, true, {});
   EXPECT_EQ(weights_digest(resumed->net), weights_digest(uninterrupted->net));
+}
+
+TEST(WeightAverage, AveragesFloatingBuffersIfAsked) {
+  for (const bool buffers : {false, true}) {
+    Training run;
+    const at::Tensor moving = run.net.register_buffer("moving", torch::zeros({2}));
+    const at::Tensor count = run.net.register_buffer("count", torch::zeros({}, torch::kLong));
+    std::vector<float> validated;
+    run.net.during = [&] {
+      const at::NoGradGuard no_grad;
+      moving.add_(1);
+      count.add_(1);
+    };
+    run.net.in_validation = [&] { validated.push_back(moving[0].item<float>()); };
+    run.fit({std::make_shared<WeightAverage>(0.75, WeightAverage::Options{.buffers = buffers})});
+    EXPECT_EQ(validated.at(0), buffers ? 1.25F : 2.0F);
+    EXPECT_EQ(moving[0].item<float>(), buffers ? 1.25F : 2.0F) << "after fit";
+    EXPECT_EQ(count.item<int64_t>(), 2);
+  }
+}
+
+TEST(WeightAverage, WithADecayOfZeroIsTheWeights) {
+  Training run([](Options& o) { o.ema = 0; });
+  run.fit({});
+  Training plain;
+  plain.fit({});
+  EXPECT_EQ(weights_digest(run.net), weights_digest(plain.net));
 }
 
 TEST(WeightAverage, RefusesADecayThatIsNone) {

@@ -64,7 +64,7 @@ struct Rates final : Callback {
     after_batch.push_back(fit.optimizers()[0].param_groups()[0].options().get_lr());
   }
   void on_step_end(Fit& fit) override {
-    if (fit.step() == stop_after) fit.stop({.exit_reason = "enough", .text = "it is"});
+    if (fit.step() == stop_after) fit.stop({.exit_reason = "enough", .text = "it is", .is_final = false});
   }
   std::vector<double> of(size_t optimizer = 0, size_t group = 0) const {
     std::vector<double> rates;

@@ -20,6 +20,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,6 +29,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cohort/metrics.hpp>
+#include <cohort/safetensors.hpp>
 #include <cohort/step_moments.hpp>
 #include <cohort/value.hpp>
 
@@ -126,15 +128,20 @@ class CallbackState {
   void set(const std::string& name, at::Tensor value) { tensors_[name] = std::move(value); }
   void set(const std::string& name, double value);
   void set(const std::string& name, std::string_view text);
+  /// For save_rank_state: the same as set(name, value), and the mean over ranks does for another number of ranks.
+  /// Throws UserError unless the tensor holds floating numbers.
+  void set_mean(const std::string& name, at::Tensor value);
   bool has(const std::string& name) const { return tensors_.contains(name); }
   /// Throws UserError, naming the value, if it is missing or of another kind.
   const at::Tensor& tensor(const std::string& name) const;
   double number(const std::string& name) const;
   std::string text(const std::string& name) const;
   const std::map<std::string, at::Tensor>& tensors() const { return tensors_; }
+  bool has_mean(const std::string& name) const { return means_.contains(name); }
 
  private:
   std::map<std::string, at::Tensor> tensors_;
+  std::set<std::string> means_;
 };
 
 /// A moment from which a later run can resume.
@@ -187,6 +194,16 @@ class Callback : public StepMoments {
   /// Saves and restores the state that a resumed run needs. Rank 0's is saved; every rank restores it.
   virtual void save_state(CallbackState& /*state*/) const {}
   virtual void load_state(const CallbackState& /*state*/) {}
+  /// Saves and restores what each rank has of its own; called after load_state. A run of another number of ranks gets
+  /// the mean over ranks of what CallbackState::set_mean has set, and is refused if there is anything else.
+  virtual void save_rank_state(CallbackState& /*state*/) const {}
+  virtual void load_rank_state(const CallbackState& /*state*/) {}
+  /// Returns copies of the weights that this callback has validated in place of the trained ones: all parameters of the
+  /// module and any of its buffers, by their names there; empty: the trained ones are validated. Checkpoints have them
+  /// under these names, and the trained ones as "cohort.trained/NAME".
+  virtual NamedTensors validated_weights() const { return {}; }
+  /// Restores them, in any order. Returns false if this callback does not validate weights of its own.
+  virtual bool load_validated_weights(const NamedTensors& /*weights*/) { return false; }
 
  private:
   friend class CallbackList;

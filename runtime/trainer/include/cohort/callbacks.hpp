@@ -167,14 +167,19 @@ class GradientNorm final : public Callback {
   double p_;
 };
 
-/// Averages the weights over steps: after each one, average = decay * average + (1 - decay) * weights. The average is
-/// what is validated, and what the module holds after fit; checkpoints hold both.
+/// Averages the weights over steps: the average begins with the weights after the first step, and after each further
+/// one average = decay * average + (1 - decay) * weights. It is what is validated, what a checkpoint has under the
+/// names of the parameters, and what the module holds after fit. Each rank has its own, as it has its own weights.
 class WeightAverage final : public Callback {
  public:
+  struct Options {
+    bool buffers = false;  ///< floating buffers are averaged too; else those of the last step are used
+  };
   /// `decay` in [0, 1). Throws UserError for another one.
-  explicit WeightAverage(double decay);
+  explicit WeightAverage(double decay) : WeightAverage(decay, Options()) {}
+  WeightAverage(double decay, Options options);
 
-  /// In the order of the module's parameters; empty before fit.
+  /// In the order of the module's parameters, and then of its averaged buffers; empty before the first step.
   const std::vector<at::Tensor>& average() const { return average_; }
 
   std::string name() const override { return "weight_average"; }
@@ -183,14 +188,20 @@ class WeightAverage final : public Callback {
   void on_validation_start(Fit& fit) override;
   void on_validation_end(Fit& fit, const Metrics& means) override;
   void on_fit_end(Fit& fit) override;
-  void save_state(CallbackState& state) const override;
-  void load_state(const CallbackState& state) override;
+  void load_state(const CallbackState& state) override;  // of checkpoints up to format 2
+  NamedTensors validated_weights() const override;
+  bool load_validated_weights(const NamedTensors& weights) override;
 
  private:
+  std::vector<at::Tensor> in_module(Fit& fit) const;
+  void restore(std::vector<std::string> names, std::vector<at::Tensor> average);
+
   double decay_;
+  Options options_;
+  std::vector<std::string> names_;  // of average_
   std::vector<at::Tensor> average_;
   std::vector<at::Tensor> weights_;    // that are trained, within a fit
-  std::vector<at::Tensor> set_aside_;  // parameters of the module, while the average is validated
+  std::vector<at::Tensor> set_aside_;  // tensors of the module, while the average is validated
 };
 
 }  // namespace cohort

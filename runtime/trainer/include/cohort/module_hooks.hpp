@@ -82,6 +82,9 @@ class ModuleHooks : public StepMoments {
   /// were forked. Rank 0's is saved; every rank restores it, before on_train_start.
   virtual void save_state(CallbackState& /*state*/) const {}
   virtual void load_state(const CallbackState& /*state*/) {}
+  /// The same for what each rank has of its own, in checkpoints; see Callback::save_rank_state.
+  virtual void save_rank_state(CallbackState& /*state*/) const {}
+  virtual void load_rank_state(const CallbackState& /*state*/) {}
 };
 
 }  // namespace cohort

@@ -80,35 +80,86 @@ const Callback* CallbackList::find(std::string_view name) const {
   return found == callbacks_.end() ? nullptr : found->get();
 }
 
-NamedTensors CallbackList::state() const {
+NamedTensors CallbackList::state(bool is_first) const {
   NamedTensors tensors;
   for (const auto& callback : callbacks_) {
-    CallbackState state;
-    in_callback(*callback, {.hook = "save_state"}, [&] { callback->save_state(state); });
-    for (const auto& [name, tensor] : state.tensors()) {
-      tensors.emplace_back(prefix_of(*callback) + name, tensor);
+    const bool is_module = callback->name().empty();
+    CallbackState shared, of_rank;
+    in_callback(*callback, {.hook = "save_state"}, [&] {
+      if (is_first || is_module) callback->save_state(shared);
+    });
+    in_callback(*callback, {.hook = "save_rank_state"}, [&] { callback->save_rank_state(of_rank); });
+    for (const auto& [name, tensor] : shared.tensors()) tensors.emplace_back(prefix_of(*callback) + name, tensor);
+    for (const auto& [name, tensor] : of_rank.tensors()) {
+      const std::string prefix(of_rank.has_mean(name) ? kOwnMeanPrefix : kOwnStatePrefix);
+      tensors.emplace_back(prefix + callback->name() + "/" + name, tensor);
     }
+  }
+  for (auto& [name, tensor] : validated_weights()) {
+    tensors.emplace_back(std::string(kValidatedPrefix) + name, std::move(tensor));
   }
   return tensors;
 }
 
+NamedTensors CallbackList::validated_weights() const {
+  NamedTensors validated;
+  for (const auto& callback : callbacks_) {
+    NamedTensors weights;
+    in_callback(*callback, {.hook = "validated_weights"}, [&] { weights = callback->validated_weights(); });
+    if (weights.empty()) continue;
+    if (!validated.empty()) {
+      throw UserError("callback '" + callback->name() +
+                      "' is the second that validates weights of its own, and a checkpoint holds one model; leave one "
+                      "of them out");
+    }
+    validated = std::move(weights);
+  }
+  return validated;
+}
+
+bool CallbackList::load_validated_weights(const NamedTensors& weights) const {
+  bool is_taken = false;
+  for (const auto& callback : callbacks_) {
+    in_callback(*callback, {.hook = "load_validated_weights"},
+                [&] { is_taken = callback->load_validated_weights(weights) || is_taken; });
+  }
+  return is_taken;
+}
+
 std::vector<std::string> CallbackList::restore(const NamedTensors& tensors) const {
-  std::map<std::string, CallbackState> states;  // by prefix
+  std::map<std::string, CallbackState> shared, of_rank;  // by prefix, by name
   for (const auto& [name, tensor] : tensors) {
     const size_t own_name = name.rfind('/') + 1;
-    states[name.substr(0, own_name)].set(name.substr(own_name), tensor);
+    if (is_state_of_callbacks(name)) shared[name.substr(0, own_name)].set(name.substr(own_name), tensor);
+    if (!is_state_of_rank(name)) continue;
+    const size_t owner = name.find('/') + 1;
+    of_rank[name.substr(owner, own_name - 1 - owner)].set(name.substr(own_name), tensor);
   }
   for (const auto& callback : callbacks_) {
-    const auto state = states.find(prefix_of(*callback));
-    if (state == states.end()) continue;
-    in_callback(*callback, {.hook = "load_state"}, [&] { callback->load_state(state->second); });
-    states.erase(state);
+    if (const auto state = shared.extract(prefix_of(*callback))) {
+      in_callback(*callback, {.hook = "load_state"}, [&] { callback->load_state(state.mapped()); });
+    }
+    if (const auto state = of_rank.extract(callback->name())) {
+      in_callback(*callback, {.hook = "load_rank_state"}, [&] { callback->load_rank_state(state.mapped()); });
+    }
   }
-  std::vector<std::string> left_over;
-  for (const auto& [prefix, state] : states) {
-    left_over.push_back(prefix.substr(kCallbackPrefix.size(), prefix.size() - kCallbackPrefix.size() - 1));
+  std::set<std::string> left_over;
+  for (const auto& [prefix, state] : shared) {
+    left_over.insert(prefix.substr(kCallbackPrefix.size(), prefix.size() - kCallbackPrefix.size() - 1));
   }
-  return left_over;
+  for (const auto& [name, state] : of_rank) left_over.insert(name);
+  std::vector<std::string> sentences;
+  for (const std::string& name : left_over) {
+    sentences.push_back("the checkpoint has the state of a callback " + host::in_quotes(name) +
+                        ", which this training does not have");
+  }
+  const NamedTensors validated = with_prefix(tensors, kValidatedPrefix);
+  if (!validated.empty() && !load_validated_weights(validated)) {
+    sentences.emplace_back(
+        "the checkpoint has averaged weights, and this training averages none (--ema): it resumes with the trained "
+        "ones");
+  }
+  return sentences;
 }
 
 }  // namespace cohort

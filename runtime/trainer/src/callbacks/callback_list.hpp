@@ -47,14 +47,17 @@ class CallbackList {
   /// Known after a step that called them all.
   void require_empty_moments() const;
 
-  /// Returns the state of all callbacks, for a checkpoint: tensors named kCallbackPrefix + callback + "/" + name, and
-  /// kModulePrefix + name.
-  NamedTensors state() const;
-  /// Gives each callback the state that it left there; one without a state begins afresh. Returns the names of states
-  /// that no callback has taken.
+  /// Returns the state of all callbacks on this rank, for a checkpoint: tensors named kCallbackPrefix + callback + "/"
+  /// + name (if this is the first rank), kModulePrefix + name, what is behind kOwnStatePrefix and kOwnMeanPrefix, and
+  /// kValidatedPrefix + name of a weight.
+  NamedTensors state(bool is_first) const;
+  /// Gives each callback the state that it left there; one without a state begins afresh. Returns a sentence about each
+  /// state that no callback has taken.
   std::vector<std::string> restore(const NamedTensors& tensors) const;
 
  private:
+  NamedTensors validated_weights() const;
+  bool load_validated_weights(const NamedTensors& weights) const;
   template <class Hook>
   static void in_callback(const Callback& callback, HookPlace place, const Hook& hook) {
     try {

@@ -20,6 +20,14 @@ void CallbackState::set(const std::string& name, std::string_view text) {
   set(name, std::move(bytes));
 }
 
+void CallbackState::set_mean(const std::string& name, at::Tensor value) {
+  if (!value.is_floating_point()) {
+    throw UserError("set_mean of " + host::in_quotes(name) + " was given integers, which have no mean; use set");
+  }
+  set(name, std::move(value));
+  means_.insert(name);
+}
+
 const at::Tensor& CallbackState::tensor(const std::string& name) const {
   const auto found = tensors_.find(name);
   if (found != tensors_.end()) return found->second;

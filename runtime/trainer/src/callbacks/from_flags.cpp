@@ -37,7 +37,9 @@ std::vector<std::shared_ptr<Callback>> callbacks_of_flags(const Options& options
                                                           const std::filesystem::path& checkpoints) {
   std::vector<std::shared_ptr<Callback>> callbacks;
   if (options.track_grad_norm) callbacks.push_back(std::make_shared<GradientNorm>(*options.track_grad_norm));
-  if (options.ema) callbacks.push_back(std::make_shared<WeightAverage>(*options.ema));
+  if (options.ema)
+    callbacks.push_back(
+        std::make_shared<WeightAverage>(*options.ema, WeightAverage::Options{.buffers = options.ema_buffers}));
   if (options.early_stopping) {
     const std::string flag = "--early-stopping";
     const Read read(*options.early_stopping, kEarlyStopping, flag);

@@ -42,6 +42,8 @@ class ModuleMoments final : public Callback {
   void on_exception(Fit& /*fit*/, const std::exception& error) override { module_.on_exception(error); }
   void save_state(CallbackState& state) const override { module_.save_state(state); }
   void load_state(const CallbackState& state) override { module_.load_state(state); }
+  void save_rank_state(CallbackState& state) const override { module_.save_rank_state(state); }
+  void load_rank_state(const CallbackState& state) override { module_.load_rank_state(state); }
 
  private:
   void follow(Moment moment) {

@@ -2,62 +2,128 @@
 #include <ATen/ops/_foreach_lerp.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
+#include <utility>
+
 #include <cohort/callbacks.hpp>
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
+#include <cohort/module.hpp>
 
 #include "weights/named_tensors.hpp"
 
 namespace cohort {
+namespace {
 
-WeightAverage::WeightAverage(double decay) : decay_(decay) {
+NamedTensors floating_buffers(const Module& module) {
+  NamedTensors buffers = named_buffers_of(module);
+  std::erase_if(buffers, [](const auto& item) { return !item.second.is_floating_point(); });
+  return buffers;
+}
+
+}  // namespace
+
+WeightAverage::WeightAverage(double decay, Options options) : decay_(decay), options_(options) {
   if (!(decay >= 0 && decay < 1)) throw UserError("--ema: the decay of averaged weights must be from 0 to below 1");
 }
 
 void WeightAverage::on_fit_start(Fit& fit) {
-  const at::NoGradGuard no_grad;
+  auto names = std::exchange(names_, {});
+  auto average = std::exchange(average_, {});
   weights_.clear();
-  for (const auto& [name, parameter] : named_parameters_of(fit.module())) weights_.push_back(fit.weights_of(parameter));
-  const bool is_resumed = fit.step() > 0 && average_.size() == weights_.size();
-  if (!is_resumed) average_.clear();
-  for (size_t i = 0; i < weights_.size(); ++i) {
-    if (!is_resumed) average_.push_back(weights_[i].detach().clone());
-    if (is_resumed) average_[i] = average_[i].to(weights_[i].device());
+  for (const auto& [name, parameter] : named_parameters_of(fit.module())) {
+    names_.push_back(name);
+    weights_.push_back(fit.weights_of(parameter));
+  }
+  if (options_.buffers) {
+    for (const auto& [name, buffer] : floating_buffers(fit.module())) {
+      names_.push_back(name);
+      weights_.push_back(buffer);
+    }
+  }
+  if (fit.step() > 0 && !average.empty()) restore(std::move(names), std::move(average));
+}
+
+// A checkpoint up to format 2 has numbers in place of names. One that was written without averages of buffers has none
+// of them. Before the fit starts nothing is known of the module.
+void WeightAverage::restore(std::vector<std::string> names, std::vector<at::Tensor> average) {
+  if (weights_.empty()) {
+    names_ = std::move(names);
+    average_ = std::move(average);
+    return;
+  }
+  average_.clear();
+  for (size_t i = 0; i < names_.size(); ++i) {
+    const auto place = names.empty() ? i : static_cast<size_t>(std::ranges::find(names, names_[i]) - names.begin());
+    const bool is_there = place < average.size();
+    if (is_there && average[place].sizes() != weights_[i].sizes()) {
+      throw UserError("the averaged weights of the checkpoint do not fit " + host::in_quotes(names_[i]) +
+                      "; resume from another checkpoint");
+    }
+    average_.push_back((is_there ? average[place] : weights_[i]).detach().to(weights_[i].options()).clone());
   }
 }
 
 void WeightAverage::on_step_end(Fit& /*fit*/) {
   const at::NoGradGuard no_grad;
-  at::_foreach_lerp_(average_, weights_, 1 - decay_);
+  if (!average_.empty()) return at::_foreach_lerp_(average_, weights_, 1 - decay_);
+  for (const at::Tensor& weight : weights_) average_.push_back(weight.detach().clone());
+}
+
+// A parameter may be a rounded copy of the weight that is trained.
+std::vector<at::Tensor> WeightAverage::in_module(Fit& fit) const {
+  std::vector<at::Tensor> tensors = weights_;
+  size_t place = 0;
+  for (const auto& [name, parameter] : named_parameters_of(fit.module())) tensors[place++] = parameter;
+  return tensors;
 }
 
 void WeightAverage::on_validation_start(Fit& fit) {
   const at::NoGradGuard no_grad;
-  const NamedTensors parameters = named_parameters_of(fit.module());
-  for (const auto& [name, parameter] : parameters) set_aside_.push_back(parameter.detach().clone());
-  for (size_t i = 0; i < parameters.size(); ++i) parameters[i].second.copy_(average_[i]);
+  if (average_.empty()) return;
+  const std::vector<at::Tensor> tensors = in_module(fit);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    set_aside_.push_back(tensors[i].detach().clone());
+    tensors[i].copy_(average_[i]);
+  }
 }
 
 void WeightAverage::on_validation_end(Fit& fit, const Metrics& /*means*/) {
   const at::NoGradGuard no_grad;
-  const NamedTensors parameters = named_parameters_of(fit.module());
-  for (size_t i = 0; i < parameters.size(); ++i) parameters[i].second.copy_(set_aside_[i]);
+  if (set_aside_.empty()) return;
+  const std::vector<at::Tensor> tensors = in_module(fit);
+  for (size_t i = 0; i < tensors.size(); ++i) tensors[i].copy_(set_aside_[i]);
   set_aside_.clear();
 }
 
 void WeightAverage::on_fit_end(Fit& /*fit*/) {
   const at::NoGradGuard no_grad;
-  for (size_t i = 0; i < weights_.size(); ++i) weights_[i].copy_(average_[i]);
+  for (size_t i = 0; i < average_.size(); ++i) weights_[i].copy_(average_[i]);
   weights_.clear();
 }
 
-// Tensors are copied: a checkpoint may be written when the average has moved on.
-void WeightAverage::save_state(CallbackState& state) const {
-  for (size_t i = 0; i < average_.size(); ++i) state.set(std::to_string(i), average_[i].detach().clone());
+void WeightAverage::load_state(const CallbackState& state) {
+  std::vector<at::Tensor> average;
+  for (size_t i = 0; state.has(std::to_string(i)); ++i) average.push_back(state.tensor(std::to_string(i)).clone());
+  if (!average.empty()) restore({}, std::move(average));
 }
 
-void WeightAverage::load_state(const CallbackState& state) {
-  average_.clear();
-  for (size_t i = 0; state.has(std::to_string(i)); ++i) average_.push_back(state.tensor(std::to_string(i)).clone());
+// Copies, because a checkpoint may be written when the average has moved on.
+NamedTensors WeightAverage::validated_weights() const {
+  NamedTensors weights;
+  for (size_t i = 0; i < average_.size(); ++i) weights.emplace_back(names_.at(i), average_[i].detach().clone());
+  return weights;
+}
+
+bool WeightAverage::load_validated_weights(const NamedTensors& weights) {
+  std::vector<std::string> names;
+  std::vector<at::Tensor> average;
+  for (const auto& [name, tensor] : weights) {
+    names.push_back(name);
+    average.push_back(tensor.clone());
+  }
+  restore(std::move(names), std::move(average));
+  return true;
 }
 
 }  // namespace cohort

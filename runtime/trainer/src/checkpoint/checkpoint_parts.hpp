@@ -32,6 +32,7 @@ class CheckpointParts {
   NamedTensors shared;                 ///< rank 0's file
   std::vector<std::string> own_state;  ///< what layers of the strategy keep for this rank, in words
   Manifest manifest;                   ///< rank 0's, without the files
+  bool module_differs = false;         ///< state of the module that rank 0's stands for
 
   /// Makes the partial folder, on rank 0; it is deleted with this object unless it was published.
   void begin();

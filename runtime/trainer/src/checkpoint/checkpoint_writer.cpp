@@ -1,5 +1,6 @@
 #include "checkpoint/checkpoint_writer.hpp"
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
@@ -53,6 +54,7 @@ std::filesystem::path CheckpointWriter::save(const std::filesystem::path& folder
   }
   auto parts =
       std::make_shared<CheckpointParts>(collect_checkpoint(session_, folder, opened.lock.get(), &state, Copies::kYes));
+  tell_once(*parts, state);
   opened.last = newest_ = parts->checkpoint();
   opened.steps = session_.steps();
   opened.place = state.place;
@@ -62,6 +64,25 @@ std::filesystem::path CheckpointWriter::save(const std::filesystem::path& folder
     tell();
   });
   return newest_;
+}
+
+void CheckpointWriter::tell_once(const CheckpointParts& parts, const LoopState& state) {
+  if (has_told_ || !session_.runtime().is_first()) return;
+  const auto has = [&](std::string_view prefix) { return !with_prefix(state.callbacks, prefix).empty(); };
+  const bool keeps_ranks = has(kOwnStatePrefix) || has(kOwnMeanPrefix);
+  const bool loses_state = parts.module_differs && !keeps_ranks;
+  const bool averages = has(kValidatedPrefix) && std::ranges::count(parts.manifest.per_rank, kWeights) > 0;
+  if (loses_state) {
+    session_.runtime().log().warning(
+        "save_state of the module gives other values on some ranks than on rank 0, whose values all ranks resume with; "
+        "save what each rank has of its own in save_rank_state, or in a buffer");
+  }
+  if (averages) {
+    session_.runtime().log().info(
+        "Each rank validates averaged weights of its own; the weights in checkpoints are their mean over the ranks, "
+        "which was not validated itself");
+  }
+  has_told_ = loses_state || averages;
 }
 
 void CheckpointWriter::finish() {

@@ -53,10 +53,13 @@ class CheckpointWriter {
     std::filesystem::path last;
   };
 
+  void tell_once(const CheckpointParts& parts, const LoopState& state);
+
   StepDriver& session_;
   std::map<std::filesystem::path, Folder> folders_;
   std::filesystem::path newest_;
   std::stop_source stop_;
+  bool has_told_ = false;                     // of what differs by rank
   std::optional<std::future<void>> writing_;  // the last member: its destructor waits for the thread
 };
 

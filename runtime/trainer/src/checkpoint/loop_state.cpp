@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 
 #include <ATen/ops/empty.h>
@@ -60,6 +61,12 @@ const double* numbers_in(const at::Tensor& tensor, int64_t count, const std::str
   throw UserError(file + " does not hold numbers in " + host::in_quotes(name) + "; resume from another checkpoint");
 }
 
+const at::Tensor& find_required(const TensorIndex& tensors, const std::string& name, const std::string& file) {
+  const at::Tensor* const tensor = find_tensor(tensors, name);
+  if (!tensor) throw UserError(file + " lacks " + host::in_quotes(name) + "; resume from another checkpoint");
+  return *tensor;
+}
+
 /// Throws UserError for a name that no training can have logged: it would go into the tables of this one.
 void check_metric_name(std::string_view key, const std::string& file) {
   const bool is_metric = std::ranges::any_of(kMetricPrefixes, [&](auto prefix) { return key.starts_with(prefix); });
@@ -69,6 +76,14 @@ void check_metric_name(std::string_view key, const std::string& file) {
 }
 
 }  // namespace
+
+NamedTensors with_prefix(const NamedTensors& tensors, std::string_view prefix) {
+  NamedTensors found;
+  for (const auto& [name, tensor] : tensors) {
+    if (name.starts_with(prefix)) found.emplace_back(name.substr(prefix.size()), tensor);
+  }
+  return found;
+}
 
 NamedTensors loop_tensors(const LoopState& state) {
   NamedTensors tensors{{kGeneratorName, state.generator}};
@@ -85,6 +100,8 @@ NamedTensors loop_tensors(const LoopState& state) {
   for (const auto& [name, tensor] : state.metric_states) {
     tensors.emplace_back(std::string(kMetricStatePrefix) + name, tensor);
   }
+  std::ranges::copy_if(state.callbacks, std::back_inserter(tensors),
+                       [](const auto& item) { return is_state_of_rank(item.first); });
   append_metrics(tensors, kValuePrefix, state.metric_values);
   append_metrics(tensors, kValidationPrefix, state.validation_means);
   append_metrics(tensors, kLatestPrefix, state.latest);
@@ -135,7 +152,11 @@ LoopState read_loop_state(const LoopPlace& place, const TensorIndex& tensors, co
     if (name.starts_with(kLatestPrefix)) {
       state.latest[std::string(rest(kLatestPrefix))] = *numbers_in(tensor, 1, name, file);
     }
-    if (is_state_of_callbacks(name)) state.callbacks.emplace_back(name, tensor);
+    if (is_state_of_callbacks(name) || is_state_of_rank(name)) state.callbacks.emplace_back(name, tensor);
+    if (name.starts_with(kTrainedPrefix)) {
+      const std::string validated(rest(kTrainedPrefix));
+      state.callbacks.emplace_back(std::string(kValidatedPrefix) + validated, find_required(tensors, validated, file));
+    }
   }
   if (!state.generator.defined()) throw UserError(file + " lacks '" + std::string(kGeneratorName) + "'");
   for (const auto& generator : {state.generator, state.generator_before_ahead}) {

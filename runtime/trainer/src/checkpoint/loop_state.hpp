@@ -31,14 +31,27 @@ struct LoopState {
   Metrics validation_means;                   ///< of this epoch
   Metrics latest;                             ///< of the whole run, for its summary
   std::vector<OptimizerSettings> optimizers;  ///< which a checkpoint's manifest holds
-  NamedTensors callbacks;  ///< their state and the module's, see CallbackList; of rank 0 if it is written
+  NamedTensors callbacks;                     ///< their states and the module's, see CallbackList
 };
 
 constexpr std::string_view kCallbackPrefix = "cohort.callbacks/";
 constexpr std::string_view kModulePrefix = "cohort.module/";
+/// Each rank's own, in its file; of the second kind the mean over ranks does for another number of ranks. What follows
+/// is the name of the callback, empty for the module, and that of the value.
+constexpr std::string_view kOwnStatePrefix = "cohort.rank/";
+constexpr std::string_view kOwnMeanPrefix = "cohort.rank_mean/";
+/// Weights that are validated in place of the trained ones. In files they have no prefix, and the trained ones have the
+/// second.
+constexpr std::string_view kValidatedPrefix = "cohort.validated/";
+constexpr std::string_view kTrainedPrefix = "cohort.trained/";
 inline bool is_state_of_callbacks(std::string_view name) {
   return name.starts_with(kCallbackPrefix) || name.starts_with(kModulePrefix);
 }
+inline bool is_state_of_rank(std::string_view name) {
+  return name.starts_with(kOwnStatePrefix) || name.starts_with(kOwnMeanPrefix);
+}
+/// Returns the tensors of the list with this prefix, without it.
+NamedTensors with_prefix(const NamedTensors& tensors, std::string_view prefix);
 
 /// As tensors of the rank's file; everything but the place, the end, the callbacks and the settings of optimizers.
 NamedTensors loop_tensors(const LoopState& state);

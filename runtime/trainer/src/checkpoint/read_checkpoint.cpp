@@ -2,6 +2,7 @@
 #include <set>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <cohort/checkpoint.hpp>
 #include <cohort/host/files.hpp>
@@ -133,7 +134,12 @@ DamagedCheckpoint not_of_this_rank_alone(const std::string& file, const std::str
 }
 
 bool is_of_the_run(std::string_view name) {
-  return name.starts_with("cohort.");
+  return name.starts_with("cohort.") && !name.starts_with(kTrainedPrefix);
+}
+
+/// Returns the name of the trained weight, if the validated one has the name of the parameter.
+std::string trained(const std::string& name) {
+  return std::string(kTrainedPrefix) + name;
 }
 
 /// Throws DamagedCheckpoint if a rank's file holds weights or state although the manifest says that all ranks
@@ -142,7 +148,7 @@ void check_own(const LoadedCheckpoint& loaded, const TensorIndex& own, const tor
                const std::string& file) {
   const auto lists = [&](const char* what) { return std::ranges::count(loaded.manifest.per_rank, what) > 0; };
   std::set<std::string, std::less<>> weights;
-  for (auto& [name, parameter] : named_parameters_of(module)) weights.insert(name);
+  for (auto& [name, parameter] : named_parameters_of(module)) weights.merge(std::set{name, trained(name)});
   for (const auto& [name, tensor] : own) {
     const bool is_weight = weights.contains(name) && !lists(kWeights);
     const bool is_state = name.starts_with(kOptimizerPrefix) && !name.ends_with(".archive") && !lists(kOptimizerState);
@@ -169,10 +175,42 @@ void add_owned_state(const StepDriver& session, LoadedCheckpoint& loaded) {
   }
 }
 
+/// Replaces this rank's state of module and callbacks by the mean over the ranks that saved it. Throws UserError for
+/// state that has none.
+void average_rank_state(const LoadedCheckpoint& loaded, TensorIndex& own) {
+  const int saved = loaded.manifest.world_size;
+  for (auto& [name, tensor] : own) {
+    if (name.starts_with(kOwnStatePrefix)) {
+      throw UserError(shown(loaded.path) + " holds " + host::in_quotes(name) + " of each of " + number_of_ranks(saved) +
+                      ", which no other number of ranks can go on with; resume with " + number_of_ranks(saved) +
+                      ", or save it by set_mean");
+    }
+    if (name.starts_with(kOwnMeanPrefix)) tensor = at::zeros_like(tensor);
+  }
+  for (int rank = 0; rank < saved; ++rank) {
+    const TensorIndex others = tensors_in(loaded, rank_file(rank));
+    for (auto& [name, tensor] : own) {
+      if (!name.starts_with(kOwnMeanPrefix)) continue;
+      const at::Tensor* const other = find_tensor(others, name);
+      if (!other || other->sizes() != tensor.sizes() || !other->is_floating_point()) {
+        throw UserError(shown(loaded.path / rank_file(rank)) + " has no part of the mean over ranks of " +
+                        host::in_quotes(name) + "; resume with " + number_of_ranks(saved));
+      }
+      tensor.add_(*other);
+    }
+  }
+  for (auto& [name, tensor] : own) {
+    if (name.starts_with(kOwnMeanPrefix)) tensor.div_(saved);
+  }
+}
+
 /// Adapts what a rank's file holds to another number of ranks: the weights in it are not its own (check_world), and the
 /// metrics of the epoch so far are spread over the ranks of now so that each value counts once.
 void adapt_to_world(const LoadedCheckpoint& loaded, const Runtime& runtime, TensorIndex& own) {
   std::erase_if(own, [](const auto& item) { return !is_of_the_run(item.first); });
+  if (std::ranges::any_of(own, [](const auto& item) { return is_state_of_rank(item.first); })) {
+    average_rank_state(loaded, own);
+  }
   const int saved = loaded.manifest.world_size;
   if (runtime.rank() >= saved) drop_epoch_metrics(own);
   for (int rank = runtime.rank() + runtime.world_size(); rank < saved; rank += runtime.world_size()) {
@@ -205,21 +243,36 @@ NamedTensors model_tensors(const StepDriver& session) {
   return model;
 }
 
+/// Returns how the saved tensor differs from that of the model; empty if it does not.
+std::string difference_from(const at::Tensor& tensor, const at::Tensor* saved) {
+  if (!saved) return shape_text(tensor) + " in the model, not in the checkpoint";
+  if (saved->sizes() != tensor.sizes()) {
+    return shape_text(tensor) + " in the model, " + shape_text(*saved) + " in the checkpoint";
+  }
+  if (saved->scalar_type() == tensor.scalar_type()) return "";
+  return std::string(c10::toString(tensor.scalar_type())) + " in the model, " + c10::toString(saved->scalar_type()) +
+         " in the checkpoint";
+}
+
+/// Returns whether the checkpoint has the trained weights beside those that were validated.
+bool has_trained(const TensorIndex& tensors) {
+  const auto first = tensors.lower_bound(kTrainedPrefix);
+  return first != tensors.end() && first->first.starts_with(kTrainedPrefix);
+}
+
 void check_model(const StepDriver& session, const LoadedCheckpoint& loaded) {
-  const NamedTensors model = model_tensors(session);
   std::vector<std::string> differences;
-  TensorIndex known;
-  for (const auto& [name, tensor] : model) {
-    known.emplace(name, tensor);
-    const at::Tensor* const saved = find_tensor(loaded.tensors, name);
-    if (!saved) {
-      differences.push_back(name + ": " + shape_text(tensor) + " in the model, not in the checkpoint");
-    } else if (saved->sizes() != tensor.sizes()) {
-      differences.push_back(name + ": " + shape_text(tensor) + " in the model, " + shape_text(*saved) +
-                            " in the checkpoint");
-    } else if (saved->scalar_type() != tensor.scalar_type()) {
-      differences.push_back(name + ": " + c10::toString(tensor.scalar_type()) + " in the model, " +
-                            c10::toString(saved->scalar_type()) + " in the checkpoint");
+  std::set<std::string, std::less<>> known;
+  const auto check = [&](const std::string& name, const at::Tensor& tensor) {
+    known.insert(name);
+    const std::string difference = difference_from(tensor, find_tensor(loaded.tensors, name));
+    if (!difference.empty()) differences.push_back(name + ": " + difference);
+  };
+  for (const auto& [name, tensor] : model_tensors(session)) check(name, tensor);
+  if (has_trained(loaded.tensors)) {
+    for (const auto& [name, tensor] : named_weights_of(session)) check(trained(name), tensor);
+    for (const auto& [name, buffer] : named_buffers_of(session.module())) {
+      if (loaded.tensors.contains(trained(name))) check(trained(name), buffer);
     }
   }
   for (const auto& [name, tensor] : loaded.tensors) {
@@ -294,12 +347,16 @@ void log_other_world(const Runtime& runtime, const Manifest& manifest) {
   if (!manifest.per_rank.empty()) {
     text += ", which begin with the means over ranks of what differed: " + joined(manifest.per_rank);
   }
+  if (manifest.world_size < runtime.world_size()) text += "; ranks that were added draw random numbers of their own";
   runtime.log().info(text);
 }
 
 void copy_into(const NamedTensors& targets, const TensorIndex& tensors) {
   const at::NoGradGuard no_grad;
-  for (const auto& [name, target] : targets) target.copy_(*find_tensor(tensors, name));
+  for (const auto& [name, target] : targets) {
+    const at::Tensor* const own = find_tensor(tensors, trained(name));
+    target.copy_(own ? *own : *find_tensor(tensors, name));
+  }
 }
 
 }  // namespace

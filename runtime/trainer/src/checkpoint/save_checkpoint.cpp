@@ -112,6 +112,11 @@ CheckpointParts collect_checkpoint(StepDriver& session, const fs::path& folder, 
   const host::StrategyState strategy = session.pause_for_checkpoint();
   StrategyTensors of_strategy = strategy_tensors(session.module(), strategy);
   tensors.strategy = std::move(of_strategy.shared);
+  if (loop) {
+    show_validated(tensors, with_prefix(loop->callbacks, kValidatedPrefix));
+    std::ranges::copy_if(loop->callbacks, std::back_inserter(tensors.module),
+                         [](const auto& item) { return item.first.starts_with(kModulePrefix); });
+  }
   TensorsByPlace divided = divide_by_rank(session, tensors);
   if (runtime.is_first()) parts.manifest = describe(session, loop, divided, strategy);
   parts.own = std::move(divided.own);
@@ -120,7 +125,11 @@ CheckpointParts collect_checkpoint(StepDriver& session, const fs::path& folder, 
   append(loop ? loop_tensors(*loop) : NamedTensors{{kGeneratorName, generator_state()}});
   if (!loop || loop->device_generators.empty()) append(device_generator_states(runtime.devices()));
   if (runtime.is_first()) parts.shared = std::move(divided.shared);
-  if (loop && runtime.is_first()) std::ranges::copy(loop->callbacks, std::back_inserter(parts.shared));
+  if (loop && runtime.is_first()) {
+    std::ranges::copy_if(loop->callbacks, std::back_inserter(parts.shared),
+                         [](const auto& item) { return is_state_of_callbacks(item.first); });
+  }
+  parts.module_differs = divided.module_differs;
   parts.own_state = names_of(strategy, /*is_shared=*/false);
   all_or_none(runtime, [&] {
     parts.check_folder();

@@ -9,6 +9,7 @@
 
 #include <cohort/host/error.hpp>
 
+#include "checkpoint/loop_state.hpp"
 #include "checkpoint/strategy_tensors.hpp"
 #include "weights/named_tensors.hpp"
 
@@ -126,7 +127,7 @@ bool holds(const NamedTensors& tensors, const std::string& name) {
   return std::any_of(tensors.begin(), tensors.end(), [&](const auto& item) { return item.first == name; });
 }
 
-std::array<const NamedTensors*, 4> groups_of(const SessionTensors& tensors) {
+std::array<const NamedTensors*, 4> groups_of(const SessionTensors& tensors) {  // that a checkpoint gets
   return {&tensors.parameters, &tensors.buffers, &tensors.optimizer, &tensors.strategy};
 }
 
@@ -135,6 +136,7 @@ TensorIndex index_of(const SessionTensors& tensors) {
   for (const auto* group : groups_of(tensors)) {
     for (const auto& [name, tensor] : *group) index.emplace(name, tensor);
   }
+  for (const auto& [name, tensor] : tensors.module) index.emplace(name, tensor);
   return index;
 }
 
@@ -144,6 +146,18 @@ NamedTensors named_weights_of(const StepDriver& session) {
   NamedTensors tensors = named_parameters_of(session.module());
   for (auto& [name, tensor] : tensors) tensor = session.weights_of(tensor);
   return tensors;
+}
+
+void show_validated(SessionTensors& tensors, const NamedTensors& validated) {
+  for (const auto& [name, tensor] : validated) {
+    for (NamedTensors* const group : {&tensors.parameters, &tensors.buffers}) {
+      const auto trained = std::ranges::find(*group, name, &NamedTensors::value_type::first);
+      if (trained == group->end()) continue;
+      trained->first = std::string(kTrainedPrefix) + name;
+      group->emplace_back(name, tensor);
+      break;
+    }
+  }
 }
 
 TensorsByPlace divide_by_rank(StepDriver& session, const SessionTensors& tensors) {
@@ -159,6 +173,10 @@ TensorsByPlace divide_by_rank(StepDriver& session, const SessionTensors& tensors
   }
   TensorsByPlace divided;
   for (const auto& [name, everywhere] : differing) {  // in the same order on all ranks
+    if (name.starts_with(kModulePrefix)) {
+      divided.module_differs = true;
+      continue;
+    }
     const at::Tensor* const own = find_tensor(index, name);
     if (own) divided.own.emplace_back(name, *own);
     const bool is_buffer = holds(tensors.buffers, name);

@@ -21,13 +21,18 @@ NamedTensors named_weights_of(const StepDriver& session);
 struct SessionTensors {
   NamedTensors parameters, buffers, optimizer;
   NamedTensors strategy{};  ///< what its layers call shared by all ranks
+  NamedTensors module{};    ///< state of the module that rank 0's stands for; compared alone
 };
+
+/// Gives the names of weights and buffers to those that were validated, and the trained ones another name.
+void show_validated(SessionTensors& tensors, const NamedTensors& validated);
 
 /// What goes where, and what differs between ranks.
 struct TensorsByPlace {
   NamedTensors shared;  ///< on rank 0: equal on all ranks; where they differ floating numbers' mean, else rank 0's
   NamedTensors own;     ///< this rank's tensors that differ between ranks
   bool parameters_differ = false;
+  bool module_differs = false;     ///< state of the module
   bool optimizer_differs = false;  ///< an archive of an optimizer is not looked into and never differs
   bool optimizer_is_tied = false;  ///< some of what differs has no mean: an archive, or state that a rank lacks
 };

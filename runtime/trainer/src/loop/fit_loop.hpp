@@ -77,6 +77,7 @@ class FitLoop final : public Fit {
   void compare_data();
   void begin_where_resumed();
   void continue_epoch();
+  void seed_added_rank();
   void tell_module();
   void run_epoch();
   void open_epoch();

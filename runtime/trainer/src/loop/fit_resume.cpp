@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include <cohort/host/error.hpp>
+#include <cohort/rank_noise.hpp>
 
 #include "checkpoint/all_or_none.hpp"
 #include "checkpoint/fit_checkpoints.hpp"
@@ -30,19 +31,24 @@ void FitLoop::begin_where_resumed() {
   });
   divide_what_is_left();
   apply_checkpoint(*resumed_, session_);
+  seed_added_rank();
   resume_strategy(*resumed_, session_);
   epoch_ = saved.place.epoch;
   batches_ = saved.place.batches;
-  for (const std::string& name : callbacks_.restore(saved.callbacks)) {
-    if (runtime_.is_first())
-      runtime_.log().warning("the checkpoint has the state of a callback '" + name +
-                             "', which this training does not have");
+  for (const std::string& sentence : callbacks_.restore(saved.callbacks)) {
+    if (runtime_.is_first()) runtime_.log().warning(sentence);
   }
   record_.steps_before += resumed_->manifest.step;
   record_.epochs += epoch_;
   for (const auto& [name, value] : saved.latest) record_.metrics[name] = value;
   heed_end(resumed_->manifest.end);
   if (batches_ == 0) resumed_.reset();
+}
+
+// The checkpoint has no random numbers of a rank that was added.
+void FitLoop::seed_added_rank() {
+  if (runtime_.rank() < resumed_->manifest.world_size) return;
+  seed_model(runtime_, {static_cast<uint64_t>(fit_), resumed_->manifest.step});
 }
 
 void FitLoop::heed_end(const std::optional<TrainingEnd>& end) {
@@ -124,6 +130,7 @@ int64_t FitLoop::steps_before(int64_t epoch, int ranks) const {
 // happened before.
 void FitLoop::continue_epoch() {
   apply_checkpoint(*resumed_, session_);
+  seed_added_rank();
   callbacks_.restore(resumed_->loop->callbacks);
   board_.restore(resumed_->loop->records);
   board_.metrics().restore(resumed_->loop->metric_states, resumed_->loop->metric_values);
@@ -169,7 +176,7 @@ LoopState FitLoop::state_without_records() {
           .validation_means = validation_means_,
           .latest = record_.metrics,
           .optimizers = optimizer_settings(session_),
-          .callbacks = runtime_.is_first() ? callbacks_.state() : NamedTensors()};
+          .callbacks = callbacks_.state(runtime_.is_first())};
 }
 
 void FitLoop::keep_steps() {

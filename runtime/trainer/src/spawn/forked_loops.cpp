@@ -23,8 +23,9 @@ void begin_as_rank(RunRecord& record, int rank) {
 
 NamedTensors callback_tensors(const Parcel& parcel) {
   NamedTensors tensors;
-  std::ranges::copy_if(parcel.tensors, std::back_inserter(tensors),
-                       [](const auto& item) { return is_state_of_callbacks(item.first); });
+  std::ranges::copy_if(parcel.tensors, std::back_inserter(tensors), [](const auto& item) {
+    return is_state_of_callbacks(item.first) || item.first.starts_with(kValidatedPrefix);
+  });
   return tensors;
 }
 
@@ -37,7 +38,7 @@ StopReason fit_in_forks(const ForkedFit& fit, const std::function<StopReason()>&
     Parcel parcel = pack_run(fit.runtime, fit.record);
     if (fit.runtime.is_first()) {
       pack_training(parcel, fit.module, fit.optimizers, stop);
-      for (auto& item : fit.callbacks.state()) parcel.tensors.push_back(std::move(item));
+      for (auto& item : fit.callbacks.state(/*is_first=*/true)) parcel.tensors.push_back(std::move(item));
     }
     return parcel;
   });
