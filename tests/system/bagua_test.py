@@ -136,6 +136,10 @@ class Job:
             self.momentum = F32(beta1) * self.momentum + F32(1 - beta1) * g
             self.square = F32(beta2) * self.square + F32(1 - beta2) * g * g
         else:
+            if step == warmup:  # the floor of each parameter is added to its second moments
+                sizes = [p.numel() for _, p in self.net.named()]
+                self.square = numpy.concatenate([v + F32(1e-4 * v.mean(dtype=numpy.float64)) for v in
+                                                 numpy.split(self.square, numpy.cumsum(sizes)[:-1])])
             momenta = [F32(beta1) * self.momentum + F32(1 - beta1) * g for g in gradients]
             self.momentum = compressed_sum(self.of_members(momenta), self.ranks)
         denominator = numpy.sqrt(self.square) / F32(math.sqrt(1 - beta2 ** min(t, warmup))) + F32(eps)

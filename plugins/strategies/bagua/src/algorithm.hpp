@@ -55,6 +55,12 @@ inline sdk::Elements elements_of(const sdk::Host& host, const cohort_bucket& buc
   return {host.buckets().view(bucket.index, kind, name).data(), bucket.numel, bucket.dtype, host.stream(bucket)};
 }
 
+/// Returns those of one parameter among the elements of a bucket.
+inline sdk::Elements part_of(const sdk::Elements& bucket, const cohort_bucket_part& part) {
+  auto* const first = static_cast<unsigned char*>(bucket.data) + part.offset * sdk::size_of(bucket.dtype);
+  return {first, part.numel, bucket.dtype, bucket.stream};
+}
+
 /// Calls `work(bucket)` for the buckets of a phase.
 template <class Work>
 void for_buckets(const sdk::Host& host, uint32_t phase, Work work) {

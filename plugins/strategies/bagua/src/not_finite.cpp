@@ -17,11 +17,9 @@ std::string names_in(const sdk::Host& host, const cohort_bucket& bucket, const s
   const sdk::CoreKernels kernels = host.core_kernels(COHORT_DEVICE_CPU);
   std::string names;
   for (uint64_t i = 0; i < bucket.num_parts; ++i) {
-    const cohort_bucket_part& part = bucket.parts[i];
-    auto* const first = static_cast<unsigned char*>(elements.data) + part.offset * sdk::size_of(elements.dtype);
     uint32_t found = 0;
-    kernels.found_inf({first, part.numel, elements.dtype, elements.stream}, &found);
-    if (found != 0) names += (names.empty() ? "'" : ", '") + std::string(part.name) + "'";
+    kernels.found_inf(part_of(elements, bucket.parts[i]), &found);
+    if (found != 0) names += (names.empty() ? "'" : ", '") + std::string(bucket.parts[i].name) + "'";
   }
   // A double may be finite and too large for the codec.
   return names.empty() ? one_of(bucket) : names;

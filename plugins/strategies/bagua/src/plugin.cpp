@@ -167,6 +167,8 @@ constexpr cohort_option kOptions[] = {
                 "qadam: steps of Adam at first (auto: the optimizer's, 100); async: steps with averaged gradients at "
                 "first (auto: 0)",
                 "qadam|async"),
+    sdk::option("variance_floor", "float[0..1]", "0.0001",
+                "qadam: a second moment is kept as at least this part of its parameter's mean; 0: as it is", "qadam"),
     sdk::option("sync_interval_ms", "int[1..86400000]", "500", "async: milliseconds from one average to the next",
                 "async"),
     sdk::option("check_replicas_every", "int[0..1000000000]", "0",

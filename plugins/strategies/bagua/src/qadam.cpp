@@ -15,6 +15,7 @@
 #include "bucket_lanes.hpp"
 #include "compressed_mean.hpp"
 #include "not_finite.hpp"
+#include "variance_floor.hpp"
 
 namespace cohort::bagua {
 namespace {
@@ -71,15 +72,21 @@ class Qadam final : public Algorithm {
   bool optimizer_step(const cohort_step& step) override {
     if (is_warm_up_[step.phase]) return false;
     for_buckets(host(), step.phase, [&](const cohort_bucket& bucket) {
+      floor_.raise(host(), bucket, elements_of(host(), bucket, COHORT_BUCKET_OPTIM, kSquare));
       for (uint64_t i = 0; i < bucket.num_parts; ++i) step_part(step, bucket, bucket.parts[i]);
     });
+    floor_.report(host());
     return true;
   }
+
+  void save_state() override { floor_.save(host()); }
+  void load_state() override { floor_.load(host()); }
 
  private:
   std::array<CompressedMean, BucketLanes::kCount> means_;  // by lane
   NotFinite not_finite_{"momentum"};
   BucketLanes lanes_;
+  VarianceFloor floor_{settings().variance_floor};
   std::vector<Hyper> hypers_;           // by parameter
   std::vector<bool> is_warm_up_;        // by phase
   std::vector<uint64_t> warmup_steps_;  // by phase
@@ -140,11 +147,6 @@ class Qadam final : public Algorithm {
     group().collect(host(), momentum);
     if (group().takes_part()) average(bucket, momentum, mean);
     group().spread(host(), momentum);
-  }
-
-  static sdk::Elements part_of(const sdk::Elements& bucket, const cohort_bucket_part& part) {
-    auto* const first = static_cast<unsigned char*>(bucket.data) + part.offset * sdk::size_of(bucket.dtype);
-    return {first, part.numel, bucket.dtype, bucket.stream};
   }
 
   void update_momentum(const cohort_bucket& bucket, const cohort_bucket_part& part, const sdk::Elements& gradients,

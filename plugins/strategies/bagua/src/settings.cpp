@@ -47,6 +47,7 @@ Settings read_settings(const sdk::Options& options) {
   settings.shift_one = options.text("peer_selection_mode") == "shift_one";
   settings.communication_interval = options.bytes("communication_interval");
   settings.warmup_steps = warmup_steps_of(options);
+  settings.variance_floor = options.real("variance_floor");
   settings.sync_interval = std::chrono::milliseconds(options.integer("sync_interval_ms"));
   settings.check_replicas_every = options.bytes("check_replicas_every");
   return settings;

@@ -22,6 +22,7 @@ struct Settings {
   bool shift_one = false;    ///< peer_selection_mode
   uint64_t communication_interval = 1;
   std::optional<uint64_t> warmup_steps;  ///< absent: the algorithm's own
+  double variance_floor = 0;
   std::chrono::milliseconds sync_interval{0};
   uint64_t check_replicas_every = 0;  ///< steps; 0 never
 };

@@ -57,6 +57,18 @@ Flat rank_momentum(const Adam& adam, const Flat& gradient, const toy::ToyOptimiz
   return momentum;
 }
 
+/// What the end of the warm-up makes of the second moments of each parameter.
+Flat with_floor(const Flat& square, const Training& training, double part) {
+  auto by_one = by_parameter(training, [&](uint64_t i) { return square[i]; });
+  for (auto& parameter : by_one) {
+    double sum = 0;
+    for (const double value : parameter) sum += value;
+    const auto least = static_cast<float>(part * (sum / static_cast<double>(parameter.size())));
+    for (double& value : parameter) value = double{static_cast<float>(value) + least};
+  }
+  return flattened(by_one);
+}
+
 /// The second moment and its correction are those of step `warmup`.
 void compressed_step(Adam& adam, const Training& training, int warmup) {
   const toy::ToyOptimizer& o = training.optimizer;
@@ -75,20 +87,26 @@ void compressed_step(Adam& adam, const Training& training, int warmup) {
 
 using Combine = std::function<Flat(const ByRank& momenta)>;
 
-void expect_simulated(const Training& training, int warmup, const Combine& combine) {
+void simulate_step(Adam& adam, const Training& training, int step, int warmup, const Combine& combine) {
+  ByRank all;
+  for (int rank = 0; rank < training.ranks; ++rank) all.push_back(gradients(training, rank, step));
+  if (step < warmup) return warm_up_step(adam, mean_of(all), training);
+  for (Flat& own : all) own = rank_momentum(adam, own, training.optimizer);
+  adam.momentum = combine(all);
+  compressed_step(adam, training, warmup);
+}
+
+Adam before_training(const Training& training) {
+  return {first_weights(training), Flat(numel_of(training)), Flat(numel_of(training))};
+}
+
+void expect_simulated(const Training& training, int warmup, const Combine& combine, double floor = 1e-4) {
   const auto got = trained(training);
-  Adam adam{first_weights(training), Flat(numel_of(training)), Flat(numel_of(training))};
+  Adam adam = before_training(training);
   Followers followers(training);
   for (int step = 0; step < training.steps; ++step) {
-    ByRank all;
-    for (int rank = 0; rank < training.ranks; ++rank) all.push_back(gradients(training, rank, step));
-    if (step < warmup) {
-      warm_up_step(adam, mean_of(all), training);
-    } else {
-      for (Flat& own : all) own = rank_momentum(adam, own, training.optimizer);
-      adam.momentum = combine(all);
-      compressed_step(adam, training, warmup);
-    }
+    if (step == warmup) adam.square = with_floor(adam.square, training, floor);
+    simulate_step(adam, training, step, warmup, combine);
     followers.step(training, adam.weights);
     for (const Flat& own : got[static_cast<size_t>(step)]) {
       ASSERT_EQ(difference(own, adam.weights), "") << "step " << step;
@@ -138,38 +156,80 @@ TEST(QadamOnTwoNodes, CompressesBetweenNodesOnly) {
   });
 }
 
-// Of a unit that was dead in the warm-up: its momentum divided by eps would be a step of any size.
-TEST(QadamElements, OfWhichTheWarmUpHasLearnedNothingStayAsTheyAre) {
-  Training training = qadam(",warmup_steps=2", 2);
-  training.dead_until = 2;
-  const Flat end = trained(training).back()[0];
-  EXPECT_EQ(end[0], first_weight(0));
-  for (size_t i = 1; i < end.size(); ++i) {
-    ASSERT_NE(end[i], first_weight(i)) << i;
-    ASSERT_LT(std::abs(end[i] - first_weight(i)), 1.0f) << i;
+TEST_P(Qadam, RaisesSecondMomentsToAPartOfTheirMean) {
+  const auto combine = [&](const ByRank& momenta) { return compressed_mean(momenta, static_cast<float>(GetParam())); };
+  for (const double floor : {0.0, 0.25, 1.0}) {
+    expect_simulated(qadam(",warmup_steps=3,variance_floor=" + std::to_string(floor), GetParam()), 3, combine, floor);
   }
+}
+
+/// Returns by how far training has moved each element, of which the first was dead in the warm-up.
+Flat moved_after_dead_warm_up(const std::string& options) {
+  Training training = qadam(",warmup_steps=2" + options, 2);
+  training.dead_until = 2;
+  Flat moved = trained(training).back()[0];
+  for (size_t i = 0; i < moved.size(); ++i) moved[i] = std::abs(moved[i] - first_weight(i));
+  return moved;
+}
+
+TEST(QadamElements, WithoutSecondMomentTakeStepsOfTheFloor) {
+  const Flat moved = moved_after_dead_warm_up("");
+  for (size_t i = 0; i < moved.size(); ++i) {
+    ASSERT_GT(moved[i], 0.0f) << i;
+    ASSERT_LT(moved[i], i == 0 ? 100.0f : 1.0f) << i;  // 1 / sqrt(1e-4) times as far as others
+  }
+}
+
+// The momentum divided by eps would be a step of any size.
+TEST(QadamElements, WithoutSecondMomentOrFloorStayAsTheyAre) {
+  const Flat moved = moved_after_dead_warm_up(",variance_floor=0");
+  EXPECT_EQ(moved[0], 0.0f);
+  for (size_t i = 1; i < moved.size(); ++i) {
+    ASSERT_GT(moved[i], 0.0f) << i;
+    ASSERT_LT(moved[i], 1.0f) << i;
+  }
+}
+
+/// Returns each rank's weights at the end of a second run, which goes on from a checkpoint of the first one.
+ByRank trained_in_two(const Training& first, int saved_at, const Training& second) {
+  const auto ranks = static_cast<size_t>(first.ranks);
+  std::vector<std::pair<toy::ToyState, host::StrategyState>> saved(ranks);
+  on_ranks(first, [&](Trainee& trainee) {
+    trainee.steps(0, saved_at);
+    trainee.runtime().pause(COHORT_PAUSE_CHECKPOINT);
+    saved[static_cast<size_t>(trainee.rank())] = {trainee.model().state(), trainee.runtime().save_state()};
+  });
+  ByRank ends(ranks);
+  on_ranks(second, [&](Trainee& trainee) {
+    const auto& [model, strategy] = saved[static_cast<size_t>(trainee.rank())];
+    trainee.model().set_state(model);
+    trainee.runtime().load_state(strategy, static_cast<uint64_t>(saved_at));
+    trainee.steps(saved_at, second.steps);
+    ends[static_cast<size_t>(trainee.rank())] = trainee.finish();
+  });
+  return ends;
 }
 
 TEST_P(Qadam, GoesOnFromACheckpointBitByBit) {
   for (const int saved_at : {2, 4, 6}) {  // before, at and after the end of the warm-up
-    const Training training = qadam(",warmup_steps=4", GetParam(), "adamw", 0.1);
+    const Training training = qadam(",warmup_steps=4,variance_floor=0.5", GetParam(), "adamw", 0.1);
     const auto whole = trained(training);
-    std::vector<std::pair<toy::ToyState, host::StrategyState>> saved(static_cast<size_t>(GetParam()));
-    on_ranks(training, [&](Trainee& trainee) {
-      trainee.steps(0, saved_at);
-      trainee.runtime().pause(COHORT_PAUSE_CHECKPOINT);
-      saved[static_cast<size_t>(trainee.rank())] = {trainee.model().state(), trainee.runtime().save_state()};
-    });
-    ByRank ends(static_cast<size_t>(GetParam()));
-    on_ranks(training, [&](Trainee& trainee) {
-      const auto& [model, strategy] = saved[static_cast<size_t>(trainee.rank())];
-      trainee.model().set_state(model);
-      trainee.runtime().load_state(strategy, static_cast<uint64_t>(saved_at));
-      trainee.steps(saved_at, training.steps);
-      ends[static_cast<size_t>(trainee.rank())] = trainee.finish();
-    });
-    for (const Flat& own : ends) EXPECT_EQ(difference(own, whole.back()[0]), "") << "saved after step " << saved_at;
+    for (const Flat& own : trained_in_two(training, saved_at, training)) {
+      EXPECT_EQ(difference(own, whole.back()[0]), "") << "saved after step " << saved_at;
+    }
   }
+}
+
+TEST_P(Qadam, RaisesAfterACheckpointThatWasNotRaised) {
+  const auto combine = [&](const ByRank& momenta) { return compressed_mean(momenta, static_cast<float>(GetParam())); };
+  const Training without = qadam(",warmup_steps=4,variance_floor=0", GetParam());
+  const Training with = qadam(",warmup_steps=4,variance_floor=0.5", GetParam());
+  Adam adam = before_training(with);
+  for (int step = 0; step < with.steps; ++step) {
+    if (step == 6) adam.square = with_floor(adam.square, with, 0.5);
+    simulate_step(adam, with, step, 4, combine);
+  }
+  for (const Flat& own : trained_in_two(without, 6, with)) EXPECT_EQ(difference(own, adam.weights), "");
 }
 
 TEST_P(Qadam, SendsAQuarterAfterTheWarmUp) {
@@ -203,6 +263,14 @@ TEST(QadamRefuses, OtherOptimizersAndNoWarmUp) {
   EXPECT_THAT(failure_of(qadam(",warmup_steps=0", 2)), HasSubstr("warmup_steps=1 or more"));
   EXPECT_THAT(failure_of(qadam(",warmup_steps=-3", 2)), HasSubstr("'-3'"));
   EXPECT_THAT(failure_of(qadam(",warmup_steps=many", 2)), HasSubstr("'many'"));
+}
+
+TEST(QadamRefuses, AFloorThatIsNoPart) {
+  for (const char* const value : {"-0.1", "1.5", "nan", "low"}) {
+    EXPECT_THAT(failure_of(qadam(",variance_floor=" + std::string(value), 2)),
+                AllOf(HasSubstr("variance_floor"), HasSubstr(value)));
+  }
+  EXPECT_THAT(failure_of({.algorithm = "bytegrad,variance_floor=0.1"}), HasSubstr("qadam"));
 }
 
 }  // namespace
