@@ -48,12 +48,13 @@ TEST(Sampler, FollowsTheNaiveRuleForEverySmallSizeAndWorld) {
   }
 }
 
-// The naive rule: of what is left behind the first `begin` positions, position p belongs to rank (p - begin) % world.
+// The naive rule: of the endless repetition of what is left behind the first `begin` positions, position p belongs to
+// rank p % world.
 std::vector<int64_t> rest_by_rule(const std::vector<int64_t>& list, int64_t begin, int rank, int world) {
   std::vector<int64_t> mine;
-  const auto size = std::ssize(list);
-  for (int64_t p = begin; p < size || (begin < size && (p - begin) % world != 0); ++p) {
-    if ((p - begin) % world == rank) mine.push_back(list[static_cast<size_t>(p % size)]);
+  const int64_t left = std::ssize(list) - begin;
+  for (int64_t p = 0; p < left || (left > 0 && p % world != 0); ++p) {
+    if (p % world == rank) mine.push_back(list[static_cast<size_t>(begin + p % left)]);
   }
   return mine;
 }

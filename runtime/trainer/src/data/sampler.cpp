@@ -48,10 +48,10 @@ std::vector<int64_t> training_indices(int64_t size, const Shard& shard, bool shu
   if (begin >= size) return {};
   auto list = shuffle ? permutation(size, shard.seed, shard.epoch) : ascending(size);
   const auto world = static_cast<size_t>(shard.world_size), first = static_cast<size_t>(begin);
-  const size_t own = list.size();
-  const size_t padded = first + (own - first + world - 1) / world * world;
+  const size_t left = list.size() - first;
+  const size_t padded = first + (left + world - 1) / world * world;
   list.reserve(padded);
-  for (size_t i = own; i < padded; ++i) list.push_back(list[i - own]);
+  while (list.size() < padded) list.push_back(list[list.size() - left]);
   return every_world_th(list, shard, first);
 }
 
