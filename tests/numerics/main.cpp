@@ -4,6 +4,7 @@
 
 #include <cohort/callbacks.hpp>
 #include <cohort/host/error.hpp>
+#include <cohort/precision.hpp>
 #include <cohort/program.hpp>
 #include <cohort/weights.hpp>
 
@@ -57,7 +58,7 @@ void train(cohort::App& app) {
   const auto dtype = dtype_of(app.option("dtype"));
   numerics::choose_attention(app.option("attention"));
   const auto model = numerics::make_model(app.option("model"), {app.option("optimizer"), app.number_option("lr")});
-  model->to(dtype);
+  cohort::convert(*model, dtype);
   if (const auto& file = app.option("init-from"); !file.empty()) cohort::load_weights(*model, file);
   numerics::FileData data(app.option("data-from"), app.integer_option("steps"), app.runtime().world_size(), dtype,
                           static_cast<int>(app.integer_option("workers")));

@@ -151,8 +151,12 @@ class Numerics(NumericsTest):
                 data = self.folder / f"{model}.safetensors"
                 save_file(tensors, data)
                 self.succeed([NUMERICS, f"--model={model}", "--strategy=ddp", "--devices=2", f"--data-from={data}",
-                              "--summary-json=summary.json"])
+                              f"--save-final={self.folder / 'final.safetensors'}", "--summary-json=summary.json"])
                 self.assertEqual(len(set(self.summary()["weights_sha256"])), 1)
+                counts = [tensor for name, tensor in load_file(self.folder / "final.safetensors").items()
+                          if name.endswith("num_batches_tracked")]
+                self.assertEqual([(count.dtype, count.item()) for count in counts],
+                                 [(torch.int64, 2)] * (20 if model == "resnet18_cifar" else 0))
 
 
 class InFull(NumericsTest):

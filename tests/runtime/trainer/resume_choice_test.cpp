@@ -163,6 +163,17 @@ TEST(Resume, FromAForgedCheckpointSaysWhatIsWrong) {
               HasSubstr("does not hold numbers in 'cohort.metrics.latest/x'"));
 }
 
+TEST(Resume, ReadsACountThatWasKeptAsAFloatingNumber) {
+  const Stopped stopped;
+  forge(stopped.checkpoint, kSharedFile, [](NamedTensors& tensors) {
+    at::Tensor& count = tensor_named(tensors, "bn.num_batches_tracked");
+    ASSERT_EQ(count.scalar_type(), torch::kLong);
+    count = count.to(torch::kFloat);
+  });
+  Job job = writing(stopped.folder.path(), [&](Options& o) { o.resume = stopped.checkpoint; });
+  EXPECT_EQ(train(job).digest, train({}).digest);
+}
+
 TEST(Fingerprints, ReadBackWhateverTheNames) {
   const Fingerprints prints{
       {"", 1}, {"a b", ~uint64_t{0}}, {"line\nbreak", 3}, {std::string("n\0l", 3), 4}, {"\xff", 5}};

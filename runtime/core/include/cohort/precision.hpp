@@ -26,7 +26,10 @@ bool has_master_weights(Precision precision);
 /// Returns whether losses are scaled, because gradients in float16 become zero where float32 has small ones.
 bool has_loss_scale(Precision precision);
 
-/// Gives floating parameters and buffers the type of the model, in place.
+/// Gives floating parameters and buffers another type, in place: what `module.to(type)` does to all of them. Integers,
+/// as counts of batches, and switches keep theirs, as in PyTorch.
+void convert(torch::nn::Module& module, at::ScalarType type);
+/// Does so with the type of the model.
 void convert(torch::nn::Module& module, Precision precision);
 
 /// While it lives, operators of the calling thread compute in another type, by LibTorch's own lists: what

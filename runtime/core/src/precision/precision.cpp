@@ -1,5 +1,8 @@
 #include <cohort/precision.hpp>
 
+#include <utility>
+#include <vector>
+
 #include <ATen/autocast_mode.h>
 #include <torch/nn/module.h>
 
@@ -39,8 +42,22 @@ bool has_loss_scale(Precision precision) {
   return precision == Precision::k16Mixed || precision == Precision::k16True;
 }
 
+// By the module's own `to`, which layers override (LSTM), and which converts integers as well.
+void convert(torch::nn::Module& module, at::ScalarType type) {
+  std::vector<std::pair<at::Tensor, at::Tensor>> kept;
+  const auto keep = [&](const std::vector<at::Tensor>& tensors) {
+    for (const at::Tensor& tensor : tensors) {
+      if (tensor.defined() && !tensor.is_floating_point()) kept.emplace_back(tensor, tensor.tensor_data());
+    }
+  };
+  keep(module.parameters());
+  keep(module.buffers());
+  module.to(type);
+  for (auto& [tensor, data] : kept) tensor.set_data(data);
+}
+
 void convert(torch::nn::Module& module, Precision precision) {
-  if (const auto type = model_type(precision)) module.to(*type);
+  if (const auto type = model_type(precision)) convert(module, *type);
 }
 
 struct Autocast::Before {

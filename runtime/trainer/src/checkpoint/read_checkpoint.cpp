@@ -243,13 +243,18 @@ NamedTensors model_tensors(const StepDriver& session) {
   return model;
 }
 
+// Integers were once kept as floating numbers with the rest of the model.
+bool may_be_read_as(const at::Tensor& saved, const at::Tensor& tensor) {
+  return saved.scalar_type() == tensor.scalar_type() || (saved.is_floating_point() && !tensor.is_floating_point());
+}
+
 /// Returns how the saved tensor differs from that of the model; empty if it does not.
 std::string difference_from(const at::Tensor& tensor, const at::Tensor* saved) {
   if (!saved) return shape_text(tensor) + " in the model, not in the checkpoint";
   if (saved->sizes() != tensor.sizes()) {
     return shape_text(tensor) + " in the model, " + shape_text(*saved) + " in the checkpoint";
   }
-  if (saved->scalar_type() == tensor.scalar_type()) return "";
+  if (may_be_read_as(*saved, tensor)) return "";
   return std::string(c10::toString(tensor.scalar_type())) + " in the model, " + c10::toString(saved->scalar_type()) +
          " in the checkpoint";
 }
