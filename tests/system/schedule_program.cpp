@@ -2,6 +2,7 @@
 // "NAME GROUP RATE RATE ...", and after each epoch the metric that plateaus look at. schedule_test.py makes the same
 // schedules with PyTorch. --how=moment checks in place of that that each step is taken with the rate of the moment:
 // a weight changes if the factor is 1, and stays if it is 0; --how=moment-by-hand does so with steps by hand.
+// --how=short-cycles prints "RISE LENGTH FACTOR ..." for one_cycle of few steps.
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -194,8 +195,21 @@ void check_moments(cohort::App& app, Weights& net, std::vector<std::shared_ptr<c
   if (app.runtime().is_first()) std::puts("all steps were taken with the rate of their moment");
 }
 
+void print_short_cycles() {
+  for (const double rise : {0.0, 0.1, 0.3, 0.5, 0.75, 1.0}) {
+    const Schedule cycle = schedule::one_cycle({.rise = rise});
+    const auto& curve = std::get<schedule::Curve>(cycle.kind());
+    for (uint64_t length = 1; length <= 12; ++length) {
+      std::printf("%g %d", rise, static_cast<int>(length));
+      for (uint64_t done = 0; done < length + 2; ++done) std::printf(" %.17g", curve.factor(done, length));
+      std::puts("");
+    }
+  }
+}
+
 void train(cohort::App& app) {
   const std::string& how = app.option("how");
+  if (how == "short-cycles") return print_short_cycles();
   if (how == "print") return print(app);
   if (how == "moment") {
     Weights net(2);
@@ -209,7 +223,7 @@ void train(cohort::App& app) {
 
 int run(int argc, char** argv) {
   return cohort::Program("schedule_program")
-      .option("how", "print", "print, moment or moment-by-hand")
+      .option("how", "print", "print, moment, moment-by-hand or short-cycles")
       .defaults([](cohort::Options& options) {
         options.max_epochs = 40;
         options.limit_train_batches = cohort::BatchLimit{.count = 5, .fraction = {}};

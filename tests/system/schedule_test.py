@@ -94,6 +94,20 @@ def rates_cosine_short():
     return [list(group) for group in zip(*rates)]
 
 
+def factors_of_pytorch(rise, length):
+    """Those of OneCycleLR, or one step at the highest rate and a fall where it divides by 0: the rise is one step long."""
+    if rise * length == 1:
+        fall = [(1 + math.cos(math.pi * step / (length - 1))) / 2 for step in range(length)] if length > 1 else [1.0]
+        return [4e-6 + (1 - 4e-6) * factor for factor in fall]
+    sgd, factors = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0), []
+    scheduler = lr_scheduler.OneCycleLR(sgd, 1.0, length, pct_start=rise, cycle_momentum=False)
+    for _ in range(length):
+        factors.append(sgd.param_groups[0]["lr"])
+        sgd.step()
+        scheduler.step() if len(factors) < length else None
+    return factors
+
+
 class Schedules(SystemTest):
     def printed(self, flags, launcher=()):
         """The rates by optimizer and group, and the metric by epoch."""
@@ -124,6 +138,15 @@ class Schedules(SystemTest):
                 wanted = rates_cosine_short() if name == "cosine-short" else rates_of_pytorch(name, scores)
                 self.check_close(found, wanted)
                 self.assertGreater(len(set(found[0])), 1, "the rate changes")
+
+    def test_a_cycle_of_few_steps_equals_that_of_pytorch(self):
+        lines = self.succeed([PROGRAM, "--strategy=single", "--how=short-cycles"]).stdout.splitlines()
+        self.assertEqual(len(lines), 72)
+        for line in lines:
+            rise, length, *found = (float(word) for word in line.split())
+            wanted = factors_of_pytorch(rise, int(length))
+            for step, (own, other) in enumerate(zip(found, wanted + 2 * wanted[-1:], strict=True)):  # the last value stays
+                self.assertLessEqual(abs(own - other), 1e-12 * other + 1e-17, f"{rise} of {length} steps, step {step}")
 
     def test_ranks_and_replicas_have_the_same_rates(self):
         alone = self.printed(["--strategy=single"])

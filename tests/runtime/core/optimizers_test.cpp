@@ -110,6 +110,7 @@ TEST(Schedule, RefusesNumbersThatMakeNone) {
                                                      [] { return schedule::constant({.warmup_start = kNan}); },
                                                      [] { return schedule::constant({.length = 5}); },
                                                      [] { return schedule::cosine({.length = 0}); },
+                                                     [] { return schedule::cosine({.warmup_steps = 5, .length = 5}); },
                                                      [] { return schedule::cosine(-0.5); },
                                                      [] { return schedule::linear(kNan); },
                                                      [] { return schedule::step(0); },

@@ -59,7 +59,7 @@ struct Plateau {
 
 /// As torch's OneCycleLR with cosines, without its cycle of momentum; the rate of the optimizer is the highest one.
 struct OneCycle {
-  double rise = 0.3;              ///< part of the length in which the rate rises
+  double rise = 0.3;              ///< part of the length in which the rate rises; below one step: it only falls
   double div_factor = 25;         ///< the highest rate divided by the first one
   double final_div_factor = 1e4;  ///< the first rate divided by the last one
 };

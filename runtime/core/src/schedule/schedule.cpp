@@ -26,12 +26,14 @@ double part_of(uint64_t done, uint64_t length) {
   return length == 0 ? 1 : static_cast<double>(std::min(done, length)) / static_cast<double>(length);
 }
 
+// As in torch, the rise ends at a step that may be a fraction, and may lie before the first one: then the rate falls
+// from there on.
 double one_cycle_factor(const schedule::OneCycle& shape, uint64_t done, uint64_t length) {
   const double first = 1 / shape.div_factor, last = first / shape.final_div_factor;
-  const double top = shape.rise * static_cast<double>(length) - 1, end = static_cast<double>(length) - 1;
-  const auto at = static_cast<double>(done);
-  if (at < top) return on_cosine(first, 1, at / top);
-  return at < end ? on_cosine(1, last, (at - std::max(top, 0.0)) / (end - std::max(top, 0.0))) : last;
+  const double end = static_cast<double>(length) - 1, top = shape.rise * static_cast<double>(length) - 1;
+  const double at = std::min(static_cast<double>(done), end);
+  if (at <= top) return top > 0 ? on_cosine(first, 1, at / top) : 1;
+  return on_cosine(1, last, (at - top) / (end - top));
 }
 
 }  // namespace
@@ -42,6 +44,8 @@ Schedule::Schedule(Kind kind, schedule::Timing timing) : kind_(std::move(kind)),
   require(!timing.length || *timing.length > 0, "length must be above 0");
   const auto* const curve = std::get_if<schedule::Curve>(&kind_);
   require(!timing.length || (curve && curve->has_length), "only cosine, linear and one_cycle have a length");
+  require(!timing.length || timing.by_epoch || *timing.length > timing.warmup_steps,
+          "length counts the warm-up, too, and must be above warmup_steps");
   require(!timing.by_epoch || !std::holds_alternative<schedule::Plateau>(kind_),
           "plateau counts values of its metric; leave by_epoch out");
 }
