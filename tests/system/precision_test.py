@@ -32,9 +32,9 @@ def reference(net, x, y, precision, clip=None):
     """A plain loop; returns float32 weights, the loss scale and how many steps were skipped."""
     dtype, is_true = TYPES[precision], precision.endswith("true")
     scaler = torch.amp.GradScaler("cpu", enabled=precision.startswith("16"))
+    weights = [p.detach().clone().float().requires_grad_() for p in net.parameters()]
     if is_true:
         net, x = net.to(dtype), x.to(dtype)
-    weights = [p.detach().clone().float().requires_grad_() for p in net.parameters()]
     optimizer = torch.optim.SGD(weights, lr=LR, momentum=MOMENTUM)
     skipped = 0
     for step in range(x.shape[0]):
@@ -116,6 +116,35 @@ class MasterWeights(PrecisionTest):
         for precision in ("16-true", "bf16-true"):
             with self.subTest(precision=precision):
                 self.compare_with_pytorch(2, precision, overflows=(6,) if precision == "16-true" else ())
+
+
+class FirstWeightsTest(PrecisionTest):
+    def keeps_the_first_weights(self, *ways):
+        """A rate of 1e-30 changes no bit: the weights that the optimizer steps on are those of before the rounding."""
+        for precision, strategy in ways:
+            with self.subTest(precision=precision, strategy=strategy):
+                self.prepare_ranks(1 if strategy in ("single", "dp") else 2)
+                init, kept = load_file(self.folder / "init.safetensors"), self.folder / "kept"
+                self.succeed([NUMERICS, "--model=mlp_small", f"--strategy={strategy}", "--threads=1", "--max-steps=2",
+                              "--devices=" + ("1" if strategy == "single" else "2"), f"--precision={precision}",
+                              f"--data-from={self.folder / 'ranks.safetensors'}", f"--init-from={self.folder / 'init.safetensors'}",
+                              "--optimizer=sgd_momentum", "--lr=1e-30", f"--checkpoint-dir={kept}"])
+                weights = load_file(kept / "step-00000002/shared.safetensors")
+                for name, tensor in init.items():
+                    self.assertTrue(torch.equal(weights[name], tensor), name)
+                    self.assertFalse(torch.equal(tensor, tensor.to(TYPES[precision]).float()), "some are rounded")
+                shutil.rmtree(kept)
+
+
+class FirstWeights(FirstWeightsTest):
+    def test_are_those_of_before_the_rounding(self):
+        self.keeps_the_first_weights(("bf16-true", "dp"), ("16-true", "sharded"))
+
+
+class FirstWeightsInFull(FirstWeightsTest):
+    def test_are_those_of_before_the_rounding(self):
+        self.keeps_the_first_weights(*((precision, strategy) for precision in ("bf16-true", "16-true") for strategy in
+                                       ("single", "ddp", "ddp_spawn", "sharded", "dp", "bagua")))
 
 
 class ProgramTest(PrecisionTest):

@@ -25,7 +25,7 @@ class ScriptedRanks final : public Ranks {
   bool is_same_on_all_ranks(uint64_t, const std::string&) override { return true; }
   void agree(const std::string&, std::string_view, std::string_view) override {}
   std::unique_ptr<StepDriver> make_driver(Runtime& runtime, std::span<torch::nn::Module* const> replicas,
-                                          Optimizers optimizers) override {
+                                          Optimizers optimizers, UnroundedWeights /*unrounded*/) override {
     return make_scripted_driver(runtime, script_, replicas, std::move(optimizers));
   }
 

@@ -4,7 +4,9 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 #include <c10/core/ScalarType.h>
 
@@ -26,11 +28,16 @@ bool has_master_weights(Precision precision);
 /// Returns whether losses are scaled, because gradients in float16 become zero where float32 has small ones.
 bool has_loss_scale(Precision precision);
 
+/// Weights from before they were rounded to 16 bits, by the parameter that has the rounded ones now.
+using UnroundedWeights = std::unordered_map<const c10::TensorImpl*, at::Tensor>;
+
 /// Gives floating parameters and buffers another type, in place: what `module.to(type)` does to all of them. Integers,
 /// as counts of batches, and switches keep theirs, as in PyTorch.
 void convert(torch::nn::Module& module, at::ScalarType type);
 /// Does so with the type of the model.
 void convert(torch::nn::Module& module, Precision precision);
+/// Does so before a training; returns what its master weights begin with.
+UnroundedWeights convert_for_training(torch::nn::Module& module, Precision precision);
 
 /// While it lives, operators of the calling thread compute in another type, by LibTorch's own lists: what
 /// torch.autocast does. Without a type autocast is off, for backward and steps within the range of another one.

@@ -14,6 +14,7 @@
 
 #include <cohort/host/rank_runtime.hpp>
 #include <cohort/optimizers.hpp>
+#include <cohort/precision.hpp>
 #include <cohort/step_driver.hpp>
 
 namespace cohort {
@@ -37,7 +38,7 @@ class Ranks {
   virtual bool is_same_on_all_ranks(uint64_t value, const std::string& purpose) = 0;
   virtual void agree(const std::string& topic, std::string_view text, std::string_view problem) = 0;
   virtual std::unique_ptr<StepDriver> make_driver(Runtime& runtime, std::span<torch::nn::Module* const> replicas,
-                                                  Optimizers optimizers) = 0;
+                                                  Optimizers optimizers, UnroundedWeights unrounded) = 0;
 
   /// See Runtime. Local.
   virtual uint64_t bytes_sent() const = 0;

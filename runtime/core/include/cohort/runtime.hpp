@@ -127,8 +127,10 @@ class Runtime {
 
   /// Begins a training of the model and its clones, for the Trainer and Session. Checks that all ranks have the same
   /// model, gives every rank rank 0's weights, and lays out the buckets. Collective. Throws UserError for optimizers
-  /// that the strategy does not serve, and with a table where models differ.
-  std::unique_ptr<StepDriver> make_driver(std::span<torch::nn::Module* const> replicas, Optimizers optimizers);
+  /// that the strategy does not serve, and with a table where models differ. `unrounded`: what master weights begin
+  /// with, but for elements that were changed since; others begin with the model's.
+  std::unique_ptr<StepDriver> make_driver(std::span<torch::nn::Module* const> replicas, Optimizers optimizers,
+                                          UnroundedWeights unrounded);
   /// Returns a graph for work of the device of replica 0. Throws UserError if nothing captures it.
   std::unique_ptr<StepGraph> make_graph() const;
   /// The connected state without tensors; for the report of a failure.

@@ -55,13 +55,14 @@ struct TensorModel::Hook final : torch::autograd::PostAccumulateGradHook {
   uint32_t parameter_, replica_;
 };
 
-TensorModel::TensorModel(std::span<torch::nn::Module* const> replicas, Optimizers optimizers, bool has_masters)
+TensorModel::TensorModel(std::span<torch::nn::Module* const> replicas, Optimizers optimizers, bool has_masters,
+                         UnroundedWeights unrounded)
     : optimizers_(std::move(optimizers)), has_masters_(has_masters) {
   for (torch::nn::Module* const module : replicas) collect(*module);
   check_clones();
   check_memory();
   weights_ = replicas_[0].parameters;
-  if (has_masters_) make_masters();
+  if (has_masters_) make_masters(std::move(unrounded));
   moved_.assign(parameter_names_.size(), 0);
   for (size_t i = 0; i < parameter_names_.size(); ++i) share_weights(i);
   refresh_views();

@@ -22,6 +22,7 @@
 #include <cohort/host/model_port.hpp>
 #include <cohort/memory/gradient_slots.hpp>
 #include <cohort/optimizers.hpp>
+#include <cohort/precision.hpp>
 
 #include "../optimizers/hosted_optimizers.hpp"
 
@@ -37,8 +38,9 @@ class TensorModel final : public host::ModelPort {
   using GradientReady = std::function<void(uint32_t parameter, uint32_t replica)>;
 
   /// `replicas`: the model first, then clones of it. Throws UserError where a clone has other tensors, where a trained
-  /// parameter belongs to several optimizers, or, with several optimizers, to none.
-  TensorModel(std::span<torch::nn::Module* const> replicas, Optimizers optimizers, bool has_masters = false);
+  /// parameter belongs to several optimizers, or, with several optimizers, to none. `unrounded`: see Runtime.
+  TensorModel(std::span<torch::nn::Module* const> replicas, Optimizers optimizers, bool has_masters = false,
+              UnroundedWeights unrounded = {});
   ~TensorModel() override;
   TensorModel(const TensorModel&) = delete;
   TensorModel& operator=(const TensorModel&) = delete;
@@ -127,7 +129,7 @@ class TensorModel final : public host::ModelPort {
   GradientReady ready_;
 
   void collect(torch::nn::Module& module);
-  void make_masters();
+  void make_masters(UnroundedWeights unrounded);
   /// Gives the optimizers other tensors in place of these.
   void exchange_parameters(const std::vector<at::Tensor>& from, const std::vector<at::Tensor>& to);
   bool has_master(size_t parameter) const { return !weights_[parameter].is_same(replicas_[0].parameters[parameter]); }

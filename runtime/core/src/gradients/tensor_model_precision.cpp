@@ -6,6 +6,7 @@
 #include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
@@ -13,10 +14,17 @@
 
 namespace cohort {
 
-void TensorModel::make_masters() {
+// Elements that the program has set since the conversion are those that the unrounded ones do not round to. Each
+// unrounded tensor is dropped at once, as large models have no memory to spare.
+void TensorModel::make_masters(UnroundedWeights unrounded) {
   for (at::Tensor& weights : weights_) {
     if (!at::isReducedFloatingType(weights.scalar_type())) continue;
-    weights = weights.detach().to(at::kFloat).set_requires_grad(weights.requires_grad());
+    at::Tensor master = weights.detach().to(at::kFloat);
+    if (const auto before = unrounded.extract(weights.unsafeGetTensorImpl())) {
+      const at::Tensor exact = before.mapped().to(master.options());
+      master = at::where(exact.to(weights.scalar_type()).eq(weights.detach()), exact, master);
+    }
+    weights = master.set_requires_grad(weights.requires_grad());
   }
   exchange_parameters(replicas_[0].parameters, weights_);
 }

@@ -60,6 +60,18 @@ void convert(torch::nn::Module& module, Precision precision) {
   if (const auto type = model_type(precision)) convert(module, *type);
 }
 
+UnroundedWeights convert_for_training(torch::nn::Module& module, Precision precision) {
+  UnroundedWeights unrounded;
+  if (has_master_weights(precision)) {
+    for (const at::Tensor& parameter : module.parameters()) {
+      if (!parameter.is_floating_point() || at::isReducedFloatingType(parameter.scalar_type())) continue;
+      unrounded.emplace(parameter.unsafeGetTensorImpl(), parameter.tensor_data());
+    }
+  }
+  convert(module, precision);
+  return unrounded;
+}
+
 struct Autocast::Before {
   c10::DeviceType device;
   bool enabled;

@@ -56,8 +56,8 @@ class HostRanks final : public Ranks {
     rank_.agree(topic, text, problem);
   }
   std::unique_ptr<StepDriver> make_driver(Runtime& runtime, std::span<torch::nn::Module* const> replicas,
-                                          Optimizers optimizers) override {
-    return make_host_step_driver(runtime, rank_, replicas, std::move(optimizers));
+                                          Optimizers optimizers, UnroundedWeights unrounded) override {
+    return make_host_step_driver(runtime, rank_, replicas, std::move(optimizers), std::move(unrounded));
   }
 
   uint64_t bytes_sent() const override { return rank_.bytes_sent(); }

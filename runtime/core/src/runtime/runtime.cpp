@@ -224,8 +224,9 @@ void Runtime::observe(host::FlightObserver* observer) {
 void Runtime::shutdown() {
   state_->connected().shutdown();
 }
-std::unique_ptr<StepDriver> Runtime::make_driver(std::span<torch::nn::Module* const> replicas, Optimizers optimizers) {
-  return state_->connected().make_driver(*this, replicas, std::move(optimizers));
+std::unique_ptr<StepDriver> Runtime::make_driver(std::span<torch::nn::Module* const> replicas, Optimizers optimizers,
+                                                 UnroundedWeights unrounded) {
+  return state_->connected().make_driver(*this, replicas, std::move(optimizers), std::move(unrounded));
 }
 std::unique_ptr<StepGraph> Runtime::make_graph() const {
   return std::make_unique<StepGraph>(state_->setup.selection.torch, device());

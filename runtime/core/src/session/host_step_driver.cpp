@@ -26,7 +26,7 @@ constexpr const char* kNoCapture = "--graph cannot capture this step, so change 
 class HostStepDriver final : public StepDriver {
  public:
   HostStepDriver(Runtime& runtime, host::RankRuntime& rank, std::span<torch::nn::Module* const> replicas,
-                 Optimizers optimizers);
+                 Optimizers optimizers, UnroundedWeights unrounded);
   ~HostStepDriver() override { rank_.release_model(model_); }
 
   void begin(size_t phase) override;
@@ -122,11 +122,11 @@ void check_optimizers(const Optimizers& optimizers, const Runtime& runtime) {
 }
 
 HostStepDriver::HostStepDriver(Runtime& runtime, host::RankRuntime& rank, std::span<torch::nn::Module* const> replicas,
-                               Optimizers optimizers)
+                               Optimizers optimizers, UnroundedWeights unrounded)
     : runtime_(runtime),
       module_(*replicas.front()),
       rank_(rank),
-      model_(replicas, std::move(optimizers), has_master_weights(runtime.options().precision)) {
+      model_(replicas, std::move(optimizers), has_master_weights(runtime.options().precision), std::move(unrounded)) {
   if (has_loss_scale(runtime.options().precision)) loss_scale_.emplace();
   scale_of_step_.assign(model_.num_phases(), LossScale().factor);
   for (uint32_t phase = 0; phase < model_.num_phases(); ++phase) model_.forget_gradients(phase);
@@ -390,9 +390,10 @@ void HostStepDriver::check_equal_weights() {
 }  // namespace
 
 std::unique_ptr<StepDriver> make_host_step_driver(Runtime& runtime, host::RankRuntime& rank,
-                                                  std::span<torch::nn::Module* const> replicas, Optimizers optimizers) {
+                                                  std::span<torch::nn::Module* const> replicas, Optimizers optimizers,
+                                                  UnroundedWeights unrounded) {
   check_optimizers(optimizers, runtime);
-  return std::make_unique<HostStepDriver>(runtime, rank, replicas, std::move(optimizers));
+  return std::make_unique<HostStepDriver>(runtime, rank, replicas, std::move(optimizers), std::move(unrounded));
 }
 
 }  // namespace cohort

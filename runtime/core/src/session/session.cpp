@@ -29,8 +29,8 @@ void check_own_loop(const Runtime& runtime, const Optimizers& optimizers) {
 
 std::unique_ptr<StepDriver> begin_own_loop(Runtime& runtime, torch::nn::Module& model, Optimizers optimizers) {
   check_own_loop(runtime, optimizers);
-  convert(model, runtime.options().precision);
-  return runtime.make_driver(std::array{&model}, std::move(optimizers));
+  UnroundedWeights unrounded = convert_for_training(model, runtime.options().precision);
+  return runtime.make_driver(std::array{&model}, std::move(optimizers), std::move(unrounded));
 }
 
 }  // namespace

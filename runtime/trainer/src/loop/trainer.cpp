@@ -84,11 +84,16 @@ void tell_place(const Runtime& runtime, Module& module) {
   place.world_size = runtime.world_size();
 }
 
-void set_up(const Runtime& runtime, Module& module, Stage stage) {
+/// Returns what master weights begin with, if the module is trained.
+UnroundedWeights set_up(const Runtime& runtime, Module& module, Stage stage) {
   tell_place(runtime, module);
   in_hook({.hook = "setup", .rank = runtime.rank()}, [&] { module.setup(stage); });
-  convert(module, runtime.options().precision);
+  const Precision precision = runtime.options().precision;
+  UnroundedWeights unrounded;  // which take the memory of a whole model
+  if (stage == Stage::kFit) unrounded = convert_for_training(module, precision);
+  if (stage != Stage::kFit) convert(module, precision);
   if (!runtime.device().is_cpu()) module.to(runtime.device());
+  return unrounded;
 }
 
 void tear_down(const Runtime& runtime, Module& module, Stage stage) {
@@ -208,7 +213,8 @@ std::vector<std::shared_ptr<Callback>> all_callbacks(const FitCall& call, const 
 }
 
 /// Trains the weights by connected ranks; returns what they agreed on. Collective.
-StopReason train(const FitCall& call, Module& module, FitData data, const Optimizers& optimizers) {
+StopReason train(const FitCall& call, Module& module, FitData data, const Optimizers& optimizers,
+                 UnroundedWeights unrounded) {
   const Fitting fitting(call.record);
   if (call.runtime.options().uneven == UnevenData::kJoin) require_join(call.runtime, module, optimizers);
   std::optional<OwnStream> stream;  // of all that follows
@@ -226,7 +232,8 @@ StopReason train(const FitCall& call, Module& module, FitData data, const Optimi
   }
   Profile* const profile_or_none = profile ? &*profile : nullptr;
   Replicas replicas(call.runtime, module, profile_or_none);
-  const std::unique_ptr<StepDriver> driver = call.runtime.make_driver(replicas.modules(), optimizers);
+  const std::unique_ptr<StepDriver> driver =
+      call.runtime.make_driver(replicas.modules(), optimizers, std::move(unrounded));
   StepDriver& session = *driver;
   session.clip_gradients(call.limits.clip);
   const SynchronizedLayers synchronized(call.runtime, session);
@@ -263,7 +270,7 @@ Metrics Trainer::fit(Module& module, DataModule& data) {
   check_not_nested(record_);
   const LoopLimits limits = resolve_limits(runtime_.options(), defaults_);
   prepare_once(runtime_, data);
-  set_up(runtime_, module, Stage::kFit);
+  UnroundedWeights unrounded = set_up(runtime_, module, Stage::kFit);
   // Data is not opened in a process that forks its ranks: threads that it starts would be missing in them.
   std::optional<FitData> opened;
   const auto open = [&] { return open_fit_data(data, limits, runtime_.rank()); };
@@ -282,7 +289,8 @@ Metrics Trainer::fit(Module& module, DataModule& data) {
   const CallbackList callbacks(module, given);
   ++record_.fits;
   const auto train_here = [&] {
-    return train({runtime_, record_, given, defaults_.loggers, limits}, module, opened ? *opened : open(), optimizers);
+    return train({runtime_, record_, given, defaults_.loggers, limits}, module, opened ? *opened : open(), optimizers,
+                 std::move(unrounded));
   };
   const auto train_in_fork = [&] {
     tell_place(runtime_, module);
