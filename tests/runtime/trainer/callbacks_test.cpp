@@ -243,6 +243,7 @@ TEST(WeightAverage, AveragesFloatingBuffersIfAsked) {
     Training run;
     const at::Tensor moving = run.net.register_buffer("moving", torch::zeros({2}));
     const at::Tensor count = run.net.register_buffer("count", torch::zeros({}, torch::kLong));
+    run.net.register_parameter("table", torch::arange(3), /*requires_grad=*/false);
     std::vector<float> validated;
     run.net.during = [&] {
       const at::NoGradGuard no_grad;

@@ -198,9 +198,9 @@ class Callback : public StepMoments {
   /// the mean over ranks of what CallbackState::set_mean has set, and is refused if there is anything else.
   virtual void save_rank_state(CallbackState& /*state*/) const {}
   virtual void load_rank_state(const CallbackState& /*state*/) {}
-  /// Returns copies of the weights that this callback has validated in place of the trained ones: all parameters of the
-  /// module and any of its buffers, by their names there; empty: the trained ones are validated. Checkpoints have them
-  /// under these names, and the trained ones as "cohort.trained/NAME".
+  /// Returns copies of the weights that this callback has validated in place of the trained ones: all parameters that
+  /// train and any other tensors of the module, by their names there; empty: the trained ones are validated.
+  /// Checkpoints have them under these names, and the trained ones as "cohort.trained/NAME".
   virtual NamedTensors validated_weights() const { return {}; }
   /// Restores them, in any order. Returns false if this callback does not validate weights of its own.
   virtual bool load_validated_weights(const NamedTensors& /*weights*/) { return false; }

@@ -15,10 +15,11 @@
 namespace cohort {
 namespace {
 
-NamedTensors floating_buffers(const Module& module) {
-  NamedTensors buffers = named_buffers_of(module);
-  std::erase_if(buffers, [](const auto& item) { return !item.second.is_floating_point(); });
-  return buffers;
+// Numbers and switches have no mean.
+NamedTensors with_means(NamedTensors tensors) {
+  std::erase_if(tensors,
+                [](const auto& item) { return !item.second.is_floating_point() && !item.second.is_complex(); });
+  return tensors;
 }
 
 }  // namespace
@@ -31,12 +32,12 @@ void WeightAverage::on_fit_start(Fit& fit) {
   auto names = std::exchange(names_, {});
   auto average = std::exchange(average_, {});
   weights_.clear();
-  for (const auto& [name, parameter] : named_parameters_of(fit.module())) {
+  for (const auto& [name, parameter] : with_means(named_parameters_of(fit.module()))) {
     names_.push_back(name);
     weights_.push_back(fit.weights_of(parameter));
   }
   if (options_.buffers) {
-    for (const auto& [name, buffer] : floating_buffers(fit.module())) {
+    for (const auto& [name, buffer] : with_means(named_buffers_of(fit.module()))) {
       names_.push_back(name);
       weights_.push_back(buffer);
     }
@@ -74,7 +75,7 @@ void WeightAverage::on_step_end(Fit& /*fit*/) {
 std::vector<at::Tensor> WeightAverage::in_module(Fit& fit) const {
   std::vector<at::Tensor> tensors = weights_;
   size_t place = 0;
-  for (const auto& [name, parameter] : named_parameters_of(fit.module())) tensors[place++] = parameter;
+  for (const auto& [name, parameter] : with_means(named_parameters_of(fit.module()))) tensors[place++] = parameter;
   return tensors;
 }
 

@@ -275,7 +275,9 @@ void check_model(const StepDriver& session, const LoadedCheckpoint& loaded) {
   };
   for (const auto& [name, tensor] : model_tensors(session)) check(name, tensor);
   if (has_trained(loaded.tensors)) {
-    for (const auto& [name, tensor] : named_weights_of(session)) check(trained(name), tensor);
+    for (const auto& [name, tensor] : named_weights_of(session)) {
+      if (tensor.requires_grad() || loaded.tensors.contains(trained(name))) check(trained(name), tensor);
+    }
     for (const auto& [name, buffer] : named_buffers_of(session.module())) {
       if (loaded.tensors.contains(trained(name))) check(trained(name), buffer);
     }
