@@ -55,6 +55,7 @@ struct OwnOptimizer : torch::optim::SGD {
 struct Regression : cohort::ModuleFor<Regression> {
   Regression() : fc(register_module("fc", torch::nn::Linear(3, 2))) {
     register_buffer("batches", torch::zeros({}, torch::kLong));
+    register_buffer("tested", torch::zeros({}, torch::kLong));
     to(torch::kFloat64);
     optimizer = std::make_shared<torch::optim::SGD>(parameters(), torch::optim::SGDOptions(kRate).momentum(kMomentum));
   }
@@ -66,10 +67,21 @@ struct Regression : cohort::ModuleFor<Regression> {
     log("loss", value);
     return at_loss ? at_loss(index, value) : value;
   }
-  void test_step(const cohort::Batch& batch, int64_t) override { log("test_loss", loss(batch.tensor())); }
+  void test_step(const cohort::Batch& batch, int64_t) override {
+    named_buffers()["tested"].add_(1);
+    ++tested;
+    log("test_loss", loss(batch.tensor()));
+  }
+  void save_state(cohort::CallbackState& state) const override { state.set("tested", static_cast<double>(tested)); }
+  void load_state(const cohort::CallbackState& state) override {
+    tested = static_cast<int64_t>(state.number("tested"));
+  }
   cohort::Optimizers configure_optimizers() override { return {optimizer}; }
   void on_fit_start() override { ++starts; }
-  void on_fit_end() override { ++ends; }
+  void on_fit_end() override {
+    ++ends;
+    steps_at_end = global_step();
+  }
   void on_train_epoch_end(int64_t epoch) override {
     if (at_epoch_end) at_epoch_end(epoch);
   }
@@ -79,6 +91,8 @@ struct Regression : cohort::ModuleFor<Regression> {
   std::function<void(int64_t)> during, at_epoch_end;
   std::function<Tensor(int64_t, Tensor)> at_loss;
   int starts = 0, ends = 0;
+  uint64_t steps_at_end = 0;
+  int64_t tested = 0;
 };
 
 struct Samples : cohort::DataModule {
@@ -121,6 +135,15 @@ void expect_equal(Regression& net, Regression& plain, const std::vector<void*>& 
   expect(!net.fc->weight.grad().defined() && net.is_training(), "the module is as after training");
 }
 
+/// `steps` and `tested` by this process's share of the samples; a fit counts from 0.
+void expect_counts(const Regression& net, int64_t steps, int64_t tested) {
+  const auto of_fit = static_cast<uint64_t>(steps);
+  expect(net.global_step() == of_fit && net.steps_at_end == of_fit, "the steps of the fit are counted");
+  expect(net.total_steps() == of_fit, "its end is known");
+  expect(net.current_epoch() == 1, "its last epoch is known");
+  expect(net.tested == tested && net.named_buffers()["tested"].item<int64_t>() == tested, "what a test keeps is kept");
+}
+
 void run_soundly(cohort::App& app) {
   const int world = app.runtime().world_size();
   expect(app.runtime().rank() == 0 && !app.runtime().is_connected(), "the body runs in the place of rank 0");
@@ -144,8 +167,11 @@ void run_soundly(cohort::App& app) {
     steps += 2 * kSamples / world / kBatch;
     expect(net.named_buffers()["batches"].item<int64_t>() == steps, "the buffer is rank 0's");
     expect(net.starts == fit && net.ends == fit, "the hooks around fit ran here");
+    const int64_t steps_of_fit = 2 * kSamples / world / kBatch;
+    expect_counts(net, steps_of_fit, (fit - 1) * steps_of_fit / 2);
     const torch::NoGradGuard guard;
     const auto metrics = trainer.test(net, data);
+    expect_counts(net, steps_of_fit, fit * steps_of_fit / 2);
     expect_close(torch::tensor(metrics.at("test_loss"), torch::kFloat64), plain.loss(samples()), "the test's mean");
     use_openmp();
   }

@@ -350,8 +350,9 @@ Value Trainer::predict(Module& module, DataModule& data, PredictionWriter* write
       return own;
     });
   };
-  Value outputs = runtime_.is_connected() ? merge_predictions(gather_at_first(runtime_, predict_here()))
-                                          : merge_predictions(predict_in_forks(runtime_, record_, predict_here));
+  Value outputs = runtime_.is_connected()
+                      ? merge_predictions(gather_at_first(runtime_, predict_here()))
+                      : merge_predictions(predict_in_forks({runtime_, record_, module}, predict_here));
   tear_down(runtime_, module, Stage::kPredict);
   return outputs;
 }
@@ -384,7 +385,8 @@ Metrics Trainer::evaluate(Module& module, DataModule& data, Stage stage) {
     for (const auto& [name, value] : means) record_.metrics[name] = value;
     return means;
   };
-  const Metrics means = runtime_.is_connected() ? evaluate_here() : evaluate_in_forks(runtime_, record_, evaluate_here);
+  const Metrics means =
+      runtime_.is_connected() ? evaluate_here() : evaluate_in_forks({runtime_, record_, module}, evaluate_here);
   tear_down(runtime_, module, stage);
   return means;
 }

@@ -29,6 +29,18 @@ NamedTensors callback_tensors(const Parcel& parcel) {
   return tensors;
 }
 
+/// Packs what a pass without training leaves of the module: buffers, and what the module saves itself.
+void pack_pass(Parcel& parcel, Module& module) {
+  pack_buffers(parcel, module);
+  for (auto& item : CallbackList(module, {}).state()) parcel.tensors.push_back(std::move(item));
+}
+
+void unpack_pass(const std::vector<Parcel>& parcels, Module& module, RunRecord& record) {
+  unpack_run(parcels, record);
+  unpack_buffers(parcels[0], module);
+  CallbackList(module, {}).restore(callback_tensors(parcels[0]));
+}
+
 }  // namespace
 
 StopReason fit_in_forks(const ForkedFit& fit, const std::function<StopReason()>& train) {
@@ -49,29 +61,33 @@ StopReason fit_in_forks(const ForkedFit& fit, const std::function<StopReason()>&
   return stop;
 }
 
-std::vector<Parcel> predict_in_forks(Runtime& runtime, RunRecord& record, const std::function<Parcel()>& predict) {
-  Harvest harvest = run_in_forked_ranks(runtime, [&] {
-    begin_as_rank(record, runtime.rank());
+std::vector<Parcel> predict_in_forks(const ForkedPass& pass, const std::function<Parcel()>& predict) {
+  Harvest harvest = run_in_forked_ranks(pass.runtime, [&] {
+    begin_as_rank(pass.record, pass.runtime.rank());
     Parcel parcel = predict();
-    Parcel run = pack_run(runtime, record);
+    Parcel run = pack_run(pass.runtime, pass.record);
+    if (pass.runtime.is_first()) pack_pass(run, pass.module);
     parcel.metadata.merge(run.metadata);
     std::ranges::move(run.tensors, std::back_inserter(parcel.tensors));
     return parcel;
   });
-  unpack_run(harvest.parcels, record);
+  unpack_pass(harvest.parcels, pass.module, pass.record);
   if (harvest.stop_signal != 0) throw Interrupted{harvest.stop_signal};
   return std::move(harvest.parcels);
 }
 
-Metrics evaluate_in_forks(Runtime& runtime, RunRecord& record, const std::function<Metrics()>& evaluate) {
-  const Harvest harvest = run_in_forked_ranks(runtime, [&] {
-    begin_as_rank(record, runtime.rank());
+Metrics evaluate_in_forks(const ForkedPass& pass, const std::function<Metrics()>& evaluate) {
+  const Harvest harvest = run_in_forked_ranks(pass.runtime, [&] {
+    begin_as_rank(pass.record, pass.runtime.rank());
     const Metrics means = evaluate();
-    Parcel parcel = pack_run(runtime, record);
-    if (runtime.is_first()) pack_metrics(parcel, "means", means);
+    Parcel parcel = pack_run(pass.runtime, pass.record);
+    if (pass.runtime.is_first()) {
+      pack_metrics(parcel, "means", means);
+      pack_pass(parcel, pass.module);
+    }
     return parcel;
   });
-  unpack_run(harvest.parcels, record);
+  unpack_pass(harvest.parcels, pass.module, pass.record);
   if (harvest.stop_signal != 0) throw Interrupted{harvest.stop_signal};
   return unpack_metrics(harvest.parcels[0], "means");
 }

@@ -32,9 +32,16 @@ struct ForkedFit {
 StopReason fit_in_forks(const ForkedFit& fit, const std::function<StopReason()>& train);
 
 /// Runs `evaluate` in every rank; gives rank 0's result. Record and default generator are as rank 0 left them.
-Metrics evaluate_in_forks(Runtime& runtime, RunRecord& record, const std::function<Metrics()>& evaluate);
+/// An evaluation or a prediction.
+struct ForkedPass {
+  Runtime& runtime;
+  RunRecord& record;
+  Module& module;
+};
+
+Metrics evaluate_in_forks(const ForkedPass& pass, const std::function<Metrics()>& evaluate);
 
 /// Runs `predict` in every rank; returns what each has returned. The default generator is as rank 0 left it.
-std::vector<Parcel> predict_in_forks(Runtime& runtime, RunRecord& record, const std::function<Parcel()>& predict);
+std::vector<Parcel> predict_in_forks(const ForkedPass& pass, const std::function<Parcel()>& predict);
 
 }  // namespace cohort

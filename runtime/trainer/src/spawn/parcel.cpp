@@ -12,6 +12,7 @@
 #include "checkpoint/loop_state.hpp"
 #include "checkpoint/optimizer_state.hpp"
 #include "checkpoint/session_tensors.hpp"
+#include "module/step_access.hpp"
 #include "program/summary.hpp"
 #include "weights/named_tensors.hpp"
 
@@ -52,14 +53,33 @@ TensorIndex index_of(const NamedTensors& tensors) {
   return index;
 }
 
-void check_model(const TensorIndex& brought, const NamedTensors& model) {
+Json place_of(Module& module) {
+  const detail::ModulePlace& place = detail::StepAccess::place(module);
+  const Json total = place.total_steps ? Json(*place.total_steps) : Json();
+  return {{"step", place.step}, {"epoch", place.epoch}, {"total", total}, {"phase", module.phase()}};
+}
+
+/// Says how far the module was trained. Rank and world size stay those of this process.
+void set_place(Module& module, const Json& json) {
+  detail::ModulePlace& place = detail::StepAccess::place(module);
+  place.step = json.at("step");
+  place.epoch = json.at("epoch");
+  place.total_steps = json.at("total").is_null() ? std::nullopt : std::optional<uint64_t>(json.at("total"));
+  detail::StepAccess::set_phase(module, json.at("phase"));
+}
+
+/// Copies what the rank's module has into the tensors of this one. Throws UserError, before anything has changed, if
+/// the rank's has come to have others.
+void copy_model(const TensorIndex& brought, const NamedTensors& model) {
   for (const auto& [name, tensor] : model) {
     const at::Tensor* const found = find_tensor(brought, kModelPrefix + name);
     if (found && found->sizes() == tensor.sizes()) continue;
     throw UserError("'" + name +
-                    "' has another shape after training in a forked rank, or is gone; shape the module before fit, or "
-                    "choose --strategy=ddp");
+                    "' has another shape since a hook or step in a forked rank, or is gone; shape the module before "
+                    "the Trainer is called, or choose --strategy=ddp");
   }
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : model) tensor.copy_(*find_tensor(brought, kModelPrefix + name));
 }
 
 std::vector<OptimizerSettings> settings_of(const Module& module, const Optimizers& optimizers) {
@@ -142,9 +162,19 @@ void unpack_run(const std::vector<Parcel>& parcels, RunRecord& record) {
   set_generator_state(*first.find(kGeneratorName), "rank 0");
 }
 
-void pack_training(Parcel& parcel, const Module& module, const Optimizers& optimizers, const StopReason& stop) {
-  const Json json = {
-      {"stop", to_text({stop, {}})}, {"modes", detail::training_modes(module)}, {"requires_grad", trained(module)}};
+void pack_buffers(Parcel& parcel, const Module& module) {
+  for (auto& [name, tensor] : named_buffers_of(module)) parcel.tensors.emplace_back(kModelPrefix + name, tensor);
+}
+
+void unpack_buffers(const Parcel& parcel, Module& module) {
+  copy_model(index_of(parcel.tensors), named_buffers_of(module));
+}
+
+void pack_training(Parcel& parcel, Module& module, const Optimizers& optimizers, const StopReason& stop) {
+  const Json json = {{"stop", to_text({stop, {}})},
+                     {"modes", detail::training_modes(module)},
+                     {"requires_grad", trained(module)},
+                     {"place", place_of(module)}};
   parcel.metadata[kTraining] = json.dump();
   for (auto& [name, tensor] : named_state_of(module)) parcel.tensors.emplace_back(kModelPrefix + name, tensor);
   parcel.metadata[kOptimizers] = to_json(settings_of(module, optimizers));
@@ -158,11 +188,7 @@ StopReason unpack_training(const Parcel& parcel, Module& module, const Optimizer
   const Json json = Json::parse(parcel.metadata.at(kTraining));
   const auto settings = parse_optimizer_settings(parcel.metadata.at(kOptimizers));
   const TensorIndex brought = index_of(parcel.tensors);
-  const NamedTensors model = named_state_of(module);
-  check_model(brought, model);
-
-  const at::NoGradGuard no_grad;
-  for (const auto& [name, tensor] : model) tensor.copy_(*find_tensor(brought, kModelPrefix + name));
+  copy_model(brought, named_state_of(module));
   const std::vector<bool> requires_grad = json.at("requires_grad");
   size_t place = 0;
   for (auto& parameter : module.parameters()) {
@@ -170,6 +196,7 @@ StopReason unpack_training(const Parcel& parcel, Module& module, const Optimizer
     parameter.set_requires_grad(requires_grad.at(place++));
   }
   detail::set_training_modes(module, json.at("modes"));
+  set_place(module, json.at("place"));
   const auto names = parameter_names(module);
   for (size_t phase = 0; phase < optimizers.size(); ++phase) {
     const std::string prefix = optimizer_prefix(phase, optimizers.size());

@@ -22,8 +22,12 @@ namespace cohort {
 Parcel pack_run(const Runtime& runtime, const RunRecord& record);
 void unpack_run(const std::vector<Parcel>& parcels, RunRecord& record);
 
-/// Weights, buffers, what trains, optimizers.
-void pack_training(Parcel& parcel, const Module& module, const Optimizers& optimizers, const StopReason& stop);
+/// Buffers, which steps of an evaluation may change.
+void pack_buffers(Parcel& parcel, const Module& module);
+void unpack_buffers(const Parcel& parcel, Module& module);
+
+/// Weights, buffers, what trains, how far it is, optimizers.
+void pack_training(Parcel& parcel, Module& module, const Optimizers& optimizers, const StopReason& stop);
 /// Copies into the tensors that module and optimizers have. Throws UserError, before anything has changed, where the
 /// rank's module has come to have other tensors. An optimizer of the user's own that cannot be saved stays as it is,
 /// with a warning.
