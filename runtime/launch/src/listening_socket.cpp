@@ -16,7 +16,9 @@
 namespace cohort::host {
 namespace {
 
-constexpr int kBacklog = 1024;  // every rank of a large job may connect at once
+// Every rank of a large job may connect at once, and strangers beside them. The system has a limit of its own
+// (net.core.somaxconn).
+constexpr int kBacklog = 4096;
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 

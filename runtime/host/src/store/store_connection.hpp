@@ -29,6 +29,7 @@ class StoreConnection {
 
   int descriptor() const { return descriptor_; }
   bool has_unsent() const { return !unsent_.empty(); }
+  bool has_greeted() const { return channel_.has_value(); }
   bool is_stranger() const { return !is_member_; }  ///< it has not proved that it knows the key
   Clock::time_point since() const { return since_; }
   /// Returns whether a stranger gave a wrong proof, rather than none.

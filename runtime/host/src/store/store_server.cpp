@@ -3,7 +3,8 @@
 // The thread alone touches connections. What it does for an event costs the clients that the event concerns, not all of
 // them: epoll tells which have sent something, and a key that is written is looked up among those that are waited for.
 // Rank 0's own calls go to the table, and wake the thread. Strangers cannot keep ranks out: each has five seconds to
-// prove that it belongs to the job, and if there are many, the one that came first makes room for the next.
+// prove that it belongs to the job, and if there are many, one makes room for each that comes. Ranks greet as soon as
+// they are connected, so those who have said nothing go first, and soon.
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -39,7 +40,8 @@ using Clock = StoreConnection::Clock;
 
 constexpr auto kLongestProofTime = 5s;
 constexpr std::size_t kMostStrangers = 256;
-constexpr auto kShortestStay = 250ms;  // of a stranger, before it makes room
+constexpr auto kShortestSilence = 20ms;  // of a stranger, before it makes room; a rank that is sent away comes again
+constexpr auto kShortestStay = 250ms;    // of one that has greeted
 constexpr auto kWithoutDescriptors = 10ms;
 constexpr int kLocalBacklog = 4096;  // the system has a limit of its own (net.core.somaxconn)
 constexpr std::size_t kEventsAtOnce = 256;
@@ -80,6 +82,9 @@ class StoreServer final : public Store {
   void serve_waiting();
   void serve(const std::vector<int>& clients, Clock::time_point now);
   void drop_strangers(Clock::time_point now);
+  void forget_stranger(int descriptor, const StoreConnection& one);
+  bool make_room(Clock::time_point now);
+  Clock::time_point next_room() const;
   void warn_once(const std::string& sentence);
   void wake() const;
   void require_not_given_up() const;
@@ -93,7 +98,8 @@ class StoreServer final : public Store {
   bool has_warned_ = false;
   std::optional<Clock::time_point> accepts_from_;  // nothing: it accepts
   std::unordered_map<int, StoreConnection> connections_;
-  std::set<std::pair<Clock::time_point, int>> strangers_;  // since when, who
+  using Strangers = std::set<std::pair<Clock::time_point, int>>;  // since when, who
+  Strangers silent_, greeted_;
   WaitingClients waiting_;
   StoreTable table_;
   const StoreConnection::Serve serve_one_ = [this](const StoreRequest& request) { return table_.serve(request); };
@@ -157,7 +163,9 @@ void StoreServer::await_events() {
 int StoreServer::milliseconds_to_wait() const {
   auto until = waiting_.first_end().value_or(Clock::time_point::max());
   if (accepts_from_) until = std::min(until, *accepts_from_);
-  if (!strangers_.empty()) until = std::min(until, strangers_.begin()->first + kLongestProofTime);
+  for (const Strangers* some : {&silent_, &greeted_}) {
+    if (!some->empty()) until = std::min(until, some->begin()->first + kLongestProofTime);
+  }
   if (until == Clock::time_point::max()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
   return static_cast<int>(std::clamp<int64_t>(left, 0, 60'000));
@@ -185,8 +193,11 @@ void StoreServer::handle(const epoll_event& event) {
 }
 
 void StoreServer::accept_those_who_come() {
+  const auto are_too_many = [this] { return silent_.size() + greeted_.size() > kMostStrangers; };
   while (!accepts_from_ && accept_one()) {
-    if (strangers_.size() >= kMostStrangers) stop_accepting(Clock::now() + kWithoutDescriptors);
+    const auto now = Clock::now();
+    while (are_too_many() && make_room(now)) continue;
+    if (are_too_many()) stop_accepting(next_room());
   }
 }
 
@@ -195,6 +206,7 @@ bool StoreServer::accept_one() {
   const int descriptor = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (descriptor < 0) {
     const bool is_full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+    if (is_full && make_room(Clock::now())) return true;
     if (is_full) stop_accepting(Clock::now() + kWithoutDescriptors);
     return false;
   }
@@ -203,7 +215,7 @@ bool StoreServer::accept_one() {
     return true;
   }
   const StoreConnection& one = connections_.try_emplace(descriptor, descriptor, key_).first->second;
-  strangers_.emplace(one.since(), descriptor);
+  silent_.emplace(one.since(), descriptor);
   epoll_event event{.events = EPOLLIN, .data = {.fd = descriptor}};
   if (::epoll_ctl(events_, EPOLL_CTL_ADD, descriptor, &event) != 0) end(descriptor);
   return true;
@@ -223,7 +235,8 @@ void StoreServer::close_listener() {
 
 /// Notes what a connection waits for, after something has changed on it.
 void StoreServer::look_at(int descriptor, StoreConnection& one) {
-  if (!one.is_stranger()) strangers_.erase({one.since(), descriptor});
+  if (one.has_greeted()) forget_stranger(descriptor, one);
+  if (one.has_greeted() && one.is_stranger()) greeted_.emplace(one.since(), descriptor);
   if (const auto& waiting = one.waiting()) {
     waiting_.add(descriptor, waiting->request.key, waiting->until);
   } else {
@@ -239,7 +252,7 @@ void StoreServer::watch(int descriptor, uint32_t events) const {
 
 void StoreServer::end(int descriptor) {
   const auto found = connections_.find(descriptor);
-  strangers_.erase({found->second.since(), descriptor});
+  forget_stranger(descriptor, found->second);
   waiting_.remove(descriptor);
   // Closing is not enough where a child of this process has the connection, too.
   ::epoll_ctl(events_, EPOLL_CTL_DEL, descriptor, nullptr);
@@ -273,12 +286,30 @@ bool StoreServer::belongs_to_this_user(int descriptor) {
 }
 
 void StoreServer::drop_strangers(Clock::time_point now) {
-  while (!strangers_.empty()) {
-    const auto [since, oldest] = *strangers_.begin();
-    const bool makes_room = strangers_.size() >= kMostStrangers && now - since >= kShortestStay;
-    if (now - since < kLongestProofTime && !makes_room) break;
-    end(oldest);
+  for (const Strangers* some : {&silent_, &greeted_}) {
+    while (!some->empty() && now - some->begin()->first >= kLongestProofTime) end(some->begin()->second);
   }
+}
+
+void StoreServer::forget_stranger(int descriptor, const StoreConnection& one) {
+  silent_.erase({one.since(), descriptor});
+  greeted_.erase({one.since(), descriptor});
+}
+
+/// Ends one stranger; returns false if all have come too lately.
+bool StoreServer::make_room(Clock::time_point now) {
+  const bool is_silent = !silent_.empty() && now - silent_.begin()->first >= kShortestSilence;
+  const bool is_slow = !greeted_.empty() && now - greeted_.begin()->first >= kShortestStay;
+  if (is_silent || is_slow) end((is_silent ? silent_ : greeted_).begin()->second);
+  return is_silent || is_slow;
+}
+
+/// Returns from when on a stranger can be ended to make room.
+Clock::time_point StoreServer::next_room() const {
+  auto from = Clock::time_point::max();
+  if (!silent_.empty()) from = std::min(from, silent_.begin()->first + kShortestSilence);
+  if (!greeted_.empty()) from = std::min(from, greeted_.begin()->first + kShortestStay);
+  return from;
 }
 
 void StoreServer::warn_once(const std::string& sentence) {
