@@ -71,7 +71,7 @@ TEST_F(BatchesOnDevices, StayWhereTheyAreForTheCpu) {
 TEST_F(BatchesOnDevices, ArePinnedAheadByThePrefetchingThread) {
   const Loader loader{
       .dataset = std::make_shared<TensorDataset>(std::vector{torch::arange(6)}), .batch_size = 2, .prefetch = true};
-  const auto source = open_batches(loader, {}, Purpose::kTraining, {}, "training data", {.batches = 1}, device());
+  const auto source = open_batches(loader, {}, Purpose::kTraining, {}, "training data", {.batches = 1}, {device()});
   const Batch batch = source->next();
   EXPECT_TRUE(batch.tensor().is_pinned());
   EXPECT_TRUE(torch::equal(batch.tensor(), torch::tensor({2, 3})));

@@ -1,5 +1,6 @@
 // Batches that threads read ahead of the loop.
 #include <gmock/gmock.h>
+#include <pthread.h>
 #include <torch/types.h>
 
 #include <ATen/Parallel.h>
@@ -8,13 +9,16 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <csignal>
 #include <mutex>
 #include <thread>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/log.hpp>
 
 #include "data/batch_source.hpp"
 #include "error_text.hpp"
+#include "temporary_folder.hpp"
 
 namespace cohort {
 namespace {
@@ -109,6 +113,54 @@ TEST(Workers, AnExceptionArrivesWithTheBatchItBelongsTo) {
     EXPECT_EQ(source->next().tensor().item<int64_t>(), 1);
     EXPECT_EQ(error_text<UserError>([&] { source->next(); }), "sample 2 is broken");
   }
+}
+
+TEST(Workers, WhatNobodyKnowsIsToldWithItsPlace) {
+  const auto bad = [](int64_t sample) -> at::Tensor {
+    if (sample == 1) throw 42;
+    return torch::full({1}, sample);
+  };
+  for (const auto& [workers, where] : {std::pair(0, ""), std::pair(1, " in worker 0")}) {
+    const auto source = opened(asking(bad, workers));
+    source->next();
+    EXPECT_EQ(error_text<TrainingFailed>([&] { source->next(); }),
+              std::string("reading batch 1 of the training data") + where + ": an exception of type int");
+  }
+}
+
+TEST(Workers, OneThatEndsItsThreadIsNamed) {
+  const auto source = opened(asking(
+      [](int64_t sample) {
+        if (sample == 1) ::pthread_exit(nullptr);
+        return torch::full({1}, sample);
+      },
+      1));
+  source->next();
+  EXPECT_THAT(error_text<UserError>([&] { source->next(); }),
+              HasSubstr("worker 0 of the training data was ended in batch 1, as by pthread_exit"));
+}
+
+TEST(Workers, FarTooManyAreRefusedBeforeTheyStart) {
+  EXPECT_THAT(
+      error_text<UserError>([] { opened(asking(nullptr, 100'000)); }),
+      HasSubstr("the loader of the training data has workers = 100000; give a number of threads from 0 to 1024"));
+}
+
+TEST(Workers, OneThatHangsIsNamedIfASignalAsksToStop) {
+  const testing::TemporaryFolder folder;
+  host::Log log({.directory = folder.path()});
+  const auto said = [&] { return folder.read("rank-0.log"); };
+  const auto deadline = std::chrono::steady_clock::now() + 60s;
+  const Loader loader = asking(
+      [&](int64_t sample) {
+        while (said().empty() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(1ms);
+        return torch::full({1}, sample);
+      },
+      1);
+  const ReadingAhead ahead{.log = &log, .stop_signal = [] { return SIGTERM; }};
+  open_batches(loader, {}, Purpose::kTraining, {}, "training data", {}, ahead)->next();
+  EXPECT_THAT(said(), HasSubstr("signal 15 asks to stop, which waits for worker 0 of the training data, still reading "
+                                "batch 0; send it once more to end the program at once"));
 }
 
 TEST(Workers, ReadTwoBatchesAheadEachAndNoMore) {

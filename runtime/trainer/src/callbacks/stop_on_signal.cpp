@@ -61,6 +61,7 @@ class StopOnSignal final : public Callback {
     for (size_t i = 0; i < kNumbers.size(); ++i) install(kNumbers[i], previous_[i]);
   }
   ~StopOnSignal() override {
+    received.store(0, std::memory_order_relaxed);
     for (size_t i = 0; i < kNumbers.size(); ++i) sigaction(kNumbers[i], &previous_[i], nullptr);
   }
   StopOnSignal(const StopOnSignal&) = delete;
@@ -82,6 +83,10 @@ class StopOnSignal final : public Callback {
 
 std::shared_ptr<Callback> stop_on_signal() {
   return std::make_shared<StopOnSignal>();
+}
+
+int stop_signal() {
+  return received.load(std::memory_order_relaxed);
 }
 
 }  // namespace cohort

@@ -15,11 +15,13 @@ namespace cohort {
 namespace {
 
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMostWorkers = 1024;  // of one loader
 
 void check_workers(const Loader& loader, const std::string& name) {
-  if (loader.workers < 0) {
+  if (loader.workers < 0 || loader.workers > kMostWorkers) {
     throw UserError("the loader of the " + name + " has workers = " + std::to_string(loader.workers) +
-                    "; give 0, or a number of threads");
+                    "; give a number of threads from 0 to " + std::to_string(kMostWorkers) +
+                    ", seldom more than the cores of this machine");
   }
   if (!loader.stream || loader.workers == 0) return;
   throw UserError(
@@ -89,8 +91,8 @@ class DatasetSource final : public BatchSource {
 
 class StreamSource final : public BatchSource {
  public:
-  StreamSource(std::shared_ptr<StreamDataset> stream, int64_t limit, BatchSeeds seeds)
-      : stream_(std::move(stream)), unread_(limit), seeds_(seeds) {}
+  StreamSource(std::shared_ptr<StreamDataset> stream, int64_t limit, BatchSeeds seeds, std::string name)
+      : stream_(std::move(stream)), unread_(limit), seeds_(seeds), name_(std::move(name)) {}
 
   /// Goes on behind batches that an earlier run has trained on.
   void skip(int64_t batches, const CallbackState& state) {
@@ -107,8 +109,8 @@ class StreamSource final : public BatchSource {
   int64_t available(int64_t wanted) override {
     while (static_cast<int64_t>(ahead_.size()) < wanted && unread_ > 0) {
       Ahead ahead{{}, at::detail::getDefaultCPUGenerator().get_state(), state_of_stream()};
-      const BatchRandom random(seeds_.seed_of(read_++));
-      auto batch = stream_->next();
+      const BatchRandom random(seeds_.seed_of(read_));
+      auto batch = reading(name_, read_++, "", [&] { return stream_->next(); });
       unread_ = batch ? unread_ - 1 : 0;
       if (!batch) break;
       ahead.batch = std::move(*batch);
@@ -147,6 +149,7 @@ class StreamSource final : public BatchSource {
   int64_t unread_;  // batches that may still be asked of the stream
   int64_t read_ = 0;
   BatchSeeds seeds_;
+  std::string name_;
   std::deque<Ahead> ahead_;
 };
 
@@ -193,12 +196,12 @@ std::optional<int64_t> planned_batches(const Loader& training, int world_size, c
 
 std::unique_ptr<BatchSource> open_batches(const Loader& loader, const Shard& shard, Purpose purpose,
                                           const BatchLimit& limit, const std::string& name, const PassBegin& begin,
-                                          c10::Device device) {
+                                          const ReadingAhead& ahead) {
   check(loader, limit, name);
   const BatchSeeds seeds{shard, purpose == Purpose::kTraining};
   if (loader.stream) {
     loader.stream->start(shard);
-    auto stream = std::make_unique<StreamSource>(loader.stream, limit.count.value_or(kUnlimited), seeds);
+    auto stream = std::make_unique<StreamSource>(loader.stream, limit.count.value_or(kUnlimited), seeds, name);
     stream->skip(begin.batches, begin.stream_state);
     return stream;
   }
@@ -207,9 +210,9 @@ std::unique_ptr<BatchSource> open_batches(const Loader& loader, const Shard& sha
   const int64_t count = batches_of(samples, loader);
   if (begin.earlier.samples == 0) check_drop_last(count, samples, loader, purpose, name);
   const int64_t end = end_of_pass(begin.earlier, count, loader, shard, limit);
-  DatasetBatches batches(loader, std::move(indices), begin.earlier.batches, end, seeds);
+  DatasetBatches batches(loader, name, std::move(indices), begin.earlier.batches, end, seeds);
   const int64_t workers = std::max<int64_t>(loader.workers, loader.prefetch ? 1 : 0);
-  if (workers > 0) return read_by_workers(std::move(batches), begin.batches, workers, device);
+  if (workers > 0) return read_by_workers(std::move(batches), begin.batches, workers, ahead);
   return std::make_unique<DatasetSource>(std::move(batches), begin.batches);
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include <cohort/data.hpp>
+#include <cohort/host/log.hpp>
 #include <cohort/host/options.hpp>
 
 namespace cohort {
@@ -62,10 +64,17 @@ std::optional<int64_t> count_batches(const Loader& loader, const Shard& shard, P
 std::vector<int64_t> indices_of(const Loader& loader, const Shard& shard, Purpose purpose, const std::string& name,
                                 int64_t begin = 0);
 
-/// Begins a pass; what is read ahead is pinned for `device`. A stream that has saved its state goes on with it; without
+/// What workers need that read ahead of the loop.
+struct ReadingAhead {
+  c10::Device device = c10::kCPU;  ///< batches are pinned for it
+  host::Log* log = nullptr;        ///< hears of a batch that does not come while a signal asks to stop
+  std::function<int()> stop_signal = [] { return 0; };  ///< the number of that signal; 0: none has come
+};
+
+/// Begins a pass. A stream that has saved its state goes on with it; without
 /// one it is read up to there. Throws as count_batches does. Only the runtime's own samplers know an earlier part.
 std::unique_ptr<BatchSource> open_batches(const Loader& loader, const Shard& shard, Purpose purpose,
                                           const BatchLimit& limit, const std::string& name, const PassBegin& begin = {},
-                                          c10::Device device = c10::kCPU);
+                                          const ReadingAhead& ahead = {});
 
 }  // namespace cohort

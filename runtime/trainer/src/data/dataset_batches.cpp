@@ -26,9 +26,10 @@ void check_kept(const Batch& batch, int64_t read, int64_t number) {
 
 }  // namespace
 
-DatasetBatches::DatasetBatches(const Loader& loader, std::vector<int64_t> indices, int64_t first, int64_t count,
-                               BatchSeeds seeds)
-    : dataset_(loader.dataset),
+DatasetBatches::DatasetBatches(const Loader& loader, std::string name, std::vector<int64_t> indices, int64_t first,
+                               int64_t count, BatchSeeds seeds)
+    : name_(std::move(name)),
+      dataset_(loader.dataset),
       collate_(loader.collate),
       indices_(std::move(indices)),
       batch_size_(static_cast<size_t>(loader.batch_size)),
@@ -36,11 +37,11 @@ DatasetBatches::DatasetBatches(const Loader& loader, std::vector<int64_t> indice
       count_(count),
       seeds_(seeds) {}
 
-Batch DatasetBatches::read(int64_t batch) const {
+Batch DatasetBatches::read(int64_t batch, const std::string& reader) const {
   const size_t begin = static_cast<size_t>(batch - first_) * batch_size_;
   const auto rows = std::span(indices_).subspan(begin, std::min(batch_size_, indices_.size() - begin));
   const BatchRandom random(seeds_.seed_of(batch));
-  Batch made = make(rows);
+  Batch made = reading(name_, batch, reader, [&] { return make(rows); });
   if (!made.says_samples()) made.samples(std::ssize(rows));
   check_kept(made, std::ssize(rows), batch);
   return made;

@@ -6,16 +6,21 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <ATen/ThreadLocalState.h>
+#include <cxxabi.h>
 #include <pthread.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <cohort/host/error.hpp>
 
 #include "data/device_copy.hpp"
 
@@ -23,6 +28,11 @@ namespace cohort {
 namespace {
 
 constexpr int64_t kAheadEach = 2;
+constexpr std::chrono::milliseconds kPatience{500};
+
+std::string name_of(int64_t worker) {
+  return "worker " + std::to_string(worker);
+}
 
 at::Tensor state_of_default_generator() {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
@@ -32,9 +42,9 @@ at::Tensor state_of_default_generator() {
 
 class WorkerSource final : public BatchSource {
  public:
-  WorkerSource(DatasetBatches batches, int64_t first, int64_t workers, c10::Device device)
+  WorkerSource(DatasetBatches batches, int64_t first, int64_t workers, ReadingAhead ahead)
       : batches_(std::move(batches)),
-        device_(device),
+        ahead_(std::move(ahead)),
         workers_(workers),
         slots_(static_cast<size_t>(workers * kAheadEach)),
         given_(std::min(first, batches_.count())),
@@ -51,6 +61,7 @@ class WorkerSource final : public BatchSource {
  private:
   struct Slot {
     bool is_read = false;
+    int64_t worker = 0;  // that reads it
     Batch batch{};
     std::exception_ptr failure{};
     at::Tensor generator_before{};  // the default generator's state, with one worker
@@ -59,11 +70,16 @@ class WorkerSource final : public BatchSource {
   /// Returns the first batch for which there is no room yet.
   int64_t end_of_room() const { return std::min(batches_.count(), given_ + static_cast<int64_t>(slots_.size())); }
   void start();
+  void start_threads();
   void work(int64_t worker);
-  Slot read(int64_t batch) const;
+  Slot read(int64_t batch, int64_t worker) const;
+  void hand_over(int64_t batch, Slot read);
+  template <class Unread>
+  void await(std::unique_lock<std::mutex>& lock, const Unread& unread);
+  void say_what_is_awaited(int64_t batch);
 
   const DatasetBatches batches_;
-  const c10::Device device_;
+  const ReadingAhead ahead_;
   const int64_t workers_;
   std::optional<at::ThreadLocalState> caller_;  // gradient mode and the like, of the loop
   mutable std::mutex mutex_;
@@ -73,6 +89,7 @@ class WorkerSource final : public BatchSource {
   int64_t taken_;      // batches below this number were taken by a worker
   int64_t begun_ = 0;  // workers that run
   bool stopping_ = false;
+  bool has_said_ = false;  // what a signal waits for
   std::vector<std::thread> threads_;
 };
 
@@ -89,10 +106,20 @@ void WorkerSource::start() {
   if (!threads_.empty() || available(1) == 0) return;
   caller_.emplace();
   const int threads_of_loop = at::get_num_threads();
-  while (std::ssize(threads_) < workers_) threads_.emplace_back([this, name = std::ssize(threads_)] { work(name); });
+  start_threads();
   std::unique_lock lock(mutex_);
   was_read_.wait(lock, [&] { return begun_ == workers_; });
   at::set_num_threads(threads_of_loop);  // what workers have set is also the number of threads that begin later
+}
+
+void WorkerSource::start_threads() {
+  try {
+    while (std::ssize(threads_) < workers_) threads_.emplace_back([this, name = std::ssize(threads_)] { work(name); });
+  } catch (const std::system_error& error) {
+    throw UserError("only " + std::to_string(threads_.size()) + " of the " + std::to_string(workers_) +
+                    " workers of the " + batches_.name() + " can be started (" + error.code().message() +
+                    "); give the loader fewer workers, or raise the limit of processes (ulimit -u)");
+  }
 }
 
 void WorkerSource::work(int64_t worker) {
@@ -106,29 +133,63 @@ void WorkerSource::work(int64_t worker) {
     may_read_.wait(lock, [&] { return stopping_ || taken_ < end_of_room(); });
     if (stopping_) return;
     const int64_t batch = taken_++;
+    slot(batch).worker = worker;
     lock.unlock();
-    Slot read_now = read(batch);
+    try {
+      hand_over(batch, read(batch, worker));
+    } catch (const abi::__forced_unwind&) {  // cannot be kept from ending the thread
+      hand_over(batch,
+                {.is_read = true,
+                 .failure = std::make_exception_ptr(UserError(
+                     name_of(worker) + " of the " + batches_.name() + " was ended in batch " + std::to_string(batch) +
+                     ", as by pthread_exit; a dataset has to return a batch or throw an exception"))});
+      throw;
+    }
     lock.lock();
-    slot(batch) = std::move(read_now);
-    was_read_.notify_all();
   }
 }
 
-WorkerSource::Slot WorkerSource::read(int64_t batch) const {
+void WorkerSource::hand_over(int64_t batch, Slot read) {
+  const std::lock_guard lock(mutex_);
+  slot(batch) = std::move(read);
+  was_read_.notify_all();
+}
+
+WorkerSource::Slot WorkerSource::read(int64_t batch, int64_t worker) const {
   Slot result{.is_read = true};
   if (workers_ == 1) result.generator_before = state_of_default_generator();
   try {
-    result.batch = pinned(batches_.read(batch), device_);
+    result.batch = pinned(batches_.read(batch, name_of(worker)), ahead_.device);
+  } catch (const abi::__forced_unwind&) {
+    throw;
   } catch (...) {
     result.failure = std::current_exception();
   }
   return result;
 }
 
+/// Waits until `unread` returns no batch.
+template <class Unread>
+void WorkerSource::await(std::unique_lock<std::mutex>& lock, const Unread& unread) {
+  const auto is_over = [&] { return !unread(); };
+  bool was_asked_to_stop = false;
+  while (!was_read_.wait_for(lock, kPatience, is_over)) {
+    if (was_asked_to_stop) say_what_is_awaited(*unread());
+    was_asked_to_stop = ahead_.stop_signal() != 0;
+  }
+}
+
+void WorkerSource::say_what_is_awaited(int64_t batch) {
+  if (!ahead_.log || std::exchange(has_said_, true)) return;
+  ahead_.log->warning("signal " + std::to_string(ahead_.stop_signal()) + " asks to stop, which waits for " +
+                      name_of(slot(batch).worker) + " of the " + batches_.name() + ", still reading batch " +
+                      std::to_string(batch) + "; send it once more to end the program at once");
+}
+
 Batch WorkerSource::next() {
   start();
   std::unique_lock lock(mutex_);
-  was_read_.wait(lock, [&] { return slot(given_).is_read; });
+  await(lock, [&] { return slot(given_).is_read ? std::nullopt : std::optional(given_); });
   Slot given = std::exchange(slot(given_), {});
   ++given_;
   lock.unlock();
@@ -140,10 +201,10 @@ Batch WorkerSource::next() {
 void WorkerSource::settle() {
   start();
   std::unique_lock lock(mutex_);
-  was_read_.wait(lock, [&] {
+  await(lock, [&] {
     int64_t batch = given_;
     while (batch < end_of_room() && slot(batch).is_read) ++batch;
-    return batch == end_of_room();
+    return batch == end_of_room() ? std::nullopt : std::optional(batch);
   });
 }
 
@@ -155,8 +216,8 @@ at::Tensor WorkerSource::generator_before_ahead() const {
 }  // namespace
 
 std::unique_ptr<BatchSource> read_by_workers(DatasetBatches batches, int64_t first, int64_t workers,
-                                             c10::Device device) {
-  return std::make_unique<WorkerSource>(std::move(batches), first, workers, device);
+                                             const ReadingAhead& ahead) {
+  return std::make_unique<WorkerSource>(std::move(batches), first, workers, ahead);
 }
 
 }  // namespace cohort

@@ -12,9 +12,9 @@
 namespace cohort {
 
 /// Returns a source of the batches from number `first` on. `workers` threads, at least one, read at most two batches
-/// each ahead of what was given, and pin them for `device`; one worker reads in order. An exception of the dataset is
-/// thrown by the `next` whose batch it belongs to.
+/// each ahead of what was given; one worker reads in order. An exception of the dataset is thrown by the `next` whose
+/// batch it belongs to.
 std::unique_ptr<BatchSource> read_by_workers(DatasetBatches batches, int64_t first, int64_t workers,
-                                             c10::Device device);
+                                             const ReadingAhead& ahead);
 
 }  // namespace cohort

@@ -22,6 +22,7 @@
 #include "loop/data_of_ranks.hpp"
 #include "loop/evaluation.hpp"
 #include "loop/gathered_report.hpp"
+#include "loop/open_data.hpp"
 #include "module/step_access.hpp"
 
 namespace cohort {
@@ -140,7 +141,8 @@ void FitLoop::open_epoch() {
   const Shard shard{runtime_.rank(), runtime_.world_size(), seed_of_fit(runtime_.options().seed, fit_), epoch_};
   batches_ = resumed_ ? resumed_->loop->place.batches : 0;
   const PassBegin begin{batches_, earlier_, resumed_ ? resumed_->loop->stream : CallbackState()};
-  source_ = open_batches(train_, shard, Purpose::kTraining, limits_.train, "training data", begin, runtime_.device());
+  source_ =
+      open_batches(train_, shard, Purpose::kTraining, limits_.train, "training data", begin, reading_ahead(runtime_));
   const bool is_known = resumed_ && runtime_.rank() < resumed_->manifest.world_size;
   if (is_known && resumed_->loop->generator_before_ahead.defined()) {  // what was read ahead is read again
     set_generator_state(resumed_->loop->generator_before_ahead, resumed_->path.string());

@@ -17,6 +17,7 @@
 #include "checkpoint/all_or_none.hpp"
 #include "data/batch_source.hpp"
 #include "failure/hook_place.hpp"
+#include "loop/open_data.hpp"
 #include "module/evaluation_mode.hpp"
 #include "module/pass_hooks.hpp"
 #include "report/screen.hpp"
@@ -123,7 +124,8 @@ void run_pass(Runtime& runtime, Replicas& replicas, const Loader& loader, const 
   hooks.start();
   const Shard shard{runtime.rank(), runtime.world_size(), runtime.options().seed, 0};
   const auto batches = count_batches(loader, shard, Purpose::kEvaluation, limit, kName);
-  const auto source = open_batches(loader, shard, Purpose::kEvaluation, limit, kName, /*begin=*/{}, runtime.device());
+  const auto source =
+      open_batches(loader, shard, Purpose::kEvaluation, limit, kName, /*begin=*/{}, reading_ahead(runtime));
   std::vector<int64_t> all;
   if (!loader.stream) all = indices_of(loader, shard, Purpose::kEvaluation, kName);
   EvaluationProgress progress(runtime, kName, batches);
