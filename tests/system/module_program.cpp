@@ -67,17 +67,24 @@ struct Scripted final : cohort::ModuleFor<Scripted> {
 
 /// Uses one of its two parameters, and counts its batches in a member.
 struct Half final : cohort::ModuleFor<Half> {
-  Half() : used(register_parameter("used", torch::ones({1}))), spare(register_parameter("spare", torch::ones({1}))) {}
-  cohort::Output training_step(const cohort::Batch& batch, int64_t) override {
-    return (used * batch[0].mean()).square().sum();
+  explicit Half(std::string how = "")
+      : used(register_parameter("used", torch::ones({1}))),
+        spare(register_parameter("spare", torch::ones({1}), how != "frozen")),
+        how_spare(std::move(how)) {}
+  cohort::Output training_step(const cohort::Batch& batch, int64_t index) override {
+    const Tensor loss = (used * batch[0].mean()).square().sum();
+    if (how_spare == "of-rank-1" && rank() == 1 && index == 1) return loss + spare.sum();
+    return how_spare == "masked" ? loss + 0 * spare.sum() : loss;
   }
   cohort::Optimizers configure_optimizers() override {
-    return torch::optim::SGD(parameters(), torch::optim::SGDOptions(0.5).weight_decay(0.5));
+    const auto options = torch::optim::SGDOptions(0.5).weight_decay(0.5);
+    return how_spare == "left-out" ? torch::optim::SGD({used}, options) : torch::optim::SGD(parameters(), options);
   }
   void on_train_batch_end(const cohort::Batch&, int64_t) override { ++batches; }
   void save_state(cohort::CallbackState& state) const override { state.set("batches", batches); }
   void load_state(const cohort::CallbackState& state) override { batches = state.number("batches"); }
   Tensor used, spare;
+  std::string how_spare;
   double batches = 0;
 };
 
@@ -103,7 +110,7 @@ void train_script(cohort::App& app) {
 }
 
 void train_half(cohort::App& app) {
-  Half net;
+  Half net(app.option("spare"));
   Data data(app.option("data-from"));
   app.trainer().fit(net, data);
   if (!app.runtime().is_first()) return;
@@ -118,6 +125,7 @@ int run(int argc, char** argv) {
       .option("init-from", "", "initial weights of the images' module")
       .option("data-from", "", "batches of each step and rank")
       .option("script", "", "a TorchScript model")
+      .option("spare", "", "of half: frozen, left-out of the optimizer, of-rank-1, or masked")
       .option("save-final", "final.safetensors", "where rank 0 writes the weights")
       .defaults([](cohort::Options& options) { options.max_epochs = 1; })
       .run(argc, argv, [](cohort::App& app) {

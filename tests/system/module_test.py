@@ -82,6 +82,12 @@ class ModuleTest(SystemTest):
     def spare(self, *flags):
         return self.succeed(self.program("half", *flags)).stdout
 
+    def warnings_of_unused(self, *flags):
+        result = self.succeed(self.program("half", "--max-epochs=2", *flags))
+        sentence = "no loss of the first epoch depended on 'spare', which the optimizer has: use them in the step, freeze them"
+        self.assertEqual(result.stderr.count("no loss of the first epoch"), result.stderr.count(sentence), str(result))
+        return result.stderr.count(sentence)
+
     def check_unused(self, *flags):
         self.batches((2, 2), (1,), torch.float32)
         self.assertIn(f"spare {0.75 ** STEPS:.6f}", self.spare("--unused=zero", *flags), "weight decay reaches it")
@@ -97,6 +103,16 @@ class SyncBatchNorm(ModuleTest):
 class Unused(ModuleTest):
     def test_parameters_without_a_gradient_are_treated_as_asked(self):
         self.check_unused("--strategy=ddp", "--devices=2")
+
+
+    def test_one_that_no_loss_of_the_first_epoch_uses_is_named_once(self):
+        self.batches((2, 2), (1,), torch.float32)
+        self.assertEqual(self.warnings_of_unused("--strategy=ddp", "--devices=2"), 1)
+        self.assertEqual(self.warnings_of_unused(), 1)
+        for asked_for in ("--spare=frozen", "--spare=left-out", "--spare=of-rank-1", "--spare=masked", "--unused=zero"):
+            with self.subTest(asked_for=asked_for):
+                self.assertEqual(self.warnings_of_unused("--strategy=ddp", "--devices=2", asked_for), 0)
+        self.assertEqual(self.warnings_of_unused("--strategy=bagua:decentralized", "--devices=2", "--spare=of-rank-1"), 0)
 
 
 class State(ModuleTest):

@@ -179,6 +179,14 @@ TEST(RankReport, TellsWhichMetricsARankHasFromACheckpointAlone) {
   EXPECT_THAT(merge_reports(texts).not_logged, ElementsAre(ElementsAre("acc", "recall of all"), ElementsAre()));
 }
 
+TEST(RankReport, AParameterThatAnyRankUsesIsNotUnused) {
+  const std::vector<std::string> texts{to_text({.unused = {"a", "b.weight", "c"}}),
+                                       to_text({.unused = {"c", "b.weight"}}),
+                                       to_text({.unused = {"b.weight", "c", "d"}})};
+  EXPECT_THAT(merge_reports(texts).unused, ElementsAre("b.weight", "c"));
+  EXPECT_THAT(merge_reports(std::vector{texts[0], to_text({})}).unused, ElementsAre());
+}
+
 TEST(RankReport, TheMostSevereReasonOfTheFirstRankCounts) {
   using Severity = StopReason::Severity;
   const auto text = [](Severity severity, const std::string& reason) {

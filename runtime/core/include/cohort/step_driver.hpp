@@ -124,6 +124,11 @@ class StepDriver {
   /// the loss scale.
   virtual std::map<std::string, double> strategy_metrics() const = 0;
 
+  /// Returns the parameters that an optimizer trains and that no loss of this training has reached so far, by name;
+  /// nothing with --unused=zero, or if an earlier run has begun it. What other ranks have reached is known under
+  /// strategies that average gradients.
+  virtual std::vector<std::string> unused_parameters() const { return {}; }
+
   virtual const Optimizers& optimizers() const = 0;
   virtual torch::nn::Module& module() const = 0;  ///< replica 0
   virtual Runtime& runtime() const = 0;

@@ -114,7 +114,7 @@ void TensorModel::check_memory() const {
 }
 
 // Returns " 'fc.weight'", or "" if the tensor is not a parameter of the module.
-std::string TensorModel::name_of(const at::Tensor& tensor) const {
+std::string TensorModel::described(const at::Tensor& tensor) const {
   for (size_t i = 0; i < parameter_names_.size(); ++i) {
     if (weights_[i].is_same(tensor)) return " '" + parameter_names_[i] + "'";
   }
@@ -131,7 +131,7 @@ void TensorModel::find_phases() {
         const auto [owner, fresh] = owners.emplace(parameter.unsafeGetTensorImpl(), phase);
         if (fresh || owner->second == phase) continue;
         throw UserError("optimizers " + std::to_string(owner->second) + " and " + std::to_string(phase) +
-                        " train the same parameter" + name_of(parameter) + "; give each parameter to one of them");
+                        " train the same parameter" + described(parameter) + "; give each parameter to one of them");
       }
     }
   }
@@ -300,6 +300,20 @@ std::vector<at::Tensor> TensorModel::trained(uint32_t replica, uint32_t phase) c
     if (phase_of_[i] == phase && parameter.requires_grad()) parameters.push_back(parameter);
   }
   return parameters;
+}
+
+std::vector<uint32_t> TensorModel::optimized() const {
+  std::unordered_set<const void*> given;
+  for (size_t phase = 0; phase < optimizers_.size(); ++phase) {
+    for (const auto& group : optimizers_[phase].param_groups()) {
+      for (const at::Tensor& parameter : group.params()) given.insert(parameter.unsafeGetTensorImpl());
+    }
+  }
+  std::vector<uint32_t> numbers;
+  for (uint32_t i = 0; i < parameter_names_.size(); ++i) {
+    if (is_trained(i) && given.contains(weights_[i].unsafeGetTensorImpl())) numbers.push_back(i);
+  }
+  return numbers;
 }
 
 uint32_t TensorModel::number_of(const at::Tensor& parameter) const {

@@ -79,6 +79,10 @@ class TensorModel final : public host::ModelPort {
   std::string frozen_or_unfrozen() const;
   /// Takes over which parameters are trained, in all replicas. Throws UserError as the constructor does.
   void follow_frozen();
+  const std::string& name_of(uint32_t parameter) const { return parameter_names_[parameter]; }
+  bool is_trained(uint32_t parameter) const { return parameter_views_[parameter].flags & COHORT_TENSOR_REQUIRES_GRAD; }
+  /// Returns the numbers of the trained parameters that an optimizer has.
+  std::vector<uint32_t> optimized() const;
   /// A replica's trained parameters of a phase.
   std::vector<at::Tensor> trained(uint32_t replica, uint32_t phase) const;
   /// Gradients of replica 0 that are there, of a phase.
@@ -137,10 +141,9 @@ class TensorModel final : public host::ModelPort {
   void unscale(const std::vector<at::Tensor>& gradients);
   void check_clones() const;
   void check_memory() const;
-  std::string name_of(const at::Tensor& tensor) const;
+  std::string described(const at::Tensor& tensor) const;
   void find_phases();
   void share_weights(size_t parameter);
-  bool is_trained(uint32_t parameter) const { return parameter_views_[parameter].flags & COHORT_TENSOR_REQUIRES_GRAD; }
   void gradient_computed(uint32_t parameter, uint32_t replica);
   void refresh_views();
 };

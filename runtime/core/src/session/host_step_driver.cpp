@@ -15,6 +15,7 @@
 #include <cohort/step_graph.hpp>
 
 #include "../gradients/tensor_model.hpp"
+#include "check_optimizers.hpp"
 #include "tensor_collectives.hpp"
 #include "weights_sample.hpp"
 
@@ -70,6 +71,7 @@ class HostStepDriver final : public StepDriver {
   void set_loss_scale(const LossScale& scale) override { loss_scale_ = scale; }
   double factor_of_loss(double scale) const override;
 
+  std::vector<std::string> unused_parameters() const override;
   const Optimizers& optimizers() const override { return model_.given_optimizers(); }
   torch::nn::Module& module() const override { return module_; }
   Runtime& runtime() const override { return runtime_; }
@@ -78,6 +80,7 @@ class HostStepDriver final : public StepDriver {
   void pause(int32_t why);
   void follow_strategy();
   void follow_frozen();
+  bool is_used(uint32_t parameter);
   void settle_unused(uint32_t phase);
   void treat_unused(uint32_t phase);
   at::Tensor evaluate(uint32_t phase);
@@ -94,32 +97,12 @@ class HostStepDriver final : public StepDriver {
   std::optional<GradientClip> clip_;
   std::optional<LossScale> loss_scale_;
   std::vector<float> scale_of_step_;  // by phase: the loss scale when its step began
+  std::vector<uint32_t> unused_;      // so far, of the optimizers; few after a step
   bool no_sync_ = false;
   bool may_accumulate_ = false;
   bool begun_ = false;
   bool has_hooks_ = false;
 };
-
-void check_optimizers(const Optimizers& optimizers, const Runtime& runtime) {
-  if (optimizers.size() == 0) {
-    throw UserError(
-        "configure_optimizers returned no optimizer; return one, e.g. torch::optim::SGD(parameters(), 0.1)");
-  }
-  for (const auto& optimizer : optimizers) {
-    if (!needs_closure(*optimizer)) continue;
-    runtime.require_use(COHORT_USE_CLOSURES);
-    if (!has_loss_scale(runtime.options().precision)) continue;
-    throw UserError(
-        "--precision: losses in float16 are scaled, and LBFGS would compare losses of skipped evaluations; choose "
-        "--precision=bf16-mixed, or another optimizer");
-  }
-  if (has_loss_scale(runtime.options().precision)) runtime.require_use(COHORT_USE_LOSS_SCALER);
-  if (has_master_weights(runtime.options().precision)) {
-    const bool is_half = *model_type(runtime.options().precision) == at::kHalf;
-    runtime.require_use(COHORT_USE_PRECISION, is_half ? COHORT_FLOAT16 : COHORT_BFLOAT16);
-  }
-  if (optimizers.size() > 1) runtime.require_use(COHORT_USE_PHASES, static_cast<int64_t>(optimizers.size()));
-}
 
 HostStepDriver::HostStepDriver(Runtime& runtime, host::RankRuntime& rank, std::span<torch::nn::Module* const> replicas,
                                Optimizers optimizers, UnroundedWeights unrounded)
@@ -134,6 +117,7 @@ HostStepDriver::HostStepDriver(Runtime& runtime, host::RankRuntime& rank, std::s
   engine_ = &rank_.configure(model_);
   model_.refresh_replicas();
   follow_strategy();
+  if (runtime.options().unused != UnusedParameters::kZero) unused_ = model_.optimized();
 }
 
 // Hooks wherever the strategy wants gradients, which may change between steps.
@@ -158,6 +142,23 @@ void HostStepDriver::follow_frozen() {
   follow_strategy();
 }
 
+// A strategy that averages no gradients tells no rank of the others' parameters: each rank judges by its own.
+bool HostStepDriver::is_used(uint32_t parameter) {
+  if (engine_->wants_gradients()) return engine_->is_used(parameter);
+  for (uint32_t replica = 0; replica < model_.num_replicas(); ++replica) {
+    if (model_.has_gradient(replica, parameter)) return true;
+  }
+  return false;
+}
+
+std::vector<std::string> HostStepDriver::unused_parameters() const {
+  std::vector<std::string> names;
+  for (const uint32_t one : unused_) {
+    if (model_.is_trained(one)) names.push_back(model_.name_of(one));
+  }
+  return names;
+}
+
 // Nobody used it: no gradient, as in training on one device. Any rank did: the mean, on all of them that have it.
 void HostStepDriver::settle_unused(uint32_t phase) {
   for (const cohort_tensor& parameter : model_.parameters()) {
@@ -170,14 +171,11 @@ void HostStepDriver::settle_unused(uint32_t phase) {
   }
 }
 
-// A strategy that averages no gradients tells no rank of the others' parameters: each rank judges by its own.
 void HostStepDriver::treat_unused(uint32_t phase) {
   std::string names;
   for (const cohort_tensor& parameter : model_.parameters()) {
     if (!(parameter.flags & COHORT_TENSOR_REQUIRES_GRAD) || model_.phase_of(parameter.id) != phase) continue;
-    const bool is_used =
-        engine_->wants_gradients() ? engine_->is_used(parameter.id) : model_.has_gradient(0, parameter.id);
-    if (is_used) continue;
+    if (is_used(parameter.id)) continue;
     names += (names.empty() ? "'" : ", '") + std::string(parameter.name) + "'";
     if (runtime_.options().unused == UnusedParameters::kZero) model_.show_zero_gradient(parameter.id);
   }
@@ -257,6 +255,9 @@ void HostStepDriver::end_backward() {
   try {
     if (!has_hooks_) model_.collect_gradients(engine_->phase());
     engine_->end_backward();
+    if (engine_->is_last()) {
+      std::erase_if(unused_, [&](uint32_t one) { return model_.phase_of(one) == engine_->phase() && is_used(one); });
+    }
     if (engine_->wants_gradients() && engine_->is_last()) settle_unused(engine_->phase());
     if (engine_->is_last() && runtime_.options().unused != UnusedParameters::kTrack) treat_unused(engine_->phase());
   } catch (...) {
@@ -368,6 +369,7 @@ host::StrategyState HostStepDriver::pause_for_checkpoint() {
 
 void HostStepDriver::resume_after(uint64_t steps, host::StrategyState state) {
   rank_.load_state(std::move(state), steps);
+  unused_.clear();  // the earlier run may have used them
   model_.refresh_replicas();
   follow_strategy();
 }

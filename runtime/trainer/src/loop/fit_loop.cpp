@@ -23,6 +23,7 @@
 #include "loop/evaluation.hpp"
 #include "loop/gathered_report.hpp"
 #include "loop/open_data.hpp"
+#include "loop/unused_parameters.hpp"
 #include "module/step_access.hpp"
 
 namespace cohort {
@@ -315,7 +316,9 @@ void FitLoop::finish_epoch() {
   ask_callbacks();
   const bool complete = is_complete();
   // A run that resumes at a limit takes no step either, which would bring the metrics: it needs their values.
-  const auto merged = gather_report(runtime_, board_, {.stop = wish_}, complete || limit_reached());
+  RankReport own{.stop = wish_};
+  if (epoch_ == 0) own.unused = session_.unused_parameters();
+  const auto merged = gather_report(runtime_, board_, own, complete || limit_reached());
   adopt(merged.stop);
   if (!complete) log_last_step();
   LoopState before = state();
@@ -323,6 +326,7 @@ void FitLoop::finish_epoch() {
   if (keeps_steps_) kept_.emplace(session_, before_stop_ ? *before_stop_ : before);
   if (!complete) offer_unfinished(before);
   if (complete) ++record_.epochs;
+  if (complete && limits_.report && runtime_.is_first()) warn_of_unused(runtime_.log(), merged.unused);
   for (const auto& [name, value] : merged.means) record_.metrics[name] = value;
   show_on_bar(board_, merged.means);
   if (validates_in_epoch() && !limits_.val_check_interval && !merged.stop.is_abrupt()) validate();

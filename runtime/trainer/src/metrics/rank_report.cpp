@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <map>
+#include <set>
 
 #include <cohort/host/error.hpp>
 
@@ -86,6 +87,13 @@ bool counts_more(const StopReason& one, const StopReason& other) {
   return one.is_final != other.is_final ? one.is_final : one.step < other.step;
 }
 
+/// Keeps of the names those that are among the others as well; the first are all kept.
+void keep_common(std::vector<std::string>& names, std::vector<std::string> others, bool is_first) {
+  if (is_first) return names.swap(others);
+  const std::set<std::string> known(others.begin(), others.end());
+  std::erase_if(names, [&](const std::string& name) { return !known.contains(name); });
+}
+
 struct Sum {
   double sum = 0;
   double weight = 0;
@@ -106,7 +114,7 @@ std::string to_text(const RankReport& report) {
   std::string text = std::to_string(static_cast<int>(stop.severity)) + "\t" + std::to_string(stop.signal) + "\t" +
                      std::to_string(stop.step) + "\t" + (stop.is_final ? "1" : "0") + "\t" + stop.callback + "\t" +
                      one_field(stop.exit_reason) + "\t" + one_field(stop.text) + "\t" +
-                     (report.lacks_step ? "1" : "0") + "\t" + joined(report.not_logged) + "\t" +
+                     (report.lacks_step ? "1" : "0") + "\t" + joined(report.not_logged) + "\t" + one_field(joined(report.unused)) + "\t" +
                      std::to_string(report.states.size()) + "\n" + report.states;
   for (const auto& total : report.totals)
     text += total.name + "\t" + exact(total.sum) + "\t" + exact(total.weight) + "\n";
@@ -128,6 +136,7 @@ MergedReport merge_reports(std::span<const std::string> texts) {
     stop.text = fields.text('\t');
     merged.lacks_step |= fields.number<int>('\t') != 0;
     merged.not_logged.push_back(names_in(fields.text('\t')));
+    keep_common(merged.unused, names_in(fields.text('\t')), rank == 0);
     merged.states.emplace_back(fields.bytes(fields.number<size_t>('\n')));
     stop.rank = static_cast<int>(rank);
     if (counts_more(stop, merged.stop)) merged.stop = stop;

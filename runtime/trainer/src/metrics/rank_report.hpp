@@ -25,6 +25,7 @@ struct RankReport {
   bool lacks_step = false;                ///< the module has no step for the batches of the pass
   std::string states{};                   ///< of metric objects, packed
   std::vector<std::string> not_logged{};  ///< metrics whose states are a checkpoint's: this rank has met no object
+  std::vector<std::string> unused{};      ///< parameters that no loss of the epoch has reached on this rank
 };
 
 std::string to_text(const RankReport& report);
@@ -35,6 +36,7 @@ struct MergedReport {
   bool lacks_step = false;                           ///< on a rank at least; one without batches does not know
   std::vector<std::string> states;                   ///< of metric objects, by rank
   std::vector<std::vector<std::string>> not_logged;  ///< by rank
+  std::vector<std::string> unused;                   ///< parameters that no rank's loss has reached
   Metrics values;                                    ///< of metric objects alone; see gather_report
   Metrics on_bar;                                    ///< those of the means that this rank has logged with kBar
 };
