@@ -47,6 +47,15 @@ TEST(Verdict, NamesARankThatFailedByItselfWithItsError) {
   EXPECT_EQ(sentence(three), "rank 2 (pid 102 on here) failed: no such file 'x'; seen here as: step 3: it went wrong");
 }
 
+TEST(Verdict, AMistakeThatAllRanksFindIsToldOnceAsTheirOwn) {
+  Evidence three = evidence(3, {});
+  three.words[1] = LastWords{2, false, three.own.error, {}};
+  three.words[2] = LastWords{2, false, three.own.error, {}};
+  EXPECT_EQ(sentence(three), three.own.error);
+  three.words[2] = LastWords{1, false, "no such file 'x'", {}};
+  EXPECT_EQ(sentence(three), "rank 2 (pid 102 on here) failed: no such file 'x'; seen here as: " + three.own.error);
+}
+
 TEST(Verdict, NamesARankThatIsGoneAndTheLastOperationItTookPartIn) {
   Evidence two = evidence(2, {operation("control", 1, "barrier"),
                               operation("default/world", 6, "all_reduce mean of float32[10]", "OK", "bucket 1 (a)"),

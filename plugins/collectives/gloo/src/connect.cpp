@@ -151,8 +151,7 @@ class Meshing {
   }
   std::string unreached(const std::string& who, const Outcome& outcome) const {
     return who + " cannot connect to all others (" + outcome.reason +
-           "); give gloo,iface=NAME where they reach each other" +
-           (address_.starts_with("127.") ? ", or ip link set lo up" : "");
+           "); give gloo,iface=NAME where they reach each other";
   }
 };
 

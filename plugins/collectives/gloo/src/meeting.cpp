@@ -71,7 +71,12 @@ std::string own_address(const std::string& interface, const char* master_addr, c
   if (!interface.empty()) return address_of(interface);
   const bool is_one_machine = std::all_of(
       all.begin(), all.end(), [&](const Introduction& other) { return other.machine == all.front().machine; });
-  return is_one_machine ? kLoopback : outer_address(master_addr, all);
+  if (!is_one_machine) return outer_address(master_addr, all);
+  const auto interfaces = interface_addresses();
+  if (std::ranges::any_of(interfaces, [](const auto& known) { return known.address == kLoopback; })) return kLoopback;
+  throw sdk::invalid_argument(
+      std::string("gloo connects the ranks of one machine at ") + kLoopback +
+      ", which no network interface has; run ip link set lo up, or give iface one of: " + interface_list());
 }
 
 }  // namespace
@@ -92,6 +97,7 @@ std::vector<std::string> meet(const cohort_connect_args& args, const std::string
   std::vector<std::string> answers = sdk::store_round(args, "gloo/where", answer, deadline);
   for (std::size_t rank = 0; rank < answers.size(); ++rank) {
     if (answers[rank].empty() || answers[rank][0] != kFailure) continue;
+    if (answer[0] == kFailure) throw sdk::invalid_argument(answer.substr(1));  // each says its own
     const int number = args.job_ranks ? args.job_ranks[rank] : static_cast<int>(rank);
     throw sdk::invalid_argument("rank " + std::to_string(number) + ": " + answers[rank].substr(1));
   }

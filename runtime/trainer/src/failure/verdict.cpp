@@ -36,13 +36,20 @@ const LastWords* words_of(const Evidence& evidence, size_t rank) {
   return evidence.words[rank] ? &*evidence.words[rank] : nullptr;
 }
 
+// Returns whether the rank has failed by itself, as this one has: with the same mistake.
+bool failed_alike(const Evidence& evidence, size_t rank) {
+  const auto& words = evidence.words[rank];
+  return rank != evidence.rank && words && !words->in_operation && words->exit_code != kEcho &&
+         words->error == evidence.own.error;
+}
+
 // Of other ranks, which are no mere echo.
 std::vector<std::string> failures(const Evidence& evidence, bool in_operation) {
   std::vector<std::string> found;
   for (size_t rank = 0; rank < evidence.peers.size(); ++rank) {
     if (rank == evidence.rank || !evidence.words[rank]) continue;
     const LastWords& words = *evidence.words[rank];
-    if (words.in_operation != in_operation || words.exit_code == kEcho) continue;
+    if (words.in_operation != in_operation || words.exit_code == kEcho || failed_alike(evidence, rank)) continue;
     found.push_back(describe(evidence.peers[rank]) + " failed: " + words.error);
   }
   return found;
@@ -189,6 +196,9 @@ Verdict judge(const Evidence& evidence) {
   const auto add = [&](const std::vector<std::string>& more) { causes.insert(causes.end(), more.begin(), more.end()); };
   add(lost_ranks(evidence));
   Verdict verdict;
+  bool is_shared = false;  // what this rank says is the cause then
+  for (size_t rank = 0; rank < evidence.peers.size(); ++rank) is_shared |= failed_alike(evidence, rank);
+  if (causes.empty() && is_shared) return verdict;
   if (causes.empty()) {
     add(differences(evidence));
     verdict.ranks_disagree = !causes.empty();
