@@ -10,12 +10,22 @@ namespace cohort::host {
 
 std::optional<std::string> VariableReader::text(std::string_view variable) const {
   const auto found = variables_.find(variable);
-  if (found == variables_.end() || found->second.empty()) return std::nullopt;
+  if (found == variables_.end() || found->second.empty() || is_of_a_service(variable)) return std::nullopt;
   if (on_one_line(found->second) != found->second) {
     report("environment: " + shown(variable) + " holds a control character; correct it, or unset it");
     return std::nullopt;
   }
   return found->second;
+}
+
+bool VariableReader::is_of_a_service(std::string_view variable) const {
+  const auto found = variables_.find(variable);
+  return found != variables_.end() && variable.ends_with("_PORT") && found->second.find("://") != std::string::npos;
+}
+
+std::string VariableReader::missing(std::string_view variable) const {
+  return is_of_a_service(variable) ? "no port is in " + shown(variable) + ", which Kubernetes sets for a service"
+                                   : std::string(variable) + " is not set";
 }
 
 std::optional<int> VariableReader::number(std::string_view variable, NumberRange range) const {
@@ -82,9 +92,10 @@ void VariableReader::report(const std::string& problem) const {
 
 void VariableReader::report_missing(std::string_view variable) const {
   const auto value = variables_.find(variable);
-  if (value != variables_.end() && !value->second.empty()) return;  // what is wrong with it has been said
+  const bool is_told = value != variables_.end() && !value->second.empty() && !is_of_a_service(variable);
+  if (is_told) return;
   const auto marker = topology_.decided_by.find("launcher");
-  report("environment: " + std::string(variable) + " is not set, although " +
+  report("environment: " + missing(variable) + ", although " +
          (marker == topology_.decided_by.end() ? std::string("a launcher") : marker->second) +
          " says that this process is a rank started by " + std::string(to_string(topology_.launcher)) +
          "; set it, or unset the other");

@@ -22,8 +22,9 @@ class VariableReader {
   VariableReader(const Variables& variables, Topology& topology, std::vector<std::string>* problems = nullptr)
       : variables_(variables), topology_(topology), problems_(problems) {}
 
-  /// Returns the value, or nothing if the variable is unset or empty. It is a mistake if the value holds a control
-  /// character: values are names, addresses and numbers, and appear in messages of one line.
+  /// Returns the value, or nothing if the variable is unset or empty, or the address of a service that Kubernetes has
+  /// set ("MASTER_PORT=tcp://10.0.0.1:80" of a service that is called master). It is a mistake if the value holds a
+  /// control character: values are names, addresses and numbers, and appear in messages of one line.
   std::optional<std::string> text(std::string_view variable) const;
   /// Returns the value as a number; it is a mistake if it is none or out of range.
   std::optional<int> number(std::string_view variable, NumberRange range) const;
@@ -41,10 +42,13 @@ class VariableReader {
   /// Notes that the value of `field` follows from these variables.
   void decide(std::string_view field, std::string_view variable);
 
+  /// "RANK is not set", or that its value is that of a service.
+  std::string missing(std::string_view variable) const;
   /// "RANK=3".
   std::string shown(std::string_view variable) const;
 
  private:
+  bool is_of_a_service(std::string_view variable) const;
   void report(const std::string& problem) const;
   void report_missing(std::string_view variable) const;
 

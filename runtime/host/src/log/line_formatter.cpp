@@ -9,6 +9,12 @@
 #include <nlohmann/json.hpp>
 
 namespace cohort::host {
+std::string utc_time(std::chrono::system_clock::time_point time) {
+  const auto since_epoch = std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(static_cast<std::time_t>(since_epoch / 1000)),
+                     since_epoch % 1000);
+}
+
 namespace {
 
 std::string_view level_name(spdlog::level::level_enum level) {
@@ -28,12 +34,6 @@ std::string_view colour_of(spdlog::level::level_enum level) {
   if (level == spdlog::level::err) return "\033[31m";
   if (level == spdlog::level::warn) return "\033[33m";
   return "\033[2m";
-}
-
-std::string utc_time(std::chrono::system_clock::time_point time) {
-  const auto since_epoch = std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(static_cast<std::time_t>(since_epoch / 1000)),
-                     since_epoch % 1000);
 }
 
 void append_json(const LineStyle& style, const spdlog::details::log_msg& message, spdlog::memory_buf_t& out) {

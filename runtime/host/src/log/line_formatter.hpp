@@ -1,6 +1,7 @@
 // How a log line reads: as the user wrote it, or as a JSON object.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -9,6 +10,9 @@
 #include <cohort/host/log.hpp>
 
 namespace cohort::host {
+
+/// "2026-01-31T12:00:00.000Z"
+std::string utc_time(std::chrono::system_clock::time_point time);
 
 struct LineStyle {
   LogFormat format = LogFormat::kText;

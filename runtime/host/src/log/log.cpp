@@ -1,6 +1,8 @@
 #include <cohort/host/log.hpp>
 
 #include <array>
+#include <cerrno>
+#include <chrono>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -47,6 +49,10 @@ std::unique_ptr<spdlog::logger> make_logger(spdlog::sink_ptr sink, const LineSty
   return logger;
 }
 
+std::filesystem::path file_of_rank(const std::filesystem::path& directory, int rank) {
+  return directory / ("rank-" + std::to_string(rank) + ".log");
+}
+
 spdlog::sink_ptr open_rank_file(const std::filesystem::path& directory, int rank) {
   std::error_code failure;
   std::filesystem::create_directories(directory, failure);
@@ -54,7 +60,7 @@ spdlog::sink_ptr open_rank_file(const std::filesystem::path& directory, int rank
     throw UserError("--log-dir: cannot create the folder '" + directory.string() + "' (" + failure.message() +
                     "); give a folder that can be written");
   }
-  const auto file = directory / ("rank-" + std::to_string(rank) + ".log");
+  const auto file = file_of_rank(directory, rank);
   const auto status = std::filesystem::status(file, failure);
   // Opening a pipe would block until another process reads from it.
   if (std::filesystem::exists(status) && status.type() != std::filesystem::file_type::regular) {
@@ -100,7 +106,15 @@ void Log::reopen(const LogSettings& settings) {
   sinks_->lines = std::make_shared<DescriptorSink>(STDERR_FILENO);
   sinks_->terminal = make_logger(sinks_->lines, terminal, settings.level);
   if (!settings.directory.empty()) {
+    std::error_code ignored;
+    const auto file = file_of_rank(settings.directory, settings.rank);
+    const bool follows = std::filesystem::exists(file, ignored) && std::filesystem::file_size(file, ignored) != 0;
     sinks_->file = make_logger(open_rank_file(settings.directory, settings.rank), plain, settings.level);
+    if (follows) {
+      sinks_->to_file(LogLevel::kInfo, "--- process " + std::to_string(::getpid()) + " (" +
+                                           program_invocation_short_name + ") begins at " +
+                                           utc_time(std::chrono::system_clock::now()));
+    }
     sinks_->file->set_error_handler([this, told = false](const std::string& reason) mutable {
       if (!std::exchange(told, true)) {
         sinks_->to_terminal(LogLevel::kWarning, "--log-dir: lines of this rank's log are lost (" + reason +

@@ -193,8 +193,8 @@ std::vector<Flag> loop_flags() {
   fast.arity = Arity::kOptional;
   fast.implied = "1";
   return {
-      number(kLoop, "max-epochs", "stop after this many epochs", &Options::max_epochs, 0),
-      number(kLoop, "max-steps", "stop after this many optimizer steps", &Options::max_steps, 0),
+      number(kLoop, "max-epochs", "stop after this many epochs; -1: no limit", &Options::max_epochs, -1),
+      number(kLoop, "max-steps", "stop after this many optimizer steps; -1: no limit", &Options::max_steps, -1),
       flag(
           kLoop, "max-time", "TIME", "stop after this time, for example 2h, 1d or 00:12:00:00 (DD:HH:MM:SS)",
           [](Options& o, Given given) {

@@ -11,7 +11,7 @@ namespace {
 Flag own_flag(const OwnOption& option) {
   Flag flag;
   flag.name = canonical_flag(option.name);
-  flag.group = "Options of this program";
+  flag.group = kOwnGroup;
   flag.value = "VALUE";
   flag.help = option.help;
   // The program asks by the name that it declared.

@@ -17,9 +17,11 @@ namespace cohort::host {
 /// How a flag takes values: one, one that may be left out (`implied` is taken), or many.
 enum class Arity { kOne, kOptional, kMany };
 
+inline constexpr const char* kOwnGroup = "Options of this program";
+
 struct Flag {
   std::string name;   ///< without dashes, words joined by '-'
-  std::string group;  ///< heading in --help
+  std::string group;  ///< heading in --help; kOwnGroup: an option of the program
   std::string value;  ///< how the value is called in --help
   std::string help;
   Arity arity = Arity::kOne;

@@ -1,6 +1,7 @@
 #include <string>
 #include <vector>
 
+#include <cohort/host/error.hpp>
 #include <cohort/host/options.hpp>
 
 #include "options/flag_table.hpp"
@@ -32,10 +33,19 @@ Origin Options::origin(std::string_view flag) const {
 namespace host {
 namespace {
 
+/// Throws UserError for what Python calls nothing; options of the program's own may mean something by it.
+void check_not_none(const Assignment& assignment, const std::string& value) {
+  if (value != "None" || assignment.flag->group == kOwnGroup) return;
+  throw UserError(assignment.where + ": 'None' is no value here; leave the option out for its default");
+}
+
 void apply(Options& options, const std::vector<Assignment>& assignments, Origin origin) {
   for (const Assignment& assignment : assignments) {
     if (assignment.flag->clear) assignment.flag->clear(options);
-    for (const std::string& value : assignment.values) assignment.flag->set(options, {value, assignment.where});
+    for (const std::string& value : assignment.values) {
+      check_not_none(assignment, value);
+      assignment.flag->set(options, {value, assignment.where});
+    }
     options.origins[assignment.flag->name] = origin;
     options.older_spellings.erase(assignment.flag->name);
     if (assignment.has_older_spelling) options.older_spellings[assignment.flag->name] = assignment.where;

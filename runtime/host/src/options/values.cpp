@@ -134,7 +134,7 @@ bool parse_bool(Given given) {
   constexpr std::array<std::string_view, 4> kFalse{"false", "0", "no", "off"};
   if (std::find(kTrue.begin(), kTrue.end(), given.text) != kTrue.end()) return true;
   if (std::find(kFalse.begin(), kFalse.end(), given.text) != kFalse.end()) return false;
-  refuse_value(given, "true or false");
+  refuse_value(given, given.text == "warn" ? "true or false; there is no mode that only warns" : "true or false");
 }
 
 std::size_t parse_choice(Given given, const std::vector<std::string>& choices) {

@@ -222,6 +222,17 @@ TEST(Environment, MalformedNumbersAreRefused) {
   EXPECT_THAT(refusal(with(cohort_rank(), "WORLD_SIZE", "0")), HasSubstr("WORLD_SIZE=0"));
 }
 
+TEST(Environment, APortOfAServiceOfKubernetesIsNone) {
+  const std::string link = "tcp://10.0.0.1:80";
+  EXPECT_EQ(detect_topology({{"MASTER_PORT", link}}).launcher, Launcher::kNone);
+  EXPECT_EQ(address_for_ranks({{"MASTER_PORT", link}}).port, 0);
+  EXPECT_EQ(detect_topology({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_PORT", link}}).world_size, 1);
+  EXPECT_NE(detect_topology(with(srun_task(1, 2, 1, 0, 1), "MASTER_PORT", link)).master_port, 0);
+  EXPECT_THAT(refusal({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", link}}),
+              HasSubstr("no port is in MASTER_PORT=tcp://10.0.0.1:80, which Kubernetes sets for a service, although"));
+  EXPECT_THAT(refusal(with(torchrun_rank(), "MASTER_PORT", link)), HasSubstr("no port is in MASTER_PORT=tcp://"));
+}
+
 TEST(Environment, ValuesThatWouldBreakALineAreRefusedOnOne) {
   for (const char* variable : {"MASTER_ADDR", "RANK", "COHORT_RUN_ID"}) {
     EXPECT_THAT(refusal(with(cohort_rank(), variable, "a\nb")), AllOf(HasSubstr("a\\x0ab"), Not(HasSubstr("\n"))));

@@ -61,6 +61,15 @@ TEST(Environment, BatchScriptsAndShellsOfSlurmAreAlone) {
   EXPECT_EQ(detect_topology(srun_task(0, 1, 0, 0, 1)).launcher, Launcher::kNone) << "one task may start ranks";
 }
 
+TEST(Environment, AShellAtATerminalOfSrunIsAlone) {
+  const auto task = [](int rank) { return with(srun_task(rank, 2, rank, 0, 1), "SLURM_PTY_PORT", "38513"); };
+  EXPECT_EQ(detect_topology(task(0)).launcher, Launcher::kNone);
+  EXPECT_THAT(refusal(task(1)), AllOf(HasSubstr("SLURM_PTY_PORT=38513 and SLURM_PROCID=1 say that srun --pty"),
+                                      HasSubstr("start ranks without --pty")));
+  const Topology by_hand = detect_topology(with(with(task(0), "RANK", "0"), "WORLD_SIZE", "1"));
+  EXPECT_EQ(by_hand.launcher, Launcher::kManual);
+}
+
 TEST(Environment, AReservedStepOfSlurmIsNoStep) {
   const char* const interactive = "4294967290";
   const auto in_it = [&](int rank) { return with(srun_task(rank, 2, rank, 0, 1), "SLURM_STEP_ID", interactive); };

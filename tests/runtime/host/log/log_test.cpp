@@ -22,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 
 std::string read_file(const fs::path& path) {
   std::ifstream file(path);
@@ -110,6 +111,16 @@ TEST_F(LogTest, EachRankHasItsFileWithAllOfItsLines) {
     log.error("c");
   });
   EXPECT_EQ(read_file(settings.directory / "rank-2.log"), "a\nb\nerror: c\n");
+}
+
+TEST_F(LogTest, RunsThatShareAFileAreToldApart) {
+  LogSettings settings;
+  settings.directory = folder_;
+  standard_error_of([&] {
+    for (const char* line : {"a", "b"}) Log(settings).info(line);
+  });
+  EXPECT_THAT(read_file(folder_ / "rank-0.log"),
+              MatchesRegex("a\n--- process [0-9]+ \\(log_test\\) begins at 20[^ ]+Z\nb\n"));
 }
 
 TEST_F(LogTest, EveryLineIsInTheFileAtOnceForARankThatIsKilled) {

@@ -6,12 +6,41 @@
 namespace cohort::host {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(LightningNames, AnswersAForeignFlagWithTheNearest) {
   EXPECT_EQ(refusal({"--ckpt_path=x"}), "option '--ckpt_path' is unknown; --resume=DIR goes on from a checkpoint");
   EXPECT_THAT(refusal({"--profiler=simple"}), HasSubstr("--profile=FILE"));
   EXPECT_THAT(refusal({"--enable-progress-bar=false"}), HasSubstr("--log-level=warning"));
+}
+
+TEST(LightningNames, OfWhatIsNotThereAreNotMistakenForOthers) {
+  EXPECT_THAT(refusal({"--min-epochs=2"}), AllOf(HasSubstr("there is no such limit"), Not(HasSubstr("did you mean"))));
+  EXPECT_THAT(refusal({"--min_steps=2"}), HasSubstr("--early-stopping"));
+  EXPECT_THAT(refusal({"--benchmark"}), HasSubstr("setBenchmarkCuDNN(true)"));
+  EXPECT_THAT(refusal({"--inference-mode=false"}), HasSubstr("without gradients"));
+  EXPECT_THAT(refusal({"--reload_dataloaders_every_n_epochs=1"}), HasSubstr("asks once for its loader"));
+  EXPECT_THAT(refusal({"--use-distributed-sampler=false"}), HasSubstr("each rank reads its share"));
+}
+
+TEST(LightningNames, NoneLeavesTheFlagOut) {
+  for (const char* given : {"--max-steps=None", "--strategy=None", "--early-stopping=None", "--log-dir=None"}) {
+    EXPECT_THAT(refusal({given}), HasSubstr(": 'None' is no value here; leave the option out for its default"))
+        << given;
+  }
+  EXPECT_EQ(parse({"--log-dir=./None"}).log_dir, "./None");
+}
+
+TEST(LightningNames, MinusOneEpochsOrStepsAreNoLimit) {
+  EXPECT_EQ(parse({"--max-epochs=-1"}).max_epochs, -1);
+  EXPECT_EQ(parse({"--max-steps=-1"}).max_steps, -1);
+  EXPECT_THAT(refusal({"--max-epochs=-2"}), HasSubstr("give a whole number from -1"));
+}
+
+TEST(LightningNames, NothingOnlyWarnsOfWhatIsNotDeterministic) {
+  EXPECT_THAT(refusal({"--deterministic=warn"}), HasSubstr("true or false; there is no mode that only warns"));
 }
 
 TEST(LightningNames, OfPrecisionReachTheField) {

@@ -160,7 +160,7 @@ TEST(Options, OtherDevicesAreRefusedWithWhatIsAllowed) {
 TEST(Options, NumbersAreCheckedToTheirEnd) {
   for (const char* argument : {"--num-nodes=0",
                                "--num-nodes=1x",
-                               "--max-steps=-1",
+                               "--max-steps=-2",
                                "--max-epochs=1.5",
                                "--max-steps=9223372036854775808",
                                "--seed=-1",

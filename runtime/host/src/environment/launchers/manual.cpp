@@ -39,7 +39,7 @@ void read_manual(VariableReader& reader, Topology& topology) {
   check_below(reader, "RANK", "WORLD_SIZE");
   read_address(reader, topology);
   if (topology.world_size > 1 && topology.master_port == 0) {
-    throw UserError("environment: MASTER_PORT is not set, although " + reader.shown("WORLD_SIZE") +
+    throw UserError("environment: " + reader.missing("MASTER_PORT") + ", although " + reader.shown("WORLD_SIZE") +
                     " asks for several ranks; set it to a free port of rank 0's machine");
   }
   if (!reader.read(topology.local_world_size, "local_world_size", "LOCAL_WORLD_SIZE", kCount)) {

@@ -1,9 +1,9 @@
 // Reads the place of a rank from the variables of SLURM, for tasks that srun started.
 //
 // Batch scripts and the shells of salloc have the variables of their job as well, but are not tasks: is_slurm_task
-// tells them apart by the job step. Ranks need an address and a port that all tasks of a step derive alike: the address
-// is loopback on one node, else the first host of the step, where its task 0 is; the port is made from the numbers of
-// job and step. MASTER_ADDR and MASTER_PORT win over both.
+// tells them apart by the job step, and shells of srun by their terminal. Ranks need an address and a port that all
+// tasks of a step derive alike: the address is loopback on one node, else the first host of the step, where its task 0
+// is; the port is made from the numbers of job and step. MASTER_ADDR and MASTER_PORT win over both.
 #include <limits>
 #include <string>
 
@@ -33,6 +33,12 @@ bool has_step(const VariableReader& reader) {
   constexpr std::size_t kSpecialDigits = 10;
   const auto id = reader.text("SLURM_STEP_ID");
   return id ? id->size() < kSpecialDigits : reader.text("SLURM_STEP_NUM_TASKS").has_value();
+}
+
+/// Returns whether srun --pty has started this process, most often as a shell: the terminal is task 0's, and the shells
+/// of the others end at once, because they have no input.
+bool is_under_pty(const VariableReader& reader) {
+  return reader.text("SLURM_PTY_PORT").has_value();
 }
 
 [[noreturn]] void refuse_placing(const VariableReader& reader, const std::string& why) {
@@ -121,11 +127,17 @@ std::string_view slurm_tasks_variable(const VariableReader& reader) {
 bool is_slurm_task(const VariableReader& reader) {
   const auto rank = reader.number("SLURM_PROCID", kIndex);
   const bool may_be_script = reader.text("SLURM_JOB_ID") && !has_step(reader) && rank == 0;
-  return rank && !may_be_script && reader.number(slurm_tasks_variable(reader), kCount).value_or(1) > 1;
+  const bool has_terminal = is_under_pty(reader) && rank == 0;
+  return rank && !may_be_script && !has_terminal && reader.number(slurm_tasks_variable(reader), kCount).value_or(1) > 1;
 }
 
 void read_slurm(VariableReader& reader, Topology& topology) {
   const std::string_view tasks = slurm_tasks_variable(reader);
+  if (is_under_pty(reader)) {
+    throw UserError("environment: " + reader.shown("SLURM_PTY_PORT") + " and " + reader.shown("SLURM_PROCID") +
+                    " say that srun --pty has started this task, and task 0 at the terminal is no rank then; start "
+                    "ranks without --pty");
+  }
   reader.require(topology.world_size, "world_size", tasks, kCount);
   reader.require(topology.rank, "rank", "SLURM_PROCID", kIndex);
   reader.require(topology.local_rank, "local_rank", "SLURM_LOCALID", kIndex);
