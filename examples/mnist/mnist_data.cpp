@@ -19,7 +19,12 @@ struct Digits {
 std::filesystem::path plain_or_compressed(const std::filesystem::path& folder, const std::string& name) {
   const auto plain = folder / name;
   std::error_code ignored;  // opening the file reports the reason
-  return std::filesystem::exists(plain, ignored) ? plain : folder / (name + ".gz");
+  const auto compressed = folder / (name + ".gz");
+  if (std::filesystem::exists(plain, ignored)) return plain;
+  if (std::filesystem::exists(compressed, ignored) || !std::filesystem::is_directory(folder, ignored))
+    return compressed;
+  throw cohort::UserError(folder.string() + " has neither " + name + " nor " + name +
+                          ".gz; give the files of MNIST these names, or another --data-dir");
 }
 
 Digits read_digits(const std::filesystem::path& folder, const std::string& part) {

@@ -12,6 +12,7 @@
 #include "error_text.hpp"
 #include "fake_runtime.hpp"
 #include "metrics/rank_report.hpp"
+#include "module/loss.hpp"
 #include "temporary_folder.hpp"
 
 namespace cohort {
@@ -250,6 +251,12 @@ TEST(Fit, ExplainsWhatATrainingStepMayReturn) {
   EXPECT_THAT(message([](auto loss) { return loss.detach(); }), HasSubstr("does not require grad"));
   EXPECT_THAT(message([](auto loss) { return loss.expand({3}); }), HasSubstr("3 elements"));
   EXPECT_EQ(message([](auto loss) { return Output::map({{"loss", loss}}); }), "");
+}
+
+TEST(Fit, AStepThatReturnsNothingIsToldHowToSkipABatch) {
+  EXPECT_THAT(error_text<UserError>([] { loss_of(Output()); }),
+              HasSubstr("returned a value that holds nothing; return the loss as a tensor, or a map that holds it as "
+                        "\"loss\", and for a batch that is to be skipped a loss of zero, as 0 * output.sum()"));
 }
 
 TEST(Fit, AStreamEndsTheEpochWhenAnyRankRunsOut) {

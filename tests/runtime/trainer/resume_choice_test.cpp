@@ -300,6 +300,16 @@ TEST(Resume, OptionsThatContradictEachOtherAreRefused) {
   EXPECT_THAT(message([&](Options& o) { o.resume = folder.path() / "none"; }), HasSubstr("there is no checkpoint in"));
 }
 
+TEST(Resume, OptionsOfTheProgramsCodeWaitForAFolder) {
+  const auto of_code = [](Options& o) {
+    o.checkpoint_every_n_steps = 3;
+    o.resume = "auto";
+    o.monitor = Spec("val");
+    for (const char* flag : {"checkpoint-every-n-steps", "resume", "monitor"}) o.origins[flag] = Origin::kCode;
+  };
+  EXPECT_NO_THROW(train({.options = of_code}));
+}
+
 TEST(Resume, AFreshTrainingLeavesTheCheckpointsOfAnotherAlone) {
   const Stopped stopped;
   EXPECT_THAT(mistake(writing(stopped.folder.path())), HasSubstr("holds checkpoints of another training"));

@@ -49,7 +49,9 @@ std::vector<std::shared_ptr<Callback>> callbacks_of_flags(const Options& options
   }
   if (options.monitor) {
     const std::string flag = "--monitor";
-    if (options.checkpoint_dir.empty()) throw UserError(flag + " keeps checkpoints; give --checkpoint-dir=DIR too");
+    const bool is_default = options.origin("monitor") == Origin::kCode;
+    if (options.checkpoint_dir.empty() && !is_default)
+      throw UserError(flag + " keeps checkpoints; give --checkpoint-dir=DIR too");
     const Read read(*options.monitor, kMonitor, flag);
     const BestCheckpoints::Options best{options.keep_best, read.mode(), std::string(read.options().text("name"))};
     if (!checkpoints.empty()) {  // else this run writes no files

@@ -39,11 +39,13 @@ fs::path folder_of_fit(const fs::path& folder, int64_t fit) {
 FitCheckpoints::FitCheckpoints(Runtime& runtime, const LoopLimits& limits, int64_t fit)
     : runtime_(runtime), fit_(fit), every_n_steps_(runtime.options().checkpoint_every_n_steps) {
   const Options& options = runtime.options();
-  if (every_n_steps_ && options.checkpoint_dir.empty()) {
+  // What the program's code says holds if somebody names a folder.
+  const auto is_default = [&](const char* flag) { return options.origin(flag) == Origin::kCode; };
+  if (every_n_steps_ && options.checkpoint_dir.empty() && !is_default("checkpoint-every-n-steps")) {
     throw UserError("--checkpoint-every-n-steps needs a folder: give --checkpoint-dir=DIR too");
   }
   if (options.resume == kNewest) {
-    if (options.checkpoint_dir.empty()) {
+    if (options.checkpoint_dir.empty() && !is_default("resume")) {
       throw UserError("--resume=auto goes on from --checkpoint-dir, which is not given; name a folder in one of them");
     }
     source_ = folder_of_fit(options.checkpoint_dir, fit);
