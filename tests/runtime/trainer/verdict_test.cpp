@@ -43,6 +43,9 @@ std::string sentence(const Evidence& evidence) {
 TEST(Verdict, NamesARankThatFailedByItselfWithItsError) {
   Evidence three = evidence(3, {});
   three.words[1] = echo({});
+  const std::string published = "rank 2 (pid 102 on here) failed: " + three.own.error;
+  EXPECT_EQ(sentence_of({published, false}, three.own.error), three.own.error);
+  EXPECT_EQ(sentence_of({published, false}, "another"), published + "; seen here as: another");
   three.words[2] = LastWords{1, false, "no such file 'x'", {}};
   EXPECT_EQ(sentence(three), "rank 2 (pid 102 on here) failed: no such file 'x'; seen here as: step 3: it went wrong");
 }

@@ -213,6 +213,9 @@ Verdict judge(const Evidence& evidence) {
 }
 
 std::string sentence_of(const Verdict& verdict, const std::string& own_error) {
+  const std::string alike = " failed: " + own_error;  // as another rank has published, and the only cause
+  const size_t place = verdict.causes.find(alike.substr(0, alike.find(':') + 1));
+  if (place != std::string::npos && verdict.causes.substr(place) == alike) return own_error;
   return verdict.causes.empty() ? own_error : verdict.causes + "; seen here as: " + own_error;
 }
 
