@@ -45,6 +45,7 @@ class ScriptedRanks final : public Ranks {
 
 ScriptedRun::ScriptedRun(const std::function<void(Script&)>& set) {
   script_.selection.strategy = StrategySpec("scripted");
+  script_.options.num_sanity_val_steps = 0;  // tests count the validations of a training
   set(script_);
   log_ = std::make_unique<host::Log>(script_.log);
   plugins_ = std::make_unique<host::PluginHost>(host::PluginSearch{}, *log_);

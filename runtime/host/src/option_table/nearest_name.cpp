@@ -29,8 +29,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string nearest_name(std::string_view name, std::span<const std::string> candidates) {
-  const std::size_t near = std::max<std::size_t>(1, name.size() / 3);
+std::string nearest_name(std::string_view name, std::span<const std::string> candidates, std::size_t most) {
+  const std::size_t near = std::min(most, std::max<std::size_t>(1, name.size() / 3));
   std::string_view best;
   std::size_t best_distance = near + 1;
   for (const std::string_view candidate : candidates) {

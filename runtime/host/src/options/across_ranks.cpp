@@ -43,6 +43,7 @@ constexpr FlagAcross kFlagsAcross[] = {
     {"detect-anomaly", Across::kOwn, "each rank watches its own backward"},
     {"graph", Across::kSame, "ranks would communicate at different moments of a step"},
     {"seed", Across::kSame, "ranks would shuffle differently, and see samples twice or never"},
+    {"resume-settings", Across::kSame, "ranks would resume with other settings of optimizers"},
     {"rank-noise", Across::kSame, "some ranks would draw the same random numbers"},
     {"deterministic", Across::kSame, "ranks would add up in different orders"},
     {"barebones", Across::kSame, "it turns validation off, which ranks do together"},

@@ -215,7 +215,7 @@ std::vector<Flag> loop_flags() {
           print_if_set(&Options::val_check_interval, [](const auto& limit) { return literal(limit); })),
       number(kLoop, "check-val-every-n-epoch", "validate in every N-th epoch only", &Options::check_val_every_n_epoch,
              1),
-      number(kLoop, "num-sanity-val-steps", "validation batches that are tried before training; default: 0",
+      number(kLoop, "num-sanity-val-steps", "validation batches that are tried before training; 0: none",
              &Options::num_sanity_val_steps, 0),
       number(kLoop, "log-every-n-steps", "steps between two rows of metrics, in loggers and on the screen",
              &Options::log_every_n_steps, 1),
@@ -295,6 +295,9 @@ std::vector<Flag> checkpoint_flags() {
            "go on from a checkpoint, or from the newest of a folder; auto: of "
            "--checkpoint-dir, if there is one",
            &Options::resume),
+      choice(kCheckpoints, "resume-settings", "checkpoint|program",
+             "whose settings of optimizers a resumed run takes: learning rate, weight decay and so on",
+             {"checkpoint", "program"}, &Options::resume_settings),
       number(kCheckpoints, "checkpoint-every-n-steps", "more checkpoints, after every N optimizer steps",
              &Options::checkpoint_every_n_steps, 1),
       number(kCheckpoints, "keep-checkpoints", "older checkpoints than the newest N are deleted",

@@ -151,6 +151,11 @@ enum class SavePoint {
   kStopped,  ///< training stops within an epoch
 };
 
+/// A metric that a callback decides by, and what has asked for it: "--early-stopping".
+struct AwaitedMetric {
+  std::string name, asked_by;
+};
+
 class Callback : public StepMoments {
  public:
   virtual ~Callback() = default;
@@ -186,6 +191,9 @@ class Callback : public StepMoments {
   virtual void on_validation_start(Fit& /*fit*/) {}
   /// `means` is empty if a signal has ended it, or if the module has no validation_step.
   virtual void on_validation_end(Fit& /*fit*/, const Metrics& /*means*/) {}
+  /// Returns the metrics that the callback decides by. After the first step a name that nobody has logged is refused if
+  /// it is nearly one that was; else a warning names it.
+  virtual std::vector<AwaitedMetric> awaited_metrics() const { return {}; }
   /// Fit::save may be called.
   virtual void on_save_point(Fit& /*fit*/, SavePoint /*point*/) {}
   /// See the module's hook of this name.

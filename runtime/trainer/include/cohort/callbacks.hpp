@@ -28,6 +28,7 @@ class MonitoredMetric {
   MonitoredMetric(std::string name, std::string asked_by) : name_(std::move(name)), asked_by_(std::move(asked_by)) {}
 
   const std::string& name() const { return name_; }
+  AwaitedMetric awaited() const { return {name_, asked_by_}; }
   /// Call in on_validation_end. Returns the value if it was measured.
   std::optional<double> at_validation(const Metrics& means);
   /// Call in on_train_epoch_end. Returns the value unless the epoch's validation has given it. Throws UserError with
@@ -58,6 +59,7 @@ class EarlyStopping final : public Callback {
 
   std::string name() const override { return "early_stopping"; }
   std::string settings() const override;
+  std::vector<AwaitedMetric> awaited_metrics() const override { return {metric_.awaited()}; }
   void on_fit_start(Fit& fit) override;
   void on_validation_end(Fit& fit, const Metrics& means) override;
   void on_train_epoch_end(Fit& fit, const Metrics& means) override;
@@ -100,6 +102,7 @@ class BestCheckpoints final : public Callback {
   const std::vector<Kept>& kept() const { return kept_; }
 
   std::string name() const override { return "best_checkpoints"; }
+  std::vector<AwaitedMetric> awaited_metrics() const override { return {metric_.awaited()}; }
   void on_fit_start(Fit& fit) override;
   void on_validation_end(Fit& fit, const Metrics& means) override;
   void on_train_epoch_end(Fit& fit, const Metrics& means) override;

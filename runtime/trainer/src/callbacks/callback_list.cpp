@@ -80,6 +80,14 @@ const Callback* CallbackList::find(std::string_view name) const {
   return found == callbacks_.end() ? nullptr : found->get();
 }
 
+std::vector<AwaitedMetric> CallbackList::awaited_metrics() const {
+  std::vector<AwaitedMetric> all;
+  for (const auto& callback : callbacks_) {
+    for (AwaitedMetric& metric : callback->awaited_metrics()) all.push_back(std::move(metric));
+  }
+  return all;
+}
+
 NamedTensors CallbackList::state(bool is_first) const {
   NamedTensors tensors;
   for (const auto& callback : callbacks_) {

@@ -47,6 +47,9 @@ class CallbackList {
   /// Known after a step that called them all.
   void require_empty_moments() const;
 
+  /// Returns what all callbacks decide by.
+  std::vector<AwaitedMetric> awaited_metrics() const;
+
   /// Returns the state of all callbacks on this rank, for a checkpoint: tensors named kCallbackPrefix + callback + "/"
   /// + name (if this is the first rank), kModulePrefix + name, what is behind kOwnStatePrefix and kOwnMeanPrefix, and
   /// kValidatedPrefix + name of a weight.

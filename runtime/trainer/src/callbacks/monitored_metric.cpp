@@ -31,10 +31,10 @@ std::optional<double> MonitoredMetric::at_epoch(Fit& fit, const Metrics& means) 
     list += (list.empty() ? "" : ", ") + name;
   }
   const std::string nearest = host::nearest_name(name_, names);
-  throw PlacedError(asked_by_ + ": the metric '" + name_ + "' was not logged in this epoch; " +
-                    (names.empty()
-                         ? "log it in validation_step or training_step"
-                         : "there are " + list + (nearest.empty() ? "" : "; did you mean '" + nearest + "'?")));
+  throw MistakeOfAllRanks(asked_by_ + ": the metric '" + name_ + "' was not logged in this epoch; " +
+                          (names.empty()
+                               ? "log it in validation_step or training_step"
+                               : "there are " + list + (nearest.empty() ? "" : "; did you mean '" + nearest + "'?")));
 }
 
 void MonitoredMetric::save_state(CallbackState& state, const std::string& prefix) const {

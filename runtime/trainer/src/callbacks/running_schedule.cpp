@@ -33,6 +33,7 @@ class RunningPlateau final : public RunningSchedule {
   RunningPlateau(const schedule::Plateau& options, const schedule::Timing& timing)
       : RunningSchedule(timing), options_(options), metric_(options.monitor, "schedule::plateau") {}
 
+  std::optional<AwaitedMetric> awaited() const override { return metric_.awaited(); }
   void on_validation_end(const Metrics& means) override {
     if (const auto value = metric_.at_validation(means)) look_at(*value);
   }

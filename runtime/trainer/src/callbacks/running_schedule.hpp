@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,8 @@ class RunningSchedule {
   /// Returns the rate of a group for the step after so many of its optimizer, in this epoch.
   double rate(size_t group, uint64_t steps, uint64_t epoch);
 
+  /// Returns the metric that the schedule follows, if it follows one.
+  virtual std::optional<AwaitedMetric> awaited() const { return std::nullopt; }
   /// Call them in the moments of these names.
   virtual void on_validation_end(const Metrics& /*means*/) {}
   virtual void on_train_epoch_end(Fit& /*fit*/, const Metrics& /*means*/) {}

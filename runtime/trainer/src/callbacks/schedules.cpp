@@ -117,6 +117,15 @@ class Schedules final : public Callback {
   void on_fit_start(Fit& fit) override {
     for (auto& [phase, optimizer] : scheduled_) optimizer.take_initial_rates(fit.step());
   }
+  std::vector<AwaitedMetric> awaited_metrics() const override {
+    std::vector<AwaitedMetric> awaited;
+    for (const auto& [phase, optimizer] : scheduled_) {
+      for (const auto& schedule : optimizer.schedules()) {
+        if (const auto metric = schedule->awaited()) awaited.push_back(*metric);
+      }
+    }
+    return awaited;
+  }
   // The length of the training is known as soon as the data of an epoch is.
   void on_train_epoch_start(Fit& fit) override {
     if (std::exchange(has_begun_, true)) return;

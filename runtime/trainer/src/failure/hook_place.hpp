@@ -19,6 +19,11 @@ struct PlacedError : UserError {
   using UserError::UserError;
 };
 
+/// A mistake that every rank comes to at the same place, because all have the same values.
+struct MistakeOfAllRanks : PlacedError {
+  using PlacedError::PlacedError;
+};
+
 /// A hook that is called and that the module does not override. The message says which.
 struct MissingHook : PlacedError {
   using PlacedError::PlacedError;

@@ -18,7 +18,9 @@
 #include <cohort/host/error.hpp>
 #include <cohort/rank_noise.hpp>
 
+#include "checkpoint/checkpoint_folder.hpp"
 #include "checkpoint/generators.hpp"
+#include "failure/failure.hpp"
 #include "loop/data_of_ranks.hpp"
 #include "loop/evaluation.hpp"
 #include "loop/gathered_report.hpp"
@@ -198,6 +200,7 @@ void FitLoop::run_epoch() {
     if (batches_ > 0) keep_step();  // the first step of an epoch is taken again from before its beginning
     const int64_t batches_before = batches_;
     take_step(available(limits_.accumulate));
+    if (record_.steps == 1 && step() == 1) check_awaited_metrics();
     if (validation_interval_) validate_at_interval(batches_before);
     if (!is_epoch_over()) offer_save(SavePoint::kStep);
   }
@@ -209,7 +212,8 @@ void FitLoop::note_step(Votes votes) {
   ++record_.steps;
   record_.add_step_time(now - step_begun_);
   record_.training_seconds += seconds_between(step_begun_, now);
-  if (record_.steps == 1) record_.seconds_to_first_step = seconds_since(record_.started);
+  if (record_.steps == 1)
+    record_.seconds_to_first_step = seconds_since(record_.started) - std::chrono::duration<double>(tried_for_).count();
   step_begun_ = now;
   out_of_data_ = joins() ? active_ranks_ == 0 : votes.out_of_data;
   over_ = votes.stop || limit_reached();
@@ -263,6 +267,21 @@ void FitLoop::validate_within_epoch() {
   agree_on_stop(wish_);
 }
 
+// Callbacks that have changed weights for the validation change them back, also if it fails.
+MergedReport FitLoop::evaluate_or_end(const EvaluationPass& pass, const NamedTensors& of_training) {
+  try {
+    return evaluate(runtime_, replicas_, pass, [this] {
+      ask_callbacks();
+      return wish_;
+    });
+  } catch (const std::exception&) {
+    if (tells_of_lost_device()) throw;
+    board_.metrics().give_back(of_training);
+    call("on_validation_end", &Callback::on_validation_end, {});
+    throw;
+  }
+}
+
 void FitLoop::validate() {
   const Timed timed(profile_, Profile::kValidation);
   session_.pause_for_evaluation();
@@ -277,10 +296,7 @@ void FitLoop::validate() {
                               return wish_.is_abrupt();
                             }};
   const NamedTensors of_training = board_.metrics().take();
-  const auto merged = evaluate(runtime_, replicas_, pass, [this] {
-    ask_callbacks();
-    return wish_;
-  });
+  const auto merged = evaluate_or_end(pass, of_training);
   board_.metrics().give_back(of_training);
   validation_means_ = merged.means;
   for (const auto& [name, value] : merged.on_bar) on_bar_[name] = value;
@@ -326,6 +342,37 @@ void FitLoop::finish_epoch() {
   if (keeps_steps_) kept_.emplace(session_, before_stop_ ? *before_stop_ : before);
   if (!complete) offer_unfinished(before);
   if (complete) ++record_.epochs;
+  try {
+    end_epoch(merged, complete, before);
+  } catch (const MistakeOfAllRanks&) {
+    if (complete) save_before_failure(before);
+    throw;
+  } catch (const UserError&) {
+    if (complete && runtime_.world_size() == 1) save_before_failure(before);
+    throw;
+  } catch (const TrainingFailed&) {
+    if (complete && runtime_.world_size() == 1) save_before_failure(before);
+    throw;
+  }
+}
+
+// The epoch is not lost if its validation or a hook at its end fails. What another rank does then is not known, so only
+// a mistake that all of them come to is treated so.
+void FitLoop::save_before_failure(LoopState& before) {
+  if (tells_of_lost_device() || agreed_.is_abrupt()) return;
+  try {
+    offer_unfinished(before);
+    checkpoints_.finish();
+  } catch (const std::exception& another) {
+    runtime_.log().warning(another.what());
+    return;
+  }
+  if (runtime_.is_first() && !checkpoints_.newest().empty()) {
+    runtime_.log().info("Checkpoint from before the end of the epoch: " + shown(checkpoints_.newest()));
+  }
+}
+
+void FitLoop::end_epoch(const MergedReport& merged, bool complete, LoopState& before) {
   if (complete && limits_.report && runtime_.is_first()) warn_of_unused(runtime_.log(), merged.unused);
   for (const auto& [name, value] : merged.means) record_.metrics[name] = value;
   show_on_bar(board_, merged.means);

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <set>
 
 #include <cohort/callback.hpp>
 #include <cohort/data.hpp>
@@ -19,6 +20,7 @@
 #include "data/batch_source.hpp"
 #include "failure/hook_place.hpp"
 #include "graph/captured_step.hpp"
+#include "loop/evaluation.hpp"
 #include "loop/kept_step.hpp"
 #include "loop/open_data.hpp"
 #include "metrics/metric_board.hpp"
@@ -110,8 +112,14 @@ class FitLoop final : public Fit {
   void validate_at_interval(int64_t batches_before);
   /// Tries validation before the training, so that a mistake in it is found before an epoch has passed.
   void check_sanity();
+  Metrics try_validation(int64_t batches);
+  /// Looks after the first step whether somebody logs what callbacks decide by. Throws UserError for a typing error on
+  /// all ranks alike. Collective.
+  void check_awaited_metrics();
+  void check_awaited(const AwaitedMetric& metric, const std::set<std::string>& trained);
   bool validates_in_epoch() const { return validates_ && (epoch_ + 1) % limits_.validate_every_n_epochs == 0; }
   void validate();
+  MergedReport evaluate_or_end(const EvaluationPass& pass, const NamedTensors& of_training);
   void validate_within_epoch();
   void leave_validation_out();
   LoopState state(bool validation_due = false);
@@ -123,6 +131,9 @@ class FitLoop final : public Fit {
                                                       std::function<void()> when_written);
   LoopPlace place() const;
   void finish_epoch();
+  void end_epoch(const MergedReport& merged, bool complete, LoopState& before);
+  /// Writes the checkpoint of an epoch that is complete, if its end fails on all ranks.
+  void save_before_failure(LoopState& before);
   Metrics end_epoch_of_module();
   void agree_on_stop(const StopReason& own);
   void adopt(const StopReason& agreed);
@@ -177,10 +188,12 @@ class FitLoop final : public Fit {
   int64_t more_steps_ = 0;                     // see LoopPlace
   std::optional<int64_t> validation_interval_;
   int64_t epoch_ = 0;
-  int64_t batches_ = 0;           // of this epoch; between two steps those of the rank that has had most of them
-  EarlierPart earlier_;           // of this epoch
-  std::optional<int64_t> index_;  // of the batch in hand, within a step
-  const Batch* batch_ = nullptr;  // in hand
+  int64_t batches_ = 0;                // of this epoch; between two steps those of the rank that has had most of them
+  EarlierPart earlier_;                // of this epoch
+  std::optional<int64_t> index_;       // of the batch in hand, within a step
+  const Batch* batch_ = nullptr;       // in hand
+  Clock::duration tried_for_{0};       // validation before and after the first step
+  std::set<std::string> tried_names_;  // that it has logged
   Clock::time_point step_begun_;
   uint64_t logged_steps_ = 0;  // the last step whose values were logged
   Votes votes_;                // of the ranks, in the step that is being taken

@@ -12,6 +12,7 @@
 #include "checkpoint/fit_checkpoints.hpp"
 #include "checkpoint/generators.hpp"
 #include "loop/fit_loop.hpp"
+#include "loop/resume_settings.hpp"
 
 namespace cohort {
 
@@ -30,6 +31,10 @@ void FitLoop::begin_where_resumed() {
     if (runtime_.is_first()) check_same_data(saved.place, place(), resumed_->path);
   });
   divide_what_is_left();
+  const auto lines = settle_settings(runtime_.options().resume_settings, optimizer_settings(session_), *resumed_);
+  for (const std::string& line : lines) {
+    if (runtime_.is_first()) runtime_.log().info(line);
+  }
   apply_checkpoint(*resumed_, session_);
   seed_added_rank();
   resume_strategy(*resumed_, session_);

@@ -100,6 +100,12 @@ bool LoggedMetrics::contains(std::string_view name) const {
   return std::ranges::count(entries_, name, &Entry::name) != 0;
 }
 
+std::vector<std::string> LoggedMetrics::names() const {
+  std::vector<std::string> names;
+  for (const Entry& entry : entries_) names.push_back(entry.name);
+  return names;
+}
+
 NamedTensors LoggedMetrics::states() const {
   NamedTensors states;
   for (const Entry& entry : entries_) {

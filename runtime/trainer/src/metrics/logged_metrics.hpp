@@ -30,6 +30,7 @@ class LoggedMetrics {
   /// Takes the states of the metrics that a replica has logged into the first object of each name, which is remembered.
   void add_taken(const LoggedMetrics& replica);
   bool contains(std::string_view name) const;
+  std::vector<std::string> names() const;
 
   /// Returns what was added to all states, also to those that a checkpoint has left.
   NamedTensors states() const;

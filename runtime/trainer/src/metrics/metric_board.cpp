@@ -186,6 +186,14 @@ std::vector<MetricTotal> MetricBoard::totals() const {
   return totals;
 }
 
+std::vector<std::string> MetricBoard::names() const {
+  std::vector<std::string> names = metrics_.names();
+  for (const Entry& entry : entries_) {
+    if (entry.seen) names.push_back(entry.name);
+  }
+  return names;
+}
+
 std::vector<MetricRecord> MetricBoard::records() const {
   std::vector<MetricRecord> records;
   for (const Entry& e : entries_) {

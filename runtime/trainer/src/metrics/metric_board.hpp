@@ -60,6 +60,8 @@ class MetricBoard {
   /// Returns whether a value of this name, which may be one element of a metric's, was logged with kBar.
   bool is_on_bar(std::string_view name) const;
   LoggedMetrics& metrics() { return metrics_; }
+  /// Returns all names that values, and metric objects, were logged under. Does not wait for the device.
+  std::vector<std::string> names() const;
 
   /// Adds what the boards of a batch's pieces hold: of each name one value, the mean over their samples, or one metric
   /// object, which has taken the states of the others.

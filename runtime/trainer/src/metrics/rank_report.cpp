@@ -114,8 +114,9 @@ std::string to_text(const RankReport& report) {
   std::string text = std::to_string(static_cast<int>(stop.severity)) + "\t" + std::to_string(stop.signal) + "\t" +
                      std::to_string(stop.step) + "\t" + (stop.is_final ? "1" : "0") + "\t" + stop.callback + "\t" +
                      one_field(stop.exit_reason) + "\t" + one_field(stop.text) + "\t" +
-                     (report.lacks_step ? "1" : "0") + "\t" + joined(report.not_logged) + "\t" + one_field(joined(report.unused)) + "\t" +
-                     std::to_string(report.states.size()) + "\n" + report.states;
+                     (report.lacks_step ? "1" : "0") + "\t" + joined(report.not_logged) + "\t" +
+                     one_field(joined(report.unused)) + "\t" + std::to_string(report.states.size()) + "\n" +
+                     report.states;
   for (const auto& total : report.totals)
     text += total.name + "\t" + exact(total.sum) + "\t" + exact(total.weight) + "\n";
   return text;

@@ -46,7 +46,7 @@ LoopLimits resolve_limits(const Options& options, const TrainerDefaults& default
   }
   limits.val_check_interval = options.val_check_interval;
   limits.validate_every_n_epochs = std::max<int64_t>(options.check_val_every_n_epoch, 1);
-  limits.sanity_batches = options.num_sanity_val_steps;
+  limits.sanity_batches = options.barebones ? 0 : options.num_sanity_val_steps;
   limits.accumulate = std::max<int64_t>(options.accumulate_grad_batches, 1);
   if (options.gradient_clip_val.value_or(0) > 0) {
     const auto by = options.gradient_clip_by_value ? GradientClip::By::kValue : GradientClip::By::kNorm;

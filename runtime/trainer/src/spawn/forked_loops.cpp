@@ -32,7 +32,7 @@ NamedTensors callback_tensors(const Parcel& parcel) {
 /// Packs what a pass without training leaves of the module: buffers, and what the module saves itself.
 void pack_pass(Parcel& parcel, Module& module) {
   pack_buffers(parcel, module);
-  for (auto& item : CallbackList(module, {}).state()) parcel.tensors.push_back(std::move(item));
+  for (auto& item : CallbackList(module, {}).state(/*is_first=*/true)) parcel.tensors.push_back(std::move(item));
 }
 
 void unpack_pass(const std::vector<Parcel>& parcels, Module& module, RunRecord& record) {

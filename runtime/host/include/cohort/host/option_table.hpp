@@ -1,6 +1,7 @@
 // The options that a component declares: checking what a user wrote against them, and showing them.
 #pragma once
 
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -66,7 +67,8 @@ std::string option_table_text(std::span<const cohort_option> declared);
 std::string answer_to_foreign_flag(std::string_view name);
 std::string answer_to_foreign_strategy(std::string_view name);
 
-/// The candidate nearest to `name` by edit distance, or "" where none is near.
-std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
+/// Returns the candidate nearest to `name` by edit distance, or "" if none is near, nor within `most`.
+std::string nearest_name(std::string_view name, std::span<const std::string> candidates,
+                         std::size_t most = std::numeric_limits<std::size_t>::max());
 
 }  // namespace cohort::host

@@ -50,6 +50,9 @@ std::string_view to_string(Precision precision);  // "16-mixed"
 /// with the last one.
 enum class UnevenData { kStop, kJoin };
 
+/// Decides which settings of optimizers (learning rate, weight decay) a run resumes with.
+enum class ResumeSettings { kCheckpoint, kProgram };
+
 /// Decides whether the ranks' models draw the same random numbers.
 enum class RankNoise { kApart, kAlike };
 
@@ -76,7 +79,7 @@ struct Options {
   std::optional<BatchLimit> overfit_batches;     ///< trained on and validated in each epoch; absent: all data
   std::optional<BatchLimit> val_check_interval;  ///< batches or fraction of an epoch; absent: at its end
   int64_t check_val_every_n_epoch = 1;
-  int64_t num_sanity_val_steps = 0;  ///< validation batches that are tried before training
+  int64_t num_sanity_val_steps = 2;  ///< validation batches that are tried before training
   int64_t log_every_n_steps = 50;
   int64_t accumulate_grad_batches = 1;
   std::optional<double> gradient_clip_val;  ///< absent or 0: gradients stay as they are
@@ -102,7 +105,8 @@ struct Options {
   std::vector<Spec> loggers;    ///< "csv", "json", "tensorboard", or a plugin's; empty: csv if there is a log_dir
   std::optional<Spec> profile;  ///< a file for the trace, and the steps in it; absent: off
   // Checkpoints.
-  std::filesystem::path checkpoint_dir, resume;     ///< resume: a folder, or "auto"
+  std::filesystem::path checkpoint_dir, resume;  ///< resume: a folder, or "auto"
+  ResumeSettings resume_settings = ResumeSettings::kCheckpoint;
   std::optional<int64_t> checkpoint_every_n_steps;  ///< besides the ends of epochs and training
   int64_t keep_checkpoints = 2;
   std::optional<Spec> monitor;  ///< a metric, whose best checkpoints are kept beside the newest

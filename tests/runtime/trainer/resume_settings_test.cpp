@@ -1,0 +1,62 @@
+#include "loop/resume_settings.hpp"
+
+#include <gmock/gmock.h>
+#include <torch/types.h>
+
+namespace cohort {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+std::vector<OptimizerSettings> settings(double lr, double decay) {
+  return {{"Adam", {{{{"lr", lr}, {"weight_decay", decay}}, {"fc.weight"}}}}};
+}
+
+/// A checkpoint with these settings, and rates that a schedule begins with if there is one.
+LoadedCheckpoint saved(double lr, double decay, const std::vector<double>& initial = {}) {
+  LoadedCheckpoint checkpoint;
+  checkpoint.manifest.optimizers = settings(lr, decay);
+  checkpoint.loop.emplace();
+  if (!initial.empty()) {
+    checkpoint.loop->callbacks.emplace_back("cohort.callbacks/schedules/0.initial",
+                                            torch::tensor(initial, torch::kDouble));
+  }
+  return checkpoint;
+}
+
+TEST(ResumeSettings, AreTheCheckpointsAndEachDifferenceIsTold) {
+  auto checkpoint = saved(0.001, 0.1);
+  EXPECT_THAT(settle_settings(ResumeSettings::kCheckpoint, settings(0.5, 0.1), checkpoint),
+              ElementsAre("lr 0.001 of the checkpoint replaces 0.5 of the program; --resume-settings=program keeps the "
+                          "program's"));
+  EXPECT_EQ(checkpoint.manifest.optimizers, settings(0.001, 0.1));
+  EXPECT_THAT(settle_settings(ResumeSettings::kCheckpoint, settings(0.001, 0.1), checkpoint), IsEmpty());
+}
+
+TEST(ResumeSettings, AreTheProgramsIfAskedFor) {
+  auto checkpoint = saved(0.001, 0.1);
+  EXPECT_THAT(settle_settings(ResumeSettings::kProgram, settings(0.5, 0.2), checkpoint),
+              ElementsAre("lr 0.5 of the program replaces 0.001 of the checkpoint",
+                          "weight_decay 0.2 of the program replaces 0.1 of the checkpoint"));
+  EXPECT_EQ(checkpoint.manifest.optimizers, settings(0.5, 0.2));
+}
+
+TEST(ResumeSettings, OfAScheduleAreTheRatesThatItBeginsWith) {
+  auto checkpoint = saved(/*lr=*/0.00007, 0.1, {0.001});
+  EXPECT_THAT(settle_settings(ResumeSettings::kCheckpoint, settings(0.001, 0.1), checkpoint), IsEmpty());
+  settle_settings(ResumeSettings::kProgram, settings(0.5, 0.1), checkpoint);
+  EXPECT_EQ(checkpoint.loop->callbacks[0].second.item<double>(), 0.5);
+}
+
+TEST(ResumeSettings, OfSeveralOptimizersAndGroupsAreToldApart) {
+  const ParameterGroup slow{{{"lr", 0.1}}, {"a"}}, fast{{{"lr", 0.2}}, {"b"}};
+  LoadedCheckpoint checkpoint;
+  checkpoint.loop.emplace();
+  checkpoint.manifest.optimizers = {{"SGD", {slow}}, {"SGD", {slow, slow}}};
+  const auto lines = settle_settings(ResumeSettings::kProgram, {{"SGD", {slow}}, {"SGD", {slow, fast}}}, checkpoint);
+  EXPECT_THAT(lines, ElementsAre("lr of optimizer 1, group 1 0.2 of the program replaces 0.1 of the checkpoint"));
+}
+
+}  // namespace
+}  // namespace cohort
