@@ -62,7 +62,10 @@ class HostStepDriver final : public StepDriver {
   void optimizers_restored() override { model_.optimizers_restored(); }
 
   void pause_for_evaluation() override { pause(COHORT_PAUSE_EVALUATE); }
-  void finish() override;
+  void finish() override {
+    pause(COHORT_PAUSE_END);
+    check_equal_weights();
+  }
   void check_equal_weights() override;
   std::map<std::string, double> strategy_metrics() const override;
 
@@ -372,11 +375,6 @@ void HostStepDriver::resume_after(uint64_t steps, host::StrategyState state) {
   unused_.clear();  // the earlier run may have used them
   model_.refresh_replicas();
   follow_strategy();
-}
-
-void HostStepDriver::finish() {
-  pause(COHORT_PAUSE_END);
-  check_equal_weights();
 }
 
 void HostStepDriver::check_equal_weights() {

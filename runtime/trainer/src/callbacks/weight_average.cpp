@@ -8,7 +8,6 @@
 #include <cohort/callbacks.hpp>
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
-#include <cohort/module.hpp>
 
 #include "weights/named_tensors.hpp"
 

@@ -47,6 +47,7 @@ std::string meant_by(const std::string& name, const std::set<std::string>& known
 // Nothing of it stays: no metric, no random number, no call of a callback but the vote on whether to stop.
 Metrics FitLoop::try_validation(int64_t batches) {
   const auto begun = Clock::now();
+  const Timed timed(profile_, Profile::kValidation);
   const detail::GeneratorKeeper keeper;
   const NamedTensors generators = device_generator_states(runtime_.devices());
   const EvaluationPass pass{.what = Replicas::kValidation,

@@ -22,6 +22,10 @@ NamedTensors named_buffers_of(const torch::nn::Module& module) {
   return tensors;
 }
 
+NamedTensors named_buffers_of(const Module& module) {
+  return named_buffers_of(static_cast<const torch::nn::Module&>(module));
+}
+
 NamedTensors named_state_of(const torch::nn::Module& module) {
   NamedTensors state = named_parameters_of(module);
   for (auto& buffer : named_buffers_of(module)) state.push_back(std::move(buffer));

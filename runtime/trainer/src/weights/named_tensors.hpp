@@ -19,6 +19,7 @@ NamedTensors named_parameters_of(const torch::nn::Module& module);
 NamedTensors named_parameters_of(const Module& module);
 /// Returns the buffers that are defined, sharing memory with the module.
 NamedTensors named_buffers_of(const torch::nn::Module& module);
+NamedTensors named_buffers_of(const Module& module);
 /// Returns parameters, then buffers.
 NamedTensors named_state_of(const torch::nn::Module& module);
 /// Returns the name of the module.
