@@ -50,6 +50,15 @@ inline bool is_state_of_callbacks(std::string_view name) {
 inline bool is_state_of_rank(std::string_view name) {
   return name.starts_with(kOwnStatePrefix) || name.starts_with(kOwnMeanPrefix);
 }
+/// Returns the name of the trained weight in a file that has the validated one under the name of the parameter.
+inline std::string trained_name(const std::string& name) {
+  return std::string(kTrainedPrefix) + name;
+}
+/// Returns whether the tensor of a file belongs to the run, and not to its model or optimizers.
+inline bool is_of_the_run(std::string_view name) {
+  return name.starts_with("cohort.") && !name.starts_with(kTrainedPrefix);
+}
+constexpr std::string_view kOptimizerPrefix = "optimizer.";
 /// Returns the tensors of the list with this prefix, without it.
 NamedTensors with_prefix(const NamedTensors& tensors, std::string_view prefix);
 

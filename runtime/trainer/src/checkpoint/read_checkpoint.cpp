@@ -9,6 +9,7 @@
 #include <cohort/host/in_quotes.hpp>
 
 #include "checkpoint/all_or_none.hpp"
+#include "checkpoint/check_fits.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/checkpoint_folder.hpp"
 #include "checkpoint/generators.hpp"
@@ -23,8 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kOptimizerPrefix = "optimizer.";
-constexpr size_t kMaxDifferencesShown = 10;
 constexpr char kEndOfName = '\0';  // the one byte that no path holds
 
 /// Throws UserError on all ranks if one names another place than rank 0, whose checkpoints all of them read. A place
@@ -133,22 +132,13 @@ DamagedCheckpoint not_of_this_rank_alone(const std::string& file, const std::str
                            " of this rank alone, but the manifest says that all ranks have the same");
 }
 
-bool is_of_the_run(std::string_view name) {
-  return name.starts_with("cohort.") && !name.starts_with(kTrainedPrefix);
-}
-
-/// Returns the name of the trained weight, if the validated one has the name of the parameter.
-std::string trained(const std::string& name) {
-  return std::string(kTrainedPrefix) + name;
-}
-
 /// Throws DamagedCheckpoint if a rank's file holds weights or state although the manifest says that all ranks
 /// share them: this rank alone would continue with other values.
 void check_own(const LoadedCheckpoint& loaded, const TensorIndex& own, const torch::nn::Module& module,
                const std::string& file) {
   const auto lists = [&](const char* what) { return std::ranges::count(loaded.manifest.per_rank, what) > 0; };
   std::set<std::string, std::less<>> weights;
-  for (auto& [name, parameter] : named_parameters_of(module)) weights.merge(std::set{name, trained(name)});
+  for (auto& [name, parameter] : named_parameters_of(module)) weights.merge(std::set{name, trained_name(name)});
   for (const auto& [name, tensor] : own) {
     const bool is_weight = weights.contains(name) && !lists(kWeights);
     const bool is_state = name.starts_with(kOptimizerPrefix) && !name.ends_with(".archive") && !lists(kOptimizerState);
@@ -237,96 +227,6 @@ LoadedCheckpoint read_files(const StepDriver& session, const fs::path& path, std
   return loaded;
 }
 
-NamedTensors model_tensors(const StepDriver& session) {
-  NamedTensors model = named_weights_of(session);
-  for (auto& buffer : named_buffers_of(session.module())) model.push_back(std::move(buffer));
-  return model;
-}
-
-// Integers were once kept as floating numbers with the rest of the model.
-bool may_be_read_as(const at::Tensor& saved, const at::Tensor& tensor) {
-  return saved.scalar_type() == tensor.scalar_type() || (saved.is_floating_point() && !tensor.is_floating_point());
-}
-
-/// Returns how the saved tensor differs from that of the model; empty if it does not.
-std::string difference_from(const at::Tensor& tensor, const at::Tensor* saved) {
-  if (!saved) return shape_text(tensor) + " in the model, not in the checkpoint";
-  if (saved->sizes() != tensor.sizes()) {
-    return shape_text(tensor) + " in the model, " + shape_text(*saved) + " in the checkpoint";
-  }
-  if (may_be_read_as(*saved, tensor)) return "";
-  return std::string(c10::toString(tensor.scalar_type())) + " in the model, " + c10::toString(saved->scalar_type()) +
-         " in the checkpoint";
-}
-
-/// Returns whether the checkpoint has the trained weights beside those that were validated.
-bool has_trained(const TensorIndex& tensors) {
-  const auto first = tensors.lower_bound(kTrainedPrefix);
-  return first != tensors.end() && first->first.starts_with(kTrainedPrefix);
-}
-
-void check_model(const StepDriver& session, const LoadedCheckpoint& loaded) {
-  std::vector<std::string> differences;
-  std::set<std::string, std::less<>> known;
-  const auto check = [&](const std::string& name, const at::Tensor& tensor) {
-    known.insert(name);
-    const std::string difference = difference_from(tensor, find_tensor(loaded.tensors, name));
-    if (!difference.empty()) differences.push_back(name + ": " + difference);
-  };
-  for (const auto& [name, tensor] : model_tensors(session)) check(name, tensor);
-  if (has_trained(loaded.tensors)) {
-    for (const auto& [name, tensor] : named_weights_of(session)) {
-      if (tensor.requires_grad() || loaded.tensors.contains(trained(name))) check(trained(name), tensor);
-    }
-    for (const auto& [name, buffer] : named_buffers_of(session.module())) {
-      if (loaded.tensors.contains(trained(name))) check(trained(name), buffer);
-    }
-  }
-  for (const auto& [name, tensor] : loaded.tensors) {
-    if (known.contains(name) || name.starts_with(kOptimizerPrefix) || is_of_the_run(name)) continue;
-    differences.push_back(name + ": not in the model, " + shape_text(tensor) + " in the checkpoint");
-  }
-  if (differences.empty()) return;
-  std::string text = shown(loaded.path) + " was made by another model; resume with the model that it was trained with";
-  for (size_t i = 0; i < std::min(differences.size(), kMaxDifferencesShown); ++i) text += "\n  " + differences[i];
-  if (differences.size() > kMaxDifferencesShown) {
-    text += "\n  and " + std::to_string(differences.size() - kMaxDifferencesShown) + " more";
-  }
-  throw UserError(text);
-}
-
-void check_precision(const StepDriver& session, const LoadedCheckpoint& loaded) {
-  const std::string_view own = to_string(session.runtime().options().precision);
-  const std::string& saved = loaded.manifest.precision;
-  if (saved == own) return;
-  throw UserError(shown(loaded.path) + " was trained with --precision=" + saved + ", and this is --precision=" +
-                  std::string(own) + "; give that one, or begin a training with the checkpoint's weights");
-}
-
-void check_fits(StepDriver& session, const LoadedCheckpoint& loaded) {
-  check_precision(session, loaded);
-  check_model(session, loaded);
-  const auto names = parameter_names(session);
-  const Optimizers& optimizers = session.optimizers();
-  if (loaded.manifest.optimizers.size() != optimizers.size()) {
-    throw UserError(shown(loaded.path) + " has " + std::to_string(loaded.manifest.optimizers.size()) +
-                    " optimizers, the program " + std::to_string(optimizers.size()));
-  }
-  std::set<std::string, std::less<>> known;
-  for (size_t phase = 0; phase < optimizers.size(); ++phase) {
-    const std::string prefix = optimizer_prefix(phase, optimizers.size());
-    check_optimizer(optimizers[phase], names, prefix, loaded.manifest.optimizers[phase], loaded.tensors,
-                    shown(loaded.path));
-    known.merge(optimizer_names(optimizers[phase], names, prefix));
-  }
-  for (auto& [name, tensor] : model_tensors(session)) known.insert(name);
-  for (const auto& [name, tensor] : loaded.tensors) {
-    if (!name.starts_with(kOptimizerPrefix) || known.contains(name)) continue;
-    throw UserError(shown(loaded.path) + " holds " + host::in_quotes(name) +
-                    ", which is of no parameter of the program's optimizers; resume with the program that it is of");
-  }
-}
-
 LoadedCheckpoint read_one(StepDriver& session, const fs::path& path) {
   Runtime& runtime = session.runtime();
   LoadedCheckpoint loaded;
@@ -361,7 +261,7 @@ void log_other_world(const Runtime& runtime, const Manifest& manifest) {
 void copy_into(const NamedTensors& targets, const TensorIndex& tensors) {
   const at::NoGradGuard no_grad;
   for (const auto& [name, target] : targets) {
-    const at::Tensor* const own = find_tensor(tensors, trained(name));
+    const at::Tensor* const own = find_tensor(tensors, trained_name(name));
     target.copy_(own ? *own : *find_tensor(tensors, name));
   }
 }
