@@ -11,7 +11,7 @@ export COHORT_SOAK_ROUNDS=$rounds COHORT_TEST_SEED=${COHORT_TEST_SEED:-$((RANDOM
 export COHORT_BUILD=$PWD/build/release PYTHONDONTWRITEBYTECODE=1
 soaks=(rank_death_test:Soak checkpoint_test:Soak spawn_test:Soak ssh_test:Soak stop_signals_test:Signals
   restart_test:HostsInFull.test_kills_of_ranks_and_agents_at_random_cost_no_step
-  mpi_test:DeadRanksInFull.test_a_rank_that_is_killed_at_any_moment_is_named)
+  kill_resume_test:KilledManyTimesInFull mpi_test:DeadRanksInFull.test_a_rank_that_is_killed_at_any_moment_is_named)
 
 cmake/bootstrap.sh --tests >/dev/null
 cmake --preset release -DCOHORT_TESTS=ON >/dev/null

@@ -1,4 +1,7 @@
 """Killed by SIGKILL in the middle and resumed, a training ends as an uninterrupted one: weights, metrics, tables, best checkpoints."""
+import os
+import time
+
 import harness
 from harness import BUILD, MNIST, SystemTest, kill, processes_marked
 
@@ -7,6 +10,7 @@ CALLBACKS = ["--ema=0.9", "--early-stopping=val_loss,patience=2", "--monitor=val
 LOGGERS = ["--log-every-n-steps=10", "--logger=csv", "--logger=json", "--logger=tensorboard"]
 KILLED_AFTER = 70  # steps: in the second epoch
 TABLES = ("metrics.csv", "metrics.jsonl")
+KILLS = int(os.environ.get("COHORT_SOAK_ROUNDS", "5"))
 
 
 class Killed(SystemTest):
@@ -30,7 +34,9 @@ class Killed(SystemTest):
         kill([process.pid, *processes_marked(self.marker)])
         self.finish(process)
         self.succeed([*self.training(killed, *way), "--resume=auto"])
-        resumed = self.summary()
+        self.compare(self.summary(), expected, killed, whole)
+
+    def compare(self, resumed, expected, killed, whole):
         for key in ("weights_sha256", "metrics", "steps", "epochs", "exit_reason"):
             self.assertEqual(resumed[key], expected[key], key)
         for table in TABLES:
@@ -72,6 +78,42 @@ class EverythingInFull(Everything):
                         ["--devices=2", "--deterministic", "--strategy=dp"]):
                 with self.subTest(way=way, source=source):
                     self.kill_and_compare([*way, f"--source={source}"])
+
+
+class KilledManyTimesInFull(Everything):
+    """One training after the other, each killed at random moments until it ends by itself."""
+    LONGEST = 4  # seconds to a kill
+
+    def kill_until_it_ends(self, way, name, kills):
+        """Returns how many kills were needed."""
+        whole, killed = f"whole-{name}", f"killed-{name}"
+        self.succeed(self.training(whole, *way))
+        expected = self.summary()
+        for number in range(kills):
+            process = self.start([*self.training(killed, *way), "--resume=auto"])
+            until = time.monotonic() + self.random.uniform(0.2, self.LONGEST)
+            while process.poll() is None and time.monotonic() < until:
+                time.sleep(0.02)
+            if process.poll() is not None:
+                self.assertEqual(self.finish(process).code, 0)
+                self.compare(self.summary(), expected, killed, whole)
+                return number
+            kill([process.pid, *processes_marked(self.marker)])
+            self.finish(process)
+        self.succeed([*self.training(killed, *way), "--resume=auto"])
+        self.compare(self.summary(), expected, killed, whole)
+        return kills
+
+    def test_every_kill_leaves_the_training_as_it_was(self):
+        self.random = self.chance()
+        ways = (["--strategy=ddp"], ["--strategy=sharded", "--precision=16-mixed"], ["--strategy=bagua:decentralized"],
+                ["--strategy=ddp_spawn", "--accumulate-grad-batches=2"], ["--strategy=bagua:low_precision_decentralized"])
+        done, number = 0, 0
+        while done < KILLS:
+            way = [*ways[number % len(ways)], "--devices=2", f"--source={('rows', 'stream')[number // len(ways) % 2]}"]
+            with self.subTest(way=way):
+                done += max(1, self.kill_until_it_ends(way, number, min(KILLS - done, 10)))
+            number += 1
 
 
 if __name__ == "__main__":

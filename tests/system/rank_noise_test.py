@@ -50,8 +50,11 @@ class RankNoise(SystemTest):
 
     def test_a_rank_that_is_added_draws_its_own(self):
         self.succeed([PROGRAM, *RANKS, "--max-steps=1", "--checkpoint-dir=ckpt"])
+        self.succeed([PROGRAM, *RANKS, "--max-steps=1", "--checkpoint-dir=alike", "--rank-noise=alike"])
         draws = self.draws("--strategy=ddp", "--devices=3", "--max-steps=2", "--resume=ckpt")
         self.assertEqual(len(set(draws["fit1 step1"].values())), 3, draws)
+        alike = self.draws("--strategy=ddp", "--devices=3", "--max-steps=2", "--resume=alike", "--rank-noise=alike")
+        self.assertEqual(len(set(alike["fit1 step1"].values())), 1, alike)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ auto watching(const char* metric) {
   return [=](Options& o) { o.early_stopping = Spec(metric); };
 }
 
-TEST(AwaitedMetric, WithATypingErrorIsRefusedAfterTheFirstStep) {
+TEST(AwaitedMetric, WithATypingErrorEndsTheFirstStep) {
   const TemporaryFolder folder;
   const auto monitoring = [&](Options& o) {
     o.monitor = Spec("lass");
@@ -120,7 +120,7 @@ TEST(EndOfEpoch, ThatFailsLeavesItsCheckpoint) {
   }
 }
 
-TEST(EndOfEpoch, WithoutTheMetricThatIsAwaitedLeavesItsCheckpoint) {
+TEST(EndOfEpoch, WithoutAnAwaitedMetricLeavesItsCheckpoint) {
   const TemporaryFolder folder;
   EXPECT_THAT(ended([&](Options& o) {
                 watching("quite_another")(o);

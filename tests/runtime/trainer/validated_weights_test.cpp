@@ -82,7 +82,7 @@ std::unique_ptr<Training> resumed(const fs::path& folder, const std::function<vo
   return Stretch{folder, options}(4, true, {});
 }
 
-TEST(ValidatedWeights, GiveWayToTheTrainedOnesWithoutAnAverage) {
+TEST(ValidatedWeights, GiveWayToTrainedOnesWithoutAnAverage) {
   const Averaged run;
   const TemporaryFolder plain;
   Stretch{plain.path()}(2, false, {});
@@ -119,7 +119,7 @@ TEST(ValidatedWeights, OfFormat2AreResumed) {
             weights_digest(resumed(run.folder.path(), averages)->net));
 }
 
-TEST(ValidatedWeights, BesideTrainedOnesThatDoNotFitAreRefused) {
+TEST(ValidatedWeights, BesideOthersThatDoNotFitAreRefused) {
   const auto message = [](const std::function<void(NamedTensors&)>& change) {
     const Averaged run;
     rewrite(run.checkpoint, change);

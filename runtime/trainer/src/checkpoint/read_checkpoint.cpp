@@ -254,7 +254,9 @@ void log_other_world(const Runtime& runtime, const Manifest& manifest) {
   if (!manifest.per_rank.empty()) {
     text += ", which begin with the means over ranks of what differed: " + joined(manifest.per_rank);
   }
-  if (manifest.world_size < runtime.world_size()) text += "; ranks that were added draw random numbers of their own";
+  const bool is_apart = runtime.options().rank_noise == RankNoise::kApart;
+  if (is_apart && manifest.world_size < runtime.world_size())
+    text += "; ranks that were added draw random numbers of their own";
   runtime.log().info(text);
 }
 

@@ -50,9 +50,10 @@ void FitLoop::begin_where_resumed() {
   if (batches_ == 0) resumed_.reset();
 }
 
-// The checkpoint has no random numbers of a rank that was added.
+// The checkpoint has no random numbers of a rank that was added. If all ranks draw alike it has those of another one.
 void FitLoop::seed_added_rank() {
-  if (runtime_.rank() < resumed_->manifest.world_size) return;
+  const bool is_apart = runtime_.options().rank_noise == RankNoise::kApart;
+  if (!is_apart || runtime_.rank() < resumed_->manifest.world_size) return;
   seed_model(runtime_, {static_cast<uint64_t>(fit_), resumed_->manifest.step});
 }
 
