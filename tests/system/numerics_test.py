@@ -1,4 +1,7 @@
 """ddp on n ranks equals one process with the global batch, and both equal a plain PyTorch loop."""
+import pathlib
+import sys
+
 import torch
 from safetensors.torch import load_file, save_file
 
@@ -119,6 +122,29 @@ class NumericsTest(SystemTest):
                           for wire in wires]
         for wire, got in zip(wires[1:], others):
             self.assert_same_bits(got, first, f"on {wire}")
+
+
+class TorchDdp(NumericsTest):
+    """Beside PyTorch's own DistributedDataParallel, on the same batches and from the same weights."""
+    TOLERANCE = 1e-6  # of a norm; sums over more than two ranks may be taken in another order
+
+    def train_under_torch(self, world):
+        out = self.folder / "torch.safetensors"
+        program = pathlib.Path(__file__).with_name("torch_ddp.py")
+        self.succeed([sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world}", program,
+                      self.folder / "init.safetensors", self.folder / f"data-{world}.safetensors", out, 0.01, 0.9])
+        return load_file(out)
+
+    def test_both_end_with_the_same_weights(self):
+        for world in (2, 4):
+            with self.subTest(world=world):
+                self.prepare("mlp_small", STEPS)
+                ours = self.train("mlp_small", world, "float32", "sgd_momentum", 0.01)
+                theirs = self.train_under_torch(world)
+                if world == 2:
+                    self.assert_same_bits(ours, theirs, "is not that of PyTorch's DDP")
+                self.compare(ours, theirs, self.TOLERANCE)
+                self.assertFalse(torch.equal(ours["fc1.weight"], self.net.fc1.weight), "nothing was trained")
 
 
 class Numerics(NumericsTest):
