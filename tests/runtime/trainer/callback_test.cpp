@@ -197,6 +197,11 @@ TEST(CallbackState, KeepsNumbersTextsAndTensors) {
   state.set("text", "a\nb");
   state.set("tensor", torch::arange(3));
   EXPECT_EQ(state.number("number"), 0.1);
+  state.set_mean("part", torch::ones({2}));
+  EXPECT_TRUE(state.has_mean("part"));
+  state.set("part", torch::arange(2));
+  EXPECT_FALSE(state.has_mean("part"));
+  EXPECT_THROW(state.set_mean("part", torch::arange(2)), UserError);
   EXPECT_EQ(state.text("text"), "a\nb");
   EXPECT_TRUE(torch::equal(state.tensor("tensor"), torch::arange(3)));
   EXPECT_FALSE(state.has("other"));

@@ -120,6 +120,21 @@ TEST(EndOfEpoch, ThatFailsLeavesItsCheckpoint) {
   }
 }
 
+TEST(EndOfEpoch, ThatHasChangedWeightsLeavesNoCheckpoint) {
+  struct Prunes final : Callback {
+    std::string name() const override { return "prunes"; }
+    void on_train_epoch_end(Fit& fit, const Metrics& /*means*/) override {
+      const at::NoGradGuard no_grad;
+      fit.module().parameters()[0].zero_();
+      throw UserError("there is nothing to prune");
+    }
+  };
+  const TemporaryFolder folder;
+  EXPECT_THAT(ended([&](Options& o) { o.checkpoint_dir = folder.path(); }, {std::make_shared<Prunes>()}).message,
+              HasSubstr("nothing to prune"));
+  EXPECT_TRUE(find_checkpoints(folder.path()).empty());
+}
+
 TEST(EndOfEpoch, WithoutAnAwaitedMetricLeavesItsCheckpoint) {
   const TemporaryFolder folder;
   EXPECT_THAT(ended([&](Options& o) {

@@ -88,6 +88,12 @@ TEST(EndedTraining, IsLeftAsItIsByTheSameCommand) {
       {.callbacks = [] { return patient(1); }, .options = within_epoch},
       {.callbacks = [] { return Callbacks{ends_at(0, 1)}; }},
       {.callbacks = [] { return Callbacks{ends_at(5)}; }},
+      {.callbacks =
+           [] {
+             auto ends = ends_at(0, 1);
+             ends->decides_by = "two\nlines";
+             return Callbacks{ends};
+           }},
       {.callbacks = [] { return Callbacks{ends_at(6)}; }, .options = within_epoch},
       {.options = [](Options& o) { o.max_steps = 6; }},
       {.options = [](Options& o) { o.max_steps = 7; }},

@@ -41,7 +41,7 @@ void VarianceFloor::raise(const sdk::Host& host, const cohort_bucket& bucket, co
   }
 }
 
-// Of no element is anything known if the mean is 0, and what is not finite stays so.
+// If the mean is 0, nothing is known of any element. Moments that are not finite stay so.
 void VarianceFloor::raise(const sdk::Host& host, const sdk::Elements& square) {
   double sum = 0;
   for_elements(host, square, [&](double value) { sum += value; });

@@ -1,7 +1,7 @@
 // Second moments that are kept from now on become at least a part of the mean of their parameter's.
 //
-// An element of which the warm-up has seen next to nothing has a second moment near 0, and every later step would
-// divide what comes, be it only the codec's error, by eps. The floor is added to all of the parameter: kernels that
+// An element that had almost no gradient in the warm-up has a second moment near 0. Every later step would divide its
+// momentum, or only the error of the codec, by eps. The floor is added to all of the parameter: kernels that
 // every device has do that, and beside an ordinary element it is nothing. Once for each parameter, which a checkpoint
 // knows. Threads: [main] and [step].
 #pragma once

@@ -20,7 +20,8 @@ void TensorModel::make_masters(UnroundedWeights unrounded) {
   for (at::Tensor& weights : weights_) {
     if (!at::isReducedFloatingType(weights.scalar_type())) continue;
     at::Tensor master = weights.detach().to(at::kFloat);
-    if (const auto before = unrounded.extract(weights.unsafeGetTensorImpl())) {
+    const auto before = unrounded.extract(weights.unsafeGetTensorImpl());
+    if (before && before.mapped().sizes() == weights.sizes()) {
       const at::Tensor exact = before.mapped().to(master.options());
       master = at::where(exact.to(weights.scalar_type()).eq(weights.detach()), exact, master);
     }

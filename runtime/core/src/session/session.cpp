@@ -51,7 +51,7 @@ StepDriver& driver_of(Session& session) {
   return *session.driver_;
 }
 
-// One that has resumed goes on with the numbers of its checkpoint.
+// A session that was loaded keeps the random numbers of its checkpoint.
 void Session::begin(size_t phase) {
   if (!std::exchange(has_begun_, true) && driver_->steps() == 0) seed_model(driver_->runtime(), {0});
   driver_->begin(phase);

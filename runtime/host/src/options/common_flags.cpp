@@ -296,7 +296,7 @@ std::vector<Flag> checkpoint_flags() {
            "--checkpoint-dir, if there is one",
            &Options::resume),
       choice(kCheckpoints, "resume-settings", "checkpoint|program",
-             "whose settings of optimizers a resumed run takes: learning rate, weight decay and so on",
+             "source of the optimizers' settings in a resumed run: learning rate, weight decay and so on",
              {"checkpoint", "program"}, &Options::resume_settings),
       number(kCheckpoints, "checkpoint-every-n-steps", "more checkpoints, after every N optimizer steps",
              &Options::checkpoint_every_n_steps, 1),

@@ -58,7 +58,7 @@ struct StopReason {
   /// Of kEnd: whether the training has come to its end, so that --resume finds nothing left to train until the callback
   /// that has ended it is gone or has other settings(). False if a later run resumes it, as after --max-time.
   bool is_final = true;
-  int rank = 0;            ///< whose reason it is; set by the loop
+  int rank = 0;            ///< the rank that has given the reason; set by the loop
   uint64_t step = 0;       ///< after how many steps it came up; set by the loop
   std::string callback{};  ///< that has asked for it, empty for the module and the loop; set by the loop
 
@@ -125,7 +125,10 @@ class Fit {
 /// of '/'.
 class CallbackState {
  public:
-  void set(const std::string& name, at::Tensor value) { tensors_[name] = std::move(value); }
+  void set(const std::string& name, at::Tensor value) {
+    tensors_[name] = std::move(value);
+    means_.erase(name);
+  }
   void set(const std::string& name, double value);
   void set(const std::string& name, std::string_view text);
   /// For save_rank_state: the same as set(name, value), and the mean over ranks does for another number of ranks.
@@ -191,6 +194,8 @@ class Callback : public StepMoments {
   virtual void on_validation_start(Fit& /*fit*/) {}
   /// `means` is empty if a signal has ended it, or if the module has no validation_step.
   virtual void on_validation_end(Fit& /*fit*/, const Metrics& /*means*/) {}
+  /// The validation has failed on this rank: put back what on_validation_start has changed, and communicate nothing.
+  virtual void on_validation_abandoned(Fit& /*fit*/) {}
   /// Returns the metrics that the callback decides by. After the first step a name that nobody has logged is refused if
   /// it is nearly one that was; else a warning names it.
   virtual std::vector<AwaitedMetric> awaited_metrics() const { return {}; }

@@ -190,6 +190,7 @@ class WeightAverage final : public Callback {
   void on_step_end(Fit& fit) override;
   void on_validation_start(Fit& fit) override;
   void on_validation_end(Fit& fit, const Metrics& means) override;
+  void on_validation_abandoned(Fit& fit) override;
   void on_fit_end(Fit& fit) override;
   void load_state(const CallbackState& state) override;  // of checkpoints up to format 2
   NamedTensors validated_weights() const override;

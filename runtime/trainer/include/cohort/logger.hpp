@@ -31,11 +31,11 @@ class Logger {
   Logger(const Logger&) = delete;
   Logger& operator=(const Logger&) = delete;
 
-  /// Removes what an earlier run has logged for steps above `step`, and keeps the rest: the run goes on from there, and
+  /// Removes what an earlier run has logged for steps above `step`, and keeps the rest: the run resumes from there, and
   /// logs those steps again.
   virtual void resume_after([[maybe_unused]] uint64_t step) {}
-  /// The same, but of the rows of `step` itself only the first `rows` are kept: those that follow are logged again,
-  /// where the run resumes at the end of an epoch that was cut short. A logger without it shows them twice.
+  /// The same, but of the rows of `step` itself only the first `rows` are kept: later ones are logged again if the run
+  /// resumes at the end of an epoch. A logger without this function shows them twice.
   virtual void resume_at(uint64_t step, [[maybe_unused]] uint64_t rows) { resume_after(step); }
   /// Called once, before any metrics, with what distinguishes the run from others of the same program.
   virtual void log_hyper_parameters([[maybe_unused]] const HyperParameters& parameters) {}

@@ -29,7 +29,7 @@ uint64_t seed_of_fit(uint64_t seed, int64_t fit);
 std::vector<int64_t> permutation(int64_t size, uint64_t seed, int64_t epoch);
 
 /// Every rank gets ceil(n / world_size) indices of the n that are left behind the first `begin` of the epoch's order,
-/// also if n is smaller than the world: then, and where n is no multiple of it, the first ones of the n come again.
+/// also if n is smaller than the world: then, and if n is no multiple of it, the first of the n indices are repeated.
 std::vector<int64_t> training_indices(int64_t size, const Shard& shard, bool shuffle, int64_t begin = 0);
 
 /// Every index goes to exactly one rank, in ascending order.

@@ -75,7 +75,7 @@ class CallbackList {
   std::vector<std::shared_ptr<Callback>> callbacks_;
   Profile* profile_;
   std::vector<size_t> rows_;                  // of the profile, by callback
-  mutable const Callback* called_ = nullptr;  // of which a moment is running
+  mutable const Callback* called_ = nullptr;  // the callback that is being called; null: none
 };
 
 }  // namespace cohort

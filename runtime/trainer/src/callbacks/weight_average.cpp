@@ -78,17 +78,22 @@ std::vector<at::Tensor> WeightAverage::in_module(Fit& fit) const {
   return tensors;
 }
 
+// All are set aside before the first one is changed, because memory may not do for the copies.
 void WeightAverage::on_validation_start(Fit& fit) {
   const at::NoGradGuard no_grad;
   if (average_.empty()) return;
   const std::vector<at::Tensor> tensors = in_module(fit);
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    set_aside_.push_back(tensors[i].detach().clone());
-    tensors[i].copy_(average_[i]);
-  }
+  std::vector<at::Tensor> trained;
+  for (const at::Tensor& tensor : tensors) trained.push_back(tensor.detach().clone());
+  set_aside_ = std::move(trained);
+  for (size_t i = 0; i < tensors.size(); ++i) tensors[i].copy_(average_[i]);
 }
 
 void WeightAverage::on_validation_end(Fit& fit, const Metrics& /*means*/) {
+  on_validation_abandoned(fit);
+}
+
+void WeightAverage::on_validation_abandoned(Fit& fit) {
   const at::NoGradGuard no_grad;
   if (set_aside_.empty()) return;
   const std::vector<at::Tensor> tensors = in_module(fit);

@@ -7,7 +7,8 @@
 
 namespace cohort {
 
-/// Throws UserError, with the path and what differs, unless the session can go on from the checkpoint. Changes nothing.
+/// Throws UserError, with the path and what differs, unless the session can resume from the checkpoint. Changes
+/// nothing.
 void check_fits(StepDriver& session, const LoadedCheckpoint& loaded);
 
 }  // namespace cohort

@@ -49,7 +49,7 @@ FitCheckpoints::FitCheckpoints(Runtime& runtime, const LoopLimits& limits, int64
       throw UserError("--resume=auto goes on from --checkpoint-dir, which is not given; name a folder in one of them");
     }
     source_ = folder_of_fit(options.checkpoint_dir, fit);
-    source_may_be_missing_ = true;
+    source_may_be_missing_ = !source_.empty();
   } else if (!options.resume.empty()) {
     // A later fit begins afresh where the run that is gone on from had not come to it.
     source_ = folder_of_fit(options.resume, fit);

@@ -78,7 +78,7 @@ struct Manifest {
                                       ///< the checkpoint to this number of ranks, state of the strategy in words
   std::map<std::string, std::string, std::less<>> layers;  ///< of the strategy: versions of their plugins
   std::optional<LoopPlace> loop;                           ///< absent: the program's own loop
-  std::optional<TrainingEnd> end;                          ///< absent: the training goes on
+  std::optional<TrainingEnd> end;                          ///< absent: a later run resumes it
   std::string precision = "32";                            ///< as --precision has it
   std::optional<LossScale> loss_scale;                     ///< absent: losses were not scaled
   HyperParameters hyperparameters;                         ///< that the module was made from

@@ -71,8 +71,8 @@ struct ReadingAhead {
   std::function<int()> stop_signal = [] { return 0; };  ///< the number of that signal; 0: none has come
 };
 
-/// Begins a pass. A stream that has saved its state goes on with it; without
-/// one it is read up to there. Throws as count_batches does. Only the runtime's own samplers know an earlier part.
+/// Begins a pass. A stream that has saved its state resumes from it; another one is read up to
+/// that batch. Throws as count_batches does. Only the runtime's own samplers know an earlier part.
 std::unique_ptr<BatchSource> open_batches(const Loader& loader, const Shard& shard, Purpose purpose,
                                           const BatchLimit& limit, const std::string& name, const PassBegin& begin = {},
                                           const ReadingAhead& ahead = {});

@@ -200,7 +200,7 @@ void FitLoop::run_epoch() {
     if (batches_ > 0) keep_step();  // the first step of an epoch is taken again from before its beginning
     const int64_t batches_before = batches_;
     take_step(available(limits_.accumulate));
-    if (step() == 1) check_awaited_metrics();
+    if (step() > 0 && !std::exchange(names_are_checked_, true)) check_awaited_metrics();
     if (validation_interval_) validate_at_interval(batches_before);
     if (!is_epoch_over()) offer_save(SavePoint::kStep);
   }
@@ -275,8 +275,9 @@ void FitLoop::finish_epoch() {
   if (keeps_steps_) kept_.emplace(session_, before_stop_ ? *before_stop_ : before);
   if (!complete) offer_unfinished(before);
   if (complete) ++record_.epochs;
+  bool finished = false;
   try {
-    end_epoch(merged, complete, before);
+    finished = end_epoch(merged, complete, before);
   } catch (const MistakeOfAllRanks&) {
     if (complete) save_before_failure(before);
     throw;
@@ -287,12 +288,18 @@ void FitLoop::finish_epoch() {
     if (complete && runtime_.world_size() == 1) save_before_failure(before);
     throw;
   }
+  if (finished) begin_next_epoch();
 }
 
 // The epoch is not lost if its validation or a hook at its end fails. What another rank does then is not known, so only
 // a mistake that all of them come to is treated so.
 void FitLoop::save_before_failure(LoopState& before) {
   if (tells_of_lost_device() || agreed_.is_abrupt()) return;
+  if (versions_before_hooks_ && *versions_before_hooks_ != versions_of_weights(session_)) {
+    runtime_.log().warning(
+        "No checkpoint of the epoch is written: a hook at its end has changed weights; resume from an earlier one");
+    return;
+  }
   try {
     offer_unfinished(before);
     checkpoints_.finish();
@@ -305,7 +312,8 @@ void FitLoop::save_before_failure(LoopState& before) {
   }
 }
 
-void FitLoop::end_epoch(const MergedReport& merged, bool complete, LoopState& before) {
+bool FitLoop::end_epoch(const MergedReport& merged, bool complete, LoopState& before) {
+  versions_before_hooks_.reset();
   if (complete && limits_.report && runtime_.is_first()) warn_of_unused(runtime_.log(), merged.unused);
   for (const auto& [name, value] : merged.means) record_.metrics[name] = value;
   show_on_bar(board_, merged.means);
@@ -313,6 +321,7 @@ void FitLoop::end_epoch(const MergedReport& merged, bool complete, LoopState& be
   if (complete) log_last_step();  // a signal in the validation lets it be run again
   const bool finished = complete && !agreed_.is_abrupt();
   if (!finished) offer_unfinished(before);
+  versions_before_hooks_ = versions_of_weights(session_);
   Metrics means = end_epoch_of_module();
   means.insert(merged.means.begin(), merged.means.end());
   means.insert(validation_means_.begin(), validation_means_.end());
@@ -320,7 +329,7 @@ void FitLoop::end_epoch(const MergedReport& merged, bool complete, LoopState& be
     call("on_train_epoch_end", &Callback::on_train_epoch_end, means);
     agree_on_stop(wish_);
   }
-  if (finished) begin_next_epoch();
+  return finished;
 }
 
 // Returns what the module has logged at the end of the epoch: the means over the ranks, unless training stops abruptly.

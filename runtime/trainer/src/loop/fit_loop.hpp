@@ -116,10 +116,13 @@ class FitLoop final : public Fit {
   /// Looks after the first step whether somebody logs what callbacks decide by. Throws UserError for a typing error on
   /// all ranks alike. Collective.
   void check_awaited_metrics();
+  /// Returns whether validation, which a flag has switched off, would log the name. Collective.
+  bool would_validate(const std::string& name);
   void check_awaited(const AwaitedMetric& metric, const std::set<std::string>& trained);
   bool validates_in_epoch() const { return validates_ && (epoch_ + 1) % limits_.validate_every_n_epochs == 0; }
   void validate();
-  MergedReport evaluate_or_end(const EvaluationPass& pass, const NamedTensors& of_training);
+  MergedReport evaluate_or_abandon(const EvaluationPass& pass);
+  void abandon_validation();
   void validate_within_epoch();
   void leave_validation_out();
   LoopState state(bool validation_due = false);
@@ -131,7 +134,8 @@ class FitLoop final : public Fit {
                                                       std::function<void()> when_written);
   LoopPlace place() const;
   void finish_epoch();
-  void end_epoch(const MergedReport& merged, bool complete, LoopState& before);
+  /// Returns whether another epoch may follow: this one is complete, and training does not stop abruptly.
+  bool end_epoch(const MergedReport& merged, bool complete, LoopState& before);
   /// Writes the checkpoint of an epoch that is complete, if its end fails on all ranks.
   void save_before_failure(LoopState& before);
   Metrics end_epoch_of_module();
@@ -194,6 +198,8 @@ class FitLoop final : public Fit {
   const Batch* batch_ = nullptr;       // in hand
   Clock::duration tried_for_{0};       // validation before and after the first step
   std::set<std::string> tried_names_;  // that it has logged
+  bool names_are_checked_ = false;     // of awaited metrics
+  std::optional<uint64_t> versions_before_hooks_;  // of the weights, before the hooks that end the epoch
   Clock::time_point step_begun_;
   uint64_t logged_steps_ = 0;  // the last step whose values were logged
   Votes votes_;                // of the ranks, in the step that is being taken

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 #include <cohort/rank_noise.hpp>
 
 #include "checkpoint/all_or_none.hpp"
@@ -31,7 +32,11 @@ void FitLoop::begin_where_resumed() {
     if (runtime_.is_first()) check_same_data(saved.place, place(), resumed_->path);
   });
   divide_what_is_left();
-  const auto lines = settle_settings(runtime_.options().resume_settings, optimizer_settings(session_), *resumed_);
+  std::vector<bool> scheduled;
+  for (size_t i = 0; i < session_.optimizers().size(); ++i)
+    scheduled.push_back(!session_.optimizers().schedules(i).empty());
+  const auto lines =
+      settle_settings(runtime_.options().resume_settings, optimizer_settings(session_), scheduled, *resumed_);
   for (const std::string& line : lines) {
     if (runtime_.is_first()) runtime_.log().info(line);
   }
@@ -40,6 +45,7 @@ void FitLoop::begin_where_resumed() {
   resume_strategy(*resumed_, session_);
   epoch_ = saved.place.epoch;
   batches_ = saved.place.batches;
+  names_are_checked_ = true;  // by the run before
   for (const std::string& sentence : callbacks_.restore(saved.callbacks)) {
     if (runtime_.is_first()) runtime_.log().warning(sentence);
   }
@@ -74,7 +80,7 @@ void FitLoop::heed_end(const std::optional<TrainingEnd>& end) {
 
 StopReason FitLoop::still_ended_by(const TrainingEnd& end) const {
   const Callback* const callback = callbacks_.find(end.callback);
-  if (end.limit || !callback || callback->settings() != end.settings) return {};
+  if (end.limit || !callback || host::on_one_line(callback->settings()) != end.settings) return {};
   return {.severity = StopReason::Severity::kEnd,
           .exit_reason = end.exit_reason,
           .text = end.text,
@@ -89,7 +95,11 @@ std::optional<TrainingEnd> FitLoop::training_end() const {
   if (agreed_.is_abrupt()) return std::nullopt;
   if (!agreed_.is_none() && agreed_.is_final) {
     const Callback* const callback = callbacks_.find(agreed_.callback);
-    return TrainingEnd{agreed_.exit_reason, agreed_.text, agreed_.callback, callback ? callback->settings() : "", {}};
+    return TrainingEnd{host::on_one_line(agreed_.exit_reason),
+                       host::on_one_line(agreed_.text),
+                       agreed_.callback,
+                       callback ? host::on_one_line(callback->settings()) : "",
+                       {}};
   }
   if (limit_reached()) return at("max_steps", *limits_.max_steps);
   if (limits_.max_epochs && epoch_ >= *limits_.max_epochs) return at("max_epochs", *limits_.max_epochs);

@@ -27,24 +27,36 @@ void FitLoop::validate_within_epoch() {
 }
 
 // Callbacks that have changed weights for the validation change them back, also if it fails.
-MergedReport FitLoop::evaluate_or_end(const EvaluationPass& pass, const NamedTensors& of_training) {
+MergedReport FitLoop::evaluate_or_abandon(const EvaluationPass& pass) {
+  const NamedTensors of_training = board_.metrics().take();
   try {
-    return evaluate(runtime_, replicas_, pass, [this] {
+    call("on_validation_start", &Callback::on_validation_start);
+    const MergedReport merged = evaluate(runtime_, replicas_, pass, [this] {
       ask_callbacks();
       return wish_;
     });
+    board_.metrics().give_back(of_training);
+    return merged;
   } catch (const std::exception&) {
     if (tells_of_lost_device()) throw;
     board_.metrics().give_back(of_training);
-    call("on_validation_end", &Callback::on_validation_end, {});
+    abandon_validation();
     throw;
+  }
+}
+
+// What a callback throws must not hide why the validation has failed.
+void FitLoop::abandon_validation() {
+  try {
+    call("on_validation_abandoned", &Callback::on_validation_abandoned);
+  } catch (const std::exception& another) {
+    runtime_.log().warning(another.what());
   }
 }
 
 void FitLoop::validate() {
   const Timed timed(profile_, Profile::kValidation);
   session_.pause_for_evaluation();
-  call("on_validation_start", &Callback::on_validation_start);
   const EvaluationPass pass{.what = Replicas::kValidation,
                             .loaders = validation_,
                             .limit = limits_.validation,
@@ -54,9 +66,7 @@ void FitLoop::validate() {
                               ask_callbacks();
                               return wish_.is_abrupt();
                             }};
-  const NamedTensors of_training = board_.metrics().take();
-  const auto merged = evaluate_or_end(pass, of_training);
-  board_.metrics().give_back(of_training);
+  const auto merged = evaluate_or_abandon(pass);
   validation_means_ = merged.means;
   for (const auto& [name, value] : merged.on_bar) on_bar_[name] = value;
   if (merged.lacks_step) leave_validation_out();

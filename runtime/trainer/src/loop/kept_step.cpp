@@ -8,7 +8,6 @@
 #include "weights/named_tensors.hpp"
 
 namespace cohort {
-namespace {
 
 uint64_t versions_of_weights(const StepDriver& session) {
   uint64_t versions = 0;
@@ -17,8 +16,6 @@ uint64_t versions_of_weights(const StepDriver& session) {
   }
   return versions;
 }
-
-}  // namespace
 
 KeptStep::KeptStep(const StepDriver& session, LoopState state, std::optional<MetricBoard> board)
     : state_(std::move(state)),

@@ -14,6 +14,9 @@
 
 namespace cohort {
 
+/// Returns how often all weights were changed, as LibTorch counts it.
+uint64_t versions_of_weights(const StepDriver& session);
+
 class KeptStep {
  public:
   /// `board` gives the records of the state if they are needed, because that waits for the device; without one the

@@ -36,12 +36,12 @@ std::string name_of(const std::string& option, size_t phase, size_t phases, size
 }  // namespace
 
 std::set<std::string> settle_settings(ResumeSettings which, const std::vector<OptimizerSettings>& own,
-                                      LoadedCheckpoint& checkpoint) {
+                                      const std::vector<bool>& scheduled, LoadedCheckpoint& checkpoint) {
   std::set<std::string> lines;
   for (size_t phase = 0; phase < own.size(); ++phase) {
     auto& saved = checkpoint.manifest.optimizers.at(phase).groups;
     const auto& groups = own[phase].groups;
-    at::Tensor* const initial = initial_rates(*checkpoint.loop, phase, groups.size());
+    at::Tensor* const initial = scheduled.at(phase) ? initial_rates(*checkpoint.loop, phase, groups.size()) : nullptr;
     std::vector<double> rates;
     for (size_t group = 0; group < groups.size(); ++group) {
       for (const auto& [option, value] : groups[group].options) {

@@ -12,8 +12,9 @@
 namespace cohort {
 
 /// Puts the settings that the run resumes with into the checkpoint, also the rates that schedules begin with. Returns a
-/// line for the log about each that differs. `own` are those of the program.
+/// line for the log about each that differs. `own` are those of the program, by optimizer; `scheduled` says which of
+/// them have a schedule.
 std::set<std::string> settle_settings(ResumeSettings which, const std::vector<OptimizerSettings>& own,
-                                      LoadedCheckpoint& checkpoint);
+                                      const std::vector<bool>& scheduled, LoadedCheckpoint& checkpoint);
 
 }  // namespace cohort

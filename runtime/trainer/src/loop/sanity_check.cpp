@@ -14,6 +14,7 @@ namespace cohort {
 namespace {
 
 constexpr size_t kMostTypingErrors = 2;
+constexpr char kOfObject = '\t';  // no name of a metric has it
 
 std::string joined(const std::set<std::string>& names) {
   std::string text;
@@ -60,7 +61,7 @@ Metrics FitLoop::try_validation(int64_t batches) {
                               return wish_.is_abrupt();
                             }};
   const auto merged = evaluate(runtime_, replicas_, pass, [this] { return wish_; });
-  if (merged.lacks_step) leave_validation_out();
+  if (merged.lacks_step && validates_) leave_validation_out();
   adopt(merged.stop);
   set_device_generator_states(runtime_.devices(), TensorIndex(generators.begin(), generators.end()), "this training");
   tried_for_ += Clock::now() - begun;
@@ -84,14 +85,24 @@ void FitLoop::check_awaited_metrics() {
   if (!limits_.report || !knows_validation) return;
   std::string names, all_names;
   for (const std::string& name : board_.names()) names += name + "\n";
+  for (const std::string& name : board_.metrics().names()) names += name + kOfObject + "\n";
   for (const std::string& text : runtime_.all_gather(names)) all_names += text;
   const std::set<std::string> trained = lines_of(all_names);
   for (const AwaitedMetric& metric : callbacks_.awaited_metrics()) check_awaited(metric, trained);
 }
 
+bool FitLoop::would_validate(const std::string& name) {
+  session_.pause_for_evaluation();
+  const NamedTensors of_training = board_.metrics().take();
+  const bool logs = try_validation(1).contains(name);
+  board_.metrics().give_back(of_training);
+  return logs;
+}
+
 void FitLoop::check_awaited(const AwaitedMetric& metric, const std::set<std::string>& trained) {
+  // The names of an object's values begin with its own.
   const auto is_of_object = [&](const std::string& name) {
-    return metric.name.starts_with(name) && board_.metrics().contains(name);
+    return name.ends_with(kOfObject) && metric.name.starts_with(name.substr(0, name.size() - 1));
   };
   if (trained.contains(metric.name) || std::ranges::any_of(trained, is_of_object)) return;
   const std::string subject = metric.asked_by + ": the metric " + host::in_quotes(metric.name);
@@ -103,21 +114,22 @@ void FitLoop::check_awaited(const AwaitedMetric& metric, const std::set<std::str
         " leaves none in " + std::to_string(*limits_.max_epochs) + " epoch(s); choose another interval");
   }
   std::set<std::string> known = trained;
+  std::erase_if(known, [](const std::string& name) { return name.ends_with(kOfObject); });
   known.insert(tried_names_.begin(), tried_names_.end());
   if (const std::string meant = meant_by(metric.name, known); !meant.empty()) {
     throw MistakeOfAllRanks(subject + " was not logged by the first training step, nor in validation; did you mean '" +
                             meant + "'? There are " + joined(known));
   }
   const bool is_switched_off = limits_.validate && !validation_.empty() && limits_.validation.count == 0;
-  if (is_switched_off && try_validation(1).contains(metric.name)) {
+  if (is_switched_off && would_validate(metric.name)) {
     throw MistakeOfAllRanks(subject +
                             " is logged in validation, which --limit-val-batches=0 switches off; leave one of the "
                             "two out");
   }
   if (!runtime_.is_first()) return;
   runtime_.log().warning(subject + " was not logged by the first training step, nor in validation" +
-                         (known.empty() ? "" : ", where there are " + joined(known)) +
-                         "; the training ends after its first epoch if nobody logs it until then");
+                         (known.empty() ? "" : " (logged: " + joined(known) + ")") +
+                         "; the training ends after its first epoch unless it is logged by then");
 }
 
 }  // namespace cohort

@@ -35,10 +35,10 @@ void pack_pass(Parcel& parcel, Module& module) {
   for (auto& item : CallbackList(module, {}).state(/*is_first=*/true)) parcel.tensors.push_back(std::move(item));
 }
 
-void unpack_pass(const std::vector<Parcel>& parcels, Module& module, RunRecord& record) {
-  unpack_run(parcels, record);
-  unpack_buffers(parcels[0], module);
-  CallbackList(module, {}).restore(callback_tensors(parcels[0]));
+void unpack_pass(const std::vector<Parcel>& parcels, const ForkedPass& pass) {
+  unpack_run(parcels, pass.record);
+  unpack_buffers(parcels[0], pass.module, pass.runtime.log());
+  CallbackList(pass.module, {}).restore(callback_tensors(parcels[0]));
 }
 
 }  // namespace
@@ -71,7 +71,7 @@ std::vector<Parcel> predict_in_forks(const ForkedPass& pass, const std::function
     std::ranges::move(run.tensors, std::back_inserter(parcel.tensors));
     return parcel;
   });
-  unpack_pass(harvest.parcels, pass.module, pass.record);
+  unpack_pass(harvest.parcels, pass);
   if (harvest.stop_signal != 0) throw Interrupted{harvest.stop_signal};
   return std::move(harvest.parcels);
 }
@@ -87,7 +87,7 @@ Metrics evaluate_in_forks(const ForkedPass& pass, const std::function<Metrics()>
     }
     return parcel;
   });
-  unpack_pass(harvest.parcels, pass.module, pass.record);
+  unpack_pass(harvest.parcels, pass);
   if (harvest.stop_signal != 0) throw Interrupted{harvest.stop_signal};
   return unpack_metrics(harvest.parcels[0], "means");
 }

@@ -31,7 +31,6 @@ struct ForkedFit {
 /// Gives why training ended.
 StopReason fit_in_forks(const ForkedFit& fit, const std::function<StopReason()>& train);
 
-/// Runs `evaluate` in every rank; gives rank 0's result. Record and default generator are as rank 0 left them.
 /// An evaluation or a prediction.
 struct ForkedPass {
   Runtime& runtime;
@@ -39,6 +38,7 @@ struct ForkedPass {
   Module& module;
 };
 
+/// Runs `evaluate` in every rank; gives rank 0's result. Record and default generator are as rank 0 left them.
 Metrics evaluate_in_forks(const ForkedPass& pass, const std::function<Metrics()>& evaluate);
 
 /// Runs `predict` in every rank; returns what each has returned. The default generator is as rank 0 left it.

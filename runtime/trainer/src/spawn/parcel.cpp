@@ -166,8 +166,18 @@ void pack_buffers(Parcel& parcel, const Module& module) {
   for (auto& [name, tensor] : named_buffers_of(module)) parcel.tensors.emplace_back(kModelPrefix + name, tensor);
 }
 
-void unpack_buffers(const Parcel& parcel, Module& module) {
-  copy_model(index_of(parcel.tensors), named_buffers_of(module));
+void unpack_buffers(const Parcel& parcel, Module& module, host::Log& log) {
+  const at::NoGradGuard no_grad;
+  const TensorIndex brought = index_of(parcel.tensors);
+  std::string others;
+  for (const auto& [name, tensor] : named_buffers_of(module)) {
+    const at::Tensor* const found = find_tensor(brought, kModelPrefix + name);
+    const bool fits = found && found->sizes() == tensor.sizes();
+    if (fits) tensor.copy_(*found);
+    if (!fits) others += (others.empty() ? "" : ", ") + name;
+  }
+  if (!others.empty())
+    log.warning("buffers that have another shape since a forked rank ran stay as they were: " + others);
 }
 
 void pack_training(Parcel& parcel, Module& module, const Optimizers& optimizers, const StopReason& stop) {

@@ -24,7 +24,7 @@ void unpack_run(const std::vector<Parcel>& parcels, RunRecord& record);
 
 /// Buffers, which steps of an evaluation may change.
 void pack_buffers(Parcel& parcel, const Module& module);
-void unpack_buffers(const Parcel& parcel, Module& module);
+void unpack_buffers(const Parcel& parcel, Module& module, host::Log& log);
 
 /// Weights, buffers, what trains, how far it is, optimizers.
 void pack_training(Parcel& parcel, Module& module, const Optimizers& optimizers, const StopReason& stop);
