@@ -228,7 +228,9 @@ class PodsInFull(SystemTest):
     def test_the_program_is_process_1_and_ends_with_a_checkpoint_when_it_is_told(self):
         command = json.loads(re.search(r"^CMD (.*)$", DOCKERFILE, re.M).group(1))
         container = self.start_container([*command, "--checkpoint-dir=/runs/checkpoints", "--log-dir=/runs/logs"], {})
-        self.wait_until(lambda: list(self.image.glob("runs/logs/version_0/metrics.csv")), "it trains", container)
+        # Its first row comes after the validation that is tried before the training.
+        table = self.image / "runs/logs/version_0/metrics.csv"
+        self.wait_until(lambda: table.exists() and table.stat().st_size, "it trains", container)
         (first,) = harness.children_of(container.pid)
         os.kill(first, signal.SIGTERM)
         result = self.finish(container, timeout=300)
