@@ -46,7 +46,7 @@ class Reference:
     def __init__(self, batches, source="stream", model="plain", optimizer="adam", accumulate=1, clip=None, ema=None, width=5):
         self.batches, self.source, self.accumulate, self.clip, self.ema = batches, source, accumulate, clip, ema
         self.net, self.initial, self.steps, self.losses = Net(width), dict(Net(width).named_parameters()), 0, []
-        self.average = [p.detach().clone() for p in self.net.parameters()]
+        self.average = []
         if model == "pair":
             body = [*self.net.fc1.parameters(), *self.net.extra.parameters()]
             self.optimizers = [torch.optim.SGD(body, LR, momentum=0.9), torch.optim.Adam(self.net.fc2.parameters(), LR)]
@@ -82,7 +82,9 @@ class Reference:
                 torch.nn.utils.clip_grad_norm_(parameters, self.clip)
             optimizer.step()
         self.steps += 1
-        if self.ema:
+        if self.ema and not self.average:  # begins with the weights after the first step
+            self.average = [p.detach().clone() for p in self.net.parameters()]
+        elif self.ema:
             for average, parameter in zip(self.average, self.net.parameters()):
                 average.lerp_(parameter.detach(), 1 - self.ema)
 
@@ -241,13 +243,13 @@ class InFull(UnevenTest):
         for rank, batches in enumerate((6, 3)):
             notes = self.notes(rank)
             self.assertEqual([n for n in notes if n.startswith("batch")], [f"batch {i}" for i in range(batches)])
-            self.assertEqual([n for n in notes if n.startswith("val")], [f"validation after {step}" for step in (2, 4, 6)])
+            self.assertEqual([n for n in notes if n.startswith("val")], [f"validation after {step}" for step in (0, 2, 4, 6)])
             self.assertEqual([n[-3:].strip() for n in notes if n.startswith("gradient")], ["no", "yes", "no", "no", "no", "no"])
 
     def test_a_fraction_of_the_epoch_is_that_of_the_longest(self):
         self.succeed(self.command([4, 8], "--max-epochs=1", "--val-check-interval=0.5", "--source=sampler"))
         for rank in range(2):
-            self.assertEqual([n for n in self.notes(rank) if n.startswith("val")], ["validation after 4", "validation after 8"])
+            self.assertEqual([n for n in self.notes(rank) if n.startswith("val")], ["validation after 0", "validation after 4", "validation after 8"])
 
     def test_early_stopping_ends_all_ranks(self):
         self.succeed(self.command([2, 5], "--max-epochs=9", "--early-stopping=val,patience=1,min_delta=1000"))
