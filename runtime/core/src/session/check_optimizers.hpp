@@ -1,4 +1,4 @@
-// What a training asks of its optimizers before it begins.
+// Checks the optimizers of a training before it begins.
 #pragma once
 
 #include <cohort/optimizers.hpp>
@@ -6,7 +6,7 @@
 
 namespace cohort {
 
-/// Throws UserError if there is none, or if strategy and precision cannot do what they need.
+/// Throws UserError if the list is empty, or if the strategy or the precision cannot run one of the optimizers.
 void check_optimizers(const Optimizers& optimizers, const Runtime& runtime);
 
 }  // namespace cohort

@@ -234,7 +234,7 @@ std::vector<Flag> loop_flags() {
   };
 }
 
-/// Sets the decay and what goes with it: "0.999,buffers=true".
+/// Sets the decay, and whether buffers are averaged: "0.999,buffers=true".
 void set_ema(Options& o, Given given) {
   constexpr string_view kBuffers = ",buffers=";
   const size_t end = std::min(given.text.find(','), given.text.size());

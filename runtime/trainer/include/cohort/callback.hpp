@@ -55,8 +55,9 @@ struct StopReason {
   std::string exit_reason{};  ///< for the summary: "early_stopping"
   std::string text{};         ///< completes "Training ends after step N: ..."; one line
   int signal = 0;             ///< of kInterrupt
-  /// Of kEnd: whether the training has come to its end, so that --resume finds nothing left to train until the callback
-  /// that has ended it is gone or has other settings(). False if a later run resumes it, as after --max-time.
+  /// Whether an end (kEnd) stands for later runs as well: --resume trains nothing more until the callback that has
+  /// ended the training is gone or has other settings(). After an end that is not final, as by --max-time, a run
+  /// resumes.
   bool is_final = true;
   int rank = 0;            ///< the rank that has given the reason; set by the loop
   uint64_t step = 0;       ///< after how many steps it came up; set by the loop
@@ -154,7 +155,7 @@ enum class SavePoint {
   kStopped,  ///< training stops within an epoch
 };
 
-/// A metric that a callback decides by, and what has asked for it: "--early-stopping".
+/// A metric on which a callback decides; `asked_by` begins messages about it: "--early-stopping".
 struct AwaitedMetric {
   std::string name, asked_by;
 };

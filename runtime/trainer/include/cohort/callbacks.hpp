@@ -170,9 +170,9 @@ class GradientNorm final : public Callback {
   double p_;
 };
 
-/// Averages the weights over steps: the average begins with the weights after the first step, and after each further
-/// one average = decay * average + (1 - decay) * weights. It is what is validated, what a checkpoint has under the
-/// names of the parameters, and what the module holds after fit. Each rank has its own, as it has its own weights.
+/// Averages the weights over steps. The average begins with the weights after the first step; each later step sets
+/// average = decay * average + (1 - decay) * weights. Validation uses the average, a checkpoint has it under the names
+/// of the parameters, and the module holds it after fit. Each rank averages its own weights.
 class WeightAverage final : public Callback {
  public:
   struct Options {

@@ -36,7 +36,7 @@ class CallbackList {
 
   /// Returns the name of the callback that is being called; empty for the module, and outside of calls.
   std::string called() const { return called_ ? called_->name() : std::string(); }
-  /// Returns the callback of this name; null if there is none.
+  /// Returns the callback with this name, or null.
   const Callback* find(std::string_view name) const;
 
   /// Calls on_step_values of all callbacks. Throws UserError, before the next one is called, if a callback has added a
@@ -50,9 +50,9 @@ class CallbackList {
   /// Returns what all callbacks decide by.
   std::vector<AwaitedMetric> awaited_metrics() const;
 
-  /// Returns the state of all callbacks on this rank, for a checkpoint: tensors named kCallbackPrefix + callback + "/"
-  /// + name (if this is the first rank), kModulePrefix + name, what is behind kOwnStatePrefix and kOwnMeanPrefix, and
-  /// kValidatedPrefix + name of a weight.
+  /// Returns the state of all callbacks on this rank, for a checkpoint. Names are kCallbackPrefix + callback + "/" +
+  /// value (on the first rank only), kModulePrefix + value, kOwnStatePrefix or kOwnMeanPrefix + callback + "/" + value
+  /// for the rank's own state, and kValidatedPrefix + weight.
   NamedTensors state(bool is_first) const;
   /// Gives each callback the state that it left there; one without a state begins afresh. Returns a sentence about each
   /// state that no callback has taken.

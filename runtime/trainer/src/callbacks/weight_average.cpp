@@ -44,8 +44,8 @@ void WeightAverage::on_fit_start(Fit& fit) {
   if (fit.step() > 0 && !average.empty()) restore(std::move(names), std::move(average));
 }
 
-// A checkpoint up to format 2 has numbers in place of names. One that was written without averages of buffers has none
-// of them. Before the fit starts nothing is known of the module.
+// A checkpoint up to format 2 has numbers in place of names, and one that was written without buffers=true lacks
+// buffers. Before the fit starts the names of the module's tensors are not known, so the average is put in order later.
 void WeightAverage::restore(std::vector<std::string> names, std::vector<at::Tensor> average) {
   if (weights_.empty()) {
     names_ = std::move(names);

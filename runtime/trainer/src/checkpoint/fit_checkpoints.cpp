@@ -39,7 +39,7 @@ fs::path folder_of_fit(const fs::path& folder, int64_t fit) {
 FitCheckpoints::FitCheckpoints(Runtime& runtime, const LoopLimits& limits, int64_t fit)
     : runtime_(runtime), fit_(fit), every_n_steps_(runtime.options().checkpoint_every_n_steps) {
   const Options& options = runtime.options();
-  // What the program's code says holds if somebody names a folder.
+  // An option that only the program's code has set counts if the command line names a folder.
   const auto is_default = [&](const char* flag) { return options.origin(flag) == Origin::kCode; };
   if (every_n_steps_ && options.checkpoint_dir.empty() && !is_default("checkpoint-every-n-steps")) {
     throw UserError("--checkpoint-every-n-steps needs a folder: give --checkpoint-dir=DIR too");

@@ -64,7 +64,7 @@ std::optional<int64_t> count_batches(const Loader& loader, const Shard& shard, P
 std::vector<int64_t> indices_of(const Loader& loader, const Shard& shard, Purpose purpose, const std::string& name,
                                 int64_t begin = 0);
 
-/// What workers need that read ahead of the loop.
+/// Settings of workers that read batches ahead of the loop.
 struct ReadingAhead {
   c10::Device device = c10::kCPU;  ///< batches are pinned for it
   host::Log* log = nullptr;        ///< hears of a batch that does not come while a signal asks to stop

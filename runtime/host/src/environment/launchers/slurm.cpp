@@ -35,8 +35,8 @@ bool has_step(const VariableReader& reader) {
   return id ? id->size() < kSpecialDigits : reader.text("SLURM_STEP_NUM_TASKS").has_value();
 }
 
-/// Returns whether srun --pty has started this process, most often as a shell: the terminal is task 0's, and the shells
-/// of the others end at once, because they have no input.
+/// Returns whether srun --pty has started this process, most often as a shell. Only task 0 has the terminal; the shells
+/// of other tasks have no input and end at once.
 bool is_under_pty(const VariableReader& reader) {
   return reader.text("SLURM_PTY_PORT").has_value();
 }
