@@ -12,6 +12,7 @@
 #include "checkpoint/generators.hpp"
 #include "checkpoint/loop_state.hpp"
 #include "checkpoint/session_tensors.hpp"
+#include "forged_checkpoint.hpp"
 #include "other_writer.hpp"
 #include "training_job.hpp"
 
@@ -114,16 +115,6 @@ TEST(Resume, WorksInAFolderWithAnyName) {
   train(job);
   EXPECT_EQ(train(writing(odd, [](Options& o) { o.resume = "auto"; })).digest, train({}).digest);
   EXPECT_THAT(mistake(writing(odd)), AllOf(HasSubstr("a\\x0ab\\x01"), Not(HasSubstr("\n"))));
-}
-
-/// Changes the tensors of a file and corrects the checksums, as a forger would.
-void forge(const fs::path& checkpoint, const std::string& name, const std::function<void(NamedTensors&)>& change) {
-  NamedTensors tensors = read_safetensors(checkpoint / name).tensors;
-  change(tensors);
-  write_safetensors(checkpoint / name, tensors);
-  Manifest manifest = read_manifest(checkpoint);
-  manifest.files[name] = digest_of_file(checkpoint / name);
-  host::write_file(checkpoint / kManifestFile, to_json(manifest));
 }
 
 at::Tensor& tensor_named(NamedTensors& tensors, const std::string& name) {

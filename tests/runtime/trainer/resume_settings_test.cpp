@@ -27,7 +27,7 @@ LoadedCheckpoint saved(double lr, double decay, const std::vector<double>& initi
   return checkpoint;
 }
 
-TEST(ResumeSettings, AreTheCheckpointsAndEachDifferenceIsTold) {
+TEST(ResumeSettings, AreTheCheckpointsAndDifferencesAreTold) {
   auto checkpoint = saved(0.001, 0.1);
   EXPECT_THAT(settle_settings(ResumeSettings::kCheckpoint, settings(0.5, 0.1), kPlain, checkpoint),
               ElementsAre("lr 0.001 of the checkpoint replaces 0.5 of the program; --resume-settings=program keeps the "
@@ -53,7 +53,7 @@ TEST(ResumeSettings, OfAScheduleAreTheRatesThatItBeginsWith) {
   EXPECT_EQ(checkpoint.loop->callbacks[0].second.item<double>(), 0.5);
 }
 
-TEST(ResumeSettings, OfSeveralOptimizersAndGroupsAreToldApart) {
+TEST(ResumeSettings, OfOptimizersAndGroupsAreToldApart) {
   const ParameterGroup slow{{{"lr", 0.1}}, {"a"}}, fast{{{"lr", 0.2}}, {"b"}};
   LoadedCheckpoint checkpoint;
   checkpoint.loop.emplace();

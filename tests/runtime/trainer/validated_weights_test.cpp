@@ -3,10 +3,10 @@
 
 #include <cohort/callbacks.hpp>
 #include <cohort/checkpoint.hpp>
-#include <cohort/host/files.hpp>
 
 #include "checkpoint/checkpoint_folder.hpp"
 #include "checkpoint/loop_state.hpp"
+#include "forged_checkpoint.hpp"
 #include "small_training.hpp"
 
 namespace cohort::testing {
@@ -26,16 +26,6 @@ std::map<std::string, at::Tensor> copy_of(const NamedTensors& tensors) {
 
 std::string last_of(const fs::path& folder) {
   return find_checkpoints(folder).at(0).path;
-}
-
-/// Changes the shared tensors of a checkpoint and makes its checksums anew.
-void rewrite(const fs::path& checkpoint, const std::function<void(NamedTensors&)>& change) {
-  NamedTensors tensors = read_safetensors(checkpoint / kSharedFile).tensors;
-  change(tensors);
-  write_safetensors(checkpoint / kSharedFile, tensors);
-  Manifest manifest = read_manifest(checkpoint);
-  manifest.files[kSharedFile] = digest_of_file(checkpoint / kSharedFile);
-  host::write_file(checkpoint / kManifestFile, to_json(manifest));
 }
 
 /// Trains four steps with an average. Has what was validated last, and the trained weights at that moment.
@@ -104,7 +94,7 @@ TEST(ValidatedWeights, OfFormat2AreResumed) {
   const fs::path older = run.folder.path() / "older/step-00000004";
   fs::create_directories(older.parent_path());
   fs::copy(run.checkpoint, older, fs::copy_options::recursive);
-  rewrite(older, [&](NamedTensors& tensors) {
+  forge(older, kSharedFile, [&](NamedTensors& tensors) {
     std::erase_if(tensors, [&](const auto& item) { return run.validated.contains(item.first); });
     for (auto& [name, tensor] : tensors) {
       if (name.starts_with(kTrainedPrefix)) name = name.substr(kTrainedPrefix.size());
@@ -122,7 +112,7 @@ TEST(ValidatedWeights, OfFormat2AreResumed) {
 TEST(ValidatedWeights, BesideOthersThatDoNotFitAreRefused) {
   const auto message = [](const std::function<void(NamedTensors&)>& change) {
     const Averaged run;
-    rewrite(run.checkpoint, change);
+    forge(run.checkpoint, kSharedFile, change);
     return error_text<UserError>([&] {
       Stretch{run.folder.path(), [&](Options& o) {
                 o.resume = run.checkpoint;

@@ -39,7 +39,7 @@ TEST(LightningNames, MinusOneEpochsOrStepsAreNoLimit) {
   EXPECT_THAT(refusal({"--max-epochs=-2"}), HasSubstr("give a whole number from -1"));
 }
 
-TEST(LightningNames, NothingOnlyWarnsOfWhatIsNotDeterministic) {
+TEST(LightningNames, DeterministicHasNoModeThatWarns) {
   EXPECT_THAT(refusal({"--deterministic=warn"}), HasSubstr("true or false; there is no mode that only warns"));
 }
 
