@@ -361,8 +361,12 @@ std::vector<Flag> older_flags() {
   use_amp.translations = {{"true", "16-mixed"}, {"false", "32"}, {"1", "16-mixed"}, {"0", "32"}};
   Flag amp_level = older("amp-level", "O0|O1|O2|O3", "--precision=32, 16-mixed (O1, O2) or 16-true", "precision");
   amp_level.translations = {{"O0", "32"}, {"O1", "16-mixed"}, {"O2", "16-mixed"}, {"O3", "16-true"}};
-  return {older("distributed-backend", "SPEC", "--strategy", "strategy"), gpus,
-          older("nb-gpu-nodes", "N", "--num-nodes", "num-nodes"), use_amp, amp_level};
+  return {older("distributed-backend", "SPEC", "--strategy", "strategy"),
+          gpus,
+          older("nb-gpu-nodes", "N", "--num-nodes", "num-nodes"),
+          use_amp,
+          amp_level,
+          older("process-group-backend", "SPEC", "--collective", "collective")};
 }
 
 }  // namespace

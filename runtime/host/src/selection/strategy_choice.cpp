@@ -105,8 +105,11 @@ Wanted default_strategy(const Selection& selection, const Options& options, cons
                                                     counted(topology.world_size, "rank")};
   }
   if (devices * selection.num_nodes == 1) return {StrategySpec(kOneDeviceStrategy), "one device"};
-  if (!options.older_spellings.empty()) {
-    return {StrategySpec(kReplicasStrategy), "the default beside " + options.older_spellings.begin()->second, true};
+  // The releases that had these spellings, but for that of the collective, had dp as their default.
+  const auto older =
+      std::ranges::find_if(options.older_spellings, [](const auto& one) { return one.first != "collective"; });
+  if (older != options.older_spellings.end()) {
+    return {StrategySpec(kReplicasStrategy), "the default beside " + older->second, true};
   }
   if (selection.num_nodes > 1) return {StrategySpec(kManyDevicesStrategy), counted(selection.num_nodes, "node")};
   return {StrategySpec(kSpawningStrategy), counted(devices, "device") + " on one node", true, false};

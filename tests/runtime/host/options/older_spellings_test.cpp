@@ -43,6 +43,9 @@ TEST(OlderSpellings, NodesAndBackendHaveOneToo) {
   EXPECT_EQ(parse({"--nb_gpu_nodes", "12"}).num_nodes, 12);
   EXPECT_EQ(parse({"--distributed-backend=ddp2"}).strategy, Spec("ddp2"));
   EXPECT_FALSE(parse({"--distributed-backend=auto"}).strategy);
+  EXPECT_EQ(parse({"--process-group-backend=gloo"}).collective, Spec("gloo"));
+  EXPECT_EQ(parse({"--process_group_backend", "hier,node=shm"}).collective,
+            parse({"--collective=hier,node=shm"}).collective);
 }
 
 TEST(OlderSpellings, AmpIsAPrecision) {
@@ -67,6 +70,8 @@ TEST(OlderSpellings, OneLineEachTellsWhatToWrite) {
   EXPECT_EQ(line({"--gpus=0,1"}), "--gpus is an older spelling; write --accelerator=gpu --devices=[0,1]");
   EXPECT_EQ(line({"--nb-gpu-nodes=12"}), "--nb-gpu-nodes is an older spelling; write --num-nodes=12");
   EXPECT_EQ(line({"--distributed-backend=dp"}), "--distributed-backend is an older spelling; write --strategy=dp");
+  EXPECT_EQ(line({"--process-group-backend=shm"}),
+            "--process-group-backend is an older spelling; write --collective=shm");
   EXPECT_EQ(parse({"--gpus=2", "--nb-gpu-nodes=12", "--distributed-backend=dp"}).warnings.size(), 3u);
   EXPECT_THAT(parse({"--devices=2"}).warnings, IsEmpty());
 }
@@ -76,6 +81,8 @@ TEST(OlderSpellings, BothSpellingsAreRefusedNamingBoth) {
   EXPECT_THAT(refusal({"--strategy=ddp", "--distributed-backend=dp"}),
               AllOf(HasSubstr("--distributed-backend"), HasSubstr("--strategy is given")));
   EXPECT_THAT(refusal({"--num-nodes=2", "--nb-gpu-nodes=2"}), HasSubstr("--nb-gpu-nodes"));
+  EXPECT_THAT(refusal({"--process-group-backend=shm", "--collective=shm"}),
+              AllOf(HasSubstr("--process-group-backend"), HasSubstr("--collective is given")));
   EXPECT_THAT(refusal_from(Places{{}, {{"COHORT_GPUS", "2"}, {"COHORT_DEVICES", "2"}}, {}}),
               AllOf(HasSubstr("COHORT_GPUS"), HasSubstr("COHORT_DEVICES is given")));
 }
@@ -112,6 +119,7 @@ TEST(OlderSpellings, MistakesNameWhatWasWritten) {
   EXPECT_THAT(refusal({"--gpus=two"}), HasSubstr("--gpus: 'two'"));
   EXPECT_THAT(refusal({"--nb-gpu-nodes=0"}), HasSubstr("--nb-gpu-nodes"));
   EXPECT_THAT(refusal({"--distributed-backend=DP"}), HasSubstr("--distributed-backend"));
+  EXPECT_THAT(refusal({"--process-group-backend=GLOO"}), HasSubstr("--process-group-backend"));
 }
 
 TEST(OlderSpellings, ThePrintedConfigurationIsModern) {

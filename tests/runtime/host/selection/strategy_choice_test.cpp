@@ -127,6 +127,7 @@ TEST(StrategyChoice, ABackendInAnOlderSpellingIsAStrategy) {
   EXPECT_THAT(of_all({"--distributed-backend=dp", "--devices=2"}), chooses("dp"));
   EXPECT_THAT(of_all({"--distributed-backend=ddp", "--devices=2"}), AllOf(chooses("ddp"), warns_of_nothing()));
   EXPECT_THAT(of_all({"--distributed-backend=ddp2", "--nb-gpu-nodes=2"}), chooses("ddp2"));
+  EXPECT_THAT(of_all({"--process-group-backend=gloo", "--devices=2"}), chooses("ddp_spawn"));
 }
 
 TEST(StrategyChoice, WarnsOfReplicasWhoeverPlansThem) {
