@@ -51,16 +51,6 @@ TEST(Sha256, GivesTheDigestsOfTheStandard) {
   EXPECT_EQ(digest_of(std::string(1'000'000, 'a')), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-TEST(Sha256, DoesNotDependOnHowTheDataIsCut) {
-  const std::string text(300, 'x');
-  for (size_t cut = 1; cut < 130; ++cut) {
-    Sha256 hash;
-    for (size_t i = 0; i < text.size(); i += cut)
-      hash.update(std::as_bytes(std::span(text).subspan(i, std::min(cut, text.size() - i))));
-    EXPECT_EQ(hash.finish(), digest_of(text)) << cut;
-  }
-}
-
 TEST(WeightsDigest, CoversTheParametersInRegistrationOrder) {
   const Normalized net;
   std::string bytes;
