@@ -238,6 +238,22 @@ class PlausibilityCheck {
   const std::string& file_;
 };
 
+/// Throws DamagedCheckpoint for a text that would break a line of the log: messages hold names and types of a manifest.
+void require_texts_of_one_line(const OrderedJson& json, const std::string& file) {
+  const auto require = [&](const std::string& text) {
+    if (host::on_one_line(text) != text) {
+      throw DamagedCheckpoint(file + " holds a control character in " + host::in_quotes(text));
+    }
+  };
+  if (json.is_string()) require(json.get_ref<const std::string&>());
+  if (!json.is_structured()) return;
+  for (const auto& [key, value] : json.items()) {
+    require(key);
+    // The program's own texts may have any number of lines.
+    if (key != "hyperparameters" && key != "end") require_texts_of_one_line(value, file);
+  }
+}
+
 }  // namespace
 
 std::string rank_file(int rank) {
@@ -295,6 +311,7 @@ Manifest parse_manifest(std::string_view text, const std::string& file) {
       throw UserError(file + " was written by a newer cohort (format " + std::to_string(format) + ", this one reads " +
                       std::to_string(Manifest::kFormat) + "); resume with the newer one");
     }
+    require_texts_of_one_line(json, file);
     Manifest manifest = manifest_of(json);
     if (format < 1) throw DamagedCheckpoint(file + ": format_version has a value that is not possible");
     PlausibilityCheck(file).manifest(manifest);
