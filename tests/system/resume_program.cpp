@@ -118,11 +118,12 @@ struct Net final : cohort::ModuleFor<Net> {
 int run(int argc, char** argv) {
   return cohort::Program("resume_program")
       .option("source", "rows", "rows or stream")
+      .option("fits", "1", "trainings of the module, one after the other")
       .defaults([](cohort::Options& options) { options.max_epochs = 5; })
       .run(argc, argv, [](cohort::App& app) {
         Net net;
         Data data(app.option("source") == "stream");
-        app.trainer().fit(net, data);
+        for (int fits = std::stoi(app.option("fits")); fits > 0; --fits) app.trainer().fit(net, data);
       });
 }
 
