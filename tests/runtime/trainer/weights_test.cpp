@@ -258,6 +258,8 @@ TEST(Weights, NamesWhatDoesNotFitAndChangesNothingThen) {
   auto all = read_safetensors(folder.path() / "w").tensors;
   all.emplace_back("extra", torch::ones({1}));
   EXPECT_THAT(message(all), HasSubstr("'extra', which the model does not have"));
+  all.back().first = "two\nlines";
+  EXPECT_THAT(message(all), ::testing::Not(HasSubstr("\n")));
   EXPECT_EQ(weights_digest(net), before);
 }
 

@@ -120,7 +120,12 @@ TensorIndex tensors_in(const LoadedCheckpoint& loaded, const std::string& name) 
       throw UserError(shown(file) + " is not as it was written: its " + std::to_string(digest.bytes) +
                       " bytes do not have the checksum that the manifest gives for " + std::to_string(wanted.bytes));
     }
-    for (auto& [key, tensor] : read_safetensors(file).tensors) tensors.emplace(key, std::move(tensor));
+    for (auto& [key, tensor] : read_safetensors(file).tensors) {
+      if (host::on_one_line(key) != key) {  // messages hold names of tensors
+        throw UserError(shown(file) + " holds a control character in the name " + host::in_quotes(key));
+      }
+      tensors.emplace(key, std::move(tensor));
+    }
   } catch (const UserError& error) {
     throw DamagedCheckpoint(error.what());
   }

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 #include <cohort/safetensors.hpp>
 
 #include "weights/named_tensors.hpp"
@@ -43,8 +44,9 @@ std::string way_without_prefix(const NamesApart& apart) {
     const std::string_view wrapper = prefix == "module." ? ", as DistributedDataParallel and DataParallel name them"
                                      : prefix == "_orig_mod." ? ", as torch.compile names them"
                                                               : "";
-    return ", but has '" + other + "'" + std::string(wrapper) + "; save the state_dict of model." +
-           prefix.substr(0, prefix.size() - 1) + " in Python, or take '" + prefix + "' from the names there";
+    return ", but has " + host::in_quotes(other) + std::string(wrapper) + "; save the state_dict of model." +
+           host::on_one_line(prefix.substr(0, prefix.size() - 1)) + " in Python, or take " + host::in_quotes(prefix) +
+           " from the names there";
   }
   return "";
 }
@@ -55,7 +57,7 @@ std::string way_of_part(const NamesApart& apart) {
   for (const std::string& name : apart.missing) {
     const std::string& other = apart.unexpected.front();
     if (!name.ends_with("." + other)) continue;
-    return ", but has '" + other + "'; load it into the part of the model that has these names, as " +
+    return ", but has " + host::in_quotes(other) + "; load it into the part of the model that has these names, as " +
            "load_weights(*net." + name.substr(0, name.size() - other.size() - 1) + ", file)";
   }
   return "";
@@ -73,7 +75,8 @@ void check_names(const NamesApart& apart, const std::string& path) {
                     (way.empty() ? way_of_part(apart) : way));
   }
   if (!apart.unexpected.empty()) {
-    throw UserError(path + " has a tensor '" + apart.unexpected.front() + "', which the model does not have");
+    throw UserError(path + " has a tensor " + host::in_quotes(apart.unexpected.front()) +
+                    ", which the model does not have");
   }
 }
 
@@ -91,7 +94,8 @@ void warn_if_nothing_matches(const NamesApart& apart, size_t names, const std::s
   TORCH_WARN("load_weights has changed nothing: no tensor of ", path, " has the name of one of the model",
              apart.missing.empty() || apart.unexpected.empty()
                  ? ""
-                 : " (there is '" + apart.unexpected.front() + "', the model has '" + apart.missing.front() + "')");
+                 : " (there is " + host::in_quotes(apart.unexpected.front()) + ", the model has '" +
+                       apart.missing.front() + "')");
 }
 
 }  // namespace
