@@ -5,6 +5,11 @@
 #include <csignal>
 #include <future>
 
+#include <cohort/sdk/store_round.hpp>
+
+#include "agree.hpp"
+#include "memory_store.hpp"
+#include "segment.hpp"
 #include "shm_ranks.hpp"
 #include "unequal_groups.hpp"
 
@@ -115,6 +120,31 @@ TEST(ShmMeeting, RefusesRanksThatConnectGroupsOfDifferentSizes) {
         failures_of_unequal_groups(shm(), size_of_rank_0),
         testing::Each(AllOf(testing::StartsWith(status), HasSubstr("connects a group of"), HasSubstr("was expected"))));
   }
+}
+
+template <class Record>
+void answer(MemoryStore& store, const std::string& round, const Record& record) {
+  const std::string bytes(reinterpret_cast<const char*>(&record), sizeof record);
+  const std::string value = cohort::sdk::with_size(2, bytes), key = "shm/" + round + "/reply";
+  ASSERT_EQ(store.handle()->vt->set(store.handle(), key.c_str(), value.data(), value.size()), COHORT_OK);
+}
+
+// The test stands for a rank 0 with another layout of the control memory.
+TEST(ShmMeeting, RefusesMemoryOfAnotherSize) {
+  using namespace cohort::shm;
+  const Segment control = Segment::create(ControlLayout::nbytes(2) + kPage, Pages::kOnTouch);
+  struct {
+    Outcome outcome;
+    SegmentAddress address;
+  } const invitation{{COHORT_OK, {}}, control.address()};
+  MemoryStore store;
+  answer(store, "meet", invitation);
+  answer(store, "open", Outcome{COHORT_OK, {}});
+  const auto join = [&] { const RankComm comm(shm(), store.handle(), 1, 2, std::chrono::seconds(1)); };
+  const CallFailed failed = failure_of(join);
+  EXPECT_EQ(failed.status(), COHORT_FAILED_PRECONDITION);
+  EXPECT_THAT(failed.what(), MatchesRegex(".*shm cannot share the memory of process [0-9]+: it has [0-9]+ bytes, and "
+                                          "this rank needs [0-9]+; start the same cohort on all ranks"));
 }
 
 /// Process numbers by rank.

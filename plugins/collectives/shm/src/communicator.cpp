@@ -121,7 +121,8 @@ std::unique_ptr<Communicator> Communicator::split(int32_t color, int32_t key) {
     const Outcome opened = outcome_of([&] {
       if (members.empty()) return;
       if (!is_first) {
-        control = Segment::open(offers[static_cast<std::size_t>(members.front())].address, Pages::kOnTouch);
+        control = Segment::open(offers[static_cast<std::size_t>(members.front())].address,
+                                ControlLayout::nbytes(options.size), Pages::kOnTouch);
       }
       ControlLayout(control.data(), options.size).make_words(options.rank);
     });
@@ -156,7 +157,7 @@ void* Communicator::alloc(uint64_t nbytes) {
     require_success(outcomes_of(offers));
     const Outcome opened = outcome_of([&] {
       for (std::size_t other = 0; other < offers.size(); ++other) {
-        if (!segments[other]) segments[other] = Segment::open(offers[other].address, Pages::kReserved);
+        if (!segments[other]) segments[other] = Segment::open(offers[other].address, nbytes, Pages::kReserved);
       }
     });
     require_success(gather(*channel_, call, opened));

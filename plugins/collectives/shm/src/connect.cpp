@@ -67,7 +67,7 @@ Segment common_segment(StoreRounds& store, int rank, int size) {
   throw_failure(heard(invitation.outcome));
   const Outcome opened = outcome_of([&] {
     if (rank == 0) return;
-    segment = Segment::open(invitation.address, Pages::kOnTouch);
+    segment = Segment::open(invitation.address, ControlLayout::nbytes(size), Pages::kOnTouch);
     ControlLayout(segment.data(), size).make_words(rank);
   });
   const auto judge = [](const std::vector<std::string>& answers) {

@@ -34,6 +34,11 @@ sdk::Error unreachable(const SegmentAddress& address, const std::string& reason)
                                   "; ranks must run as the same user and see each other's /proc"};
 }
 
+/// Returns the bytes of a segment for so many bytes of data.
+uint64_t with_header(uint64_t nbytes) {
+  return kHeaderBytes + (nbytes + kHeaderBytes - 1) / kHeaderBytes * kHeaderBytes;
+}
+
 /// Closes a descriptor that was not handed on.
 class Descriptor {
  public:
@@ -116,7 +121,7 @@ uint64_t Segment::size() const {
 
 Segment Segment::create(uint64_t nbytes, Pages pages) {
   if (nbytes > kMaxBytes) throw sdk::invalid_argument("shm was asked for an impossible amount of memory");
-  const uint64_t whole = kHeaderBytes + (nbytes + kHeaderBytes - 1) / kHeaderBytes * kHeaderBytes;
+  const uint64_t whole = with_header(nbytes);
   uint64_t nonce = 0;
   if (::getrandom(&nonce, sizeof nonce, 0) != sizeof nonce) throw out_of_memory(whole, "getrandom");
   Descriptor descriptor(::memfd_create("cohort", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -133,14 +138,20 @@ Segment Segment::create(uint64_t nbytes, Pages pages) {
   return {base, whole, descriptor.release(), true};
 }
 
-Segment Segment::open(const SegmentAddress& address, Pages pages) {
+// Ranks find words and bytes by what each of them computes, so a segment of another size has other places for them.
+Segment Segment::open(const SegmentAddress& address, uint64_t nbytes, Pages pages) {
+  if (address.nbytes != with_header(nbytes)) {
+    throw sdk::failed_precondition("shm cannot share the memory of process " + std::to_string(address.pid) +
+                                   ": it has " + std::to_string(address.nbytes) + " bytes, and this rank needs " +
+                                   std::to_string(with_header(nbytes)) + "; start the same cohort on all ranks");
+  }
   const std::string path = "/proc/" + std::to_string(address.pid) + "/fd/" + std::to_string(address.descriptor);
   const Descriptor descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (descriptor.get() < 0) throw unreachable(address, path + ": " + std::strerror(errno));
   struct stat status {};
   const bool has_size =
       ::fstat(descriptor.get(), &status) == 0 && static_cast<uint64_t>(status.st_size) == address.nbytes;
-  if (!has_size || address.nbytes < kHeaderBytes) throw unreachable(address, "its descriptor has another size");
+  if (!has_size) throw unreachable(address, "its descriptor has another size");
   const bool is_own_process = address.pid == ::getpid();
   const bool fill = pages == Pages::kReserved && !is_own_process;
   std::byte* base = map(descriptor.get(), address.nbytes, pages, fill ? MAP_POPULATE : 0);

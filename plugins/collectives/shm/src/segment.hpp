@@ -29,8 +29,9 @@ class Segment {
   Segment() = default;
   /// Zero-filled, at least `nbytes` of data. Throws RESOURCE_EXHAUSTED where there is no memory.
   static Segment create(uint64_t nbytes, Pages pages);
-  /// Maps another rank's segment. Throws UNAVAILABLE where it cannot be reached or is not the one that was meant.
-  static Segment open(const SegmentAddress& address, Pages pages);
+  /// Maps another rank's segment. Throws UNAVAILABLE where it cannot be reached or is not the one that was meant, and
+  /// FAILED_PRECONDITION if it is not one of `nbytes` of data.
+  static Segment open(const SegmentAddress& address, uint64_t nbytes, Pages pages);
 
   Segment(Segment&& other) noexcept;
   Segment& operator=(Segment&& other) noexcept;
