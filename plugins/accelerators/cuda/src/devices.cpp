@@ -1,5 +1,8 @@
 #include "devices.hpp"
 
+#include <memory>
+#include <type_traits>
+
 #include "errors.hpp"
 
 namespace cohort::cuda {
@@ -13,6 +16,10 @@ int attribute_of(int32_t device, cudaDeviceAttr attribute, const char* name) {
   return value;
 }
 
+struct DestroyPool {
+  void operator()(cudaMemPool_t pool) const { cudaMemPoolDestroy(pool); }
+};
+
 cudaMemPool_t make_pool(int32_t device) {
   cudaMemPoolProps properties{};
   properties.allocType = cudaMemAllocationTypePinned;
@@ -21,13 +28,14 @@ cudaMemPool_t make_pool(int32_t device) {
   properties.location.id = device;
   cudaMemPool_t pool = nullptr;
   check(cudaMemPoolCreate(&pool, &properties), "memory for kernels", device);
+  std::unique_ptr<std::remove_pointer_t<cudaMemPool_t>, DestroyPool> owner(pool);
   uint64_t keep_all = ~uint64_t{0};
   check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep_all), "memory for kernels", device);
   // A stream that borrows memory must not wait for the work of the stream that has given it back.
   int is_allowed = 0;
   check(cudaMemPoolSetAttribute(pool, cudaMemPoolReuseAllowInternalDependencies, &is_allowed), "memory for kernels",
         device);
-  return pool;
+  return owner.release();
 }
 
 }  // namespace

@@ -195,6 +195,18 @@ TEST_F(CudaPlugin, HasOnePoolForEachDeviceAndGivesItBack) {
   EXPECT_EQ(machine().num_pools, 0u);
 }
 
+TEST_F(CudaPlugin, KeepsNoPoolWithoutItsSettings) {
+  float x[1] = {2};
+  double result = 0;
+  const auto dot = [&] { return cuda_.core().dot(cuda_.a(), x, x, COHORT_FLOAT32, 1, &result, cuda_.stream()); };
+  machine().fails["cudaMemPoolSetAttribute"] = cudaErrorInvalidValue;
+  EXPECT_EQ(dot(), COHORT_INTERNAL);
+  EXPECT_EQ(machine().num_pools, 0u);
+  machine().fails.clear();
+  EXPECT_EQ(dot(), COHORT_OK);
+  EXPECT_EQ(machine().num_pools, 1u);
+}
+
 TEST_F(CudaPlugin, GivesMemoryToStreamsIndependently) {
   float x[4] = {1, 2, 3, 4};
   double result = 0;
