@@ -11,6 +11,7 @@
 //   --how=close       it closes all its files in batch 5
 //   --how=abort       it crashes in batch 5
 //   --how=device      its device fails in batch 5, and memory of the device cannot be freed any more
+//   --how=device-library   the same, and a library above the device tells of it by a status of its own
 //   --how=device-call   a call of its device fails there, which can be freed
 //   --how=device-outside   the same after the training, in no hook
 // With --failing-rank=-1 all of them do so.
@@ -22,6 +23,9 @@
 #include <cstdlib>
 #include <fstream>
 #include <thread>
+
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <cohort/cohort.hpp>
 #include <cohort/host/error.hpp>
@@ -51,20 +55,39 @@ void end_process(const std::string& how) {
   if (how == "abort") std::abort();
 }
 
+[[noreturn]] void throw_device_error() {
+  throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, 710, "CUDA error: device-side assert triggered");
+}
+
+/// A device of LibTorch that is lost.
+struct LostDevice : c10::impl::NoOpDeviceGuardImpl<c10::kPrivateUse1> {
+  bool queryStream(const c10::Stream&) const override { throw_device_error(); }
+
+  static void add() {
+    struct Hooks : at::PrivateUse1HooksInterface {
+      bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
+    };
+    static const LostDevice guard;
+    c10::register_privateuse1_backend("lost");
+    at::RegisterPrivateUse1HooksInterface(new Hooks);
+    c10::impl::DeviceGuardImplRegistrar(c10::kPrivateUse1, &guard);
+  }
+};
+
 /// As a tensor of a failed device: its destructor throws, which ends the process.
 struct DeviceMemory {
   ~DeviceMemory() {
     if (has_failed) throw_device_error();
   }
-  [[noreturn]] static void throw_device_error() {
-    throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, 710, "CUDA error: device-side assert triggered");
-  }
   [[noreturn]] void fail() {
     has_failed = is_lost;
+    if (is_in_library) LostDevice::add();
+    TORCH_CHECK(!is_in_library, "CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling cublasSgemm");
     if (is_lost) throw_device_error();
     throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, 900, "CUDA error: operation not permitted");
   }
   bool is_lost = true;
+  bool is_in_library = false;
   bool has_failed = false;
 };
 
@@ -146,7 +169,8 @@ void fail(cohort::App& app, const std::string& how, bool here, bool late) {
   if (here) model.ends = how;
   DeviceMemory memory;
   memory.is_lost = how != "device-call";
-  if (here && (how == "device" || how == "device-call")) model.memory = &memory;
+  memory.is_in_library = how == "device-library";
+  if (here && (how == "device" || how == "device-call" || how == "device-library")) model.memory = &memory;
   app.trainer().fit(model, data);
   if (here && how == "device-outside") memory.fail();
   if (how == "device-outside") app.runtime().barrier();

@@ -62,6 +62,9 @@ class FailedDevice(FailureTest):
     def test_a_rank_whose_device_fails_in_a_hook_names_the_hook(self):
         self.device_fails("device", "training_step, epoch 0, batch 5, rank {}: CUDA error: device-side assert triggered")
 
+    def test_a_lost_device_is_known_by_more_than_the_error_of_a_library(self):
+        self.device_fails("device-library", "training_step, epoch 0, batch 5, rank {}: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when")
+
     def test_a_rank_whose_device_fails_elsewhere_is_named_as_well(self):
         self.device_fails("device-outside", "CUDA error: device-side assert triggered")
 
@@ -74,7 +77,7 @@ class FailedDevice(FailureTest):
             self.assertEqual(len(re.findall(rf"rank {failing_rank} \(pid \d+ on \S+\) failed: {error}", stderr)), 2, stderr)
             self.assertNotIn("nothing caught", stderr)
             told = stderr.count("on_exception was called")  # of those that wait for the failed one as well
-            self.assertEqual(told, 3 if is_told else {"device": 2, "device-outside": 0}[how], stderr)
+            self.assertEqual(told, 3 if is_told else {"device": 2, "device-library": 2, "device-outside": 0}[how], stderr)
 
 
 class EarlyEnd(FailureTest):

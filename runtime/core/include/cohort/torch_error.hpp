@@ -18,7 +18,8 @@ Error error_of(const c10::Error& error, const std::string& who = "");
 void throw_torch_error();
 
 /// Returns whether the device is lost to the process, as after an assertion of a kernel: every later call fails, also
-/// the one with which a destructor frees memory that a stream has used. Codes of CUDA's runtime.
-bool is_device_lost(const c10::AcceleratorError& error);
+/// the one with which a destructor frees memory that a stream has used. The error need not tell: of cuBLAS it has a
+/// status of that library, so the device is asked. Codes are those of CUDA's runtime.
+bool is_device_lost(const c10::Error& error);
 
 }  // namespace cohort

@@ -69,7 +69,7 @@ Failure current_failure() {
 bool tells_of_lost_device() {
   try {
     throw;
-  } catch (const c10::AcceleratorError& error) {
+  } catch (const c10::Error& error) {
     return is_device_lost(error);
   } catch (const std::nested_exception& outer) {
     if (!outer.nested_ptr()) return false;

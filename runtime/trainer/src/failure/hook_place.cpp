@@ -76,7 +76,7 @@ template <class Kind>
 
 // Ends the process, with the report of the rank, by throwing out of noexcept: callers of the hook hold batches, which
 // cannot be freed any more.
-[[noreturn]] void end_here(const HookPlace& place, const c10::AcceleratorError& error) noexcept {
+[[noreturn]] void end_here(const HookPlace& place, const c10::Error& error) noexcept {
   throw_torch_error(place, error);
 }
 
@@ -85,9 +85,6 @@ template <class Kind>
 void throw_from(const HookPlace& place) {
   try {
     throw;
-  } catch (const c10::AcceleratorError& error) {
-    if (is_device_lost(error)) end_here(place, error);
-    throw_torch_error(place, error);
   } catch (const std::nested_exception&) {
     throw;
   } catch (const PlacedError&) {
@@ -99,6 +96,7 @@ void throw_from(const HookPlace& place) {
   } catch (const Error&) {
     throw;
   } catch (const c10::Error& error) {
+    if (is_device_lost(error)) end_here(place, error);
     throw_torch_error(place, error);
   } catch (const std::exception& error) {
     throw_with<TrainingFailed>(place, error.what());
@@ -118,10 +116,8 @@ void throw_from_backward(const HookPlace& place) {
     throw;
   } catch (const Error&) {
     throw;
-  } catch (const c10::AcceleratorError& error) {
-    if (is_device_lost(error)) end_here(place, error);
-    throw_torch_error(place, error);
   } catch (const c10::Error& error) {
+    if (is_device_lost(error)) end_here(place, error);
     const std::string_view text = error.what_without_backtrace();
     if (text.find("backward through the graph a second time") == std::string_view::npos)
       throw_torch_error(place, error);
