@@ -62,15 +62,15 @@ std::vector<std::string> Buckets::names(int32_t kind) const {
   return names;
 }
 
-void Buckets::configure(std::vector<LayoutParameter> order, const LayoutLimits& limits, Device device,
-                        InPlace in_place) {
+void Buckets::configure(std::vector<LayoutParameter> order, const LayoutLimits& limits, Device device, InPlace in_place,
+                        const std::function<void()>& before_gradients) {
   clear_layout();
   device_ = device;
   const std::vector<BufferWant> wants = std::exchange(wants_, {});
   for (const auto& [kind, name, dtype, flags] : wants) buffers_[{kind, name}] = {dtype, flags};
   if (!has(COHORT_BUCKET_GRAD)) in_place = InPlace::kNone;
   for (BucketPlan& plan : layout_buckets(order, limits)) add_bucket(std::move(plan), in_place);
-  allocate(in_place);
+  allocate(in_place, before_gradients);
   for (const LayoutParameter& parameter : order) laid_out_.insert(parameter.id);
   for (const auto& [key, buffer] : buffers_) {
     if (key.first == COHORT_BUCKET_STATE && !(buffer.flags & COHORT_STATE_SCRATCH)) restore_state(key.second);
@@ -100,7 +100,7 @@ void Buckets::add_bucket(BucketPlan plan, InPlace in_place) {
   buckets_.push_back(std::move(bucket));
 }
 
-void Buckets::allocate(InPlace in_place) {
+void Buckets::allocate(InPlace in_place, const std::function<void()>& before_gradients) {
   uint64_t gradients = 0, others = 0;  // bytes
   std::vector<uint64_t> lent;
   const auto add = [](uint64_t& block, uint64_t nbytes) { return std::exchange(block, block + aligned(nbytes)); };
@@ -115,8 +115,9 @@ void Buckets::allocate(InPlace in_place) {
       buffer.offsets.push_back(has_place ? add(is_gradient ? gradients : others, nbytes) : kNoPlace);
     }
   }
-  if (gradients > 0) gradient_memory_ = allocator_(device_, gradients);
   if (others > 0) memory_ = allocator_(device_, others);
+  if (before_gradients) before_gradients();
+  if (gradients > 0) gradient_memory_ = allocator_(device_, gradients);
   auto offset = lent.begin();
   for (const auto& bucket : buckets_) {
     if (!bucket->is_in_place || in_place != InPlace::kAlone) continue;
@@ -205,8 +206,9 @@ std::vector<std::span<std::byte>> Buckets::memory_to_lend() const {
 }
 
 void Buckets::take_back_memory(bool is_free) {
-  if (is_free) return lent_before_.clear();
-  lent_before_.push_back(std::move(gradient_memory_));
+  if (!is_free) return lent_before_.push_back(std::move(gradient_memory_));
+  lent_before_.clear();
+  gradient_memory_.reset();
 }
 
 void Buckets::leave_lent_memory() {

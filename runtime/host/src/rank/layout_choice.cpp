@@ -144,14 +144,16 @@ void lay_out(RankState& state) {
   plan_layout(state);
   ModelPort& model = *state.model;
   Buckets& buckets = *state.buckets;
+  const size_t parameters = model.parameters().size();
+  const auto move_weights = [&] {
+    if (buckets.has(COHORT_BUCKET_WEIGHT)) model.move_weights(buckets.places(COHORT_BUCKET_WEIGHT, parameters));
+  };
   if (buckets.has_wants()) {
     buckets.configure(trained_parameters(state, state.layout), layout_limits(state, state.layout),
-                      device_of_parameters(state), gradients_in_place(state));
+                      device_of_parameters(state), gradients_in_place(state), move_weights);
   }
-  const size_t parameters = model.parameters().size();
   model.place_gradients(buckets.places(COHORT_BUCKET_GRAD, parameters));
   model.lend_memory(buckets.memory_to_lend());
-  if (buckets.has(COHORT_BUCKET_WEIGHT)) model.move_weights(buckets.places(COHORT_BUCKET_WEIGHT, parameters));
   for (const std::string& name : buckets.names(COHORT_BUCKET_OPTIM)) {
     std::vector<void*> places = buckets.places(COHORT_BUCKET_OPTIM, parameters, name);
     for (uint32_t id = 0; id < parameters; ++id) {

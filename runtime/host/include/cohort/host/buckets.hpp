@@ -67,9 +67,10 @@ class Buckets {
   bool has(int32_t kind) const;
   std::vector<std::string> names(int32_t kind) const;
   /// Lays out what was wanted and allocates. `order`: parameters that take part, in the order in which gradients are
-  /// expected.
+  /// expected. Calls `before_gradients` when all memory but that for gradients is there, so that what moves into it
+  /// gives its old memory free before.
   void configure(std::vector<LayoutParameter> order, const LayoutLimits& limits, Device device,
-                 InPlace in_place = InPlace::kNone);
+                 InPlace in_place = InPlace::kNone, const std::function<void()>& before_gradients = nullptr);
 
   size_t count() const { return buckets_.size(); }
   /// Returns null beyond the last.
@@ -84,8 +85,8 @@ class Buckets {
   std::byte* data(size_t index, int32_t kind, const std::string& name = {}) const;
   /// Returns, for each gradient in place, a piece of memory that the collective reaches: to make it there.
   std::vector<std::span<std::byte>> memory_to_lend() const;
-  /// `is_free`: no tensor lies in memory for gradients, of this layout or an earlier one. Else it stays until a later
-  /// call that says so.
+  /// Frees memory for gradients, of this layout and of earlier ones, if `is_free` says that no tensor lies there. Else
+  /// it stays until a later call that says so. The layout has no gradients any more.
   void take_back_memory(bool is_free);
   /// Memory that was not free when it was taken back stays until the process ends: the program's tensors lie there.
   void leave_lent_memory();
@@ -126,7 +127,7 @@ class Buckets {
 
   void clear_layout();
   void add_bucket(BucketPlan plan, InPlace in_place);
-  void allocate(InPlace in_place);
+  void allocate(InPlace in_place, const std::function<void()>& before_gradients);
   std::byte* flat_data(size_t index, int32_t kind, const std::string& name) const;
   int32_t dtype_of(const Buffer& buffer, size_t index) const;
   /// Calls visit(part, its memory, its type, the bucket's type) for each parameter that has a place in a buffer.
