@@ -54,6 +54,26 @@ TEST_F(DevicesOfLibTorch, OrderAStreamBehindAnEvent) {
   devices_.release(memory, program_);
 }
 
+// The allocator refuses what comes before LibTorch has initialized the type, as no tensor has made it do here.
+TEST_F(DevicesOfLibTorch, GiveMemoryBeforeTheFirstTensor) {
+  void* const memory = devices_.alloc(kBytes, program_);
+  EXPECT_TRUE(memory);
+  devices_.release(memory, program_);
+}
+
+TEST_F(DevicesOfLibTorch, UseEventsAgain) {
+  { const std::shared_ptr<host::DeviceEvent> first = devices_.record(program_), second = devices_.record(lane_); }
+  const uint64_t before = fakedrv_num_events();
+  for (int i = 0; i < 20; ++i) {
+    const auto begin = devices_.record(program_), end = devices_.record(lane_);
+    devices_.order(lane_, *begin);
+    devices_.order(program_, *end);
+  }
+  EXPECT_EQ(fakedrv_num_events(), before);
+  const auto third = devices_.record(lane_), fourth = devices_.record(lane_), fifth = devices_.record(lane_);
+  EXPECT_EQ(fakedrv_num_events(), before + 1) << "an event in use was given out again";
+}
+
 TEST_F(DevicesOfLibTorch, KeepMemoryForItsLastStream) {
   void* const memory = devices_.alloc(kBytes, program_);
   order(lane_, program_);

@@ -69,7 +69,7 @@ class Driver {
 
   std::mutex mutex;
   bool is_eager, checks_races;
-  uint64_t num_races = 0, num_waits = 0;
+  uint64_t num_races = 0, num_waits = 0, num_events = 0;
 
   std::vector<DeviceMemory>& memories() { return memories_; }
   /// Returns -1 for memory of the host.

@@ -21,7 +21,8 @@ extern "C" {
 
 int fakedrv_create_event(fakedrv_event** event) {
   *event = new (std::nothrow) fakedrv_event;
-  return *event ? 0 : fakedrv_fail("out of memory");
+  if (!*event) return fakedrv_fail("out of memory");
+  return guarded([&](Driver& driver, auto&) { ++driver.num_events; });
 }
 
 void fakedrv_destroy_event(fakedrv_event* event) {

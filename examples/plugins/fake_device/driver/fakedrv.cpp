@@ -132,6 +132,12 @@ uint64_t fakedrv_num_waits(void) {
   return count;
 }
 
+uint64_t fakedrv_num_events(void) {
+  uint64_t count = 0;
+  guarded([&](Driver& driver, auto&) { count = driver.num_events; });
+  return count;
+}
+
 int fakedrv_alloc(fakedrv_stream* stream, uint64_t nbytes, void** memory) {
   return guarded([&](Driver& driver, auto&) {
     *memory = driver.memories()[static_cast<size_t>(stream->device)].take(stream, nbytes, stream->capture.graph)->first;

@@ -58,6 +58,8 @@ void fakedrv_set_race_check(int is_on);
 uint64_t fakedrv_num_races(void);
 /* Returns how often the host has waited for work: for a stream, a device or an event. A poll is no wait. */
 uint64_t fakedrv_num_waits(void);
+/* Returns how many events were made. */
+uint64_t fakedrv_num_events(void);
 
 /* Memory. A block belongs to the stream that it was allocated on: once freed it serves that stream again at once, in
  * the order of the stream, and is filled with 0xff before. fakedrv_used_on adds a stream that the block has to be free

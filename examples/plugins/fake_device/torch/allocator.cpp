@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <mutex>
 #include <unordered_map>
 
@@ -55,15 +56,20 @@ void give_back(void* memory) {
   fakedrv_release(memory);
 }
 
+std::atomic<bool> is_initialized{false};
+
 class Devices final : public c10::DeviceAllocator {
  public:
-  c10::DataPtr allocate(size_t nbytes) override { return allocate_on(current_device(), nbytes); }
+  c10::DataPtr allocate(size_t nbytes) override {
+    TORCH_CHECK(is_initialized, "the allocator of the fake device is not initialized: did you call init?");
+    return allocate_on(current_device(), nbytes);
+  }
   c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
   void copy_data(void* to, const void* from, size_t nbytes) const override {
     check(fakedrv_copy(current_stream(device_at(fakedrv_device_of(to))), to, from, nbytes));
   }
 
-  bool initialized() override { return true; }
+  bool initialized() override { return is_initialized; }
   void emptyCache(c10::MempoolId_t) override {}  // a block stays with its stream for ever
   void recordStream(const c10::DataPtr& memory, c10::Stream stream) override { record_use(memory, stream); }
 
@@ -104,6 +110,10 @@ const c10::AllocatorRegisterer<kFake> registered(&device_allocator());
 c10::DeviceAllocator& device_allocator() {
   static Devices& allocator = *new Devices;  // outlives all tensors
   return allocator;
+}
+
+void initialize_allocator() {
+  is_initialized = true;
 }
 
 c10::Allocator& pinned_allocator() {

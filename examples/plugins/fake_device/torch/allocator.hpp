@@ -11,8 +11,10 @@
 
 namespace fake_torch {
 
-/// Returns the allocator of the devices, which takes the current one.
+/// Returns the allocator of the devices, which takes the current one. As CUDA's, it refuses before LibTorch has
+/// initialized the device type, which it does for tensors.
 c10::DeviceAllocator& device_allocator();
+void initialize_allocator();
 c10::Allocator& pinned_allocator();
 
 /// Returns memory that belongs to the device's current stream.

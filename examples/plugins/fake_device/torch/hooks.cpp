@@ -13,7 +13,7 @@ class Hooks final : public at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return true; }
   bool hasPrimaryContext(c10::DeviceIndex index) const override { return index >= 0 && index < FAKEDRV_DEVICES; }
-  void init() const override {}
+  void init() const override { initialize_allocator(); }
 
   c10::DeviceIndex deviceCount() const override { return FAKEDRV_DEVICES; }
   c10::DeviceIndex getCurrentDevice() const override { return current_device().index(); }

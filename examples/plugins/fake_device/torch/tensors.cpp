@@ -1,4 +1,5 @@
 // Tensors that are made, resized, set and viewed: nothing here reads or writes their bytes.
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_reshape_alias_native.h>
@@ -15,11 +16,12 @@ namespace {
 
 constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
-// Returns the device for a new tensor. Throws for options that a device's tensors do not have.
+// Returns the device for a new tensor, of an initialized type. Throws for options that a device's tensors do not have.
 c10::Device device_for(std::optional<at::Layout> layout, std::optional<at::Device> device,
                        std::optional<bool> pin_memory) {
   TORCH_CHECK(layout.value_or(at::kStrided) == at::kStrided, "a fake device has dense tensors alone, not ", *layout);
   TORCH_CHECK(!pin_memory.value_or(false), "only memory of the CPU can be pinned");
+  at::globalContext().lazyInitDevice(kFake);
   return whole(device.value_or(c10::Device(kFake)));
 }
 
