@@ -115,7 +115,8 @@ class MasterWeights(PrecisionTest):
     def test_rounded_copies_follow_the_weights_of_a_pytorch_loop(self):
         for precision in ("16-true", "bf16-true"):
             with self.subTest(precision=precision):
-                self.compare_with_pytorch(2, precision, overflows=(6,) if precision == "16-true" else ())
+                for world in (1, 2):
+                    self.compare_with_pytorch(world, precision, overflows=(6,) if precision == "16-true" else ())
 
 
 class FirstWeightsTest(PrecisionTest):
