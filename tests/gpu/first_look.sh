@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Looks at cohort on a machine with a GPU and measures it beside PyTorch: `tests/gpu/first_look.sh --help`.
-# In the folder that tests/gpu/pack.sh has made, the programs are there; in a checkout they are built first.
+# In the folder that tests/gpu/pack.sh has made, the programs are there; in a checkout they are built first, unless --build=DIR names
+# others.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cuda=ON target=gpu_programs
 case " $* " in
-  *" --help "* | *" -h "*) target= ;;
+  *" --help "* | *" -h "* | *" --build="* | *" --build "*) target= ;;
   *" --accelerator=cpu "* | *" --accelerator=fake "*) cuda=AUTO target=rehearsal_programs ;;
 esac
 build() {

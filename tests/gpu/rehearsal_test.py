@@ -251,5 +251,23 @@ class LibraryPath(unittest.TestCase):
                                  "/given"])
 
 
+class Script(unittest.TestCase):
+    def builds(self, *arguments):
+        """Returns whether the script calls cmake, which is here a program that fails."""
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            for name, line in (("cmake", f"touch {folder}/called; exit 1"), ("python3", "exit 0")):
+                (folder / name).write_text(f"#!/bin/sh\n{line}\n")
+                (folder / name).chmod(0o755)
+            subprocess.run([SOURCE / "tests/gpu/first_look.sh", *arguments], check=False, capture_output=True,
+                           env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"})
+            return (folder / "called").exists()
+
+    def test_it_builds_what_it_looks_at_unless_that_is_named(self):
+        self.assertTrue(self.builds("--accelerator=cpu"))
+        self.assertFalse(self.builds("--accelerator=cpu", "--build=elsewhere"))
+        self.assertFalse(self.builds("--build", "elsewhere", "facts"))
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)
