@@ -16,7 +16,7 @@ from harness import BUILD, FAKE_DEVICE, MNIST, MPIRUN, NUMERICS, PLUGINS, System
 CPU = ["--accelerator=cpu"]
 NCCL = {"LD_PRELOAD": str(BUILD / "tests/support/nccl_stand_in/lib/libnccl.so.2")}
 STEPS = 5
-SHAPES = {"mlp_small": (784,), "resnet18_cifar": (3, 32, 32), "gpt_mini": (64,)}
+SHAPES = {"mlp_small": (784,), "mlp_25m": (784,), "resnet18_cifar": (3, 32, 32), "gpt_mini": (64,)}
 BATCH = 4
 
 
@@ -122,6 +122,17 @@ class Nccl(FakeDevice):
 
 
 class Training(FakeDevice):
+    def test_a_rank_of_sharded_holds_no_state_of_others_and_its_weights_once(self):
+        """Of the whole training, also of its end, at which weights leave the buckets."""
+        peaks = {}
+        for strategy in ("ddp", "sharded"):
+            self.weights(Job(strategy, 2, "--collective=shm", model="mlp_25m", optimizer="adam"), FAKE_DEVICE)
+            peaks[strategy] = self.summary()["peak_device_mib"]
+        weights, largest_share = 5_942_794 * 4 / 2**20, 0.6  # three matrices are most of them, and a rank owns two
+        for ddp, sharded in zip(peaks["ddp"], peaks["sharded"]):
+            self.assertGreater(ddp, 4 * weights)  # weights, gradients, two states
+            self.assertLess(sharded, ddp - 0.99 * 2 * (1 - largest_share) * weights)
+
     def test_a_resumed_run_ends_as_one_that_was_not_cut(self):
         loop = ["--devices=2", "--collective=shm", "--limit-train-batches=6"]
         whole = self.mnist(*loop, "--epochs=2")

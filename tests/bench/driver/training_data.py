@@ -31,7 +31,7 @@ def _tensors(model, steps, world, batch):
         shape = [steps, world, batch or 16, 64]
         tokens = ("I64", shape, _integers(math.prod(shape), 65))
         return tokens, tokens
-    usual, sample = {"mlp_small": (32, [784]), "mlp_25m": (64, [784]), "resnet18_cifar": (16, [3, 32, 32])}[model]
+    usual, sample = {"mlp_small": (32, [784]), "mlp_25m": (64, [784]), "mlp_400m": (8, [784]), "resnet18_cifar": (16, [3, 32, 32])}[model]
     rows = [steps, world, batch or usual]
     return (("F32", rows + sample, _floats(math.prod(rows + sample))), ("I64", rows, _integers(math.prod(rows), 10)))
 

@@ -38,6 +38,13 @@ class Mlp25m final : public Mlp<Mlp25m> {
   explicit Mlp25m(OptimizerChoice choice) : Mlp(std::move(choice), {784, 1536, 1536, 1536, 10}) {}
 };
 
+/// Of equal layers, so that ranks own the same number of them.
+class Mlp400m final : public Mlp<Mlp400m> {
+ public:
+  explicit Mlp400m(OptimizerChoice choice)
+      : Mlp(std::move(choice), {784, 4096, 4096, 4096, 4096, 4096, 4096, 4096, 10}) {}
+};
+
 }  // namespace
 
 std::shared_ptr<cohort::Module> make_mlp_small(const OptimizerChoice& choice) {
@@ -45,6 +52,9 @@ std::shared_ptr<cohort::Module> make_mlp_small(const OptimizerChoice& choice) {
 }
 std::shared_ptr<cohort::Module> make_mlp_25m(const OptimizerChoice& choice) {
   return std::make_shared<Mlp25m>(choice);
+}
+std::shared_ptr<cohort::Module> make_mlp_400m(const OptimizerChoice& choice) {
+  return std::make_shared<Mlp400m>(choice);
 }
 
 }  // namespace numerics

@@ -46,6 +46,7 @@ std::shared_ptr<cohort::Module> make_adversarial(const OptimizerChoice& choice);
 std::shared_ptr<cohort::Module> make_adversarial_by_hand(const OptimizerChoice& choice);
 std::shared_ptr<cohort::Module> make_mlp_small(const OptimizerChoice& choice);
 std::shared_ptr<cohort::Module> make_mlp_25m(const OptimizerChoice& choice);
+std::shared_ptr<cohort::Module> make_mlp_400m(const OptimizerChoice& choice);
 std::shared_ptr<cohort::Module> make_resnet18_cifar(const OptimizerChoice& choice);
 std::shared_ptr<cohort::Module> make_gpt_mini(const OptimizerChoice& choice);
 /// One weight of 4 MiB, or 4 GiB, and 4 KiB.
