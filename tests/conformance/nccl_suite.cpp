@@ -26,7 +26,7 @@ void sum_ones(Comm& comm) {
 }
 
 TEST(Nccl, TellsWhatFailedBehindAnOperation) {
-  const Variable fail("NCCL_STANDIN_FAIL", "1:1");
+  const nccl_stand_in::Setting fail("NCCL_STANDIN_FAIL", "1:1");
   on_ranks(2, [](Comm& comm) {
     sum_ones(comm);
     const CallFailed failed = failure_of([&] { sum_ones(comm); });
@@ -41,7 +41,7 @@ TEST(Nccl, TellsWhatFailedBehindAnOperation) {
 
 // The others leave because of the failure, and this rank hears of that first if it waits for them in host memory.
 TEST(Nccl, TellsItsOwnFailureThoughOthersHaveLeft) {
-  const Variable fail("NCCL_STANDIN_FAIL", "1:1");
+  const nccl_stand_in::Setting fail("NCCL_STANDIN_FAIL", "1:1");
   on_ranks(2, [](Comm& comm, Board& board) {
     sum_ones(comm);
     if (comm.rank() == 0) {
@@ -59,7 +59,7 @@ TEST(Nccl, TellsItsOwnFailureThoughOthersHaveLeft) {
 }
 
 TEST(Nccl, EndsOperationsThatHangAtTheDeadline) {
-  const Variable hang("NCCL_STANDIN_HANG", "1:0");
+  const nccl_stand_in::Setting hang("NCCL_STANDIN_HANG", "1:0");
   on_ranks(
       2,
       [](Comm& comm) {
@@ -85,12 +85,12 @@ TEST(Nccl, RefusesRanksOnOneGpuAndNamesTheWayOut) {
   const Variable none("NCCL_MULTI_RANK_GPU_ENABLE", "0");
   EXPECT_THAT(refusal_on_one_gpu(), AllOf(HasSubstr("ranks 0 and 2 have the same GPU, which NCCL 2.30.3 refuses"),
                                           HasSubstr("set NCCL_MULTI_RANK_GPU_ENABLE=1, or choose --collective=shm")));
-  const Variable old("NCCL_STANDIN_VERSION", "22809");
+  const nccl_stand_in::Setting old("NCCL_STANDIN_VERSION", "22809");
   EXPECT_THAT(refusal_on_one_gpu(), HasSubstr("NCCL 2.28.9 refuses; give each rank a GPU, choose --collective=shm"));
 }
 
 TEST(Nccl, RefusesALibraryThatIsTooOld) {
-  const Variable old("NCCL_STANDIN_VERSION", "22203");
+  const nccl_stand_in::Setting old("NCCL_STANDIN_VERSION", "22203");
   EXPECT_THAT(refusal_on_one_gpu(),
               HasSubstr("NCCL 2.22.3 is too old: 2.23 or newer is needed; install a LibTorch for CUDA that brings it "
                         "(2.7 or newer), or choose --collective=shm or gloo"));

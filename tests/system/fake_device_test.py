@@ -3,8 +3,10 @@
 The devices are lazy, so what is not waited for has not happened, and accesses that nothing orders fail the run; the eager mode
 runs the same orders of calls at once.
 """
+import os
 import shutil
 import subprocess
+import time
 import unittest
 
 import numpy
@@ -119,6 +121,24 @@ class Nccl(FakeDevice):
         result = self.fail_with(1, [NUMERICS, f"--data-from={self.data(job)}", *job.flags, *FAKE_DEVICE, "--collective=nccl"],
                                 environment={**NCCL, "NCCL_STANDIN_FAIL": "1:5"})
         self.assertRegex(result.stderr, "error: rank 1 .*on 'world.*' failed in NCCL 2.28.9: internal error: it was told to fail")
+
+    def test_a_killed_rank_is_missed_long_before_the_deadline(self):
+        """Also if NCCL says nothing, and no launcher does."""
+        job, ranks = Job("ddp", 2), []
+        for rank in range(2):
+            task = {"JOB_ID": os.getpid(), "STEP_ID": 0, "STEP_NUM_TASKS": 2, "STEP_NUM_NODES": 1, "NODEID": 0, "PROCID": rank,
+                    "LOCALID": rank}
+            ranks.append(self.start([NUMERICS, f"--data-from={self.data(job)}", *job.flags, *FAKE_DEVICE, "--collective=nccl",
+                                     "--timeout=300s", "--max-epochs=1000000", "--log-dir=logs"],
+                                    {**NCCL, "NCCL_STANDIN_SILENT": "1", "NCCL_STANDIN_HANG": "1:20",
+                                     **{f"SLURM_{key}": str(value) for key, value in task.items()}}))
+        self.wait_until_step(ranks[0], 1)
+        time.sleep(1)  # in which rank 1 comes to where it hangs, so that rank 0 waits in NCCL
+        ranks[1].kill()
+        self.finish(ranks[1])
+        result = self.finish(ranks[0], timeout=60)
+        self.assertEqual(result.code, 4, str(result))
+        self.assertRegex(result.stderr, r"error: .*rank 1 \(pid \d+\) is gone: its process ended before all_reduce on 'world.*' did")
 
 
 class Training(FakeDevice):

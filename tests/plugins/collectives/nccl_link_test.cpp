@@ -1,7 +1,11 @@
 // One communicator of nccl, on its stand-in: which device its calls are on, and what it says of failures.
 //
 // Everything is on device 1, and only what a thread without a device does can reach device 0.
+#include <dlfcn.h>
+#include <signal.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <functional>
@@ -15,14 +19,14 @@
 #include "counters.hpp"
 #include "fakedrv.h"
 #include "link.hpp"
-#include "variable.hpp"
+#include "scratch.hpp"
 #include "watch.hpp"
 
 namespace {
 
 using namespace cohort::nccl;
 using namespace std::chrono_literals;
-using cohort::test::Variable;
+using nccl_stand_in::Setting;
 using testing::HasSubstr;
 
 constexpr int kDevice = 1;
@@ -73,16 +77,20 @@ class NcclLink : public testing::Test {
     EXPECT_FALSE(nccl_stand_in_has_context(0)) << "a context that nobody needs";
   }
 
-  // A group of one rank.
-  void connect(std::chrono::nanoseconds timeout) {
+  void connect(std::chrono::nanoseconds timeout, const std::vector<Peer>& peers = {{0, "rank 0"}}) {
     const Nccl nccl = open_nccl();
-    around_ = std::make_shared<const Surroundings>(Surroundings{nccl, open_cuda(nccl), kDevice, timeout});
-    ncclUniqueId id{};
-    ASSERT_EQ(nccl.GetUniqueId(&id), ncclSuccess);
-    link_ = std::make_shared<Link>(around_, "world", id, 0, 1);
+    around_ = std::make_shared<const Surroundings>(Surroundings{nccl, open_cuda(nccl), kDevice, timeout, peers});
+    link_ = made_link();
   }
-  void sum() {
-    link_->enqueue("all_reduce", {stream_, COHORT_DEVICE_EXT, kDevice}, [this](ncclComm_t comm, cudaStream_t stream) {
+  // A group of one rank.
+  std::shared_ptr<Link> made_link() {
+    ncclUniqueId id{};
+    EXPECT_EQ(around_->nccl.GetUniqueId(&id), ncclSuccess);
+    return std::make_shared<Link>(around_, "world", id, 0, 1);
+  }
+  void sum() { sum_on(*link_); }
+  void sum_on(Link& link) {
+    link.enqueue("all_reduce", {stream_, COHORT_DEVICE_EXT, kDevice}, [this](ncclComm_t comm, cudaStream_t stream) {
       return around_->nccl.AllReduce(memory_, memory_, 1, ncclFloat32, ncclSum, comm, stream);
     });
   }
@@ -103,7 +111,7 @@ class HangingNcclLink : public NcclLink {
     NcclLink::SetUp();
     sum();
   }
-  const Variable hang_{"NCCL_STANDIN_HANG", "0:0"};
+  const Setting hang_{"NCCL_STANDIN_HANG", "0:0"};
 };
 
 TEST_F(HangingNcclLink, StaysOnItsDevice) {
@@ -127,9 +135,52 @@ TEST_F(HangingNcclLink, IsWatchedFromItsDevice) {
   EXPECT_TRUE(becomes_true([this] { return status() == COHORT_DEADLINE_EXCEEDED; }));
 }
 
+// As NCCL's, the abort of one link may wait for a kernel of the other.
+TEST_F(HangingNcclLink, IsAbortedBesideOthers) {
+  link_->abort();
+  connect(300ms);
+  const std::shared_ptr<Link> other = made_link();
+  nccl_stand_in_hold(1);
+  sum();
+  sum_on(*other);
+  Watch watch(around_);
+  watch.add(link_);
+  watch.add(other);
+  EXPECT_TRUE(becomes_true([] { return nccl_stand_in_held() == 2; })) << "one abort waits for the other";
+  nccl_stand_in_hold(0);
+}
+
+TEST_F(HangingNcclLink, NamesARankThatIsKilled) {
+  const pid_t pid = ::fork();
+  if (pid == 0) ::pause();
+  link_->abort();
+  connect(60s, {{static_cast<int>(pid), "rank 3 (pid 4711)"}});
+  sum();
+  Watch watch(around_);
+  watch.add(link_);
+  EXPECT_FALSE(becomes_true([this] { return status() != COHORT_OK; }, 50ms));
+  ASSERT_EQ(::kill(pid, SIGKILL), 0);
+  std::string text;
+  EXPECT_TRUE(becomes_true([&] { return status(&text) == COHORT_UNAVAILABLE; }, 10s));
+  EXPECT_EQ(text, "rank 3 (pid 4711) is gone: its process ended before all_reduce on 'world' did");
+  ::waitpid(pid, nullptr, 0);
+}
+
+TEST_F(NcclLink, IsWholeThoughAnIdleRankEnds) {
+  const pid_t pid = ::fork();
+  if (pid == 0) ::_exit(0);
+  connect(60s, {{static_cast<int>(pid), "rank 3"}});
+  sum();
+  ASSERT_EQ(fakedrv_wait(stream_), 0);
+  Watch watch(around_);
+  watch.add(link_);
+  EXPECT_FALSE(becomes_true([this] { return status() != COHORT_OK; }, 1500ms));
+  ::waitpid(pid, nullptr, 0);
+}
+
 TEST_F(NcclLink, TellsAnErrorOfTheDevice) {
   sum();
-  const Variable error("NCCL_STANDIN_EVENT_ERROR", "700");
+  const Setting error("NCCL_STANDIN_EVENT_ERROR", "700");
   std::string text;
   EXPECT_EQ(status(&text), COHORT_INTERNAL);
   EXPECT_THAT(text, HasSubstr("all_reduce on 'world' failed on its device: cudaEventQuery failed: an illegal memory"));
@@ -171,8 +222,8 @@ TEST_F(HangingNcclLink, KeepsTheCommunicatorInClose) {
 // A sleep takes far longer than NCCL needs for an operation.
 TEST_F(NcclLink, AsksManyTimesBeforeSleeping) {
   constexpr int kAsks = 40, kOperations = 50;
-  const Variable asks("NCCL_STANDIN_POLLS", std::to_string(kAsks).c_str());
-  const Variable no_delay("NCCL_STANDIN_DELAY_US", "0");
+  const Setting asks("NCCL_STANDIN_POLLS", std::to_string(kAsks).c_str());
+  const Setting no_delay("NCCL_STANDIN_DELAY_US", "0");
   const auto num_sleeps = [] {
     rusage used{};
     ::getrusage(RUSAGE_THREAD, &used);
@@ -182,6 +233,49 @@ TEST_F(NcclLink, AsksManyTimesBeforeSleeping) {
   for (int i = 0; i < kOperations; ++i) sum();
   EXPECT_LT(num_sleeps() - before, kAsks * kOperations / 4);
   ASSERT_EQ(fakedrv_wait(stream_), 0);
+}
+
+TEST_F(NcclLink, LeavesNoErrorOfADeviceItCannotSet) {
+  { const OnDevice nowhere(around_->cuda, FAKEDRV_DEVICES, OnDevice::Unless::kGoOn); }
+  EXPECT_EQ(nccl_stand_in_last_error(), 0);
+}
+
+TEST_F(NcclLink, AdvisesANewDriver) {
+  Nccl nccl = open_nccl();
+  nccl.library = ::dlopen(COHORT_OLD_DRIVER, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_TRUE(nccl.library) << ::dlerror();
+  EXPECT_THAT([&] { open_cuda(nccl); },
+              testing::ThrowsMessage<cohort::sdk::Error>(HasSubstr("; update the driver of this machine's GPUs")));
+  std::string text;
+  const auto refuse = [&] { around_->cuda.check(cudaErrorInsufficientDriver, "cudaSetDevice"); };
+  EXPECT_EQ(status_of(refuse, &text), COHORT_FAILED_PRECONDITION);
+  EXPECT_THAT(text, HasSubstr("; update the driver, or choose --accelerator=cpu"));
+}
+
+class NcclScratch : public NcclLink {
+ protected:
+  void borrow(ScratchPool& pool, uint64_t nbytes, int times) {
+    for (int i = 0; i < times; ++i) const Scratch scratch(pool, nbytes, {stream_, COHORT_DEVICE_EXT, kDevice});
+  }
+};
+
+TEST_F(NcclScratch, ShrinksToWhatIsNeeded) {
+  constexpr uint64_t kMiB = 1 << 20;
+  ScratchPool pool(around_);
+  borrow(pool, 8 * kMiB, 1);
+  borrow(pool, kMiB, 100);
+  EXPECT_GE(nccl_stand_in_kept(), 8 * kMiB);
+  borrow(pool, kMiB, 600);
+  EXPECT_LT(nccl_stand_in_kept(), 4 * kMiB);
+  borrow(pool, 8 * kMiB, 300);
+  EXPECT_GE(nccl_stand_in_kept(), 8 * kMiB);
+}
+
+TEST_F(NcclScratch, KeepsNoPoolWithoutItsSettings) {
+  ScratchPool pool(around_);
+  const Setting error("NCCL_STANDIN_POOL_ERROR", "1");
+  EXPECT_EQ(status_of([&] { borrow(pool, 1, 1); }), COHORT_INTERNAL);
+  EXPECT_EQ(nccl_stand_in_pools(), 0);
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <random>
 #include <utility>
 
@@ -28,9 +27,9 @@ void pause_by_chance() {
 
 // Appends with one write, because threads of the process call at the same time.
 void note_call(const std::string& address, size_t num_operations) {
-  const char* const folder = std::getenv("NCCL_STANDIN_CALLS");
-  if (!folder) return;
-  const std::string file = std::string(folder) + "/" + std::to_string(::getpid());
+  const std::string folder = text_of("NCCL_STANDIN_CALLS");
+  if (folder.empty()) return;
+  const std::string file = folder + "/" + std::to_string(::getpid());
   const std::string line = address + " " + std::to_string(num_operations) + "\n";
   const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (fd < 0 || ::write(fd, line.data(), line.size()) < 0) std::abort();

@@ -14,6 +14,14 @@ int nccl_stand_in_has_context(int device);
 /* The calling thread's last error of the runtime, which cudaGetLastError would give. */
 int nccl_stand_in_last_error(void);
 
+/* How many pools of memory there are, and how many bytes the one that was set last keeps. */
+int nccl_stand_in_pools(void);
+unsigned long long nccl_stand_in_kept(void);
+
+/* What a variable of settings.hpp says from now on, whatever the environment has; null: what that has. Threads of the
+ * stand-in read variables at any time, at which setenv is no call for a test. */
+void nccl_stand_in_set(const char* variable, const char* value);
+
 /* A capture of another thread begins (1) and ends (0). */
 void nccl_stand_in_capture(int is_on);
 /* ncclCommAbort and ncclCommFinalize wait (1) and go on (0). */
@@ -22,3 +30,19 @@ void nccl_stand_in_hold(int is_on);
 int nccl_stand_in_held(void);
 
 }  // extern "C"
+
+namespace nccl_stand_in {
+
+/// What a variable of settings.hpp says as long as it lives.
+class Setting {
+ public:
+  Setting(const char* variable, const char* value) : variable_(variable) { nccl_stand_in_set(variable, value); }
+  ~Setting() { nccl_stand_in_set(variable_, nullptr); }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+
+ private:
+  const char* variable_;
+};
+
+}  // namespace nccl_stand_in

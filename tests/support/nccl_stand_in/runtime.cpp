@@ -108,15 +108,19 @@ cudaError_t cohort_cudaMemPoolCreate(cudaMemPool_t* pool, const struct cudaMemPo
   note_call_for(properties->location.id);
   if (properties->allocType != cudaMemAllocationTypePinned) return noted(kInvalidValue);
   *pool = reinterpret_cast<cudaMemPool_t>(new int(properties->location.id));
+  nccl_stand_in::note_pools(1);
   return 0;
 }
 
-cudaError_t cohort_cudaMemPoolSetAttribute(cudaMemPool_t, enum cudaMemPoolAttr, void*) {
+cudaError_t cohort_cudaMemPoolSetAttribute(cudaMemPool_t, enum cudaMemPoolAttr attribute, void* value) {
+  if (const int error = nccl_stand_in::number_in("NCCL_STANDIN_POOL_ERROR", 0)) return noted(error);
+  if (attribute == cudaMemPoolAttrReleaseThreshold) nccl_stand_in::note_kept(*static_cast<const uint64_t*>(value));
   return 0;
 }
 
 cudaError_t cohort_cudaMemPoolDestroy(cudaMemPool_t pool) {
   delete reinterpret_cast<int*>(pool);
+  nccl_stand_in::note_pools(-1);
   return 0;
 }
 

@@ -1,6 +1,9 @@
 // What the stand-in counts and holds: counters.hpp has it for tests.
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 namespace nccl_stand_in {
 
 /// A call on the thread's device: the first one makes a context there.
@@ -11,5 +14,10 @@ void note_call_for(int device);
 void pass_gate();
 /// A question for an event. Returns whether it breaks a capture.
 bool breaks_capture(bool is_relaxed);
+/// A pool of memory is made (1) or destroyed (-1), or is to keep so many bytes.
+void note_pools(int change);
+void note_kept(uint64_t nbytes);
+/// Returns what a variable says; "" if it is not set.
+std::string text_of(const char* variable);
 
 }  // namespace nccl_stand_in

@@ -35,7 +35,7 @@ struct cudaMemPoolProps {
   size_t maxSize;
   unsigned char reserved[56];
 };
-enum { cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorNotReady = 600 };
+enum { cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorInsufficientDriver = 35, cudaErrorNotReady = 600 };
 
 #define cudaEventDisableTiming 2u
 

@@ -22,9 +22,10 @@ void* opened(const char* library) {
 }
 
 template <class Function>
-void find(void* library, const std::string& name, Function& function, const std::string& where) {
+void find(void* library, const std::string& name, Function& function, const std::string& where,
+          const char* mend = "install a LibTorch for CUDA that has it") {
   function = reinterpret_cast<Function>(::dlsym(library, name.c_str()));
-  if (!function) throw sdk::failed_precondition(where + " lacks " + name + "; install a LibTorch for CUDA that has it");
+  if (!function) throw sdk::failed_precondition(where + " lacks " + name + "; " + mend);
 }
 
 // A NCCL that is made for another device than CUDA's says so.
@@ -56,7 +57,10 @@ std::string Nccl::text_of(ncclResult_t result, ncclComm_t comm) const {
 void Cuda::check(cudaError_t error, const char* call) const {
   if (error == cudaSuccess) return;
   GetLastError();  // else LibTorch takes it for a failure of the next kernel that the thread launches
-  throw sdk::Error(COHORT_INTERNAL, std::string(call) + " failed: " + GetErrorString(error));
+  const bool is_old = error == cudaErrorInsufficientDriver;
+  throw sdk::Error(is_old ? COHORT_FAILED_PRECONDITION : COHORT_INTERNAL,
+                   std::string(call) + " failed: " + GetErrorString(error) +
+                       (is_old ? "; update the driver, or choose --accelerator=cpu" : ""));
 }
 
 bool Cuda::is_done(cudaEvent_t event) const {
@@ -79,13 +83,14 @@ OnDevice::OnDevice(const Cuda& cuda, int device, Unless possible) : cuda_(cuda) 
     changed_ = error == cudaSuccess;
   }
   if (possible == Unless::kThrow) cuda_.check(error, "cudaSetDevice");
+  if (error != cudaSuccess) cuda_.GetLastError();  // see check
   cuda_.ThreadExchangeStreamCaptureMode(&mode_);
 }
 
 // Goes back only to a device that has a context, because since CUDA 12 cudaSetDevice makes one, and a thread that has
 // never set a device is on device 0.
 OnDevice::~OnDevice() {
-  if (changed_ && cuda_.has_context(before_)) cuda_.SetDevice(before_);
+  if (changed_ && cuda_.has_context(before_) && cuda_.SetDevice(before_) != cudaSuccess) cuda_.GetLastError();
   cuda_.ThreadExchangeStreamCaptureMode(&mode_);
 }
 
@@ -137,7 +142,7 @@ Cuda open_cuda(const Nccl& nccl) {
                                    "); install that of this machine's GPUs, or choose --accelerator=cpu");
   }
   find(driver, is_cuda ? "cuDevicePrimaryCtxGetState" : "cohort_cuDevicePrimaryCtxGetState",
-       cuda.DevicePrimaryCtxGetState, kDriver);
+       cuda.DevicePrimaryCtxGetState, kDriver, "update the driver of this machine's GPUs, or choose --accelerator=cpu");
   return cuda;
 }
 

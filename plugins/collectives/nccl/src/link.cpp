@@ -60,14 +60,16 @@ void Link::await(const std::string& what, ncclResult_t result, Clock::time_point
     {
       Lock lock(mutex_);
       throw_once_ended(lock);
+      awaited_ = &what;
       if (result == ncclSuccess || result == ncclInProgress) {
         if (const ncclResult_t asked = around_->nccl.CommGetAsyncError(comm_, &result); asked != ncclSuccess) {
           result = asked;
         }
       }
+      if (result != ncclInProgress) awaited_ = nullptr;
       if (result == ncclSuccess) return;
-      if (result != ncclInProgress) fail(lock, what, result);
-      if (result == ncclInProgress && Clock::now() >= deadline) fail(lock, COHORT_DEADLINE_EXCEEDED, late(what));
+      if (result != ncclInProgress) fail(what, result);
+      if (result == ncclInProgress && Clock::now() >= deadline) fail(COHORT_DEADLINE_EXCEEDED, late(what));
       throw_once_ended(lock);
     }
     if (asks < kAsksBeforeSleep) {
@@ -161,28 +163,31 @@ OnDevice Link::on_device_if_possible() const {
   return {around_->cuda, around_->device, OnDevice::Unless::kGoOn};
 }
 
-void Link::fail(Lock& lock, cohort_status status, const std::string& text) {
+void Link::fail(cohort_status status, const std::string& text, std::vector<int32_t> peers) {
   if (failure_) return;
-  failure_.emplace(status, text);
-  give_up(lock);
+  failure_.emplace(status, text, std::move(peers));
+  give_up();
 }
 
-void Link::fail(Lock& lock, const std::string& what, ncclResult_t result) {
-  fail(lock, status_of(result),
-       what + " on '" + name_ + "' failed in NCCL " + around_->nccl.version_text() + ": " +
-           around_->nccl.text_of(result, comm_) + "; NCCL_DEBUG=INFO makes it say more");
+void Link::fail(const std::string& what, ncclResult_t result) {
+  fail(status_of(result), what + " on '" + name_ + "' failed in NCCL " + around_->nccl.version_text() + ": " +
+                              around_->nccl.text_of(result, comm_) + "; NCCL_DEBUG=INFO makes it say more");
 }
 
-// Everything that is enqueued ends now. ncclCommAbort waits for that, and nobody else shall wait for ncclCommAbort.
-void Link::give_up(Lock& lock) {
-  is_ending_ = true;
+// Everything that is enqueued ends now. ncclCommAbort waits for that, and for kernels of other links on the device, so
+// it has a thread of its own: links end side by side, and nobody else waits for it.
+void Link::give_up() {
   const ncclComm_t comm = std::exchange(comm_, nullptr);
-  lock.unlock();
-  if (comm) around_->nccl.CommAbort(comm);
-  lock.lock();
-  drop_events();
-  is_ending_ = false;
-  ended_.notify_all();
+  if (!comm) return drop_events();
+  is_ending_ = true;
+  ending_ = std::async(std::launch::async, [this, comm] {
+    const OnDevice on = on_device_if_possible();
+    around_->nccl.CommAbort(comm);
+    const Lock lock(mutex_);
+    drop_events();
+    is_ending_ = false;
+    ended_.notify_all();
+  });
 }
 
 // Throws the failure, if there is one, after its abort: until then NCCL keeps the call on a list of this thread, and
@@ -205,9 +210,8 @@ void Link::drop_events() {
 }
 
 void Link::abort() {
-  const OnDevice on = on_device_if_possible();
-  Lock lock(mutex_);
-  fail(lock, COHORT_ABORTED, "'" + name_ + "' was aborted");
+  const Lock lock(mutex_);
+  fail(COHORT_ABORTED, "'" + name_ + "' was aborted");
 }
 
 void Link::check() {
@@ -220,26 +224,40 @@ void Link::check() {
 // error of the device comes first, because it is this rank's own and NCCL says less about it.
 void Link::poll() {
   const OnDevice on = on_device_if_possible();
-  Lock lock(mutex_);
+  const Lock lock(mutex_);
   if (!comm_ || failure_) return;
   auto first = pending_.begin();
   try {
     while (first != pending_.end() && around_->cuda.is_done(first->event)) ++first;
   } catch (const sdk::Error& error) {
-    return fail(lock, error.status(),
-                first->what + " on '" + name_ + "' failed on its device: " + error.what() +
-                    "; an earlier kernel may be the cause, and CUDA_LAUNCH_BLOCKING=1 shows which");
+    return fail(error.status(), first->what + " on '" + name_ + "' failed on its device: " + error.what() +
+                                    "; an earlier kernel may be the cause, and CUDA_LAUNCH_BLOCKING=1 shows which");
   }
   ncclResult_t state = ncclSuccess;
   if (const ncclResult_t asked = around_->nccl.CommGetAsyncError(comm_, &state); asked != ncclSuccess) state = asked;
   if (state != ncclSuccess && state != ncclInProgress) {
-    return fail(lock, pending_.empty() ? "an operation" : pending_.front().what, state);
+    return fail(pending_.empty() ? "an operation" : pending_.front().what, state);
   }
   std::for_each(pending_.begin(), first, [&](const Pending& one) { events_.push_back(one.event); });
   pending_.erase(pending_.begin(), first);
   if (!pending_.empty() && Clock::now() >= pending_.front().deadline) {
-    fail(lock, COHORT_DEADLINE_EXCEEDED, late(pending_.front().what));
+    fail(COHORT_DEADLINE_EXCEEDED, late(pending_.front().what));
   }
+}
+
+// Of a part nobody knows here whether those ranks are in it.
+void Link::lose(const std::vector<int>& ranks) {
+  const Lock lock(mutex_);
+  const bool is_running = awaited_ || !pending_.empty();
+  if (!comm_ || failure_ || !is_running || size_ != static_cast<int>(around_->peers.size())) return;
+  std::string names;
+  for (const int rank : ranks) {
+    names += (names.empty() ? "" : ", ") + around_->peers[static_cast<std::size_t>(rank)].name;
+  }
+  fail(COHORT_UNAVAILABLE,
+       names + " is gone: its process ended before " + (pending_.empty() ? *awaited_ : pending_.front().what) +
+           " on '" + name_ + "' did",
+       {ranks.begin(), ranks.end()});
 }
 
 // The watch may abort at any time but while a call has the communicator, so each takes it under the lock.

@@ -2,8 +2,8 @@
 //
 // It does not block: each call is followed by questions for its state until NCCL has done what was asked. Behind each
 // group of operations lies an event; the watch asks for the first one and for errors, and at the deadline, or when NCCL
-// or the device has an error, it aborts the communicator. Enqueued operations end then, and every later call throws the
-// error, without waiting for the abort, which takes as long as NCCL's threads do.
+// or the device has an error, or a rank has ended, it aborts the communicator. Enqueued operations end then, and every
+// later call throws the error, without waiting for the abort, which takes as long as NCCL's threads do.
 //
 // Threads: one caller at a time; abort, check and poll from any other beside it.
 #pragma once
@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -26,12 +27,19 @@
 
 namespace cohort::nccl {
 
+/// A rank of the group, for messages, and its process; 0 if that cannot be seen from here.
+struct Peer {
+  int pid;
+  std::string name;
+};
+
 /// The things that all links of a rank use.
 struct Surroundings {
   Nccl nccl;
   Cuda cuda;
   int device;
   std::chrono::nanoseconds timeout;
+  std::vector<Peer> peers = {};
 };
 
 class Link {
@@ -60,6 +68,8 @@ class Link {
   void check();
   /// Looks at the running operations, and fails if one is late; the watch calls it.
   void poll();
+  /// Fails if a call or an operation of all ranks of the group waits for ranks that have ended.
+  void lose(const std::vector<int>& ranks);
   /// Blocks until the running operations have ended or are aborted, and destroys the communicator.
   void close();
 
@@ -79,18 +89,20 @@ class Link {
   int rank_ = 0, size_ = 0;
   mutable std::mutex mutex_;
   std::condition_variable ended_;
-  bool is_ending_ = false;     // a thread aborts the communicator
-  ncclComm_t comm_ = nullptr;  // null: closed or aborted
+  bool is_ending_ = false;                // a thread aborts the communicator
+  ncclComm_t comm_ = nullptr;             // null: closed or aborted
+  const std::string* awaited_ = nullptr;  // what the caller waits for in `await`
   std::optional<sdk::Error> failure_;
   std::deque<Pending> pending_;
   std::vector<cudaEvent_t> events_;  // to be used again
+  std::future<void> ending_;         // of that thread, which uses all others
 
   void await(const std::string& what, ncclResult_t result, Clock::time_point deadline);
   void require_usable() const;
   OnDevice on_device_if_possible() const;
-  void fail(Lock& lock, cohort_status status, const std::string& text);
-  void fail(Lock& lock, const std::string& what, ncclResult_t result);
-  void give_up(Lock& lock);
+  void fail(cohort_status status, const std::string& text, std::vector<int32_t> peers = {});
+  void fail(const std::string& what, ncclResult_t result);
+  void give_up();
   void wait_for_abort(Lock& lock);
   void throw_once_ended(Lock& lock);
   void record(const std::string& what, cudaStream_t stream);

@@ -1,35 +1,53 @@
 #include "scratch.hpp"
 
+#include <algorithm>
 #include <string>
+#include <utility>
 
 namespace cohort::nccl {
+namespace {
+
+constexpr int kWindow = 256;      // loans: the operations of some steps
+constexpr uint64_t kReserve = 2;  // times what a window needs: pieces of other sizes leave gaps
+constexpr uint64_t kKeepsAll = ~uint64_t{0};
+
+}  // namespace
 
 ScratchPool::~ScratchPool() {
-  if (!pool_) return;
+  if (pool_) destroy(pool_);
+}
+
+void ScratchPool::destroy(cudaMemPool_t pool) const {
   const OnDevice on(around_->cuda, around_->device, OnDevice::Unless::kGoOn);
-  around_->cuda.MemPoolDestroy(pool_);
+  if (around_->cuda.MemPoolDestroy(pool) != cudaSuccess) around_->cuda.GetLastError();  // as in borrow
 }
 
 cudaMemPool_t ScratchPool::pool() {
-  const std::lock_guard lock(mutex_);
   if (pool_) return pool_;
   const Cuda& cuda = around_->cuda;
   cudaMemPoolProps properties{};
   properties.allocType = cudaMemAllocationTypePinned;
   properties.location.type = cudaMemLocationTypeDevice;
   properties.location.id = around_->device;
-  cuda.check(cuda.MemPoolCreate(&pool_, &properties), "cudaMemPoolCreate");
-  int none = 0;  // a lane does not wait for another one's operation, so that its memory can be used again
-  cuda.check(cuda.MemPoolSetAttribute(pool_, cudaMemPoolReuseAllowInternalDependencies, &none),
-             "cudaMemPoolSetAttribute");
-  uint64_t keep_all = ~uint64_t{0};
-  cuda.check(cuda.MemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep_all), "cudaMemPoolSetAttribute");
-  return pool_;
+  cudaMemPool_t pool = nullptr;
+  cuda.check(cuda.MemPoolCreate(&pool, &properties), "cudaMemPoolCreate");
+  try {
+    int none = 0;  // a lane does not wait for another one's operation, so that its memory can be used again
+    cuda.check(cuda.MemPoolSetAttribute(pool, cudaMemPoolReuseAllowInternalDependencies, &none),
+               "cudaMemPoolSetAttribute");
+    uint64_t kept = kKeepsAll;
+    cuda.check(cuda.MemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept), "cudaMemPoolSetAttribute");
+  } catch (const sdk::Error&) {
+    destroy(pool);
+    throw;
+  }
+  return pool_ = pool;
 }
 
 void* ScratchPool::borrow(uint64_t nbytes, cudaStream_t stream) {
   const Cuda& cuda = around_->cuda;
   const OnDevice on(cuda, around_->device);
+  const std::lock_guard lock(mutex_);
   void* memory = nullptr;
   if (const cudaError_t error = cuda.MallocFromPoolAsync(&memory, nbytes, pool(), stream); error != cudaSuccess) {
     if (error != cudaErrorMemoryAllocation) cuda.check(error, "cudaMallocFromPoolAsync");
@@ -38,12 +56,26 @@ void* ScratchPool::borrow(uint64_t nbytes, cudaStream_t stream) {
                                                     " bytes on the device (" + cuda.GetErrorString(error) +
                                                     "); choose a smaller batch, or sums=nccl, which needs none");
   }
+  note_loan(nbytes);
   return memory;
 }
 
+// The driver gives back what is free above the threshold when the host next waits for the device.
+void ScratchPool::note_loan(uint64_t nbytes) {
+  lent_ += nbytes;
+  most_lent_ = std::max(most_lent_, lent_);
+  if (++num_loans_ < kWindow) return;
+  num_loans_ = 0;
+  uint64_t kept = kReserve * std::exchange(most_lent_, lent_);
+  const Cuda& cuda = around_->cuda;
+  if (cuda.MemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &kept) != cudaSuccess) cuda.GetLastError();
+}
+
 // An error of an earlier kernel is found by the next call.
-void ScratchPool::give_back(void* memory, cudaStream_t stream) noexcept {
-  around_->cuda.FreeAsync(memory, stream);
+void ScratchPool::give_back(void* memory, uint64_t nbytes, cudaStream_t stream) noexcept {
+  const std::lock_guard lock(mutex_);
+  lent_ -= nbytes;
+  if (around_->cuda.FreeAsync(memory, stream) != cudaSuccess) around_->cuda.GetLastError();  // as in borrow
 }
 
 }  // namespace cohort::nccl

@@ -1,7 +1,8 @@
 // Memory of a device that an operation borrows in the order of its stream.
 //
 // It comes from a pool of this plugin's own and stays there, so that nothing waits for the driver after the first
-// operations; in a capture it belongs to the graph. Threads: any; a Scratch belongs to one.
+// operations; a pool that has become much larger than they need shrinks again. In a capture the memory belongs to the
+// graph. Threads: any; a Scratch belongs to one.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +24,18 @@ class ScratchPool {
   /// Returns memory for later work of the stream. Throws sdk::Error if there is none.
   void* borrow(uint64_t nbytes, cudaStream_t stream);
   /// Frees the memory once the stream has done its present work.
-  void give_back(void* memory, cudaStream_t stream) noexcept;
+  void give_back(void* memory, uint64_t nbytes, cudaStream_t stream) noexcept;
 
  private:
   std::shared_ptr<const Surroundings> around_;
   std::mutex mutex_;
-  cudaMemPool_t pool_ = nullptr;  // made at the first use
+  cudaMemPool_t pool_ = nullptr;       // made at the first use
+  uint64_t lent_ = 0, most_lent_ = 0;  // bytes, and the most in this window
+  int num_loans_ = 0;                  // of this window
 
   cudaMemPool_t pool();
+  void destroy(cudaMemPool_t pool) const;
+  void note_loan(uint64_t nbytes);
 };
 
 /// Borrowed as long as it lives.
@@ -39,9 +44,10 @@ class Scratch {
   Scratch(ScratchPool& pool, uint64_t nbytes, const cohort_stream& stream)
       : pool_(pool),
         stream_(static_cast<cudaStream_t>(stream.native)),
+        nbytes_(nbytes),
         memory_(nbytes > 0 ? pool.borrow(nbytes, stream_) : nullptr) {}
   ~Scratch() {
-    if (memory_) pool_.give_back(memory_, stream_);
+    if (memory_) pool_.give_back(memory_, nbytes_, stream_);
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
@@ -51,6 +57,7 @@ class Scratch {
  private:
   ScratchPool& pool_;
   cudaStream_t stream_;
+  uint64_t nbytes_;
   void* memory_;
 };
 
