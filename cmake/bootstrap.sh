@@ -4,6 +4,7 @@
 #   cmake/bootstrap.sh --tests      also what the test suite needs (OpenMPI, MPICH, OpenSSH, SLURM, clang, a venv with torch)
 #   cmake/bootstrap.sh --bench      also what tests/bench compares with (Gloo)
 #   cmake/bootstrap.sh --cuda       also a CUDA compiler, for machines without a CUDA toolkit
+#   cmake/bootstrap.sh --libtorch=VERSION   that LibTorch in place of the pinned one; README.md names those that are tried
 #   cmake/bootstrap.sh --packages   the Debian packages alone; beside --tests or --bench theirs, too. Only these need root
 #   cmake/bootstrap.sh --dry-run    says what would be done and changes nothing
 # The last line of its output is the LibTorch folder; CMake finds it by itself.
@@ -28,7 +29,7 @@ with_tests=false
 with_bench=false
 with_cuda=false
 packages_only=false
-usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,11s/^# \{0,1\}//p' "$0"; }
 say() { printf '[bootstrap] %s\n' "$*" >&2; }
 die() { printf '[bootstrap] error: %s\n' "$*" >&2; exit 2; }
 
@@ -40,11 +41,13 @@ for argument in "$@"; do
     --tests) with_tests=true ;;
     --bench) with_tests=true; with_bench=true ;;
     --cuda) with_cuda=true ;;
+    --libtorch=*) torch_version=${argument#*=} ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; die "unknown argument '$argument'; the known ones are above" ;;
   esac
 done
 
+[[ $torch_version =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] || die "--libtorch=$torch_version is no version: give one like 2.11.0"
 deps_dir=${COHORT_DEPS_DIR:-${XDG_CACHE_HOME:-${HOME:?HOME is not set; set COHORT_DEPS_DIR to a folder for LibTorch}/.cache}/cohort}
 libtorch_dir=$deps_dir/libtorch-$torch_version
 venv_dir=$deps_dir/venv-torch-$torch_version
@@ -105,7 +108,7 @@ install_cuda() {
 # The venv names what it was made from: another list of packages makes it anew.
 install_test_venv() {
   local made_from
-  made_from=$(cat "$here/test_venv.sh" "$lists/libtorch.txt" "$lists/tests.txt" | sha256sum)
+  made_from=$(cat "$here/test_venv.sh" "$lists"/libtorch*.txt "$lists/tests.txt" | sha256sum)
   if [ "$(cat "$venv_dir/.complete" 2>/dev/null)" = "$made_from" ]; then say "test venv: present in $venv_dir"; return; fi
   say "test venv with numpy, TensorBoard, torchmetrics and LibTorch's torch: 37 MB to download, 200 MB on disk in $venv_dir"
   $dry_run && return
@@ -123,7 +126,7 @@ fi
 if $with_bench; then packages+=("${bench_packages[@]}"); fi
 install_packages "${packages[@]}"
 if $packages_only; then exit; fi
-"$here/libtorch.sh" --unpack="$libtorch_dir" $($dry_run && printf %s --dry-run)
+"$here/libtorch.sh" --version="$torch_version" --unpack="$libtorch_dir" $($dry_run && printf %s --dry-run)
 if $with_tests; then install_test_venv; fi
 if $with_cuda; then install_cuda; fi
 printf '%s\n' "$libtorch_dir"

@@ -2,15 +2,15 @@
 # Says which LibTorch stands beside this script for an installation of cohort, and brings one there. `cohort libtorch` runs it.
 #   libtorch.sh                                 says which one is there
 #   libtorch.sh --install [--from=FOLDER]       unpacks the pinned wheel, or links a LibTorch that is in a folder
-#   libtorch.sh --unpack=FOLDER [--dry-run]     unpacks the pinned wheel for a build of cohort: cmake/bootstrap.sh
-#   --version=VERSION   the one that cohort was built with, if it is not the pinned one
+#   libtorch.sh --unpack=FOLDER [--dry-run]     unpacks a wheel for a build of cohort: cmake/bootstrap.sh
+#   --version=VERSION   the one that cohort is or was built with, if it is not the pinned one
 #   --as=FILE           the command that messages name
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 list=$here/requirements/libtorch.txt
 pinned=$(sed -n 's/^torch==\([0-9.]*\).*/\1/p' "$list")
 link=$here/libtorch
-size="550 MB to download, 1.2 GB on disk"
+size="540 MB to download, 1.2 GB on disk"
 wanted=$pinned
 cohort=cohort
 action=show
@@ -77,11 +77,23 @@ show() {
   if [ "$root" = "$link" ]; then printf 'LibTorch %s in %s\n' "$wanted" "$link"; else printf 'LibTorch %s in %s, a link to %s\n' "$wanted" "$link" "$root"; fi
 }
 
+# Prints the versions that cohort is tried with: there is a list of wheels for each.
+tried_versions() { sed -n 's/^torch==\([0-9.]*\).*/\1/p' "$here"/requirements/libtorch*.txt | sort -V | paste -sd' '; }
+
 unpack() {  # FOLDER
   python3 -m pip --version >/dev/null 2>&1 ||
     die "python3 with pip unpacks the wheel and is missing: install python3-pip, or give a LibTorch that is there with --install --from=FOLDER"
+  list=$(grep -l "^torch==$wanted " "$here"/requirements/libtorch*.txt) || list=$(write_list "$1")
   "$here/unpack_wheels.sh" "$list" "$1" ||
-    die "pip could not unpack torch $pinned into $1: check the network and the free space, or give a LibTorch that is there with --install --from=FOLDER"
+    die "pip could not unpack torch $wanted into $1: check the network and the free space, or give a LibTorch that is there with --install --from=FOLDER"
+}
+
+# Writes the list of wheels of a version that has none here, as the package index has them today, and prints its path.
+write_list() {  # FOLDER
+  local written=$1.txt
+  "$here/requirements/refresh.sh" --libtorch="$wanted" "$written" ||
+    die "the package index has no wheel of torch $wanted for this Python: give another version, or check the network"
+  printf '%s\n' "$written"
 }
 
 # The link is replaced in one step: a program that starts meanwhile finds the old LibTorch or the new one.
@@ -117,10 +129,13 @@ install_wheel() {
 }
 
 if [ "$action" = unpack ]; then
-  if root_of "$folder" >/dev/null && [ -e "$folder/nvidia/cu13/lib/libcudart.so.13" ]; then
-    say "LibTorch $pinned: present in $folder"
+  if [[ " $(tried_versions) " != *" $wanted "* ]]; then
+    say "warning: cohort is not tried with LibTorch $wanted, but with $(tried_versions); no hash says which file its wheel is"
+  fi
+  if root_of "$folder" >/dev/null && compgen -G "$folder/nvidia/*/lib/libcudart.so.*" >/dev/null; then
+    say "LibTorch $wanted: present in $folder"
   else
-    say "LibTorch $pinned: $size in $folder"
+    say "LibTorch $wanted: $size in $folder"
     if ! $dry_run; then rm -rf "$folder"; unpack "$folder"; fi
   fi
   exit

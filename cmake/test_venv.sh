@@ -20,7 +20,7 @@ write_stand_in() {
   {
     printf '%s\n' '#include <stdio.h>' '#include <stdlib.h>' 'static void absent(void) {' \
       '  fputs("the venv of the tests has no CUDA libraries: torch computes on the CPU in it\n", stderr);' '  abort();' '}'
-    nm -D --undefined-only "${libraries[@]}" | grep -oE '\b(cublas|cudnn|cufft|cuFile|curand|cusparse|nccl|nvshmem)\w+' |
+    nm -D --undefined-only "${libraries[@]}" | grep -oE '\b(cublas|cudnn|cufft|cuFile|curand|cusparse|nccl|nvrtc|nvshmem)\w+' |
       sort -u | sed 's/.*/void &(void) __attribute__((alias("absent")));/'
   } | gcc -shared -fPIC -x c -o "$folder/stand_in.so" -
   for name in $(needed "${libraries[@]}"); do

@@ -3,6 +3,7 @@
 #   tests/run.sh                       the quick tier: every kind of test, seven minutes on two cores
 #   tests/run.sh --all                 everything; tests/only_all.txt says what the quick tier leaves out
 #   tests/run.sh --changed-since=REV   of what only --all runs, the entries that the changes since that commit can break
+#   tests/run.sh --libtorch=VERSION    with that LibTorch, in build/libtorch-VERSION
 #   tests/run.sh --sanitize            units, conformance and one training run under ASan and UBSan, TSan, and every fuzz target
 #   with --build                       builds what it would run; with --once, what ends by its deadline is not run again
 # Further arguments go to ctest, as in `tests/run.sh -R lane_test`.
@@ -13,6 +14,8 @@ say() { printf '[tests] %s\n' "$*"; }
 tier=quick
 since=
 last_part=tests
+build=build/release
+libtorch=()
 is_run_again=yes
 arguments=()
 for argument in "$@"; do
@@ -20,23 +23,27 @@ for argument in "$@"; do
     --all) tier=all ;;
     --sanitize) tier=sanitize ;;
     --changed-since=?*) tier=changed since=${argument#*=} ;;
+    --libtorch=?*) libtorch=("$argument") build=build/libtorch-${argument#*=} ;;
     --build) last_part=build ;;
     --once) is_run_again=no ;;
-    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) arguments+=("$argument") ;;
   esac
 done
+if [ "$tier" = sanitize ] && [ ${#libtorch[@]} -gt 0 ]; then
+  say "error: --sanitize is with the pinned LibTorch; leave $libtorch out"
+  exit 2
+fi
 
 say "what is coming"
-cmake/bootstrap.sh --tests --dry-run >/dev/null
-say "then the build (about 11 minutes on two cores the first time, 1.1 GB in build/release) and the tests (seven minutes; --all: an hour)"
+cmake/bootstrap.sh --tests "${libtorch[@]}" --dry-run >/dev/null
+say "then the build (about 11 minutes on two cores the first time, 1.1 GB in $build) and the tests (seven minutes; --all: an hour)"
 say "1/3 dependencies"
-cmake/bootstrap.sh --tests >/dev/null
+folder=$(cmake/bootstrap.sh --tests "${libtorch[@]}")
 if [ "$tier" = sanitize ]; then exec tests/sanitize.sh "${arguments[@]}"; fi
 
 say "2/3 build"
-build=build/release
-cmake --preset release -DCOHORT_TESTS=ON >/dev/null
+cmake --preset release -B "$build" -DCOHORT_TESTS=ON ${libtorch:+-DCOHORT_LIBTORCH="$folder"} >/dev/null
 target=all_tests
 selection=()
 case "$tier" in

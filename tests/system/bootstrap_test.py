@@ -5,11 +5,13 @@ import os
 import pathlib
 import re
 
-from harness import SOURCE, SystemTest, main
+from harness import LIBTORCH, SOURCE, SystemTest, main
 
 SCRIPT = SOURCE / "cmake/bootstrap.sh"
 LISTS = SOURCE / "cmake/requirements"
-VENV = "venv-torch-" + re.search(r"^torch==([\d.]+)", (LISTS / "libtorch.txt").read_text(), re.M).group(1)
+PINNED, *OTHERS = (re.search(r"^torch==([\d.]+)", file.read_text(), re.M).group(1) for file in sorted(LISTS.glob("libtorch*.txt"),
+                                                                                                    key=lambda file: file.stem))
+VENV = "venv-torch-" + PINNED
 INSTALLED = "printf installed"
 MISSING = "exit 1"
 
@@ -40,7 +42,8 @@ class Bootstrap(SystemTest):
             self.assertRegex(result.stderr, r"packages: all \d+ present(.*\n)+.*LibTorch.* present in (.*\n)+.*venv: present in")
 
     def test_the_venvs_torch_is_the_unpacked_libtorch(self):
-        libtorch = pathlib.Path(self.succeed([SCRIPT]).stdout.strip())
+        version = re.search(r"libtorch-([\d.]+)", str(LIBTORCH)).group(1)
+        libtorch = pathlib.Path(self.succeed([SCRIPT, f"--libtorch={version}"]).stdout.strip())
         packages = pathlib.Path(importlib.util.find_spec("torch").origin).parent
         for name in ("lib/libtorch_cpu.so", "lib/libtorch_python.so", "__init__.py"):
             self.assertTrue(os.path.samefile(packages / name, libtorch / "torch" / name), name)
@@ -50,6 +53,23 @@ class Bootstrap(SystemTest):
         result = self.succeed([SCRIPT, *arguments], environment={"COHORT_DEPS_DIR": str(self.folder / "deps")})
         self.assertRegex(result.stderr, r"LibTorch.*to download(.*\n)+.*venv.*to download(.*\n)+.*CUDA compiler.*to download")
         self.assertFalse((self.folder / "deps").exists())
+
+    def dry_run_with(self, version):
+        result = self.succeed([SCRIPT, "--dry-run", f"--libtorch={version}"], environment={"COHORT_DEPS_DIR": str(self.folder / "deps")})
+        self.assertEqual(result.stdout, f"{self.folder}/deps/libtorch-{version}\n")
+        self.assertIn(f"LibTorch {version}: 5", result.stderr)
+        return result.stderr
+
+    def test_another_libtorch_is_taken_and_one_that_is_not_tried_warned_of(self):
+        for version in OTHERS:
+            self.assertNotIn("warning", self.dry_run_with(version))
+        self.assertIn(f"warning: cohort is not tried with LibTorch 9.8.7, but with {' '.join([PINNED, *OTHERS])};",
+                      self.dry_run_with("9.8.7"))
+        self.fail_with(2, [SCRIPT, "--libtorch=new"], "--libtorch=new is no version")
+
+    def test_the_readme_names_the_versions_that_are_tried(self):
+        self.assertIn(f"LibTorch is {PINNED} from its wheel; the tests also pass with {', '.join(OTHERS)}",
+                      " ".join((SOURCE / "README.md").read_text().split()))
 
     def test_a_venv_of_other_packages_is_made_anew(self):
         venv = self.folder / "deps" / VENV
@@ -86,7 +106,8 @@ class Bootstrap(SystemTest):
 class Supply(SystemTest):
     def test_every_package_of_the_index_is_known_by_version_and_hash(self):
         lists = sorted(LISTS.glob("*.txt"))
-        self.assertEqual([file.stem for file in lists], ["cuda", "libtorch", "peers", "tests"])
+        self.assertEqual([file.stem for file in lists], ["cuda", "libtorch", *(f"libtorch-{version}" for version in OTHERS), "peers",
+                                                          "tests"])
         for file in lists:
             text = re.sub(r"^#.*\n", "", file.read_text(), flags=re.M).replace("\\\n", "")
             for line in text.splitlines():

@@ -12,7 +12,7 @@ import harness
 from harness import BUILD, COHORT, LIBTORCH, SOURCE, SystemTest, clean_environment
 from pages import only_block
 
-VERSION = re.search(r"^torch==([\d.]+)", (SOURCE / "cmake/requirements/libtorch.txt").read_text(), re.M).group(1)
+VERSION = re.search(r"^torch==([\d.]+)", (BUILD / "lib/cohort/requirements/libtorch.txt").read_text(), re.M).group(1)
 PROJECT = SOURCE / "examples/new_project"
 FIVE_MINUTES = "## Your own project in five minutes"
 
