@@ -330,6 +330,46 @@ class Soak(CheckpointTest):
             shutil.rmtree(self.checkpoints)
         print(f"{self.kills} kills, {ROUNDS - self.kills} full disks", file=sys.stderr)
 
+    def test_a_forged_manifest_is_refused_in_a_sentence_or_trained_from(self):
+        chance = self.chance()
+        self.succeed(self.writing(steps=4, ranks=1))
+        forged = self.folder / "forged"
+        before = self.files_beside(forged)
+        codes = []
+        for number in range(ROUNDS):
+            shutil.rmtree(forged, ignore_errors=True)
+            shutil.copytree(self.checkpoints, forged)
+            change = self.forge(forged / "step-00000004/manifest.json", chance)
+            with self.subTest(round=number, change=change):
+                command = self.mnist("--resume=auto", f"--checkpoint-dir={forged}", steps=6, ranks=chance.choice((1, 2)))
+                result = self.run_program([word for word in command if not word.startswith("--summary-json")])
+                codes.append(result.code)
+                self.assertIn(result.code, (0, 1, 2), str(result))
+                self.assertNotIn("is not as it was written", result.stderr)
+                if result.code:
+                    self.assertRegex(result.stderr.splitlines()[-1], r"^(rank \d+: )?error: .{20}", str(result))
+                self.assertNotRegex(result.stderr, r"terminate called|c10::|\x1b\[31m", str(result))
+                self.assertEqual(self.files_beside(forged), before)
+        print(f"forged manifests: {codes.count(0)} trained from, {len(codes) - codes.count(0)} refused", file=sys.stderr)
+
+    def files_beside(self, folder):
+        return {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file() and folder not in path.parents}
+
+    @staticmethod
+    def forge(manifest, chance):
+        """Replaces a value of the manifest, corrects its checksum, and returns the change."""
+        content = json.loads(manifest.read_text())
+        del content["sha256"]
+        place, key = content, chance.choice(list(content))
+        while isinstance(place[key], (dict, list)) and place[key] and chance.random() < 0.9:
+            place = place[key]
+            key = chance.choice(list(place) if isinstance(place, dict) else range(len(place)))
+        change = f"{key}: {place[key]!r:.40} is "
+        place[key] = chance.choice((0, -1, 2, 0.5, 1e300, 2**31, -2**63, 2**63, True, None, "", "../../x", "a\nb", "\x1b[31m", [], {}, [1]))
+        lines = json.dumps(content, indent=1)[:-2] + ",\n"
+        manifest.write_text(f'{lines} "sha256": "{hashlib.sha256(lines.encode()).hexdigest()}"\n}}\n')
+        return change + repr(place[key])
+
 
 if __name__ == "__main__":
     harness.main()

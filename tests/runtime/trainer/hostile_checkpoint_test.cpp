@@ -7,11 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include <cohort/callbacks.hpp>
-
 #include "checkpoint/seal.hpp"
 #include "forged_checkpoint.hpp"
-#include "small_training.hpp"
+#include "full_training.hpp"
 
 namespace cohort::testing {
 namespace {
@@ -29,23 +27,6 @@ int soak_rounds() {
 uint64_t soak_seed() {
   const char* given = std::getenv("COHORT_TEST_SEED");
   return given != nullptr ? std::stoull(given) : 1;
-}
-
-/// Trains with everything that a checkpoint keeps. Throws what the training throws.
-std::string trained(const fs::path& folder, int64_t epochs) {
-  Training run([&](Options& o) {
-    o.max_epochs = epochs;
-    o.checkpoint_dir = folder / "checkpoints";
-    o.log_dir = folder / "logs";
-    o.loggers = {Spec("csv"), Spec("json")};
-    o.resume = "auto";
-    o.ema = 0.9;
-    o.monitor = host::parse_metric_spec("val", "--monitor");
-    o.early_stopping = host::parse_metric_spec("val,patience=9", "--early-stopping");
-  });
-  run.net.measures = true;
-  run.fit({});
-  return weights_digest(run.net);
 }
 
 class Forger {
@@ -201,9 +182,9 @@ bool is_a_sentence(std::string_view text) {
 TEST(HostileCheckpoint, IsRefusedInASentenceOrTrainedFrom) {
   const TemporaryFolder all;
   const fs::path first = all.path() / "outside/first", tried = all.path() / "tried";
-  trained(first, 2);
+  train_in_full(first, 2);
   fs::copy(first, tried, fs::copy_options::recursive | fs::copy_options::copy_symlinks);
-  const std::string expected = trained(tried, 4);
+  const std::string expected = train_in_full(tried, 4);
   const auto before = snapshot(all.path(), tried);
 
   Forger forger(soak_seed());
@@ -216,7 +197,7 @@ TEST(HostileCheckpoint, IsRefusedInASentenceOrTrainedFrom) {
     const std::string change = forger.forge_one(checkpoints.at(0).path);
     SCOPED_TRACE("change " + std::to_string(i) + ": " + change);
     try {
-      const bool is_equal = trained(tried, 4) == expected;
+      const bool is_equal = train_in_full(tried, 4) == expected;
       (is_equal ? equal : others) += 1;
       if (!is_equal) std::printf("other results: %s\n", change.c_str());
     } catch (const Error& error) {
