@@ -9,7 +9,9 @@
 //   --how=die         it is killed before the ranks compare their models
 //   --how=exit, quick-exit, exit-3, exit-in-thread   it ends its process in batch 5
 //   --how=close       it closes all its files in batch 5
-//   --how=abort       it crashes in batch 5
+//   --how=abort, segv   it crashes in batch 5
+//   --how=sleep       it never ends batch 5, and makes the file "asleep" there
+//   --how=data-segv, data-sleep   the same while batch 5 is read, by as many --workers
 //   --how=device      its device fails in batch 5, and memory of the device cannot be freed any more
 //   --how=device-library   the same, and a library above the device tells of it by a status of its own
 //   --how=device-call   a call of its device fails there, which can be freed
@@ -53,6 +55,11 @@ void end_process(const std::string& how) {
   if (how == "exit-in-thread") std::thread([] { std::exit(0); }).join();
   if (how == "close") ::closefrom(0);
   if (how == "abort") std::abort();
+  if (how == "segv") *reinterpret_cast<volatile int*>(uintptr_t{8}) = 1;
+  if (how == "sleep") {
+    std::ofstream("asleep") << '\n';
+    while (true) std::this_thread::sleep_for(std::chrono::hours(1));
+  }
 }
 
 [[noreturn]] void throw_device_error() {
@@ -135,11 +142,26 @@ struct Word : cohort::ModuleFor<Word> {
   torch::nn::Embedding words;
 };
 
+/// Ends the process while it reads batch 5.
+struct Broken final : cohort::Dataset {
+  Broken(std::vector<torch::Tensor> tensors, std::string how) : all(std::move(tensors)), ends(std::move(how)) {}
+  int64_t size() const override { return all.size(); }
+  cohort::Batch get(std::span<const int64_t> indices) override {
+    if (batches++ == 5) end_process(ends);
+    return all.get(indices);
+  }
+  cohort::TensorDataset all;
+  std::string ends;
+  int batches = 0;
+};
+
 struct Points : cohort::DataModule {
   cohort::Loader train() override {
     const auto x = torch::linspace(-1, 1, 256).unsqueeze(1);
-    return {.dataset = std::make_shared<cohort::TensorDataset>(std::vector{x, 2 * x}), .batch_size = 4};
+    return {.dataset = std::make_shared<Broken>(std::vector{x, 2 * x}, ends), .batch_size = 4, .workers = workers};
   }
+  std::string ends;
+  int workers = 0;
 };
 
 void fail(cohort::App& app, const std::string& how, bool here, bool late) {
@@ -167,6 +189,8 @@ void fail(cohort::App& app, const std::string& how, bool here, bool late) {
   model.is_late = late;
   model.dies = here && how == "die";
   if (here) model.ends = how;
+  if (here && how.starts_with("data-")) data.ends = how.substr(5);
+  data.workers = static_cast<int>(app.integer_option("workers"));
   DeviceMemory memory;
   memory.is_lost = how != "device-call";
   memory.is_in_library = how == "device-library";
@@ -182,6 +206,7 @@ int run(int argc, char** argv) {
   return cohort::Program("failing_program")
       .option("how", "", "what goes wrong")
       .option("failing-rank", "1", "the rank in which it goes wrong")
+      .option("workers", "0", "threads that read batches")
       .option("late-rank", "-1", "a rank that takes a second longer than the others to notice")
       .defaults([](cohort::Options& options) { options.max_epochs = 2; })
       .run(argc, argv, [](cohort::App& app) {

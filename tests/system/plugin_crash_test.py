@@ -53,7 +53,8 @@ class PluginCrash(PluginCrashTest):
     def test_a_crash_in_a_step_names_the_plugin(self):
         plugin = self.layer("end_step", "*(volatile int *)8 = 1; return 0;")
         result = self.run_with(plugin, code=-signal.SIGSEGV)
-        self.assertIn(f"error: plugin file '{plugin}' crashed with SIGSEGV; ask its authors", result.stderr)
+        self.assertIn(f"error: plugin file '{plugin}' crashed with SIGSEGV in the optimizer's step, epoch 0, batch 0, rank 0; ask its authors",
+                      result.stderr)
 
     def test_a_crash_of_the_program_blames_no_plugin(self):
         plugin = self.layer("", "")

@@ -23,6 +23,35 @@ TEST(HookPlace, NamesHookEpochBatchRankAndTypes) {
             "batch: [0] Float [32, 1, 28, 28], [1] Short [32]");
 }
 
+TEST(HookPlace, IsToldWhileTheHookRuns) {
+  const host::ActivityWatch watch;
+  const auto inside = [&] { return watch.text(); };
+  const HookPlace place{.hook = "h", .callback = "c", .epoch = 1, .index = 131, .rank = 2, .replica = 3};
+  EXPECT_EQ(in_hook(place, inside), "h of callback 'c', epoch 1, batch 131, rank 2, replica 3");
+  EXPECT_EQ(in_hook({.hook = "outer"}, [&] { return in_hook({.hook = "inner"}, inside) + inside(); }), "innerouter");
+  EXPECT_EQ(inside(), "");
+}
+
+TEST(HookPlace, OfEveryPartOfAStepIsTold) {
+  struct Told final : Callback {
+    std::string name() const override { return "told"; }
+    void on_before_backward(Fit&, const at::Tensor& loss) override {
+      loss.register_hook([this](const at::Tensor&) { in_backward = watch.text(); });
+    }
+    void on_train_epoch_start(Fit&) override { at_start = watch.text(); }
+    const host::ActivityWatch watch;
+    std::string in_backward, at_start;
+  };
+  const auto told = std::make_shared<Told>();
+  Training run;
+  std::string in_step;
+  run.net.during = [&] { in_step = told->watch.text(); };
+  run.fit({told});
+  EXPECT_EQ(told->at_start, "on_train_epoch_start of callback 'told', epoch 0, rank 0");
+  EXPECT_EQ(in_step, "training_step, epoch 0, batch 1, rank 0");
+  EXPECT_EQ(told->in_backward, "backward, epoch 0, batch 1, rank 0");
+}
+
 TEST(HookPlace, ShowsEveryKindOfBatch) {
   const auto second_line = [](const Batch& batch) {
     const HookPlace place{.hook = "h", .batch = &batch};

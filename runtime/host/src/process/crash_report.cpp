@@ -1,15 +1,17 @@
 // Handlers for crashes and uncaught exceptions, and the watchdog of PluginCall.
 //
 // A signal handler may neither allocate nor lock. Everything that it needs is therefore made in advance and reachable
-// through globals: the address ranges of the code of plugins and of this program, each plugin's line with a gap for the
-// signal's name, and the PluginCall that is alive. On a crash the handler writes the line of that call if the crash is
-// on its thread, else of the plugin whose code is innermost on the stack; a signal that another process has sent is no
-// crash. Then it restores the action that the signal had before, and the signal comes again.
+// through globals: the address ranges of the code of plugins and of this program, each plugin's line with gaps for the
+// signal's name and the work of the thread, and the PluginCall that is alive. On a crash the handler writes the line of
+// that call if the crash is on its thread, else of the plugin whose code is innermost on the stack, else that of the
+// program, unless the program handles the signal itself; a signal that another process has sent is no crash. Then it
+// restores the action that the signal had before, and the signal comes again.
 #include <cohort/host/crash_report.hpp>
 
 #include <execinfo.h>
 #include <link.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,6 +29,7 @@
 #include <thread>
 #include <utility>
 
+#include <cohort/host/activity.hpp>
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
 
@@ -37,26 +40,37 @@ constexpr std::array kCrashes{SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
 constexpr int kMostFrames = 64;
 constexpr size_t kMostLibraries = 64;
 constexpr std::chrono::milliseconds kTick{1000};
-constexpr std::string_view kSignalName = "%SIGNAL%";
+constexpr std::string_view kSignalName = "%SIGNAL%", kActivity = "%ACTIVITY%";
+constexpr std::string_view kAdviceOnPlugins = "; ask its authors, or use another version";
+constexpr std::string_view kAdvice = "; run it in a debugger, or build it with AddressSanitizer";
+constexpr size_t kLongestActivity = 512;
+
+// A handler on the thread's own stack could not report that the stack has overflowed.
+alignas(16) constinit std::array<std::byte, 64 << 10> handler_stack{};
 
 }  // namespace
 
 /// A line of the log that is formatted in advance, because a signal handler cannot allocate.
 class CrashLine {
  public:
-  CrashLine(const Log& log, std::string_view who, std::string_view where) {
-    const std::string line =
-        log.line(LogLevel::kError, std::string(who) + " crashed with " + std::string(kSignalName) + std::string(where) +
-                                       "; ask its authors, or use another version");
-    const size_t place = line.find(kSignalName);
-    before_ = line.substr(0, place);
-    after_ = line.substr(place + kSignalName.size());
+  CrashLine(const Log& log, std::string_view who, std::string_view where, std::string_view advice) {
+    std::string message(who);
+    for (const auto& part : {std::string_view(" crashed with "), kSignalName, where, advice}) message += part;
+    const std::string line = log.line(LogLevel::kError, message);
+    const size_t name = line.find(kSignalName), after_name = name + kSignalName.size();
+    const size_t activity = line.find(kActivity, after_name);
+    before_ = line.substr(0, name);
+    has_activity_ = activity != std::string::npos;
+    between_ = line.substr(after_name, has_activity_ ? activity - after_name : activity);
+    if (has_activity_) after_ = line.substr(activity + kActivity.size());
   }
 
   /// Writes the line to standard error. Safe in a signal handler.
   void write(int signal) const noexcept {
     const char* const name = ::sigabbrev_np(signal);
-    put(before_), put("SIG"), put(name ? name : "?"), put(after_);
+    put(before_), put("SIG"), put(name ? name : "?"), put(between_);
+    if (has_activity_) put_activity();
+    put(after_);
   }
 
  private:
@@ -64,7 +78,26 @@ class CrashLine {
     if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // without a reader the signal has to do
   }
 
-  std::string before_, after_;
+  // The main thread's crash needs no name of a thread.
+  static void put_activity() noexcept {
+    std::array<char, kLongestActivity> room{};
+    TextInRoom text(room);
+    text << " in ";
+    const size_t nothing = text.text().size();
+    Activity::tell_own(text);
+    if (text.text().size() == nothing) {
+      std::array<char, 16> thread{};
+      if (::getpid() == ::gettid() || ::prctl(PR_GET_NAME, thread.data()) != 0) return;
+      text << "its thread '" << std::string_view(thread.data()) << "'";
+    }
+    // In JSON the text stands between quotation marks.
+    const auto needs_escape = [](unsigned char c) { return c < ' ' || c == '"' || c == '\\'; };
+    std::replace_if(room.begin(), room.end(), needs_escape, '?');
+    put(text.text());
+  }
+
+  std::string before_, between_, after_;
+  bool has_activity_ = false;
 };
 
 /// The PluginCall that is alive, as handlers read it.
@@ -88,6 +121,9 @@ constinit std::array<CodeRange, kMostLibraries> code_ranges;
 constinit std::atomic<size_t> num_code_ranges{0};
 
 constinit std::atomic<const RunningCall*> running_call{nullptr};
+
+// The line of a crash that no plugin is to blame for; null without a CrashReport.
+constinit std::atomic<const CrashLine*> line_of_program{nullptr};
 
 const RunningCall* call_on_this_thread() {
   const RunningCall* const call = running_call.load();
@@ -119,13 +155,20 @@ bool is_fault(const siginfo_t& info) {
   return info.si_code > 0;
 }
 
+/// Returns the line of a crash on this thread; null if there is none for it.
+const CrashLine* line_of_crash(bool is_handled) {
+  if (const RunningCall* const call = call_on_this_thread()) return call->line;
+  if (const CrashLine* const line = line_of_stack()) return line;
+  return is_handled ? nullptr : line_of_program.load();
+}
+
 extern "C" void report_crash(int signal, siginfo_t* info, void*) {
-  const bool is_own = is_fault(*info) || info->si_pid == ::getpid();
-  const RunningCall* const call = is_own ? call_on_this_thread() : nullptr;
-  const CrashLine* const line = call ? call->line : is_own ? line_of_stack() : nullptr;
-  if (line) line->write(signal);
   const auto place = std::find(kCrashes.begin(), kCrashes.end(), signal) - kCrashes.begin();
-  ::sigaction(signal, &actions_before[static_cast<size_t>(place)], nullptr);
+  const struct sigaction& before = actions_before[static_cast<size_t>(place)];
+  const bool is_handled = (before.sa_flags & SA_SIGINFO) != 0 || before.sa_handler != SIG_DFL;
+  const bool is_own = is_fault(*info) || info->si_pid == ::getpid();
+  if (const CrashLine* const line = is_own ? line_of_crash(is_handled) : nullptr) line->write(signal);
+  ::sigaction(signal, &before, nullptr);
   // The instruction of a fault runs again when this handler returns, and faults with its code and address, which
   // raise() would lose. A signal that was sent is delivered when this handler returns.
   if (!is_fault(*info)) ::raise(signal);
@@ -209,26 +252,40 @@ int note_plugin_code(dl_phdr_info* info, size_t, void* data) {
   const auto& wanted = *static_cast<const WantedPlugin*>(data);
   if (wanted.path != info->dlpi_name) return 0;
   const CodeRange code = code_of(*info);
-  note_code(code.begin, code.end, std::make_unique<CrashLine>(wanted.log, "plugin file '" + wanted.path + "'", ""));
+  note_code(code.begin, code.end,
+            std::make_unique<CrashLine>(wanted.log, "plugin file '" + wanted.path + "'", kActivity, kAdviceOnPlugins));
   return 1;
 }
 
 }  // namespace
 
-CrashReport::CrashReport(Log& log) : terminate_before_(std::set_terminate(report_exception)) {
+CrashReport::CrashReport(Log& log)
+    : line_(std::make_unique<CrashLine>(log, "the program", kActivity, kAdvice)),
+      terminate_before_(std::set_terminate(report_exception)) {
   std::array<void*, 1> frame;
   ::backtrace(frame.data(), 1);  // the first call loads libgcc, which a handler must not do
   if (num_code_ranges.load() == 0) ::dl_iterate_phdr(note_own_code, nullptr);
   log_of_exceptions.store(&log);
+  line_of_program.store(line_.get());
+  stack_t stack{};
+  ::sigaltstack(nullptr, &stack);
+  has_own_stack_ = (stack.ss_flags & SS_DISABLE) != 0;
+  if (has_own_stack_) {
+    stack = {.ss_sp = handler_stack.data(), .ss_flags = 0, .ss_size = handler_stack.size()};
+    ::sigaltstack(&stack, nullptr);
+  }
   struct sigaction action {};
   action.sa_sigaction = report_crash;
-  action.sa_flags = SA_SIGINFO;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   ::sigemptyset(&action.sa_mask);
   for (size_t i = 0; i < kCrashes.size(); ++i) ::sigaction(kCrashes[i], &action, &actions_before[i]);
 }
 
 CrashReport::~CrashReport() {
   for (size_t i = 0; i < kCrashes.size(); ++i) ::sigaction(kCrashes[i], &actions_before[i], nullptr);
+  const stack_t none{.ss_sp = nullptr, .ss_flags = SS_DISABLE, .ss_size = 0};
+  if (has_own_stack_) ::sigaltstack(&none, nullptr);
+  line_of_program.store(nullptr);
   log_of_exceptions.store(nullptr);
   std::set_terminate(terminate_before_);
 }
@@ -252,7 +309,7 @@ struct PluginCall::Note {
       : log(log_of_host),
         plugin(plugin_),
         function(function_),
-        line(log_of_host, plugin, " in its " + function),
+        line(log_of_host, plugin, " in its " + function, kAdviceOnPlugins),
         call{::gettid(), &line, plugin, function} {}
 
   void watch(std::chrono::milliseconds deadline) {

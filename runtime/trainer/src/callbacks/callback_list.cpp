@@ -48,7 +48,10 @@ CallbackList::CallbackList(Module& module, std::vector<std::shared_ptr<Callback>
                     "'; give each a name() of its own, because checkpoints keep their state by it");
   }
   callbacks_.insert(callbacks_.begin(), moments_of(module));
-  for (const auto& callback : callbacks_) rows_.push_back(profile_ ? profile_->add_row(label_of(*callback)) : 0);
+  for (const auto& callback : callbacks_) {
+    names_.push_back(callback->name());
+    rows_.push_back(profile_ ? profile_->add_row(label_of(*callback)) : 0);
+  }
 }
 
 void CallbackList::require_empty_moments() const {
@@ -65,7 +68,7 @@ void CallbackList::add_step_values(const HookPlace& place, Fit& fit, StepValues&
   for (size_t i = 0; i < callbacks_.size(); ++i) {
     const Timed timed(profile_, rows_[i]);
     called_ = callbacks_[i].get();
-    in_callback(*callbacks_[i], place, [&] {
+    in_callback(names_[i], place, [&] {
       callbacks_[i]->on_step_values(fit, values);
       for (const auto& [name, value] : values) {
         if (!is_metric_name(name)) throw UserError("the value " + host::in_quotes(name) + kCannotHeadAColumn);
@@ -93,10 +96,10 @@ NamedTensors CallbackList::state(bool is_first) const {
   for (const auto& callback : callbacks_) {
     const bool is_module = callback->name().empty();
     CallbackState shared, of_rank;
-    in_callback(*callback, {.hook = "save_state"}, [&] {
+    in_callback(callback->name(), {.hook = "save_state"}, [&] {
       if (is_first || is_module) callback->save_state(shared);
     });
-    in_callback(*callback, {.hook = "save_rank_state"}, [&] { callback->save_rank_state(of_rank); });
+    in_callback(callback->name(), {.hook = "save_rank_state"}, [&] { callback->save_rank_state(of_rank); });
     for (const auto& [name, tensor] : shared.tensors()) tensors.emplace_back(prefix_of(*callback) + name, tensor);
     for (const auto& [name, tensor] : of_rank.tensors()) {
       const std::string prefix(of_rank.has_mean(name) ? kOwnMeanPrefix : kOwnStatePrefix);
@@ -113,7 +116,7 @@ NamedTensors CallbackList::validated_weights() const {
   NamedTensors validated;
   for (const auto& callback : callbacks_) {
     NamedTensors weights;
-    in_callback(*callback, {.hook = "validated_weights"}, [&] { weights = callback->validated_weights(); });
+    in_callback(callback->name(), {.hook = "validated_weights"}, [&] { weights = callback->validated_weights(); });
     if (weights.empty()) continue;
     if (!validated.empty()) {
       throw UserError("callback '" + callback->name() +
@@ -128,7 +131,7 @@ NamedTensors CallbackList::validated_weights() const {
 bool CallbackList::load_validated_weights(const NamedTensors& weights) const {
   bool is_taken = false;
   for (const auto& callback : callbacks_) {
-    in_callback(*callback, {.hook = "load_validated_weights"},
+    in_callback(callback->name(), {.hook = "load_validated_weights"},
                 [&] { is_taken = callback->load_validated_weights(weights) || is_taken; });
   }
   return is_taken;
@@ -145,10 +148,10 @@ std::vector<std::string> CallbackList::restore(const NamedTensors& tensors) cons
   }
   for (const auto& callback : callbacks_) {
     if (const auto state = shared.extract(prefix_of(*callback))) {
-      in_callback(*callback, {.hook = "load_state"}, [&] { callback->load_state(state.mapped()); });
+      in_callback(callback->name(), {.hook = "load_state"}, [&] { callback->load_state(state.mapped()); });
     }
     if (const auto state = of_rank.extract(callback->name())) {
-      in_callback(*callback, {.hook = "load_rank_state"}, [&] { callback->load_rank_state(state.mapped()); });
+      in_callback(callback->name(), {.hook = "load_rank_state"}, [&] { callback->load_rank_state(state.mapped()); });
     }
   }
   std::set<std::string> left_over;

@@ -29,7 +29,7 @@ class CallbackList {
       Callback& callback = *callbacks_[i];
       const Timed timed(profile_, rows_[i]);
       called_ = &callback;
-      in_callback(callback, place, [&] { (callback.*moment)(fit, args...); });
+      in_callback(names_[i], place, [&] { (callback.*moment)(fit, args...); });
     }
     called_ = nullptr;
   }
@@ -62,17 +62,13 @@ class CallbackList {
   NamedTensors validated_weights() const;
   bool load_validated_weights(const NamedTensors& weights) const;
   template <class Hook>
-  static void in_callback(const Callback& callback, HookPlace place, const Hook& hook) {
-    try {
-      hook();
-    } catch (...) {
-      const std::string name = callback.name();
-      place.callback = name;
-      throw_from(place);
-    }
+  static void in_callback(const std::string& name, HookPlace place, const Hook& hook) {
+    place.callback = name;
+    in_hook(place, hook);
   }
 
   std::vector<std::shared_ptr<Callback>> callbacks_;
+  std::vector<std::string> names_;  // by callback
   Profile* profile_;
   std::vector<size_t> rows_;                  // of the profile, by callback
   mutable const Callback* called_ = nullptr;  // the callback that is being called; null: none

@@ -26,6 +26,12 @@ void check_kept(const Batch& batch, int64_t read, int64_t number) {
 
 }  // namespace
 
+void Reading::put_in_words(const void* reading, host::TextInRoom& text) {
+  const auto& own = *static_cast<const Reading*>(reading);
+  text << "the reading of batch " << own.batch_ << " of the " << own.name_;
+  if (!own.reader_.empty()) text << " in " << own.reader_;
+}
+
 DatasetBatches::DatasetBatches(const Loader& loader, std::string name, std::vector<int64_t> indices, int64_t first,
                                int64_t count, BatchSeeds seeds)
     : name_(std::move(name)),

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <cohort/data.hpp>
+#include <cohort/host/activity.hpp>
 #include <cohort/host/error.hpp>
 
 #include "data/batch_random.hpp"
@@ -46,10 +47,27 @@ class DatasetBatches {
   Batch make(std::span<const int64_t> rows) const;
 };
 
+/// Names a batch that is read, for the report of a crash or of a hang, as long as it lives.
+class Reading {
+ public:
+  /// `reader` is empty if the loop reads itself.
+  Reading(const std::string& name, int64_t batch, const std::string& reader)
+      : name_(name), batch_(batch), reader_(reader) {}
+
+ private:
+  static void put_in_words(const void* reading, host::TextInRoom& text);
+
+  const std::string& name_;
+  const int64_t batch_;
+  const std::string& reader_;
+  host::Activity activity_{this, put_in_words};
+};
+
 /// Returns what `read` returns. What it throws that is no std::exception becomes a TrainingFailed that says where:
 /// nobody else would know.
 template <class Read>
 auto reading(const std::string& name, int64_t batch, const std::string& reader, const Read& read) {
+  const Reading of_batch(name, batch, reader);
   try {
     return read();
   } catch (const std::exception&) {

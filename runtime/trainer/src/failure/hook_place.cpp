@@ -48,14 +48,29 @@ class BatchText {
   size_t shown_ = 0;
 };
 
+struct GrowingText {
+  std::string text;
+  GrowingText& operator<<(std::string_view more) {
+    text += more;
+    return *this;
+  }
+  GrowingText& operator<<(int64_t number) { return *this << std::string_view(std::to_string(number)); }
+};
+
+template <class Text>
+void tell(const HookPlace& place, Text& text) {
+  text << place.hook;
+  if (!place.callback.empty()) text << " of callback '" << place.callback << "'";
+  if (place.epoch) text << ", epoch " << *place.epoch;
+  if (place.index) text << ", batch " << *place.index;
+  if (place.rank) text << ", rank " << int64_t{*place.rank};
+  if (place.replica) text << ", replica " << static_cast<int64_t>(*place.replica);
+}
+
 std::string before(const HookPlace& place) {
-  std::string text(place.hook);
-  if (!place.callback.empty()) text += " of callback '" + std::string(place.callback) + "'";
-  if (place.epoch) text += ", epoch " + std::to_string(*place.epoch);
-  if (place.index) text += ", batch " + std::to_string(*place.index);
-  if (place.rank) text += ", rank " + std::to_string(*place.rank);
-  if (place.replica) text += ", replica " + std::to_string(*place.replica);
-  return text + ": ";
+  GrowingText text;
+  tell(place, text);
+  return text.text + ": ";
 }
 
 std::string after(const HookPlace& place) {
@@ -81,6 +96,10 @@ template <class Kind>
 }
 
 }  // namespace
+
+void put_in_words(const void* place, host::TextInRoom& text) {
+  tell(*static_cast<const HookPlace*>(place), text);
+}
 
 void throw_from(const HookPlace& place) {
   try {

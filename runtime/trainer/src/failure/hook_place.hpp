@@ -1,6 +1,7 @@
-// Says where the user's code has failed: which hook, and what it was called with.
+// Says where the user's code has failed or hangs: which hook, and what it was called with.
 //
-// A place is given with each call of a hook. It owns nothing and is put into words only if the hook throws.
+// A place is given with each call of a hook. It owns nothing and is put into words only if the hook throws, crashes or
+// hangs.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include <cohort/host/activity.hpp>
 #include <cohort/host/error.hpp>
 #include <cohort/value.hpp>
 
@@ -49,9 +51,23 @@ struct HookPlace {
 /// Errors of the runtime are thrown unchanged.
 [[noreturn]] void throw_from_backward(const HookPlace& place);
 
-/// Returns what the hook returns; what it throws tells of the place.
+/// Puts a HookPlace, without the batch, into words.
+void put_in_words(const void* place, host::TextInRoom& text);
+
+/// Names a part of a step that is no hook, for the report of a crash or of a hang, as long as it lives.
+class StepPart {
+ public:
+  explicit StepPart(const HookPlace& place) : place_(place) {}
+
+ private:
+  HookPlace place_;
+  host::Activity activity_{&place_, put_in_words};
+};
+
+/// Returns what the hook returns; what it throws tells of the place, as does the report of a crash or of a hang.
 template <class Hook>
 decltype(auto) in_hook(const HookPlace& place, const Hook& hook) {
+  const host::Activity activity(&place, put_in_words);
   try {
     return hook();
   } catch (...) {

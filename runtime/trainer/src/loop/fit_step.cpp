@@ -86,11 +86,13 @@ void FitLoop::run_phases(const Batch* batch, int64_t window, bool last) {
 
 void FitLoop::wait_for_gradients() {
   const Timed timed(profile_, Profile::kGradients);
+  const StepPart part(place_of("the averaging of gradients"));
   session_.end_backward();
 }
 
 void FitLoop::step_optimizer() {
   const Timed timed(profile_, Profile::kOptimizer);
+  const StepPart part(place_of("the optimizer's step"));
   votes_ = votes_ | session_.step();
 }
 

@@ -174,6 +174,7 @@ bool Replicas::training_step_end(const Output& outputs, int64_t index, Output& w
 void Replicas::run_backward(StepDriver& session, const at::Tensor& loss, double scale, size_t replica, int64_t index) {
   if (replica == 0) note_backward(session, loss);
   const Timed computes = timed(Profile::kBackward, replica);
+  const StepPart part(place("backward", index, replica));
   try {
     session.run_backward({loss}, {seed_of(loss, session.factor_of_loss(scale))}, static_cast<uint32_t>(replica));
   } catch (...) {
@@ -299,6 +300,7 @@ at::Tensor Replicas::train_by_hook(StepDriver& session, MetricBoard* board, cons
   note_backward(session, loss);
   {
     const Timed computes = timed(Profile::kBackward, 0);
+    const StepPart part(place("backward", index));
     session.run_backward_to(all_leaves, loss, seed_of(loss, session.factor_of_loss(scale)));
   }
   run(pieces, nullptr, [&](size_t replica) {
@@ -311,6 +313,7 @@ at::Tensor Replicas::train_by_hook(StepDriver& session, MetricBoard* board, cons
     }
     if (replica == 0 && unregistered_) unregistered_->note(roots, module());
     const Timed computes = timed(Profile::kBackward, replica);
+    const StepPart part(place("backward", index, replica));
     if (!roots.empty()) session.run_backward(roots, gradients, static_cast<uint32_t>(replica));
   });
   return loss.detach();

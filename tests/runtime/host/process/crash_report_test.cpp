@@ -1,14 +1,19 @@
 #include <cohort/host/crash_report.hpp>
 
+#include <pthread.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <stdexcept>
 #include <thread>
 
 #include <gtest/gtest.h>
+
+#include <cohort/host/activity.hpp>
 
 namespace cohort::host {
 namespace {
@@ -71,11 +76,60 @@ TEST(PluginCall, IsOverWhenTheFunctionReturns) {
         { const PluginCall call(log, "strategy 'wild'", "create"); }
         std::abort();
       },
-      KilledBySignal(SIGABRT), "^$");
+      KilledBySignal(SIGABRT), "^error: the program crashed with SIGABRT; run it in a debugger[^\n]*\n$");
 }
 
-TEST(PluginCall, BlamesNobodyForACrashOfAnotherThread) {
-  EXPECT_EXIT(be_called([] { std::thread([] { std::abort(); }).join(); }), KilledBySignal(SIGABRT), "^$");
+TEST(PluginCall, IsNotBlamedForACrashOfAnotherThread) {
+  EXPECT_EXIT(be_called([] {
+                std::thread([] {
+                  ::pthread_setname_np(::pthread_self(), "a \"b\"");
+                  std::abort();
+                }).join();
+              }),
+              KilledBySignal(SIGABRT), "^error: the program crashed with SIGABRT in its thread 'a .b.'; run it");
+}
+
+/// Puts a number into words.
+void tell_number(const void* number, TextInRoom& text) {
+  text << "step " << *static_cast<const int64_t*>(number);
+}
+
+[[noreturn]] void crash_in_step_131(int signal) {
+  std::signal(signal, SIG_DFL);  // AddressSanitizer handles some
+  Log log({});
+  const CrashReport report(log);
+  const int64_t number = 131, inner = 7;
+  const Activity activity(&number, tell_number);
+  { const Activity over(&inner, tell_number); }
+  std::raise(signal);
+  ::_exit(0);
+}
+
+TEST(CrashReport, NamesSignalAndActivityOfTheProgram) {
+  const std::map<int, std::string> signals{
+      {SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"}, {SIGFPE, "SIGFPE"}, {SIGABRT, "SIGABRT"}, {SIGILL, "SIGILL"}};
+  for (const auto& [signal, name] : signals) {
+    EXPECT_EXIT(crash_in_step_131(signal), KilledBySignal(signal),
+                "^error: the program crashed with " + name + " in step 131; run it in a debugger");
+  }
+}
+
+int depth_of(const volatile int& stops) {
+  std::array<volatile int, 1024> frame{};
+  frame[0] = 1;
+  return stops != 0 ? frame[0] : depth_of(stops) + frame[0];
+}
+
+TEST(CrashReport, TellsThatTheStackHasOverflowed) {
+  EXPECT_EXIT(
+      {
+        std::signal(SIGSEGV, SIG_DFL);
+        Log log({});
+        const CrashReport report(log);
+        volatile int never = 0;
+        depth_of(never);
+      },
+      KilledBySignal(SIGSEGV), "^error: the program crashed with SIGSEGV; run it");
 }
 
 TEST(CrashReport, TellsAnExceptionThatNothingCatches) {

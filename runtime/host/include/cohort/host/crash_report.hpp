@@ -1,7 +1,8 @@
-// Reports what ends a process without a message of its own: a crash in a plugin, or an uncaught exception.
+// Reports what ends a process without a message of its own: a crash, or an uncaught exception.
 //
-// The report is one line of the log. Of a crash it names the plugin and, if a PluginCall is alive, the function.
-// Crashes outside of plugins, and signals that another process has sent, are left to the signal.
+// The report is one line of the log. Of a crash in a plugin it names the plugin and, if a PluginCall is alive, the
+// function; of any other what the thread does (Activity). Signals that another process has sent are left to the signal,
+// and crashes outside of plugins to a handler that there is already.
 #pragma once
 
 #include <chrono>
@@ -16,7 +17,9 @@
 
 namespace cohort::host {
 
-/// Reports crashes in plugins and uncaught exceptions as long as it lives. At most one per process at a time; created
+class CrashLine;
+
+/// Reports crashes and uncaught exceptions as long as it lives. At most one per process at a time; created
 /// and destroyed on the [main] thread. A crash still ends the process by its signal. An uncaught exception ends it with
 /// exit code 1, or with 3 if it left a function that a PluginCall guards.
 class CrashReport {
@@ -27,7 +30,9 @@ class CrashReport {
   CrashReport& operator=(const CrashReport&) = delete;
 
  private:
+  std::unique_ptr<const CrashLine> line_;
   std::terminate_handler terminate_before_;
+  bool has_own_stack_ = false;
 };
 
 /// Reports some uncaught exceptions in another way as long as it lives. At most one per process at a time.
