@@ -181,54 +181,6 @@ TEST(Fit, StopsWhereAnotherRankWantsTo) {
   EXPECT_EQ(run.count("finish"), 1);
 }
 
-TEST(Fit, ASignalEndsItAfterTheStepInWhichItCame) {
-  ScriptedRun run;
-  Mean net;
-  net.during = [](int64_t index) {
-    if (index == 1) std::raise(SIGTERM);
-  };
-  Data data(9);
-  EXPECT_THROW(fit(run, net, data), Interrupted);
-  EXPECT_EQ(run.count("step"), 2);
-}
-
-TEST(Fit, Sigusr1EndsItLikeOtherSignals) {
-  ScriptedRun run;
-  Mean net;
-  net.during = [](int64_t index) {
-    if (index == 1) std::raise(SIGUSR1);
-  };
-  Data data(9);
-  EXPECT_THROW(fit(run, net, data), Interrupted);
-  EXPECT_EQ(run.count("step"), 2);
-}
-
-TEST(Fit, LeavesSigusr1ToAProgramThatHandlesIt) {
-  struct sigaction own {
-  }, before{};
-  own.sa_handler = [](int) {};
-  sigaction(SIGUSR1, &own, &before);
-  ScriptedRun run;
-  Mean net;
-  net.during = [](int64_t index) {
-    if (index == 1) std::raise(SIGUSR1);
-  };
-  Data data(9);
-  fit(run, net, data);
-  EXPECT_GT(run.count("step"), 2);
-  sigaction(SIGUSR1, &before, nullptr);
-}
-
-TEST(Fit, LeavesTheSignalHandlersAsTheyWere) {
-  ScriptedRun run;
-  Mean net;
-  Data data(1);
-  fit(run, net, data);
-  struct sigaction action {};
-  sigaction(SIGTERM, nullptr, &action);
-  EXPECT_EQ(action.sa_handler, SIG_DFL);
-}
-
 TEST(Fit, ALossThatIsNotFiniteFailsWithStepAndRank) {
   ScriptedRun run;
   Mean net;

@@ -13,12 +13,11 @@
 #include <mutex>
 #include <thread>
 
+#include <cohort/host/activity.hpp>
 #include <cohort/host/error.hpp>
-#include <cohort/host/log.hpp>
 
 #include "data/batch_source.hpp"
 #include "error_text.hpp"
-#include "temporary_folder.hpp"
 
 namespace cohort {
 namespace {
@@ -146,21 +145,33 @@ TEST(Workers, FarTooManyAreRefusedBeforeTheyStart) {
       HasSubstr("the loader of the training data has workers = 100000; give a number of threads from 0 to 1024"));
 }
 
-TEST(Workers, OneThatHangsIsNamedIfASignalAsksToStop) {
-  const testing::TemporaryFolder folder;
-  host::Log log({.directory = folder.path()});
-  const auto said = [&] { return folder.read("rank-0.log"); };
+TEST(Workers, OneThatHangsIsWhatTheLoopWaitsFor) {
+  const host::ActivityWatch loop;
   const auto deadline = std::chrono::steady_clock::now() + 60s;
+  std::string awaited, read;
   const Loader loader = asking(
       [&](int64_t sample) {
-        while (said().empty() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(1ms);
+        if (!read.empty()) return torch::full({1}, sample);
+        read = host::ActivityWatch().text();
+        while (!awaited.starts_with("worker") && std::chrono::steady_clock::now() < deadline) awaited = loop.text();
         return torch::full({1}, sample);
       },
       1);
-  const ReadingAhead ahead{.log = &log, .stop_signal = [] { return SIGTERM; }};
-  open_batches(loader, {}, Purpose::kTraining, {}, "training data", {}, ahead)->next();
-  EXPECT_THAT(said(), HasSubstr("signal 15 asks to stop, which waits for worker 0 of the training data, still reading "
-                                "batch 0; send it once more to end the program at once"));
+  opened(loader)->next();
+  EXPECT_EQ(awaited, "worker 0 of the training data, still reading batch 0");
+  EXPECT_EQ(read, "the reading of batch 0 of the training data in worker 0");
+}
+
+TEST(Workers, NoneIsNamedIfTheLoopReads) {
+  std::string read;
+  opened(asking(
+             [&](int64_t sample) {
+               read = host::ActivityWatch().text();
+               return torch::full({1}, sample);
+             },
+             0))
+      ->next();
+  EXPECT_EQ(read, "the reading of batch 0 of the training data");
 }
 
 TEST(Workers, ReadTwoBatchesAheadEachAndNoMore) {

@@ -14,11 +14,9 @@
 
 namespace cohort {
 
-/// Stops all ranks after the step in which one of them gets SIGINT, SIGTERM, SIGHUP or SIGUSR1. One at a time, main
-/// thread.
-std::shared_ptr<Callback> stop_on_signal();
-/// Returns the signal that has asked the running fit to stop; 0: none.
-int stop_signal();
+/// Stops all ranks after the step in which one of them gets SIGINT, SIGTERM, SIGHUP or SIGUSR1. If this rank then stays
+/// in one hook, or in one wait, for longer than --timeout, its process ends. One at a time, main thread.
+std::shared_ptr<Callback> stop_on_signal(Runtime& runtime);
 
 /// Stops all ranks after the step in which this time is over since the call, by rank 0's clock.
 std::shared_ptr<Callback> time_limit(std::chrono::seconds limit);

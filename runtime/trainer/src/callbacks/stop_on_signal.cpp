@@ -1,13 +1,24 @@
 // Turns SIGINT, SIGTERM, SIGHUP (of a lost terminal) and SIGUSR1 (of a scheduler, before the time limit) into a request
 // to stop after the current step.
 //
-// The first signal sets a flag, another one more than a second later ends the process: launchers have the same rule.
+// The first signal sets a flag, another one more than a second later ends the process: launchers have the same rule. A
+// step that hangs never looks at the flag, so a thread does: it says what is waited for, and ends the process if
+// nothing begins or ends within --timeout.
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstdint>
 #include <ctime>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
 
+#include <cohort/host/activity.hpp>
 #include <cohort/runtime.hpp>
 
 #include "callbacks/built_in.hpp"
@@ -53,15 +64,88 @@ void install(int number, struct sigaction& previous) {
   sigaction(number, &action, nullptr);
 }
 
+/// Looks whether the thread that has made it stops when a signal asks it to.
+class StopWatch {
+ public:
+  explicit StopWatch(Runtime& runtime) : log_(runtime.log()), longest_(runtime.options().timeout) {
+    try {
+      thread_ = std::thread([this] { watch(); });
+    } catch (const std::system_error&) {
+      log_.debug("a signal has no deadline, because there can be no more threads");
+    }
+  }
+  ~StopWatch() {
+    if (!thread_.joinable()) return;
+    if (process_ != ::getpid()) {  // a fork does not have the thread
+      thread_.detach();
+      return;
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      is_over_ = true;
+    }
+    over_.notify_one();
+    thread_.join();
+  }
+  StopWatch(const StopWatch&) = delete;
+  StopWatch& operator=(const StopWatch&) = delete;
+
+ private:
+  void watch() {
+    std::unique_lock lock(mutex_);
+    while (!over_.wait_for(lock, kBetweenLooks, [this] { return is_over_; })) look(received.load());
+  }
+
+  // Time in which the whole process is stopped counts for one look at most.
+  void look(int signal) {
+    const uint64_t changes = activities_.changes();
+    const bool stays = signal != 0 && changes == changes_before_;
+    changes_before_ = changes;
+    stays_for_ = stays ? stays_for_ + kBetweenLooks : std::chrono::milliseconds(0);
+    if (stays_for_ >= longest_) end(signal);
+    if (stays_for_ >= kPatience && !std::exchange(has_said_, true)) {
+      log_.warning("signal " + std::to_string(signal) + " asks to stop, which waits for " + activity() +
+                   "; send it once more to end the program at once");
+    }
+  }
+
+  [[noreturn]] void end(int signal) {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(longest_).count();
+    log_.error("signal " + std::to_string(signal) + " has asked to stop, and " + activity() + " was not over within " +
+               std::to_string(seconds) + " s (--timeout); this step is not in any checkpoint");
+    ::_exit(128 + signal);
+  }
+
+  std::string activity() const {
+    const std::string text = activities_.text();
+    return text.empty() ? "the training loop" : text;
+  }
+
+  static constexpr std::chrono::milliseconds kBetweenLooks{500}, kPatience{5000};
+
+  host::Log& log_;
+  const std::chrono::nanoseconds longest_;
+  const pid_t process_ = ::getpid();
+  const host::ActivityWatch activities_;
+  uint64_t changes_before_ = 0;
+  std::chrono::milliseconds stays_for_{0};
+  bool has_said_ = false;
+  std::mutex mutex_;
+  std::condition_variable over_;
+  bool is_over_ = false;
+  std::thread thread_;
+};
+
 /// At most one lives at a time, on the main thread.
 class StopOnSignal final : public Callback {
  public:
-  StopOnSignal() {
+  explicit StopOnSignal(Runtime& runtime) : watch_(runtime) {
     received.store(0, std::memory_order_relaxed);
     for (size_t i = 0; i < kNumbers.size(); ++i) install(kNumbers[i], previous_[i]);
   }
+  // What follows a stop, the end of the program with its summary, is not cut short by the same wish.
   ~StopOnSignal() override {
-    received.store(0, std::memory_order_relaxed);
+    if (received.load(std::memory_order_relaxed) != 0) return;
     for (size_t i = 0; i < kNumbers.size(); ++i) sigaction(kNumbers[i], &previous_[i], nullptr);
   }
   StopOnSignal(const StopOnSignal&) = delete;
@@ -77,16 +161,13 @@ class StopOnSignal final : public Callback {
   static constexpr std::array kNumbers{SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
   std::array<struct sigaction, kNumbers.size()> previous_{};
+  StopWatch watch_;
 };
 
 }  // namespace
 
-std::shared_ptr<Callback> stop_on_signal() {
-  return std::make_shared<StopOnSignal>();
-}
-
-int stop_signal() {
-  return received.load(std::memory_order_relaxed);
+std::shared_ptr<Callback> stop_on_signal(Runtime& runtime) {
+  return std::make_shared<StopOnSignal>(runtime);
 }
 
 }  // namespace cohort

@@ -196,7 +196,7 @@ std::optional<int64_t> planned_batches(const Loader& training, int world_size, c
 
 std::unique_ptr<BatchSource> open_batches(const Loader& loader, const Shard& shard, Purpose purpose,
                                           const BatchLimit& limit, const std::string& name, const PassBegin& begin,
-                                          const ReadingAhead& ahead) {
+                                          c10::Device device) {
   check(loader, limit, name);
   const BatchSeeds seeds{shard, purpose == Purpose::kTraining};
   if (loader.stream) {
@@ -212,7 +212,7 @@ std::unique_ptr<BatchSource> open_batches(const Loader& loader, const Shard& sha
   const int64_t end = end_of_pass(begin.earlier, count, loader, shard, limit);
   DatasetBatches batches(loader, name, std::move(indices), begin.earlier.batches, end, seeds);
   const int64_t workers = std::max<int64_t>(loader.workers, loader.prefetch ? 1 : 0);
-  if (workers > 0) return read_by_workers(std::move(batches), begin.batches, workers, ahead);
+  if (workers > 0) return read_by_workers(std::move(batches), begin.batches, workers, device);
   return std::make_unique<DatasetSource>(std::move(batches), begin.batches);
 }
 

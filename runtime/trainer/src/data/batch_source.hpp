@@ -12,7 +12,6 @@
 #include <vector>
 
 #include <cohort/data.hpp>
-#include <cohort/host/log.hpp>
 #include <cohort/host/options.hpp>
 
 namespace cohort {
@@ -64,17 +63,11 @@ std::optional<int64_t> count_batches(const Loader& loader, const Shard& shard, P
 std::vector<int64_t> indices_of(const Loader& loader, const Shard& shard, Purpose purpose, const std::string& name,
                                 int64_t begin = 0);
 
-/// Settings of workers that read batches ahead of the loop.
-struct ReadingAhead {
-  c10::Device device = c10::kCPU;  ///< batches are pinned for it
-  host::Log* log = nullptr;        ///< hears of a batch that does not come while a signal asks to stop
-  std::function<int()> stop_signal = [] { return 0; };  ///< the number of that signal; 0: none has come
-};
-
-/// Begins a pass. A stream that has saved its state resumes from it; another one is read up to
-/// that batch. Throws as count_batches does. Only the runtime's own samplers know an earlier part.
+/// Begins a pass. Workers that read ahead pin batches for the device. A stream that has saved its state resumes from
+/// it; another one is read up to that batch. Throws as count_batches does. Only the runtime's own samplers know an
+/// earlier part.
 std::unique_ptr<BatchSource> open_batches(const Loader& loader, const Shard& shard, Purpose purpose,
                                           const BatchLimit& limit, const std::string& name, const PassBegin& begin = {},
-                                          const ReadingAhead& ahead = {});
+                                          c10::Device device = c10::kCPU);
 
 }  // namespace cohort

@@ -9,7 +9,6 @@
 #include <cxxabi.h>
 #include <pthread.h>
 
-#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -20,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include <cohort/host/activity.hpp>
 #include <cohort/host/error.hpp>
 
 #include "data/device_copy.hpp"
@@ -28,7 +28,7 @@ namespace cohort {
 namespace {
 
 constexpr int64_t kAheadEach = 2;
-constexpr std::chrono::milliseconds kPatience{500};
+constexpr int64_t kNobody = -1;
 
 std::string name_of(int64_t worker) {
   return "worker " + std::to_string(worker);
@@ -40,11 +40,25 @@ at::Tensor state_of_default_generator() {
   return generator.get_state();
 }
 
+/// A batch that the loop waits for.
+struct AwaitedBatch {
+  const std::string& name;  // of the data
+  int64_t batch, worker;
+  bool operator==(const AwaitedBatch& other) const { return batch == other.batch && worker == other.worker; }
+};
+
+void put_awaited_in_words(const void* awaited, host::TextInRoom& text) {
+  const auto& own = *static_cast<const AwaitedBatch*>(awaited);
+  text << (own.worker == kNobody ? "a worker" : "worker ");
+  if (own.worker != kNobody) text << own.worker;
+  text << " of the " << own.name << ", still reading batch " << own.batch;
+}
+
 class WorkerSource final : public BatchSource {
  public:
-  WorkerSource(DatasetBatches batches, int64_t first, int64_t workers, ReadingAhead ahead)
+  WorkerSource(DatasetBatches batches, int64_t first, int64_t workers, c10::Device device)
       : batches_(std::move(batches)),
-        ahead_(std::move(ahead)),
+        device_(device),
         workers_(workers),
         slots_(static_cast<size_t>(workers * kAheadEach)),
         given_(std::min(first, batches_.count())),
@@ -61,7 +75,7 @@ class WorkerSource final : public BatchSource {
  private:
   struct Slot {
     bool is_read = false;
-    int64_t worker = 0;  // that reads it
+    int64_t worker = kNobody;  // that reads it
     Batch batch{};
     std::exception_ptr failure{};
     at::Tensor generator_before{};  // the default generator's state, with one worker
@@ -76,10 +90,9 @@ class WorkerSource final : public BatchSource {
   void hand_over(int64_t batch, Slot read);
   template <class Unread>
   void await(std::unique_lock<std::mutex>& lock, const Unread& unread);
-  void say_what_is_awaited(int64_t batch);
 
   const DatasetBatches batches_;
-  const ReadingAhead ahead_;
+  const c10::Device device_;
   const int64_t workers_;
   std::optional<at::ThreadLocalState> caller_;  // gradient mode and the like, of the loop
   mutable std::mutex mutex_;
@@ -89,7 +102,6 @@ class WorkerSource final : public BatchSource {
   int64_t taken_;      // batches below this number were taken by a worker
   int64_t begun_ = 0;  // workers that run
   bool stopping_ = false;
-  bool has_said_ = false;  // what a signal waits for
   std::vector<std::thread> threads_;
 };
 
@@ -134,6 +146,7 @@ void WorkerSource::work(int64_t worker) {
     if (stopping_) return;
     const int64_t batch = taken_++;
     slot(batch).worker = worker;
+    was_read_.notify_all();  // a loop that waits for the batch names who reads it
     lock.unlock();
     try {
       hand_over(batch, read(batch, worker));
@@ -159,7 +172,7 @@ WorkerSource::Slot WorkerSource::read(int64_t batch, int64_t worker) const {
   Slot result{.is_read = true};
   if (workers_ == 1) result.generator_before = state_of_default_generator();
   try {
-    result.batch = pinned(batches_.read(batch, name_of(worker)), ahead_.device);
+    result.batch = pinned(batches_.read(batch, name_of(worker)), device_);
   } catch (const abi::__forced_unwind&) {
     throw;
   } catch (...) {
@@ -171,19 +184,14 @@ WorkerSource::Slot WorkerSource::read(int64_t batch, int64_t worker) const {
 /// Waits until `unread` returns no batch.
 template <class Unread>
 void WorkerSource::await(std::unique_lock<std::mutex>& lock, const Unread& unread) {
-  const auto is_over = [&] { return !unread(); };
-  bool was_asked_to_stop = false;
-  while (!was_read_.wait_for(lock, kPatience, is_over)) {
-    if (was_asked_to_stop) say_what_is_awaited(*unread());
-    was_asked_to_stop = ahead_.stop_signal() != 0;
+  const auto awaited = [&]() -> std::optional<AwaitedBatch> {
+    if (const auto batch = unread()) return AwaitedBatch{batches_.name(), *batch, slot(*batch).worker};
+    return std::nullopt;
+  };
+  while (const auto now = awaited()) {
+    const host::Activity activity(&*now, put_awaited_in_words);
+    was_read_.wait(lock, [&] { return awaited() != now; });
   }
-}
-
-void WorkerSource::say_what_is_awaited(int64_t batch) {
-  if (!ahead_.log || std::exchange(has_said_, true)) return;
-  ahead_.log->warning("signal " + std::to_string(ahead_.stop_signal()) + " asks to stop, which waits for " +
-                      name_of(slot(batch).worker) + " of the " + batches_.name() + ", still reading batch " +
-                      std::to_string(batch) + "; send it once more to end the program at once");
 }
 
 Batch WorkerSource::next() {
@@ -216,8 +224,8 @@ at::Tensor WorkerSource::generator_before_ahead() const {
 }  // namespace
 
 std::unique_ptr<BatchSource> read_by_workers(DatasetBatches batches, int64_t first, int64_t workers,
-                                             const ReadingAhead& ahead) {
-  return std::make_unique<WorkerSource>(std::move(batches), first, workers, ahead);
+                                             c10::Device device) {
+  return std::make_unique<WorkerSource>(std::move(batches), first, workers, device);
 }
 
 }  // namespace cohort

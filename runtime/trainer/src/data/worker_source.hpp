@@ -15,6 +15,6 @@ namespace cohort {
 /// each ahead of what was given; one worker reads in order. An exception of the dataset is thrown by the `next` whose
 /// batch it belongs to.
 std::unique_ptr<BatchSource> read_by_workers(DatasetBatches batches, int64_t first, int64_t workers,
-                                             const ReadingAhead& ahead);
+                                             c10::Device device);
 
 }  // namespace cohort

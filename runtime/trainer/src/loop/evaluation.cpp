@@ -40,7 +40,7 @@ RankReport run_loader(Runtime& runtime, Replicas& replicas, const EvaluationPass
   const Module::Recording recording(replicas.module(), &board);
   const Shard shard{runtime.rank(), runtime.world_size(), runtime.options().seed, 0};
   const auto source =
-      open_batches(loader, shard, Purpose::kEvaluation, pass.limit, name, /*begin=*/{}, reading_ahead(runtime));
+      open_batches(loader, shard, Purpose::kEvaluation, pass.limit, name, /*begin=*/{}, runtime.device());
   EvaluationProgress progress(runtime, name, batches_of(*source, loader));
   for (int64_t index = 0; source->available(1) > 0 && !pass.interrupted(); ++index) {
     const Batch batch = source->next();

@@ -143,8 +143,7 @@ void FitLoop::open_epoch() {
   const Shard shard{runtime_.rank(), runtime_.world_size(), seed_of_fit(runtime_.options().seed, fit_), epoch_};
   batches_ = resumed_ ? resumed_->loop->place.batches : 0;
   const PassBegin begin{batches_, earlier_, resumed_ ? resumed_->loop->stream : CallbackState()};
-  source_ =
-      open_batches(train_, shard, Purpose::kTraining, limits_.train, "training data", begin, reading_ahead(runtime_));
+  source_ = open_batches(train_, shard, Purpose::kTraining, limits_.train, "training data", begin, runtime_.device());
   const bool is_alike = runtime_.options().rank_noise == RankNoise::kAlike;
   const bool is_known = resumed_ && (is_alike || runtime_.rank() < resumed_->manifest.world_size);
   if (is_known && resumed_->loop->generator_before_ahead.defined()) {  // what was read ahead is read again

@@ -10,7 +10,6 @@
 #include <cohort/host/in_quotes.hpp>
 #include <cohort/runtime.hpp>
 
-#include "callbacks/built_in.hpp"
 #include "failure/hook_place.hpp"
 
 namespace cohort {
@@ -89,10 +88,6 @@ std::vector<Loader> open_evaluation_data(DataModule& data, Stage stage, int rank
 Loader open_prediction_data(DataModule& data, int rank) {
   set_up(data, Stage::kPredict, rank);
   return data.predict();
-}
-
-ReadingAhead reading_ahead(Runtime& runtime) {
-  return {.device = runtime.device(), .log = &runtime.log(), .stop_signal = stop_signal};
 }
 
 }  // namespace cohort

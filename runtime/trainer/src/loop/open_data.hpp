@@ -25,9 +25,6 @@ std::vector<Loader> open_evaluation_data(DataModule& data, Stage stage, int rank
 
 Loader open_prediction_data(DataModule& data, int rank);
 
-/// Returns what the workers of this rank need, as long as the runtime lives.
-ReadingAhead reading_ahead(Runtime& runtime);
-
 /// Returns the end of the names of a loader's metrics: "/ood", "/1", or nothing if it is the only one.
 std::string suffix_of(const std::vector<Loader>& loaders, size_t index);
 

@@ -124,8 +124,7 @@ void run_pass(Runtime& runtime, Replicas& replicas, const Loader& loader, const 
   hooks.start();
   const Shard shard{runtime.rank(), runtime.world_size(), runtime.options().seed, 0};
   const auto batches = count_batches(loader, shard, Purpose::kEvaluation, limit, kName);
-  const auto source =
-      open_batches(loader, shard, Purpose::kEvaluation, limit, kName, /*begin=*/{}, reading_ahead(runtime));
+  const auto source = open_batches(loader, shard, Purpose::kEvaluation, limit, kName, /*begin=*/{}, runtime.device());
   std::vector<int64_t> all;
   if (!loader.stream) all = indices_of(loader, shard, Purpose::kEvaluation, kName);
   EvaluationProgress progress(runtime, kName, batches);

@@ -197,7 +197,7 @@ struct FitCall {
 /// Returns the callbacks in the order of their calls: those that write come last, because others log.
 std::vector<std::shared_ptr<Callback>> all_callbacks(const FitCall& call, const Optimizers& optimizers,
                                                      std::shared_ptr<FitCheckpoints> checkpoints, RunLogging logging) {
-  std::vector<std::shared_ptr<Callback>> all{stop_on_signal()};
+  std::vector<std::shared_ptr<Callback>> all{stop_on_signal(call.runtime)};
   if (call.limits.max_time) all.push_back(time_limit(*call.limits.max_time));
   all.insert(all.end(), call.callbacks.begin(), call.callbacks.end());
   const auto scheduled = callbacks_of_schedules(optimizers, call.callbacks);
