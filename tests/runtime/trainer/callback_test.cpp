@@ -191,6 +191,17 @@ TEST(Callback, NamesAreDistinctAndPlain) {
   EXPECT_THAT(error_text<UserError>([&] { run.fit({nullptr}); }), HasSubstr("null"));
 }
 
+TEST(Callback, AValueOfAStepHasANameOfItsOwn) {
+  struct Second final : Callback {
+    std::string name() const override { return "second"; }
+    void on_step_values(Fit& /*fit*/, StepValues& values) override { values.emplace_back("loss", 7); }
+  };
+  Training run;
+  EXPECT_THAT(error_text<UserError>([&] { run.fit({std::make_shared<Second>()}); }),
+              AllOf(HasSubstr("on_step_values of callback 'second'"),
+                    HasSubstr("the value 'loss' was logged in this step already; log one of the two under another")));
+}
+
 TEST(CallbackState, KeepsNumbersTextsAndTensors) {
   CallbackState state;
   state.set("number", 0.1);

@@ -196,6 +196,10 @@ TEST(GradualUnfreezing, RefusesNamesAndEpochsThatAreNone) {
   };
   EXPECT_THAT(error_text<UserError>([&] { run.fit({unfreezing("fc")}); }), HasSubstr("no parameter or submodule 'fc'"));
   EXPECT_THAT(error_text<UserError>([] { GradualUnfreezing({{"fc1", -1}}); }), HasSubstr("below 0"));
+  EXPECT_THAT(error_text<UserError>([] {
+                GradualUnfreezing({{"fc1", 1}, {"fc1", 2}});
+              }),
+              HasSubstr("'fc1' is given two epochs"));
 }
 
 TEST(WeightAverage, EqualsTheRecursionOverTheSteps) {

@@ -35,6 +35,13 @@ TEST(HyperParameters, AreSetAnewInTheirPlace) {
   EXPECT_EQ(some, (HyperParameters{{"a", "x"}, {"b", 2}, {"c", 3}}));
 }
 
+TEST(HyperParameters, AreNotGivenTwice) {
+  EXPECT_EQ(error_text<UserError>([] {
+              HyperParameters({{"rate", 1}, {"depth", 2}, {"rate", 3}});
+            }),
+            "the hyper-parameter 'rate' is given twice; keep one of them");
+}
+
 TEST(HyperParameters, AreFinite) {
   struct Net final : Module {
     Net() { save_hyperparameters({{"rate", std::nan("")}}); }

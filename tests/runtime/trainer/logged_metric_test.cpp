@@ -129,6 +129,14 @@ TEST(LoggedMetric, OfACollectionHasThePrefix) {
               ElementsAre(Pair("one", 1), Pair("two", 2), Pair("val_mae", 2), Pair("val_mse", mean_square(5))));
 }
 
+TEST(LoggedMetric, OfAListHasANameOfItsOwn) {
+  Fixture f;
+  f.net.in_validation = [](Doubler& net, const Batch&, int64_t) {
+    net.log({{"one", 1.0}, {"two", 2.0}, {"one", 3.0}});
+  };
+  EXPECT_THAT(error_text<UserError>([&] { f.validate(); }), HasSubstr("log was given two values called 'one'"));
+}
+
 TEST(LoggedMetric, IsThatOfAllReplicas) {
   for (const bool deterministic : {false, true}) {
     Fixture f([&](Script& s) {

@@ -76,6 +76,20 @@ TEST(Value, AMapIsWrittenInBraces) {
   EXPECT_TRUE(nothing().empty());
 }
 
+TEST(Value, AKeyThatIsThereTwiceIsRefused) {
+  const at::Tensor a = torch::ones({1});
+  constexpr const char* kText = "a batch or output has two elements with the key 'loss'; give each a key of its own";
+  EXPECT_EQ(error_text<UserError>([&] { Output({{"loss", a}, {"loss", a}}); }), kText);
+  EXPECT_EQ(error_text<UserError>([&] { Value::map({{"loss", a}, {"x", a}, {"loss", a}}); }), kText);
+  EXPECT_EQ(error_text<UserError>([&] {
+              Value::Map map;
+              map.emplace_back("loss", a);
+              map.emplace_back("loss", Value());
+              Batch batch(std::move(map));
+            }),
+            kText);
+}
+
 TEST(Value, ASequentialTakesBatchesAndElements) {
   torch::nn::Sequential net(torch::nn::Linear(2, 3), torch::nn::ReLU());
   const Batch batch({torch::ones({4, 2}), torch::zeros({4})}), alone(torch::ones({4, 2}));

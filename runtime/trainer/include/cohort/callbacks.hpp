@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <limits>
 #include <map>
 #include <optional>
@@ -147,6 +148,8 @@ class GradualUnfreezing final : public Callback {
   /// By the name of a parameter or submodule: the first epoch that trains it. The longest name that fits counts. Throws
   /// UserError for an epoch below 0; fit throws it for a name that the module does not have.
   explicit GradualUnfreezing(std::map<std::string, int64_t> epochs);
+  /// Throws UserError for a name that is there twice, as well.
+  GradualUnfreezing(std::initializer_list<std::pair<const std::string, int64_t>> epochs);
 
   std::string name() const override { return "gradual_unfreezing"; }
   void on_fit_start(Fit& fit) override;

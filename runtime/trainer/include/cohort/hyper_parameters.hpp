@@ -30,6 +30,7 @@ class HyperParameters {
   };
 
   HyperParameters() = default;
+  /// Throws UserError for a name that is there twice.
   HyperParameters(std::initializer_list<Given> given);
 
   /// Sets a value, in place of one that has this name.

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -116,6 +117,8 @@ class Module : public torch::nn::Module, public ModuleHooks {
   void log(std::string_view name, const at::Tensor& value, LogWhere where = LogWhere::kBoth);
   void log(std::string_view name, double value, LogWhere where = LogWhere::kBoth);
   void log(const Metrics& values, LogWhere where = LogWhere::kBoth);
+  /// Throws UserError for a name that is there twice.
+  void log(std::initializer_list<Metrics::value_type> values, LogWhere where = LogWhere::kBoth);
   /// The same with a weight of the value's own: a mean over tokens or nodes. Throws UserError below 0 samples.
   void log(std::string_view name, const at::Tensor& value, const LogOptions& options);
   void log(std::string_view name, double value, const LogOptions& options);

@@ -39,8 +39,9 @@ class Value {
   Value() = default;
   Value(at::Tensor tensor) : held_(std::move(tensor)) {}  // NOLINT(google-explicit-constructor)
   Value(List items) : held_(std::move(items)) {}          // NOLINT(google-explicit-constructor)
-  Value(Map items) : held_(std::move(items)) {}           // NOLINT(google-explicit-constructor)
-  Value(std::initializer_list<Map::value_type> items) : held_(Map(items)) {}
+  /// Throws UserError for a key that is there twice.
+  Value(Map items) : held_(std::move(items)) { check_keys(); }  // NOLINT(google-explicit-constructor)
+  Value(std::initializer_list<Map::value_type> items) : Value(Map(items)) {}
   Value(const Element& element);                                     // NOLINT(google-explicit-constructor)
   static Value list(List items) { return Value(std::move(items)); }  // also for a list of one
   static Value map(Map items) { return Value(std::move(items)); }
@@ -109,6 +110,7 @@ class Value {
     std::vector<int64_t> kept{};
   };
 
+  void check_keys() const;
   const Value& at(size_t index) const;
   Value mapped(const std::function<at::Tensor(const at::Tensor&)>& change) const;
 

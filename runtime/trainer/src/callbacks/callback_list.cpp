@@ -70,8 +70,12 @@ void CallbackList::add_step_values(const HookPlace& place, Fit& fit, StepValues&
     called_ = callbacks_[i].get();
     in_callback(names_[i], place, [&] {
       callbacks_[i]->on_step_values(fit, values);
+      std::set<std::string_view> known;
       for (const auto& [name, value] : values) {
         if (!is_metric_name(name)) throw UserError("the value " + host::in_quotes(name) + kCannotHeadAColumn);
+        if (known.insert(name).second) continue;
+        throw UserError("the value " + host::in_quotes(name) +
+                        " was logged in this step already; log one of the two under another name");
       }
     });
   }

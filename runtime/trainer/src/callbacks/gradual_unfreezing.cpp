@@ -21,6 +21,14 @@ GradualUnfreezing::GradualUnfreezing(std::map<std::string, int64_t> epochs) : ep
   }
 }
 
+GradualUnfreezing::GradualUnfreezing(std::initializer_list<std::pair<const std::string, int64_t>> epochs)
+    : GradualUnfreezing(std::map<std::string, int64_t>(epochs)) {
+  for (const auto& [name, epoch] : epochs) {
+    if (std::ranges::count(epochs, name, [](const auto& part) { return part.first; }) == 1) continue;
+    throw UserError("gradual unfreezing: '" + name + "' is given two epochs; keep one of them");
+  }
+}
+
 void GradualUnfreezing::on_fit_start(Fit& fit) {
   const NamedTensors parameters = named_parameters_of(fit.module());
   for (const auto& [name, epoch] : epochs_) {

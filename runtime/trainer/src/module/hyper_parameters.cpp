@@ -9,7 +9,12 @@
 namespace cohort {
 
 HyperParameters::HyperParameters(std::initializer_list<Given> given) {
-  for (const Given& one : given) set(one);
+  for (const Given& one : given) {
+    if (has(one.first)) {
+      throw UserError("the hyper-parameter " + host::in_quotes(one.first) + " is given twice; keep one of them");
+    }
+    set(one);
+  }
 }
 
 void HyperParameters::set(std::string name, Value value) {

@@ -19,6 +19,18 @@
 #include "metrics/metric_name.hpp"
 
 namespace cohort {
+namespace {
+
+Metrics metrics_of(std::initializer_list<Metrics::value_type> values) {
+  Metrics metrics;
+  for (const auto& [name, value] : values) {
+    if (metrics.emplace(name, value).second) continue;
+    throw UserError("log was given two values called " + host::in_quotes(name) + "; give each a name of its own");
+  }
+  return metrics;
+}
+
+}  // namespace
 
 Output Module::training_step(const Batch&, int64_t) {
   throw MissingHook("module '" + name() + "' has no training_step; override it to return the loss");
@@ -125,6 +137,10 @@ void Module::log(std::string_view name, double value, const LogOptions& options)
 
 void Module::log(const Metrics& values, LogWhere where) {
   for (const auto& [name, value] : values) log(name, value, where);
+}
+
+void Module::log(std::initializer_list<Metrics::value_type> values, LogWhere where) {
+  log(metrics_of(values), where);
 }
 
 void Module::log(std::string_view name, Metric& metric, LogWhere where) {

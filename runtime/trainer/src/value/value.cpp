@@ -1,11 +1,13 @@
 #include <cohort/value.hpp>
 
 #include <iterator>
+#include <unordered_set>
 
 #include <ATen/core/Dict.h>
 #include <ATen/core/ivalue.h>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 
 namespace cohort {
 namespace {
@@ -93,6 +95,17 @@ Element Value::operator[](std::string_view key) const {
     for (const auto& entry : entries()) message += " \"" + entry.first + "\"";
   }
   throw UserError(message);
+}
+
+void Value::check_keys() const {
+  const Map& map = entries();
+  if (map.size() < 2) return;
+  std::unordered_set<std::string_view> keys;
+  for (const auto& [key, value] : map) {
+    if (keys.insert(key).second) continue;
+    throw UserError("a batch or output has two elements with the key " + host::in_quotes(key) +
+                    "; give each a key of its own");
+  }
 }
 
 void Value::check_pair() const {
