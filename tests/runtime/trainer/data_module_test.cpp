@@ -242,6 +242,24 @@ TEST(SanityCheck, TriesValidationBeforeTrainingAndKeepsNothing) {
   EXPECT_THAT(with, ElementsAre(0, 2, 4)) << "--limit-val-batches is the most";
 }
 
+TEST(SanityCheck, TriesAllBatchesThatAreValidated) {
+  const auto tried = [](BatchLimit limit) {
+    Evaluated run([&](Options& o) {
+      o.num_sanity_val_steps = -1;
+      o.limit_val_batches = limit;
+    });
+    size_t before = 0;
+    run.net.in_validation = [&] { before += run.net.trained.empty() ? 1U : 0U; };
+    run.trainer.fit(run.net, run.data);
+    return std::pair(before, run.net.validated.size() - before);
+  };
+  for (const BatchLimit& limit : {BatchLimit{}, batches(1), BatchLimit{.count = {}, .fraction = 0.5}}) {
+    const auto [before, after] = tried(limit);
+    EXPECT_GT(before, 0U);
+    EXPECT_EQ(before, after);
+  }
+}
+
 TEST(SanityCheck, TriesEachLoaderAndFindsMistakes) {
   Evaluated run([](Options& o) { o.num_sanity_val_steps = 1; });
   run.net.in_validation = [&] {

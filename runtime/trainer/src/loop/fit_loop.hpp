@@ -112,7 +112,7 @@ class FitLoop final : public Fit {
   void validate_at_interval(int64_t batches_before);
   /// Tries validation before the training, so that a mistake in it is found before an epoch has passed.
   void check_sanity();
-  Metrics try_validation(int64_t batches);
+  Metrics try_validation(const BatchLimit& limit);
   /// Looks after the first step whether somebody logs what callbacks decide by. Throws UserError for a typing error on
   /// all ranks alike. Collective.
   void check_awaited_metrics();

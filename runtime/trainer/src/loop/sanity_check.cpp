@@ -46,14 +46,14 @@ std::string meant_by(const std::string& name, const std::set<std::string>& known
 }  // namespace
 
 // Nothing of it stays: no metric, no random number, no call of a callback but the vote on whether to stop.
-Metrics FitLoop::try_validation(int64_t batches) {
+Metrics FitLoop::try_validation(const BatchLimit& limit) {
   const auto begun = Clock::now();
   const Timed timed(profile_, Profile::kValidation);
   const detail::GeneratorKeeper keeper;
   const NamedTensors generators = device_generator_states(runtime_.devices());
   const EvaluationPass pass{.what = Replicas::kValidation,
                             .loaders = validation_,
-                            .limit = {.count = batches, .fraction = {}},
+                            .limit = limit,
                             .name = "validation data",
                             .is_optional = true,
                             .interrupted = [this] {
@@ -75,13 +75,16 @@ void FitLoop::check_sanity() {
                     host::in_quotes(awaited[0].name) + "; leave one of the two out");
   }
   if (limits_.sanity_batches == 0 || !validates_ || step() > 0 || over_) return;
-  const int64_t most = limits_.validation.count.value_or(limits_.sanity_batches);
-  for (const auto& [name, value] : try_validation(std::min(most, limits_.sanity_batches))) tried_names_.insert(name);
+  BatchLimit limit = limits_.validation;
+  if (limits_.sanity_batches > 0) {
+    limit = {.count = std::min(limit.count.value_or(limits_.sanity_batches), limits_.sanity_batches), .fraction = {}};
+  }
+  for (const auto& [name, value] : try_validation(limit)) tried_names_.insert(name);
 }
 
 // All ranks hear of the names of all, so that they come to the same end.
 void FitLoop::check_awaited_metrics() {
-  const bool knows_validation = !validates_ || limits_.sanity_batches > 0;
+  const bool knows_validation = !validates_ || limits_.sanity_batches != 0;
   if (!limits_.report || !knows_validation) return;
   std::string names, all_names;
   for (const std::string& name : board_.names()) names += name + "\n";
@@ -94,7 +97,7 @@ void FitLoop::check_awaited_metrics() {
 bool FitLoop::would_validate(const std::string& name) {
   session_.pause_for_evaluation();
   const NamedTensors of_training = board_.metrics().take();
-  const bool logs = try_validation(1).contains(name);
+  const bool logs = try_validation({.count = 1, .fraction = {}}).contains(name);
   board_.metrics().give_back(of_training);
   return logs;
 }

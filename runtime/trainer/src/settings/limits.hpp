@@ -19,7 +19,7 @@ struct LoopLimits {
   BatchLimit train, validation, test, predict;
   std::optional<BatchLimit> val_check_interval;
   int64_t validate_every_n_epochs = 1;
-  int64_t sanity_batches = 0;  ///< of validation, before training
+  int64_t sanity_batches = 0;  ///< of validation, before training; -1: all
   bool overfits = false;       ///< trains and validates on the same first batches, in order
   int64_t accumulate = 1;
   std::optional<GradientClip> clip;

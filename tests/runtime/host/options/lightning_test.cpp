@@ -67,7 +67,8 @@ TEST(LightningNames, OfLoopsReachTheirFields) {
   EXPECT_FALSE(parse({}).overfit_batches);
   EXPECT_EQ(parse({}).check_val_every_n_epoch, 1);
   EXPECT_EQ(parse({}).num_sanity_val_steps, 2);
-  for (const char* wrong : {"--overfit-batches=0", "--check-val-every-n-epoch=0", "--num-sanity-val-steps=-1"}) {
+  EXPECT_EQ(parse({"--num-sanity-val-steps=-1"}).num_sanity_val_steps, -1);
+  for (const char* wrong : {"--overfit-batches=0", "--check-val-every-n-epoch=0", "--num-sanity-val-steps=-2"}) {
     EXPECT_FALSE(refusal({wrong}).empty()) << wrong;
   }
 }
