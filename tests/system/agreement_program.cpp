@@ -4,6 +4,8 @@
 //   --how=busy              computes in batch 5 until the others have left
 //   --how=lr                has another learning rate
 //   --how=drift             changes a weight in batch 5
+//   --how=early-stopping    has a callback that decides by a metric
+//   --how=plateau           has a schedule that decides by a metric
 //   --how=batches           has a smaller dataset and larger batches
 //   --how=stream            has a stream, while the others have a dataset
 //   --how=copy              forks in batch 5, and both copies train on
@@ -30,10 +32,11 @@ struct Line : cohort::ModuleFor<Line> {
   cohort::Optimizers configure_optimizers() override {
     auto trained = parameters();
     if (repeats) trained.push_back(trained.front());
+    if (has_plateau) return {torch::optim::SGD(trained, learning_rate), cohort::schedule::plateau()};
     return torch::optim::SGD(trained, learning_rate);
   }
   torch::nn::Linear fc;
-  bool repeats = false;
+  bool repeats = false, has_plateau = false;
   double learning_rate = 0.1;
   std::function<void()> in_batch_5;
 };
@@ -85,7 +88,10 @@ void run(cohort::App& app, const std::string& how, bool here) {
   Points data;
   data.is_stream = here && how == "stream";
   if (here && how == "batches") data.samples = 100, data.batch_size = 8;
-  app.trainer().fit(model, data);
+  model.has_plateau = here && how == "plateau";
+  cohort::TrainerDefaults defaults;
+  if (here && how == "early-stopping") defaults.callbacks = {std::make_shared<cohort::EarlyStopping>("val_loss")};
+  app.trainer(defaults).fit(model, data);
 }
 
 }  // namespace

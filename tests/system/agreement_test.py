@@ -166,6 +166,15 @@ class Settings(AgreementTest):
         for text in ("rank 0: optimizer 0, group 0: lr = 0.1\n", "rank 1: optimizer 0, group 0: lr = 0.2\n"):
             self.assertEqual(result.stderr.count(text), 2, str(result))
 
+    def test_a_callback_of_one_rank_alone_that_decides_is_refused(self):
+        for how, callback in (("early-stopping", "early_stopping"), ("plateau", "schedules")):
+            with self.subTest(how=how):
+                result = self.run_program_on(2, how)
+                self.assertEqual(result.code, USER, str(result))
+                for text in ("rank 0: callbacks that decide by a metric = none\n",
+                             f"rank 1: callbacks that decide by a metric = {callback} by 'val_loss'\n"):
+                    self.assertEqual(result.stderr.count(text), 2, str(result))
+
     def test_a_parameter_that_is_given_twice_is_named(self):
         result = self.run_program_on(1, "twice")
         self.assertEqual(result.code, USER, str(result))

@@ -18,6 +18,7 @@
 #include "graph/own_stream.hpp"
 #include "graph/require_graph.hpp"
 #include "loggers/run_loggers.hpp"
+#include "loop/agree_on_loop.hpp"
 #include "loop/evaluation.hpp"
 #include "loop/fit_loop.hpp"
 #include "loop/open_data.hpp"
@@ -63,19 +64,6 @@ void log_stop(Runtime& runtime, const StopReason& stop, uint64_t steps, const st
 void throw_if_abrupt(const StopReason& stop) {
   if (stop.severity == StopReason::Severity::kInterrupt) throw Interrupted{stop.signal};
   if (stop.severity == StopReason::Severity::kFailure) throw StoppedTogether(stop.text);
-}
-
-// Ranks with different loops would wait for each other in the middle of a step. The options were compared when the
-// ranks met; these limits may come from the program instead.
-void agree_on_loop(Runtime& runtime, const LoopLimits& limits, const std::vector<Loader>& validation) {
-  const auto limit_text = [](const std::optional<int64_t>& limit) { return limit ? std::to_string(*limit) : "none"; };
-  const std::string seconds = limits.max_time ? std::to_string(limits.max_time->count()) : "none";
-  const bool validates = limits.validate && limits.validation.count != 0;
-  runtime.agree("loop",
-                "max-epochs = " + limit_text(limits.max_epochs) + "\nmax-steps = " + limit_text(limits.max_steps) +
-                    "\nmax-time = " + seconds +
-                    "\nvalidation loaders = " + std::to_string(validates ? validation.size() : 0) + "\n",
-                "ranks train for different times; give every rank the same limits and the same data");
 }
 
 void tell_place(const Runtime& runtime, Module& module) {
@@ -224,7 +212,7 @@ StopReason train(const FitCall& call, Module& module, FitData data, const Optimi
   }
   if (call.limits.accumulate > 1) call.runtime.require_use(COHORT_USE_ACCUMULATION, call.limits.accumulate);
   if (!module.automatic_optimization()) call.runtime.require_use(COHORT_USE_BY_HAND);
-  agree_on_loop(call.runtime, call.limits, data.validation);
+  agree_on_loop(call.runtime, call.limits, data.validation, optimizers, call.callbacks);
   const auto checkpoints = std::make_shared<FitCheckpoints>(call.runtime, call.limits, call.record.fits);
   std::optional<Profile> profile;
   if (const auto settings = profile_settings(call.runtime.options(), call.record.fits)) {
