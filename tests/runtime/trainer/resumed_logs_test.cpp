@@ -164,15 +164,24 @@ TEST(Loggers, RefuseMetricsNamedLikeStepOrEpoch) {
   }
 }
 
-TEST(Loggers, HaveARowOfEveryValidation) {
+/// Returns the beginning of each row that has a validation, in a run that validates after so many batches.
+std::vector<std::string> validated_every(int64_t interval) {
   const TemporaryFolder folder;
-  LoggedRun(folder.path(), {50, batches(2)}).train();
+  LoggedRun(folder.path(), {50, batches(interval)}).train();
   std::istringstream lines(host::read_text_file(folder.path() / "logs/version_0/metrics.jsonl", 100'000));
   std::vector<std::string> validated;
   for (std::string line; std::getline(lines, line);) {
     if (line.find("\"val\"") != std::string::npos) validated.push_back(line.substr(0, line.find(',')));
   }
-  EXPECT_THAT(validated, ElementsAre("{\"step\":2", "{\"step\":4", "{\"step\":6", "{\"step\":8"));
+  return validated;
+}
+
+TEST(Loggers, HaveARowOfEveryValidation) {
+  EXPECT_THAT(validated_every(2), ElementsAre("{\"step\":2", "{\"step\":4", "{\"step\":6", "{\"step\":8"));
+}
+
+TEST(Loggers, RepeatNoValidationInTheRowOfTheEpoch) {
+  EXPECT_THAT(validated_every(3), ElementsAre("{\"step\":3", "{\"step\":7"));
 }
 
 }  // namespace

@@ -1,9 +1,15 @@
 // A row holds what was measured together. The values of a step have the suffix _step, because the plain name is the
 // mean over the epoch. A validation within an epoch has a row of its own, which is written before anything can be saved
-// that a run resumes from; at the end of an epoch its values are in the row of the epoch.
+// that a run resumes from, and the row of the epoch does not repeat its values, which are of another step; at the end
+// of an epoch its values are in the row of the epoch.
 #include "loggers/run_loggers.hpp"
 
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
 #include <array>
+#include <bit>
+#include <sstream>
 #include <utility>
 
 #include <cohort/host/error.hpp>
@@ -40,6 +46,33 @@ void refuse_reserved_names(const StepValues& values) {
   }
 }
 
+/// Returns whether these bits are the value of this name.
+bool has(const Metrics& values, const std::string& name, double value) {
+  const auto found = values.find(name);
+  return found != values.end() && std::bit_cast<uint64_t>(found->second) == std::bit_cast<uint64_t>(value);
+}
+
+void save_metrics(CallbackState& state, const Metrics& metrics) {
+  if (metrics.empty()) return;
+  std::string names;
+  std::vector<double> values;
+  for (const auto& [name, value] : metrics) names += name + "\n", values.push_back(value);
+  state.set("validated_names", names);
+  state.set("validated_values", at::tensor(values, at::kDouble));
+}
+
+Metrics load_metrics(const CallbackState& state) {
+  Metrics metrics;
+  if (!state.has("validated_names")) return metrics;
+  std::istringstream names(state.text("validated_names"));
+  const at::Tensor values = state.tensor("validated_values").to(at::kDouble).flatten().contiguous();
+  std::string name;
+  for (int64_t i = 0; i < values.numel() && std::getline(names, name); ++i) {
+    metrics[name] = values.const_data_ptr<double>()[i];
+  }
+  return metrics;
+}
+
 class RunLoggers final : public Callback {
  public:
   RunLoggers(RunLogging logging, RunRecord& record) : logging_(std::move(logging)), record_(record) {}
@@ -58,11 +91,13 @@ class RunLoggers final : public Callback {
     state.set("folder", record_.log_folder.filename().native());
     state.set("step", static_cast<double>(step_));
     state.set("rows_of_step", static_cast<double>(rows_));
+    save_metrics(state, in_earlier_row_);
   }
   void load_state(const CallbackState& state) override {
     counts_rows_ = state.has("step");  // formats 1 and 2 have no count
     if (counts_rows_) step_ = static_cast<uint64_t>(count_in(state, "step"));
     if (counts_rows_) rows_ = static_cast<uint64_t>(count_in(state, "rows_of_step"));
+    in_earlier_row_ = load_metrics(state);
     earlier_folder_ = state.text("folder");
     if (earlier_folder_.empty() || is_run_folder_name(earlier_folder_)) return;
     throw UserError("the state of the loggers has the folder " + host::in_quotes(earlier_folder_) +
@@ -74,11 +109,18 @@ class RunLoggers final : public Callback {
     log(fit, named);
   }
   void on_validation_end(Fit& fit, const Metrics& means) override {
+    in_earlier_row_.clear();
     if (fit.is_epoch_over()) return;
     log(fit, {means.begin(), means.end()});
+    in_earlier_row_ = means;
     has_validated_ = true;
   }
-  void on_train_epoch_end(Fit& fit, const Metrics& means) override { log(fit, {means.begin(), means.end()}); }
+  void on_train_epoch_end(Fit& fit, const Metrics& means) override {
+    StepValues values(means.begin(), means.end());
+    std::erase_if(values, [this](const auto& value) { return has(in_earlier_row_, value.first, value.second); });
+    in_earlier_row_.clear();
+    log(fit, values);
+  }
   // A resumed run keeps these rows, so they have to be as safe as its checkpoint.
   void on_save_point(Fit& fit, SavePoint point) override {
     const auto every = fit.runtime().options().checkpoint_every_n_steps;
@@ -128,6 +170,7 @@ class RunLoggers final : public Callback {
   RunLogging logging_;
   RunRecord& record_;
   std::string earlier_folder_;    // of the run that is resumed
+  Metrics in_earlier_row_;        // of the epoch's last validation, if steps have followed it
   uint64_t step_ = 0, rows_ = 0;  // of the last row, and how many rows that step has
   bool counts_rows_ = true;       // so did the run that is resumed
   fs::path folder_;
