@@ -16,20 +16,26 @@ struct Digits {
   at::Tensor labels;  // [n]
 };
 
-std::filesystem::path plain_or_compressed(const std::filesystem::path& folder, const std::string& name) {
-  const auto plain = folder / name;
+// The files are spread under two names, and torchvision puts them into a folder of its own.
+std::filesystem::path file_of(const std::filesystem::path& folder, const std::string& part, const std::string& kind) {
   std::error_code ignored;  // opening the file reports the reason
-  const auto compressed = folder / (name + ".gz");
-  if (std::filesystem::exists(plain, ignored)) return plain;
-  if (std::filesystem::exists(compressed, ignored) || !std::filesystem::is_directory(folder, ignored))
-    return compressed;
-  throw cohort::UserError(folder.string() + " has neither " + name + " nor " + name +
-                          ".gz; give the files of MNIST these names, or another --data-dir");
+  if (!std::filesystem::is_directory(folder, ignored)) return folder / (part + "-" + kind);
+  for (const auto& place : {folder, folder / "MNIST" / "raw"}) {
+    for (const char* const separator : {"-", "."}) {
+      const auto plain = place / (part + separator + kind);
+      const auto compressed = plain.string() + ".gz";
+      if (std::filesystem::exists(plain, ignored)) return plain;
+      if (std::filesystem::exists(compressed, ignored)) return compressed;
+    }
+  }
+  throw cohort::UserError(folder.string() + " has neither " + part + "-" + kind + " nor " + part + "." + kind +
+                          ", plain or as .gz, here or in MNIST/raw; give the files of MNIST these names, or another "
+                          "--data-dir");
 }
 
 Digits read_digits(const std::filesystem::path& folder, const std::string& part) {
-  const auto images_file = plain_or_compressed(folder, part + "-images-idx3-ubyte");
-  const auto labels_file = plain_or_compressed(folder, part + "-labels-idx1-ubyte");
+  const auto images_file = file_of(folder, part + "-images", "idx3-ubyte");
+  const auto labels_file = file_of(folder, part + "-labels", "idx1-ubyte");
   IdxArray images = read_idx(images_file, 3);
   IdxArray labels = read_idx(labels_file, 1);
   if (images.shape[0] != labels.shape[0]) {

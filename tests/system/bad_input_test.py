@@ -106,6 +106,13 @@ class MoreBadFiles(SystemTest):
                 (folder / name).write_bytes(content[: len(content) // 2])
         self.fail_with(USER, [MNIST, f"--data-dir={folder}"], "idx")
 
+    def test_images_under_other_names_are_refused_with_the_names(self):
+        (self.folder / "data").mkdir()
+        (self.folder / "data/train-images.bin").write_text("")
+        self.fail_with(USER, [MNIST, f"--data-dir={self.folder / 'data'}"],
+                       "data has neither train-images-idx3-ubyte nor train-images.idx3-ubyte, plain or as .gz, here or in MNIST/raw; give "
+                       "the files of MNIST these names, or another --data-dir")
+
     def test_an_unwritable_log_directory(self):
         (self.folder / "file").write_text("")
         self.fail_with(USER, [MNIST, f"--log-dir={self.folder / 'file' / 'logs'}"], "log")

@@ -1,6 +1,8 @@
 """The example as a user runs it: epochs with validation, one test run, equal ranks, a summary to read."""
+import gzip
+
 import harness
-from harness import COHORT, MNIST, SystemTest
+from harness import COHORT, MNIST, SOURCE, SystemTest
 
 SUMMARY_KEYS = {"strategy", "variant", "layers", "collective", "accelerator", "world_size", "num_nodes", "replicas", "threads",
                 "steps", "epochs", "wall_seconds", "seconds_to_first_step", "step_ms_median", "step_ms_min",
@@ -55,6 +57,22 @@ class Mnist(MnistTest):
 
 
 class InFull(MnistTest):
+    def test_images_are_read_under_each_name_that_is_usual(self):
+        digests = set()
+        for place in ("", "MNIST/raw"):
+            for separator in ("-", "."):
+                for ending in ("", ".gz"):
+                    folder = self.folder / f"data{len(list(self.folder.iterdir()))}"
+                    (folder / place).mkdir(parents=True)
+                    for source in (SOURCE / "examples/mnist/data").glob("t10k-*.gz"):
+                        content = source.read_bytes() if ending else gzip.decompress(source.read_bytes())
+                        name = source.name.removesuffix(".gz").replace("-idx", f"{separator}idx") + ending
+                        for part in ("t10k", "train"):
+                            (folder / place / name.replace("t10k", part)).write_bytes(content)
+                    self.succeed([MNIST, f"--data-dir={folder}", *FEW])
+                    digests.update(self.summary()["weights_sha256"])
+        self.assertEqual(len(digests), 1)
+
     def test_ten_epochs_then_one_test_run(self):
         self.train_and_test(10, 0.97)
 
