@@ -221,6 +221,8 @@ class GraphsInFull(Graph):
         for flags, text in (
                 (["--how=rmsprop"], "--graph: RMSprop counts its steps on the host, where a replay does nothing; choose torch::optim::SGD, Adam "
                  "or AdamW" + out),
+                (["--how=qadam"], "--graph: QAdam counts its steps on the host, where a replay does nothing; choose torch::optim::SGD, Adam "
+                 "or AdamW" + out),
                 (["--how=schedule"], "--graph: a replay repeats the learning rate of the captured step; return the optimizer without a "
                  "schedule" + out),
                 (["--how=optimizers"], "--graph: a captured step has one optimizer; return one from configure_optimizers" + out),
@@ -240,8 +242,9 @@ class GraphsInFull(Graph):
             with self.subTest(flags=flags):
                 self.refuse(*flags, text=text)
         self.refuse(accelerator=CPU, text="--graph replays work of a device, and the CPU runs its work at once")
-        self.refuse("--strategy=dp", accelerator=two, text="strategy 'dp' cannot replay captured steps: it does not say that its steps "
-                    "can be captured; choose another --strategy" + out)
+        for strategy in ("dp", "bagua:qadam", "bagua:bytegrad"):
+            self.refuse(f"--strategy={strategy}", "--how=adam", accelerator=two, text=f"strategy '{strategy}' cannot replay captured "
+                        "steps: it does not say that its steps can be captured; choose another --strategy" + out)
 
     def test_eager_devices_and_gradients_that_are_clipped(self):
         self.compare_graph("--gradient-clip-val=0.1", environment={"FAKE_DEVICE_EAGER": "1"})

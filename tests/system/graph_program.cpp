@@ -35,6 +35,7 @@ struct Net final : cohort::ModuleFor<Net> {
   cohort::Optimizers configure_optimizers() override {
     const torch::optim::SGDOptions options = torch::optim::SGDOptions(0.05).momentum(0.9).weight_decay(1e-4);
     if (how == "adam") return torch::optim::Adam(parameters(), 1e-3);
+    if (how == "qadam") return cohort::QAdam(parameters(), 1e-3);
     if (how == "rmsprop") return torch::optim::RMSprop(parameters(), 1e-3);
     if (how == "schedule") return {torch::optim::SGD(parameters(), options), cohort::schedule::cosine()};
     if (how == "optimizers") {
@@ -106,9 +107,10 @@ struct Watcher final : cohort::Callback {
 
 int run(int argc, char** argv) {
   return cohort::Program("graph")
-      .option("how", "",
-              "item, number, hand, adam, rmsprop, schedule, optimizers, rate, freeze, move, mode, metric, hook or "
-              "module_hook")
+      .option(
+          "how", "",
+          "item, number, hand, adam, qadam, rmsprop, schedule, optimizers, rate, freeze, move, mode, metric, hook or "
+          "module_hook")
       .option("samples", "70", "of the training data, in batches of 8")
       .defaults([](cohort::Options& options) { options.max_epochs = 3; })
       .run(argc, argv, [](cohort::App& app) {
