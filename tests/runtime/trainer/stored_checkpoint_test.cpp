@@ -35,7 +35,9 @@ void store_own() {
 void expect_tensors(const fs::path& file, const fs::path& expected) {
   const SafetensorsFile ours = read_safetensors(file);
   for (const auto& [name, tensor] : read_safetensors(expected).tensors) {
-    // Callbacks keep times of the clock.
+    // Callbacks keep times of the clock. The gradient of a bias that batch norm takes away again is a sum of roundings,
+    // which Adam scales up: it moves the bias, and with it the running mean, in another way on another processor.
+    if (name.ends_with("fc1.bias") || name == "bn.running_mean") continue;
     if (name.starts_with("cohort.") && !name.starts_with("cohort.trained/")) continue;
     const at::Tensor* const own = ours.find(name);
     ASSERT_TRUE(own != nullptr) << name;
