@@ -90,7 +90,9 @@ unpack() {  # FOLDER
 
 # Writes the list of wheels of a version that has none here, as the package index has them today, and prints its path.
 write_list() {  # FOLDER
-  local written=$1.txt
+  local written
+  mkdir -p "$(dirname "$1")"
+  written=$(realpath "$(dirname "$1")")/$(basename "$1").txt
   "$here/requirements/refresh.sh" --libtorch="$wanted" "$written" ||
     die "the package index has no wheel of torch $wanted for this Python: give another version, or check the network"
   printf '%s\n' "$written"

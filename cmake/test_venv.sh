@@ -16,7 +16,8 @@ link() {
 needed() { readelf -d "$@" | sed -n 's/.*(NEEDED).*\[\(lib[cn][uvc].*\)\]/\1/p' | sort -u; }
 
 write_stand_in() {
-  local libraries=("$1"/torch/lib/libtorch_{cuda,python,nvshmem}.so) folder=$1/nvidia/cu13/lib name
+  local libraries=("$1"/torch/lib/libtorch_{cuda,python,nvshmem}.so) folder name
+  folder=$(dirname "$(compgen -G "$1/nvidia/*/lib/libcudart.so.*" | head -n 1)")
   {
     printf '%s\n' '#include <stdio.h>' '#include <stdlib.h>' 'static void absent(void) {' \
       '  fputs("the venv of the tests has no CUDA libraries: torch computes on the CPU in it\n", stderr);' '  abort();' '}'

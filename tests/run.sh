@@ -39,7 +39,7 @@ say "what is coming"
 cmake/bootstrap.sh --tests "${libtorch[@]}" --dry-run >/dev/null
 say "then the build (about 11 minutes on two cores the first time, 1.1 GB in $build) and the tests (seven minutes; --all: an hour)"
 say "1/3 dependencies"
-folder=$(cmake/bootstrap.sh --tests "${libtorch[@]}")
+folder=$(cmake/bootstrap.sh --tests "${libtorch[@]}" | tail -n 1)
 if [ "$tier" = sanitize ]; then exec tests/sanitize.sh "${arguments[@]}"; fi
 
 say "2/3 build"

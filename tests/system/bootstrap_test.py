@@ -9,8 +9,8 @@ from harness import LIBTORCH, SOURCE, SystemTest, main
 
 SCRIPT = SOURCE / "cmake/bootstrap.sh"
 LISTS = SOURCE / "cmake/requirements"
-PINNED, *OTHERS = (re.search(r"^torch==([\d.]+)", file.read_text(), re.M).group(1) for file in sorted(LISTS.glob("libtorch*.txt"),
-                                                                                                    key=lambda file: file.stem))
+PINNED, *OTHERS = (re.search(r"^torch==([\d.]+)", file.read_text(), re.M).group(1)
+                   for file in (LISTS / "libtorch.txt", *sorted(LISTS.glob("libtorch-*.txt"))))
 VENV = "venv-torch-" + PINNED
 INSTALLED = "printf installed"
 MISSING = "exit 1"
@@ -63,7 +63,7 @@ class Bootstrap(SystemTest):
     def test_another_libtorch_is_taken_and_one_that_is_not_tried_warned_of(self):
         for version in OTHERS:
             self.assertNotIn("warning", self.dry_run_with(version))
-        self.assertIn(f"warning: cohort is not tried with LibTorch 9.8.7, but with {' '.join([PINNED, *OTHERS])};",
+        self.assertIn(f"warning: cohort is not tried with LibTorch 9.8.7, but with {' '.join(sorted([PINNED, *OTHERS], key=lambda version: [int(part) for part in version.split('.')]))};",
                       self.dry_run_with("9.8.7"))
         self.fail_with(2, [SCRIPT, "--libtorch=new"], "--libtorch=new is no version")
 

@@ -3,6 +3,7 @@
 // Everything is on device 1, and only what a thread without a device does can reach device 0.
 #include <dlfcn.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -138,7 +139,7 @@ TEST_F(HangingNcclLink, IsWatchedFromItsDevice) {
 // As NCCL's, the abort of one link may wait for a kernel of the other.
 TEST_F(HangingNcclLink, IsAbortedBesideOthers) {
   link_->abort();
-  connect(300ms);
+  connect(2s);
   const std::shared_ptr<Link> other = made_link();
   nccl_stand_in_hold(1);
   sum();
@@ -152,7 +153,10 @@ TEST_F(HangingNcclLink, IsAbortedBesideOthers) {
 
 TEST_F(HangingNcclLink, NamesARankThatIsKilled) {
   const pid_t pid = ::fork();
-  if (pid == 0) ::pause();
+  if (pid == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::pause();
+  }
   link_->abort();
   connect(60s, {{static_cast<int>(pid), "rank 3 (pid 4711)"}});
   sum();

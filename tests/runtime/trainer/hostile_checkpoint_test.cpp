@@ -171,7 +171,7 @@ std::map<std::string, std::string> snapshot(const fs::path& folder, const fs::pa
   return contents;
 }
 
-/// Whether a text is a line, maybe with a table of indented lines below it.
+/// Returns whether a text is a line, maybe with a table of indented lines below it.
 bool is_a_sentence(std::string_view text) {
   for (std::size_t end = text.find('\n'); end != text.npos; end = text.find('\n', end + 1)) {
     if (!text.substr(end + 1).starts_with("  ")) return false;

@@ -51,11 +51,11 @@ TEST(StopSignal, SoonAfterTheEndIsTheSameWish) {
 }
 
 TEST(StopSignal, IsPatientWhileStepsEnd) {
-  Stopped run(1s);
+  Stopped run(2s);
   run.scripted.script().agree = [](uint64_t step, Votes own) { return Votes{own.stop && step == 9, own.out_of_data}; };
   run.net.during = [&] {
     if (run.net.indices.back() == 1) std::raise(SIGTERM);
-    std::this_thread::sleep_for(300ms);
+    std::this_thread::sleep_for(400ms);
   };
   EXPECT_THROW(run.fit({}), Interrupted);
   EXPECT_EQ(run.steps(), 9);

@@ -14,12 +14,12 @@ int nccl_stand_in_has_context(int device);
 /* The calling thread's last error of the runtime, which cudaGetLastError would give. */
 int nccl_stand_in_last_error(void);
 
-/* How many pools of memory there are, and how many bytes the one that was set last keeps. */
+/* Return the number of pools of memory, and of the bytes that the one that was set last keeps. */
 int nccl_stand_in_pools(void);
 unsigned long long nccl_stand_in_kept(void);
 
-/* What a variable of settings.hpp says from now on, whatever the environment has; null: what that has. Threads of the
- * stand-in read variables at any time, at which setenv is no call for a test. */
+/* Sets a variable of settings.hpp in place of the environment; null: the environment counts again. Threads of the
+ * stand-in read variables at any time, so that a test may not call setenv. */
 void nccl_stand_in_set(const char* variable, const char* value);
 
 /* A capture of another thread begins (1) and ends (0). */
@@ -33,7 +33,7 @@ int nccl_stand_in_held(void);
 
 namespace nccl_stand_in {
 
-/// What a variable of settings.hpp says as long as it lives.
+/// Sets a variable of settings.hpp as long as it lives.
 class Setting {
  public:
   Setting(const char* variable, const char* value) : variable_(variable) { nccl_stand_in_set(variable, value); }

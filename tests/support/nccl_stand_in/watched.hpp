@@ -14,8 +14,9 @@ void note_call_for(int device);
 void pass_gate();
 /// A question for an event. Returns whether it breaks a capture.
 bool breaks_capture(bool is_relaxed);
-/// A pool of memory is made (1) or destroyed (-1), or is to keep so many bytes.
+/// Notes that a pool of memory is made (1) or destroyed (-1).
 void note_pools(int change);
+/// Notes how many bytes a pool is to keep.
 void note_kept(uint64_t nbytes);
 /// Returns what a variable says; "" if it is not set.
 std::string text_of(const char* variable);

@@ -1,6 +1,7 @@
 #include "link.hpp"
 
 #include <algorithm>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -180,14 +181,21 @@ void Link::give_up() {
   const ncclComm_t comm = std::exchange(comm_, nullptr);
   if (!comm) return drop_events();
   is_ending_ = true;
-  ending_ = std::async(std::launch::async, [this, comm] {
+  try {
+    ending_ = std::async(std::launch::async, [this, comm] {
+      const OnDevice on = on_device_if_possible();
+      around_->nccl.CommAbort(comm);
+      const Lock lock(mutex_);
+      drop_events();
+      is_ending_ = false;
+      ended_.notify_all();
+    });
+  } catch (const std::system_error&) {  // There can be no more threads.
     const OnDevice on = on_device_if_possible();
     around_->nccl.CommAbort(comm);
-    const Lock lock(mutex_);
     drop_events();
     is_ending_ = false;
-    ended_.notify_all();
-  });
+  }
 }
 
 // Throws the failure, if there is one, after its abort: until then NCCL keeps the call on a list of this thread, and
@@ -245,7 +253,7 @@ void Link::poll() {
   }
 }
 
-// Of a part nobody knows here whether those ranks are in it.
+// Fails what waits for these ranks. Of a part nobody knows here whether the ranks are in it.
 void Link::lose(const std::vector<int>& ranks) {
   const Lock lock(mutex_);
   const bool is_running = awaited_ || !pending_.empty();

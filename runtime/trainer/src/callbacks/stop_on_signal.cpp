@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdint>
 #include <ctime>
+#include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -57,6 +58,7 @@ void install(int number, struct sigaction& previous) {
   const bool has_handler = (previous.sa_flags & SA_SIGINFO) != 0 || previous.sa_handler != SIG_DFL;
   if (number == SIGUSR1 && has_handler) return;  // the program has a use of its own for it
   if (previous.sa_handler == SIG_IGN) return;    // as under nohup: who started us wants it ignored
+  if (previous.sa_handler == note_signal) previous.sa_handler = SIG_DFL;  // left by a fit that a signal has ended
   struct sigaction action {};
   action.sa_handler = note_signal;
   action.sa_flags = SA_RESTART;
@@ -76,24 +78,31 @@ class StopWatch {
   }
   ~StopWatch() {
     if (!thread_.joinable()) return;
-    if (process_ != ::getpid()) {  // a fork does not have the thread
+    if (process_ != ::getpid()) {  // A fork does not have the thread, for which the condition's destructor would wait.
       thread_.detach();
+      static_cast<void>(end_.release());
       return;
     }
     {
-      const std::lock_guard lock(mutex_);
-      is_over_ = true;
+      const std::lock_guard lock(end_->mutex);
+      end_->is_here = true;
     }
-    over_.notify_one();
+    end_->condition.notify_one();
     thread_.join();
   }
   StopWatch(const StopWatch&) = delete;
   StopWatch& operator=(const StopWatch&) = delete;
 
  private:
+  struct End {
+    std::mutex mutex;
+    std::condition_variable condition;
+    bool is_here = false;
+  };
+
   void watch() {
-    std::unique_lock lock(mutex_);
-    while (!over_.wait_for(lock, kBetweenLooks, [this] { return is_over_; })) look(received.load());
+    std::unique_lock lock(end_->mutex);
+    while (!end_->condition.wait_for(lock, kBetweenLooks, [this] { return end_->is_here; })) look(received.load());
   }
 
   // Time in which the whole process is stopped counts for one look at most.
@@ -130,9 +139,7 @@ class StopWatch {
   uint64_t changes_before_ = 0;
   std::chrono::milliseconds stays_for_{0};
   bool has_said_ = false;
-  std::mutex mutex_;
-  std::condition_variable over_;
-  bool is_over_ = false;
+  std::unique_ptr<End> end_ = std::make_unique<End>();
   std::thread thread_;
 };
 

@@ -1,7 +1,7 @@
 #include <cohort/value.hpp>
 
+#include <algorithm>
 #include <iterator>
-#include <unordered_set>
 
 #include <ATen/core/Dict.h>
 #include <ATen/core/ivalue.h>
@@ -99,10 +99,10 @@ Element Value::operator[](std::string_view key) const {
 
 void Value::check_keys() const {
   const Map& map = entries();
-  if (map.size() < 2) return;
-  std::unordered_set<std::string_view> keys;
-  for (const auto& [key, value] : map) {
-    if (keys.insert(key).second) continue;
+  // A set would cost an allocation for each key of each sample.
+  for (auto entry = map.begin(); entry != map.end(); ++entry) {
+    const std::string& key = entry->first;
+    if (std::none_of(map.begin(), entry, [&](const auto& earlier) { return earlier.first == key; })) continue;
     throw UserError("a batch or output has two elements with the key " + host::in_quotes(key) +
                     "; give each a key of its own");
   }
