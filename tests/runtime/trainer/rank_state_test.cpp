@@ -58,6 +58,16 @@ TEST(RankState, WithoutAMeanIsRefusedByAnotherWorld) {
               AllOf(HasSubstr("cohort.rank/own/part"), HasSubstr("resume with 2 ranks")));
 }
 
+TEST(RankState, WithALineBreakInItsNameIsRefused) {
+  struct Broken final : Callback {
+    std::string name() const override { return "own"; }
+    void save_rank_state(CallbackState& state) const override { state.set("two\nlines", 1.0); }
+  };
+  const TemporaryFolder folder;
+  EXPECT_THAT(error_text<UserError>([&] { Stretch{folder.path()}(1, false, {std::make_shared<Broken>()}); }),
+              AllOf(HasSubstr("two\\x0alines"), HasSubstr("give it another name")));
+}
+
 TEST(RankState, OfAnotherShapeOnARankHasNoMean) {
   const OfTwoRanks saved(true, torch::tensor({3.0}));
   EXPECT_THAT(error_text<UserError>([&] { saved.resumed(true); }),

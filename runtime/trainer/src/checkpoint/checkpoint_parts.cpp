@@ -10,6 +10,7 @@
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/files.hpp>
+#include <cohort/host/in_quotes.hpp>
 #include <cohort/host/machine.hpp>
 
 #include "checkpoint/checkpoint_folder.hpp"
@@ -106,6 +107,17 @@ void CheckpointParts::check_folder() const {
   if (fs::is_directory(partial_, ignored)) return;
   throw UserError("the folder '" + shown(partial_.parent_path()) + "' on " + host::host_name() +
                   " is not the one that rank 0 writes into; put checkpoints on a file system that all nodes share");
+}
+
+void CheckpointParts::check_names() const {
+  for (const NamedTensors* const tensors : {&own, &owned, &shared}) {
+    for (const auto& [name, tensor] : *tensors) {
+      if (host::on_one_line(name) == name) continue;
+      throw UserError("the tensor " + host::in_quotes(name) +
+                      " has a control character in its name, which no checkpoint " +
+                      "can be read with; give it another name");
+    }
+  }
 }
 
 void CheckpointParts::copy_tensors() {

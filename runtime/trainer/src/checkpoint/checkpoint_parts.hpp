@@ -38,6 +38,8 @@ class CheckpointParts {
   void begin();
   /// Throws UserError unless this rank sees the partial folder, which rank 0 has made.
   void check_folder() const;
+  /// Throws UserError for a tensor whose name no reader of checkpoints takes.
+  void check_names() const;
   /// Copies all tensors, so that training can change them while they are written.
   void copy_tensors();
   /// Writes this rank's part; once. On rank 0 returns whether the checkpoint is there: then all but the newest `keep`

@@ -133,6 +133,7 @@ CheckpointParts collect_checkpoint(StepDriver& session, const fs::path& folder, 
   parts.own_state = names_of(strategy, /*is_shared=*/false);
   all_or_none(runtime, [&] {
     parts.check_folder();
+    parts.check_names();
     if (copies == Copies::kYes) parts.copy_tensors();
   });
   buffers.put_back();
