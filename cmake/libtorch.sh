@@ -10,7 +10,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 list=$here/requirements/libtorch.txt
 pinned=$(sed -n 's/^torch==\([0-9.]*\).*/\1/p' "$list")
 link=$here/libtorch
-size="540 MB to download, 1.2 GB on disk"
+size="550 MB to download, 1.2 GB on disk"
 wanted=$pinned
 cohort=cohort
 action=show

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kAllowsRanksOnOneGpu = 23003;
 
-// What a rank says of itself, a line for each.
+// Describes a rank to the others: each field is one line of text.
 struct Introduction {
   std::string version, gpu, space;  // processes of one space see each other
   int pid = 0;

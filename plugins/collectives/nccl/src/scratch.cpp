@@ -60,7 +60,8 @@ void* ScratchPool::borrow(uint64_t nbytes, cudaStream_t stream) {
   return memory;
 }
 
-// The driver gives back what is free above the threshold when the host next waits for the device.
+// Lowers the threshold to the need of the last window. The driver returns free memory above it to the device the next
+// time the host waits for the device.
 void ScratchPool::note_loan(uint64_t nbytes) {
   lent_ += nbytes;
   most_lent_ = std::max(most_lent_, lent_);

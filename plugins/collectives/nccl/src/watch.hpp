@@ -1,6 +1,8 @@
-// A thread that looks at all links of a rank, so that what hangs or fails ends although everybody waits for a device.
-// It is on the rank's device. Of ranks on this machine it also sees that their process ends, of which NCCL may say
-// nothing.
+// Watches all links of a rank on a thread of its own, so that an operation that hangs or fails ends although every
+// other thread waits for a device.
+//
+// The thread uses the rank's device. It also detects the end of a rank's process on this machine, because NCCL may not
+// report it.
 //
 // Threads: any.
 #pragma once

@@ -31,7 +31,7 @@ void write_all(int descriptor, std::string_view text) {
 
 [[noreturn]] void answer(int descriptor, const std::function<std::string()>& work) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // A crash here is told as one of this work, and is none of the program.
+  // The parent reports a crash of this work itself, so the program's crash report must not.
   for (const int crash : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) ::signal(crash, SIG_DFL);
   const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (nowhere >= 0) ::dup2(nowhere, STDOUT_FILENO);

@@ -46,7 +46,7 @@ Activity::Activity(const void* subject, Tell tell) noexcept
   of_this_thread.enter(this);
 }
 
-// A watch that has found this activity reads it to the end.
+// Waits for a watch that is reading this activity.
 Activity::~Activity() {
   of_this_thread.enter(outer_);
   while (of_this_thread.readers.load() != 0) continue;

@@ -2,10 +2,12 @@
 //
 // A signal handler may neither allocate nor lock. Everything that it needs is therefore made in advance and reachable
 // through globals: the address ranges of the code of plugins and of this program, each plugin's line with gaps for the
-// signal's name and the work of the thread, and the PluginCall that is alive. On a crash the handler writes the line of
-// that call if the crash is on its thread, else of the plugin whose code is innermost on the stack, else that of the
-// program, unless the program handles the signal itself; a signal that another process has sent is no crash. Then it
-// restores the action that the signal had before, and the signal comes again.
+// signal's name and the thread's activity, and the PluginCall that is alive.
+//
+// On a crash the handler writes one line. It is the line of the PluginCall if that call runs on the thread. If not, it
+// is the line of the plugin with the innermost code on the stack. If there is none, it is the line of the program,
+// unless the program handles the signal itself. A signal from another process is not a crash. The handler then restores
+// the signal's earlier action, and the signal comes again.
 #include <cohort/host/crash_report.hpp>
 
 #include <execinfo.h>
@@ -78,7 +80,7 @@ class CrashLine {
     if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // without a reader the signal has to do
   }
 
-  // The main thread's crash needs no name of a thread.
+  // Appends the activity, or the name of a thread without one. The main thread needs no name.
   static void put_activity() noexcept {
     std::array<char, kLongestActivity> room{};
     TextInRoom text(room);
@@ -122,7 +124,7 @@ constinit std::atomic<size_t> num_code_ranges{0};
 
 constinit std::atomic<const RunningCall*> running_call{nullptr};
 
-// The line of a crash that no plugin is to blame for; null without a CrashReport.
+// Reports a crash outside of plugins. It is null without a CrashReport.
 constinit std::atomic<const CrashLine*> line_of_program{nullptr};
 
 const RunningCall* call_on_this_thread() {
@@ -155,7 +157,7 @@ bool is_fault(const siginfo_t& info) {
   return info.si_code > 0;
 }
 
-/// Returns the line of a crash on this thread; null if there is none for it.
+/// Returns the line that reports a crash on this thread, or null if another handler reports it.
 const CrashLine* line_of_crash(bool is_handled) {
   if (const RunningCall* const call = call_on_this_thread()) return call->line;
   if (const CrashLine* const line = line_of_stack()) return line;

@@ -14,8 +14,9 @@
 
 namespace cohort {
 
-/// Stops all ranks after the step in which one of them gets SIGINT, SIGTERM, SIGHUP or SIGUSR1. If this rank then stays
-/// in one hook, or in one wait, for longer than --timeout, its process ends. One at a time, main thread.
+/// Returns a callback that stops all ranks after the step in which one of them receives SIGINT, SIGTERM, SIGHUP or
+/// SIGUSR1, and that ends this process if one of its activities then lasts longer than --timeout. Only one may exist at
+/// a time. Main thread.
 std::shared_ptr<Callback> stop_on_signal(Runtime& runtime);
 
 /// Stops all ranks after the step in which this time is over since the call, by rank 0's clock.

@@ -1,9 +1,9 @@
 // Turns SIGINT, SIGTERM, SIGHUP (of a lost terminal) and SIGUSR1 (of a scheduler, before the time limit) into a request
 // to stop after the current step.
 //
-// The first signal sets a flag, another one more than a second later ends the process: launchers have the same rule. A
-// step that hangs never looks at the flag, so a thread does: it says what is waited for, and ends the process if
-// nothing begins or ends within --timeout.
+// The first signal sets a flag. Another signal more than a second later ends the process, as it does in launchers. A
+// step that hangs never reads the flag. A thread therefore reads it, too: it logs the activity that the stop waits for,
+// and ends the process if no activity begins or ends within --timeout.
 #include <unistd.h>
 
 #include <array>
@@ -66,7 +66,7 @@ void install(int number, struct sigaction& previous) {
   sigaction(number, &action, nullptr);
 }
 
-/// Looks whether the thread that has made it stops when a signal asks it to.
+/// Checks that the thread that constructed it stops after a signal.
 class StopWatch {
  public:
   explicit StopWatch(Runtime& runtime) : log_(runtime.log()), longest_(runtime.options().timeout) {
@@ -105,7 +105,7 @@ class StopWatch {
     while (!end_->condition.wait_for(lock, kBetweenLooks, [this] { return end_->is_here; })) look(received.load());
   }
 
-  // Time in which the whole process is stopped counts for one look at most.
+  // Counts looks and not the clock, so that a stopped process (SIGSTOP) does not use up the deadline.
   void look(int signal) {
     const uint64_t changes = activities_.changes();
     const bool stays = signal != 0 && changes == changes_before_;
@@ -150,7 +150,7 @@ class StopOnSignal final : public Callback {
     received.store(0, std::memory_order_relaxed);
     for (size_t i = 0; i < kNumbers.size(); ++i) install(kNumbers[i], previous_[i]);
   }
-  // What follows a stop, the end of the program with its summary, is not cut short by the same wish.
+  // Keeps the handlers after a stop, so that a second signal of the same wish does not cut off the summary.
   ~StopOnSignal() override {
     if (received.load(std::memory_order_relaxed) != 0) return;
     for (size_t i = 0; i < kNumbers.size(); ++i) sigaction(kNumbers[i], &previous_[i], nullptr);

@@ -1,7 +1,7 @@
-// Names what threads do, for the report of a crash or of a hang.
+// Names the current activity of each thread, for the report of a crash or of a hang.
 //
-// The activities of a thread are nested, and the innermost one is told. Each owns nothing and is put into words only if
-// it is asked for, so that one costs some nanoseconds.
+// The activities of a thread are nested, and a report names the innermost one. An activity owns nothing and becomes
+// text only in a report, so that it costs a few nanoseconds.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace cohort::host {
 
-/// Puts texts one behind the other into memory that is given, up to its end. Safe in a signal handler.
+/// Appends texts to a fixed block of memory and cuts them off at its end. Safe in a signal handler.
 class TextInRoom {
  public:
   explicit TextInRoom(std::span<char> room) : room_(room) {}
@@ -26,18 +26,18 @@ class TextInRoom {
 
 struct ActivitiesOfThread;
 
-/// Names what this thread does as long as it lives. Nested ones end in the reverse order.
+/// Names the activity of this thread during its lifetime. Nested activities end in reverse order.
 class Activity {
  public:
-  /// Puts it into words, which continue "crashed in" and "waits for". Called in a signal handler, or on another thread
-  /// while the activity lives.
+  /// Appends the name of the activity, such as "training_step, epoch 0". Called in a signal handler, or on another
+  /// thread during the lifetime of the activity.
   using Tell = void (*)(const void* subject, TextInRoom& text);
   Activity(const void* subject, Tell tell) noexcept;
   ~Activity();
   Activity(const Activity&) = delete;
   Activity& operator=(const Activity&) = delete;
 
-  /// Puts this thread's innermost activity into words; nothing if there is none. Safe in a signal handler.
+  /// Appends the name of this thread's innermost activity, or nothing without one. Safe in a signal handler.
   static void tell_own(TextInRoom& text) noexcept;
 
  private:
@@ -47,13 +47,13 @@ class Activity {
   const Activity* outer_;
 };
 
-/// Looks at the activities of the thread that makes it, from any thread. Ends before that thread does.
+/// Lets any thread read the activities of the thread that constructed it. Must be destroyed before that thread ends.
 class ActivityWatch {
  public:
   ActivityWatch() noexcept;
   /// Returns how many activities have begun or ended since the thread began.
   uint64_t changes() const noexcept;
-  /// Returns the innermost activity in words; empty if there is none.
+  /// Returns the name of the innermost activity, or an empty text without one.
   std::string text() const;
 
  private:
