@@ -89,14 +89,16 @@ def killed_rank(machine, collective, variables):
     try:
         wait_for(machine, ranks[0], r"^epoch \d")
         ranks[1].process.send_signal(signal.SIGKILL)
+        killed = time.monotonic()
         wait_until(machine, lambda: ranks[0].process.poll() is not None, "rank 0 to end")
+        ended = time.monotonic()
     finally:
         for rank in ranks:
             rank.end()
             machine.keep(rank)
     if ranks[0].process.returncode != 4:
         raise Failed(f"rank 0 ended with exit code {ranks[0].process.returncode} in place of 4")
-    return says(ranks[0].text(), "error: .*rank 1")
+    return f"after {ended - killed:.1f} s: {says(ranks[0].text(), 'error: .*rank 1')}"
 
 
 def wait_for(machine, started, pattern):

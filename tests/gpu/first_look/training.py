@@ -118,14 +118,15 @@ def training(machine):
             steps = MORE_STEPS if wire == "shm" and strategy in TWO_RANKS[:2] else STEPS
             yield (f"{strategy}, 2 ranks, {wire}", lambda strategy=strategy, wire=wire, steps=steps:
                    same_as_cpu(machine, weights, strategy, 2, wire, steps))
+    yield "ddp, 2 ranks, nccl, --graph", lambda: same_as_cpu(machine, weights, "ddp", 2, "nccl", MORE_STEPS, "--graph")
 
 
-def same_as_cpu(machine, weights, strategy, ranks, wire, steps):
+def same_as_cpu(machine, weights, strategy, ranks, wire, steps, *of_device):
     variables = machine.need_nccl_on_one_gpu() if wire == "nccl" else {}
     data, commands = machine.data(MODEL, steps, ranks), []
-    for name, accelerator, by in (("cpu", "cpu", "shm" if wire == "nccl" else wire), ("found", machine.accelerator, wire)):
+    for name, accelerator, by, also in (("cpu", "cpu", "shm" if wire == "nccl" else wire, ()), ("found", machine.accelerator, wire, of_device)):
         flags = ["--devices=1"] if ranks == 1 else [f"--collective={by}"]
-        command = weights.training(name, data, f"--accelerator={accelerator}", f"--strategy={strategy}", *flags)
+        command = weights.training(name, data, f"--accelerator={accelerator}", f"--strategy={strategy}", *flags, *also)
         commands += [(command, {})] if ranks == 1 else machine.ranks(command, ranks, variables)
     machine.run_together(commands)
     return weights.beside_cpu("found")
