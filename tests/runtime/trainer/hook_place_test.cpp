@@ -15,9 +15,8 @@ using ::testing::StartsWith;
 TEST(HookPlace, NamesHookEpochBatchRankAndTypes) {
   const Batch batch = Value::list({torch::zeros({32, 1, 28, 28}), torch::zeros({32}, torch::kShort)});
   const HookPlace place{.hook = "training_step", .epoch = 0, .index = 17, .rank = 1, .batch = &batch};
-  const auto text = error_text<TrainingFailed>([&] {
-    in_hook(place, [] { TORCH_CHECK(false, "expected scalar type Long but found Short"); });
-  });
+  const auto text = error_text<TrainingFailed>(
+      [&] { in_hook(place, [] { TORCH_CHECK(false, "expected scalar type Long but found Short"); }); });
   EXPECT_EQ(text,
             "training_step, epoch 0, batch 17, rank 1: expected scalar type Long but found Short\n"
             "batch: [0] Float [32, 1, 28, 28], [1] Short [32]");

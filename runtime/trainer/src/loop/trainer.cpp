@@ -232,8 +232,8 @@ StopReason train(const FitCall& call, Module& module, FitData data, const Optimi
   logging.parameters = hyper_parameters(call.runtime, module, data.train, session);
   const CallbackList callbacks(module, all_callbacks(call, optimizers, checkpoints, std::move(logging)),
                                profile_or_none);
-  FitLoop loop(call.runtime, call.record, call.limits, replicas, std::move(data), session, callbacks, writer,
-               call.record.fits, profile_or_none);
+  FitLoop loop({call.runtime, call.record, call.limits, replicas, module, session, callbacks, writer, profile_or_none},
+               std::move(data));
   const StopReason stop = loop.run(std::move(resumed));
   writer.finish();
   session.finish();
