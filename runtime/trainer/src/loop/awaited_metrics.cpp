@@ -64,7 +64,7 @@ void AwaitedMetrics::check_after_step(MetricBoard& board, Validation& validation
   const std::set<std::string> trained = lines_of(all_names);
   for (const AwaitedMetric& metric : fit_.callbacks.awaited_metrics()) {
     check(metric, trained, [&] {
-      if (!validation.is_switched_off()) return false;
+      if (!validation.is_left_out_by_flag()) return false;
       fit_.session.pause_for_evaluation();
       const NamedTensors of_training = board.metrics().take();
       const MergedReport merged = validation.attempt({.count = 1, .fraction = {}}, stopping);

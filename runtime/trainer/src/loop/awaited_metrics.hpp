@@ -1,6 +1,7 @@
 // The metrics that callbacks decide by: a name that nobody logs is found after the first step, and not after an epoch.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 
@@ -15,14 +16,14 @@ class AwaitedMetrics {
  public:
   explicit AwaitedMetrics(const FitContext& fit) : fit_(fit) {}
 
-  /// Throws UserError if nothing is logged at all.
+  /// Throws UserError if callbacks decide by a metric and --barebones logs nothing.
   void check_before_training() const;
   /// Remembers what a validation before the training has logged.
   void note_validated(const Metrics& means);
   /// Looks, once, whether somebody logs each metric. Throws UserError for a typing error on all ranks alike.
   /// Collective.
   void check_after_step(MetricBoard& board, Validation& validation, Stopping& stopping);
-  /// Leaves the check out: the run before the resumed one has made it.
+  /// Leaves the check out, because the run that is resumed has made it.
   void skip() { are_checked_ = true; }
 
  private:

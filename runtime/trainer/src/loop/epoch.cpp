@@ -18,7 +18,7 @@ std::optional<uint64_t> Epoch::total_steps() const {
 }
 
 LoopPlace Epoch::place() const {
-  return {.fit = fit_.number(),
+  return {.fit = fit_.fit_number(),
           .epoch = number_,
           .batches = batches_,
           .earlier_batches = earlier_.batches,
@@ -60,7 +60,7 @@ void Epoch::divide_what_is_left(const LoadedCheckpoint& checkpoint, const Joinin
 EarlierPart Epoch::part_before(const LoadedCheckpoint& checkpoint, const Joining& joining) const {
   const LoopPlace& saved = checkpoint.loop->place;
   const int ranks = checkpoint.manifest.world_size;
-  if (!joining.has_equal_ranks()) {
+  if (!joining.has_equal_counts()) {
     const std::string number = std::to_string(ranks);
     throw UserError(checkpoint.path.string() + " was taken in the middle of epoch " + std::to_string(saved.epoch) +
                     " of " + number + " rank(s), and which samples are left to another number of ranks is known only " +
@@ -72,7 +72,8 @@ EarlierPart Epoch::part_before(const LoadedCheckpoint& checkpoint, const Joining
   return {saved.batches, std::min(saved.earlier_samples + samples, saved.samples)};
 }
 
-// Returns the steps in which that number of ranks would have come to this place of the data, in this epoch.
+// Returns the steps in which that number of ranks would have come to this place of the data, in the epoch of this
+// number.
 int64_t Epoch::steps_before(int64_t epoch, int ranks) const {
   const int64_t window = fit_.limits.accumulate;
   const auto steps_of = [&](int64_t batches) { return (batches + window - 1) / window; };
@@ -84,7 +85,7 @@ int64_t Epoch::steps_before(int64_t epoch, int ranks) const {
 void Epoch::open(Joining& joining, const LoadedCheckpoint* resumed) {
   const Timed timed(fit_.profile, Profile::kData);
   Runtime& runtime = fit_.runtime;
-  const Shard shard{runtime.rank(), runtime.world_size(), seed_of_fit(fit_.options().seed, fit_.number()), number_};
+  const Shard shard{runtime.rank(), runtime.world_size(), seed_of_fit(fit_.options().seed, fit_.fit_number()), number_};
   batches_ = resumed ? resumed->loop->place.batches : 0;
   const PassBegin begin{batches_, earlier_, resumed ? resumed->loop->stream : CallbackState()};
   source_ =
@@ -96,7 +97,7 @@ void Epoch::open(Joining& joining, const LoadedCheckpoint* resumed) {
   }
   // Only a vote in every step ends an epoch with the first rank that runs out of batches. If all have equally many, the
   // end needs no vote, and other votes can wait for the step that is logged.
-  fit_.session.vote_every(joining.has_equal_ranks() ? static_cast<uint64_t>(fit_.limits.log_every_n_steps) : 1);
+  fit_.session.vote_every(joining.has_equal_counts() ? static_cast<uint64_t>(fit_.limits.log_every_n_steps) : 1);
   const int64_t own = source_->available(train_.stream ? 1 : std::numeric_limits<int64_t>::max());
   source_->settle();
   const int64_t left = left_to_all(own, joining);
@@ -115,7 +116,7 @@ void Epoch::require_batches(const Joining& joining) const {
 // Returns the number of batches up to the end of the epoch on all ranks; of a stream at most one. Collective if the
 // ranks may differ.
 int64_t Epoch::left_to_all(int64_t own, Joining& joining) {
-  if (joining.has_equal_ranks()) return own;
+  if (joining.has_equal_counts()) return own;
   std::array<double, 2> most_and_fewest{static_cast<double>(own), -static_cast<double>(own)};
   fit_.runtime.all_reduce_max(most_and_fewest);
   if (joining.joins()) joining.count_active(available(1) > 0);

@@ -18,7 +18,7 @@ class Epoch {
   Epoch(const FitContext& fit, const Loader& train) : fit_(fit), train_(train) {}
 
   int64_t number() const { return number_; }  ///< from 0
-  /// Returns the batches that are done; between two steps those of the rank that has had most of them.
+  /// Returns the number of batches that are done; between two steps those of the rank that has had most of them.
   int64_t batches() const { return batches_; }
   std::optional<int64_t> length() const { return length_; }  ///< in batches; unknown for a stream
   std::optional<uint64_t> total_steps() const;
@@ -26,22 +26,23 @@ class Epoch {
 
   /// Notes how long an epoch will be, as far as that is known before it is opened.
   void plan();
-  /// Takes the place of a checkpoint. Throws UserError on all ranks alike if that was of other data, or if it is in the
-  /// middle of an epoch and another number of ranks cannot divide what is left. Collective.
+  /// Goes to the place at which the checkpoint was written. Throws UserError on all ranks alike if that was of other
+  /// data, or if it is in the middle of an epoch and another number of ranks cannot divide what is left. Collective.
   void resume(const LoadedCheckpoint& checkpoint, const Joining& joining);
-  /// Begins to read the data, from where `resumed` was written if it is not null. Collective if ranks may have
-  /// different numbers of batches.
+  /// Begins to read the data at the place of `resumed`, or from the start if it is null; sets how often ranks vote.
+  /// Collective if ranks may have different numbers of batches.
   void open(Joining& joining, const LoadedCheckpoint* resumed);
   /// Throws UserError if the epoch has no batch.
   void require_batches(const Joining& joining) const;
 
-  /// Returns the batches that are left to this rank, at most `wanted`. A stream reads as far ahead as it is asked.
+  /// Returns the number of batches that are left to this rank, at most `wanted`. A stream reads as far ahead as it is
+  /// asked.
   int64_t available(int64_t wanted);
   Batch next();
   void count_batch() { ++batches_; }
   /// Notes the batches that are done after a step. `is_out_of_data`: no further step can be taken.
   void end_step(int64_t batches, bool is_out_of_data);
-  /// Returns whether no further step of this rank's data follows.
+  /// Returns whether no step of the epoch follows: the data of this rank is at its end, or of all ranks if it joins.
   bool is_complete(const Joining& joining) { return is_out_of_data_ || (!joining.joins() && available(1) == 0); }
   void begin_next();
 

@@ -20,7 +20,7 @@ namespace cohort {
 
 class Replicas;
 
-/// All of it lives longer than the training.
+/// Refers to objects that all parts use, and that live longer than the training.
 struct FitContext {
   Runtime& runtime;
   RunRecord& record;
@@ -34,7 +34,7 @@ struct FitContext {
 
   const Options& options() const { return runtime.options(); }
   /// Returns the number of the training in the program, from 1.
-  int64_t number() const { return record.fits; }
+  int64_t fit_number() const { return record.fits; }
 };
 
 /// Calls the hooks of module and callbacks. An error of a hook names the epoch and, within a step, the batch.
@@ -55,6 +55,7 @@ class FitHooks {
   void ask() const { call("on_vote", &Callback::on_vote); }
   /// Collects the values that callbacks log for a step.
   void add_step_values(StepValues& values) const { callbacks_.add_step_values(place("on_step_values"), fit_, values); }
+  /// Names this batch in the places of hooks, until end_step.
   void begin_batch(int64_t index) { index_ = index; }
   void end_step() { index_.reset(); }
 

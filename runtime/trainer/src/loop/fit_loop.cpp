@@ -1,5 +1,7 @@
 #include "loop/fit_loop.hpp"
 
+#include <algorithm>
+
 #include <torch/csrc/autograd/anomaly_mode.h>
 
 #include <cohort/host/error.hpp>
@@ -29,7 +31,8 @@ FitLoop::FitLoop(const FitContext& context, FitData data)
                   [this](const at::Tensor& loss, uint64_t step) {
                     if (auto reason = reporting_.note_loss(loss, step)) stop(std::move(*reason));
                   },
-              .weights_may_change = [this] { snapshots_.weights_may_change(); }}),
+              .weights_may_change = [this] { snapshots_.weights_may_change(); },
+              .is_last = [this] { return epoch_.available(1) == 0; }}),
       validation_(context_, hooks_, std::move(data.validation)),
       awaited_(context_),
       snapshots_(context_, hooks_) {}
@@ -58,7 +61,7 @@ StopReason FitLoop::run_epochs() {
   Runtime& runtime = context_.runtime;
   const TimedLoop timed(context_.profile);
   joining_.compare_data();
-  if (context_.options().graph) joining_.require_equal_batches();
+  if (context_.options().graph) joining_.require_equal_sizes();
   epoch_.plan();
   validation_.check_data();
   const detail::StepAccess::Using session(module(), context_.session);
@@ -69,7 +72,7 @@ StopReason FitLoop::run_epochs() {
   if (resumed_) begin_where_resumed();
   tell_module();
   hooks_.call("on_fit_start", &Callback::on_fit_start);
-  if (step() == 0 && !resumed_) seed_model(runtime, {static_cast<uint64_t>(context_.number())});
+  if (step() == 0 && !resumed_) seed_model(runtime, {static_cast<uint64_t>(context_.fit_number())});
   check_sanity();
   while (may_begin_epoch()) run_epoch();
   context_.record.bytes_sent += runtime.bytes_sent() - bytes_before;
@@ -138,8 +141,7 @@ void FitLoop::take_step(int64_t window) {
     context_.replicas.check_registered();
   } else {
     reporting_.board().begin_batch(0);  // what hooks log has no weight in the means
-    votes = steps_.run({.batch = nullptr, .index = batches_before, .share = 0, .ends_step = true, .ends_epoch = true},
-                       nullptr);
+    votes = steps_.run({.batch = nullptr, .index = batches_before, .share = 0, .ends_step = true}, nullptr);
   }
   note_step(votes, batches_before, window);
   hooks_.end_step();
@@ -154,8 +156,7 @@ Votes FitLoop::train_on_next(int64_t window, bool ends_step) {
   const MicroBatch micro{.batch = &next,
                          .index = batch(),
                          .share = joining_.weight_of_loss() / static_cast<double>(window),
-                         .ends_step = ends_step,
-                         .ends_epoch = context_.options().graph.has_value() && epoch_.available(1) == 0};
+                         .ends_step = ends_step};
   const Votes votes = steps_.run(micro, reporting_.board_or_none());
   epoch_.count_batch();
   context_.record.samples += static_cast<uint64_t>(samples);
@@ -229,7 +230,7 @@ void FitLoop::finish_epoch() {
   const bool has_values = is_complete || stopping_.is_at_step_limit();
   const auto merged = gather_report(context_.runtime, reporting_.board(), own, has_values);
   stopping_.adopt(merged.stop);
-  // After a signal the resumed run logs the last step, at the step at which one that was not stopped does.
+  // After a signal the resumed run logs these values, at the same step as a run that was not stopped.
   const auto is_interrupted = [&] { return stopping_.agreed().severity == StopReason::Severity::kInterrupt; };
   if (!is_complete && !is_interrupted()) reporting_.log_last_step();
   LoopState before = state();
@@ -259,17 +260,17 @@ void FitLoop::finish_epoch() {
 }
 
 bool FitLoop::end_epoch(const MergedReport& merged, bool is_complete, LoopState& before) {
-  snapshots_.begin_epoch_report();
+  snapshots_.forget_weights();
   const bool warns = is_complete && context_.limits.report && context_.runtime.is_first();
   if (warns) warn_of_unused(context_.runtime.log(), merged.unused);
-  reporting_.show(merged.means);
+  reporting_.publish(merged.means);
   if (validation_.is_due_at_end_of(epoch()) && !merged.stop.is_abrupt()) validate();
   const StopReason& agreed = stopping_.agreed();
-  // A signal in the validation lets it be run again, and the step be logged then.
+  // After a signal in the validation the resumed run validates again, and logs the step then.
   if (is_complete && agreed.severity != StopReason::Severity::kInterrupt) reporting_.log_last_step();
   const bool finished = is_complete && !agreed.is_abrupt();
   if (!finished) snapshots_.offer_unfinished(before, stopping_, epoch());
-  snapshots_.begin_end_of_epoch();
+  snapshots_.note_weights();
   Metrics means = end_epoch_of_module();
   means.insert(merged.means.begin(), merged.means.end());
   means.insert(validation_.means().begin(), validation_.means().end());
@@ -289,7 +290,7 @@ Metrics FitLoop::end_epoch_of_module() {
   }
   if (stopping_.agreed().is_abrupt()) return {};
   Metrics means = merge_reports(context_.runtime.all_gather(to_text({.totals = board.totals()}))).means;
-  reporting_.show(means, board);
+  reporting_.publish(means, board);
   return means;
 }
 

@@ -1,8 +1,8 @@
 // One training, from the first batch to the last step: what its callbacks see as a Fit.
 //
 // An epoch is a sequence of steps; a step is one or several micro-batches and a vote: whether a rank wants to stop, and
-// whether one has no more batches. Each part of the loop has a state of its own and does not know the others; the loop
-// passes on what one needs of another. Lives as long as the training. [main] thread.
+// whether one has no more batches. Each part of the loop has a state of its own and keeps no other part: its functions
+// are given those that they need. Lives as long as the training. [main] thread.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,7 @@ class FitLoop final : public Fit {
   void log(std::string_view name, double value) override {
     reporting_.board().add(name, value, {.where = LogWhere::kStep});
   }
-  void stop(StopReason reason) override { stopping_.wish(std::move(reason)); }
+  void stop(StopReason reason) override { stopping_.ask_to_stop(std::move(reason)); }
   std::optional<std::filesystem::path> save(const std::filesystem::path& folder, std::optional<int64_t> keep,
                                             std::function<void()> when_written) override;
   void open(const std::filesystem::path& folder) override;
@@ -64,6 +64,7 @@ class FitLoop final : public Fit {
   void run_epoch();
   /// Takes a step of this many batches; with none this rank takes part in the step of those that have some.
   void take_step(int64_t window);
+  /// Trains on the next batch of a step of `window`; returns the votes if it ends the step.
   Votes train_on_next(int64_t window, bool ends_step);
   void vote();
   void note_step(Votes votes, int64_t batches_before, int64_t window);
@@ -83,8 +84,9 @@ class FitLoop final : public Fit {
   void continue_epoch();
   void seed_added_rank();
   void keep_step();
+  /// Returns the present state for a checkpoint. Waits for the device.
   LoopState state(bool validation_due = false);
-  /// Returns the same without the records of the epoch's metrics, for which a device would be waited for.
+  /// Returns the present state without the records of the epoch's metrics. Does not wait for the device.
   LoopState state_without_records();
 
   const FitContext context_;

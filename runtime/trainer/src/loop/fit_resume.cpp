@@ -1,5 +1,4 @@
 // The state of the training loop for checkpoints, and how a loop continues from one.
-#include <cohort/host/error.hpp>
 #include <cohort/rank_noise.hpp>
 
 #include "checkpoint/generators.hpp"
@@ -43,7 +42,7 @@ void FitLoop::resume_settings() {
 void FitLoop::seed_added_rank() {
   const bool is_apart = context_.options().rank_noise == RankNoise::kApart;
   if (!is_apart || context_.runtime.rank() < resumed_->manifest.world_size) return;
-  seed_model(context_.runtime, {static_cast<uint64_t>(context_.number()), resumed_->manifest.step});
+  seed_model(context_.runtime, {static_cast<uint64_t>(context_.fit_number()), resumed_->manifest.step});
 }
 
 // In the middle of an epoch. What its start has drawn from the generator, or set in the optimizer and in callbacks, has

@@ -16,8 +16,8 @@ void Joining::compare_data() {
   if (fit_.runtime.is_first()) fit_.runtime.log().warning(warning);
 }
 
-void Joining::require_equal_batches() const {
-  if (fit_.runtime.world_size() == 1 || has_equal_ranks()) return;
+void Joining::require_equal_sizes() const {
+  if (fit_.runtime.world_size() == 1 || has_equal_counts()) return;
   throw UserError(
       "--graph: ranks capture and replay together, and with a stream, a sampler of one's own or data of other lengths "
       "they may have batches of other sizes; give all ranks a dataset of the same length, or leave --graph out");

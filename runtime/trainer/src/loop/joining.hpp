@@ -22,19 +22,19 @@ class Joining {
   /// Compares the ranks' training data, and warns if it differs. Collective.
   void compare_data();
   /// Throws UserError if ranks may have batches of other sizes, with which --graph cannot capture a step.
-  void require_equal_batches() const;
+  void require_equal_sizes() const;
   /// Returns whether all ranks have the same number of batches: with the runtime's own samplers and data of one length.
-  bool has_equal_ranks() const { return has_equal_data_ && !train_.stream && !train_.sampler; }
+  bool has_equal_counts() const { return has_equal_data_ && !train_.stream && !train_.sampler; }
   /// Returns whether an epoch lasts until the last rank has no batch left.
-  bool joins() const { return fit_.options().uneven == UnevenData::kJoin && !has_equal_ranks(); }
+  bool joins() const { return fit_.options().uneven == UnevenData::kJoin && !has_equal_counts(); }
 
   /// Counts the ranks that have a batch for the coming step. Collective.
   void count_active(bool has_batch);
   bool has_active_ranks() const { return active_ranks_ > 0; }
-  /// Returns the factor of a loss, with which the mean over all ranks is that over those that have a batch.
+  /// Returns the factor of each loss that makes the mean over all ranks that over the ranks with a batch.
   double weight_of_loss() const { return joins() ? fit_.runtime.world_size() / active_ranks_ : 1.0; }
-  /// Returns the batches of a step in which this rank has had `own`. The last step of an epoch may be shorter on all
-  /// ranks. Collective after the last step.
+  /// Returns the number of batches of a step in which this rank has had `own`. Call after count_active. Collective if
+  /// no rank has a batch left: the last step may be shorter on all of them.
   int64_t batches_of_step(int64_t own) const;
 
  private:

@@ -1,6 +1,6 @@
 // The training as the last complete step has left it, for a checkpoint after a failure.
 //
-// Belongs to a FitLoop, which makes one at each moment from which a later run could go on.
+// Belongs to Snapshots, which gets one from the loop at each moment from which a later run could resume.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class KeptStep {
  public:
   /// `board` gives the records of the state if they are needed, because that waits for the device; without one the
   /// state has them.
-  KeptStep(const StepDriver& session, LoopState state, std::optional<MetricBoard> board = std::nullopt);
+  KeptStep(const StepDriver& session, LoopState state, std::optional<MetricBoard> board);
 
   /// Call before an optimizer's step, which may fail halfway, and may change weights in ways that LibTorch cannot see.
   void weights_may_change() { may_have_changed_ = true; }

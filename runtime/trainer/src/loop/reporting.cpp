@@ -25,7 +25,7 @@ Metrics Reporting::bar_values() const {
   return values;
 }
 
-void Reporting::show(const Metrics& values, const MetricBoard& board) {
+void Reporting::publish(const Metrics& values, const MetricBoard& board) {
   for (const auto& [name, value] : values) {
     fit_.record.metrics[name] = value;
     if (board.is_on_bar(name)) on_bar_[name] = value;

@@ -22,26 +22,28 @@ class Reporting {
 
   /// Returns what the module has logged in this epoch.
   MetricBoard& board() { return board_; }
-  /// Returns the board that the module logs to; null: nothing is reported.
+  /// Returns the board that the module logs to, or null if nothing is reported.
   MetricBoard* board_or_none() { return fit_.limits.report ? &board_ : nullptr; }
   /// See Fit::bar_values.
   Metrics bar_values() const;
   /// Puts values in the summary of the run, and those that `board` has with kBar on the bar.
-  void show(const Metrics& values, const MetricBoard& board);
-  void show(const Metrics& values) { show(values, board_); }
+  void publish(const Metrics& values, const MetricBoard& board);
+  void publish(const Metrics& values) { publish(values, board_); }
+  /// Shows all of these on the bar.
   void show_on_bar(const Metrics& values);
 
-  /// Restores what the board of a checkpoint has; its step was logged before.
+  /// Continues with the values of a checkpoint; the run before has logged its step.
   void resume(const LoopState& saved);
+  /// Starts the time of the coming step.
   void start_clock() { step_begun_ = Clock::now(); }
-  /// Notes the time of a step; the first one's since the start of the program is without `not_counted`.
+  /// Counts a step and its time. Leaves `not_counted` out of the time from the start of the program to the first step.
   void count_step(Clock::duration not_counted);
   /// Notes the loss of a step of this number. Returns why to stop if it is not finite. Waits for the device at the
   /// logging interval only.
   std::optional<StopReason> note_loss(const at::Tensor& loss, uint64_t step);
   /// Logs the values of the step, if it is one of the logging interval.
   void log_step();
-  /// Logs the values of the last step before an end, unless they were.
+  /// Logs the values of the last step before an end, unless they were logged.
   void log_last_step();
 
  private:

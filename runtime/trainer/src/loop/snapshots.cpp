@@ -78,7 +78,7 @@ std::optional<std::filesystem::path> Snapshots::save_kept(SaveRequest request) {
                                std::to_string(kept_->steps()) + " was complete; go on from an earlier checkpoint");
     return std::nullopt;
   }
-  const auto place = fit_.checkpoints.opened_as(folder_of_fit(request.folder, fit_.number()));
+  const auto place = fit_.checkpoints.opened_as(folder_of_fit(request.folder, fit_.fit_number()));
   auto checkpoint = fit_.checkpoints.save(place, kept_->state(), request.keep, std::move(request.when_written));
   fit_.checkpoints.finish();
   return checkpoint;

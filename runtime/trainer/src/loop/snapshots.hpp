@@ -34,22 +34,25 @@ class Snapshots {
   /// The epoch is not complete in it.
   void offer_unfinished(LoopState& before, const Stopping& stopping, int64_t epoch);
   /// The same after an error at the end of an epoch, so that the epoch is not lost. Writes nothing if weights have
-  /// changed since the call of begin_end_of_epoch.
+  /// changed since note_weights.
   void offer_after_error(LoopState& before, const Stopping& stopping, int64_t epoch);
-  /// Notes that hooks follow which end the epoch.
-  void begin_end_of_epoch() { versions_before_hooks_ = versions_of_weights(fit_.session); }
-  void begin_epoch_report() { versions_before_hooks_.reset(); }
+  /// Notes the weights before the hooks that end the epoch.
+  void note_weights() { versions_before_hooks_ = versions_of_weights(fit_.session); }
+  /// Forgets the weights of an earlier epoch.
+  void forget_weights() { versions_before_hooks_.reset(); }
 
-  /// Writes a checkpoint; see Fit::save. Of the present state, which `present` returns, unless another one is offered.
+  /// Writes a checkpoint (see Fit::save) of the state that is offered, else of that which `present` returns. Ends the
+  /// training if a rank wishes to stop.
   std::optional<std::filesystem::path> save(SaveRequest request, const std::function<LoopState()>& present,
                                             Stopping& stopping);
 
   /// See Fit::keep_steps. Throws UserError if there are several ranks.
   void keep_steps();
   bool keeps_steps() const { return keeps_steps_; }
-  /// Keeps a state for a checkpoint after an exception. `board` has the records of the state, unless the state has.
+  /// Keeps a state for a checkpoint after an exception. `board` has the records of the state, unless the state has
+  /// them.
   void keep(LoopState state, std::optional<MetricBoard> board = std::nullopt);
-  /// Gives the kept state the values of metric objects, which no step of its epoch would bring.
+  /// Call after keep. Gives the kept state the values of metric objects, which no step of its epoch would bring.
   void set_kept_metric_values(Metrics values) { kept_->set_metric_values(std::move(values)); }
   void weights_may_change();
   /// Notes that the training has thrown: save writes the kept state from now on.

@@ -72,7 +72,7 @@ Votes StepRunner::run_by_graph(const MicroBatch& micro, MetricBoard* board) {
   };
   const CapturedStep::Loop loop{take, listener_.vote};
   const Batch there = fit_.replicas.transfer(*micro.batch, micro.index);
-  const auto [loss, how, bytes_sent] = graph_->run(there, micro.ends_epoch, board, loop);
+  const auto [loss, how, bytes_sent] = graph_->run(there, listener_.is_last(), board, loop);
   if (how == CapturedStep::How::kTaken) {
     fit_.callbacks.require_empty_moments();
     return votes;

@@ -14,13 +14,12 @@
 
 namespace cohort {
 
-/// A batch of a step, or the part of a rank in it that has no batch.
+/// A batch of a step, or what a rank without one does in it.
 struct MicroBatch {
   const Batch* batch;  ///< null: this rank has none
   int64_t index;       ///< in the epoch
-  double share;        ///< of its loss in that of the step
+  double share;        ///< its loss is multiplied by this
   bool ends_step;      ///< the optimizer steps
-  bool ends_epoch;     ///< no batch of this rank follows
 };
 
 class StepRunner {
@@ -30,6 +29,7 @@ class StepRunner {
     std::function<void()> vote;
     std::function<void(const at::Tensor& loss, uint64_t step)> note_loss;
     std::function<void()> weights_may_change;
+    std::function<bool()> is_last;  ///< returns whether no batch of this rank follows
   };
 
   StepRunner(const FitContext& fit, const FitHooks& hooks, Listener listener);

@@ -7,14 +7,14 @@
 namespace cohort {
 namespace {
 
-/// Returns whether a reason counts more than another one: it is more severe, or stands for later runs as well.
+/// Returns whether a reason is more severe than another one, or as severe, and final if the other is not.
 bool counts_more(const StopReason& reason, const StopReason& than) {
   return reason.severity > than.severity || (reason.severity == than.severity && reason.is_final && !than.is_final);
 }
 
 }  // namespace
 
-void Stopping::wish(StopReason reason) {
+void Stopping::ask_to_stop(StopReason reason) {
   if (reason.is_none()) reason.severity = StopReason::Severity::kEnd;
   reason.step = fit_.session.steps();
   reason.callback = fit_.callbacks.called();

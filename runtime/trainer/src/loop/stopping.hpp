@@ -19,15 +19,16 @@ class Stopping {
   explicit Stopping(const FitContext& fit) : fit_(fit) {}
 
   /// See Fit::stop.
-  void wish(StopReason reason);
+  void ask_to_stop(StopReason reason);
   const StopReason& wish() const { return wish_; }
   const StopReason& agreed() const { return agreed_; }
   /// Returns whether no step follows.
   bool is_over() const { return is_over_; }
+  /// Lets no further step follow.
   void end() { is_over_ = true; }
   bool is_at_step_limit() const;
 
-  /// Adopts the reason that all ranks have merged, if it counts more than the one before.
+  /// Ends the training if there is a reason, and adopts it if it counts more than the one before.
   void adopt(const StopReason& merged);
   /// Tells all ranks why one of them wants to stop. Collective.
   void agree() { agree(wish_); }

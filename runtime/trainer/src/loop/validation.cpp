@@ -15,7 +15,7 @@ Validation::Validation(const FitContext& fit, const FitHooks& hooks, std::vector
       loaders_(std::move(loaders)),
       is_on_(fit.limits.validate && !loaders_.empty() && fit.limits.validation.count != 0) {}
 
-bool Validation::is_switched_off() const {
+bool Validation::is_left_out_by_flag() const {
   return fit_.limits.validate && !loaders_.empty() && fit_.limits.validation.count == 0;
 }
 
@@ -28,12 +28,12 @@ void Validation::check_data() const {
   }
 }
 
-bool Validation::is_in_epoch(int64_t epoch) const {
+bool Validation::is_validated(int64_t epoch) const {
   return is_on_ && (epoch + 1) % fit_.limits.validate_every_n_epochs == 0;
 }
 
 void Validation::begin_epoch(int64_t epoch, std::optional<int64_t> length) {
-  interval_ = is_in_epoch(epoch) ? validation_interval(fit_.limits.val_check_interval, length) : std::nullopt;
+  interval_ = is_validated(epoch) ? validation_interval(fit_.limits.val_check_interval, length) : std::nullopt;
 }
 
 bool Validation::is_due_between(int64_t before, int64_t now) const {
@@ -70,7 +70,7 @@ MergedReport Validation::evaluate(MetricBoard& board, const Stopping& stopping) 
     abandon();
     throw;
   }
-  if (merged.lacks_step) switch_off();
+  if (merged.lacks_step) leave_out();
   return merged;
 }
 
@@ -90,7 +90,7 @@ MergedReport Validation::attempt(const BatchLimit& limit, const Stopping& stoppi
   const NamedTensors generators = device_generator_states(fit_.runtime.devices());
   MergedReport merged =
       cohort::evaluate(fit_.runtime, fit_.replicas, pass(limit, stopping), [&] { return stopping.wish(); });
-  if (merged.lacks_step && is_on_) switch_off();
+  if (merged.lacks_step && is_on_) leave_out();
   set_device_generator_states(fit_.runtime.devices(), TensorIndex(generators.begin(), generators.end()),
                               "this training");
   attempted_for_ += std::chrono::steady_clock::now() - begun;
@@ -98,7 +98,7 @@ MergedReport Validation::attempt(const BatchLimit& limit, const Stopping& stoppi
 }
 
 // A DataModule may serve several modules, of which some have nothing to validate.
-void Validation::switch_off() {
+void Validation::leave_out() {
   is_on_ = false;
   interval_.reset();
   if (!fit_.runtime.is_first()) return;
