@@ -2,7 +2,7 @@
  *
  * The text of an error goes to the host with `host->fail(host, code, message)`, or `host->fail_peers` if other ranks
  * were waited for, just before returning the code; without it the host shows the name of the code. Nothing is ever
- * thrown across the ABI.
+ * thrown across the ABI. The numbers are those of gRPC; 1, 2, 6 and 7 are reserved.
  */
 #ifndef COHORT_API_STATUS_H
 #define COHORT_API_STATUS_H
@@ -12,13 +12,9 @@
 typedef int32_t cohort_status;
 
 #define COHORT_OK 0
-#define COHORT_CANCELLED 1
-#define COHORT_UNKNOWN 2
 #define COHORT_INVALID_ARGUMENT 3  /* the caller's mistake; ends the run with exit code 2 where a user caused it */
 #define COHORT_DEADLINE_EXCEEDED 4 /* a wait reached its deadline; see host->fail_peers */
 #define COHORT_NOT_FOUND 5
-#define COHORT_ALREADY_EXISTS 6
-#define COHORT_PERMISSION_DENIED 7
 #define COHORT_RESOURCE_EXHAUSTED 8  /* out of memory, or the buffer given is too small */
 #define COHORT_FAILED_PRECONDITION 9 /* called at the wrong time, or ranks disagree */
 #define COHORT_ABORTED 10            /* the communicator was aborted */

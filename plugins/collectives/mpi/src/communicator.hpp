@@ -97,7 +97,6 @@ class Communicator : public sdk::Communicator<Communicator> {
   bool takes_ordered_sum(const cohort_op_args& args) const;
   /// A tag for messages of an operation: ranks that disagree on it do not take each other's bytes.
   int tag_of(std::initializer_list<uint64_t> signature) const;
-  void fill_own(const cohort_op_args& args) const;
   void reduce_by_mpi(const cohort_op_args& args);
   void all_reduce_by_mpi(const cohort_op_args& args);
   void reduce_scatter_by_mpi(const cohort_op_args& args);

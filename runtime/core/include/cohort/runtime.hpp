@@ -30,7 +30,6 @@ namespace cohort {
 
 namespace host {
 class FlightObserver;
-struct CollectiveMemory;
 class RankRuntime;
 }  // namespace host
 class Ranks;

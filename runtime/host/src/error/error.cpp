@@ -2,30 +2,31 @@
 
 #include <cxxabi.h>
 
-#include <array>
 #include <atomic>
 #include <boost/core/demangle.hpp>
 #include <cstddef>
+#include <iterator>
 #include <typeinfo>
 
 namespace cohort::host {
 namespace {
 
-constexpr std::array kStatusNames{
-    "OK",        "CANCELLED",       "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
-    "NOT_FOUND", "ALREADY_EXISTS",  "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
-    "ABORTED",   "OUT_OF_RANGE",    "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
+constexpr const char* kStatusNames[] = {
+    "OK",        nullptr,           nullptr,         "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
+    "NOT_FOUND", nullptr,           nullptr,         "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+    "ABORTED",   "OUT_OF_RANGE",    "UNIMPLEMENTED", "INTERNAL",           "UNAVAILABLE",
     "DATA_LOSS", "UNAUTHENTICATED",
 };
-static_assert(kStatusNames.size() == COHORT_UNAUTHENTICATED + 1);
+static_assert(std::size(kStatusNames) == COHORT_UNAUTHENTICATED + 1);
 
 constinit std::atomic<void (*)()> translation{nullptr};
 
 }  // namespace
 
 std::string status_name(cohort_status status) {
-  if (status < 0 || status > COHORT_UNAUTHENTICATED) return "status " + std::to_string(status);
-  return kStatusNames[static_cast<std::size_t>(status)];
+  const auto index = static_cast<std::size_t>(status);
+  const bool is_named = index < std::size(kStatusNames) && kStatusNames[index];
+  return is_named ? kStatusNames[index] : "status " + std::to_string(status);
 }
 
 void throw_status(cohort_status status, const std::string& message) {

@@ -1,6 +1,5 @@
 #include <cohort/host/log.hpp>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <string>
@@ -18,12 +17,6 @@
 
 namespace cohort::host {
 namespace {
-
-constexpr std::array<std::pair<std::string_view, LogLevel>, 5> kLevels{{{"debug", LogLevel::kDebug},
-                                                                        {"info", LogLevel::kInfo},
-                                                                        {"warning", LogLevel::kWarning},
-                                                                        {"error", LogLevel::kError},
-                                                                        {"off", LogLevel::kOff}}};
 
 spdlog::level::level_enum spdlog_level(LogLevel level) {
   switch (level) {
@@ -152,13 +145,6 @@ void Log::show_status(const std::vector<std::string>& lines) {
 void Log::every_rank(std::string_view message) {
   sinks_->to_file(LogLevel::kInfo, message);
   sinks_->to_terminal(LogLevel::kInfo, message);
-}
-
-LogLevel parse_log_level(std::string_view text) {
-  for (const auto& [name, level] : kLevels) {
-    if (name == text) return level;
-  }
-  throw UserError("log level '" + std::string(text) + "' is unknown; give debug, info, warning, error or off");
 }
 
 }  // namespace cohort::host

@@ -117,12 +117,6 @@ uint64_t parse_unsigned(Given given) {
   refuse_value(given, "a whole number from 0 to " + std::to_string(std::numeric_limits<uint64_t>::max()));
 }
 
-double parse_positive(Given given) {
-  const auto value = whole_text_as<double>(given.text);
-  if (!value || !std::isfinite(*value) || *value <= 0) refuse_value(given, "a number above 0");
-  return *value;
-}
-
 double parse_from_zero(Given given) {
   const auto value = whole_text_as<double>(given.text);
   if (!value || !std::isfinite(*value) || *value < 0) refuse_value(given, "a number from 0");

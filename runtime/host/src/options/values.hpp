@@ -23,8 +23,6 @@ struct Given {
 int64_t parse_integer(Given given, int64_t lowest, int64_t highest);
 uint64_t parse_unsigned(Given given);
 bool parse_bool(Given given);
-/// A finite number above 0.
-double parse_positive(Given given);
 double parse_from_zero(Given given);
 /// The position of the text in `choices`.
 std::size_t parse_choice(Given given, const std::vector<std::string>& choices);

@@ -85,10 +85,6 @@ Key derived_key(const Key& from, std::string_view text) {
   return key;
 }
 
-bool is_equal(const Key& one, const Key& other) {
-  return ::sodium_memcmp(one.data(), other.data(), one.size()) == 0;
-}
-
 JobSecret::JobSecret(std::string text, const std::string& where) : text_(std::move(text)) {
   text_.erase(text_.find_last_not_of(" \t\r\n") + 1);
   if (text_.size() < kShortest) {

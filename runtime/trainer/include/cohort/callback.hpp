@@ -218,10 +218,6 @@ class Callback : public StepMoments {
   virtual NamedTensors validated_weights() const { return {}; }
   /// Restores them, in any order. Returns false if this callback does not validate weights of its own.
   virtual bool load_validated_weights(const NamedTensors& /*weights*/) { return false; }
-
- private:
-  friend class CallbackList;
-  bool inherits_before_step_ = false;  // on_before_optimizer_step of this class was called
 };
 
 }  // namespace cohort

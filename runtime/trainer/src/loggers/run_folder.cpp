@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -36,19 +37,16 @@ std::optional<uint64_t> version_of(const std::string& name) {
   throw UserError("cannot make the folder " + host::on_one_line(folder.native()) + ": " + error.message());
 }
 
-/// Returns the highest number for which `counts` is true of the entry; nothing if there is none, or no folder.
-template <class Predicate>
-std::optional<uint64_t> highest_version(const fs::path& dir, Predicate counts) {
-  std::optional<uint64_t> highest;
+/// Returns the number after the highest in the folder, or 0.
+uint64_t next_version(const fs::path& dir) {
+  uint64_t next = 0;
   std::error_code error;
   for (fs::directory_iterator entry(dir, error), end; !error && entry != end; entry.increment(error)) {
     const auto version = version_of(entry->path().filename().string());
-    if (version && counts(*entry)) highest = std::max(highest.value_or(0), *version);
+    if (version) next = std::max(next, *version + 1);
   }
-  if (error && error != std::errc::no_such_file_or_directory) {
-    throw UserError("cannot list " + host::on_one_line(dir.native()) + ": " + error.message());
-  }
-  return highest;
+  if (error) throw UserError("cannot list " + host::on_one_line(dir.native()) + ": " + error.message());
+  return next;
 }
 
 }  // namespace
@@ -58,8 +56,7 @@ fs::path make_run_folder(const fs::path& dir) {
   fs::create_directories(dir, error);
   if (error) fail_to_make(dir, error);
   for (;;) {
-    const auto highest = highest_version(dir, [](const auto&) { return true; });
-    const fs::path folder = dir / run_name(highest ? *highest + 1 : 0);
+    const fs::path folder = dir / run_name(next_version(dir));
     if (fs::create_directory(folder, error)) return folder;
     // Another run may have made it since, and this one takes the next.
     if (error && error != std::errc::file_exists) fail_to_make(folder, error);
@@ -68,14 +65,6 @@ fs::path make_run_folder(const fs::path& dir) {
 
 bool is_run_folder_name(const std::string& name) {
   return version_of(name).has_value();
-}
-
-std::optional<fs::path> newest_run_folder(const fs::path& dir) {
-  const auto highest = highest_version(dir, [](const fs::directory_entry& entry) {
-    std::error_code ignored;
-    return entry.is_directory(ignored);
-  });
-  return highest ? std::optional(dir / run_name(*highest)) : std::nullopt;
 }
 
 }  // namespace cohort

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
 
 namespace cohort {
@@ -13,8 +12,5 @@ std::filesystem::path make_run_folder(const std::filesystem::path& dir);
 
 /// Returns whether make_run_folder gives a folder this name.
 bool is_run_folder_name(const std::string& name);
-
-/// Returns the folder DIR/version_N with the highest N, or nothing if there is none.
-std::optional<std::filesystem::path> newest_run_folder(const std::filesystem::path& dir);
 
 }  // namespace cohort

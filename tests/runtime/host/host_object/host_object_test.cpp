@@ -35,6 +35,7 @@ TEST_F(HostObjectTest, NamesTheStatusWhereNoMessageWasLeft) {
   EXPECT_EQ(object.take_message(COHORT_INTERNAL), "INTERNAL");
   EXPECT_EQ(object.take_message(99), "status 99");
   EXPECT_EQ(object.take_message(-1), "status -1");
+  EXPECT_EQ(object.take_message(6), "status 6");
   host->fail(host, COHORT_INTERNAL, nullptr);
   EXPECT_EQ(object.take_message(COHORT_INTERNAL), "INTERNAL");
 }

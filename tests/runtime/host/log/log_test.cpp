@@ -194,13 +194,5 @@ TEST_F(LogTest, AFolderThatCannotBeMadeIsTheUsersMistake) {
   }
 }
 
-TEST_F(LogTest, LevelNamesAreParsedAndOthersRefused) {
-  EXPECT_EQ(parse_log_level("debug"), LogLevel::kDebug);
-  EXPECT_EQ(parse_log_level("warning"), LogLevel::kWarning);
-  EXPECT_EQ(parse_log_level("off"), LogLevel::kOff);
-  EXPECT_THROW(parse_log_level("loud"), UserError);
-  EXPECT_THROW(parse_log_level(""), UserError);
-}
-
 }  // namespace
 }  // namespace cohort::host

@@ -22,9 +22,6 @@ Key random_key();
 /// Returns the HMAC-SHA-512-256 of `text` under `from`: nobody finds one of the two keys by the other.
 Key derived_key(const Key& from, std::string_view text);
 
-/// Returns whether both are equal, in a time that does not depend on where they differ.
-bool is_equal(const Key& one, const Key& other);
-
 class JobSecret {
  public:
   /// Throws UserError if `text` has fewer than 16 characters; `where` names its source.

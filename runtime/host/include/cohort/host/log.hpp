@@ -56,7 +56,4 @@ class Log {
   std::unique_ptr<Sinks> sinks_;
 };
 
-/// Parses "debug", "info", "warning", "error", "off"; throws UserError.
-LogLevel parse_log_level(std::string_view text);
-
 }  // namespace cohort::host
