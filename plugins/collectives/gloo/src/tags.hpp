@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include <cohort/sdk/hash.hpp>
+
 namespace cohort::gloo {
 
 constexpr int kTagBits = 30;  // that Mesh takes
@@ -16,10 +18,7 @@ constexpr int32_t kAnswerTag = kNothingTag + 2;
 
 /// `number` is the communicator's; `signature` is what all ranks know of the operation.
 constexpr int32_t tag_of(int number, std::initializer_list<uint64_t> signature) {
-  uint64_t hash = 14695981039346656037ull;  // FNV-1a, a word at a time
-  for (const uint64_t word : signature) hash = (hash ^ word) * 1099511628211ull;
-  hash ^= hash >> 32;
-  hash ^= hash >> kSignatureBits;
+  const uint64_t hash = sdk::Hash(signature).value();
   return (number << kSignatureBits) | static_cast<int32_t>(hash & ((1u << kSignatureBits) - 1));
 }
 

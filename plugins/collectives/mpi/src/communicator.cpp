@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include <cohort/sdk/exchange.hpp>
+#include <cohort/sdk/hash.hpp>
 
 #include "operation.hpp"
 #include "types.hpp"
@@ -85,10 +86,8 @@ void Communicator::require_usable() const {
 }
 
 int Communicator::tag_of(std::initializer_list<uint64_t> signature) const {
-  uint64_t hash = 14695981039346656037ull;  // FNV-1a, a word at a time
-  for (const uint64_t word : signature) hash = (hash ^ word) * 1099511628211ull;
-  hash ^= hash >> 32;
-  return 1 + static_cast<int>(hash % static_cast<uint64_t>(network_->library().tag_limit() - 1));
+  const auto tags = static_cast<uint64_t>(network_->library().tag_limit() - 1);
+  return 1 + static_cast<int>(sdk::Hash(signature).value() % tags);
 }
 
 void Communicator::exchange(sdk::Span<const cohort_message> messages, const cohort_stream&) {

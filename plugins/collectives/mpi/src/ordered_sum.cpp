@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include <cohort/sdk/dtype.hpp>
+#include <cohort/sdk/hash.hpp>
 
 #include "shared_memory.hpp"
 #include "shared_sum.hpp"
@@ -21,8 +22,6 @@ constexpr uint64_t kSmallBytes = 2 << 10;      // a message of them costs no mor
 constexpr uint64_t kSegmentBytes = 256 << 10;  // of a piece
 constexpr uint64_t kLineBytes = 64;            // of the cache: pieces begin on them, as far as the whole does
 constexpr uint64_t kWindow = 3;                // segments that are received at the same time
-
-constexpr uint64_t kPrime = 0x9e3779b97f4a7c15;  // makes one number of many counts
 
 enum Kind : uint64_t { kAtOnce = 16, kToOwner = 17, kFromOwner = 18, kAnnounce = 19, kWritten = 20 };
 
@@ -41,11 +40,12 @@ uint64_t length_of(uint64_t segment, uint64_t nbytes) {
 
 // What all ranks know of the operation.
 int OrderedSum::tag(uint64_t kind, Results results) const {
-  uint64_t elements = args_.counts ? 0 : args_.count;
-  for (int rank = 0; args_.counts && rank < size(); ++rank) elements = elements * kPrime + args_.counts[rank];
+  sdk::Hash elements({args_.counts ? 0 : args_.count});
+  for (int rank = 0; args_.counts && rank < size(); ++rank) elements.add(args_.counts[rank]);
   const int root = results == Results::kToRoot ? args_.root : 0;
   return communicator_.tag_of({kind, static_cast<uint64_t>(results), static_cast<uint64_t>(root),
-                               static_cast<uint64_t>(args_.dtype), static_cast<uint64_t>(args_.reduce), elements});
+                               static_cast<uint64_t>(args_.dtype), static_cast<uint64_t>(args_.reduce),
+                               elements.value()});
 }
 
 std::vector<OrderedSum::Piece> OrderedSum::even_pieces(std::byte* output) const {

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include <cohort/api/collective.h>
-#include <cohort/sdk/dtype.hpp>
+#include <cohort/sdk/hash.hpp>
 
 #include "control.hpp"
 
@@ -30,7 +30,7 @@ class Pieces {
       const uint64_t count = args.counts ? args.counts[rank] : args.count;
       pieces.ends_[rank + 1] = pieces.ends_[rank] + count;
       pieces.largest_ = std::max(pieces.largest_, count);
-      pieces.hash_ = (pieces.hash_ ^ count) * 0x9e3779b97f4a7c15;
+      pieces.hash_.add(count);
     }
     return pieces;
   }
@@ -39,7 +39,7 @@ class Pieces {
   uint64_t end(int rank) const { return ends_[static_cast<std::size_t>(rank) + 1]; }
   uint64_t count(int rank) const { return end(rank) - begin(rank); }
   /// Of pieces from arguments: tells different counts apart.
-  uint64_t hash() const { return hash_; }
+  uint64_t hash() const { return hash_.value(); }
   /// Of pieces from arguments.
   uint64_t largest() const { return largest_; }
 
@@ -47,7 +47,7 @@ class Pieces {
   Pieces() { ends_[0] = 0; }
 
   std::array<uint64_t, kMaxRanks + 1> ends_;  // filled up to the number of ranks
-  uint64_t hash_ = 0;
+  sdk::Hash hash_;
   uint64_t largest_ = 0;
 };
 

@@ -8,11 +8,11 @@
 // A rank takes its own quantised change, so its neighbours' copies of it are bit-equal to its weights. z is written
 // over the weights; all chunks of a step go in one exchange. With two ranks the one neighbour is both: it is sent to,
 // and kept, once.
-#include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 #include <vector>
+
+#include <cohort/sdk/hash.hpp>
 
 #include "algorithm.hpp"
 #include "codec.hpp"
@@ -181,18 +181,14 @@ class LowPrecisionDecentralized final : public Algorithm {
   }
 
   uint64_t checksum_of(const char* name) const {
-    uint64_t sum = 0xcbf29ce484222325u;  // FNV-1a over words, 64 bits
+    sdk::Hash sum;
     for_all_buckets(host(), [&](const cohort_bucket& bucket) {
       const sdk::Elements state = elements_of(host(), bucket, COHORT_BUCKET_STATE, name);
       std::vector<unsigned char> bytes(bucket.nbytes);
       host().read(bytes.data(), state.data, bucket.nbytes, state.stream);
-      for (uint64_t offset = 0; offset < bucket.nbytes; offset += sizeof sum) {
-        uint64_t word = 0;
-        std::memcpy(&word, bytes.data() + offset, std::min<uint64_t>(sizeof word, bucket.nbytes - offset));
-        sum = (sum ^ word) * 0x100000001b3u;
-      }
+      sum.add(bytes.data(), bucket.nbytes);
     });
-    return sum;
+    return sum.value();
   }
 
   void check_replicas() const {

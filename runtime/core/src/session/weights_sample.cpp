@@ -4,12 +4,12 @@
 // of single parameters, from which first_difference tells ranks and names.
 #include "weights_sample.hpp"
 
-#include <algorithm>
-#include <cstring>
 #include <sstream>
 
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
+
+#include <cohort/sdk/hash.hpp>
 
 namespace cohort {
 namespace {
@@ -17,33 +17,11 @@ namespace {
 constexpr size_t kLine = 64, kStride = 16 << 10, kWhole = 1 << 10;
 constexpr size_t kShown = 3;
 
-class Hash {
- public:
-  void add(const std::byte* bytes, size_t count) {
-    uint64_t word = 0;
-    for (; count >= sizeof word; bytes += sizeof word, count -= sizeof word) {
-      std::memcpy(&word, bytes, sizeof word);
-      add(word);
-    }
-    word = 0;
-    std::memcpy(&word, bytes, count);
-    if (count > 0) add(word);
-  }
-  void add(uint64_t word) {
-    value_ = (value_ ^ word) * 0xff51afd7ed558ccdU;
-    value_ ^= value_ >> 32;  // multiplication carries upwards only, so the top bits have to be folded down
-  }
-  uint64_t value() const { return value_; }
-
- private:
-  uint64_t value_ = 0x9e3779b97f4a7c15U;
-};
-
 uint64_t sample_of(const at::Tensor& tensor, uint64_t step) {
   const at::Tensor flat = tensor.detach().to(at::kCPU).contiguous();
   const auto* const bytes = static_cast<const std::byte*>(flat.const_data_ptr());
   const size_t size = flat.nbytes();
-  Hash hash;
+  sdk::Hash hash;
   hash.add(size);
   if (size <= kWhole) {
     hash.add(bytes, size);
@@ -73,7 +51,7 @@ NamedHashes weights_sample(const torch::nn::Module& module, uint64_t step) {
 }
 
 uint64_t hash_of(const NamedHashes& hashes) {
-  Hash hash;
+  sdk::Hash hash;
   for (const auto& [name, value] : hashes) hash.add(value);
   return hash.value();
 }

@@ -6,6 +6,7 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
 #include <cohort/host/store.hpp>
+#include <cohort/sdk/hash.hpp>
 
 #include "store/farewell.hpp"
 
@@ -86,10 +87,10 @@ std::string hash_verdict(const Agreement& agreement) {
 
 }  // namespace
 
-uint64_t fingerprint(std::string_view text) {  // FNV-1a
-  uint64_t hash = 14695981039346656037ull;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
-  return hash;
+uint64_t fingerprint(std::string_view text) {
+  sdk::Hash hash({text.size()});
+  hash.add(text.data(), text.size());
+  return hash.value();
 }
 
 void throw_difference(const Agreement& agreement, const std::string& topic, std::string_view text,

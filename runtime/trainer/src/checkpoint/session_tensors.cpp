@@ -8,6 +8,7 @@
 #include <set>
 
 #include <cohort/host/error.hpp>
+#include <cohort/sdk/hash.hpp>
 
 #include "checkpoint/loop_state.hpp"
 #include "checkpoint/strategy_tensors.hpp"
@@ -37,22 +38,9 @@ void append_number(std::string& text, uint64_t number) {
 // Told apart by 64 bits that depend on every bit of the tensor; nobody chooses weights to deceive it.
 uint64_t fingerprint(const at::Tensor& tensor) {
   const at::Tensor flat = tensor.detach().to(at::kCPU).contiguous();
-  const auto* bytes = static_cast<const std::byte*>(flat.const_data_ptr());
-  uint64_t hash = 0x9e3779b97f4a7c15U ^ flat.nbytes();
-  const auto mix = [&hash](uint64_t word) {
-    hash = (hash ^ word) * 0xff51afd7ed558ccdU;
-    hash ^= hash >> 32;  // or sign bits would only ever meet sign bits
-  };
-  size_t at = 0;
-  for (; at + sizeof(uint64_t) <= flat.nbytes(); at += sizeof(uint64_t)) {
-    uint64_t word = 0;
-    std::memcpy(&word, bytes + at, sizeof word);
-    mix(word);
-  }
-  uint64_t rest = 0;
-  if (at < flat.nbytes()) std::memcpy(&rest, bytes + at, flat.nbytes() - at);
-  mix(rest);
-  return hash;
+  sdk::Hash hash({flat.nbytes()});
+  hash.add(flat.const_data_ptr(), flat.nbytes());
+  return hash.value();
 }
 
 }  // namespace
