@@ -1,15 +1,42 @@
 // The accelerator `cpu`.
+#include <sched.h>
+#include <unistd.h>
+
 #include <cstring>
+#include <fstream>
 #include <string>
 
 #include <cohort/sdk/accelerator.hpp>
 
 #include "kernels.hpp"
-#include "machine.hpp"
 
 namespace {
 
 namespace sdk = cohort::sdk;
+
+/// Returns "AMD EPYC 9654", or "CPU" if the system does not name it.
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.compare(0, 10, "model name") != 0) continue;
+    const std::size_t colon = line.find(": ");
+    if (colon != std::string::npos && colon + 2 < line.size()) return line.substr(colon + 2);
+  }
+  return "CPU";
+}
+
+/// Returns the number of cores that this process may run on, at least 1.
+int32_t usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<int32_t>(CPU_COUNT(&set)) : 1;
+}
+
+uint64_t memory_bytes() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  const long page_bytes = ::sysconf(_SC_PAGE_SIZE);
+  return pages > 0 && page_bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes) : 0;
+}
 
 class Cpu : public sdk::Accelerator<Cpu> {
  public:
@@ -26,15 +53,15 @@ class Cpu : public sdk::Accelerator<Cpu> {
   }
 
   /// Ranks share cores, so this is no limit on how many CPU devices may be asked for.
-  int32_t device_count() { return cohort::cpu::usable_cores(); }
+  int32_t device_count() { return usable_cores(); }
 
   void device_info(int32_t index, cohort_device_info& info) {
     select(index);
     info.device_type = kDeviceType;
     info.device_index = index;
-    info.memory_bytes = cohort::cpu::memory_bytes();
+    info.memory_bytes = memory_bytes();
     std::memset(info.name, 0, sizeof info.name);
-    std::strncpy(info.name, cohort::cpu::processor_name().c_str(), sizeof info.name - 1);
+    std::strncpy(info.name, processor_name().c_str(), sizeof info.name - 1);
   }
 
   void select(int32_t index) {

@@ -1,7 +1,12 @@
 #include "mesh.hpp"
 
+#include <sodium.h>
+
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <thread>
+#include <typeinfo>
 #include <vector>
 
 #include <ATen/ops/from_blob.h>
@@ -9,9 +14,27 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "doors.hpp"
-#include "numbers.hpp"
 
 namespace cohort::gloo {
+
+constexpr uint32_t kNumbers = 1U << 17;  // drawing one costs some 20 ns
+
+/// Room for a gloo::transport::tcp::Address, which is a table of functions, a socket address, a number and a mutex.
+/// Like that it is not copied bit by bit, so that functions return both in the same way. It owns nothing.
+class Address {
+ public:
+  Address() = default;
+  Address(const Address&) {}
+  Address& operator=(const Address&) = delete;
+  ~Address() {}
+
+ private:
+  alignas(std::max_align_t) std::array<std::byte, 1024> room_;
+};
+
+/// gloo::transport::tcp::Device::nextAddress(), of a class that the headers which come with LibTorch do not have.
+Address next_address(const void* tcp_device) __asm__("_ZN4gloo9transport3tcp6Device11nextAddressEv")
+    __attribute__((weak));
 
 namespace {
 
@@ -124,6 +147,19 @@ std::shared_ptr<::gloo::transport::Device> device_at(const std::string& address)
   } catch (const LinkBroken& failure) {
     throw NoDevice(failure.what());
   }
+}
+
+/// Lets the numbers of a TCP device begin at random, below 131,072. Does nothing for other devices, and if LibTorch's
+/// Gloo has no such function any more.
+///
+/// Gloo knows the connections that it waits for by these numbers. They count from 0 for each device, and whoever
+/// connects first and says the number of a rank is taken for it: a stranger who knows Gloo could end a rank so, because
+/// Gloo throws in a thread of its own at what it does not understand. Ranks read each other's numbers from the store,
+/// so these may begin anywhere.
+void begin_anywhere(const ::gloo::transport::Device& device) {
+  const bool is_tcp = std::string_view(typeid(device).name()) == "N4gloo9transport3tcp6DeviceE";
+  if (!is_tcp || !next_address || ::sodium_init() < 0) return;
+  for (uint32_t left = ::randombytes_uniform(kNumbers); left > 0; --left) next_address(&device);
 }
 
 }  // namespace

@@ -1,13 +1,15 @@
 #include "library.hpp"
 
+#include <dlfcn.h>
+#include <link.h>
+
 #include <algorithm>
 #include <array>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <cohort/sdk/error.hpp>
-
-#include "loaded_libraries.hpp"
 
 namespace cohort::mpi {
 
@@ -16,6 +18,37 @@ namespace {
 constexpr std::chrono::nanoseconds kDisorderlyEnd = std::chrono::seconds(2);
 constexpr std::chrono::milliseconds kPause{1};
 constexpr int kMostTags = 1 << 22;
+
+int add_name(dl_phdr_info* info, std::size_t, void* names) {
+  static_cast<std::vector<std::string>*>(names)->emplace_back(info->dlpi_name);
+  return 0;
+}
+
+/// The file that defines MPI as `object` and what it links see it; "" where they do not.
+std::string library_of(const std::string& object) {
+  void* const handle = ::dlopen(object.empty() ? nullptr : object.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  if (!handle) return {};
+  Dl_info info{};
+  const void* const symbol = ::dlsym(handle, "PMPI_Init_thread");
+  const bool is_known = symbol && ::dladdr(symbol, &info) != 0 && info.dli_fname;
+  std::string name = is_known ? info.dli_fname : "";
+  ::dlclose(handle);
+  return name;
+}
+
+/// Returns the files that define MPI itself; tools that only wrap its functions are not among them. More than one of
+/// them do not work together: a call may end in the one with handles of the other.
+std::vector<std::string> loaded_libraries() {
+  std::vector<std::string> objects;
+  ::dl_iterate_phdr(add_name, &objects);  // names first: dlopen inside of it would wait for its own lock
+  std::vector<std::string> libraries;
+  for (const std::string& object : objects) {
+    std::string library = library_of(object);
+    if (library.empty() || std::find(libraries.begin(), libraries.end(), library) != libraries.end()) continue;
+    libraries.push_back(std::move(library));
+  }
+  return libraries;
+}
 
 void require_one_library() {
   const std::vector<std::string> libraries = loaded_libraries();

@@ -1,11 +1,13 @@
 // The operations. All run inside Channel::run, with arguments that check_* has passed.
 #pragma once
 
+#include <vector>
+
 #include <cohort/api/collective.h>
 #include <cohort/sdk/span.hpp>
 
+#include "arena.hpp"
 #include "channel.hpp"
-#include "group_memory.hpp"
 #include "reduce.hpp"
 
 namespace cohort::shm {
@@ -16,6 +18,24 @@ void check_reduce(const cohort_op_args& args, int rank, int size);
 void check_broadcast(const cohort_op_args& args, int rank, int size);
 void check_all_gather(const cohort_op_args& args, int rank, int size);
 void check_reduce_scatter(const cohort_op_args& args, int rank, int size);
+
+/// The arena as the ranks of one communicator see it. Borrows; immutable.
+class GroupMemory {
+ public:
+  /// `root_ranks` are the ranks in the root communicator, by rank in this one.
+  GroupMemory(const Arena& arena, const std::vector<int>& root_ranks) : arena_(arena), root_ranks_(root_ranks) {}
+
+  Place find(const void* memory, uint64_t nbytes) const { return arena_.find(memory, nbytes); }
+  /// Null for no place.
+  std::byte* resolve(int rank, const Place& place, uint64_t nbytes) const {
+    if (place.region == 0) return nullptr;
+    return arena_.resolve(root_ranks_[static_cast<std::size_t>(rank)], place, nbytes);
+  }
+
+ private:
+  const Arena& arena_;
+  const std::vector<int>& root_ranks_;
+};
 
 /// What an operation works on; borrows, for one call.
 struct Group {

@@ -4,10 +4,10 @@
 
 #include <cohort/api/ranks_differ.h>
 #include <cohort/api/tunable.h>
+#include <cohort/sdk/supports.hpp>
 
 #include "algorithm.hpp"
 #include "shift_one.hpp"
-#include "supports.hpp"
 
 namespace {
 
@@ -175,6 +175,39 @@ constexpr cohort_option kOptions[] = {
                 "low_precision_decentralized: steps from one comparison of copies to the next; 0: none",
                 "low_precision_decentralized"),
 };
+
+sdk::Answer supports_join(const sdk::Query& query) {
+  if (query.variant() == "qadam") {
+    return sdk::no("after its warm-up it averages momenta, which of a rank without data are no zeros",
+                   "choose --strategy=bagua:bytegrad");
+  }
+  if (query.variant() != "gradient_allreduce" && query.variant() != "bytegrad") {
+    return sdk::no("a rank without data would keep its old weights in the averages",
+                   "choose --strategy=bagua:bytegrad");
+  }
+  if (query.options().flag("average")) return sdk::yes();
+  return sdk::no("only an average over the ranks can leave those without data out", "leave average=false out");
+}
+
+sdk::Answer supports(const sdk::Query& query) {
+  if (query.use() == COHORT_USE_CLIPPING && query.variant() == "qadam") {
+    return sdk::no("after its warm-up it averages momenta, not gradients",
+                   "leave clipping out, or choose --strategy=bagua:bytegrad");
+  }
+  if (query.use() == COHORT_USE_LOSS_SCALER && query.variant() == "qadam") {
+    return sdk::no("its momenta keep what arrives, before a step can be left out",
+                   "choose --precision=bf16-mixed, or --strategy=bagua:bytegrad");
+  }
+  if (query.use() == COHORT_USE_PRECISION && query.variant() == "async") {
+    return sdk::no("weights change at moments of its own, which rounded copies do not follow",
+                   "choose --precision=bf16-mixed or 16-mixed, or --strategy=bagua:decentralized");
+  }
+  if (query.use() == COHORT_USE_CLOSURES) {
+    return sdk::no("it communicates once in a step", "choose another optimizer, or --strategy=ddp");
+  }
+  if (query.use() == COHORT_USE_JOIN) return supports_join(query);
+  return sdk::yes_to_known(query, {COHORT_USE_LOSS_SCALER, COHORT_USE_PRECISION});
+}
 
 constexpr cohort_component kBagua =
     sdk::strategy<Bagua>("bagua", "algorithms that send less or wait less, chosen as variant")

@@ -1,8 +1,10 @@
 #include <cohort/host/plugin_host.hpp>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <exception>
+#include <fstream>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -14,16 +16,37 @@
 #include <cohort/host/option_table.hpp>
 #include <cohort/host/spec.hpp>
 
-#include "plugin_host/content_hash.hpp"
+#include "given/given_struct.hpp"
 #include "plugin_host/descriptor_checks.hpp"
 #include "plugin_host/file_checks.hpp"
-#include "plugin_host/full_descriptor.hpp"
 #include "plugin_host/plugin_search.hpp"
 #include "plugin_host/probe.hpp"
 #include "plugin_host/refuse.hpp"
 #include "plugin_host/shared_library.hpp"
 
 namespace cohort::host {
+
+/// Copies a descriptor that has passed the checks, and its components, in the sizes of this host, whatever sizes the
+/// plugin was built with. What its fields point to stays the plugin's.
+class FullDescriptor {
+ public:
+  explicit FullDescriptor(const cohort_plugin& given) : plugin_(full_copy(given)) {
+    for (const cohort_component* const* it = given.components; *it; ++it) components_.push_back(full_copy(**it));
+    for (const cohort_component& component : components_) list_.push_back(&component);
+    list_.push_back(nullptr);
+    plugin_.components = list_.data();
+  }
+  FullDescriptor(const FullDescriptor&) = delete;
+  FullDescriptor& operator=(const FullDescriptor&) = delete;
+
+  const cohort_plugin& plugin() const { return plugin_; }
+
+ private:
+  cohort_plugin plugin_;
+  std::deque<cohort_component> components_;
+  std::vector<const cohort_component*> list_;
+};
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -45,6 +68,26 @@ const cohort_plugin& find_descriptor(const SharedLibrary& library, const fs::pat
                      " looks for; rebuild it with the headers of cohort " COHORT_VERSION);
   }
   refuse(file, "it exports no symbol " COHORT_PLUGIN_SYMBOL "; build it with cohort_add_plugin()");
+}
+
+/// Returns a hash of the file, by which ranks see that they run the same plugins: 64 bits as 16 hex digits. It does not
+/// protect against forgery. Throws PluginRefused if the file cannot be read.
+std::string content_hash(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::array<char, 65536> block;
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  while (in) {
+    in.read(block.data(), block.size());
+    for (std::streamsize i = 0; i < in.gcount(); ++i) {
+      hash = (hash ^ static_cast<unsigned char>(block[static_cast<std::size_t>(i)])) * 0x100000001b3;
+    }
+  }
+  if (!in.eof()) refuse(file, "it cannot be read; check its permissions and the disk");
+  std::string digits(16, '0');
+  for (auto digit = digits.rbegin(); digit != digits.rend(); ++digit, hash >>= 4) {
+    *digit = "0123456789abcdef"[hash & 15];
+  }
+  return digits;
 }
 
 std::string plugin_text(const fs::path& file) {

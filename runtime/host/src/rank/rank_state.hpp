@@ -11,9 +11,12 @@
 #include <cohort/api/host/archive.h>
 #include <cohort/api/host/comm.h>
 #include <cohort/api/host/lane.h>
+#include <cohort/api/host/memory.h>
 #include <cohort/api/host/model.h>
+#include <cohort/api/host/stream.h>
 #include <cohort/host/buckets.hpp>
 #include <cohort/host/communicator.hpp>
+#include <cohort/host/device_port.hpp>
 #include <cohort/host/host_object.hpp>
 #include <cohort/host/lane.hpp>
 #include <cohort/host/rank_runtime.hpp>
@@ -23,7 +26,6 @@
 #include "accelerator/accelerator.hpp"
 #include "adaptation.hpp"
 #include "layout_choice.hpp"
-#include "lent_memory.hpp"
 
 namespace cohort::host {
 
@@ -52,6 +54,30 @@ struct Archive {
 struct StrategyMetrics {
   std::mutex mutex;
   std::map<std::string, double> values;
+};
+
+/// Memory that components have from memory/1, so that each gives back its own, and the end gives back the rest.
+/// Threads: any.
+class LentMemory {
+ public:
+  explicit LentMemory(RankDevices devices) : devices_(devices) {}
+  ~LentMemory() { release_all(); }
+  LentMemory(const LentMemory&) = delete;
+  LentMemory& operator=(const LentMemory&) = delete;
+
+  void* alloc(const cohort_host* owner, Device device, uint64_t nbytes);
+  /// Throws UserError for memory that the caller does not have.
+  void release(const cohort_host* owner, void* memory);
+  void release_all() noexcept;
+
+ private:
+  struct Piece {
+    Device device;
+    const cohort_host* owner;
+  };
+  RankDevices devices_;
+  std::mutex mutex_;
+  std::map<void*, Piece> pieces_;
 };
 
 struct RankState {
@@ -164,6 +190,8 @@ void share_optimizer_state(RankState& state);
 /// Rank 0's values of these tensors for all ranks, on lane 0's thread. Collective.
 void broadcast(RankState& state, std::span<const cohort_tensor> tensors);
 const cohort_lane_1& lane_service();
+const cohort_stream_1& stream_service();
+const cohort_memory_1& memory_service();
 /// The rank behind a host object.
 inline RankState& rank_of(const cohort_host* host) {
   return *static_cast<RankState*>(HostObject::services_of(host));

@@ -9,19 +9,21 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <limits>
 #include <sstream>
 #include <utility>
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
+#include <cohort/host/logger_plugin.hpp>
 #include <cohort/runtime.hpp>
 
 #include "callbacks/state_numbers.hpp"
 #include "loggers/csv_logger.hpp"
 #include "loggers/json_logger.hpp"
-#include "loggers/plugin_logger.hpp"
 #include "loggers/run_folder.hpp"
 #include "loggers/tensorboard_logger.hpp"
+#include "metrics/number_text.hpp"
 
 namespace cohort {
 namespace {
@@ -29,6 +31,30 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::array<std::string, 3> kOwnLoggers{"csv", "json", "tensorboard"};
+
+/// A logger of a plugin. Writes numbers, without text and histograms, which plugins do not take.
+class PluginLogger final : public Logger {
+ public:
+  PluginLogger(Runtime& runtime, const Spec& spec, const std::filesystem::path& folder)
+      : plugin_(runtime.plugins(), spec, runtime.log(), folder) {}
+
+  void resume_after(uint64_t step) override { plugin_.resume_after(step); }
+  void log_hyper_parameters(const HyperParameters& parameters) override {
+    std::vector<std::pair<std::string, std::string>> texts;
+    for (const auto& [name, value] : parameters) {
+      const double* const number = std::get_if<double>(&value);
+      texts.emplace_back(name, number ? number_text(*number, std::numeric_limits<double>::max_digits10)
+                                      : std::get<std::string>(value));
+    }
+    plugin_.log_parameters(texts);
+  }
+  void log_metrics(const MetricsRow& row) override { plugin_.log_values(row.step, row.epoch, row.values); }
+  void flush() override { plugin_.flush(); }
+  void completed() override { plugin_.completed(); }
+
+ private:
+  host::LoggerPlugin plugin_;
+};
 
 std::shared_ptr<Logger> make_logger(Runtime& runtime, const Spec& kind, const fs::path& folder) {
   if (kind.name == kOwnLoggers[0]) return std::make_shared<CsvLogger>(folder);
