@@ -26,7 +26,7 @@ STEPS = "--steps=4"
 
 # Rows that a device cannot try; any other row that is skipped fails the rehearsal.
 ON_NCCL = {"collectives: nccl, 2 ranks on one GPU", "faults: a killed rank, nccl",
-           *(f"training: {strategy}, 2 ranks, nccl" for strategy in TWO_RANKS)}
+           *(f"training: {strategy}, 2 ranks, nccl" for strategy in (*TWO_RANKS, "ddp, --graph"))}
 SKIPPED = {
     "cpu": {"rates: kernels beside a copy of 1 MiB", "first: steps replayed by --graph", "first: steps replayed by --graph, adam", "collectives: nccl, 1 rank",
             *ON_NCCL, "faults: no memory", "memory: MiB of sharded beside ddp, Adam, 2 ranks",

@@ -118,7 +118,7 @@ def training(machine):
             steps = MORE_STEPS if wire == "shm" and strategy in TWO_RANKS[:2] else STEPS
             yield (f"{strategy}, 2 ranks, {wire}", lambda strategy=strategy, wire=wire, steps=steps:
                    same_as_cpu(machine, weights, strategy, 2, wire, steps))
-    yield "ddp, 2 ranks, nccl, --graph", lambda: same_as_cpu(machine, weights, "ddp", 2, "nccl", MORE_STEPS, "--graph")
+    yield "ddp, --graph, 2 ranks, nccl", lambda: same_as_cpu(machine, weights, "ddp", 2, "nccl", MORE_STEPS, "--graph")
 
 
 def same_as_cpu(machine, weights, strategy, ranks, wire, steps, *of_device):
