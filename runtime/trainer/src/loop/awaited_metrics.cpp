@@ -32,7 +32,8 @@ std::string without_digits(std::string text) {
   return text;
 }
 
-/// Returns the name that was probably meant; empty if it is none of these. "acc1" and "acc5" are two names.
+/// Returns the known name of which `name` is probably a misspelling, or an empty text. Names that differ in digits
+/// alone, as "acc1" and "acc5" do, are different names.
 std::string meant_by(const std::string& name, const std::set<std::string>& known) {
   const std::vector<std::string> candidates(known.begin(), known.end());
   std::string nearest = host::nearest_name(name, candidates, kMostTypingErrors);
@@ -52,7 +53,7 @@ void AwaitedMetrics::note_validated(const Metrics& means) {
   for (const auto& [name, value] : means) validated_.insert(name);
 }
 
-// All ranks hear of the names of all, so that they come to the same end.
+// Gathers the names of all ranks, so that all of them come to the same result.
 void AwaitedMetrics::check_after_step(MetricBoard& board, Validation& validation, Stopping& stopping) {
   if (std::exchange(are_checked_, true)) return;
   const bool knows_validation = !validation.is_on() || fit_.limits.sanity_batches != 0;
@@ -75,7 +76,7 @@ void AwaitedMetrics::check_after_step(MetricBoard& board, Validation& validation
   }
 }
 
-// `would_be_validated` tries whether a validation that is switched off logs the metric, and is collective.
+// Calls `would_be_validated`, which is collective, to see whether a validation that is switched off logs the metric.
 void AwaitedMetrics::check(const AwaitedMetric& metric, const std::set<std::string>& trained,
                            const std::function<bool()>& would_be_validated) const {
   // The names of an object's values begin with its own.

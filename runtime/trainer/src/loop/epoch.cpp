@@ -43,8 +43,8 @@ void Epoch::resume(const LoadedCheckpoint& checkpoint, const Joining& joining) {
   batches_ = checkpoint.loop->place.batches;
 }
 
-// In the middle of an epoch: ranks take turns in its order of samples, so what W ranks have trained on is the beginning
-// of that order, and another number of ranks takes turns in the rest.
+// Ranks take turns in the epoch's order of samples. So the ranks of the checkpoint have trained on the beginning of
+// that order, and the ranks of this run take turns in the rest.
 void Epoch::divide_what_is_left(const LoadedCheckpoint& checkpoint, const Joining& joining) {
   const LoopPlace& saved = checkpoint.loop->place;
   const int ranks = checkpoint.manifest.world_size;
@@ -72,8 +72,7 @@ EarlierPart Epoch::part_before(const LoadedCheckpoint& checkpoint, const Joining
   return {saved.batches, std::min(saved.earlier_samples + samples, saved.samples)};
 }
 
-// Returns the steps in which that number of ranks would have come to this place of the data, in the epoch of this
-// number.
+// Returns the number of steps after which `ranks` would be at this place of the data in this epoch.
 int64_t Epoch::steps_before(int64_t epoch, int ranks) const {
   const int64_t window = fit_.limits.accumulate;
   const auto steps_of = [&](int64_t batches) { return (batches + window - 1) / window; };

@@ -26,8 +26,8 @@ class Epoch {
 
   /// Notes how long an epoch will be, as far as that is known before it is opened.
   void plan();
-  /// Goes to the place at which the checkpoint was written. Throws UserError on all ranks alike if that was of other
-  /// data, or if it is in the middle of an epoch and another number of ranks cannot divide what is left. Collective.
+  /// Goes to the place at which the checkpoint was written. Throws UserError on all ranks alike if its data was
+  /// another, or if it is in the middle of an epoch and this number of ranks cannot divide the rest. Collective.
   void resume(const LoadedCheckpoint& checkpoint, const Joining& joining);
   /// Begins to read the data at the place of `resumed`, or from the start if it is null; sets how often ranks vote.
   /// Collective if ranks may have different numbers of batches.

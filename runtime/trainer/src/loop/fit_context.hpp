@@ -1,4 +1,4 @@
-// What every part of a training works with, and how it calls hooks.
+// The objects that all parts of a training use, and the calls of hooks.
 #pragma once
 
 #include <cstdint>

@@ -47,7 +47,7 @@ StopReason FitLoop::run(std::optional<LoadedCheckpoint> resumed) {
   }
 }
 
-// A hook that fails in turn must not hide what it was told of.
+// An error of the hook must not hide the error that it is called for.
 void FitLoop::tell_of(const std::exception& error) {
   snapshots_.fail();
   try {
@@ -239,7 +239,8 @@ void FitLoop::finish_epoch() {
   if (snapshots_.keeps_steps()) snapshots_.keep(unfinished);
   if (!is_complete) snapshots_.offer_unfinished(before, stopping_, epoch());
   if (is_complete) ++context_.record.epochs;
-  // What another rank does after an error is not known, so only a mistake of all ranks lets the epoch be saved.
+  // An error may leave other ranks anywhere. If all ranks make the same mistake, they can still save the epoch
+  // together.
   const auto save_after_error = [&](bool is_of_all_ranks) {
     if (is_complete && is_of_all_ranks) snapshots_.offer_after_error(before, stopping_, epoch());
   };

@@ -1,4 +1,4 @@
-// Who takes part in a step if ranks may have different numbers of batches.
+// Counts the ranks that take part in a step, because they may have different numbers of batches.
 //
 // With --uneven=join an epoch lasts until no rank has a batch left: before each step the ranks count those that have
 // one. The others take the step without a batch, so that their gradients are zeros, and the losses of those that have
@@ -33,8 +33,8 @@ class Joining {
   bool has_active_ranks() const { return active_ranks_ > 0; }
   /// Returns the factor of each loss that makes the mean over all ranks that over the ranks with a batch.
   double weight_of_loss() const { return joins() ? fit_.runtime.world_size() / active_ranks_ : 1.0; }
-  /// Returns the number of batches of a step in which this rank has had `own`. Call after count_active. Collective if
-  /// no rank has a batch left: the last step may be shorter on all of them.
+  /// Returns the number of batches by which a step has advanced all ranks, of which this rank has had `own`. Call after
+  /// count_active. Collective if no rank has a batch left, because the last step may be shorter.
   int64_t batches_of_step(int64_t own) const;
 
  private:

@@ -1,4 +1,4 @@
-// The checkpoints of a training: when callbacks may write one, and of which state.
+// Offers the states of a training to callbacks, which may save them as checkpoints.
 //
 // A checkpoint is written at a save point only: between steps, between epochs, or if training stops within an epoch.
 // Then it holds the state from before the validation and the hooks that end the epoch, because the run that resumes
@@ -33,8 +33,8 @@ class Snapshots {
   /// Calls callbacks, which may save the state from before the validation that stopped the training, else `before`.
   /// The epoch is not complete in it.
   void offer_unfinished(LoopState& before, const Stopping& stopping, int64_t epoch);
-  /// The same after an error at the end of an epoch, so that the epoch is not lost. Writes nothing if weights have
-  /// changed since note_weights.
+  /// Does as offer_unfinished after an error at the end of an epoch, so that the epoch is not lost. Writes nothing if
+  /// weights have changed since note_weights.
   void offer_after_error(LoopState& before, const Stopping& stopping, int64_t epoch);
   /// Notes the weights before the hooks that end the epoch.
   void note_weights() { versions_before_hooks_ = versions_of_weights(fit_.session); }

@@ -74,7 +74,7 @@ MergedReport Validation::evaluate(MetricBoard& board, const Stopping& stopping) 
   return merged;
 }
 
-// What a callback throws must not hide why the validation has failed.
+// An exception of a callback must not hide why the validation has failed.
 void Validation::abandon() const {
   try {
     hooks_.call("on_validation_abandoned", &Callback::on_validation_abandoned);
@@ -97,7 +97,7 @@ MergedReport Validation::attempt(const BatchLimit& limit, const Stopping& stoppi
   return merged;
 }
 
-// A DataModule may serve several modules, of which some have nothing to validate.
+// A DataModule may serve several modules, and some may have no validation_step.
 void Validation::leave_out() {
   is_on_ = false;
   interval_.reset();
