@@ -51,7 +51,8 @@ function(cohort_own_flags target)
   if(COHORT_SANITIZE)
     # GCC reports what may be uninitialized without reason in code that it instruments.
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${COHORT_SANITIZE}
-      -fno-sanitize-recover=all -fno-omit-frame-pointer -Wno-maybe-uninitialized>)
+      -fno-sanitize-recover=all -fno-omit-frame-pointer>
+      $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-maybe-uninitialized>)
     target_link_options(${target} PRIVATE -fsanitize=${COHORT_SANITIZE})
   endif()
 endfunction()

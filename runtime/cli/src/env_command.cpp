@@ -22,7 +22,7 @@
 namespace cohort::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 std::string first_line_of(const char* file) {
   std::ifstream stream(file);
@@ -60,11 +60,11 @@ std::string cpu_capability(const host::Variables& variables) {
 }
 
 /// What this machine offers a rank; the threads as a rank takes them that is told nothing else.
-Json machine_facts(const host::Topology& topology, const host::Variables& variables) {
+ordered_json machine_facts(const host::Topology& topology, const host::Variables& variables) {
   const int cores = host::usable_cores();
   const auto openmp = variables.find("OMP_NUM_THREADS");
   const bool is_set = openmp != variables.end() && !openmp->second.empty();
-  Json facts;
+  ordered_json facts;
   facts["host"] = host::host_name();
   facts["usable_cores"] = std::to_string(cores);
   facts["ranks"] = std::to_string(topology.local_world_size);
@@ -78,7 +78,7 @@ Json machine_facts(const host::Topology& topology, const host::Variables& variab
   return facts;
 }
 
-Json version_facts() {
+ordered_json version_facts() {
   return {{"cohort", COHORT_VERSION},
           {"plugin_abi", std::to_string(COHORT_ABI_MAJOR) + "." + std::to_string(COHORT_ABI_MINOR)},
           {"compiler", __VERSION__},
@@ -86,28 +86,28 @@ Json version_facts() {
           {"cuda_plugin", COHORT_CUDA_BUILD}};
 }
 
-Json topology_facts(const host::Topology& t) {
-  Json facts{{"launcher", host::to_string(t.launcher)},
-             {"rank", t.rank},
-             {"world_size", t.world_size},
-             {"local_rank", t.local_rank},
-             {"local_world_size", t.local_world_size},
-             {"node_rank", t.node_rank},
-             {"num_nodes", t.num_nodes},
-             {"master_addr", t.master_addr},
-             {"master_port", t.master_port},
-             {"run_id", t.run_id},
-             {"store_is_external", t.store_is_external},
-             {"store_listen_fd", t.store_listen_fd ? Json(*t.store_listen_fd) : Json()},
-             {"max_restarts", t.max_restarts},
-             {"sees_own_devices", t.sees_own_devices}};
+ordered_json topology_facts(const host::Topology& t) {
+  ordered_json facts{{"launcher", host::to_string(t.launcher)},
+                     {"rank", t.rank},
+                     {"world_size", t.world_size},
+                     {"local_rank", t.local_rank},
+                     {"local_world_size", t.local_world_size},
+                     {"node_rank", t.node_rank},
+                     {"num_nodes", t.num_nodes},
+                     {"master_addr", t.master_addr},
+                     {"master_port", t.master_port},
+                     {"run_id", t.run_id},
+                     {"store_is_external", t.store_is_external},
+                     {"store_listen_fd", t.store_listen_fd ? ordered_json(*t.store_listen_fd) : ordered_json()},
+                     {"max_restarts", t.max_restarts},
+                     {"sees_own_devices", t.sees_own_devices}};
   facts["decided_by"] = t.decided_by;
   return facts;
 }
 
 /// Returns the launchers that were found and the variables of libraries, for the table.
-Json variable_facts(const host::EnvironmentReport& report) {
-  Json facts = Json::object();
+ordered_json variable_facts(const host::EnvironmentReport& report) {
+  ordered_json facts = ordered_json::object();
   std::string found;
   for (const std::string& text : report.found) found += (found.empty() ? "" : ", ") + text;
   facts["found"] = found.empty() ? "-" : found;
@@ -121,7 +121,7 @@ std::string problems_text(const host::EnvironmentReport& report) {
   return table.empty() ? "" : "\n" + table_text(table, "");
 }
 
-std::string facts_text(const Json& facts) {
+std::string facts_text(const ordered_json& facts) {
   Table table;
   for (const auto& [name, value] : facts.items()) table.push_back({name, value.get<std::string>()});
   return table_text(table, "");
@@ -139,16 +139,16 @@ EnvCommand::EnvCommand(CLI::App& app, std::function<int()>& chosen, std::functio
 int EnvCommand::run() const {
   const auto variables = host::process_environment();
   const host::EnvironmentReport report = host::inspect_environment(variables);
-  const Json machine = machine_facts(report.topology, variables);
+  const ordered_json machine = machine_facts(report.topology, variables);
   std::string text;
   if (json_) {
-    const Json all{{"topology", topology_facts(report.topology)},
-                   {"found", report.found},
-                   {"libraries", report.of_libraries},
-                   {"problems", report.problems},
-                   {"machine", machine},
-                   {"versions", version_facts()}};
-    text = all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    const ordered_json all{{"topology", topology_facts(report.topology)},
+                           {"found", report.found},
+                           {"libraries", report.of_libraries},
+                           {"problems", report.problems},
+                           {"machine", machine},
+                           {"versions", version_facts()}};
+    text = all.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
   } else {
     text = host::topology_text(report.topology) + "\n" + facts_text(variable_facts(report)) + "\n" +
            facts_text(machine) + "\n" + facts_text(version_facts()) + problems_text(report);

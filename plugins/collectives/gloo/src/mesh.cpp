@@ -29,7 +29,7 @@ class Address {
   ~Address() {}
 
  private:
-  alignas(std::max_align_t) std::array<std::byte, 1024> room_;
+  [[maybe_unused]] alignas(std::max_align_t) std::array<std::byte, 1024> room_;
 };
 
 /// gloo::transport::tcp::Device::nextAddress(), of a class that the headers which come with LibTorch do not have.

@@ -164,18 +164,18 @@ void HostedOptimizers::count_replayed_step() {
 }
 
 void HostedOptimizers::step(uint32_t phase, std::span<const uint32_t> parameters) {
-  torch::optim::Optimizer& optimizer = optimizers_[phase];
-  std::vector<std::vector<at::Tensor>> chosen(optimizer.param_groups().size());
+  std::vector<std::vector<at::Tensor>> chosen(optimizers_[phase].param_groups().size());
   for (const uint32_t parameter : parameters) {
     if (owners_[parameter].optimizer) chosen[owners_[parameter].group].push_back(parameters_[parameter]);
   }
-  const ChosenParameters some(optimizer, std::move(chosen));
+  const ChosenParameters some(optimizers_[phase], std::move(chosen));
   step(phase);
 }
 
 void HostedOptimizers::check_partial(uint32_t phase) {
   if (optimizer_kind(optimizers_[phase])) return;
-  throw UserError("optimizer " + std::to_string(phase) + " is a " + c10::demangle(typeid(optimizers_[phase]).name()) +
+  const torch::optim::Optimizer& optimizer = optimizers_[phase];
+  throw UserError("optimizer " + std::to_string(phase) + " is a " + c10::demangle(typeid(optimizer).name()) +
                   ", of which nobody knows whether it can step some of its parameters alone, as the strategy asks; "
                   "choose SGD, Adam, AdamW, RMSprop or Adagrad, or another strategy");
 }

@@ -98,7 +98,7 @@ DifferingNames differing_names(const std::vector<Fingerprints>& ranks) {
 void check_shared_state(const std::vector<Fingerprints>& ranks, const DifferingNames& differing, uint64_t step) {
   for (const auto& [name, everywhere] : differing) {
     if (!is_of_strategy(name)) continue;
-    const auto print_of = [&](const Fingerprints& prints) {
+    const auto print_of = [&name = name](const Fingerprints& prints) {
       const auto found = prints.find(name);
       return found == prints.end() ? std::nullopt : std::optional(found->second);
     };
