@@ -70,11 +70,18 @@ struct Regression : cohort::ModuleFor<Regression> {
   void test_step(const cohort::Batch& batch, int64_t) override {
     named_buffers()["tested"].add_(1);
     ++tested;
+    ++tested_by_rank;
     log("test_loss", loss(batch.tensor()));
   }
   void save_state(cohort::CallbackState& state) const override { state.set("tested", static_cast<double>(tested)); }
   void load_state(const cohort::CallbackState& state) override {
     tested = static_cast<int64_t>(state.number("tested"));
+  }
+  void save_rank_state(cohort::CallbackState& state) const override {
+    state.set("tested", static_cast<double>(tested_by_rank));
+  }
+  void load_rank_state(const cohort::CallbackState& state) override {
+    tested_by_rank = static_cast<int64_t>(state.number("tested"));
   }
   cohort::Optimizers configure_optimizers() override { return {optimizer}; }
   void on_fit_start() override { ++starts; }
@@ -92,7 +99,7 @@ struct Regression : cohort::ModuleFor<Regression> {
   std::function<Tensor(int64_t, Tensor)> at_loss;
   int starts = 0, ends = 0;
   uint64_t steps_at_end = 0;
-  int64_t tested = 0;
+  int64_t tested = 0, tested_by_rank = 0;
 };
 
 struct Samples : cohort::DataModule {
@@ -142,6 +149,7 @@ void expect_counts(const Regression& net, int64_t steps, int64_t tested) {
   expect(net.total_steps() == of_fit, "its end is known");
   expect(net.current_epoch() == 1, "its last epoch is known");
   expect(net.tested == tested && net.named_buffers()["tested"].item<int64_t>() == tested, "what a test keeps is kept");
+  expect(net.tested_by_rank == tested, "what rank 0 keeps of its own is kept");
 }
 
 void run_soundly(cohort::App& app) {

@@ -28,14 +28,14 @@ struct OfTwoRanks {
   OfTwoRanks(bool has_mean, const at::Tensor& second) {
     Stretch{folder.path()}(1, false, {std::make_shared<Own>(has_mean)});
     const fs::path checkpoint = find_checkpoints(folder.path()).at(0).path;
-    const std::string prefix(has_mean ? kOwnMeanPrefix : kOwnStatePrefix);
+    const std::string section(has_mean ? kMeanSection : kTiedSection);
     fs::copy(checkpoint / rank_file(0), checkpoint / rank_file(1));
     Manifest manifest = read_manifest(checkpoint);
     manifest.world_size = 2;
     manifest.files[rank_file(1)] = manifest.files.at(rank_file(0));
     host::write_file(checkpoint / kManifestFile, to_json(manifest));
     forge(checkpoint, rank_file(1), [&](NamedTensors& tensors) {
-      std::ranges::find(tensors, prefix + "own/part", &NamedTensors::value_type::first)->second = second;
+      std::ranges::find(tensors, section + "/own/part", &NamedTensors::value_type::first)->second = second;
     });
   }
   /// Resumes with one rank; returns what it has now.

@@ -19,10 +19,8 @@ std::vector<OptimizerSettings> settings(double lr, double decay) {
 LoadedCheckpoint saved(double lr, double decay, const std::vector<double>& initial = {}) {
   LoadedCheckpoint checkpoint;
   checkpoint.manifest.optimizers = settings(lr, decay);
-  checkpoint.loop.emplace();
   if (!initial.empty()) {
-    checkpoint.loop->callbacks.emplace_back("cohort.callbacks/schedules/0.initial",
-                                            torch::tensor(initial, torch::kDouble));
+    checkpoint.tensors["cohort.callbacks/schedules/0.initial"] = torch::tensor(initial, torch::kDouble);
   }
   return checkpoint;
 }
@@ -50,13 +48,12 @@ TEST(ResumeSettings, OfAScheduleAreTheRatesThatItBeginsWith) {
   EXPECT_EQ(settle_settings(ResumeSettings::kCheckpoint, settings(0.001, 0.1), kPlain, checkpoint).size(), 1U)
       << "the program has none any more";
   settle_settings(ResumeSettings::kProgram, settings(0.5, 0.1), {true}, checkpoint);
-  EXPECT_EQ(checkpoint.loop->callbacks[0].second.item<double>(), 0.5);
+  EXPECT_EQ(checkpoint.tensors.begin()->second.item<double>(), 0.5);
 }
 
 TEST(ResumeSettings, OfOptimizersAndGroupsAreToldApart) {
   const ParameterGroup slow{{{"lr", 0.1}}, {"a"}}, fast{{{"lr", 0.2}}, {"b"}};
   LoadedCheckpoint checkpoint;
-  checkpoint.loop.emplace();
   checkpoint.manifest.optimizers = {{"SGD", {slow}}, {"SGD", {slow, slow}}};
   const auto lines =
       settle_settings(ResumeSettings::kProgram, {{"SGD", {slow}}, {"SGD", {slow, fast}}}, {false, false}, checkpoint);

@@ -97,7 +97,7 @@ TEST(ValidatedWeights, OfFormat2AreResumed) {
   forge(older, kSharedFile, [&](NamedTensors& tensors) {
     std::erase_if(tensors, [&](const auto& item) { return run.validated.contains(item.first); });
     for (auto& [name, tensor] : tensors) {
-      if (name.starts_with(kTrainedPrefix)) name = name.substr(kTrainedPrefix.size());
+      if (policy_of(name) == StatePolicy::kTrained) name = name.substr(name.find('/') + 1);
     }
     size_t place = 0;
     Learner order;

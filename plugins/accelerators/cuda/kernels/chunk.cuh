@@ -109,9 +109,9 @@ __device__ inline uint32_t byte_behind_2_to_23(uint32_t word, unsigned i) {
 
 /// A formula for the elements of a grid that divides by multiplications: the quotient by the inverse, corrected once by
 /// its remainder (P. Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990). For
-/// a few grids it gives other bits than decoded(): is_exact_for tells whether one of them has done so for a code.
+/// a few grids it gives other bits than decoded(): is_exact_for returns whether a code has those of `element`.
 struct Multiplied {
-  float shift;  // which leaves code + lower of 2^23 + code
+  float shift;  // subtracted from 2^23 + code, leaves code + lower
   float scale;
   float inverse;
 

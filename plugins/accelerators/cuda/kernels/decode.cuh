@@ -25,7 +25,7 @@ struct Tables {
 static_assert(kThreads == 256, "a thread for each code");
 
 /// Makes the tables of `count` chunks, each of them chunk_nbytes behind the one before. Returns, to each thread, a bit
-/// for each chunk of which the formula gives all elements.
+/// for each chunk with an exact formula.
 template <unsigned kTables>
 __device__ unsigned make_tables(Tables<kTables>& tables, const uint8_t* chunks, uint64_t chunk_nbytes, unsigned count) {
   __syncthreads();  // all threads have used the tables from before
@@ -52,7 +52,7 @@ struct LookedUp {
   __device__ float operator()(uint32_t word, unsigned i) const { return values[word >> 8 * i & 0xff]; }
 };
 
-/// Calls `body(element)` with what gives the elements of chunk c: element(word, i) for the code in byte i of a word.
+/// Calls `body(element)` with the formula or the table of chunk c: element(word, i) for the code in byte i of a word.
 template <unsigned kTables, class Body>
 __device__ void with_elements(const Tables<kTables>& tables, unsigned c, unsigned exact, Body body) {
   if (exact >> c & 1) {
@@ -133,8 +133,8 @@ struct Sums {
   }
 };
 
-/// A block adds up a tile after the other, with the tables of kMostTables chunks at a time, of which a thread reads all
-/// codes before it adds the first.
+/// A block adds up a tile after the other, with the tables of kMostTables chunks at a time. A thread reads the codes
+/// of all of them before it adds the first.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     decode_add_kernel(T* out, const T* start, const uint8_t* chunks, uint64_t chunk_numel, uint64_t num_chunks) {

@@ -1,14 +1,12 @@
 #include "callbacks/callback_list.hpp"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
 
 #include "callbacks/module_moments.hpp"
-#include "checkpoint/loop_state.hpp"
 #include "metrics/metric_name.hpp"
 
 namespace cohort {
@@ -19,10 +17,26 @@ bool is_valid(const std::string& name) {
   return !name.empty() && std::ranges::all_of(name, allowed);
 }
 
-/// Begins the names of a callback's tensors.
-std::string prefix_of(const Callback& callback) {
-  const std::string name = callback.name();
-  return name.empty() ? std::string(kModulePrefix) : std::string(kCallbackPrefix) + name + "/";
+/// Returns the section of the common state of a callback or the module.
+template <class Side>
+Side common_section(const Side& state, const std::string& callback) {
+  return callback.empty() ? state.in(kModuleSection) : state.in(kCallbackSection).in(callback);
+}
+
+/// Returns this rank's own state of a callback.
+CallbackState own_values(const StateReader& state, const std::string& callback) {
+  CallbackState values;
+  for (const std::string_view section : {kTiedSection, kMeanSection}) {
+    for (const auto& [name, tensor] : state.in(section).in(callback).tensors()) values.set(name, tensor);
+  }
+  return values;
+}
+
+/// Returns the validated weights, which a file has under the names of the trained ones.
+NamedTensors validated_in(const StateReader& state) {
+  NamedTensors validated = state.in(kValidatedSection).tensors();
+  for (const auto& [name, trained] : state.in(kTrainedSection).tensors()) validated.emplace_back(name, state.at(name));
+  return validated;
 }
 
 /// Returns what a profile calls the callback.
@@ -95,25 +109,20 @@ std::vector<AwaitedMetric> CallbackList::awaited_metrics() const {
   return all;
 }
 
-NamedTensors CallbackList::state(bool is_first) const {
-  NamedTensors tensors;
+void CallbackList::save(const StateWriter& state, bool is_first) const {
   for (const auto& callback : callbacks_) {
-    const bool is_module = callback->name().empty();
-    CallbackState shared, of_rank;
-    in_callback(callback->name(), {.hook = "save_state"}, [&] {
-      if (is_first || is_module) callback->save_state(shared);
+    const std::string name = callback->name();
+    CallbackState common, own;
+    in_callback(name, {.hook = "save_state"}, [&] {
+      if (is_first || name.empty()) callback->save_state(common);
     });
-    in_callback(callback->name(), {.hook = "save_rank_state"}, [&] { callback->save_rank_state(of_rank); });
-    for (const auto& [name, tensor] : shared.tensors()) tensors.emplace_back(prefix_of(*callback) + name, tensor);
-    for (const auto& [name, tensor] : of_rank.tensors()) {
-      const std::string prefix(of_rank.has_mean(name) ? kOwnMeanPrefix : kOwnStatePrefix);
-      tensors.emplace_back(prefix + callback->name() + "/" + name, tensor);
+    in_callback(name, {.hook = "save_rank_state"}, [&] { callback->save_rank_state(own); });
+    common_section(state, name).put_all(common.tensors());
+    for (const auto& [value, tensor] : own.tensors()) {
+      state.in(own.has_mean(value) ? kMeanSection : kTiedSection).in(name).put(value, tensor);
     }
   }
-  for (auto& [name, tensor] : validated_weights()) {
-    tensors.emplace_back(std::string(kValidatedPrefix) + name, std::move(tensor));
-  }
-  return tensors;
+  state.in(kValidatedSection).put_all(validated_weights());
 }
 
 NamedTensors CallbackList::validated_weights() const {
@@ -141,34 +150,28 @@ bool CallbackList::load_validated_weights(const NamedTensors& weights) const {
   return is_taken;
 }
 
-std::vector<std::string> CallbackList::restore(const NamedTensors& tensors) const {
-  std::map<std::string, CallbackState> shared, of_rank;  // by prefix, by name
-  for (const auto& [name, tensor] : tensors) {
-    const size_t own_name = name.rfind('/') + 1;
-    if (is_state_of_callbacks(name)) shared[name.substr(0, own_name)].set(name.substr(own_name), tensor);
-    if (!is_state_of_rank(name)) continue;
-    const size_t owner = name.find('/') + 1;
-    of_rank[name.substr(owner, own_name - 1 - owner)].set(name.substr(own_name), tensor);
+std::vector<std::string> CallbackList::restore(const StateReader& state) const {
+  std::set<std::string> left_over;
+  for (const std::string_view section : {kCallbackSection, kTiedSection, kMeanSection}) {
+    for (std::string& name : state.in(section).sections()) left_over.insert(std::move(name));
   }
   for (const auto& callback : callbacks_) {
-    if (const auto state = shared.extract(prefix_of(*callback))) {
-      in_callback(callback->name(), {.hook = "load_state"}, [&] { callback->load_state(state.mapped()); });
+    const std::string name = callback->name();
+    const CallbackState common = common_section(state, name).values(), own = own_values(state, name);
+    if (!common.tensors().empty()) {
+      in_callback(name, {.hook = "load_state"}, [&] { callback->load_state(common); });
     }
-    if (const auto state = of_rank.extract(callback->name())) {
-      in_callback(callback->name(), {.hook = "load_rank_state"}, [&] { callback->load_rank_state(state.mapped()); });
+    if (!own.tensors().empty()) {
+      in_callback(name, {.hook = "load_rank_state"}, [&] { callback->load_rank_state(own); });
     }
+    left_over.erase(name);
   }
-  std::set<std::string> left_over;
-  for (const auto& [prefix, state] : shared) {
-    left_over.insert(prefix.substr(kCallbackPrefix.size(), prefix.size() - kCallbackPrefix.size() - 1));
-  }
-  for (const auto& [name, state] : of_rank) left_over.insert(name);
   std::vector<std::string> sentences;
   for (const std::string& name : left_over) {
     sentences.push_back("the checkpoint has the state of a callback " + host::in_quotes(name) +
                         ", which this training does not have");
   }
-  const NamedTensors validated = with_prefix(tensors, kValidatedPrefix);
+  const NamedTensors validated = validated_in(state);
   if (!validated.empty() && !load_validated_weights(validated)) {
     sentences.emplace_back(
         "the checkpoint has averaged weights, and this training averages none (--ema): it resumes with the trained "

@@ -12,6 +12,7 @@
 
 #include "failure/hook_place.hpp"
 #include "profile/profile.hpp"
+#include "state/state_tree.hpp"
 
 namespace cohort {
 
@@ -50,13 +51,12 @@ class CallbackList {
   /// Returns what all callbacks decide by.
   std::vector<AwaitedMetric> awaited_metrics() const;
 
-  /// Returns the state of all callbacks on this rank, for a checkpoint. Names are kCallbackPrefix + callback + "/" +
-  /// value (on the first rank only), kModulePrefix + value, kOwnStatePrefix or kOwnMeanPrefix + callback + "/" + value
-  /// for the rank's own state, and kValidatedPrefix + weight.
-  NamedTensors state(bool is_first) const;
+  /// Writes the state of all callbacks on this rank. The common state of callbacks is the first rank's alone; that of
+  /// the module is written by all, because ranks compare it.
+  void save(const StateWriter& state, bool is_first) const;
   /// Gives each callback the state that it left there; one without a state begins afresh. Returns a sentence about each
   /// state that no callback has taken.
-  std::vector<std::string> restore(const NamedTensors& tensors) const;
+  std::vector<std::string> restore(const StateReader& state) const;
 
  private:
   NamedTensors validated_weights() const;

@@ -40,8 +40,8 @@ std::string difference_from(const at::Tensor& tensor, const at::Tensor* saved) {
 
 /// Returns whether the checkpoint has the trained weights beside those that were validated.
 bool has_trained(const TensorIndex& tensors) {
-  const auto first = tensors.lower_bound(kTrainedPrefix);
-  return first != tensors.end() && first->first.starts_with(kTrainedPrefix);
+  const auto first = tensors.lower_bound(trained_name(""));
+  return first != tensors.end() && policy_of(first->first) == StatePolicy::kTrained;
 }
 
 void check_model(const StepDriver& session, const LoadedCheckpoint& loaded) {
@@ -62,7 +62,7 @@ void check_model(const StepDriver& session, const LoadedCheckpoint& loaded) {
     }
   }
   for (const auto& [name, tensor] : loaded.tensors) {
-    if (known.contains(name) || name.starts_with(kOptimizerPrefix) || is_of_the_run(name)) continue;
+    if (known.contains(name) || policy_of(name) == StatePolicy::kOptimizer || is_of_the_run(name)) continue;
     differences.push_back(name + ": not in the model, " + shape_text(tensor) + " in the checkpoint");
   }
   if (differences.empty()) return;
@@ -102,7 +102,7 @@ void check_fits(StepDriver& session, const LoadedCheckpoint& loaded) {
   }
   for (auto& [name, tensor] : model_tensors(session)) known.insert(name);
   for (const auto& [name, tensor] : loaded.tensors) {
-    if (!name.starts_with(kOptimizerPrefix) || known.contains(name)) continue;
+    if (policy_of(name) != StatePolicy::kOptimizer || known.contains(name)) continue;
     throw UserError(shown(loaded.path) + " holds " + host::in_quotes(name) +
                     ", which is of no parameter of the program's optimizers; resume with the program that it is of");
   }

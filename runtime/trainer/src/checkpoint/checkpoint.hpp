@@ -16,7 +16,7 @@
 #include "checkpoint/folder_lock.hpp"
 #include "checkpoint/loop_state.hpp"
 #include "checkpoint/manifest.hpp"
-#include "checkpoint/tensor_index.hpp"
+#include "state/tensor_index.hpp"
 
 namespace cohort {
 
@@ -39,8 +39,9 @@ CheckpointParts collect_checkpoint(StepDriver& session, const std::filesystem::p
 struct LoadedCheckpoint {
   std::filesystem::path path;
   Manifest manifest;
-  TensorIndex tensors;  ///< what this rank goes on with
-  std::optional<LoopState> loop;
+  TensorIndex tensors;  ///< of this rank: those of the model, and the entries of its state
+
+  StateReader state() const { return {tensors, path.string()}; }
 };
 
 /// Reads the checkpoint `where`, or the newest whole one in the folder `where` (damaged ones are passed over with a

@@ -15,7 +15,7 @@
 
 #include "checkpoint/checkpoint_folder.hpp"
 #include "checkpoint/owned_state.hpp"
-#include "checkpoint/tensor_index.hpp"
+#include "state/tensor_index.hpp"
 
 namespace cohort {
 namespace {

@@ -35,7 +35,7 @@ std::filesystem::path CheckpointWriter::opened_as(const std::filesystem::path& f
 void CheckpointWriter::note(const std::filesystem::path& folder, const LoadedCheckpoint& loaded) {
   Folder& opened = folders_[folder];
   opened.steps = loaded.manifest.step;
-  opened.place = loaded.loop->place;
+  opened.place = loaded.manifest.loop;
   opened.last = loaded.path;
 }
 
@@ -68,10 +68,12 @@ std::filesystem::path CheckpointWriter::save(const std::filesystem::path& folder
 
 void CheckpointWriter::tell_once(const CheckpointParts& parts, const LoopState& state) {
   if (has_told_ || !session_.runtime().is_first()) return;
-  const auto has = [&](std::string_view prefix) { return !with_prefix(state.callbacks, prefix).empty(); };
-  const bool keeps_ranks = has(kOwnStatePrefix) || has(kOwnMeanPrefix);
+  const auto has = [&](StatePolicy policy) {
+    return std::ranges::any_of(state.entries, [&](const auto& entry) { return policy_of(entry.first) == policy; });
+  };
+  const bool keeps_ranks = has(StatePolicy::kTied) || has(StatePolicy::kMean);
   const bool loses_state = parts.module_differs && !keeps_ranks;
-  const bool averages = has(kValidatedPrefix) && std::ranges::count(parts.manifest.per_rank, kWeights) > 0;
+  const bool averages = has(StatePolicy::kValidated) && std::ranges::count(parts.manifest.per_rank, kWeights) > 0;
   if (loses_state) {
     session_.runtime().log().warning(
         "save_state of the module gives other values on some ranks than on rank 0, whose values all ranks resume with; "

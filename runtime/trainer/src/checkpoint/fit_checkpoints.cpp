@@ -92,20 +92,21 @@ std::optional<LoadedCheckpoint> FitCheckpoints::read_source(StepDriver& session)
   }
   if (resumed) check_source(*resumed);
   if (runtime_.is_first()) {
-    runtime_.log().info(resumed ? "Going on from " + shown(resumed->path) + ": step " +
-                                      std::to_string(resumed->manifest.step) + ", " + place_text(resumed->loop->place)
-                                : "Nothing to go on from in " + shown(source_) + ": training begins");
+    runtime_.log().info(resumed
+                            ? "Going on from " + shown(resumed->path) + ": step " +
+                                  std::to_string(resumed->manifest.step) + ", " + place_text(*resumed->manifest.loop)
+                            : "Nothing to go on from in " + shown(source_) + ": training begins");
   }
   return resumed;
 }
 
 void FitCheckpoints::check_source(const LoadedCheckpoint& resumed) const {
-  if (!resumed.loop) {
+  if (!resumed.manifest.loop) {
     throw UserError(shown(resumed.path) +
                     " was written by cohort::save, which knows no epochs; go on from it with cohort::load");
   }
-  if (resumed.loop->place.fit == fit_) return;
-  throw UserError(shown(resumed.path) + " belongs to training " + std::to_string(resumed.loop->place.fit) +
+  if (resumed.manifest.loop->fit == fit_) return;
+  throw UserError(shown(resumed.path) + " belongs to training " + std::to_string(resumed.manifest.loop->fit) +
                   " of the program, this is training " + std::to_string(fit_) +
                   "; give --resume the folder of the whole run");
 }

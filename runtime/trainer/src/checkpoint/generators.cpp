@@ -43,13 +43,12 @@ void set_generator_state(const at::Tensor& state, const std::string& file) {
   generator.set_state(state.clone());
 }
 
-NamedTensors device_generator_states(std::span<const c10::Device> devices) {
-  NamedTensors states;
+void save_generators(const StateWriter& state, std::span<const c10::Device> devices) {
+  state.put(kGeneratorName, generator_state());
   for (size_t place = 0; place < devices.size(); ++place) {
     if (devices[place].is_cpu()) continue;
-    states.emplace_back(name_of(devices, place), at::globalContext().defaultGenerator(devices[place]).get_state());
+    state.put(name_of(devices, place), at::globalContext().defaultGenerator(devices[place]).get_state());
   }
-  return states;
 }
 
 void set_device_generator_states(std::span<const c10::Device> devices, const TensorIndex& tensors,

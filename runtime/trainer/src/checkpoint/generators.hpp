@@ -7,9 +7,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
-#include <cohort/safetensors.hpp>
-
-#include "checkpoint/tensor_index.hpp"
+#include "state/state_tree.hpp"
 
 namespace cohort {
 
@@ -22,10 +20,10 @@ at::Tensor generator_state();
 void check_generator_state(const at::Tensor& state, const std::string& file);
 void set_generator_state(const at::Tensor& state, const std::string& file);
 
-/// Returns the states of the default generators of these devices, by place in the list; none for the CPU.
-NamedTensors device_generator_states(std::span<const c10::Device> devices);
-/// Gives them back, if the checkpoint has them: one that was saved on other devices has not. Throws UserError,
-/// beginning with `file`, for bytes that are no such state.
+/// Writes the states of the default generators of the CPU and of these devices.
+void save_generators(const StateWriter& state, std::span<const c10::Device> devices);
+/// Restores those of the devices, if the checkpoint has them: one that was saved on other devices has not. Throws
+/// UserError, beginning with `file`, for bytes that are no such state.
 void set_device_generator_states(std::span<const c10::Device> devices, const TensorIndex& tensors,
                                  const std::string& file);
 

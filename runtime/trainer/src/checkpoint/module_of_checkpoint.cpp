@@ -5,8 +5,8 @@
 #include <cohort/module.hpp>
 
 #include "checkpoint/checkpoint_folder.hpp"
-#include "checkpoint/loop_state.hpp"
 #include "files/file_digest.hpp"
+#include "state/state_tree.hpp"
 #include "weights/named_tensors.hpp"
 
 namespace cohort {
@@ -39,12 +39,12 @@ HyperParameters read_hyperparameters(const fs::path& checkpoint) {
 
 void load_module(Module& module, const fs::path& checkpoint) {
   const fs::path newest = newest_of(checkpoint);
+  const TensorIndex tensors = index_of(shared_tensors(newest).tensors);
   SafetensorsFile model;
-  CallbackState state;
-  for (auto& [name, tensor] : shared_tensors(newest).tensors) {
-    if (name.starts_with(kModulePrefix)) state.set(name.substr(kModulePrefix.size()), tensor);
-    if (!name.starts_with("optimizer.") && !name.starts_with("cohort.")) model.tensors.emplace_back(name, tensor);
+  for (const auto& [name, tensor] : tensors) {
+    if (policy_of(name) == StatePolicy::kModel) model.tensors.emplace_back(name, tensor);
   }
+  const CallbackState state = StateReader(tensors, shown(newest)).in(kModuleSection).values();
   load_tensors(module, model, shown(newest), /*strict=*/true);
   if (!state.tensors().empty()) module.load_state(state);
 }

@@ -16,7 +16,7 @@
 #include <cohort/safetensors.hpp>
 
 #include "checkpoint/manifest.hpp"
-#include "checkpoint/tensor_index.hpp"
+#include "state/tensor_index.hpp"
 
 namespace torch::nn {
 class Module;

@@ -7,7 +7,7 @@
 #include <cohort/safetensors.hpp>
 #include <cohort/step_driver.hpp>
 
-#include "checkpoint/tensor_index.hpp"
+#include "state/tensor_index.hpp"
 
 namespace cohort {
 

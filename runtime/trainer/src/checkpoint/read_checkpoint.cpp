@@ -17,6 +17,7 @@
 #include "checkpoint/owned_state.hpp"
 #include "checkpoint/session_tensors.hpp"
 #include "checkpoint/strategy_tensors.hpp"
+#include "metrics/epoch_state.hpp"
 #include "weights/named_tensors.hpp"
 
 namespace cohort {
@@ -146,7 +147,8 @@ void check_own(const LoadedCheckpoint& loaded, const TensorIndex& own, const tor
   for (auto& [name, parameter] : named_parameters_of(module)) weights.merge(std::set{name, trained_name(name)});
   for (const auto& [name, tensor] : own) {
     const bool is_weight = weights.contains(name) && !lists(kWeights);
-    const bool is_state = name.starts_with(kOptimizerPrefix) && !name.ends_with(".archive") && !lists(kOptimizerState);
+    const bool is_state =
+        policy_of(name) == StatePolicy::kOptimizer && !name.ends_with(".archive") && !lists(kOptimizerState);
     if (is_weight || is_state) throw not_of_this_rank_alone(file, host::in_quotes(name));
   }
   const host::StrategyState strategy = strategy_state(module, own, loaded.manifest.per_rank);
@@ -163,7 +165,8 @@ void add_owned_state(const StepDriver& session, LoadedCheckpoint& loaded) {
     TensorIndex owned = tensors_in(loaded, file);
     drop_state_of_others(session, owned);
     for (auto& [name, tensor] : owned) {
-      if (name.starts_with(kOptimizerPrefix) && loaded.tensors.emplace(name, std::move(tensor)).second) continue;
+      if (policy_of(name) == StatePolicy::kOptimizer && loaded.tensors.emplace(name, std::move(tensor)).second)
+        continue;
       throw DamagedCheckpoint(shown(loaded.path / file) + " holds " + host::in_quotes(name) +
                               ", which is no state of an optimizer, or is in another file, too");
     }
@@ -175,17 +178,17 @@ void add_owned_state(const StepDriver& session, LoadedCheckpoint& loaded) {
 void average_rank_state(const LoadedCheckpoint& loaded, TensorIndex& own) {
   const int saved = loaded.manifest.world_size;
   for (auto& [name, tensor] : own) {
-    if (name.starts_with(kOwnStatePrefix)) {
+    if (policy_of(name) == StatePolicy::kTied) {
       throw UserError(shown(loaded.path) + " holds " + host::in_quotes(name) + " of each of " + number_of_ranks(saved) +
                       ", which no other number of ranks can go on with; resume with " + number_of_ranks(saved) +
                       ", or save it by set_mean");
     }
-    if (name.starts_with(kOwnMeanPrefix)) tensor = at::zeros_like(tensor);
+    if (policy_of(name) == StatePolicy::kMean) tensor = at::zeros_like(tensor);
   }
   for (int rank = 0; rank < saved; ++rank) {
     const TensorIndex others = tensors_in(loaded, rank_file(rank));
     for (auto& [name, tensor] : own) {
-      if (!name.starts_with(kOwnMeanPrefix)) continue;
+      if (policy_of(name) != StatePolicy::kMean) continue;
       const at::Tensor* const other = find_tensor(others, name);
       if (!other || other->sizes() != tensor.sizes() || !other->is_floating_point()) {
         throw UserError(shown(loaded.path / rank_file(rank)) + " has no part of the mean over ranks of " +
@@ -195,7 +198,7 @@ void average_rank_state(const LoadedCheckpoint& loaded, TensorIndex& own) {
     }
   }
   for (auto& [name, tensor] : own) {
-    if (name.starts_with(kOwnMeanPrefix)) tensor.div_(saved);
+    if (policy_of(name) == StatePolicy::kMean) tensor.div_(saved);
   }
 }
 
@@ -203,14 +206,15 @@ void average_rank_state(const LoadedCheckpoint& loaded, TensorIndex& own) {
 /// metrics of the epoch so far are spread over the ranks of now so that each value counts once.
 void adapt_to_world(const LoadedCheckpoint& loaded, const Runtime& runtime, TensorIndex& own) {
   std::erase_if(own, [](const auto& item) { return !is_of_the_run(item.first); });
-  if (std::ranges::any_of(own, [](const auto& item) { return is_state_of_rank(item.first); })) {
-    average_rank_state(loaded, own);
-  }
+  const auto has = [&](StatePolicy policy) {
+    return std::ranges::any_of(own, [&](const auto& entry) { return policy_of(entry.first) == policy; });
+  };
+  if (has(StatePolicy::kTied) || has(StatePolicy::kMean)) average_rank_state(loaded, own);
   const int saved = loaded.manifest.world_size;
-  if (runtime.rank() >= saved) drop_epoch_metrics(own);
+  if (runtime.rank() >= saved) drop_epoch(own);
   for (int rank = runtime.rank() + runtime.world_size(); rank < saved; rank += runtime.world_size()) {
     const std::string file = rank_file(rank);
-    add_epoch_metrics(own, tensors_in(loaded, file), std::to_string(rank), shown(loaded.path / file));
+    add_epoch(own, tensors_in(loaded, file), std::to_string(rank), shown(loaded.path / file));
   }
 }
 
@@ -244,10 +248,8 @@ LoadedCheckpoint read_one(StepDriver& session, const fs::path& path) {
   }
   all_or_none(runtime, [&] {
     check_fits(session, loaded);
-    const LoopPlace nowhere;
-    const LoopState state = read_loop_state(loaded.manifest.loop.value_or(nowhere), loaded.tensors, shown(path));
+    check_loop_state({loaded.tensors, shown(path)});
     check_state_of_strategy(session.module(), loaded.tensors, shown(path));
-    if (loaded.manifest.loop) loaded.loop = state;
   });
   return loaded;
 }

@@ -80,6 +80,33 @@ SessionTensors tensors_of(StepDriver& session, const NamedTensors& buffers) {
   return tensors;
 }
 
+/// The entries of a loop's state, by their place in a checkpoint.
+struct EntriesByPlace {
+  NamedTensors own, shared;
+  NamedTensors compared;   ///< among ranks; shared has them as well
+  NamedTensors validated;  ///< by the names of weights
+};
+
+/// Divides the entries of `loop`. It is null for a loop of the program's own, of which generators alone are saved.
+EntriesByPlace entries_by_place(Runtime& runtime, const LoopState* loop) {
+  EntriesByPlace places;
+  if (!loop) {
+    save_generators(StateWriter(places.own), runtime.devices());
+    return places;
+  }
+  for (const auto& entry : loop->entries) {
+    const StatePolicy policy = policy_of(entry.first);
+    const bool is_compared = policy == StatePolicy::kCompared;
+    if (is_compared) places.compared.push_back(entry);
+    if (policy == StatePolicy::kValidated) {
+      places.validated.emplace_back(entry.first.substr(kValidatedSection.size() + 1), entry.second);
+    } else {
+      (is_compared || policy == StatePolicy::kShared ? places.shared : places.own).push_back(entry);
+    }
+  }
+  return places;
+}
+
 }  // namespace
 
 std::vector<OptimizerSettings> optimizer_settings(const StepDriver& session) {
@@ -112,23 +139,17 @@ CheckpointParts collect_checkpoint(StepDriver& session, const fs::path& folder, 
   const host::StrategyState strategy = session.pause_for_checkpoint();
   StrategyTensors of_strategy = strategy_tensors(session.module(), strategy);
   tensors.strategy = std::move(of_strategy.shared);
-  if (loop) {
-    show_validated(tensors, with_prefix(loop->callbacks, kValidatedPrefix));
-    std::ranges::copy_if(loop->callbacks, std::back_inserter(tensors.module),
-                         [](const auto& item) { return item.first.starts_with(kModulePrefix); });
-  }
+  EntriesByPlace entries = entries_by_place(runtime, loop);
+  show_validated(tensors, entries.validated);
+  tensors.module = std::move(entries.compared);
   TensorsByPlace divided = divide_by_rank(session, tensors);
   if (runtime.is_first()) parts.manifest = describe(session, loop, divided, strategy);
   parts.own = std::move(divided.own);
   const auto append = [&](NamedTensors more) { std::move(more.begin(), more.end(), std::back_inserter(parts.own)); };
   append(std::move(of_strategy.own));
-  append(loop ? loop_tensors(*loop) : NamedTensors{{kGeneratorName, generator_state()}});
-  if (!loop || loop->device_generators.empty()) append(device_generator_states(runtime.devices()));
+  append(std::move(entries.own));
   if (runtime.is_first()) parts.shared = std::move(divided.shared);
-  if (loop && runtime.is_first()) {
-    std::ranges::copy_if(loop->callbacks, std::back_inserter(parts.shared),
-                         [](const auto& item) { return is_state_of_callbacks(item.first); });
-  }
+  if (runtime.is_first()) std::ranges::move(entries.shared, std::back_inserter(parts.shared));
   parts.module_differs = divided.module_differs;
   parts.own_state = names_of(strategy, /*is_shared=*/false);
   all_or_none(runtime, [&] {

@@ -97,7 +97,7 @@ DifferingNames differing_names(const std::vector<Fingerprints>& ranks) {
 /// Throws TrainingFailed if ranks differ in what a layer of the strategy calls shared.
 void check_shared_state(const std::vector<Fingerprints>& ranks, const DifferingNames& differing, uint64_t step) {
   for (const auto& [name, everywhere] : differing) {
-    if (!is_of_strategy(name)) continue;
+    if (policy_of(name) != StatePolicy::kStrategy) continue;
     const auto print_of = [&name = name](const Fingerprints& prints) {
       const auto found = prints.find(name);
       return found == prints.end() ? std::nullopt : std::optional(found->second);
@@ -141,7 +141,7 @@ void show_validated(SessionTensors& tensors, const NamedTensors& validated) {
     for (NamedTensors* const group : {&tensors.parameters, &tensors.buffers}) {
       const auto trained = std::ranges::find(*group, name, &NamedTensors::value_type::first);
       if (trained == group->end()) continue;
-      trained->first = std::string(kTrainedPrefix) + name;
+      trained->first = trained_name(name);
       group->emplace_back(name, tensor);
       break;
     }
@@ -161,7 +161,7 @@ TensorsByPlace divide_by_rank(StepDriver& session, const SessionTensors& tensors
   }
   TensorsByPlace divided;
   for (const auto& [name, everywhere] : differing) {  // in the same order on all ranks
-    if (name.starts_with(kModulePrefix)) {
+    if (policy_of(name) == StatePolicy::kCompared) {
       divided.module_differs = true;
       continue;
     }
@@ -172,7 +172,7 @@ TensorsByPlace divide_by_rank(StepDriver& session, const SessionTensors& tensors
     if (averages) divided.shared.emplace_back(name, session.all_reduce(*own, /*mean=*/true));
     if (!averages && own) divided.shared.emplace_back(name, *own);
     divided.parameters_differ = divided.parameters_differ || holds(tensors.parameters, name);
-    const bool is_optimizer = name.starts_with("optimizer."), is_archive = name.ends_with(".archive");
+    const bool is_optimizer = policy_of(name) == StatePolicy::kOptimizer, is_archive = name.ends_with(".archive");
     divided.optimizer_differs = divided.optimizer_differs || (is_optimizer && !is_archive);
     divided.optimizer_is_tied = divided.optimizer_is_tied || (is_optimizer && (is_archive || !everywhere));
   }

@@ -11,13 +11,12 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
 
+#include "state/state_tree.hpp"
 #include "weights/named_tensors.hpp"
 
 namespace cohort {
 namespace {
 
-constexpr std::string_view kStatePrefix = "cohort.state/";
-constexpr std::string_view kStrategyPrefix = "cohort.strategy/";
 constexpr std::string_view kAnyState = "strategy state";
 
 // The types that STATE may have.
@@ -85,17 +84,18 @@ bool is_own(const std::vector<std::string>& per_rank, const std::string& descrip
 
 StrategyTensors strategy_tensors(const torch::nn::Module& module, const host::StrategyState& state) {
   StrategyTensors tensors;
+  const auto section = [&](std::string_view name, bool is_shared) {
+    return StateWriter(is_shared ? tensors.shared : tensors.own).in(name);
+  };
   for (const auto& [key, value] : state.values) {
-    (value.is_shared ? tensors.shared : tensors.own)
-        .emplace_back(std::string(kStrategyPrefix) + key, tensor_of(std::as_bytes(std::span(value.bytes)), at::kByte));
+    section(kLayerValueSection, value.is_shared).put(key, tensor_of(std::as_bytes(std::span(value.bytes)), at::kByte));
   }
   const NamedTensors parameters = numbered_parameters(module);
   for (const auto& [name, buffer] : state.buckets) {
     for (const auto& [id, bytes] : buffer.values) {
       const auto& [parameter, weights] = parameters[id];
       const at::ScalarType type = buffer.dtype ? scalar_type_of(buffer.dtype) : weights.scalar_type();
-      (buffer.is_shared ? tensors.shared : tensors.own)
-          .emplace_back(std::string(kStatePrefix) + name + "/" + parameter, tensor_of(bytes, type));
+      section(kLayerBufferSection, buffer.is_shared).in(name).put(parameter, tensor_of(bytes, type));
     }
   }
   return tensors;
@@ -104,19 +104,18 @@ StrategyTensors strategy_tensors(const torch::nn::Module& module, const host::St
 host::StrategyState strategy_state(const torch::nn::Module& module, const TensorIndex& tensors,
                                    const std::vector<std::string>& per_rank) {
   host::StrategyState state;
+  const StateReader reader(tensors, "");
+  for (const auto& [key, tensor] : reader.in(kLayerValueSection).tensors()) {
+    state.values[key] = {{static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()},
+                         !is_own(per_rank, described_value(key))};
+  }
   const NamedTensors parameters = numbered_parameters(module);
-  for (const auto& [name, tensor] : tensors) {
+  for (const auto& [name, tensor] : reader.in(kLayerBufferSection).tensors()) {
     const auto* const bytes = static_cast<const std::byte*>(tensor.const_data_ptr());
-    if (name.starts_with(kStrategyPrefix)) {
-      const std::string key = name.substr(kStrategyPrefix.size());
-      state.values[key] = {{reinterpret_cast<const char*>(bytes), tensor.nbytes()},
-                           !is_own(per_rank, described_value(key))};
-    }
-    if (!name.starts_with(kStatePrefix)) continue;
     for (uint32_t id = 0; id < parameters.size(); ++id) {
       const std::string ending = "/" + parameters[id].first;
-      if (!name.ends_with(ending) || name.size() < kStatePrefix.size() + ending.size()) continue;
-      const std::string bucket = name.substr(kStatePrefix.size(), name.size() - kStatePrefix.size() - ending.size());
+      if (!name.ends_with(ending)) continue;
+      const std::string bucket = name.substr(0, name.size() - ending.size());
       host::StrategyState::Buffer& buffer = state.buckets[bucket];
       buffer.is_shared = !is_own(per_rank, described_state(bucket));
       if (tensor.scalar_type() != parameters[id].second.scalar_type()) buffer.dtype = dtype_of(tensor.scalar_type());
@@ -128,14 +127,14 @@ host::StrategyState strategy_state(const torch::nn::Module& module, const Tensor
 
 void check_state_of_strategy(const torch::nn::Module& module, const TensorIndex& tensors, const std::string& file) {
   const NamedTensors parameters = numbered_parameters(module);
-  for (const auto& [name, tensor] : tensors) {
-    if (!name.starts_with(kStatePrefix)) continue;
+  for (const auto& [name, tensor] : StateReader(tensors, file).in(kLayerBufferSection).tensors()) {
     const bool fits = std::ranges::any_of(parameters, [&, &name = name, &tensor = tensor](const auto& item) {
       return name.ends_with("/" + item.first) && dtype_of(tensor.scalar_type()) != 0 &&
              tensor.numel() == item.second.numel();
     });
-    if (!fits)
-      throw UserError(file + " has state of the strategy in " + host::in_quotes(name) + " that fits no weight");
+    if (fits) continue;
+    throw UserError(file + " has state of the strategy in " +
+                    host::in_quotes(std::string(kLayerBufferSection) + "/" + name) + " that fits no weight");
   }
 }
 
@@ -150,13 +149,9 @@ std::vector<std::string> names_of(const host::StrategyState& state, bool is_shar
   return names;
 }
 
-bool is_of_strategy(std::string_view tensor) {
-  return tensor.starts_with(kStatePrefix) || tensor.starts_with(kStrategyPrefix);
-}
-
 std::string description_of(std::string_view tensor) {
-  if (tensor.starts_with(kStatePrefix)) return described_state(tensor.substr(kStatePrefix.size()));
-  return described_value(tensor.substr(kStrategyPrefix.size()));
+  const std::string_view section = tensor.substr(0, tensor.find('/')), key = tensor.substr(section.size() + 1);
+  return section == kLayerBufferSection ? described_state(key) : described_value(key);
 }
 
 }  // namespace cohort

@@ -9,7 +9,7 @@
 #include <cohort/host/strategy_state.hpp>
 #include <cohort/safetensors.hpp>
 
-#include "checkpoint/tensor_index.hpp"
+#include "state/tensor_index.hpp"
 
 namespace torch::nn {
 class Module;
@@ -31,9 +31,7 @@ void check_state_of_strategy(const torch::nn::Module& module, const TensorIndex&
 
 /// Returns what all ranks share, or what is this rank's own, in words: "STATE 'memory' of layer 'drifting'".
 std::vector<std::string> names_of(const host::StrategyState& state, bool is_shared);
-/// Returns whether a tensor of this name is the strategy's.
-bool is_of_strategy(std::string_view tensor);
-/// Returns such a name in words: "STATE 'memory/fc1.weight' of layer 'drifting'".
+/// Returns the name of an entry with policy kStrategy in words: "STATE 'memory/fc1.weight' of layer 'drifting'".
 std::string description_of(std::string_view tensor);
 
 }  // namespace cohort

@@ -36,17 +36,17 @@ void Epoch::plan() {
 
 void Epoch::resume(const LoadedCheckpoint& checkpoint, const Joining& joining) {
   all_or_none(fit_.runtime, [&] {  // the manifest tells of rank 0's data
-    if (fit_.runtime.is_first()) check_same_data(checkpoint.loop->place, place(), checkpoint.path);
+    if (fit_.runtime.is_first()) check_same_data(*checkpoint.manifest.loop, place(), checkpoint.path);
   });
   divide_what_is_left(checkpoint, joining);
-  number_ = checkpoint.loop->place.epoch;
-  batches_ = checkpoint.loop->place.batches;
+  number_ = checkpoint.manifest.loop->epoch;
+  batches_ = checkpoint.manifest.loop->batches;
 }
 
 // Ranks take turns in the epoch's order of samples. So the ranks of the checkpoint have trained on the beginning of
 // that order, and the ranks of this run take turns in the rest.
 void Epoch::divide_what_is_left(const LoadedCheckpoint& checkpoint, const Joining& joining) {
-  const LoopPlace& saved = checkpoint.loop->place;
+  const LoopPlace& saved = *checkpoint.manifest.loop;
   const int ranks = checkpoint.manifest.world_size;
   more_steps_ = saved.more_steps;
   if (ranks == fit_.runtime.world_size()) {
@@ -58,7 +58,7 @@ void Epoch::divide_what_is_left(const LoadedCheckpoint& checkpoint, const Joinin
 }
 
 EarlierPart Epoch::part_before(const LoadedCheckpoint& checkpoint, const Joining& joining) const {
-  const LoopPlace& saved = checkpoint.loop->place;
+  const LoopPlace& saved = *checkpoint.manifest.loop;
   const int ranks = checkpoint.manifest.world_size;
   if (!joining.has_equal_counts()) {
     const std::string number = std::to_string(ranks);
@@ -85,15 +85,14 @@ void Epoch::open(Joining& joining, const LoadedCheckpoint* resumed) {
   const Timed timed(fit_.profile, Profile::kData);
   Runtime& runtime = fit_.runtime;
   const Shard shard{runtime.rank(), runtime.world_size(), seed_of_fit(fit_.options().seed, fit_.fit_number()), number_};
-  batches_ = resumed ? resumed->loop->place.batches : 0;
-  const PassBegin begin{batches_, earlier_, resumed ? resumed->loop->stream : CallbackState()};
+  batches_ = resumed ? resumed->manifest.loop->batches : 0;
+  const PassBegin begin{batches_, earlier_, resumed ? resumed->state().in(kStreamSection).values() : CallbackState()};
   source_ =
       open_batches(train_, shard, Purpose::kTraining, fit_.limits.train, "training data", begin, runtime.device());
   const bool is_alike = fit_.options().rank_noise == RankNoise::kAlike;
   const bool is_known = resumed && (is_alike || runtime.rank() < resumed->manifest.world_size);
-  if (is_known && resumed->loop->generator_before_ahead.defined()) {  // what was read ahead is read again
-    set_generator_state(resumed->loop->generator_before_ahead, resumed->path.string());
-  }
+  const at::Tensor* const before = is_known ? resumed->state().find(kGeneratorBeforeAheadName) : nullptr;
+  if (before) set_generator_state(*before, resumed->path.string());  // what was read ahead is read again
   // Only a vote in every step ends an epoch with the first rank that runs out of batches. If all have equally many, the
   // end needs no vote, and other votes can wait for the step that is logged.
   fit_.session.vote_every(joining.has_equal_counts() ? static_cast<uint64_t>(fit_.limits.log_every_n_steps) : 1);
@@ -102,6 +101,14 @@ void Epoch::open(Joining& joining, const LoadedCheckpoint* resumed) {
   const int64_t left = left_to_all(own, joining);
   is_out_of_data_ = left == 0;
   length_ = train_.stream ? std::nullopt : std::optional(batches_ + left);
+}
+
+void Epoch::save(const StateWriter& state) const {
+  if (!source_) return;
+  if (at::Tensor before = source_->generator_before_ahead(); before.defined()) {
+    state.put(kGeneratorBeforeAheadName, std::move(before));
+  }
+  state.in(kStreamSection).put_all(source_->stream_state().tensors());
 }
 
 void Epoch::require_batches(const Joining& joining) const {

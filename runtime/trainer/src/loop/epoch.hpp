@@ -48,8 +48,8 @@ class Epoch {
 
   /// Waits until nothing is read ahead: then the default generator is at rest.
   void settle();
-  at::Tensor generator_before_ahead() const { return source_ ? source_->generator_before_ahead() : at::Tensor(); }
-  CallbackState stream_state() const { return source_ ? source_->stream_state() : CallbackState(); }
+  /// Writes the state of the data. Call after settle.
+  void save(const StateWriter& state) const;
 
  private:
   void divide_what_is_left(const LoadedCheckpoint& checkpoint, const Joining& joining);

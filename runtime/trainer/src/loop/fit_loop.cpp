@@ -12,6 +12,7 @@
 #include "loop/gathered_report.hpp"
 #include "loop/gradient_norm.hpp"
 #include "loop/unused_parameters.hpp"
+#include "metrics/epoch_state.hpp"
 #include "module/step_access.hpp"
 #include "replicas/replicas.hpp"
 
@@ -235,7 +236,7 @@ void FitLoop::finish_epoch() {
   if (!is_complete && !is_interrupted()) reporting_.log_last_step();
   LoopState before = state();
   LoopState& unfinished = snapshots_.state_before_stop(before);
-  unfinished.metric_values = merged.values;
+  replace_metric_values(unfinished.entries, merged.values);
   if (snapshots_.keeps_steps()) snapshots_.keep(unfinished);
   if (!is_complete) snapshots_.offer_unfinished(before, stopping_, epoch());
   if (is_complete) ++context_.record.epochs;

@@ -4,6 +4,7 @@
 #include "checkpoint/generators.hpp"
 #include "loop/fit_loop.hpp"
 #include "loop/resume_settings.hpp"
+#include "metrics/epoch_state.hpp"
 
 namespace cohort {
 
@@ -14,13 +15,13 @@ void FitLoop::begin_where_resumed() {
   seed_added_rank();
   resume_strategy(*resumed_, context_.session);
   awaited_.skip();
-  const LoopState& saved = *resumed_->loop;
-  for (const std::string& sentence : context_.callbacks.restore(saved.callbacks)) {
+  for (const std::string& sentence : context_.callbacks.restore(resumed_->state())) {
     if (context_.runtime.is_first()) context_.runtime.log().warning(sentence);
   }
   context_.record.steps_before += resumed_->manifest.step;
   context_.record.epochs += epoch();
-  for (const auto& [name, value] : saved.latest) context_.record.metrics[name] = value;
+  for (const auto& [name, value] : resumed_->state().in(kLatestSection).metrics())
+    context_.record.metrics[name] = value;
   stopping_.heed_end_of_resumed(resumed_->manifest.end, epoch());
   if (batch() == 0) resumed_.reset();
 }
@@ -50,11 +51,11 @@ void FitLoop::seed_added_rank() {
 void FitLoop::continue_epoch() {
   apply_checkpoint(*resumed_, context_.session);
   seed_added_rank();
-  const LoopState& saved = *resumed_->loop;
-  context_.callbacks.restore(saved.callbacks);
+  const StateReader saved = resumed_->state();
+  context_.callbacks.restore(saved);
   reporting_.resume(saved);
-  validation_.set_means(saved.validation_means);
-  const bool validation_due = saved.place.validation_due;
+  validation_.set_means(saved.in(kValidationSection).metrics());
+  const bool validation_due = resumed_->manifest.loop->validation_due;
   resumed_.reset();
   if (validation_due && validation_.is_on()) validate_within_epoch();
   if (stopping_.is_at_step_limit()) stopping_.end();
@@ -63,26 +64,21 @@ void FitLoop::continue_epoch() {
 LoopState FitLoop::state(bool validation_due) {
   LoopState state = state_without_records();
   state.place.validation_due = validation_due;
-  state.records = reporting_.board().records();
+  save_records(StateWriter(state.entries), reporting_.board().records());
   return state;
 }
 
 LoopState FitLoop::state_without_records() {
   epoch_.settle();
-  LoggedMetrics& objects = reporting_.board().metrics();
-  return {.place = epoch_.place(),
-          .end = stopping_.training_end(epoch()),
-          .generator = generator_state(),
-          .device_generators = {},
-          .generator_before_ahead = epoch_.generator_before_ahead(),
-          .stream = epoch_.stream_state(),
-          .records = {},
-          .metric_states = objects.states(),
-          .metric_values = objects.restored_values(),
-          .validation_means = validation_.means(),
-          .latest = context_.record.metrics,
-          .optimizers = optimizer_settings(context_.session),
-          .callbacks = context_.callbacks.state(context_.runtime.is_first())};
+  LoopState state{epoch_.place(), stopping_.training_end(epoch()), optimizer_settings(context_.session)};
+  const StateWriter writer(state.entries);
+  save_generators(writer, context_.runtime.devices());
+  epoch_.save(writer);
+  reporting_.save(writer);
+  writer.in(kValidationSection).put_all(validation_.means());
+  writer.in(kLatestSection).put_all(context_.record.metrics);
+  context_.callbacks.save(writer, context_.runtime.is_first());
+  return state;
 }
 
 void FitLoop::keep_step() {

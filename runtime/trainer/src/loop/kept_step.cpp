@@ -4,7 +4,7 @@
 
 #include <cohort/runtime.hpp>
 
-#include "checkpoint/generators.hpp"
+#include "metrics/epoch_state.hpp"
 #include "weights/named_tensors.hpp"
 
 namespace cohort {
@@ -22,8 +22,11 @@ KeptStep::KeptStep(const StepDriver& session, LoopState state, std::optional<Met
       board_(std::move(board)),
       steps_(session.steps()),
       versions_(versions_of_weights(session)) {
-  state_.device_generators = device_generator_states(session.runtime().devices());
-  for (auto& [name, tensor] : state_.callbacks) tensor = tensor.clone();  // the callback goes on to change it
+  for (auto& [name, tensor] : state_.entries) {
+    const StatePolicy policy = policy_of(name);
+    const bool is_of_loop = policy == StatePolicy::kRank || policy == StatePolicy::kAdded;
+    if (!is_of_loop) tensor = tensor.clone();  // a callback may change it in the next step
+  }
 }
 
 bool KeptStep::fits(const StepDriver& session) const {
@@ -32,8 +35,12 @@ bool KeptStep::fits(const StepDriver& session) const {
 
 LoopState KeptStep::state() const {
   LoopState state = state_;
-  if (board_) state.records = board_->records();
+  if (board_) save_records(StateWriter(state.entries), board_->records());
   return state;
+}
+
+void KeptStep::set_metric_values(const Metrics& values) {
+  replace_metric_values(state_.entries, values);
 }
 
 }  // namespace cohort

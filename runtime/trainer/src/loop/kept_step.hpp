@@ -25,7 +25,7 @@ class KeptStep {
 
   /// Call before an optimizer's step, which may fail halfway, and may change weights in ways that LibTorch cannot see.
   void weights_may_change() { may_have_changed_ = true; }
-  void set_metric_values(Metrics values) { state_.metric_values = std::move(values); }
+  void set_metric_values(const Metrics& values);
   uint64_t steps() const { return steps_; }
   /// Returns whether weights and count of steps are still those of the state.
   bool fits(const StepDriver& session) const;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "checkpoint/loop_state.hpp"
+#include "metrics/epoch_state.hpp"
 #include "metrics/scalar.hpp"
 
 namespace cohort {
@@ -36,9 +37,14 @@ void Reporting::show_on_bar(const Metrics& values) {
   for (const auto& [name, value] : values) on_bar_[name] = value;
 }
 
-void Reporting::resume(const LoopState& saved) {
-  board_.restore(saved.records);
-  board_.metrics().restore(saved.metric_states, saved.metric_values);
+void Reporting::save(const StateWriter& state) {
+  state.in(kMetricStateSection).put_all(board_.metrics().states());
+  state.in(kMetricValueSection).put_all(board_.metrics().restored_values());
+}
+
+void Reporting::resume(const StateReader& state) {
+  board_.restore(read_records(state));
+  board_.metrics().restore(state.in(kMetricStateSection).tensors(), state.in(kMetricValueSection).metrics());
   if (is_logging_step(fit_.session.steps())) logged_steps_ = fit_.session.steps();
 }
 

@@ -32,8 +32,10 @@ class Reporting {
   /// Shows all of these on the bar.
   void show_on_bar(const Metrics& values);
 
+  /// Writes the states and values of metric objects. The records of the epoch wait for the device: see save_records.
+  void save(const StateWriter& state);
   /// Continues with the values of a checkpoint; the run before has logged its step.
-  void resume(const LoopState& saved);
+  void resume(const StateReader& state);
   /// Starts the time of the coming step.
   void start_clock() { step_begun_ = Clock::now(); }
   /// Counts a step and its time. Leaves `not_counted` out of the time from the start of the program to the first step.

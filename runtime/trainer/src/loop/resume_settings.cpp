@@ -10,10 +10,9 @@ namespace cohort {
 namespace {
 
 /// Returns the rates of the groups that a schedule begins with; null if the optimizer had none.
-at::Tensor* initial_rates(LoopState& loop, size_t phase, size_t groups) {
-  const std::string name = std::string(kCallbackPrefix) + "schedules/" + std::to_string(phase) + ".initial";
-  const auto found = std::ranges::find(loop.callbacks, name, &NamedTensors::value_type::first);
-  if (found == loop.callbacks.end()) return nullptr;
+at::Tensor* initial_rates(TensorIndex& state, size_t phase, size_t groups) {
+  const auto found = state.find(std::string(kCallbackSection) + "/schedules/" + std::to_string(phase) + ".initial");
+  if (found == state.end()) return nullptr;
   at::Tensor& rates = found->second;
   const bool fits = rates.scalar_type() == at::kDouble && rates.numel() == static_cast<int64_t>(groups);
   return fits ? &rates : nullptr;
@@ -41,7 +40,7 @@ std::set<std::string> settle_settings(ResumeSettings which, const std::vector<Op
   for (size_t phase = 0; phase < own.size(); ++phase) {
     auto& saved = checkpoint.manifest.optimizers.at(phase).groups;
     const auto& groups = own[phase].groups;
-    at::Tensor* const initial = scheduled.at(phase) ? initial_rates(*checkpoint.loop, phase, groups.size()) : nullptr;
+    at::Tensor* const initial = scheduled.at(phase) ? initial_rates(checkpoint.tensors, phase, groups.size()) : nullptr;
     std::vector<double> rates;
     for (size_t group = 0; group < groups.size(); ++group) {
       for (const auto& [option, value] : groups[group].options) {

@@ -53,7 +53,7 @@ class Snapshots {
   /// them.
   void keep(LoopState state, std::optional<MetricBoard> board = std::nullopt);
   /// Call after keep. Gives the kept state the values of metric objects, which no step of its epoch would bring.
-  void set_kept_metric_values(Metrics values) { kept_->set_metric_values(std::move(values)); }
+  void set_kept_metric_values(const Metrics& values) { kept_->set_metric_values(values); }
   void weights_may_change();
   /// Notes that the training has thrown: save writes the kept state from now on.
   void fail() { has_failed_ = true; }

@@ -8,7 +8,7 @@ namespace cohort {
 namespace {
 
 /// Returns whether a reason is more severe than another one, or as severe, and final if the other is not.
-bool counts_more(const StopReason& reason, const StopReason& than) {
+bool is_graver(const StopReason& reason, const StopReason& than) {
   return reason.severity > than.severity || (reason.severity == than.severity && reason.is_final && !than.is_final);
 }
 
@@ -18,7 +18,7 @@ void Stopping::ask_to_stop(StopReason reason) {
   if (reason.is_none()) reason.severity = StopReason::Severity::kEnd;
   reason.step = fit_.session.steps();
   reason.callback = fit_.callbacks.called();
-  if (counts_more(reason, wish_)) wish_ = std::move(reason);
+  if (is_graver(reason, wish_)) wish_ = std::move(reason);
 }
 
 bool Stopping::is_at_step_limit() const {
@@ -31,7 +31,7 @@ bool Stopping::is_at_epoch_limit(int64_t epoch) const {
 
 void Stopping::adopt(const StopReason& merged) {
   if (merged.is_none()) return;
-  if (counts_more(merged, agreed_)) agreed_ = merged;
+  if (is_graver(merged, agreed_)) agreed_ = merged;
   is_over_ = true;
 }
 

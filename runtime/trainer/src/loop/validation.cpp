@@ -87,12 +87,12 @@ MergedReport Validation::attempt(const BatchLimit& limit, const Stopping& stoppi
   const auto begun = std::chrono::steady_clock::now();
   const Timed timed(fit_.profile, Profile::kValidation);
   const detail::GeneratorKeeper keeper;
-  const NamedTensors generators = device_generator_states(fit_.runtime.devices());
+  NamedTensors generators;
+  save_generators(StateWriter(generators), fit_.runtime.devices());
   MergedReport merged =
       cohort::evaluate(fit_.runtime, fit_.replicas, pass(limit, stopping), [&] { return stopping.wish(); });
   if (merged.lacks_step && is_on_) leave_out();
-  set_device_generator_states(fit_.runtime.devices(), TensorIndex(generators.begin(), generators.end()),
-                              "this training");
+  set_device_generator_states(fit_.runtime.devices(), index_of(generators), "this training");
   attempted_for_ += std::chrono::steady_clock::now() - begun;
   return merged;
 }

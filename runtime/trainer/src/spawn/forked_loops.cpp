@@ -5,9 +5,9 @@
 
 #include <cohort/trainer.hpp>
 
-#include "checkpoint/loop_state.hpp"
 #include "spawn/forked_ranks.hpp"
 #include "spawn/parcel.hpp"
+#include "state/state_tree.hpp"
 
 namespace cohort {
 namespace {
@@ -21,24 +21,22 @@ void begin_as_rank(RunRecord& record, int rank) {
   record.weights_sha256 = before.weights_sha256;
 }
 
-NamedTensors callback_tensors(const Parcel& parcel) {
-  NamedTensors tensors;
-  std::ranges::copy_if(parcel.tensors, std::back_inserter(tensors), [](const auto& item) {
-    return is_state_of_callbacks(item.first) || item.first.starts_with(kValidatedPrefix);
-  });
-  return tensors;
+/// Gives the callbacks the state of rank 0's.
+void restore(const CallbackList& callbacks, const Parcel& parcel) {
+  const TensorIndex tensors = index_of(parcel.tensors);
+  callbacks.restore(StateReader(tensors, "rank 0"));
 }
 
 /// Packs what a pass without training leaves of the module: buffers, and what the module saves itself.
 void pack_pass(Parcel& parcel, Module& module) {
   pack_buffers(parcel, module);
-  for (auto& item : CallbackList(module, {}).state(/*is_first=*/true)) parcel.tensors.push_back(std::move(item));
+  CallbackList(module, {}).save(StateWriter(parcel.tensors), /*is_first=*/true);
 }
 
 void unpack_pass(const std::vector<Parcel>& parcels, const ForkedPass& pass) {
   unpack_run(parcels, pass.record);
   unpack_buffers(parcels[0], pass.module, pass.runtime.log());
-  CallbackList(pass.module, {}).restore(callback_tensors(parcels[0]));
+  restore(CallbackList(pass.module, {}), parcels[0]);
 }
 
 }  // namespace
@@ -50,13 +48,13 @@ StopReason fit_in_forks(const ForkedFit& fit, const std::function<StopReason()>&
     Parcel parcel = pack_run(fit.runtime, fit.record);
     if (fit.runtime.is_first()) {
       pack_training(parcel, fit.module, fit.optimizers, stop);
-      for (auto& item : fit.callbacks.state(/*is_first=*/true)) parcel.tensors.push_back(std::move(item));
+      fit.callbacks.save(StateWriter(parcel.tensors), /*is_first=*/true);
     }
     return parcel;
   });
   StopReason stop = unpack_training(harvest.parcels[0], fit.module, fit.optimizers, fit.runtime.log());
   unpack_run(harvest.parcels, fit.record);
-  fit.callbacks.restore(callback_tensors(harvest.parcels[0]));
+  restore(fit.callbacks, harvest.parcels[0]);
   if (stop.is_none() && harvest.stop_signal != 0) stop = stopped_by(harvest.stop_signal, 0);
   return stop;
 }

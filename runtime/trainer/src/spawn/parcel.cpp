@@ -9,7 +9,6 @@
 #include <cohort/host/error.hpp>
 
 #include "checkpoint/generators.hpp"
-#include "checkpoint/loop_state.hpp"
 #include "checkpoint/optimizer_state.hpp"
 #include "checkpoint/session_tensors.hpp"
 #include "module/step_access.hpp"
@@ -45,12 +44,6 @@ std::vector<bool> trained(const Module& module) {
   std::vector<bool> requires_grad;
   for (const auto& parameter : module.parameters()) requires_grad.push_back(parameter.requires_grad());
   return requires_grad;
-}
-
-TensorIndex index_of(const NamedTensors& tensors) {
-  TensorIndex index;
-  for (const auto& [name, tensor] : tensors) index.emplace(name, tensor);
-  return index;
 }
 
 Json place_of(Module& module) {

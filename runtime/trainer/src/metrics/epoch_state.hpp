@@ -1,0 +1,27 @@
+// The metrics of the epoch so far in the state of a training.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "metrics/metric_board.hpp"
+#include "state/state_tree.hpp"
+
+namespace cohort {
+
+/// Writes the records into their section.
+void save_records(const StateWriter& state, const std::vector<MetricRecord>& records);
+/// Returns them in the order in which they were logged first. Throws UserError for an entry that is no record.
+std::vector<MetricRecord> read_records(const StateReader& state);
+/// Replaces the values of metric objects, which hold until the objects are logged.
+void replace_metric_values(NamedTensors& state, const Metrics& values);
+/// Throws UserError for a name that no training can have logged: it would go into the tables of this one.
+void check_metric_names(const StateReader& state);
+
+/// Deletes the entries of the epoch: a rank that was added begins without them.
+void drop_epoch(TensorIndex& own);
+/// Adds another rank's entries of the epoch, for which this rank resumes too. `name` tells parts of metric states
+/// apart. Throws UserError, beginning with `file`, for a record that is none.
+void add_epoch(TensorIndex& own, const TensorIndex& other, const std::string& name, const std::string& file);
+
+}  // namespace cohort
