@@ -289,6 +289,21 @@ class EndsInFull(EndsTest):
         self.wait_until(lambda: not self.hosts.agents(), "the agents have ended")
 
 
+def kill_before_its_end(pid):
+    """Kills the process and returns True; returns False if it has come to its own end, which no signal changes any more."""
+    deadline = time.monotonic() + 10
+    try:
+        os.kill(pid, signal.SIGSTOP)
+        while (state := pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]) not in "TZX":
+            if time.monotonic() > deadline:
+                raise AssertionError(f"process {pid} neither stops nor ends; its state is {state}")
+            time.sleep(0.001)
+        os.kill(pid, signal.SIGKILL)
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+    return state == "T"
+
+
 class Soak(SshTest):
     rounds = int(os.environ.get("COHORT_SOAK_ROUNDS", "6"))
 
@@ -302,9 +317,7 @@ class Soak(SshTest):
             victim = chance.choice(involved)
             name = subprocess.run(["ps", "-o", "args=", "-p", str(victim)], capture_output=True, text=True).stdout.strip()
             with self.subTest(round=number, victim=name):
-                try:
-                    os.kill(victim, signal.SIGKILL)
-                except ProcessLookupError:
+                if not kill_before_its_end(victim):
                     process.kill()
                 self.assertNotEqual(self.finish(process).code, 0)
                 self.when_no_rank_runs()
