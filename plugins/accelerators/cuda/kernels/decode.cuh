@@ -133,8 +133,8 @@ struct Sums {
   }
 };
 
-/// A block adds up a tile after the other, with the tables of kMostTables chunks at a time. A thread reads the codes
-/// of all of them before it adds the first.
+/// Adds up chunks, a tile of elements after the other, with the tables of kMostTables chunks at a time. A thread reads
+/// its codes of these chunks before it adds one, so that their ways through memory overlap.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     decode_add_kernel(T* out, const T* start, const uint8_t* chunks, uint64_t chunk_numel, uint64_t num_chunks) {

@@ -87,7 +87,7 @@ struct EntriesByPlace {
   NamedTensors validated;  ///< by the names of weights
 };
 
-/// Divides the entries of `loop`. It is null for a loop of the program's own, of which generators alone are saved.
+/// Returns the entries of `loop` by place. For null, a loop of the program's own, these are the generators.
 EntriesByPlace entries_by_place(Runtime& runtime, const LoopState* loop) {
   EntriesByPlace places;
   if (!loop) {

@@ -11,7 +11,8 @@ namespace cohort {
 
 /// Writes the records into their section.
 void save_records(const StateWriter& state, const std::vector<MetricRecord>& records);
-/// Returns them in the order in which they were logged first. Throws UserError for an entry that is no record.
+/// Returns the records in the order of their first values. Throws UserError if an entry of their section holds no
+/// record.
 std::vector<MetricRecord> read_records(const StateReader& state);
 /// Replaces the values of metric objects, which hold until the objects are logged.
 void replace_metric_values(NamedTensors& state, const Metrics& values);
@@ -20,8 +21,8 @@ void check_metric_names(const StateReader& state);
 
 /// Deletes the entries of the epoch: a rank that was added begins without them.
 void drop_epoch(TensorIndex& own);
-/// Adds another rank's entries of the epoch, for which this rank resumes too. `name` tells parts of metric states
-/// apart. Throws UserError, beginning with `file`, for a record that is none.
+/// Adds the epoch's entries of another rank, for which this rank resumes as well. `name` is the end of the names of
+/// that rank's metric states. Throws UserError, beginning with `file`, if an entry holds no record.
 void add_epoch(TensorIndex& own, const TensorIndex& other, const std::string& name, const std::string& file);
 
 }  // namespace cohort

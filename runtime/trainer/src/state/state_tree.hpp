@@ -87,7 +87,7 @@ class StateReader {
 
   /// Returns null if there is no such entry.
   const at::Tensor* find(std::string_view name) const { return find_tensor(tensors_, path_ + std::string(name)); }
-  /// Throws UserError if there is none.
+  /// Returns the entry. Throws UserError if the section has none of this name.
   const at::Tensor& at(std::string_view name) const;
   /// Returns the entry's float64 numbers. Throws UserError if it does not have `count`.
   const double* numbers(std::string_view name, int64_t count) const;
