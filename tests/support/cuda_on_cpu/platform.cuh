@@ -54,14 +54,6 @@ template <class Word>
 void __stwb(Word* memory, Word word) {
   *memory = word;
 }
-inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selectors) {
-  const uint64_t bytes = uint64_t{high} << 32 | low;
-  unsigned result = 0;
-  for (unsigned i = 0; i < 4; ++i) {
-    result |= static_cast<unsigned>(bytes >> 8 * (selectors >> 4 * i & 7) & 0xff) << 8 * i;
-  }
-  return result;
-}
 inline unsigned atomicOr(unsigned* memory, unsigned bits) {
   return __atomic_fetch_or(memory, bits, __ATOMIC_RELAXED);
 }

@@ -102,30 +102,6 @@ __device__ inline float decoded(uint8_t code, Grid grid) {
   return (static_cast<float>(static_cast<int32_t>(code)) + grid.lower) / grid.scale;
 }
 
-/// Returns the bits of 2^23 + byte i of a word, a float: the fraction of a float of this size counts in ones.
-__device__ inline uint32_t byte_behind_2_to_23(uint32_t word, unsigned i) {
-  return __byte_perm(word, 0x4b000000u, 0x7440u | i);
-}
-
-/// A formula for the elements of a grid that divides by multiplications: the quotient by the inverse, corrected once by
-/// its remainder (P. Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990). For
-/// a few grids it gives other bits than decoded(): is_exact_for returns whether a code has those of `element`.
-struct Multiplied {
-  float shift;  // subtracted from 2^23 + code, leaves code + lower
-  float scale;
-  float inverse;
-
-  __device__ static Multiplied of(Grid grid) { return {0x1p23f - grid.lower, grid.scale, 1.0f / grid.scale}; }
-
-  __device__ float operator()(uint32_t word, unsigned i) const {
-    const float dividend = float_of(byte_behind_2_to_23(word, i)) - shift, quotient = dividend * inverse;
-    return fmaf(fmaf(-quotient, scale, dividend), inverse, quotient);
-  }
-  __device__ bool is_exact_for(uint8_t code, float element) const {
-    return bits_of((*this)(code, 0)) == bits_of(element);
-  }
-};
-
 __device__ inline Header read_header(const uint8_t* chunk) {
   const float* const numbers = reinterpret_cast<const float*>(chunk);
   return {numbers[0], numbers[1]};
