@@ -113,8 +113,9 @@ Arguments read_arguments(int argc, char** argv) {
 std::optional<host::Topology> place_of(const Arguments& arguments) {
   if (!arguments.under_launcher) return std::nullopt;
   host::Topology place = host::detect_topology(host::process_environment());
-  if (place.launcher != host::Launcher::kOpenMpi || place.num_nodes != 1 || !std::getenv(kFolderOfJob)) {
-    throw UserError("--under-launcher: start this program with mpirun, on one machine");
+  if (place.launcher == host::Launcher::kNone || place.num_nodes != 1 || !std::getenv(kFolderOfJob)) {
+    throw UserError("--under-launcher: start this program with mpirun, on one machine; another launcher sets " +
+                    std::string(kFolderOfJob) + " to a folder of the job");
   }
   return place;
 }

@@ -25,11 +25,11 @@ HANG = 300
 STEPS = "--steps=4"
 
 # Rows that a device cannot try; any other row that is skipped fails the rehearsal.
-ON_NCCL = {"collectives: nccl, 2 ranks on one GPU", "faults: a killed rank, nccl",
+ON_NCCL = {"faults: a killed rank, nccl",
            *(f"training: {strategy}, 2 ranks, nccl" for strategy in (*TWO_RANKS, "ddp, --graph"))}
 SKIPPED = {
     "cpu": {"rates: kernels beside a copy of 1 MiB", "first: steps replayed by --graph", "first: steps replayed by --graph, adam", "collectives: nccl, 1 rank",
-            *ON_NCCL, "faults: no memory", "memory: MiB of sharded beside ddp, Adam, 2 ranks",
+            "collectives: nccl, 2 ranks on one GPU", *ON_NCCL, "faults: no memory", "memory: MiB of sharded beside ddp, Adam, 2 ranks",
             "memcheck: compute-sanitizer finds nothing in the kernels"},
     "fake": {"facts: GB/s of a copy by torch", *ON_NCCL,
              "memcheck: compute-sanitizer finds nothing in the kernels"},
@@ -74,7 +74,8 @@ FAULTS = {
         ("first: clipped gradients", "cohort_numerics", "/clipped.safetensors", 'set -- "${@/--gradient-clip-val=0.5/--gradient-clip-val=0.25}"'),
         ("first: a bare loop of LibTorch", "cohort_numerics", "/bare.safetensors", LESS),
         ("first: 16-mixed", "cohort_numerics", "--precision=16-mixed --log", "exit 0"),
-        ("collectives: nccl, 1 rank", "collective_suite_on_fake_device", ".", NO_TEST),
+        ("collectives: nccl, 1 rank", "collective_suite_on_fake_device", "Ranks/./1", NO_TEST),
+        ("collectives: nccl, 2 ranks on one GPU", "collective_suite_on_fake_device", "--under-launcher", NO_TEST),
         ("faults: more devices than there are", "cohort_numerics", "--devices=99", "exit 2"),
         ("faults: no memory", "cohort_numerics", "table_4mib-3-1", '[ -z "${FAKE_DEVICE_MIB:-}" ] || exit 1'),
         ("memory: MiB of sharded beside ddp, Adam, 2 ranks", "cohort_numerics", "--strategy=sharded.*summary-json",
