@@ -6,6 +6,7 @@
 #include <cohort/metrics.hpp>
 
 #include "error_text.hpp"
+#include "files/message.hpp"
 #include "loggers/csv_table.hpp"
 #include "metrics/metric_board.hpp"
 #include "metrics/rank_report.hpp"
@@ -219,13 +220,14 @@ TEST(RankReport, AnEndCountsMoreThanAStopThatIsResumed) {
   EXPECT_EQ(merge_reports(texts).stop.callback, "ends");
 }
 
-TEST(RankReport, ATextOfAnotherKindIsRefused) {
-  const std::string front = "0\t0\t0\t1\t\t\t\t0\t\t\t";
-  EXPECT_NO_THROW(merge_reports(std::vector<std::string>{front + "0\nloss\t1\t1\n"}));
-  for (const std::string& text :
-       {std::string(), std::string("0"), std::string("0\t0"), front, front + "0", "x" + front.substr(1) + "0\n",
-        front + "3\nab", front + "0\nloss\t1\n", front + "0\nloss\tone\t1\n"}) {
-    EXPECT_THROW(merge_reports(std::vector<std::string>{text}), PeerFailed) << text;
+TEST(RankReport, RefusesATextOfAnotherKind) {
+  const std::string whole = to_text({.totals = {{"loss", 1, 1}}, .states = "bytes"});
+  EXPECT_NO_THROW(merge_reports(std::vector{whole}));
+  for (size_t length = 0; length < whole.size(); ++length) {
+    EXPECT_THROW(merge_reports(std::vector{whole.substr(0, length)}), PeerFailed) << length;
+  }
+  for (const std::string& text : {whole + "0", to_message(3), to_message("text"), to_message(std::vector<int>{1})}) {
+    EXPECT_THROW(merge_reports(std::vector{text}), PeerFailed) << text;
   }
 }
 

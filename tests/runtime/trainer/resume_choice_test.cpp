@@ -12,6 +12,7 @@
 #include "checkpoint/generators.hpp"
 #include "checkpoint/loop_state.hpp"
 #include "checkpoint/session_tensors.hpp"
+#include "files/message.hpp"
 #include "forged_checkpoint.hpp"
 #include "other_writer.hpp"
 #include "training_job.hpp"
@@ -166,15 +167,13 @@ TEST(Resume, ReadsACountThatWasKeptAsAFloatingNumber) {
 }
 
 TEST(Fingerprints, ReadBackWhateverTheNames) {
-  const Fingerprints prints{
-      {"", 1}, {"a b", ~uint64_t{0}}, {"line\nbreak", 3}, {std::string("n\0l", 3), 4}, {"\xff", 5}};
-  const std::string text = text_of(prints);
-  EXPECT_EQ(parse_fingerprints(text), prints);
-  EXPECT_TRUE(parse_fingerprints("").empty());
-  EXPECT_THAT(error_text<TrainingFailed>([&] { parse_fingerprints(text.substr(0, text.size() - 1)); }),
-              HasSubstr("cut off"));
-  EXPECT_THAT(error_text<TrainingFailed>([] { parse_fingerprints("no line break"); }), HasSubstr("cut off"));
-  EXPECT_THAT(error_text<TrainingFailed>([] { parse_fingerprints(std::string(16, '\xff')); }), HasSubstr("cut off"));
+  const Fingerprints prints{{"fc.weight", 1}, {std::string("two\nlines\0", 10), UINT64_MAX}, {"", 0}, {"\xff", 3}};
+  const std::string text = to_message(prints);
+  EXPECT_EQ(from_message<Fingerprints>(text, "fingerprints"), prints);
+  for (const std::string& other : {text.substr(0, text.size() - 1), std::string(), std::string(16, '\xff')}) {
+    EXPECT_THAT(error_text<PeerFailed>([&] { from_message<Fingerprints>(other, "fingerprints"); }),
+                HasSubstr("sent fingerprints that cannot be read"));
+  }
 }
 
 TEST(Checkpoints, TwoJobsDoNotWriteIntoOneFolder) {
@@ -251,9 +250,9 @@ std::function<void(Script&)> two_ranks(std::function<void(Fingerprints&)> change
     script.all_gather = [change](const std::string& own) {
       std::string others = own;
       if (own.find("optimizer.") != std::string::npos) {
-        Fingerprints prints = parse_fingerprints(own);
+        Fingerprints prints = from_message<Fingerprints>(own, "fingerprints");
         change(prints);
-        others = text_of(prints);
+        others = to_message(prints);
       }
       return std::vector{own, others};
     };

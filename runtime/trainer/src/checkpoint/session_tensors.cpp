@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cstring>
 #include <optional>
 #include <set>
 
@@ -12,28 +10,11 @@
 
 #include "checkpoint/loop_state.hpp"
 #include "checkpoint/strategy_tensors.hpp"
+#include "files/message.hpp"
 #include "weights/named_tensors.hpp"
 
 namespace cohort {
 namespace {
-
-/// Splits off and returns the first `bytes` of the text. Throws TrainingFailed if there are fewer.
-std::string_view take(std::string_view& text, size_t bytes) {
-  if (bytes > text.size()) throw TrainingFailed("a rank has sent fingerprints of its tensors that are cut off");
-  const std::string_view front = text.substr(0, bytes);
-  text.remove_prefix(bytes);
-  return front;
-}
-
-uint64_t take_number(std::string_view& text) {
-  uint64_t number = 0;
-  std::memcpy(&number, take(text, sizeof number).data(), sizeof number);
-  return number;
-}
-
-void append_number(std::string& text, uint64_t number) {
-  text.append(reinterpret_cast<const char*>(&number), sizeof number);
-}
 
 // Told apart by 64 bits that depend on every bit of the tensor; nobody chooses weights to deceive it.
 uint64_t fingerprint(const at::Tensor& tensor) {
@@ -42,30 +23,6 @@ uint64_t fingerprint(const at::Tensor& tensor) {
   hash.add(flat.const_data_ptr(), flat.nbytes());
   return hash.value();
 }
-
-}  // namespace
-
-// Writes for each tensor the fingerprint, the length of its name, and the name, because names may hold any bytes.
-std::string text_of(const Fingerprints& prints) {
-  std::string text;
-  for (const auto& [name, print] : prints) {
-    append_number(text, print);
-    append_number(text, name.size());
-    text += name;
-  }
-  return text;
-}
-
-Fingerprints parse_fingerprints(std::string_view text) {
-  Fingerprints read;
-  while (!text.empty()) {
-    const uint64_t print = take_number(text);
-    read.emplace(take(text, take_number(text)), print);
-  }
-  return read;
-}
-
-namespace {
 
 Fingerprints fingerprints_of(const TensorIndex& tensors) {
   Fingerprints prints;
@@ -153,8 +110,8 @@ TensorsByPlace divide_by_rank(StepDriver& session, const SessionTensors& tensors
   DifferingNames differing;
   if (session.runtime().world_size() > 1) {
     std::vector<Fingerprints> ranks;
-    for (const auto& text : session.runtime().all_gather(text_of(fingerprints_of(index)))) {
-      ranks.push_back(parse_fingerprints(text));
+    for (const auto& text : session.runtime().all_gather(to_message(fingerprints_of(index)))) {
+      ranks.push_back(from_message<Fingerprints>(text, "fingerprints of its tensors"));
     }
     differing = differing_names(ranks);
     check_shared_state(ranks, differing, session.steps());

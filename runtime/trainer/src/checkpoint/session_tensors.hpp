@@ -37,12 +37,8 @@ struct TensorsByPlace {
   bool optimizer_is_tied = false;  ///< some of what differs has no mean: an archive, or state that a rank lacks
 };
 
-/// A 64-bit hash of each tensor, by its name.
+/// A 64-bit hash of each tensor, by its name; ranks send them to each other.
 using Fingerprints = std::map<std::string, uint64_t, std::less<>>;
-/// Returns the fingerprints as ranks send them to each other.
-std::string text_of(const Fingerprints& prints);
-/// Reads what text_of wrote. Throws TrainingFailed if the text is cut off.
-Fingerprints parse_fingerprints(std::string_view text);
 
 /// Collective; changes no tensor. Throws TrainingFailed on all ranks if they differ in what a layer calls shared.
 TensorsByPlace divide_by_rank(StepDriver& session, const SessionTensors& tensors);

@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <set>
 
-namespace cohort {
-namespace {
+#include "files/message.hpp"
 
-using Json = nlohmann::ordered_json;
+namespace cohort {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PhaseTime, name, count, seconds, is_callback)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PhaseTimes, steps, phases)
+
+namespace {
 
 constexpr double kShareOfARow = 0.001;  // of the loop; callbacks below it have none of their own
 constexpr const char* kFewCallbacks = "callbacks that take little";
@@ -71,16 +74,11 @@ std::string range_of(const std::vector<double>& values) {
 }  // namespace
 
 std::string to_text(const PhaseTimes& times) {
-  Json phases = Json::array();
-  for (const PhaseTime& one : times.phases) phases.push_back({one.name, one.count, one.seconds, one.is_callback});
-  return Json{{"steps", times.steps}, {"phases", phases}}.dump();
+  return to_message(times);
 }
 
 PhaseTimes parse_phase_times(const std::string& text) {
-  const Json json = Json::parse(text);
-  PhaseTimes times{json.at("steps"), {}};
-  for (const Json& one : json.at("phases")) times.phases.push_back({one.at(0), one.at(1), one.at(2), one.at(3)});
-  return times;
+  return from_message<PhaseTimes>(text, "the times of its phases");
 }
 
 std::string phase_table(std::vector<PhaseTimes> ranks) {

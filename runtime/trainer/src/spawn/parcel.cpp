@@ -13,6 +13,7 @@
 #include "checkpoint/session_tensors.hpp"
 #include "module/step_access.hpp"
 #include "program/summary.hpp"
+#include "state/state_tree.hpp"
 #include "weights/named_tensors.hpp"
 
 namespace cohort {
@@ -26,6 +27,7 @@ constexpr const char* kMetrics = "metrics";
 constexpr const char* kStrategyMetrics = "strategy_metrics";
 constexpr const char* kStepTimes = "step_ms";
 constexpr const char* kTraining = "training";
+constexpr const char* kStop = "stop";
 constexpr const char* kOptimizers = "optimizers";
 constexpr const char* kModelPrefix = "model/";
 
@@ -94,22 +96,12 @@ void pack_optimizer(Parcel& parcel, torch::optim::Optimizer& optimizer, const Pa
 }  // namespace
 
 void pack_metrics(Parcel& parcel, const std::string& name, const Metrics& metrics) {
-  Json names = Json::array();
-  std::vector<double> values;
-  for (const auto& [metric, value] : metrics) {
-    names.push_back(metric);
-    values.push_back(value);
-  }
-  parcel.metadata[name] = names.dump();
-  parcel.tensors.emplace_back(name, tensor_of(values));
+  StateWriter(parcel.tensors).in(name).put_all(metrics);
 }
 
 Metrics unpack_metrics(const Parcel& parcel, const std::string& name) {
-  Metrics metrics;
-  size_t place = 0;
-  const auto values = numbers_of<double>(*parcel.find(name));
-  for (const auto& metric : Json::parse(parcel.metadata.at(name))) metrics[metric] = values.at(place++);
-  return metrics;
+  const TensorIndex tensors = index_of(parcel.tensors);
+  return StateReader(tensors, "rank 0").in(name).metrics();
 }
 
 Parcel pack_run(const Runtime& runtime, const RunRecord& record) {
@@ -174,10 +166,10 @@ void unpack_buffers(const Parcel& parcel, Module& module, host::Log& log) {
 }
 
 void pack_training(Parcel& parcel, Module& module, const Optimizers& optimizers, const StopReason& stop) {
-  const Json json = {{"stop", to_text({stop, {}})},
-                     {"modes", detail::training_modes(module)},
-                     {"requires_grad", trained(module)},
-                     {"place", place_of(module)}};
+  const std::string report = to_text({stop, {}});
+  parcel.tensors.emplace_back(kStop, tensor_of(std::vector<uint8_t>(report.begin(), report.end())));
+  const Json json = {
+      {"modes", detail::training_modes(module)}, {"requires_grad", trained(module)}, {"place", place_of(module)}};
   parcel.metadata[kTraining] = json.dump();
   for (auto& [name, tensor] : named_state_of(module)) parcel.tensors.emplace_back(kModelPrefix + name, tensor);
   parcel.metadata[kOptimizers] = to_json(settings_of(module, optimizers));
@@ -209,7 +201,8 @@ StopReason unpack_training(const Parcel& parcel, Module& module, const Optimizer
       restore_optimizer(optimizers[phase], names, prefix, settings[phase], brought);
     }
   }
-  return merge_reports(std::vector{json.at("stop").get<std::string>()}).stop;
+  const auto report = numbers_of<uint8_t>(*parcel.find(kStop));
+  return merge_reports(std::vector{std::string(report.begin(), report.end())}).stop;
 }
 
 }  // namespace cohort
