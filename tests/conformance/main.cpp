@@ -24,7 +24,8 @@ constexpr const char* kUsage =
     "  --collective=SPEC   as for every program: gloo | gloo,iface=lo | sim,over=shm,latency=1us\n"
     "  --plugin=FILE       a plugin file; repeatable\n"
     "  --plugin-dir=DIR    a folder with plugins; repeatable\n"
-    "  --under-launcher    this process is one rank of those that mpirun has started, each with the same arguments\n"
+    "  --under-launcher    this process is one rank of those that a launcher has started, each with the same "
+    "arguments\n"
     "  --ranks-per-node=K  ranks live on several nodes, K on each (default: all on one)\n"
     "  --deterministic     with the sums that the host composes for --deterministic\n"
     "  --rank-ordered      sums are left to right in rank order, though the collective has no flag that says so\n"
@@ -114,8 +115,8 @@ std::optional<host::Topology> place_of(const Arguments& arguments) {
   if (!arguments.under_launcher) return std::nullopt;
   host::Topology place = host::detect_topology(host::process_environment());
   if (place.launcher == host::Launcher::kNone || place.num_nodes != 1 || !std::getenv(kFolderOfJob)) {
-    throw UserError("--under-launcher: start this program with mpirun, on one machine; another launcher sets " +
-                    std::string(kFolderOfJob) + " to a folder of the job");
+    throw UserError("--under-launcher: start this program with mpirun, on one machine; under another launcher, set " +
+                    std::string(kFolderOfJob) + " to an empty folder that only these ranks share");
   }
   return place;
 }

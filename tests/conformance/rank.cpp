@@ -206,8 +206,8 @@ Rank::Rank(cohort_store* store, int rank, int size, std::chrono::nanoseconds tim
     : log_(warnings_alone()),
       host_(log_),
       on_(host_, rank),
-      comms_(subject().plugins, host_, subject().collective, subject().deterministic,
-             on_.accelerator ? on_.accelerator->get() : nullptr, kTwins),
+      comms_(subject().plugins, host_, {subject().collective, subject().deterministic, kTwins},
+             on_.accelerator ? on_.accelerator->get() : nullptr),
       root_(host_, connect(group_of(store, rank, size, timeout)), device_rank()) {
   on_.comms = &comms_;
 }
@@ -232,8 +232,8 @@ cohort_comm* Rank::connect_stripped(cohort_connect_args group) {
   bare.component.vtable = &bare.table;
   const host::CheckedOptions options =
       host::check_options({whole.options, whole.num_options}, spec.options, "collective '" + spec.name + "'");
-  stripped_ = std::make_unique<host::Collective>(bare.component, options, host_, comms_.door_for(spec.name),
-                                                 subject().deterministic);
+  stripped_ = std::make_unique<host::Collective>(
+      bare.component, options, host_, host::Collective::Use{comms_.door_for(spec.name), subject().deterministic});
   auto comm = std::make_unique<cohort_comm>();
   host_.check(stripped_->connect(group, *comm), "connect");
   stripped_comm_ = std::move(comm);

@@ -24,7 +24,7 @@ namespace cohort::conformance {
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-/// The variable with the folder that only the ranks of this mpirun have in common.
+/// The variable with the folder that only the ranks of this job have in common; mpirun sets it.
 constexpr const char* kFolderOfJob = "PMIX_SERVER_TMPDIR";
 
 /// What the command line says is to be tried.

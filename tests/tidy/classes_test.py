@@ -7,9 +7,6 @@ from tidy_test import SOURCES, code_of, name, within
 
 MAX_FIELDS = 20
 MAX_ARGUMENTS = 6  # of a constructor
-# Classes that have more; a number may only fall.
-FIELDS = {"StepEngine": 26, "HostsRun": 23}
-ARGUMENTS = {"Collective": 7, "CommunicatorSet": 7}
 
 
 def classes_in(text):
@@ -54,13 +51,12 @@ class Classes(unittest.TestCase):
                 continue
             for title, own in classes_in("\n".join(code_of(path))):
                 seen.add(title)
-                for what, count, limit in (("fields", fields_of(own), FIELDS.get(title, MAX_FIELDS)),
-                                           ("constructor arguments", arguments_of(own, title), ARGUMENTS.get(title, MAX_ARGUMENTS))):
+                for what, count, limit in (("fields", fields_of(own), MAX_FIELDS),
+                                           ("constructor arguments", arguments_of(own, title), MAX_ARGUMENTS)):
                     if count > limit:
                         problems.append(f"{name(path)}: {title} has {count} {what}, more than {limit}")
         self.assertFalse(problems, "divide a class by its state, or bundle arguments in a struct: " + "; ".join(problems))
         self.assertGreater(len(seen), 500)
-        self.assertLessEqual({*FIELDS, *ARGUMENTS}, seen)
 
     def test_both_are_counted(self):
         text = "class A : public B {\n public:\n  explicit A(int a, std::map<int, B> b) : a_(a) { go(a, b, c); }\n  A();\n private:\n" \

@@ -34,7 +34,7 @@ inline host::LogSettings errors_alone() {
 class HostRank {
  public:
   HostRank(host::PluginHost& plugins, const HostJob& job, cohort_store* store, int rank)
-      : host_(log_), comms_(plugins, host_, {}, false) {
+      : host_(log_), comms_(plugins, host_, {}) {
     cohort_connect_args group{};
     group.struct_size = sizeof group;
     group.rank = rank;

@@ -1,6 +1,5 @@
 #include <cohort/host/bucket_layout.hpp>
 
-#include <algorithm>
 #include <map>
 #include <utility>
 

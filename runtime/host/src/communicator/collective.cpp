@@ -124,24 +124,24 @@ void open_collective(PluginHost& plugins, const Spec& spec) {
 }
 
 Collective::Collective(const cohort_component& component, const CheckedOptions& options, HostObject& host,
-                       const cohort_host* door, bool deterministic, Moves moves, cohort_accelerator* device)
-    : cohort_collective{sizeof(cohort_collective), 0, &table_, nullptr, door},
+                       const Use& use)
+    : cohort_collective{sizeof(cohort_collective), 0, &table_, nullptr, use.door},
       name_(name_with_parts(component, options)),
       host_(host),
-      deterministic_(deterministic),
+      deterministic_(use.deterministic),
       native_(native_table(component)),
-      table_(completed(native_, deterministic)) {
+      table_(completed(native_, use.deterministic)) {
   if (!native_.split) groups_ = std::make_unique<ConnectedGroups>();
-  if (moves == Moves::kHostMemory) {
-    staging_ = std::make_unique<Staging>(*device, host, table_);
+  if (use.moves == Moves::kHostMemory) {
+    staging_ = std::make_unique<Staging>(*use.device, host, table_);
     table_ = staging_->table();
   }
-  if (moves == Moves::kDeviceMemory) {
+  if (use.moves == Moves::kDeviceMemory) {
     twins_ = std::make_unique<HostTwins>();
-    if (device->vt->alloc_pinned) {
-      staging_ = std::make_unique<Staging>(*device, host, HostTwins::host_table(table_));
+    if (use.device->vt->alloc_pinned) {
+      staging_ = std::make_unique<Staging>(*use.device, host, HostTwins::host_table(table_));
     }
-    table_ = HostTwins::table(table_, native_, keeps_sums(native_, deterministic));
+    table_ = HostTwins::table(table_, native_, keeps_sums(native_, use.deterministic));
   }
   for (const std::string& warning : options.warnings) host_.log().warning(warning);
   if (!native_.create) return;

@@ -89,16 +89,8 @@ void check_group(const cohort_connect_args& group) {
 
 }  // namespace
 
-CommunicatorSet::CommunicatorSet(PluginHost& plugins, HostObject& host, Spec chosen, bool deterministic,
-                                 cohort_accelerator* accelerator, std::string_view host_collectives,
-                                 std::optional<Key> run_key)
-    : plugins_(plugins),
-      host_(host),
-      chosen_(std::move(chosen)),
-      deterministic_(deterministic),
-      accelerator_(accelerator),
-      host_collectives_(host_collectives),
-      run_key_(run_key) {}
+CommunicatorSet::CommunicatorSet(PluginHost& plugins, HostObject& host, Choice choice, cohort_accelerator* accelerator)
+    : plugins_(plugins), host_(host), choice_(std::move(choice)), accelerator_(accelerator) {}
 
 CommunicatorSet::~CommunicatorSet() {
   while (!entries_.empty()) close(&entries_.back().comm);
@@ -113,15 +105,15 @@ const void* CommunicatorSet::kernels(int32_t device_type, const char* id) const 
 }
 
 void CommunicatorSet::open_plugins(int world_size, int num_nodes, int32_t device_type) {
-  if (chosen_.name.empty()) return;
-  open_collective(plugins_, chosen_);
+  if (choice_.spec.name.empty()) return;
+  open_collective(plugins_, choice_.spec);
   cohort_connect_args group{};
   group.size = world_size;
   group.num_nodes = num_nodes;
   group.device_type = device_type;
-  const cohort_component& component = plugins_.open(Kind::kCollective, chosen_.name);
-  if (!moves_device_memory_only(component, chosen_, group)) return;
-  open_collective(plugins_, Spec(twin_component(chosen_.name, group).name));
+  const cohort_component& component = plugins_.open(Kind::kCollective, choice_.spec.name);
+  if (!moves_device_memory_only(component, choice_.spec, group)) return;
+  open_collective(plugins_, Spec(twin_component(choice_.spec.name, group).name));
 }
 
 bool CommunicatorSet::moves_device_memory_only(const cohort_component& component, const Spec& spec,
@@ -145,20 +137,20 @@ Moves CommunicatorSet::moves_of(const cohort_component& component, const Spec& s
 
 const cohort_component& CommunicatorSet::twin_component(const std::string& device_collective,
                                                         const cohort_connect_args& group) const {
-  for (std::string_view rest = host_collectives_; !rest.empty();) {
+  for (std::string_view rest = choice_.host_collectives; !rest.empty();) {
     const std::string name(rest.substr(0, rest.find(',')));
     rest.remove_prefix(std::min(name.size() + 1, rest.size()));
     const cohort_component* const component = plugins_.find(Kind::kCollective, name);
     if (component && !can_connect(plugins_, *component, Spec(name), group, COHORT_DEVICE_CPU).is_no())
       return *component;
   }
-  throw UserError("collective '" + device_collective + "' moves device memory only, and none of " + host_collectives_ +
-                  " can move the host's for " + std::to_string(group.size) + " rank(s) on " +
+  throw UserError("collective '" + device_collective + "' moves device memory only, and none of " +
+                  choice_.host_collectives + " can move the host's for " + std::to_string(group.size) + " rank(s) on " +
                   std::to_string(std::max(1, group.num_nodes)) + " node(s); install one that can");
 }
 
 cohort_comm* CommunicatorSet::open(const char* text, const cohort_connect_args& group, const cohort_host* owner) {
-  const Spec spec = text ? parse_spec(text, "comm/1.open") : chosen_;
+  const Spec spec = text ? parse_spec(text, "comm/1.open") : choice_.spec;
   const cohort_connect_args args = given(group);
   check_group(args);
   const cohort_component& component = plugins_.open(Kind::kCollective, spec.name);
@@ -193,8 +185,8 @@ void CommunicatorSet::connect(Entry& entry, const cohort_component& component, c
   if (is_staged) args.device_type = COHORT_DEVICE_CPU;
   if (is_staged) args.device_index = 0;
   entry.store = std::make_unique<PrivateStore>(group.store, std::string(group.name) + "/");
-  entry.collective =
-      std::make_unique<Collective>(component, options, host_, door_for(spec.name), deterministic_, moves, accelerator_);
+  entry.collective = std::make_unique<Collective>(
+      component, options, host_, Collective::Use{door_for(spec.name), choice_.deterministic, moves, accelerator_});
   if (is_staged && !std::exchange(said_staging_, true)) {
     host_.log().info("collective " + spec.name + " moves host memory: tensors are staged through pinned memory");
   }
@@ -213,7 +205,8 @@ cohort_status CommunicatorSet::connect_with_key(Entry& entry, cohort_connect_arg
   args.key = nullptr;
   args.key_nbytes = 0;
   if (args.size == 1) return entry.collective->connect(args, entry.comm);
-  const std::optional<Key> key = run_key_ ? derived_key(*run_key_, args.name) : shared_key(entry.store->prefixed, args);
+  const std::optional<Key> key =
+      choice_.run_key ? derived_key(*choice_.run_key, args.name) : shared_key(entry.store->prefixed, args);
   if (!key) {
     const std::vector<int> names =
         args.job_ranks ? std::vector<int>(args.job_ranks, args.job_ranks + args.size) : std::vector<int>();
@@ -232,10 +225,10 @@ cohort_status CommunicatorSet::connect_with_key(Entry& entry, cohort_connect_arg
 
 cohort_comm* CommunicatorSet::open_alone() {
   const bool is_device = accelerator_ && accelerator_->vt->device_type != COHORT_DEVICE_CPU;
+  const Moves moves = is_device ? Moves::kHostMemory : Moves::kGiven;
+  const Collective::Use use{door_for("alone"), choice_.deterministic, moves, accelerator_};
   return make({}, [&](Entry& entry) {
-    entry.collective =
-        std::make_unique<Collective>(alone_collective(), CheckedOptions{}, host_, door_for("alone"), deterministic_,
-                                     is_device ? Moves::kHostMemory : Moves::kGiven, accelerator_);
+    entry.collective = std::make_unique<Collective>(alone_collective(), CheckedOptions{}, host_, use);
     cohort_connect_args group{};
     group.struct_size = sizeof group;
     group.size = group.num_nodes = 1;

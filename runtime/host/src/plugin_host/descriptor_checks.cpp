@@ -1,6 +1,5 @@
 #include "plugin_host/descriptor_checks.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <set>
 #include <span>

@@ -6,7 +6,6 @@
 #include <exception>
 #include <fstream>
 #include <mutex>
-#include <optional>
 #include <utility>
 
 #include <cohort/host/crash_report.hpp>

@@ -3,7 +3,6 @@
 // State of the optimizers may have owners, one rank for each parameter (StateOwners). Rank 0's own state is not sent,
 // and no rank keeps what another one owns; what rank 0 alone has of others, as a program may have loaded it, goes to
 // them.
-#include <algorithm>
 #include <sstream>
 
 #include <cohort/host/error.hpp>

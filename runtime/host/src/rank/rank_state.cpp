@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/machine.hpp>
@@ -35,8 +36,8 @@ RankState::RankState(RankSetup given)
   accelerator->take_kernels();
   stay_near_device();  // before there are threads
   select_device();
-  comms = std::make_unique<CommunicatorSet>(setup.plugins, host, selection.collective, setup.deterministic,
-                                            accelerator->get(), kDefaultCollectives, key_of_run(setup));
+  CommunicatorSet::Choice choice{selection.collective, setup.deterministic, kDefaultCollectives, key_of_run(setup)};
+  comms = std::make_unique<CommunicatorSet>(setup.plugins, host, std::move(choice), accelerator->get());
   comms->open_plugins(world_size(), setup.topology.num_nodes, accelerator->device_type());
   buckets = std::make_unique<Buckets>(
       devices, [this](Device device, uint64_t nbytes) { return allocate(device, nbytes); },

@@ -35,11 +35,11 @@ std::string describe(const cohort_bucket& bucket) {
 StepEngine::StepEngine(const Parts& parts) : parts_(parts), gradient_streams_(parts.devices) {
   const size_t parameters = parts_.model.parameters().size();
   for (uint32_t id = 0; id < parameters; ++id) phase_of_.push_back(parts_.model.phase_of(id));
-  complete_.assign(parameters * num_replicas(), 0);
-  reached_.assign(parameters * num_replicas(), 0);
-  used_.assign(parameters, 0);
-  flag_words_.assign(kVoteWords + (parameters + kBitsPerWord - 1) / kBitsPerWord, 0);
-  arrival_order_.reserve(parameters);
+  arrivals_.complete.assign(parameters * num_replicas(), 0);
+  arrivals_.reached.assign(parameters * num_replicas(), 0);
+  flags_.used.assign(parameters, 0);
+  flags_.words.assign(kVoteWords + (parameters + kBitsPerWord - 1) / kBitsPerWord, 0);
+  arrivals_.order.reserve(parameters);
   phases_.resize(std::max(1u, parts_.model.num_phases()));
   layout_changed();
 }
@@ -47,7 +47,7 @@ StepEngine::StepEngine(const Parts& parts) : parts_(parts), gradient_streams_(pa
 void StepEngine::layout_changed() {
   wants_gradients_ = parts_.buckets.has(COHORT_BUCKET_GRAD) && parts_.buckets.count() > 0;
   bucket_of_.assign(num_parameters(), kNoBucket);
-  pending_.assign(parts_.buckets.count(), 0);
+  arrivals_.pending.assign(parts_.buckets.count(), 0);
   gradient_streams_.resize(parts_.buckets.count());
   purposes_.clear();
   for (uint32_t index = 0; index < parts_.buckets.count(); ++index) {
@@ -98,43 +98,45 @@ void StepEngine::begin_window() {
   phases_[phase_].open = true;
   phases_[phase_].micro = 0;
   step_begun_ = std::chrono::steady_clock::now();
-  for (size_t i = 0; i < reached_.size(); ++i) {
-    if (phase_of_[i % num_parameters()] == phase_) reached_[i] = 0;
+  for (size_t i = 0; i < arrivals_.reached.size(); ++i) {
+    if (phase_of_[i % num_parameters()] == phase_) arrivals_.reached[i] = 0;
   }
 }
 
 void StepEngine::begin_reduction() {
   reduction_step_ = step_of(phase_);
-  arrival_order_.clear();
-  std::fill(complete_.begin(), complete_.end(), uint8_t{0});
-  for (size_t index = 0; index < pending_.size(); ++index) {
-    pending_[index] = is_of_phase(index) ? parts_.buckets.get(index)->num_parts * num_replicas() : 0;
+  arrivals_.order.clear();
+  std::fill(arrivals_.complete.begin(), arrivals_.complete.end(), uint8_t{0});
+  for (size_t index = 0; index < arrivals_.pending.size(); ++index) {
+    arrivals_.pending[index] = is_of_phase(index) ? parts_.buckets.get(index)->num_parts * num_replicas() : 0;
   }
-  for (next_bucket_ = 0; next_bucket_ < pending_.size() && !is_of_phase(next_bucket_);) ++next_bucket_;
+  size_t& next = arrivals_.next_bucket;
+  for (next = 0; next < arrivals_.pending.size() && !is_of_phase(next);) ++next;
 }
 
 void StepEngine::gradient_ready(uint32_t parameter, uint32_t replica) {
-  const std::lock_guard lock(mutex_);
-  reached_[replica * num_parameters() + parameter] = 1;
+  const std::lock_guard lock(arrivals_.mutex);
+  arrivals_.reached[replica * num_parameters() + parameter] = 1;
   if (wants_gradients_ && is_last() && !partial_) complete(parameter, replica);
 }
 
 void StepEngine::complete(uint32_t parameter, uint32_t replica) {
   const uint32_t bucket = bucket_of_[parameter];
   if (bucket == kNoBucket) return;
-  if (std::exchange(complete_[replica * num_parameters() + parameter], uint8_t{1})) {
+  if (std::exchange(arrivals_.complete[replica * num_parameters() + parameter], uint8_t{1})) {
     // A backward inside the backward reached it too. Harmless as long as its bucket still waits.
-    if (bucket >= next_bucket_) return;
+    if (bucket >= arrivals_.next_bucket) return;
     throw UserError("the gradient of '" + std::string(parts_.model.parameters()[parameter].name) +
                     "' changed after it was sent: two backward passes of one step reach it; use no_sync() for all but "
                     "the last backward");
   }
   gradient_streams_.note(bucket);
-  if (--pending_[bucket] == 0) gradient_streams_.complete(bucket);
-  if (replica == 0) arrival_order_.push_back(parameter);
+  if (--arrivals_.pending[bucket] == 0) gradient_streams_.complete(bucket);
+  if (replica == 0) arrivals_.order.push_back(parameter);
   // In index order, whatever the order of completion: so all ranks reduce the same bucket at the same time.
-  for (; next_bucket_ < pending_.size() && pending_[next_bucket_] == 0; ++next_bucket_) {
-    if (overlap_ && is_of_phase(next_bucket_)) parts_.lane->submit([this, ready = next_bucket_] { reduce(ready); });
+  size_t& next = arrivals_.next_bucket;
+  for (; next < arrivals_.pending.size() && arrivals_.pending[next] == 0; ++next) {
+    if (overlap_ && is_of_phase(next)) parts_.lane->submit([this, ready = next] { reduce(ready); });
   }
 }
 
@@ -171,27 +173,27 @@ void StepEngine::end_backward() {
     complete_rest();
     finish_reduction();
   } else if (is_last()) {
-    agreed_votes_ = {};
+    flags_.agreed = {};
     const bool has_scale = parts_.model.has_loss_scale();
     if (has_scale) parts_.model.unscale(phase_);
-    own_votes_.overflow = has_scale && parts_.model.take_overflow();
-    const bool is_asked = has_scale || (phases_[phase_].steps + 1) % vote_interval_ == 0;
+    flags_.own.overflow = has_scale && parts_.model.take_overflow();
+    const bool is_asked = has_scale || (phases_[phase_].steps + 1) % flags_.interval == 0;
     if (!parts_.control_comm || is_asked) exchange_votes();
-    own_votes_.overflow = false;
+    flags_.own.overflow = false;
   }
-  if (is_last()) phases_[phase_].overflow = agreed_votes_.overflow;
+  if (is_last()) phases_[phase_].overflow = flags_.agreed.overflow;
   const cohort_step step = step_of(phase_);
   check(parts_.strategy->vt->end_backward(parts_.strategy, &step), "end_backward");
   ++phases_[phase_].micro;
 }
 
 void StepEngine::complete_rest() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(arrivals_.mutex);
   for (uint32_t replica = 0; replica < num_replicas(); ++replica) {
     for (uint32_t parameter = 0; parameter < num_parameters(); ++parameter) {
       const size_t index = replica * num_parameters() + parameter;
-      if (bucket_of_[parameter] == kNoBucket || phase_of_[parameter] != phase_ || complete_[index]) continue;
-      const bool is_there = reached_[index] && parts_.model.has_gradient(replica, parameter);
+      if (bucket_of_[parameter] == kNoBucket || phase_of_[parameter] != phase_ || arrivals_.complete[index]) continue;
+      const bool is_there = arrivals_.reached[index] && parts_.model.has_gradient(replica, parameter);
       if (!is_there) parts_.model.zero_gradient(replica, parameter);
       complete(parameter, replica);
     }
@@ -205,7 +207,7 @@ void StepEngine::finish_reduction() {
     parts_.lane->wait(parts_.lane->submit([this] { exchange_flags(); }));
   } else {
     parts_.lane->run_here([this] {
-      for (size_t bucket = 0; bucket < pending_.size(); ++bucket) {
+      for (size_t bucket = 0; bucket < arrivals_.pending.size(); ++bucket) {
         if (is_of_phase(bucket)) reduce(bucket);
       }
       exchange_flags();
@@ -215,48 +217,48 @@ void StepEngine::finish_reduction() {
 }
 
 void StepEngine::collect_flags() {
-  std::fill(flag_words_.begin(), flag_words_.end(), uint64_t{0});
-  flag_words_[0] = vote_word();
-  for (size_t index = 0; index < reached_.size(); ++index) {
+  std::fill(flags_.words.begin(), flags_.words.end(), uint64_t{0});
+  flags_.words[0] = vote_word();
+  for (size_t index = 0; index < arrivals_.reached.size(); ++index) {
     const size_t parameter = index % num_parameters();
-    const uint64_t bit = reached_[index] ? 1u : 0u;
-    flag_words_[kVoteWords + parameter / kBitsPerWord] |= bit << (parameter % kBitsPerWord);
+    const uint64_t bit = arrivals_.reached[index] ? 1u : 0u;
+    flags_.words[kVoteWords + parameter / kBitsPerWord] |= bit << (parameter % kBitsPerWord);
   }
 }
 
 void StepEngine::exchange_flags() {
   // Behind the last bucket: with a loss scale this is where a step waits for the device.
-  if (parts_.model.has_loss_scale() && parts_.model.take_overflow()) flag_words_[0] |= kOverflowBit;
+  if (parts_.model.has_loss_scale() && parts_.model.take_overflow()) flags_.words[0] |= kOverflowBit;
   if (!parts_.flags_comm) return;
-  parts_.host.recorder().set_purpose(parts_.flags_comm, votes_);
-  const cohort_op_args args = or_args(flag_words_.data(), flag_words_.size());
-  check(run_all_reduce(parts_.flags_comm, args, nullptr), "exchange of flags");
+  parts_.host.recorder().set_purpose(parts_.flags_comm, flags_.purpose);
+  check(run_all_reduce(parts_.flags_comm, or_args(flags_.words.data(), flags_.words.size()), nullptr),
+        "exchange of flags");
 }
 
 void StepEngine::read_flags() {
-  read_votes(flag_words_[0]);
+  read_votes(flags_.words[0]);
   for (size_t parameter = 0; parameter < num_parameters(); ++parameter) {
     if (phase_of_[parameter] != phase_) continue;
-    const uint64_t word = flag_words_[kVoteWords + parameter / kBitsPerWord];
-    used_[parameter] = (word >> (parameter % kBitsPerWord)) & 1u;
-    reached_[parameter] |= used_[parameter];  // the mean is there now, for another backward of this step to add to
+    flags_.used[parameter] = flags_.words[kVoteWords + parameter / kBitsPerWord] >> (parameter % kBitsPerWord) & 1u;
+    // The mean is there now, for another backward of this step to add to.
+    arrivals_.reached[parameter] |= flags_.used[parameter];
   }
 }
 
 uint64_t StepEngine::vote_word() const {
-  return (own_votes_.stop ? kStopBit : 0) | (own_votes_.out_of_data ? kOutOfDataBit : 0) |
-         (own_votes_.overflow ? kOverflowBit : 0);
+  return (flags_.own.stop ? kStopBit : 0) | (flags_.own.out_of_data ? kOutOfDataBit : 0) |
+         (flags_.own.overflow ? kOverflowBit : 0);
 }
 
 void StepEngine::read_votes(uint64_t word) {
-  agreed_votes_ = {(word & kStopBit) != 0, (word & kOutOfDataBit) != 0, (word & kOverflowBit) != 0};
+  flags_.agreed = {(word & kStopBit) != 0, (word & kOutOfDataBit) != 0, (word & kOverflowBit) != 0};
 }
 
 // For strategies without gradients: ranks that leave a loop at different steps would wait for each other.
 void StepEngine::exchange_votes() {
   uint64_t word = vote_word();
   if (parts_.control_comm) {
-    parts_.host.recorder().set_purpose(parts_.control_comm, votes_);
+    parts_.host.recorder().set_purpose(parts_.control_comm, flags_.purpose);
     check(run_all_reduce(parts_.control_comm, or_args(&word, 1), nullptr), "exchange of votes");
   }
   read_votes(word);
@@ -304,8 +306,8 @@ void StepEngine::optimizer_step(uint32_t phase) {
 }
 
 void StepEngine::count_replayed_step() {
-  agreed_votes_ = {};
-  if (!parts_.control_comm || (phases_[0].steps + 1) % vote_interval_ == 0) exchange_votes();
+  flags_.agreed = {};
+  if (!parts_.control_comm || (phases_[0].steps + 1) % flags_.interval == 0) exchange_votes();
   ++phases_[0].steps;
 }
 

@@ -1,4 +1,3 @@
-#include <algorithm>
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/store.hpp>

@@ -16,7 +16,6 @@
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
-#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>

@@ -27,10 +27,7 @@ constexpr std::chrono::milliseconds kTravel = 5s;
 HostsRun::HostsRun(const HostsJob& job, Placement placement, std::vector<HostSlots> missing, const HostsScene& scene)
     : job_(job),
       placement_(std::move(placement)),
-      log_(scene.log),
-      signals_(scene.signals),
-      signal_descriptor_(scene.signal_descriptor),
-      output_(scene.output),
+      scene_(scene),
       run_id_(random_run_id()),
       secret_(job.secret.empty() ? JobSecret::random().text() : job.secret),
       missing_(std::move(missing)),
@@ -72,7 +69,7 @@ HostsEnd HostsRun::run() {
     look_for_missing();
     escalate();
   }
-  while (const auto late = signals_.wait(0ms)) on_signal(*late);
+  while (const auto late = scene_.signals.wait(0ms)) on_signal(*late);
   report_cause();
   if (wish_.number() != 0) return {{128 + wish_.number(), wish_.number()}};
   return {{cause_ ? cause_->exit_code : 0, 0}, makes_room_ && is_unfinished_};
@@ -83,7 +80,7 @@ bool HostsRun::all_over() const {
 }
 
 void HostsRun::wait() {
-  std::vector<pollfd> waits{{signal_descriptor_, POLLIN, 0}};
+  std::vector<pollfd> waits{{scene_.signal_descriptor, POLLIN, 0}};
   for (const auto& node : nodes_) {
     waits.push_back({node->output(), POLLIN, 0});
     waits.push_back({node->errors(), POLLIN, 0});
@@ -92,7 +89,7 @@ void HostsRun::wait() {
   const auto left =
       stage_ == Stage::kRunning ? kLongestPoll : std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now());
   ::poll(waits.data(), waits.size(), static_cast<int>(std::clamp(left, 0ms, kLongestPoll).count()));
-  while (const auto signal = signals_.wait(0ms)) on_signal(*signal);
+  while (const auto signal = scene_.signals.wait(0ms)) on_signal(*signal);
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (waits[2 * i + 2].revents != 0) nodes_[i]->read_errors();
     if (waits[2 * i + 1].revents != 0) read(*nodes_[i]);
@@ -110,7 +107,7 @@ void HostsRun::look_for_missing() {
   search_.reset();
   next_search_ = Clock::now() + job_.search_pause;
   if (found.empty()) return;
-  log_.info("host " + found.front().name + " answers: the ranks stop, and start again with it");
+  scene_.log.info("host " + found.front().name + " answers: the ranks stop, and start again with it");
   makes_room_ = true;
   send_signal(SIGTERM);
   enter(Stage::kLeaving);
@@ -135,7 +132,7 @@ void HostsRun::handle(NodeLink& node, const Message& message) {
       return start_others(message.number);
     case MessageKind::kOutput:
     case MessageKind::kErrors:
-      return output_.write(message.kind, message.number, message.text);
+      return scene_.output.write(message.kind, message.number, message.text);
     case MessageKind::kFailed:
       return note_failure(message.number, message.text);
     case MessageKind::kRefused:
@@ -160,7 +157,7 @@ void HostsRun::handle(NodeLink& node, const Message& message) {
 
 void HostsRun::on_ready() {
   if (!std::ranges::all_of(nodes_, [](const auto& node) { return node->is_ready; })) return;
-  output_.begin();
+  scene_.output.begin();
   nodes_.front()->is_started = true;
   nodes_.front()->send({MessageKind::kStart, job_.master_port});
   if (nodes_.size() == 1) stage_ = Stage::kRunning;
@@ -203,12 +200,12 @@ void HostsRun::note_failure(int exit_code, const std::string& what) {
 void HostsRun::report_cause() {
   if (!cause_ || cause_reported_ || wish_.number() != 0) return;
   cause_reported_ = true;
-  log_.error(cause_->what);
+  scene_.log.error(cause_->what);
 }
 
 void HostsRun::on_signal(const CaughtSignal& signal) {
   if (signal.number == SIGCHLD) return;
-  output_.hurry();
+  scene_.output.hurry();
   const auto wish = wish_.take(signal);
   if (wish == StopWish::Is::kSame || stage_ == Stage::kStarting) return;
   const bool is_first = wish == StopWish::Is::kFirst;
@@ -243,7 +240,8 @@ void HostsRun::escalate() {
   }
   for (const auto& node : nodes_) {
     if (node->is_over) continue;
-    log_.error("host " + node->host() + " does not answer any more; look there for processes that cannot be ended");
+    scene_.log.error("host " + node->host() +
+                     " does not answer any more; look there for processes that cannot be ended");
     node->close();
     node->is_over = true;
   }

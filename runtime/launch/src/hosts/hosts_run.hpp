@@ -76,10 +76,7 @@ class HostsRun {
 
   const HostsJob& job_;
   Placement placement_;
-  Log& log_;
-  const CaughtSignals& signals_;
-  const int signal_descriptor_;
-  RankOutput& output_;
+  const HostsScene scene_;
   std::string run_id_, secret_;
   const std::vector<HostSlots> missing_;
   std::optional<HostSearch> search_;  // of the missing hosts

@@ -26,7 +26,7 @@ class InProcessRank {
       : log_(silence()),
         host_(log_),
         collective_(component, check_options({component.options, component.num_options}, {}, "test"), host_,
-                    host_.get(), deterministic) {
+                    {host_.get(), deterministic}) {
     cohort_connect_args args{};
     args.struct_size = sizeof args;
     args.rank = rank;

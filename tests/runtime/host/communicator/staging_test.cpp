@@ -31,7 +31,7 @@ PluginSearch both_folders() {
 class StagedRank {
  public:
   StagedRank(PluginHost& plugins, cohort_store* store, int rank, int size)
-      : log_(silence()), host_(log_), comms_(plugins, host_, Spec("shm"), false, make_accelerator(plugins)) {
+      : log_(silence()), host_(log_), comms_(plugins, host_, {Spec("shm")}, make_accelerator(plugins)) {
     cohort_connect_args group{};
     group.struct_size = sizeof group;
     group.rank = rank;
@@ -243,7 +243,7 @@ TEST(Staging, NeedsAnAcceleratorWithPinnedMemory) {
   HostObject host(log);
   cohort_accelerator_vt bare{};
   cohort_accelerator accelerator{sizeof accelerator, 0, &bare, nullptr, host.get()};
-  CommunicatorSet comms(plugins, host, Spec("shm"), false, &accelerator);
+  CommunicatorSet comms(plugins, host, {Spec("shm")}, &accelerator);
   test::MemoryStore store;
   cohort_connect_args group{};
   group.struct_size = sizeof group;

@@ -15,7 +15,8 @@ using testing::HasSubstr;
 /// A set that opens `device_only`, with this collective for its twins.
 class SetOfTwins {
  public:
-  explicit SetOfTwins(const char* twin) : comms_(plugins_, host_, Spec("device_only"), false, &accelerator_, twin) {
+  explicit SetOfTwins(const char* twin)
+      : comms_(plugins_, host_, {.spec = Spec("device_only"), .host_collectives = twin}, &accelerator_) {
     vt_.struct_size = sizeof vt_;
     vt_.device_type = test::DeviceMemory::kDeviceType;
   }

@@ -44,11 +44,14 @@ void open_collective(PluginHost& plugins, const Spec& spec);
 /// from `exchange`, and device memory is staged where it takes the host's only.
 class Collective : private cohort_collective {
  public:
-  /// `deterministic`: sums are composed, in rank order, unless the plugin takes them so itself. `device`: whose memory
-  /// is staged; may be null for kGiven. `door` is the cohort_host that the plugin gets, one of `host`.
-  Collective(const cohort_component& component, const CheckedOptions& options, HostObject& host,
-             const cohort_host* door, bool deterministic, Moves moves = Moves::kGiven,
-             cohort_accelerator* device = nullptr);
+  /// How the host uses the collective.
+  struct Use {
+    const cohort_host* door;     ///< the cohort_host that the plugin gets, one of the HostObject beside
+    bool deterministic = false;  ///< sums are composed, in rank order, unless the plugin takes them so itself
+    Moves moves = Moves::kGiven;
+    cohort_accelerator* device = nullptr;  ///< its memory is staged; may be null for kGiven
+  };
+  Collective(const cohort_component& component, const CheckedOptions& options, HostObject& host, const Use& use);
   ~Collective();
   Collective(const Collective&) = delete;
   Collective& operator=(const Collective&) = delete;
@@ -110,15 +113,19 @@ struct CommPlace {
 /// kernels, and comm/1 for those that they are made of; its operations run on the calling thread, uncounted.
 class CommunicatorSet {
  public:
-  /// `host` is what the collectives are given; it outlives the set, as `plugins` and `accelerator` do. `chosen` may be
-  /// empty (one rank); `accelerator` may be null (CPU).
-  /// `host_collectives`: names, in order of preference, of those that may move host memory beside a collective that
-  /// moves device memory only.
-  /// `run_key`: the keys of groups are derived from it. Without one rank 0 of each group draws the group's key, and the
-  /// others read it from the group's store.
-  CommunicatorSet(PluginHost& plugins, HostObject& host, Spec chosen, bool deterministic,
-                  cohort_accelerator* accelerator = nullptr, std::string_view host_collectives = "",
-                  std::optional<Key> run_key = std::nullopt);
+  /// Which collectives the set opens, and how.
+  struct Choice {
+    Spec spec;  ///< may be empty (one rank)
+    bool deterministic = false;
+    /// Names of collectives, in order of preference, that may move CPU memory beside one that moves device memory only.
+    std::string host_collectives = {};
+    /// The keys of groups are derived from it. Without it, rank 0 of each group draws the group's key, and the others
+    /// read it from the group's store.
+    std::optional<Key> run_key = std::nullopt;
+  };
+  /// The collectives get `host`; it outlives the set, as `plugins` and `accelerator` do. `accelerator` may be null
+  /// (CPU).
+  CommunicatorSet(PluginHost& plugins, HostObject& host, Choice choice, cohort_accelerator* accelerator = nullptr);
   ~CommunicatorSet();
   CommunicatorSet(const CommunicatorSet&) = delete;
   CommunicatorSet& operator=(const CommunicatorSet&) = delete;
@@ -161,11 +168,8 @@ class CommunicatorSet {
   using Entries = std::list<Entry>;
   PluginHost& plugins_;
   HostObject& host_;
-  Spec chosen_;
-  bool deterministic_;
+  Choice choice_;
   cohort_accelerator* accelerator_;
-  std::string host_collectives_;
-  std::optional<Key> run_key_;
   bool said_staging_ = false;
   std::atomic<bool> needs_one_order_{false};
   mutable std::mutex mutex_;  // of entries_ and by_comm_; held by nobody who calls a plugin

@@ -89,21 +89,21 @@ class StepEngine {
   void abandon();
 
   /// What this rank says with the next end_backward that asks.
-  void vote(Votes votes) { own_votes_ = votes; }
+  void vote(Votes votes) { flags_.own = votes; }
   /// Where no gradients are communicated votes have a message of their own: only in every n-th step of a phase (1 at
   /// first; above 0; the same on all ranks).
-  void vote_every(uint64_t steps) { vote_interval_ = steps; }
+  void vote_every(uint64_t steps) { flags_.interval = steps; }
   /// Asks the other ranks now, without a backward. Collective.
   void exchange_votes();
   /// What any rank said with the last step; nothing where it was not asked.
-  Votes votes() const { return agreed_votes_; }
+  Votes votes() const { return flags_.agreed; }
   /// True where any rank's backward reached the parameter in the last step of its phase.
-  bool is_used(uint32_t parameter) const { return used_[parameter] != 0; }
+  bool is_used(uint32_t parameter) const { return flags_.used[parameter] != 0; }
   /// Optimizer steps done, of the phase that has done most.
   uint64_t steps() const { return std::ranges::max(steps_by_phase()); }
   std::vector<uint64_t> steps_by_phase() const;
   /// Parameters in the order in which the last step's gradients were complete; those that backward did not reach last.
-  std::span<const uint32_t> arrival_order() const { return arrival_order_; }
+  std::span<const uint32_t> arrival_order() const { return arrivals_.order; }
   /// Of the last step, from its first begin.
   std::chrono::nanoseconds step_time() const { return step_time_; }
   /// The next step of each phase follows this many of an earlier run.
@@ -118,23 +118,32 @@ class StepEngine {
     bool open = false;      // a step has begun
     bool overflow = false;  // a gradient of any rank was not finite
   };
+  /// Which gradients are complete; gradient_ready of several replicas writes it.
+  struct Arrivals {
+    std::mutex mutex;               // guards the others, and gradient_streams_, while backward runs
+    std::vector<uint64_t> pending;  // by bucket: gradients, of all replicas, that are not complete yet
+    std::vector<uint8_t> complete;  // by replica and parameter, in this backward
+    std::vector<uint8_t> reached;   // by replica and parameter, in any micro-batch of this step
+    std::vector<uint32_t> order;    // parameters, as their gradients became complete
+    size_t next_bucket = 0;         // the next to be reduced
+  };
+  /// What ranks tell each other with a step.
+  struct Flags {
+    Votes own, agreed;
+    uint64_t interval = 1;        // steps from vote to vote if no gradients are communicated
+    std::vector<uint64_t> words;  // the votes, then one bit for each parameter
+    std::vector<uint8_t> used;    // by parameter, on any rank
+    const FlightRecorder::Purpose purpose = std::make_shared<const std::string>("flags of the step");
+  };
 
   Parts parts_;
   bool wants_gradients_ = false;
   std::vector<uint32_t> phase_of_;   // by parameter
   std::vector<uint32_t> bucket_of_;  // by parameter; kNoBucket: in none
-  std::mutex mutex_;                 // guards what gradient_ready of several replicas changes: the next five
-  std::vector<uint64_t> pending_;    // by bucket: gradients, of all replicas, that are not complete yet
-  std::vector<uint8_t> complete_;    // by replica and parameter, in this backward
-  std::vector<uint8_t> reached_;     // by replica and parameter, in any micro-batch of this step
-  std::vector<uint32_t> arrival_order_;
+  Arrivals arrivals_;
   GradientStreams gradient_streams_;
-  size_t next_bucket_ = 0;
   cohort_step reduction_step_{};                   // the step whose buckets are reduced
-  std::vector<uint8_t> used_;                      // by parameter, on any rank
-  std::vector<uint64_t> flag_words_;               // votes, then one bit per parameter
   std::vector<FlightRecorder::Purpose> purposes_;  // by bucket
-  const FlightRecorder::Purpose votes_ = std::make_shared<const std::string>("flags of the step");
   bool overlap_ = true;
   bool partial_ = false;
   bool abandoned_ = false;  // what the lane was given is not over
@@ -142,8 +151,7 @@ class StepEngine {
   std::chrono::nanoseconds step_time_{0};
   std::vector<Phase> phases_;
   uint32_t phase_ = 0;  // current
-  uint64_t vote_interval_ = 1;
-  Votes own_votes_, agreed_votes_;
+  Flags flags_;
 
   size_t num_parameters() const { return phase_of_.size(); }
   uint32_t num_replicas() const { return parts_.model.num_replicas(); }
