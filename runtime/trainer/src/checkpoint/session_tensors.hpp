@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <cohort/safetensors.hpp>
@@ -40,7 +39,8 @@ struct TensorsByPlace {
 /// A 64-bit hash of each tensor, by its name; ranks send them to each other.
 using Fingerprints = std::map<std::string, uint64_t, std::less<>>;
 
-/// Collective; changes no tensor. Throws TrainingFailed on all ranks if they differ in what a layer calls shared.
+/// Collective; changes no tensor. Throws TrainingFailed on all ranks if they differ in what a layer calls shared, and
+/// PeerFailed if a rank's message cannot be read.
 TensorsByPlace divide_by_rank(StepDriver& session, const SessionTensors& tensors);
 
 }  // namespace cohort

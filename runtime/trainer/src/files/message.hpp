@@ -1,4 +1,5 @@
-// Structs as messages between the ranks of one program: MessagePack, in which numbers and texts keep all bits.
+// Messages of structs between the ranks of one program. They are CBOR (RFC 8949), because it keeps all bits of numbers
+// and texts, and its lengths have 64 bits.
 #pragma once
 
 #include <string>
@@ -14,7 +15,7 @@ namespace cohort {
 template <class T>
 std::string to_message(const T& value) {
   std::string bytes;
-  nlohmann::json::to_msgpack(nlohmann::json(value), bytes);
+  nlohmann::json::to_cbor(nlohmann::json(value), bytes);
   return bytes;
 }
 
@@ -23,7 +24,7 @@ std::string to_message(const T& value) {
 template <class T>
 T from_message(std::string_view bytes, const std::string& what) {
   try {
-    return nlohmann::json::from_msgpack(bytes.begin(), bytes.end()).template get<T>();
+    return nlohmann::json::from_cbor(bytes.begin(), bytes.end()).template get<T>();
   } catch (const nlohmann::json::exception&) {
     throw PeerFailed("a rank sent " + what + " that cannot be read; check that all ranks run the same program");
   }

@@ -21,8 +21,9 @@ struct PhaseTimes {
   bool operator==(const PhaseTimes&) const = default;
 };
 
-/// Phases as text, and back.
+/// Returns the times as a message to other ranks.
 std::string to_text(const PhaseTimes& times);
+/// Returns the times of such a message. Throws PeerFailed if it cannot be read.
 PhaseTimes parse_phase_times(const std::string& text);
 
 /// Returns the table of all ranks' times: those of rank 0, and with several ranks the least and the most of all.

@@ -127,7 +127,7 @@ class StepEngine {
     std::vector<uint32_t> order;    // parameters, as their gradients became complete
     size_t next_bucket = 0;         // the next to be reduced
   };
-  /// What ranks tell each other with a step.
+  /// The votes of the ranks and a bit for each parameter, which ranks exchange once a step.
   struct Flags {
     Votes own, agreed;
     uint64_t interval = 1;        // steps from vote to vote if no gradients are communicated
