@@ -1,6 +1,5 @@
 #include "batch.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include <cohort/sdk/duration.hpp>

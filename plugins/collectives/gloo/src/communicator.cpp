@@ -1,7 +1,6 @@
 #include "communicator.hpp"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <utility>
 

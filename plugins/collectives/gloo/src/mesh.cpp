@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
-#include <thread>
 #include <typeinfo>
 #include <vector>
 

@@ -1,7 +1,6 @@
 // Sums and broadcasts over two communicators. Means are taken as sums and divided by the number of ranks at the end,
 // once.
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 #include <cohort/sdk/dtype.hpp>

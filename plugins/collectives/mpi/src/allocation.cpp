@@ -1,6 +1,5 @@
 // alloc and free. What MPI does for a window waits for all ranks without a deadline, and on a rank that fails leaves
 // the others waiting: so ranks agree, by sums of a few numbers, before and after.
-#include <algorithm>
 #include <utility>
 
 #include "operation.hpp"

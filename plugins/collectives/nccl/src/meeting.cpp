@@ -7,7 +7,6 @@
 #include <fstream>
 #include <map>
 #include <sstream>
-#include <utility>
 
 #include <cohort/sdk/store_round.hpp>
 

@@ -1,4 +1,3 @@
-#include <array>
 #include <optional>
 
 #include <cohort/sdk/dtype.hpp>

@@ -3,8 +3,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <numeric>
-#include <optional>
 #include <utility>
 
 #include <cohort/sdk/dtype.hpp>

@@ -1,6 +1,5 @@
 #include "hosts/message.hpp"
 
-#include <array>
 #include <charconv>
 #include <system_error>
 

@@ -4,7 +4,6 @@
 #include "callbacks/running_schedule.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include <cohort/callbacks.hpp>

@@ -1,7 +1,5 @@
 #include "checkpoint/fit_checkpoints.hpp"
 
-#include <algorithm>
-
 #include <cohort/host/error.hpp>
 
 #include "checkpoint/all_or_none.hpp"

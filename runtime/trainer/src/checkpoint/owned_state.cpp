@@ -1,6 +1,5 @@
 #include "checkpoint/owned_state.hpp"
 
-#include <algorithm>
 #include <iterator>
 #include <set>
 

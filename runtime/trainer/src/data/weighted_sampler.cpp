@@ -8,7 +8,6 @@
 #include <memory>
 #include <random>
 #include <string>
-#include <utility>
 
 #include <cohort/host/error.hpp>
 #include <cohort/sampler.hpp>

@@ -1,6 +1,5 @@
 #include "loggers/histogram.hpp"
 
-#include <algorithm>
 #include <limits>
 #include <span>
 

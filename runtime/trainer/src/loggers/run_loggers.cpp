@@ -6,7 +6,6 @@
 
 #include <ATen/ops/tensor.h>
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <limits>

@@ -1,7 +1,5 @@
 #include "loop/resume_settings.hpp"
 
-#include <algorithm>
-
 #include <ATen/ops/tensor.h>
 
 #include "metrics/number_text.hpp"

@@ -1,6 +1,5 @@
 #include "metrics/epoch_state.hpp"
 
-#include <algorithm>
 #include <array>
 #include <map>
 

@@ -1,7 +1,6 @@
 #include "profile/trace_text.hpp"
 
 #include <cstdio>
-#include <cstdlib>
 
 #include <nlohmann/json.hpp>
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "report/device_memory.hpp"
 

@@ -1,7 +1,5 @@
 #include "value/flat_value.hpp"
 
-#include <map>
-
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
 

@@ -1,7 +1,6 @@
 #include <cohort/value.hpp>
 
 #include <algorithm>
-#include <iterator>
 
 #include <ATen/core/Dict.h>
 #include <ATen/core/ivalue.h>

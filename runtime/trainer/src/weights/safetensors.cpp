@@ -1,9 +1,7 @@
 #include <cohort/safetensors.hpp>
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <cstring>
 #include <set>
 
 #include <ATen/ops/empty.h>
