@@ -345,7 +345,8 @@ class Soak(CheckpointTest):
                 result = self.run_program([word for word in command if not word.startswith("--summary-json")])
                 codes.append(result.code)
                 self.assertIn(result.code, (0, 1, 2), str(result))
-                self.assertNotIn("is not as it was written", result.stderr)
+                # A data file may differ from its forged length or checksum; the manifest's own checksum is right.
+                self.assertNotIn("manifest.json is not as it was written", result.stderr)
                 if result.code:
                     self.assertRegex(result.stderr.splitlines()[-1], r"^(rank \d+: )?error: .{20}", str(result))
                 self.assertNotRegex(result.stderr, r"terminate called|c10::|\x1b\[31m", str(result))

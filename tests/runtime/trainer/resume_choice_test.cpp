@@ -78,7 +78,7 @@ TEST(Resume, FromADamagedCheckpointThatIsNamedSaysWhatIsWrong) {
   EXPECT_THAT(message([](const fs::path& c) { overwrite(c / "shared.safetensors", 200, '\x01'); }),
               HasSubstr("shared.safetensors is not as it was written"));
   EXPECT_THAT(message([](const fs::path& c) { fs::resize_file(c / "rank-0.safetensors", 100); }),
-              HasSubstr("rank-0.safetensors is not as it was written: its 100 bytes"));
+              HasSubstr("rank-0.safetensors is not as it was written: its length is 100 bytes"));
   EXPECT_THAT(message([](const fs::path& c) { fs::remove(c / "rank-0.safetensors"); }), HasSubstr("cannot read"));
   EXPECT_THAT(message([](const fs::path& c) { fs::resize_file(c / "manifest.json", 50); }),
               HasSubstr("is not the manifest of a checkpoint"));

@@ -116,10 +116,14 @@ TensorIndex tensors_in(const LoadedCheckpoint& loaded, const std::string& name) 
   try {
     // The length is compared first, because a huge file with holes would take hours to read.
     FileDigest digest{host::RegularFile(file).bytes(), ""};
-    if (digest.bytes == wanted.bytes) digest = digest_of_file(file);
+    if (digest.bytes != wanted.bytes) {
+      throw UserError(shown(file) + " is not as it was written: its length is " + std::to_string(digest.bytes) +
+                      " bytes, and " + std::to_string(wanted.bytes) + " in the manifest");
+    }
+    digest = digest_of_file(file);
     if (digest != wanted) {
       throw UserError(shown(file) + " is not as it was written: its " + std::to_string(digest.bytes) +
-                      " bytes do not have the checksum that the manifest gives for " + std::to_string(wanted.bytes));
+                      " bytes do not have the checksum of the manifest");
     }
     for (auto& [key, tensor] : read_safetensors(file).tensors) {
       if (host::on_one_line(key) != key) {  // messages hold names of tensors
