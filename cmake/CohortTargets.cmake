@@ -70,14 +70,17 @@ function(cohort_hide_paths target)
 endfunction()
 
 # cohort_library(NAME EXPORT set [PUBLIC libs...] [PRIVATE libs...]): a shared library from ./src, public headers in
-# ./include.
+# ./include, and headers for the other libraries of the runtime, which are not installed, in ./internal.
 function(cohort_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXPORT" "PUBLIC;PRIVATE")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/*.cpp)
   add_library(${name} SHARED ${sources})
-  target_include_directories(${name}
-    PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
-    PRIVATE src)
+  target_include_directories(${name} PUBLIC $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}> PRIVATE src)
+  foreach(folder include internal)
+    if(IS_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/${folder})
+      target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/${folder}>)
+    endif()
+  endforeach()
   target_link_libraries(${name} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
   target_compile_features(${name} PUBLIC cxx_std_20)
   string(REGEX REPLACE "^cohort_" "" short_name ${name})
@@ -87,7 +90,7 @@ function(cohort_library name)
   cohort_own_flags(${name})
   cohort_hide_paths(${name})
   install(TARGETS ${name} EXPORT ${arg_EXPORT} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_COMPONENT development)
-  install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+  install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development OPTIONAL)
 endfunction()
 
 # cohort_compile_together(TARGET [SEES_MODULE patterns...]): many files of it are compiled as one, because each would parse the same

@@ -17,6 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCE_ENDINGS = {".c", ".h", ".cpp", ".hpp", ".cu", ".cuh"}
 MAX_FILE_LINES = 400
 MAX_PUBLIC_HEADER_LINES = 150
+MAX_INSTALLED_HEADERS = 40  # of the runtime: each is a promise to programs
 MAX_FUNCTION_LINES = 70
 MAX_COLUMNS = 120
 SIZES = pathlib.Path(__file__).with_name("sizes.txt")
@@ -92,7 +93,9 @@ SLOW_HEADERS = re.compile(r"torch/(torch|types|data|serialize|nn|csrc/jit/api|cs
                           r"(?!optimizer[.]h|schedulers/lr_scheduler[.]h).*|ATen/(ATen|Functions|DLConvertor)[.]h")
 
 
-PUBLIC_FOLDERS = list(ROOT.glob("runtime/*/include"))
+PUBLIC_FOLDERS = list(ROOT.glob("runtime/*/include"))  # installed
+INTERNAL_FOLDERS = list(ROOT.glob("runtime/*/internal"))  # for the libraries of the runtime alone
+INTERNAL_HEADERS = {str(path.relative_to(folder)) for folder in INTERNAL_FOLDERS for path in folder.rglob("*.hpp")}
 
 
 def slow_header_of(source, sources):
@@ -103,7 +106,7 @@ def slow_header_of(source, sources):
         for _, include, angled in includes_of(path):
             if SLOW_HEADERS.fullmatch(include):
                 return include
-            folders = PUBLIC_FOLDERS if angled else [sources]
+            folders = [*PUBLIC_FOLDERS, *INTERNAL_FOLDERS] if angled else [sources]
             found = [folder / include for folder in folders if (folder / include).is_file() and folder / include not in seen]
             seen.update(found)
             waiting += found
@@ -239,7 +242,15 @@ class Tidy(unittest.TestCase):
         self.assert_none(problems, "include the ABI's tensors through src/tensor_bridge")
 
     def test_examples_use_public_headers_only(self):
-        self.check_includes("examples", lambda _, include, angled: "src/" not in include, "examples show what users may do")
+        self.check_includes("examples", lambda _, include, angled: "src/" not in include and include not in INTERNAL_HEADERS,
+                            "examples show what users may do")
+
+    def test_the_runtime_installs_few_headers(self):
+        for folder in PUBLIC_FOLDERS:
+            self.check_includes(name(folder), lambda _, include, angled: include not in INTERNAL_HEADERS,
+                                "an installed header includes installed headers only; declare the class, or move the header to include/")
+        installed = [path for path in SOURCES if any(folder in path.parents for folder in PUBLIC_FOLDERS)]
+        self.assertLessEqual(len(installed), MAX_INSTALLED_HEADERS, "what only the runtime needs belongs into internal/")
 
     def test_plugin_names_stand_only_where_the_selection_is_made(self):
         words = re.compile(r'"(%s)[":]' % "|".join(map(re.escape, plugin_names())))
@@ -296,7 +307,7 @@ class Tidy(unittest.TestCase):
     def test_files_and_public_headers_are_small(self):
         problems = []
         for path in SOURCES:
-            public = "include" in path.parts and not within(path, "tests")
+            public = {"include", "internal"} & set(path.parts) and not within(path, "tests")
             # The contract that a public header explains is not counted.
             count = code_lines(path) if public else len(lines_of(path))
             limit = MAX_PUBLIC_HEADER_LINES if public else MAX_FILE_LINES

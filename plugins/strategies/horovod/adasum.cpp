@@ -6,7 +6,7 @@
 namespace cohort::horovod {
 namespace {
 
-constexpr cohort_stream kHostMemory{nullptr, COHORT_DEVICE_CPU, 0};
+constexpr cohort_stream kCpuMemory{nullptr, COHORT_DEVICE_CPU, 0};
 constexpr const char* kStart = "start";
 constexpr const char* kReceived = "received";
 
@@ -145,7 +145,7 @@ void Adasum::add_up_products(const Work& work, int distance) {
   others_.resize(products_.size());
   const uint64_t nbytes = products_.size() * sizeof(Products);
   for (int step = 1; step <= distance; step *= 2) {
-    work.swap(work.world.rank() ^ step, products_.data(), nbytes, others_.data(), nbytes, kHostMemory);
+    work.swap(work.world.rank() ^ step, products_.data(), nbytes, others_.data(), nbytes, kCpuMemory);
     for (size_t i = 0; i < products_.size(); ++i) {
       products_[i].both += others_[i].both;
       products_[i].first += others_[i].first;

@@ -195,8 +195,8 @@ std::map<std::string, std::string> RunCommand::exported(const host::Variables& v
   return result;
 }
 
-host::LaunchJob RunCommand::local_job() const {
-  host::LaunchJob job;
+launch::LaunchJob RunCommand::local_job() const {
+  launch::LaunchJob job;
   job.processes_per_node = processes_per_node();
   job.num_nodes = std::max(1, nodes_.most);
   job.node_rank = node_rank_;
@@ -207,10 +207,10 @@ host::LaunchJob RunCommand::local_job() const {
   return job;
 }
 
-host::HostsJob RunCommand::hosts_job() const {
-  host::HostsJob job;
+launch::NodesJob RunCommand::hosts_job() const {
+  launch::NodesJob job;
   if (names_hosts()) {
-    job.hosts = hosts_ ? host::parse_hosts(*hosts_) : host::read_hostfile(*hostfile_);
+    job.hosts = hosts_ ? launch::parse_hosts(*hosts_) : launch::read_hostfile(*hostfile_);
     job.processes = processes_;
     if (nodes_.is_range) {
       job.min_nodes = nodes_.least;
@@ -227,9 +227,9 @@ host::HostsJob RunCommand::hosts_job() const {
   job.master_port = master_port_;
   job.command = program_;
   // A name is looked up here, a path on every host.
-  if (program_[0].find('/') == std::string::npos) job.command[0] = host::find_program(program_[0]);
+  if (program_[0].find('/') == std::string::npos) job.command[0] = launch::find_program(program_[0]);
   const char* const words[] = {"cohort", kServeNode};
-  job.node_command = host::own_command(2, words);
+  job.node_command = launch::own_command(2, words);
   if (job.node_command.empty()) {
     throw UserError("cohort run: the file of this program is gone, so no host can execute it; install cohort again");
   }
@@ -262,20 +262,20 @@ int RunCommand::run() {
   if (json_) settings.format = host::LogFormat::kJson;
   host::Log log(settings);
   if (names_hosts() || output_folder_) {
-    host::HostsJob job = hosts_job();
+    launch::NodesJob job = hosts_job();
     job.environment = std::move(added);
-    job.environment.merge(host::forwarded_variables(variables));
+    job.environment.merge(launch::forwarded_variables(variables));
     if (const auto secret = host::job_secret(variables)) job.secret = secret->text();
     if (job.master_port == 0) job.master_port = given.port;
     if (job.master_addr.empty()) job.master_addr = given.address;
-    return host::launch_on_hosts(job, log);
+    return launch::launch_on_nodes(job, log);
   }
-  host::LaunchJob job = local_job();
+  launch::LaunchJob job = local_job();
   job.environment = std::move(added);
   if (job.master_port == 0) job.master_port = given.port;
   if (job.master_addr.empty() && node_rank_ >= 0) job.master_addr = given.address;
   job.ends_orphans = true;
-  return host::launch(job, log);
+  return launch::launch(job, log);
 }
 
 }  // namespace cohort::cli

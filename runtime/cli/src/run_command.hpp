@@ -8,8 +8,8 @@
 #include <vector>
 
 #include <cohort/host/environment.hpp>
-#include <cohort/launch/hosts.hpp>
 #include <cohort/launch/launch.hpp>
+#include <cohort/launch/nodes.hpp>
 
 namespace CLI {
 class App;
@@ -45,8 +45,8 @@ class RunCommand {
   bool names_hosts() const { return hosts_ || hostfile_; }
   void check_nodes() const;
   void check_hosts() const;
-  host::LaunchJob local_job() const;
-  host::HostsJob hosts_job() const;
+  launch::LaunchJob local_job() const;
+  launch::NodesJob hosts_job() const;
   /// What -x adds to the ranks' environment.
   std::map<std::string, std::string> exported(const host::Variables& variables) const;
 

@@ -115,7 +115,7 @@ BatchJob SubmitCommand::job() const {
   for (const std::string& text : grid_) job.grid.push_back(grid_flag(text));
   // Ranks of other nodes are started by this very command, wherever modules lead PATH.
   const char* const word = "cohort";
-  if (const auto own = host::own_command(1, &word); !own.empty()) job.cohort = own.front();
+  if (const auto own = launch::own_command(1, &word); !own.empty()) job.cohort = own.front();
   return job;
 }
 
@@ -129,7 +129,7 @@ Cluster SubmitCommand::cluster() const {
         "cohort submit: the program is missing; write it behind the options, as in cohort submit slurm --nodes=2 -- "
         "./program");
   }
-  host::find_program(job_.command.front());
+  launch::find_program(job_.command.front());
   Cluster cluster(scheduler_ == "slurm" ? Scheduler::kSlurm : Scheduler::kPbs, job());
   for (const SetupLine& line : lines_) {
     if (line.is_module) {

@@ -5,7 +5,7 @@
 
 #include <ctime>
 
-namespace cohort::host {
+namespace cohort::launch {
 
 CaughtSignals::CaughtSignals() {
   ::sigemptyset(&caught_);
@@ -70,4 +70,4 @@ StopWish::Is StopWish::take(const CaughtSignal& signal) {
   return Is::kFirst;
 }
 
-}  // namespace cohort::host
+}  // namespace cohort::launch

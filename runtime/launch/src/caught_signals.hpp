@@ -6,7 +6,7 @@
 #include <chrono>
 #include <optional>
 
-namespace cohort::host {
+namespace cohort::launch {
 
 struct CaughtSignal {
   int number = 0;
@@ -54,4 +54,4 @@ class CaughtSignals {
   struct sigaction child_action_before_;
 };
 
-}  // namespace cohort::host
+}  // namespace cohort::launch

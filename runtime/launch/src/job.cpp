@@ -18,9 +18,9 @@
 #include <cohort/host/options.hpp>
 #include <cohort/launch/listening_socket.hpp>
 
-#include "hosts/descriptor.hpp"
+#include "nodes/descriptor.hpp"
 
-namespace cohort::host {
+namespace cohort::launch {
 namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
@@ -40,12 +40,12 @@ void check(const LaunchJob& job) {
                     std::to_string(job.num_nodes) + " nodes are more than " + std::to_string(kMostRanks) +
                     "; start fewer");
   }
-  if (on_one_line(job.master_addr) != job.master_addr) {
-    throw UserError("launch: the master address " + in_quotes(job.master_addr) +
+  if (host::on_one_line(job.master_addr) != job.master_addr) {
+    throw UserError("launch: the master address " + host::in_quotes(job.master_addr) +
                     " holds a control character; give a name or an address");
   }
   const int64_t nodes_here = job.node_rank < 0 ? job.num_nodes : 1;
-  check_workers(job.processes_per_node * nodes_here, "launch: the job", "ranks");
+  host::check_workers(job.processes_per_node * nodes_here, "launch: the job", "ranks");
   if (job.node_rank >= job.num_nodes) {
     throw UserError("launch: node rank " + std::to_string(job.node_rank) + " does not exist with " +
                     std::to_string(job.num_nodes) + " node(s), which count from 0; correct one of the two");
@@ -54,7 +54,7 @@ void check(const LaunchJob& job) {
 
 /// Returns whether all ranks meet on this machine, where they need no port.
 bool is_on_one_machine(const LaunchJob& job) {
-  return job.num_nodes == 1 || is_loopback(job.master_addr);
+  return job.num_nodes == 1 || host::is_loopback(job.master_addr);
 }
 
 /// Returns rank 0's listening socket; none if rank 0 is on another machine, or needs none.
@@ -69,10 +69,11 @@ int free_port() {
 }
 
 /// Returns the text of the secret that ranks are handed; "" if they are handed none.
-std::string secret_for(const LaunchJob& job, const Variables& variables) {
+std::string secret_for(const LaunchJob& job, const host::Variables& variables) {
   if (!job.secret.empty() || is_on_one_machine(job) || job.node_rank >= 0) return job.secret;
-  const bool is_given = std::ranges::any_of(variables, [](const auto& one) { return is_of_job_secret(one.first); });
-  return is_given ? "" : JobSecret::random().text();
+  const bool is_given =
+      std::ranges::any_of(variables, [](const auto& one) { return host::is_of_job_secret(one.first); });
+  return is_given ? "" : host::JobSecret::random().text();
 }
 
 /// Returns a file in memory that only those can read who inherit it.
@@ -88,7 +89,8 @@ Descriptor file_with(const std::string& secret) {
 /// What all ranks of the job are started with.
 class RankStarts {
  public:
-  RankStarts(const LaunchJob& job, int port) : job_(job), environment_(process_environment()), host_(host_name()) {
+  RankStarts(const LaunchJob& job, int port)
+      : job_(job), environment_(host::process_environment()), host_(host::host_name()) {
     for (const auto& [name, value] : job.environment) environment_.insert_or_assign(name, value);
     environment_.erase("COHORT_STORE_FD");
     environment_.erase("COHORT_NODE_NAME");
@@ -100,7 +102,7 @@ class RankStarts {
     const std::string secret = secret_for(job, environment_);
     if (secret.empty()) return;
     secret_ = file_with(secret);
-    std::erase_if(environment_, [](const auto& one) { return is_of_job_secret(one.first); });
+    std::erase_if(environment_, [](const auto& one) { return host::is_of_job_secret(one.first); });
     environment_["COHORT_JOB_SECRET_FD"] = std::to_string(secret_.number());
   }
 
@@ -125,7 +127,7 @@ class RankStarts {
   }
 
   const LaunchJob& job_;
-  Variables environment_;
+  host::Variables environment_;
   std::string host_;
   Descriptor secret_;
 };
@@ -133,10 +135,10 @@ class RankStarts {
 }  // namespace
 
 std::string random_run_id() {
-  return JobSecret::random().text().substr(0, 16);
+  return host::JobSecret::random().text().substr(0, 16);
 }
 
-RanksEnd run_job(const LaunchJob& job, Log& log, const StartRank& start_rank, const JobEvents& events) {
+RanksEnd run_job(const LaunchJob& job, host::Log& log, const StartRank& start_rank, const JobEvents& events) {
   check(job);
   std::unique_ptr<ListeningSocket> socket = listen_for(job);
   const bool chooses_port = !socket && job.master_port == 0 && job.node_rank <= 0;
@@ -163,4 +165,4 @@ RanksEnd run_job(const LaunchJob& job, Log& log, const StartRank& start_rank, co
   return supervisor.run();
 }
 
-}  // namespace cohort::host
+}  // namespace cohort::launch

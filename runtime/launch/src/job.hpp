@@ -11,7 +11,7 @@
 #include "rank_process.hpp"
 #include "supervisor.hpp"
 
-namespace cohort::host {
+namespace cohort::launch {
 
 using StartRank = std::function<RankProcess(const RankStart&, const CaughtSignals&)>;
 
@@ -26,6 +26,6 @@ struct JobEvents {
 
 /// Starts the job's ranks on this machine, rank 0 with the listening socket, and watches over them to their end. A node
 /// 0 without a port takes a free one.
-RanksEnd run_job(const LaunchJob& job, Log& log, const StartRank& start_rank, const JobEvents& events = {});
+RanksEnd run_job(const LaunchJob& job, host::Log& log, const StartRank& start_rank, const JobEvents& events = {});
 
-}  // namespace cohort::host
+}  // namespace cohort::launch

@@ -5,9 +5,9 @@
 #include "job.hpp"
 #include "restarts.hpp"
 
-namespace cohort::host {
+namespace cohort::launch {
 
-int launch(const LaunchJob& job, Log& log) {
+int launch(const LaunchJob& job, host::Log& log) {
   if (job.command.empty()) throw UserError("launch: no program is given; name the one that the ranks execute");
   const bool is_one_of_several_machines = job.node_rank >= 0 && job.num_nodes > 1;
   if (is_one_of_several_machines && (job.master_addr.empty() || job.master_port == 0)) {
@@ -24,7 +24,7 @@ int launch(const LaunchJob& job, Log& log) {
   }
 }
 
-RanksEnd fork_ranks(const LaunchJob& job, Log& log, const std::function<int()>& be_a_rank) {
+RanksEnd fork_ranks(const LaunchJob& job, host::Log& log, const std::function<int()>& be_a_rank) {
   write_out_streams();
   const auto fork = [&](const RankStart& start, const CaughtSignals& signals) {
     return fork_rank(start, signals, be_a_rank);
@@ -32,4 +32,4 @@ RanksEnd fork_ranks(const LaunchJob& job, Log& log, const std::function<int()>& 
   return run_job(job, log, fork);
 }
 
-}  // namespace cohort::host
+}  // namespace cohort::launch

@@ -13,7 +13,7 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
 
-namespace cohort::host {
+namespace cohort::launch {
 namespace {
 
 // Every rank of a large job may connect at once, and strangers beside them. The system has a limit of its own
@@ -31,7 +31,7 @@ Addresses resolve(const std::string& address, int family, int port) {
   const int failure =
       ::getaddrinfo(address.empty() ? nullptr : address.c_str(), std::to_string(port).c_str(), &hints, &found);
   if (failure != 0) {
-    throw UserError("master address " + in_quotes(address) + " cannot be resolved (" + ::gai_strerror(failure) +
+    throw UserError("master address " + host::in_quotes(address) + " cannot be resolved (" + ::gai_strerror(failure) +
                     "); give a name or an address of this machine");
   }
   return {found, &::freeaddrinfo};
@@ -94,4 +94,4 @@ ListeningSocket::~ListeningSocket() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-}  // namespace cohort::host
+}  // namespace cohort::launch

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <system_error>
 
-namespace cohort::host {
+namespace cohort::launch {
 
 Orphans::Orphans() {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -29,4 +29,4 @@ std::vector<pid_t> Orphans::running() const {
   return found;
 }
 
-}  // namespace cohort::host
+}  // namespace cohort::launch

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace cohort::host {
+namespace cohort::launch {
 
 /// While it lives this process becomes the parent of what its descendants leave behind. For programs that start nothing
 /// but ranks.
@@ -20,4 +20,4 @@ class Orphans {
   std::vector<pid_t> running() const;
 };
 
-}  // namespace cohort::host
+}  // namespace cohort::launch

@@ -12,7 +12,7 @@
 #include <cohort/host/options.hpp>
 #include <cohort/launch/launch.hpp>
 
-namespace cohort::host {
+namespace cohort::launch {
 namespace {
 
 namespace fs = std::filesystem;
@@ -42,18 +42,18 @@ std::string find_in_path(const std::string& name, std::string_view path) {
 std::string find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) {
     if (const std::string why = objection(name); !why.empty()) {
-      throw UserError("program " + in_quotes(name) + " cannot be executed (" + why +
+      throw UserError("program " + host::in_quotes(name) + " cannot be executed (" + why +
                       "); give the path of an executable file");
     }
     return name;
   }
-  const auto environment = process_environment();
+  const auto environment = host::process_environment();
   const auto path = environment.find("PATH");
   const std::string found = find_in_path(name, path == environment.end() ? "/usr/bin:/bin" : path->second);
   if (!found.empty()) return found;
   const bool is_here = !name.empty() && objection(name).empty();
-  throw UserError("program " + in_quotes(name) + " is in no folder of PATH; " +
-                  (is_here ? "for the one in this folder write " + in_quotes("./" + name) + "."
+  throw UserError("program " + host::in_quotes(name) + " is in no folder of PATH; " +
+                  (is_here ? "for the one in this folder write " + host::in_quotes("./" + name) + "."
                            : std::string("give the path of an executable file")));
 }
 
@@ -66,4 +66,4 @@ std::vector<std::string> own_command(int argc, const char* const* argv) {
   return command;
 }
 
-}  // namespace cohort::host
+}  // namespace cohort::launch

@@ -17,7 +17,7 @@
 #include <cohort/host/in_quotes.hpp>
 #include <cohort/host/process.hpp>
 
-namespace cohort::host {
+namespace cohort::launch {
 namespace {
 
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
@@ -67,7 +67,7 @@ void take_streams(const StandardStreams& streams) {
 [[noreturn]] void become_rank(const ChildImage& image, int report) {
   die_with(image.parent);
   ::sigprocmask(SIG_SETMASK, &image.no_signals, nullptr);
-  restore_write_signals();  // programs do not expect to inherit ignored signals
+  host::restore_write_signals();  // programs do not expect to inherit ignored signals
   if (image.has_own_session) ::setsid();
   if (image.streams) take_streams(*image.streams);
   for (const int descriptor : image.inherited) ::fcntl(descriptor, F_SETFD, 0);
@@ -146,7 +146,7 @@ RankProcess execute_rank(const RankStart& start, const RankCommand& command) {
   }
   if (const int reason = read_report(report[0]); reason != 0) {
     ::waitpid(pid, nullptr, 0);
-    throw UserError("cannot execute " + in_quotes(command.program) + " (" + std::strerror(reason) +
+    throw UserError("cannot execute " + host::in_quotes(command.program) + " (" + std::strerror(reason) +
                     "); give a program for this machine");
   }
   return {start.rank, pid, start.node, std::nullopt, 0};
@@ -183,4 +183,4 @@ bool reap(RankProcess& process) {
   return true;
 }
 
-}  // namespace cohort::host
+}  // namespace cohort::launch

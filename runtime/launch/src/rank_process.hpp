@@ -11,7 +11,7 @@
 
 #include "caught_signals.hpp"
 
-namespace cohort::host {
+namespace cohort::launch {
 
 /// Descriptors that become a child's standard streams.
 struct StandardStreams {
@@ -67,4 +67,4 @@ void write_out_streams();
 /// Notes whether the process has ended, stopped or continued; does not wait. True where it has ended.
 bool reap(RankProcess& process);
 
-}  // namespace cohort::host
+}  // namespace cohort::launch

@@ -2,7 +2,7 @@
 
 #include <cohort/host/error.hpp>
 
-namespace cohort::host {
+namespace cohort::launch {
 
 void Restarts::tell_ranks(std::map<std::string, std::string>& environment) const {
   if (most_ > 0) environment.insert_or_assign("COHORT_MAX_RESTARTS", std::to_string(most_));
@@ -17,4 +17,4 @@ bool Restarts::take(const RanksEnd& end) {
   return true;
 }
 
-}  // namespace cohort::host
+}  // namespace cohort::launch

@@ -7,11 +7,11 @@
 #include <cohort/host/log.hpp>
 #include <cohort/launch/fork_ranks.hpp>
 
-namespace cohort::host {
+namespace cohort::launch {
 
 class Restarts {
  public:
-  Restarts(int most, Log& log) : most_(most), log_(log) {}
+  Restarts(int most, host::Log& log) : most_(most), log_(log) {}
 
   /// Lets the ranks know that they may be started again.
   void tell_ranks(std::map<std::string, std::string>& environment) const;
@@ -21,7 +21,7 @@ class Restarts {
 
  private:
   int most_, taken_ = 0;
-  Log& log_;
+  host::Log& log_;
 };
 
-}  // namespace cohort::host
+}  // namespace cohort::launch

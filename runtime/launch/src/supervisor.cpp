@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-namespace cohort::host {
+namespace cohort::launch {
 namespace {
 
 using namespace std::chrono_literals;
@@ -155,4 +155,4 @@ std::chrono::milliseconds Supervisor::until_deadline() const {
   return std::clamp(left, std::chrono::milliseconds(0), kLongestWait);
 }
 
-}  // namespace cohort::host
+}  // namespace cohort::launch

@@ -19,7 +19,7 @@
 #include "orphans.hpp"
 #include "rank_process.hpp"
 
-namespace cohort::host {
+namespace cohort::launch {
 
 constexpr int kPeerFailedCode = static_cast<int>(ExitCode::kPeerFailed);
 
@@ -35,7 +35,7 @@ using OnFailure = std::function<void(const RankProcess& rank, const std::string&
 class Supervisor {
  public:
   /// `on_failure` is told instead of the log.
-  Supervisor(const CaughtSignals& signals, Grace grace, Log& log, OnFailure on_failure = {})
+  Supervisor(const CaughtSignals& signals, Grace grace, host::Log& log, OnFailure on_failure = {})
       : signals_(signals), grace_(grace), log_(log), on_failure_(std::move(on_failure)) {}
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
@@ -65,7 +65,7 @@ class Supervisor {
 
   const CaughtSignals& signals_;
   Grace grace_;
-  Log& log_;
+  host::Log& log_;
   OnFailure on_failure_;
   const Orphans* orphans_ = nullptr;
   std::vector<RankProcess> ranks_;
@@ -76,4 +76,4 @@ class Supervisor {
   StopWish wish_;
 };
 
-}  // namespace cohort::host
+}  // namespace cohort::launch

@@ -34,7 +34,7 @@ std::vector<JobFile> files_of(Scheduler scheduler, const BatchJob& job, const st
 std::string submitting_program(Scheduler scheduler) {
   const std::string name = scheduler == Scheduler::kSlurm ? "sbatch" : "qsub";
   try {
-    return host::find_program(name);
+    return launch::find_program(name);
   } catch (const UserError&) {
     throw UserError("submit: there is no " + name + " in PATH; submit where the scheduler's programs are, " +
                     "or look at the job file with --dry-run");
@@ -111,7 +111,7 @@ std::string Cluster::why_not_requeued() const {
 
 Submission Cluster::submit() const {
   files();  // what is wrong with the job is found before anything is written
-  host::find_program(job_.command[0]);
+  launch::find_program(job_.command[0]);
   std::vector<std::string> command{submitting_program(scheduler_)};
   Submission submission{{}, write_new(scheduler_, job_)};
   if (scheduler_ == Scheduler::kSlurm) command.emplace_back("--parsable");

@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-namespace cohort::host {
+namespace cohort::launch {
 
 /// Returns whether the condition becomes true within two minutes, which only a hang takes.
 template <class Condition>
@@ -43,4 +43,4 @@ int launch_in_child(Launch launch, int ranks, IsReady is_ready, Then then) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-}  // namespace cohort::host
+}  // namespace cohort::launch

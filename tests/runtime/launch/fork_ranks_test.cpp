@@ -12,7 +12,7 @@
 
 #include <gmock/gmock.h>
 
-namespace cohort::host {
+namespace cohort::launch {
 namespace {
 
 using namespace std::chrono_literals;
@@ -52,7 +52,7 @@ Outcome run(int processes, const std::function<int()>& be_a_rank) {
   ::testing::internal::CaptureStderr();
   RanksEnd end;
   {
-    Log log({});
+    host::Log log({});
     end = fork_ranks(job, log, be_a_rank);
   }
   return {end, ::testing::internal::GetCapturedStderr()};
@@ -121,4 +121,4 @@ TEST(ForkRanks, ForksThatComeToTheirEndAfterAnInterruptStillCountAsInterrupted) 
 }
 
 }  // namespace
-}  // namespace cohort::host
+}  // namespace cohort::launch

@@ -8,12 +8,12 @@
 #include <gmock/gmock.h>
 
 #include <cohort/host/error.hpp>
-#include <cohort/launch/hosts.hpp>
+#include <cohort/launch/nodes.hpp>
 
-#include "hosts/placement.hpp"
+#include "nodes/placement.hpp"
 #include "temporary_folder.hpp"
 
-namespace cohort::host {
+namespace cohort::launch {
 namespace {
 
 using ::testing::AllOf;
@@ -30,7 +30,7 @@ std::string refusal(Action action) {
   return "nothing was thrown";
 }
 
-std::vector<HostSlots> hosts(std::vector<HostSlots> list) {
+std::vector<NodeSlots> hosts(std::vector<NodeSlots> list) {
   return list;
 }
 
@@ -81,7 +81,7 @@ TEST(HostList, TextsByChanceGiveHostsOrAreRefused) {
     std::string text;
     for (auto length = random() % 12; length > 0; --length) text += kCharacters[random() % kCharacters.size()];
     try {
-      for (const HostSlots& host : parse_hosts(text)) {
+      for (const NodeSlots& host : parse_hosts(text)) {
         ASSERT_GT(host.slots, 0) << text;
         ASSERT_FALSE(address_of(host.name).empty()) << text;
         ASSERT_NE(address_of(host.name)[0], '-') << text;
@@ -150,8 +150,8 @@ TEST(Hostfile, WhatIsWrongIsNamedWithItsLine) {
   EXPECT_THAT(refusal([&] { read_hostfile(pipe); }), HasSubstr("not a regular file"));
 }
 
-HostsJob job_on(const std::string& list, int processes = 0) {
-  HostsJob job;
+NodesJob job_on(const std::string& list, int processes = 0) {
+  NodesJob job;
   job.hosts = parse_hosts(list);
   job.processes = processes;
   return job;
@@ -189,7 +189,7 @@ TEST(PlacementTest, TheFirstHostIsTheAddressThatOthersCanUse) {
   EXPECT_EQ(place(job_on("localhost:1,127.0.0.3:1")).master_addr, "localhost");
   EXPECT_THAT(refusal([] { place(job_on("127.0.0.2:1,198.51.100.7:1")); }),
               AllOf(HasSubstr("127.0.0.2"), HasSubstr("198.51.100.7"), HasSubstr("--master-addr")));
-  HostsJob given = job_on("127.0.0.2:1,198.51.100.7:1");
+  NodesJob given = job_on("127.0.0.2:1,198.51.100.7:1");
   given.master_addr = "10.1.2.3";
   EXPECT_EQ(place(given).master_addr, "10.1.2.3");
 }
@@ -217,4 +217,4 @@ TEST(ForwardedVariables, AreCohortsOwnThreadsAndSearchPaths) {
 }
 
 }  // namespace
-}  // namespace cohort::host
+}  // namespace cohort::launch

@@ -1,5 +1,5 @@
 // Jobs on hosts that a script stands in for: it is called as ssh is and does what its case needs.
-#include <cohort/launch/hosts.hpp>
+#include <cohort/launch/nodes.hpp>
 
 #include <signal.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@
 #include "child_launcher.hpp"
 #include "temporary_folder.hpp"
 
-namespace cohort::host {
+namespace cohort::launch {
 namespace {
 
 namespace fs = std::filesystem;
@@ -37,8 +37,8 @@ host=$2; command=$3
 class HostsTest : public ::testing::Test {
  protected:
   /// Two hosts with two ranks each; `ssh` are lines of a script that may look at $host.
-  HostsJob job(std::vector<std::string> steps, const std::string& ssh = "") const {
-    HostsJob job;
+  NodesJob job(std::vector<std::string> steps, const std::string& ssh = "") const {
+    NodesJob job;
     job.ssh = folder_.write("ssh", kFakeSsh + ssh + "\nexec sh -c \"$command\"\n");
     fs::permissions(job.ssh, fs::perms::owner_all);
     job.hosts = {{"127.0.0.2", 2}, {"127.0.0.3", 2}};
@@ -54,14 +54,14 @@ class HostsTest : public ::testing::Test {
     int code;
     std::string out, err;
   };
-  Outcome run(const HostsJob& job) const {
+  Outcome run(const NodesJob& job) const {
     ::testing::internal::CaptureStdout();
     ::testing::internal::CaptureStderr();
     int code = -1;
     {
-      Log log({});
+      host::Log log({});
       try {
-        code = launch_on_hosts(job, log);
+        code = launch_on_nodes(job, log);
       } catch (const Error& error) {
         code = static_cast<int>(error.code());
         log.error(error.what());
@@ -72,10 +72,10 @@ class HostsTest : public ::testing::Test {
 
   /// Launches in a child process, calls `then` with its pid once all ranks have written; the code.
   template <class Then>
-  int run_apart(const HostsJob& job, Then then) const {
+  int run_apart(const NodesJob& job, Then then) const {
     const auto run = [&] {
-      Log log({});
-      return launch_on_hosts(job, log);
+      host::Log log({});
+      return launch_on_nodes(job, log);
     };
     return launch_in_child(
         run, 4, [&](int rank) { return fs::exists(file_of(rank)); }, then);
@@ -125,14 +125,14 @@ TEST_F(HostsTest, RanksAreNumberedHostByHost) {
 }
 
 TEST_F(HostsTest, AGivenSecretReachesAllRanks) {
-  HostsJob given = job({});
+  NodesJob given = job({});
   given.secret = "a secret of many characters";
   EXPECT_EQ(run(given).code, 0);
   for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(written(rank)["SECRET"], given.secret);
 }
 
 TEST_F(HostsTest, ThisMachineNeedsNoSsh) {
-  HostsJob here = job({}, "exit 9");
+  NodesJob here = job({}, "exit 9");
   here.hosts = {{"localhost", 4}};
   EXPECT_EQ(run(here).code, 0);
   EXPECT_EQ(written(3)["LOCAL_RANK"], "3");
@@ -141,7 +141,7 @@ TEST_F(HostsTest, ThisMachineNeedsNoSsh) {
 
 TEST_F(HostsTest, ArgumentsAndVariablesArriveAsTheyAre) {
   const std::string nasty = "it's \"two\" $HOME `id` $(id) \\ ; * #\twords";
-  HostsJob one = job({nasty, "", "a\nargument=b"});
+  NodesJob one = job({nasty, "", "a\nargument=b"});
   one.environment["ADDED"] = nasty;
   EXPECT_EQ(run(one).code, 0);
   EXPECT_EQ(written(3)["ADDED"], nasty);
@@ -149,7 +149,7 @@ TEST_F(HostsTest, ArgumentsAndVariablesArriveAsTheyAre) {
 }
 
 TEST_F(HostsTest, ValuesStandOnNoCommandLine) {
-  HostsJob one = job({}, "echo \"$command\" >> '" + (folder_.path() / "commands").string() + "'");
+  NodesJob one = job({}, "echo \"$command\" >> '" + (folder_.path() / "commands").string() + "'");
   one.environment["ADDED"] = "secret-of-the-user";
   EXPECT_EQ(run(one).code, 0);
   EXPECT_EQ(written(3)["ADDED"], "secret-of-the-user");
@@ -157,14 +157,14 @@ TEST_F(HostsTest, ValuesStandOnNoCommandLine) {
 }
 
 TEST_F(HostsTest, ALargeEnvironmentArrives) {
-  HostsJob one = job({});
+  NodesJob one = job({});
   for (int i = 0; i < 20; ++i) one.environment["LARGE_" + std::to_string(i)] = std::string(100'000, 'x');
   EXPECT_EQ(run(one).code, 0);
   EXPECT_TRUE(fs::exists(file_of(3)));
 }
 
 TEST_F(HostsTest, OutputComesHereByStreamAndToFilesByRank) {
-  HostsJob one = job({});
+  NodesJob one = job({});
   one.command = {"/bin/sh", "-c", "echo out-$RANK; echo err-$RANK >&2; printf half-$RANK"};
   one.output_folder = folder_.path() / "output" / "of it";
   const Outcome outcome = run(one);
@@ -179,12 +179,12 @@ TEST_F(HostsTest, OutputComesHereByStreamAndToFilesByRank) {
 }
 
 TEST_F(HostsTest, OutputOfAnEarlierJobStaysUntilARankStarts) {
-  HostsJob one = job({});
+  NodesJob one = job({});
   one.command = {"/bin/sh", "-c", "echo $SAID"};
   one.environment["SAID"] = "a long line of the first job";
   one.output_folder = folder_.path() / "output";
   EXPECT_EQ(run(one).code, 0);
-  HostsJob unreached = one;
+  NodesJob unreached = one;
   unreached.ssh = folder_.write("no-ssh", "#!/bin/sh\nexit 255\n");
   fs::permissions(unreached.ssh, fs::perms::owner_all);
   EXPECT_EQ(run(unreached).code, 2);
@@ -195,7 +195,7 @@ TEST_F(HostsTest, OutputOfAnEarlierJobStaysUntilARankStarts) {
 }
 
 TEST_F(HostsTest, RanksReadNothingOfTheChannel) {
-  HostsJob one = job({});
+  NodesJob one = job({});
   one.command = {"/bin/sh", "-c", "cat; exit 0"};
   EXPECT_EQ(run(one).code, 0);
 }
@@ -236,7 +236,7 @@ TEST_F(HostsTest, SignalsReachTheRanksOfEveryHost) {
 }
 
 TEST_F(HostsTest, ASecondSignalKills) {
-  HostsJob stubborn = job({"ignore=15", "wait"});
+  NodesJob stubborn = job({"ignore=15", "wait"});
   stubborn.stop_grace = 60s;
   EXPECT_EQ(run_apart(stubborn,
                       [&](pid_t launcher) {
@@ -254,7 +254,7 @@ TEST_F(HostsTest, NothingOutlivesALauncherThatIsKilled) {
 }
 
 TEST_F(HostsTest, NothingOutlivesALauncherThatFallsSilent) {
-  HostsJob silent = job({"wait"});
+  NodesJob silent = job({"wait"});
   silent.longest_silence = 2s;
   EXPECT_EQ(run_apart(silent,
                       [&](pid_t launcher) {
@@ -299,7 +299,7 @@ TEST_F(HostsTest, NoRankStartsWhereOneHostCannot) {
 }
 
 TEST_F(HostsTest, AProgramThatAHostLacksIsNamedWithTheHost) {
-  HostsJob one = job({});
+  NodesJob one = job({});
   one.command[0] = "./missing";
   const Outcome outcome = run(one);
   EXPECT_EQ(outcome.code, 2);
@@ -307,7 +307,7 @@ TEST_F(HostsTest, AProgramThatAHostLacksIsNamedWithTheHost) {
 }
 
 TEST_F(HostsTest, AHostThatSaysNothingIsNamedAtTheDeadline) {
-  HostsJob one = job({}, "[ $host = 127.0.0.2 ] || exec sleep 60");
+  NodesJob one = job({}, "[ $host = 127.0.0.2 ] || exec sleep 60");
   one.start_timeout = 3s;  // in which the other host answers, however loaded the machine
   const Outcome outcome = run(one);
   EXPECT_EQ(outcome.code, 4);
@@ -316,7 +316,7 @@ TEST_F(HostsTest, AHostThatSaysNothingIsNamedAtTheDeadline) {
 }
 
 TEST_F(HostsTest, RanksOfAllHostsAreStartedAgain) {
-  HostsJob one = job({"3:once=" + (folder_.path() / "failed").string()});
+  NodesJob one = job({"3:once=" + (folder_.path() / "failed").string()});
   one.max_restarts = 1;
   one.output_folder = folder_.path() / "output";
   const Outcome outcome = run(one);
@@ -326,7 +326,7 @@ TEST_F(HostsTest, RanksOfAllHostsAreStartedAgain) {
 }
 
 /// Two hosts, of which the job needs one; `ssh` as in job().
-HostsJob with_one_or_two(HostsJob job) {
+NodesJob with_one_or_two(NodesJob job) {
   job.min_nodes = 1;
   job.max_nodes = 2;
   job.search_pause = 100ms;
@@ -344,7 +344,7 @@ TEST_F(HostsTest, ARangeBeginsWithTheHostsThatAnswer) {
 }
 
 TEST_F(HostsTest, TooFewHostsAreNamedAtTheDeadline) {
-  HostsJob one = with_one_or_two(job({}, "exit 255"));
+  NodesJob one = with_one_or_two(job({}, "exit 255"));
   one.start_timeout = 1s;
   const Outcome outcome = run(one);
   EXPECT_EQ(outcome.code, 4);
@@ -356,7 +356,7 @@ TEST_F(HostsTest, ALostHostIsLeftOutOfTheNextStart) {
   const std::string gone = (folder_.path() / "gone").string();
   const std::string ssh = "if [ $host = 127.0.0.3 ]; then [ ! -e '" + gone + "' ] || exit 255; (until [ -e '" +
                           file_of(3).string() + "' ]; do sleep 0.01; done; touch '" + gone + "'; kill -9 $$) & fi";
-  HostsJob one = with_one_or_two(job({"of=2", "wait"}, ssh));
+  NodesJob one = with_one_or_two(job({"of=2", "wait"}, ssh));
   one.max_restarts = 1;
   const Outcome outcome = run(one);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -366,7 +366,7 @@ TEST_F(HostsTest, ALostHostIsLeftOutOfTheNextStart) {
 
 TEST_F(HostsTest, RanksStopForAHostThatAnswersLater) {
   // The host is back as soon as a rank of the smaller job runs.
-  HostsJob one = with_one_or_two(
+  NodesJob one = with_one_or_two(
       job({"linger=143", "of=4", "wait"}, "[ $host = 127.0.0.2 ] || [ -e '" + file_of(1).string() + "' ] || exit 255"));
   const Outcome outcome = run(one);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -375,10 +375,10 @@ TEST_F(HostsTest, RanksStopForAHostThatAnswersLater) {
 }
 
 TEST_F(HostsTest, AFolderForOutputThatCannotBeWrittenIsRefused) {
-  HostsJob one = job({});
+  NodesJob one = job({});
   one.output_folder = folder_.write("file", "") / "below";
   EXPECT_THAT(run(one).err, HasSubstr("--output-filename"));
 }
 
 }  // namespace
-}  // namespace cohort::host
+}  // namespace cohort::launch

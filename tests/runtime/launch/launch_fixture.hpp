@@ -19,7 +19,7 @@
 
 #include "child_launcher.hpp"
 
-namespace cohort::host {
+namespace cohort::launch {
 
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
@@ -53,7 +53,7 @@ class LaunchTest : public ::testing::Test {
     ::testing::internal::CaptureStderr();
     int code = -1;
     {
-      Log log({});
+      host::Log log({});
       code = launch(job, log);
     }
     return {code, ::testing::internal::GetCapturedStderr()};
@@ -63,7 +63,7 @@ class LaunchTest : public ::testing::Test {
   template <class Then>
   int run_apart(const LaunchJob& job, int ranks, Then then) {
     const auto run = [&] {
-      Log log({});
+      host::Log log({});
       return launch(job, log);
     };
     const auto has_written = [&](int rank) { return fs::exists(folder_ / ("rank-" + std::to_string(rank))); };
@@ -85,4 +85,4 @@ class LaunchTest : public ::testing::Test {
   fs::path folder_;
 };
 
-}  // namespace cohort::host
+}  // namespace cohort::launch

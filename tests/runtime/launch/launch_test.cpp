@@ -11,7 +11,7 @@
 
 #include "launch_fixture.hpp"
 
-namespace cohort::host {
+namespace cohort::launch {
 namespace {
 
 using ::testing::AllOf;
@@ -185,7 +185,7 @@ TEST_F(LaunchTest, APortInUseIsNamed) {
   same.node_rank = 0;
   same.master_addr = "198.51.100.7";
   same.master_port = ntohs(address.sin_port);
-  Log log({});
+  host::Log log({});
   try {
     launch(same, log);
     FAIL() << "expected a UserError";
@@ -208,7 +208,7 @@ TEST_F(LaunchTest, FailedRanksAreStartedAgainAndToldSo) {
 }
 
 TEST_F(LaunchTest, JobsThatCannotBeAreRefused) {
-  Log log({});
+  host::Log log({});
   LaunchJob none = job(0, {});
   EXPECT_THROW(launch(none, log), UserError);
   LaunchJob beyond = job(1, {});
@@ -228,7 +228,7 @@ TEST_F(LaunchTest, JobsThatCannotBeAreRefused) {
 }
 
 TEST_F(LaunchTest, ProgramsThatCannotBeExecutedAreRefusedWithTheReason) {
-  Log log({});
+  host::Log log({});
   const auto refusal = [&](const std::string& program) -> std::string {
     LaunchJob one = job(1, {});
     one.command = {program};
@@ -265,4 +265,4 @@ TEST_F(LaunchTest, OwnCommandIsThisProgramWithItsArguments) {
 }
 
 }  // namespace
-}  // namespace cohort::host
+}  // namespace cohort::launch

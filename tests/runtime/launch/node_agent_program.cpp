@@ -1,6 +1,6 @@
 // What the tests of the launcher run on a host.
-#include <cohort/launch/hosts.hpp>
+#include <cohort/launch/nodes.hpp>
 
 int main() {
-  return cohort::host::serve_node();
+  return cohort::launch::serve_node();
 }

@@ -3,13 +3,13 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
-namespace cohort::host {
+namespace cohort::launch {
 namespace {
 
 TEST(Restarts, FollowFailuresOfRanksUpToTheirNumber) {
-  LogSettings quiet;
-  quiet.level = LogLevel::kOff;
-  Log log(quiet);
+  host::LogSettings quiet;
+  quiet.level = host::LogLevel::kOff;
+  host::Log log(quiet);
   Restarts restarts(2, log);
   EXPECT_TRUE(restarts.take({128 + SIGKILL, 0}));
   EXPECT_FALSE(restarts.take({0, 0}));
@@ -18,9 +18,9 @@ TEST(Restarts, FollowFailuresOfRanksUpToTheirNumber) {
 }
 
 TEST(Restarts, DoNotRepeatWhatWouldFailAgainOrWasToStop) {
-  LogSettings quiet;
-  quiet.level = LogLevel::kOff;
-  Log log(quiet);
+  host::LogSettings quiet;
+  quiet.level = host::LogLevel::kOff;
+  host::Log log(quiet);
   Restarts restarts(5, log);
   EXPECT_FALSE(restarts.take({2, 0}));
   EXPECT_FALSE(restarts.take({3, 0}));
@@ -28,4 +28,4 @@ TEST(Restarts, DoNotRepeatWhatWouldFailAgainOrWasToStop) {
 }
 
 }  // namespace
-}  // namespace cohort::host
+}  // namespace cohort::launch

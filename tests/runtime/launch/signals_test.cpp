@@ -1,7 +1,7 @@
 // What the launcher does with signals that it is sent.
 #include "launch_fixture.hpp"
 
-namespace cohort::host {
+namespace cohort::launch {
 namespace {
 
 class Signals : public LaunchTest {};
@@ -64,4 +64,4 @@ TEST_F(Signals, RanksDieWithTheLauncher) {
 }
 
 }  // namespace
-}  // namespace cohort::host
+}  // namespace cohort::launch

@@ -1,4 +1,4 @@
-#include "hosts/ssh.hpp"
+#include "nodes/ssh.hpp"
 
 #include <cstdio>
 #include <string>
@@ -6,11 +6,11 @@
 
 #include <gmock/gmock.h>
 
-#include "hosts/message.hpp"
+#include "nodes/message.hpp"
 
 #include <cohort/host/error.hpp>
 
-namespace cohort::host {
+namespace cohort::launch {
 namespace {
 
 using ::testing::AllOf;
@@ -34,14 +34,14 @@ TEST(Quoted, IsOneWordForAShellWhateverItContains) {
   }
 }
 
-HostsJob job_of(const std::string& program) {
-  HostsJob job;
+NodesJob job_of(const std::string& program) {
+  NodesJob job;
   job.node_command = {program, "serve-node"};
   return job;
 }
 
 TEST(SshCommand, NeverAsksAndTakesPortAndKey) {
-  HostsJob job = job_of("/opt/my cohort");
+  NodesJob job = job_of("/opt/my cohort");
   job.ssh_port = 2222;
   job.ssh_identity = "/keys/a b";
   const std::vector<std::string> command = ssh_command(job, "me@[::1]");
@@ -54,14 +54,14 @@ TEST(SshCommand, NeverAsksAndTakesPortAndKey) {
 }
 
 TEST(SshCommand, GivesUpASilentHostBeforeTheHostGivesUpTheLauncher) {
-  HostsJob job = job_of("/c");
+  NodesJob job = job_of("/c");
   EXPECT_THAT(ssh_command(job, "h"), AllOf(Contains("ServerAliveInterval=10"), Contains("ServerAliveCountMax=4")));
   job.longest_silence = std::chrono::seconds(6);
   EXPECT_THAT(ssh_command(job, "h"), AllOf(Contains("ServerAliveInterval=1"), Contains("ServerAliveCountMax=4")));
 }
 
 TEST(SshFailures, EachIsOneSentenceWithTheHostAndTheWayOut) {
-  HostsJob job = job_of("/opt/cohort");
+  NodesJob job = job_of("/opt/cohort");
   job.ssh_port = 2222;
   struct Case {
     int code;
@@ -135,4 +135,4 @@ TEST(Messages, NonsenseIsRefused) {
 }
 
 }  // namespace
-}  // namespace cohort::host
+}  // namespace cohort::launch

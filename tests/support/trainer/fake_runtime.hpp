@@ -4,6 +4,7 @@
 
 #include <cohort/host/flight_recorder.hpp>
 #include <cohort/host/plugin_host.hpp>
+#include <cohort/host/selection.hpp>
 #include <cohort/step_driver.hpp>
 #include <functional>
 #include <span>

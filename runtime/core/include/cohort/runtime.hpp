@@ -17,8 +17,6 @@
 #include <cohort/host/environment.hpp>
 #include <cohort/host/log.hpp>
 #include <cohort/host/options.hpp>
-#include <cohort/host/plugin_host.hpp>
-#include <cohort/host/selection.hpp>
 #include <cohort/optimizers.hpp>
 #include <cohort/precision.hpp>
 
@@ -30,7 +28,9 @@ namespace cohort {
 
 namespace host {
 class FlightObserver;
+class PluginHost;
 class RankRuntime;
+struct Selection;
 }  // namespace host
 class Ranks;
 class StepDriver;

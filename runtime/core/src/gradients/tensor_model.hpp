@@ -129,7 +129,7 @@ class TensorModel final : public host::ModelPort {
   std::unique_ptr<HostedOptimizers> hosted_;
   std::vector<uint32_t> phase_of_;  // by parameter
   std::vector<cohort_tensor> parameter_views_, buffer_views_;
-  std::vector<uint8_t> moved_;  // by parameter: its weights lie in memory of the host
+  std::vector<uint8_t> moved_;  // by parameter: its weights lie in CPU memory
   GradientReady ready_;
 
   void collect(torch::nn::Module& module);

@@ -146,7 +146,7 @@ void launch(const Call& call, const OptimizerKind& kind, const Settings& given, 
 }
 
 constexpr const char* kNotTrained = "were not trained in the step before the capture; give --graph more steps";
-constexpr const char* kOnHost =
+constexpr const char* kOnCpu =
     "are not stepped by LibTorch's fused kernel (the device has none, or gradient or state are laid out differently), "
     "so "
     "their steps count on the host, where a replay does nothing; choose torch::optim::SGD";
@@ -193,7 +193,7 @@ std::vector<at::Tensor> FusedSteps::step_group(torch::optim::Optimizer& optimize
     launch(call, kind, settings, /*is_first=*/!std::get<bool>(key));
     for (const at::Tensor& parameter : call.weights) note_step(optimizer, kind, parameter);
   }
-  if (is_capturing_ && !others.empty() && count_in(kind, *kind.make_state())) refuse(others[0], kOnHost);
+  if (is_capturing_ && !others.empty() && count_in(kind, *kind.make_state())) refuse(others[0], kOnCpu);
   return others;
 }
 

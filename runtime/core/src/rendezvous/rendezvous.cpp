@@ -123,7 +123,7 @@ std::unique_ptr<host::Store> connect_to_published(PublishedPort& published, cons
 /// Returns a socket that listens on every address of this machine.
 int listen(const host::Topology& topology, std::optional<PublishedPort>& published) {
   if (!published && topology.store_listen_fd) return inherited_socket(*topology.store_listen_fd);
-  host::ListeningSocket socket("", published ? 0 : topology.master_port);
+  launch::ListeningSocket socket("", published ? 0 : topology.master_port);
   if (published) published->set(socket.port());
   return socket.release();
 }

@@ -46,7 +46,7 @@ class Accelerator {
   const void* kernels(int32_t device_type, const char* id);
   /// Returns the complete core table for its device type. After take_kernels().
   const cohort_kernels_core_1& core_kernels() const { return kernels_.core; }
-  /// True where its tensors can go through pinned host memory.
+  /// True where its tensors can go through pinned memory.
   bool can_stage() const { return table_.alloc_pinned != nullptr; }
   /// Returns can_stage(), and says in the log, once for each kernel, that it runs on the CPU. Any thread.
   bool may_stage(std::string_view kernel);

@@ -1,6 +1,6 @@
 // The tables of cohort/api/kernels.h, completed: what an accelerator lacks the host has.
 //
-// On CPU that is portable code. On another device it is the same code on pinned host memory, which the arguments are
+// On CPU that is portable code. On another device it is the same code on pinned memory, which the arguments are
 // copied to and the results from: right, and slow. It is said in the log at the first use of each such kernel.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Kernels that a device lacks: on copies of their arguments in pinned host memory.
+// Kernels that a device lacks: on copies of their arguments in pinned memory.
 //
 // Each is the same three moves: copies in, the CPU's kernel, copies back, with a wait after the first and the last.
 // Reductions need all of their elements at once to give the CPU's bits, so nothing is cut into pieces.
@@ -21,7 +21,7 @@ class StagedCall {
  public:
   StagedCall(cohort_accelerator* a, const cohort_stream& stream) : copies_(Accelerator::of(a).pinned(), stream) {}
 
-  /// Return the place in host memory of what lies on the device. Inputs are copied there, outputs back by finish().
+  /// Return the place in CPU memory of what lies on the device. Inputs are copied there, outputs back by finish().
   const void* in(const void* device, uint64_t nbytes) {
     void* const place = take(nbytes);
     copies_.to_host(place, device, nbytes);

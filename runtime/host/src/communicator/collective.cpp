@@ -3,7 +3,7 @@
 
 #include "communicator/composed.hpp"
 #include "communicator/connected_groups.hpp"
-#include "communicator/host_twins.hpp"
+#include "communicator/cpu_twins.hpp"
 #include "communicator/staging.hpp"
 #include "given/given_struct.hpp"
 #include "host_object/guarded.hpp"
@@ -132,16 +132,16 @@ Collective::Collective(const cohort_component& component, const CheckedOptions& 
       native_(native_table(component)),
       table_(completed(native_, use.deterministic)) {
   if (!native_.split) groups_ = std::make_unique<ConnectedGroups>();
-  if (use.moves == Moves::kHostMemory) {
+  if (use.moves == Moves::kCpuMemory) {
     staging_ = std::make_unique<Staging>(*use.device, host, table_);
     table_ = staging_->table();
   }
   if (use.moves == Moves::kDeviceMemory) {
-    twins_ = std::make_unique<HostTwins>();
+    twins_ = std::make_unique<CpuTwins>();
     if (use.device->vt->alloc_pinned) {
-      staging_ = std::make_unique<Staging>(*use.device, host, HostTwins::host_table(table_));
+      staging_ = std::make_unique<Staging>(*use.device, host, CpuTwins::host_table(table_));
     }
-    table_ = HostTwins::table(table_, native_, keeps_sums(native_, use.deterministic));
+    table_ = CpuTwins::table(table_, native_, keeps_sums(native_, use.deterministic));
   }
   for (const std::string& warning : options.warnings) host_.log().warning(warning);
   if (!native_.create) return;

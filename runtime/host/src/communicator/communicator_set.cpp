@@ -16,8 +16,8 @@
 #include "accelerator/accelerator.hpp"
 #include "communicator/alone.hpp"
 #include "communicator/comm_of_parts.hpp"
-#include "communicator/host_memory.hpp"
-#include "communicator/host_twins.hpp"
+#include "communicator/cpu_memory.hpp"
+#include "communicator/cpu_twins.hpp"
 #include "communicator/staging.hpp"
 #include "given/given_args.hpp"
 
@@ -39,7 +39,7 @@ struct CommunicatorSet::Entry {
   Entry* parent = nullptr;      // that it was split from; null for a root
   Entry* root = nullptr;        // of all parents the first; itself for a root
   unsigned num_parts = 0;       // that were split from it and are open
-  std::unique_ptr<Entry> twin;  // the same ranks' group of host memory, if this one moves device memory only
+  std::unique_ptr<Entry> twin;  // the same ranks' group of CPU memory, if this one moves device memory only
 };
 
 namespace {
@@ -130,14 +130,14 @@ Moves CommunicatorSet::moves_of(const cohort_component& component, const Spec& s
   const Answer answer = can_connect(plugins_, component, spec, group, group.device_type);
   if (!answer.is_no()) return Moves::kGiven;
   const bool may_stage = accelerator_ && group.device_type != COHORT_DEVICE_CPU;
-  if (may_stage && !can_connect(plugins_, component, spec, group, COHORT_DEVICE_CPU).is_no()) return Moves::kHostMemory;
+  if (may_stage && !can_connect(plugins_, component, spec, group, COHORT_DEVICE_CPU).is_no()) return Moves::kCpuMemory;
   throw UserError(answer.text("connect " + std::to_string(group.size) + " rank(s) on " +
                               std::to_string(std::max(1, group.num_nodes)) + " node(s)"));
 }
 
 const cohort_component& CommunicatorSet::twin_component(const std::string& device_collective,
                                                         const cohort_connect_args& group) const {
-  for (std::string_view rest = choice_.host_collectives; !rest.empty();) {
+  for (std::string_view rest = choice_.cpu_collectives; !rest.empty();) {
     const std::string name(rest.substr(0, rest.find(',')));
     rest.remove_prefix(std::min(name.size() + 1, rest.size()));
     const cohort_component* const component = plugins_.find(Kind::kCollective, name);
@@ -145,7 +145,7 @@ const cohort_component& CommunicatorSet::twin_component(const std::string& devic
       return *component;
   }
   throw UserError("collective '" + device_collective + "' moves device memory only, and none of " +
-                  choice_.host_collectives + " can move the host's for " + std::to_string(group.size) + " rank(s) on " +
+                  choice_.cpu_collectives + " can move the host's for " + std::to_string(group.size) + " rank(s) on " +
                   std::to_string(std::max(1, group.num_nodes)) + " node(s); install one that can");
 }
 
@@ -180,7 +180,7 @@ void CommunicatorSet::connect(Entry& entry, const cohort_component& component, c
                               const cohort_connect_args& group, Moves moves) {
   const CheckedOptions options =
       check_options({component.options, component.num_options}, spec.options, "collective '" + spec.name + "'");
-  const bool is_staged = moves == Moves::kHostMemory;
+  const bool is_staged = moves == Moves::kCpuMemory;
   cohort_connect_args args = group;
   if (is_staged) args.device_type = COHORT_DEVICE_CPU;
   if (is_staged) args.device_index = 0;
@@ -225,7 +225,7 @@ cohort_status CommunicatorSet::connect_with_key(Entry& entry, cohort_connect_arg
 
 cohort_comm* CommunicatorSet::open_alone() {
   const bool is_device = accelerator_ && accelerator_->vt->device_type != COHORT_DEVICE_CPU;
-  const Moves moves = is_device ? Moves::kHostMemory : Moves::kGiven;
+  const Moves moves = is_device ? Moves::kCpuMemory : Moves::kGiven;
   const Collective::Use use{door_for("alone"), choice_.deterministic, moves, accelerator_};
   return make({}, [&](Entry& entry) {
     entry.collective = std::make_unique<Collective>(alone_collective(), CheckedOptions{}, host_, use);
@@ -322,7 +322,7 @@ void CommunicatorSet::for_all(Entry& entry, const std::function<void(cohort_comm
 
 void* CommunicatorSet::alloc(cohort_comm* comm, uint64_t nbytes) {
   cohort_comm& root = entry_of(comm).root->comm;
-  if (!root.collective->vt->alloc) return alloc_host_memory(nbytes);
+  if (!root.collective->vt->alloc) return alloc_cpu_memory(nbytes);
   void* memory = nullptr;
   host_.check(root.collective->vt->alloc(root.collective, &root, nbytes, &memory), "allocating memory of ranks");
   return memory;
@@ -330,7 +330,7 @@ void* CommunicatorSet::alloc(cohort_comm* comm, uint64_t nbytes) {
 
 void CommunicatorSet::release(cohort_comm* comm, void* memory) {
   cohort_comm& root = entry_of(comm).root->comm;
-  if (!root.collective->vt->alloc) return free_host_memory(memory);
+  if (!root.collective->vt->alloc) return free_cpu_memory(memory);
   root.collective->vt->release(root.collective, &root, memory);
 }
 

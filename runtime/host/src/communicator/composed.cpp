@@ -78,8 +78,8 @@ uint64_t checked_element(const cohort_op_args& args, const char* operation) {
   const uint64_t element = sdk::size_of(args.dtype);
   require(element != 0, std::string(operation) + ": unknown data type " + std::to_string(args.dtype));
   require(args.count <= kMostElements, std::string(operation) + ": impossible number of elements");
-  require(is_host_memory(args.stream), std::string(operation) + ": this collective lacks it for device memory, and " +
-                                           "the host composes it for its own; choose another collective");
+  require(is_cpu_memory(args.stream), std::string(operation) + ": this collective lacks it for device memory, and " +
+                                          "the host composes it for its own; choose another collective");
   return element;
 }
 

@@ -10,7 +10,7 @@
 namespace cohort::host::composed {
 
 /// Where a stream's tensors lie; a stream without a device type is the host's.
-inline bool is_host_memory(const cohort_stream& stream) {
+inline bool is_cpu_memory(const cohort_stream& stream) {
   return stream.device_type == COHORT_DEVICE_CPU || stream.device_type == 0;
 }
 

@@ -17,7 +17,7 @@ using Pieces = Staging::Pieces;
 
 constexpr uint64_t kChunkBytes = 2ull << 20;  // long enough to hide the start of a copy, short beside a bucket
 constexpr uint64_t kWhole = std::numeric_limits<uint64_t>::max();
-constexpr cohort_stream kHostStream{nullptr, COHORT_DEVICE_CPU, 0};
+constexpr cohort_stream kCpuStream{nullptr, COHORT_DEVICE_CPU, 0};
 
 // How an operation's data lies: in pieces, at two of which its input and output begin.
 struct Shape {
@@ -76,7 +76,7 @@ template <auto Slot>
 cohort_status on_either(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) noexcept {
   Staging& staging = *Collective::of(c).staging();
   const auto operate = staging.host_table().*Slot;
-  if (composed::is_host_memory(args->stream)) return operate(c, comm, args);
+  if (composed::is_cpu_memory(args->stream)) return operate(c, comm, args);
   return guarded(c->host, [&] {
     const Shape shape = shape_of<Slot>(*comm, *args);
     const uint64_t element = std::max<uint64_t>(1, sdk::size_of(args->dtype));
@@ -84,14 +84,14 @@ cohort_status on_either(cohort_collective* c, cohort_comm* comm, const cohort_op
     const auto operate_on = [&](const Pieces& parts) {
       std::vector<uint64_t> counts;
       for (const Staging::Piece& part : parts) counts.push_back(part.count);
-      cohort_op_args host_args = *args;
-      host_args.stream = kHostStream;
-      host_args.input = parts[shape.input].pinned;
-      host_args.output = parts[shape.output].pinned;
-      host_args.count = counts[0];
-      if (args->counts) host_args.counts = counts.data();
-      if (args->recv_counts) host_args.recv_counts = counts.data() + comm->size;
-      return operate(c, comm, &host_args);
+      cohort_op_args cpu_args = *args;
+      cpu_args.stream = kCpuStream;
+      cpu_args.input = parts[shape.input].pinned;
+      cpu_args.output = parts[shape.output].pinned;
+      cpu_args.count = counts[0];
+      if (args->counts) cpu_args.counts = counts.data();
+      if (args->recv_counts) cpu_args.recv_counts = counts.data() + comm->size;
+      return operate(c, comm, &cpu_args);
     };
     return staging.run({shape.pieces, element, chunk, operate_on}, args->stream);
   });
@@ -100,7 +100,7 @@ cohort_status on_either(cohort_collective* c, cohort_comm* comm, const cohort_op
 cohort_status exchange(cohort_collective* c, cohort_comm* comm, const cohort_exchange_args* args) noexcept {
   Staging& staging = *Collective::of(c).staging();
   const auto operate = staging.host_table().exchange;
-  if (composed::is_host_memory(args->stream)) return operate(c, comm, args);
+  if (composed::is_cpu_memory(args->stream)) return operate(c, comm, args);
   return guarded(c->host, [&] {
     std::vector<cohort_message> messages(args->messages, args->messages + args->num_messages);
     Pieces pieces;
@@ -110,8 +110,8 @@ cohort_status exchange(cohort_collective* c, cohort_comm* comm, const cohort_exc
     }
     const auto operate_on = [&](const Pieces& parts) {
       for (size_t i = 0; i < messages.size(); ++i) messages[i].data = parts[i].pinned;
-      const cohort_exchange_args host_args{sizeof host_args, 0, messages.data(), messages.size(), kHostStream};
-      return operate(c, comm, &host_args);
+      const cohort_exchange_args cpu_args{sizeof cpu_args, 0, messages.data(), messages.size(), kCpuStream};
+      return operate(c, comm, &cpu_args);
     };
     return staging.run({pieces, 1, kWhole, operate_on}, args->stream);
   });

@@ -1,4 +1,4 @@
-// Operations on device memory with a collective that moves host memory only: through pinned memory, in chunks.
+// Operations on device memory with a collective that moves CPU memory only: through pinned memory, in chunks.
 //
 // While the collective works on chunk i, chunk i+1 is copied to the host and chunk i-1 back to the device. A Staging
 // belongs to one Collective and borrows the accelerator. Threads: any; each operation takes pinned memory of its own.
@@ -19,7 +19,7 @@ namespace cohort::host {
 
 class Staging {
  public:
-  /// `host_table` is complete and serves host memory. Throws UserError where the accelerator has no pinned memory.
+  /// `host_table` is complete and serves CPU memory. Throws UserError where the accelerator has no pinned memory.
   Staging(cohort_accelerator& accelerator, HostObject& host, const cohort_collective_vt& host_table);
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;

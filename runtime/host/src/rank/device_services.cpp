@@ -93,7 +93,7 @@ void LentMemory::release_all() noexcept {
 }
 
 void check_stream(const cohort_stream& stream, const char* call) {
-  if (stream.native || composed::is_host_memory(stream)) return;
+  if (stream.native || composed::is_cpu_memory(stream)) return;
   throw UserError(std::string(call) + " was given no stream for memory of a device; take it from stream/1.current");
 }
 

@@ -9,7 +9,7 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/machine.hpp>
 
-#include "communicator/host_memory.hpp"
+#include "communicator/cpu_memory.hpp"
 #include "communicator/op_args.hpp"
 #include "given/given_args.hpp"
 #include "selection/names.hpp"
@@ -228,7 +228,7 @@ void RankState::broadcast(std::string& text, const char* purpose) {
 
 BucketMemory RankState::allocate(Device device, uint64_t nbytes) {
   const bool is_connected = device.type == accelerator->device_type();  // what the collective allocates on
-  if (device.is_cpu() && !is_connected) return {alloc_host_memory(nbytes), free_host_memory};
+  if (device.is_cpu() && !is_connected) return {alloc_cpu_memory(nbytes), free_cpu_memory};
   if (device.is_cpu() || (is_connected && root->collective->vt->alloc)) {
     return {comms->alloc(root, nbytes), [this](void* memory) { release_memory(root, memory); }};
   }

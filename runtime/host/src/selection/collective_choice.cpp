@@ -46,7 +46,7 @@ bool serves_unnamed(PluginHost& plugins, const std::string& name, const Wiring& 
   }
 }
 
-/// The same job on host memory, through which a device's tensors can be staged.
+/// The same job on CPU memory, through which a device's tensors can be staged.
 Wiring staged(Wiring wiring) {
   if (wiring.can_stage) wiring.device_type = COHORT_DEVICE_CPU;
   return wiring;

@@ -16,7 +16,7 @@ struct Wiring {
   int world_size = 1;
   int num_nodes = 1;
   int local_world_size = 1;
-  bool can_stage = false;  ///< a collective of host memory can serve the device
+  bool can_stage = false;  ///< a collective of CPU memory can serve the device
 };
 
 /// Returns the collective that the user gave, or the first of `preferred` ("shm,hier,gloo,nccl"; "": the host's list)

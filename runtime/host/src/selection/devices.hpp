@@ -18,7 +18,7 @@ struct AcceleratorChoice {
   TorchDeviceType torch{};
   int num_devices = 0;        ///< of this machine
   bool is_unlimited = false;  ///< CPU: as many "devices" as asked for
-  bool can_stage = false;     ///< its tensors can go through pinned host memory
+  bool can_stage = false;     ///< its tensors can go through pinned memory
   std::string reason{};       ///< empty where the user chose it
 };
 

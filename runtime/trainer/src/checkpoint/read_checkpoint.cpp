@@ -7,6 +7,7 @@
 #include <cohort/checkpoint.hpp>
 #include <cohort/host/files.hpp>
 #include <cohort/host/in_quotes.hpp>
+#include <cohort/host/selection.hpp>
 
 #include "checkpoint/all_or_none.hpp"
 #include "checkpoint/check_fits.hpp"

@@ -7,6 +7,7 @@
 #include <torch/version.h>
 
 #include <cohort/checkpoint.hpp>
+#include <cohort/host/selection.hpp>
 #include <cohort/module.hpp>
 
 #include "checkpoint/all_or_none.hpp"

@@ -12,14 +12,14 @@
 
 namespace cohort {
 
-/// Returns the batch in memory that the device copies from without a wait of the host: tensors of ordinary host memory
+/// Returns the batch in memory that the device copies from without a wait of the host: tensors of ordinary CPU memory
 /// are copied, others shared. Returns the batch itself if the device is the CPU, or if its LibTorch has no such memory.
 Batch pinned(const Batch& batch, c10::Device device);
 
 /// Returns a stream of the device for copies of batches.
 c10::Stream make_copy_stream(c10::Device device);
 
-/// Returns the batch on the stream's device. Host memory is copied on `copies`; what the calling thread's stream does
+/// Returns the batch on the stream's device. CPU memory is copied on `copies`; what the calling thread's stream does
 /// next comes behind that.
 Batch copied_on(c10::Stream copies, const Batch& batch);
 

@@ -16,7 +16,7 @@ namespace {
   throw UserError("--graph: " + why + "; " + way_out + ", or leave --graph out");
 }
 
-bool counts_on_host(const OptimizerKind& kind) {
+bool counts_on_cpu(const OptimizerKind& kind) {
   bool counts = false;
   if (kind.fused) return false;
   const auto state = kind.make_state();
@@ -30,7 +30,7 @@ void check(const torch::optim::Optimizer& optimizer) {
     refuse("nobody knows whether " + c10::demangle(typeid(optimizer).name()) + " does something on the host in a step",
            "choose torch::optim::SGD, Adam or AdamW");
   }
-  if (counts_on_host(*kind)) {
+  if (counts_on_cpu(*kind)) {
     refuse(std::string(kind->name) + " counts its steps on the host, where a replay does nothing",
            "choose torch::optim::SGD, Adam or AdamW");
   }

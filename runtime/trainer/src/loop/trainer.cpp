@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/selection.hpp>
 #include <cohort/rank_noise.hpp>
 #include <cohort/step_driver.hpp>
 

@@ -1,6 +1,7 @@
 #include "module/synchronized_layers.hpp"
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/selection.hpp>
 
 namespace cohort {
 

@@ -158,7 +158,7 @@ class Run {
           "strategy '" + selection.strategy.name +
           "' starts this program once for each rank, but its file cannot be found again; start it with cohort run");
     }
-    host::LaunchJob job;
+    launch::LaunchJob job;
     job.command = command_;
     job.processes_per_node = selection.processes_per_node;
     job.num_nodes = selection.num_nodes;
@@ -168,7 +168,7 @@ class Run {
     job.environment[kStartTimeVariable] = std::to_string(started_.count());
     job.environment[kSaidWhyVariable] = "1";
     job.environment.merge(variables_of_devices(selection, variables_));
-    return host::launch(job, *log_);
+    return launch::launch(job, *log_);
   }
 
   int be_a_rank(const Runtime::Setup& setup, const std::function<void(App&)>& body) {
@@ -253,7 +253,7 @@ Program& Program::defaults(const std::function<void(Options&)>& set) {
 int Program::run(int argc, const char* const* argv, const std::function<void(App&)>& body) const {
   std::vector<std::string> arguments;
   for (int i = 1; i < argc; ++i) arguments.emplace_back(argv[i]);
-  Run run({name_, std::move(arguments), host::process_environment(), own_}, code_, host::own_command(argc, argv));
+  Run run({name_, std::move(arguments), host::process_environment(), own_}, code_, launch::own_command(argc, argv));
   return run(body);
 }
 

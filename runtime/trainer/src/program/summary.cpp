@@ -4,6 +4,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include <cohort/host/selection.hpp>
+
 #include "report/device_memory.hpp"
 
 namespace cohort {

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/selection.hpp>
 
 #include "data/device_copy.hpp"
 #include "module/loss.hpp"

@@ -84,12 +84,12 @@ Harvest run_in_forked_ranks(Runtime& runtime, const std::function<Parcel()>& wor
   const std::string objection = objection_to_fork();
   if (!objection.empty()) runtime.refuse_to_fork(objection);
   runtime.note_fork();
-  host::LaunchJob job;
+  launch::LaunchJob job;
   job.processes_per_node = runtime.world_size();
   job.master_addr = runtime.topology().master_addr;
   job.master_port = runtime.topology().master_port;
   const std::vector<MemoryFile> files(static_cast<size_t>(job.processes_per_node));
-  const auto end = host::fork_ranks(job, runtime.log(), [&] { return be_a_rank(runtime, files, work); });
+  const auto end = launch::fork_ranks(job, runtime.log(), [&] { return be_a_rank(runtime, files, work); });
   const bool complete = std::none_of(files.begin(), files.end(), [](const auto& file) { return file.is_empty(); });
   if (!complete && end.stop_signal != 0) throw Interrupted{end.stop_signal};
   if (!complete || (end.exit_code != 0 && end.stop_signal == 0)) throw_failure(end.exit_code);

@@ -16,7 +16,7 @@ namespace {
 
 using test::DeviceMemory;
 
-constexpr cohort_stream kHostMemory{nullptr, COHORT_DEVICE_CPU, 0};
+constexpr cohort_stream kCpuMemory{nullptr, COHORT_DEVICE_CPU, 0};
 constexpr int32_t kFloats[] = {COHORT_FLOAT32, COHORT_FLOAT64, COHORT_FLOAT16, COHORT_BFLOAT16};
 
 // Bytes on the device and the same ones in plain memory.
@@ -62,7 +62,7 @@ class StagedKernels : public testing::Test {
       plain.push_back(twin->plain.data());
     }
     ASSERT_EQ(kernel(table<Table>(DeviceMemory::kDeviceType, id), device, &stream_), COHORT_OK);
-    ASSERT_EQ(kernel(table<Table>(COHORT_DEVICE_CPU, id), plain, &kHostMemory), COHORT_OK);
+    ASSERT_EQ(kernel(table<Table>(COHORT_DEVICE_CPU, id), plain, &kCpuMemory), COHORT_OK);
     for (Twin* twin : twins) EXPECT_TRUE(twin->is_equal());
   }
   template <class Kernel>

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 class SetOfTwins {
  public:
   explicit SetOfTwins(const char* twin)
-      : comms_(plugins_, host_, {.spec = Spec("device_only"), .host_collectives = twin}, &accelerator_) {
+      : comms_(plugins_, host_, {.spec = Spec("device_only"), .cpu_collectives = twin}, &accelerator_) {
     vt_.struct_size = sizeof vt_;
     vt_.device_type = test::DeviceMemory::kDeviceType;
   }

@@ -1,4 +1,4 @@
-#include "environment/host_list.hpp"
+#include "environment/node_list.hpp"
 
 #include <sys/stat.h>
 
@@ -19,7 +19,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::vector<std::string> expand(const std::string& list) {
-  return expand_host_list(list, "LIST=" + list);
+  return expand_node_list(list, "LIST=" + list);
 }
 
 std::string refusal_of(const std::string& list) {

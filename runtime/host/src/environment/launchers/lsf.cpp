@@ -13,8 +13,8 @@
 
 #include <cohort/host/error.hpp>
 
-#include "environment/host_list.hpp"
 #include "environment/launchers.hpp"
+#include "environment/node_list.hpp"
 
 namespace cohort::host {
 namespace {
@@ -27,7 +27,7 @@ std::vector<std::string> hosts_of(const VariableReader& reader, std::string_view
   return {std::istream_iterator<std::string>(words), {}};
 }
 
-std::string first_compute_host(const std::vector<std::string>& slots, int nodes) {
+std::string first_compute_node(const std::vector<std::string>& slots, int nodes) {
   const std::set<std::string_view> hosts(slots.begin(), slots.end());
   const std::string& first = slots.front();
   const bool runs_script_alone = std::ssize(hosts) > nodes && std::ranges::count(slots, first) == 1;
@@ -40,7 +40,7 @@ void choose_lsf_address(VariableReader& reader, Topology& topology) {
     if (!reader.text(variable)) continue;
     const auto slots = hosts_of(reader, variable);
     if (slots.empty()) continue;
-    topology.master_addr = first_compute_host(slots, topology.num_nodes);
+    topology.master_addr = first_compute_node(slots, topology.num_nodes);
     reader.decide("master_addr", variable);
     return;
   }

@@ -13,8 +13,8 @@
 
 #include <cohort/host/error.hpp>
 
-#include "environment/host_list.hpp"
 #include "environment/launchers.hpp"
+#include "environment/node_list.hpp"
 
 namespace cohort::host {
 namespace {

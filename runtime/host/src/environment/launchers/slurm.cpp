@@ -9,8 +9,8 @@
 
 #include <cohort/host/error.hpp>
 
-#include "environment/host_list.hpp"
 #include "environment/launchers.hpp"
+#include "environment/node_list.hpp"
 
 namespace cohort::host {
 namespace {
@@ -82,7 +82,7 @@ void choose_slurm_address(VariableReader& reader, Topology& topology) {
     throw UserError("environment: neither SLURM_STEP_NODELIST nor MASTER_ADDR is set, although " +
                     reader.shown(nodes_variable(reader)) + " asks for several nodes; set MASTER_ADDR to the first one");
   }
-  topology.master_addr = expand_host_list(*list, reader.shown(variable)).front();
+  topology.master_addr = expand_node_list(*list, reader.shown(variable)).front();
   reader.decide("master_addr", variable);
 }
 
