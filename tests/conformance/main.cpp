@@ -8,6 +8,7 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/options.hpp>
 
+#include "open_after_trial.hpp"
 #include "suite.hpp"
 #include "watchdog.hpp"
 
@@ -138,6 +139,7 @@ int run(int argc, char** argv) {
   settings.level = host::LogLevel::kWarning;
   host::Log log(settings);
   host::PluginHost plugins(arguments.search, log);
+  open_after_trial(plugins, log, host::Kind::kCollective, arguments.collective->name);
   const Subject subject{plugins,
                         *arguments.collective,
                         arguments.deterministic,

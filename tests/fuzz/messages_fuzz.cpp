@@ -32,7 +32,8 @@ std::string read_messages(launch::MessageReader& reader) {
   while (const auto message = reader.next()) {
     again += launch::encode(*message);
     check_number(*message);
-    const bool is_output = message->kind == launch::MessageKind::kOutput || message->kind == launch::MessageKind::kErrors;
+    const bool is_output =
+        message->kind == launch::MessageKind::kOutput || message->kind == launch::MessageKind::kErrors;
     if (is_output) rank_output().write(message->kind, message->number, "");
     if (message->kind == launch::MessageKind::kJob) {
       const std::string job = to_text(launch::node_job_from(message->text));

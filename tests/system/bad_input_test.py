@@ -169,7 +169,7 @@ class BadPlugins(PluginTest):
         source = ("#include <cohort/api/cohort.h>\n"
                   "static cohort_status init(const cohort_host *h) { (void)h; *(volatile int *)0 = 1; return 0; }\n" +
                   self.descriptor("crasher", init="init"))
-        self.fail_with_file(self.compiled("crasher", source))
+        self.fail_with_file(self.compiled("crasher", source), "crashed with SIGSEGV in its init; ask its authors")
 
     def test_a_broken_plugin_is_one_line_in_the_list(self):
         (self.folder / "cohort_text.so").write_text("hello")

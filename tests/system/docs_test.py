@@ -129,6 +129,13 @@ class Pages(SystemTest):
                     with self.subTest(page=page.name, target=target):
                         self.assertTrue((page.parent / target).exists())
 
+    def test_a_function_is_in_the_file_that_its_link_leads_to(self):
+        for page in PAGES:
+            for names, target in re.findall(r"\[(`[\w:` and]+`)\]\(([^)#]+\.[ch]pp)\)", page.read_text()):
+                for name in re.findall(r"(\w+)`", names):
+                    with self.subTest(page=page.name, name=name):
+                        self.assertRegex((page.parent / target).read_text(), rf"\b{name}\b")
+
 
 if __name__ == "__main__":
     harness.main()

@@ -39,14 +39,14 @@ const cohort_plugin cohort_plugin_0 = {{ .magic = COHORT_PLUGIN_MAGIC, .struct_s
 
     def crash_in(self, slot):
         plugin = self.layer(slot, "abort();")
-        result = self.run_with(plugin, code=-signal.SIGABRT)
+        result = self.run_with(plugin, code=REFUSED if slot == "init" else -signal.SIGABRT)
         who = f"plugin file '{plugin}'" if slot in ("init", "fini") else "strategy 'wild'"
         self.assertIn(f"error: {who} crashed with SIGABRT in its {slot}; ask its authors", result.stderr)
 
 
 class PluginCrash(PluginCrashTest):
     def test_a_crash_before_and_after_training_names_plugin_and_function(self):
-        for slot in ("create", "plan", "destroy", "fini"):
+        for slot in ("init", "create", "plan", "destroy", "fini"):
             with self.subTest(slot=slot):
                 self.crash_in(slot)
 
@@ -61,11 +61,20 @@ class PluginCrash(PluginCrashTest):
         result = self.fail_with(-signal.SIGABRT, [PROGRAM, f"--plugin={plugin}", "--strategy=wild", "--how=abort", "--failing-rank=0"])
         self.assertNotIn("plugin file", result.stderr)
 
-    def test_a_plugin_that_closes_files_in_its_init_is_refused(self):
-        plugin = self.layer("init", "closefrom(0); return 0;")
+    def test_a_plugin_that_harms_the_process_is_refused(self):
+        plugin = self.layer("init", "close(0); return 0;")
         result = self.run_with(plugin, code=REFUSED)
-        self.assertIn("it closes files of the program (descriptor 0) while it is loaded or in its init", result.stderr)
+        self.assertIn("it closes files (descriptor 0) of the program while it is loaded or in its init", result.stderr)
         self.assertEqual(result.stderr.count("error: "), 1, str(result))
+        self.run_with(self.layer("init", "closefrom(0); return 0;"), code=REFUSED)  # without a stream for a message
+
+    def test_the_doctor_finds_a_plugin_that_cannot_be_used(self):
+        self.succeed([COHORT, "plugins", "doctor"])
+        plugin = self.layer("init", "abort();")
+        result = self.fail_with(REFUSED, [COHORT, "plugins", "doctor", f"--plugin-dir={plugin.parent}"],
+                                f"error: plugin file '{plugin}' crashed with SIGABRT in its init; ask its authors")
+        self.assertRegex(result.stdout, r"(?m)^wild +- +- +cannot be used: plugin file '.*' crashed with SIGABRT in its init; ask its authors")
+        self.assertRegex(result.stdout, r"(?m)^ddp +strategy ")
 
     def test_more_plugins_than_anybody_has_are_not_opened(self):
         for number in range(1001):
@@ -76,11 +85,12 @@ class PluginCrash(PluginCrashTest):
 
 class InFull(PluginCrashTest):
     def test_a_plugin_that_calls_exit_is_no_success(self):
-        for slot in ("create", "plan", "destroy", "fini", "end_step"):
+        for slot in ("init", "create", "plan", "destroy", "fini", "end_step"):
             for strategy in ([], ["--devices=2"]):
                 with self.subTest(slot=slot, strategy=strategy):
-                    result = self.run_with(self.layer(slot, "exit(0);"), *strategy, code=1)
-                    self.assertIn("the program called exit before its work was done", result.stderr)
+                    result = self.run_with(self.layer(slot, "exit(0);"), *strategy, code=REFUSED if slot == "init" else 1)
+                    who = "the program called exit" if slot == "end_step" else f"called exit in its {slot}"
+                    self.assertIn(f"{who} before its work was done", result.stderr)
 
     def test_a_crash_of_a_rank_names_plugin_and_function(self):
         for slot in ("create", "destroy"):

@@ -3,13 +3,13 @@
 #include <chrono>
 #include <cstddef>
 
+#include <cohort/host/crash_report.hpp>
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_child.hpp>
 
 namespace cohort::cli {
 namespace {
 
-// Longer than a plugin is given for loading, so that the plugin host's own message comes first.
 constexpr std::chrono::seconds kDeadline{15};
 // Opening a hundred takes about a second.
 constexpr std::size_t kMostFiles = 1000;
@@ -32,6 +32,7 @@ Json opened_apart(const host::PluginSearch& search, const std::string& plugin,
       host::LogSettings quiet;
       quiet.level = host::LogLevel::kWarning;
       host::Log log(quiet);
+      const host::CrashReport crashes(log);  // names the function on standard error
       host::PluginHost plugins(search, log);
       answer["report"] = look(plugins, log);
     } catch (const Error& error) {

@@ -1,9 +1,11 @@
-// `cohort plugins list` and `cohort plugins info`.
+// `cohort plugins list`, `doctor` and `info`.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "plugin_places.hpp"
 
@@ -22,7 +24,10 @@ class PluginsCommand {
 
  private:
   void add_common(CLI::App& command);
+  nlohmann::ordered_json entries() const;  // one for each plugin
+  int show_list(const nlohmann::ordered_json& entries) const;
   int list() const;
+  int doctor() const;
   int info() const;
 
   std::function<int(const std::string&)> show_;

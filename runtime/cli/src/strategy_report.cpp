@@ -5,7 +5,7 @@
 
 #include <cohort/api/accelerator.h>
 #include <cohort/api/strategy.h>
-#include <cohort/host/rank_runtime.hpp>
+#include <cohort/host/connected_rank.hpp>
 #include <cohort/host/selection.hpp>
 #include <cohort/host/strategy_layers.hpp>
 #include <cohort/host/uses.hpp>

@@ -2,6 +2,8 @@
 
 #include <cohort/host/error.hpp>
 
+#include "../open_after_trial.hpp"
+
 namespace cohort::conformance {
 namespace {
 
@@ -28,7 +30,8 @@ Subject::Subject(const Arguments& arguments)
     : log_(warnings_only()),
       host_(log_),
       plugins_(arguments.search, log_),
-      accelerator_(tried(plugins_.open(host::Kind::kAccelerator, arguments.accelerator.name), arguments.completed),
+      accelerator_(tried(open_after_trial(plugins_, log_, host::Kind::kAccelerator, arguments.accelerator.name),
+                         arguments.completed),
                    host_, arguments.accelerator.options),
       device_(make_device(0)),
       stream_(device_ ? device_->make_stream() : cohort_stream{nullptr, COHORT_DEVICE_CPU, 0}) {

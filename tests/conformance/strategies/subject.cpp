@@ -5,8 +5,10 @@
 #include <ostream>
 #include <string_view>
 
+#include <cohort/host/connected_rank.hpp>
 #include <cohort/host/error.hpp>
-#include <cohort/host/rank_runtime.hpp>
+
+#include "../open_after_trial.hpp"
 
 namespace cohort::conformance {
 
@@ -133,7 +135,7 @@ Subject::Subject(Arguments arguments)
     : given_(std::move(arguments)),
       log_(std::make_unique<host::Log>(quiet())),
       plugins_(std::make_unique<host::PluginHost>(given_.search, *log_)) {
-  plugins_->open(host::Kind::kStrategy, given_.strategy.name);
+  open_after_trial(*plugins_, *log_, host::Kind::kStrategy, given_.strategy.name);
   is_driven_ = !plans_one_rank();
   std::string refusal = "these numbers do not go together";
   for (const int replicas : given_.replicas) {

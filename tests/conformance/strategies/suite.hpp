@@ -39,7 +39,7 @@ class Trainee {
   Trainee& operator=(const Trainee&) = delete;
 
   int rank() const { return rank_.rank; }
-  host::RankRuntime& runtime() { return rank_.runtime; }
+  host::ConnectedRank& runtime() { return rank_.runtime; }
   host::StepEngine& engine() { return engine_; }
   toy::ToyModel& model() { return model_; }
   Weights weights() const { return model_.state().weights; }

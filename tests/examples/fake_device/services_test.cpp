@@ -31,7 +31,7 @@ INSTANTIATE_TEST_SUITE_P(Of, FakeDeviceComm, testing::Values("shm", "peer"),
 
 TEST_P(FakeDeviceComm, TakesHostMemoryAndDeviceMemory) {
   toy::run_ranks(job_of(kTraining, GetParam(), fake_device_of), [](toy::ToyRank& rank) {
-    EXPECT_EQ(rank.runtime.collective_name(), GetParam());
+    EXPECT_EQ(rank.runtime.collective(), GetParam());
     std::vector<float> here(1000, 1.0f);
     rank.runtime.user_all_reduce(sum_of(here.data(), here.size(), {nullptr, COHORT_DEVICE_CPU, 0}));
     EXPECT_THAT(here, Each(2.0f));

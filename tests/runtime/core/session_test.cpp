@@ -7,8 +7,8 @@
 #include <torch/nn/utils/clip_grad.h>
 #include <torch/optim/sgd.h>
 
+#include <cohort/host/connected_rank.hpp>
 #include <cohort/host/error.hpp>
-#include <cohort/host/rank_runtime.hpp>
 
 namespace cohort {
 namespace {

@@ -1,19 +1,18 @@
 #include "fake_runtime.hpp"
 
 #include <algorithm>
-#include <stdexcept>
 #include <utility>
 
-#include <cohort/ranks.hpp>
+#include <cohort/host/rank.hpp>
 
 #include "scripted_driver.hpp"
 
 namespace cohort::testing {
 namespace {
 
-class ScriptedRanks final : public Ranks {
+class ScriptedRank final : public host::Rank {
  public:
-  explicit ScriptedRanks(Script& script) : script_(script) {}
+  explicit ScriptedRank(Script& script) : script_(script) {}
 
   void connect() override {}
   void shutdown() override {}
@@ -24,10 +23,6 @@ class ScriptedRanks final : public Ranks {
   std::vector<std::string> all_gather(std::string_view text) override { return script_.all_gather(std::string(text)); }
   bool is_same_on_all_ranks(uint64_t, const std::string&) override { return true; }
   void agree(const std::string&, std::string_view, std::string_view) override {}
-  std::unique_ptr<StepDriver> make_driver(Runtime& runtime, std::span<torch::nn::Module* const> replicas,
-                                          Optimizers optimizers, UnroundedWeights /*unrounded*/) override {
-    return make_scripted_driver(runtime, script_, replicas, std::move(optimizers));
-  }
 
   uint64_t bytes_sent() const override {
     return 100 * static_cast<uint64_t>(std::ranges::count(script_.calls, std::string("step")));
@@ -35,7 +30,6 @@ class ScriptedRanks final : public Ranks {
   std::string collective() const override { return "wire"; }
   std::vector<std::string> layers() const override { return {"base", "top"}; }
   void observe(host::FlightObserver* observer) override { script_.observer = observer; }
-  host::RankRuntime& rank_runtime() override { throw std::logic_error("scripted ranks have no host"); }
 
  private:
   Script& script_;
@@ -51,7 +45,11 @@ ScriptedRun::ScriptedRun(const std::function<void(Script&)>& set) {
   plugins_ = std::make_unique<host::PluginHost>(host::PluginSearch{}, *log_);
   runtime_ =
       std::make_unique<Runtime>(Runtime::Setup{script_.options, *plugins_, script_.selection, script_.topology, *log_},
-                                std::make_unique<ScriptedRanks>(script_));
+                                std::make_unique<ScriptedRank>(script_),
+                                [this](Runtime& runtime, std::span<torch::nn::Module* const> replicas,
+                                       Optimizers optimizers, UnroundedWeights /*unrounded*/) {
+                                  return make_scripted_driver(runtime, script_, replicas, std::move(optimizers));
+                                });
 }
 
 int ScriptedRun::count(const std::string& word) const {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -29,10 +30,10 @@ namespace cohort {
 namespace host {
 class FlightObserver;
 class PluginHost;
-class RankRuntime;
+class Rank;
+class ConnectedRank;
 struct Selection;
 }  // namespace host
-class Ranks;
 class StepDriver;
 class StepGraph;
 
@@ -59,8 +60,12 @@ class Runtime {
   /// Its number of threads is left alone. Collectives and sessions throw UserError, or RanksNeeded.
   struct Unconnected {};
   Runtime(Setup setup, Unconnected);
-  /// A rank of others than the host's; see ranks.hpp.
-  Runtime(Setup setup, std::unique_ptr<Ranks> ranks);
+  /// Makes the driver of a training; see make_driver.
+  using DriverMaker =
+      std::function<std::unique_ptr<StepDriver>(Runtime& runtime, std::span<torch::nn::Module* const> replicas,
+                                                Optimizers optimizers, UnroundedWeights unrounded)>;
+  /// Takes a rank of another kind than ConnectedRank, for tests.
+  Runtime(Setup setup, std::unique_ptr<host::Rank> rank, DriverMaker make_driver);
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
@@ -133,7 +138,7 @@ class Runtime {
   /// Returns a graph for work of the device of replica 0. Throws UserError if nothing captures it.
   std::unique_ptr<StepGraph> make_graph() const;
   /// The connected state without tensors; for the report of a failure.
-  host::RankRuntime& rank_runtime();
+  host::ConnectedRank& connected_rank();
 
  private:
   struct State;

@@ -3,14 +3,15 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 
+#include <cohort/host/connected_rank.hpp>
 #include <cohort/host/error.hpp>
-#include <cohort/host/rank_runtime.hpp>
 #include <cohort/host/uses.hpp>
 #include <cohort/step_graph.hpp>
 #include <cohort/torch_error.hpp>
 
 #include "../device/torch_devices.hpp"
-#include "../ranks/host_ranks.hpp"
+#include "../rendezvous/rank_setup.hpp"
+#include "../session/host_step_driver.hpp"
 #include "threads.hpp"
 
 namespace cohort {
@@ -41,27 +42,30 @@ struct Runtime::State {
   c10::DeviceType device_type;
   std::vector<c10::Device> devices;           // by replica
   std::unique_ptr<TorchDevices> device_port;  // null: the CPU alone
-  std::unique_ptr<Ranks> ranks;               // null: unconnected
+  std::unique_ptr<host::Rank> rank;           // null: unconnected
+  DriverMaker make_driver;
   int threads = 1;
   bool has_forked = false;
 
   void take_place();
-  void make_ranks();
+  void make_rank();
   void choose_threads();
   void choose_devices();
   void log_place();
   void log_connected();
-  Ranks& connected();
+  host::Rank& connected();
   [[noreturn]] void refuse_to_fork(const std::string& reason) const;
 };
 
 Runtime::Runtime(Setup setup) : state_(std::make_unique<State>(setup)) {
-  state_->make_ranks();
+  state_->make_rank();
 }
 
-Runtime::Runtime(Setup setup, std::unique_ptr<Ranks> ranks) : state_(std::make_unique<State>(setup)) {
+Runtime::Runtime(Setup setup, std::unique_ptr<host::Rank> rank, DriverMaker make_driver)
+    : state_(std::make_unique<State>(setup)) {
   state_->take_place();
-  state_->ranks = std::move(ranks);
+  state_->rank = std::move(rank);
+  state_->make_driver = std::move(make_driver);
 }
 
 Runtime::Runtime(Setup setup, Unconnected) : state_(std::make_unique<State>(setup)) {
@@ -75,14 +79,14 @@ Runtime::Runtime(Setup setup, Unconnected) : state_(std::make_unique<State>(setu
 Runtime::~Runtime() = default;
 
 bool Runtime::is_connected() const {
-  return state_->ranks != nullptr;
+  return state_->rank != nullptr;
 }
 
 void Runtime::become(const host::Topology& place) {
   const Options& options = state_->setup.options;
   state_->topology = place;
   state_->setup.log.reopen({options.log_level, options.log_format, options.log_dir, place.rank, place.world_size});
-  state_->make_ranks();
+  state_->make_rank();
 }
 
 void Runtime::connect() {
@@ -97,13 +101,18 @@ void Runtime::State::take_place() {
   choose_devices();
 }
 
-void Runtime::State::make_ranks() {
+void Runtime::State::make_rank() {
   take_place();
-  ranks = make_host_ranks(setup, topology, device_port.get());
+  auto made = std::make_unique<host::ConnectedRank>(rank_setup(setup, topology, device_port.get()));
+  make_driver = [&made = *made](Runtime& runtime, std::span<torch::nn::Module* const> replicas, Optimizers optimizers,
+                                UnroundedWeights unrounded) {
+    return make_host_step_driver(runtime, made, replicas, std::move(optimizers), std::move(unrounded));
+  };
+  rank = std::move(made);
 }
 
-Ranks& Runtime::State::connected() {
-  if (ranks) return *ranks;
+host::Rank& Runtime::State::connected() {
+  if (rank) return *rank;
   refuse_to_fork("sessions and collectives of the program's own need ranks that run all of it, not forks");
 }
 
@@ -160,7 +169,7 @@ void Runtime::State::log_connected() {
   if (topology.world_size == 1) return;
   const std::string line(100, '-');
   setup.log.info(line);
-  setup.log.info("distributed_backend=" + ranks->collective());
+  setup.log.info("distributed_backend=" + rank->collective());
   setup.log.info("All distributed processes registered. Starting with " + std::to_string(topology.world_size) +
                  " processes");
   setup.log.info(line);
@@ -188,10 +197,10 @@ int Runtime::threads() const {
   return state_->threads;
 }
 std::string Runtime::collective() const {
-  return state_->ranks ? state_->ranks->collective() : "";
+  return state_->rank ? state_->rank->collective() : "";
 }
 std::vector<std::string> Runtime::layers() const {
-  return state_->ranks ? state_->ranks->layers() : std::vector<std::string>{};
+  return state_->rank ? state_->rank->layers() : std::vector<std::string>{};
 }
 
 void Runtime::barrier() {
@@ -226,13 +235,14 @@ void Runtime::shutdown() {
 }
 std::unique_ptr<StepDriver> Runtime::make_driver(std::span<torch::nn::Module* const> replicas, Optimizers optimizers,
                                                  UnroundedWeights unrounded) {
-  return state_->connected().make_driver(*this, replicas, std::move(optimizers), std::move(unrounded));
+  state_->connected();
+  return state_->make_driver(*this, replicas, std::move(optimizers), std::move(unrounded));
 }
 std::unique_ptr<StepGraph> Runtime::make_graph() const {
   return std::make_unique<StepGraph>(state_->setup.selection.torch, device());
 }
-host::RankRuntime& Runtime::rank_runtime() {
-  return state_->connected().rank_runtime();
+host::ConnectedRank& Runtime::connected_rank() {
+  return dynamic_cast<host::ConnectedRank&>(state_->connected());
 }
 
 }  // namespace cohort

@@ -26,7 +26,7 @@ constexpr const char* kNoCapture = "--graph cannot capture this step, so change 
 
 class HostStepDriver final : public StepDriver {
  public:
-  HostStepDriver(Runtime& runtime, host::RankRuntime& rank, std::span<torch::nn::Module* const> replicas,
+  HostStepDriver(Runtime& runtime, host::ConnectedRank& rank, std::span<torch::nn::Module* const> replicas,
                  Optimizers optimizers, UnroundedWeights unrounded);
   ~HostStepDriver() override { rank_.release_model(model_); }
 
@@ -94,7 +94,7 @@ class HostStepDriver final : public StepDriver {
 
   Runtime& runtime_;
   torch::nn::Module& module_;
-  host::RankRuntime& rank_;
+  host::ConnectedRank& rank_;
   TensorModel model_;
   host::StepEngine* engine_ = nullptr;
   std::optional<GradientClip> clip_;
@@ -107,8 +107,9 @@ class HostStepDriver final : public StepDriver {
   bool has_hooks_ = false;
 };
 
-HostStepDriver::HostStepDriver(Runtime& runtime, host::RankRuntime& rank, std::span<torch::nn::Module* const> replicas,
-                               Optimizers optimizers, UnroundedWeights unrounded)
+HostStepDriver::HostStepDriver(Runtime& runtime, host::ConnectedRank& rank,
+                               std::span<torch::nn::Module* const> replicas, Optimizers optimizers,
+                               UnroundedWeights unrounded)
     : runtime_(runtime),
       module_(*replicas.front()),
       rank_(rank),
@@ -221,7 +222,7 @@ void HostStepDriver::select(size_t phase) {
 
 void HostStepDriver::run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
                                   const std::vector<at::Tensor>& inputs, uint32_t replica) {
-  rank_.check_process();  // gradients may lie in memory that ranks share
+  rank_.host().check_process();  // gradients may lie in memory that ranks share
   if (!begun_) throw UserError("backward without begin(): call session.begin() before the forward pass of every batch");
   if (inputs.empty() && model_.num_phases() > 1) return;       // all frozen; to LibTorch no inputs are all leaves
   const Autocast off(runtime_.device().type(), std::nullopt);  // as torch.autocast asks for
@@ -277,7 +278,7 @@ void HostStepDriver::set_no_sync(bool no_sync) {
 
 Votes HostStepDriver::step(std::optional<size_t> number) {
   const auto phase = number ? static_cast<uint32_t>(*number) : engine_->phase();
-  rank_.check_process();
+  rank_.host().check_process();
   engine_->check_steppable(phase);
   const Autocast off(runtime_.device().type(), std::nullopt);
   if (!engine_->skips(phase)) {
@@ -336,7 +337,7 @@ void HostStepDriver::capture(StepGraph& graph, const std::function<void()>& run)
 }
 
 Votes HostStepDriver::count_replayed_step() {
-  rank_.check_process();
+  rank_.host().check_process();
   engine_->count_replayed_step();
   model_.count_replayed_step();
   return engine_->votes();
@@ -389,7 +390,7 @@ void HostStepDriver::check_equal_weights() {
 
 }  // namespace
 
-std::unique_ptr<StepDriver> make_host_step_driver(Runtime& runtime, host::RankRuntime& rank,
+std::unique_ptr<StepDriver> make_host_step_driver(Runtime& runtime, host::ConnectedRank& rank,
                                                   std::span<torch::nn::Module* const> replicas, Optimizers optimizers,
                                                   UnroundedWeights unrounded) {
   check_optimizers(optimizers, runtime);

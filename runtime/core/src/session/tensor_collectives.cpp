@@ -33,7 +33,7 @@ cohort_op_args op_args(const at::Tensor& input, at::Tensor& output) {
 // d(loss)/d(own tensor) is the sum, over the ranks, of what flows into the own slice on each of them.
 struct AllGather : torch::autograd::Function<AllGather> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& tensor, int64_t rank_address) {
-    auto& rank = *reinterpret_cast<host::RankRuntime*>(rank_address);
+    auto& rank = *reinterpret_cast<host::ConnectedRank*>(rank_address);
     context->saved_data["rank"] = rank_address;
     const at::Tensor input = tensor.clone(at::MemoryFormat::Contiguous);
     std::vector<int64_t> shape{rank.topology().world_size};
@@ -48,7 +48,7 @@ struct AllGather : torch::autograd::Function<AllGather> {
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
-    auto& rank = *reinterpret_cast<host::RankRuntime*>(context->saved_data["rank"].toInt());
+    auto& rank = *reinterpret_cast<host::ConnectedRank*>(context->saved_data["rank"].toInt());
     const at::Tensor sum = all_reduce(rank, gradients[0], COHORT_REDUCE_SUM);
     return {sum.select(0, rank.topology().rank), at::Tensor()};
   }
@@ -56,7 +56,7 @@ struct AllGather : torch::autograd::Function<AllGather> {
 
 }  // namespace
 
-at::Tensor all_reduce(host::RankRuntime& rank, const at::Tensor& tensor, int32_t operation) {
+at::Tensor all_reduce(host::ConnectedRank& rank, const at::Tensor& tensor, int32_t operation) {
   at::Tensor result = tensor.detach().contiguous().clone();
   if (rank.topology().world_size == 1 || result.numel() == 0) return result;
   cohort_op_args args = op_args(result, result);
@@ -65,7 +65,7 @@ at::Tensor all_reduce(host::RankRuntime& rank, const at::Tensor& tensor, int32_t
   return result;
 }
 
-at::Tensor all_gather(host::RankRuntime& rank, const at::Tensor& tensor) {
+at::Tensor all_gather(host::ConnectedRank& rank, const at::Tensor& tensor) {
   return AllGather::apply(tensor, reinterpret_cast<int64_t>(&rank));
 }
 

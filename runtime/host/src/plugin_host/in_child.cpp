@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,8 +31,11 @@ void write_all(int descriptor, std::string_view text) {
   }
 }
 
-[[noreturn]] void answer(int descriptor, const std::function<std::string()>& work) {
+[[noreturn]] void answer(int descriptor, int errors, const std::function<std::string()>& work) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  if (errors >= 0) ::dup2(errors, STDERR_FILENO);
   // The parent reports a crash of this work itself, so the program's crash report must not.
   for (const int crash : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) ::signal(crash, SIG_DFL);
   const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -55,6 +60,21 @@ bool read_until(int descriptor, std::chrono::steady_clock::time_point deadline, 
   }
 }
 
+/// Passes on what the child has written to standard error, a file. Returns its last line if that is an error's, without
+/// "error: ".
+std::string pass_on(int errors) {
+  std::string text;
+  std::array<char, 4096> chunk;
+  for (ssize_t got = 0; (got = ::pread(errors, chunk.data(), chunk.size(), static_cast<off_t>(text.size()))) > 0;) {
+    text.append(chunk.data(), static_cast<std::size_t>(got));
+  }
+  write_all(STDERR_FILENO, text);
+  constexpr std::string_view kError = "error: ";
+  const std::size_t last = text.rfind(kError);
+  const bool is_last_line = last != std::string::npos && text.find('\n', last) == text.size() - 1;
+  return is_last_line ? text.substr(last + kError.size(), text.size() - last - kError.size() - 1) : "";
+}
+
 std::string end_text(int status) {
   if (WIFSIGNALED(status)) {
     return "was ended by signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")";
@@ -69,11 +89,13 @@ std::string in_child(const std::string& what, std::chrono::milliseconds deadline
   std::array<int, 2> pipe{};
   if (::pipe2(pipe.data(), O_CLOEXEC) != 0)
     throw UserError("cohort: no pipe (" + std::string(std::strerror(errno)) + ")");
+  const int errors = ::memfd_create("standard error", MFD_CLOEXEC);
   const pid_t child = ::fork();
-  if (child == 0) answer(pipe[1], work);
+  if (child == 0) answer(pipe[1], errors, work);
   ::close(pipe[1]);
   if (child < 0) {
     ::close(pipe[0]);
+    ::close(errors);
     throw UserError("cohort: no process can be started; raise the limits of this user");
   }
   std::string text;
@@ -82,10 +104,12 @@ std::string in_child(const std::string& what, std::chrono::milliseconds deadline
   if (!in_time) ::kill(child, SIGKILL);
   int status = 0;
   ::waitpid(child, &status, 0);
+  const std::string error = pass_on(errors);
+  ::close(errors);
   if (!in_time) {
     throw PluginRefused(what + " was not done within " + std::to_string(deadline.count() / 1000) + " s and was killed");
   }
-  if (text.empty() || text.back() != kDone) throw PluginRefused(what + " " + end_text(status));
+  if (text.empty() || text.back() != kDone) throw PluginRefused(error.empty() ? what + " " + end_text(status) : error);
   text.pop_back();
   return text;
 }

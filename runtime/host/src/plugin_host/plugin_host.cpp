@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <deque>
 #include <exception>
 #include <fstream>
+#include <map>
 #include <mutex>
 #include <utility>
 
@@ -14,12 +16,13 @@
 #include <cohort/host/in_quotes.hpp>
 #include <cohort/host/option_table.hpp>
 #include <cohort/host/spec.hpp>
+#include <cohort/sdk/hash.hpp>
 
 #include "given/given_struct.hpp"
 #include "plugin_host/descriptor_checks.hpp"
 #include "plugin_host/file_checks.hpp"
 #include "plugin_host/plugin_search.hpp"
-#include "plugin_host/probe.hpp"
+#include "plugin_host/process_traits.hpp"
 #include "plugin_host/refuse.hpp"
 #include "plugin_host/shared_library.hpp"
 
@@ -50,6 +53,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kAdviceOnHarm = "; ask its authors, or use another version";
+
 const cohort_plugin& find_descriptor(const SharedLibrary& library, const fs::path& file) {
   const void* symbol = library.find(COHORT_PLUGIN_SYMBOL);
   if (symbol) {
@@ -74,19 +79,14 @@ const cohort_plugin& find_descriptor(const SharedLibrary& library, const fs::pat
 std::string content_hash(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   std::array<char, 65536> block;
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  while (in) {
-    in.read(block.data(), block.size());
-    for (std::streamsize i = 0; i < in.gcount(); ++i) {
-      hash = (hash ^ static_cast<unsigned char>(block[static_cast<std::size_t>(i)])) * 0x100000001b3;
-    }
+  sdk::Hash hash({fs::file_size(file)});
+  while (in.read(block.data(), block.size()) || in.gcount() > 0) {
+    hash.add(block.data(), static_cast<std::size_t>(in.gcount()));
   }
   if (!in.eof()) refuse(file, "it cannot be read; check its permissions and the disk");
-  std::string digits(16, '0');
-  for (auto digit = digits.rbegin(); digit != digits.rend(); ++digit, hash >>= 4) {
-    *digit = "0123456789abcdef"[hash & 15];
-  }
-  return digits;
+  std::array<char, 17> digits{};
+  std::snprintf(digits.data(), digits.size(), "%016llx", static_cast<unsigned long long>(hash.value()));
+  return digits.data();
 }
 
 std::string plugin_text(const fs::path& file) {
@@ -100,7 +100,7 @@ void run_init(const cohort_plugin& plugin, HostObject& host, const fs::path& fil
   const MayThrow init = plugin.init;
   std::string thrown;
   try {
-    const PluginCall call(host.log(), plugin_text(file), "init");
+    const PluginCall call(host.log(), plugin_text(file), "init", PluginCall::Crash::kIsRefusal);
     const cohort_status status = init(host.get());
     if (status == COHORT_OK) return;
     refuse(file, "its init failed: " + host.take_message(status));
@@ -114,21 +114,32 @@ void run_init(const cohort_plugin& plugin, HostObject& host, const fs::path& fil
   refuse(file, "its init threw " + thrown + "; functions of a plugin return a status and never throw");
 }
 
-// Opens and checks a plugin in this process; `report` says how far it has come.
 struct OpenedPlugin {
   SharedLibrary library;
   const cohort_plugin* descriptor;
 };
-OpenedPlugin open_plugin(const fs::path& file, HostObject& host, const StageReport& report) {
-  report(OpenStage::kLoading);
-  SharedLibrary library(file);
-  report(OpenStage::kChecking);
+
+SharedLibrary load(const fs::path& file, Log& log) {
+  const PluginCall call(log, plugin_text(file), "static constructors", PluginCall::Crash::kIsRefusal);
+  return SharedLibrary(file);
+}
+
+const cohort_plugin& checked_descriptor(const SharedLibrary& library, const fs::path& file, Log& log) {
+  const PluginCall call(log, plugin_text(file), "descriptor", PluginCall::Crash::kIsRefusal);
   const cohort_plugin& descriptor = find_descriptor(library, file);
   const std::string problem = descriptor_problem(descriptor, plugin_name_of(file));
   if (!problem.empty()) refuse(file, problem);
-  report(OpenStage::kInit);
+  return descriptor;
+}
+
+/// Loads and checks a plugin, and runs its init.
+OpenedPlugin open_plugin(const fs::path& file, HostObject& host) {
+  const ProcessTraits before;
+  SharedLibrary library = load(file, host.log());
+  const cohort_plugin& descriptor = checked_descriptor(library, file, host.log());
   run_init(descriptor, host, file);
-  report(OpenStage::kDone);
+  const std::string harm = ProcessTraits().harm_since(before);
+  if (!harm.empty()) refuse(file, "it " + harm + " of the program while it is loaded or in its init" + kAdviceOnHarm);
   return {std::move(library), &descriptor};
 }
 
@@ -169,15 +180,14 @@ std::string_view to_string(Kind kind) {
 struct PluginHost::State {
   PluginSearch search;
   Log& log;
-  const std::chrono::milliseconds probe_deadline;
   HostObject plain_host;
   std::mutex mutex;  // of what follows
   std::vector<SharedLibrary> libraries;
   std::deque<FullDescriptor> descriptors;
   std::vector<LoadedPlugin> loaded;
+  std::map<fs::path, std::string> refused;  // with the reason: harm that a plugin has done cannot be found again
 
-  State(const PluginSearch& given, Log& log_, std::chrono::milliseconds deadline)
-      : search(checked_search(given)), log(log_), probe_deadline(deadline), plain_host(log_) {}
+  State(const PluginSearch& given, Log& log_) : search(checked_search(given)), log(log_), plain_host(log_) {}
 
   // The plugin with this name, opened if it is not yet; null where there is no such file.
   const LoadedPlugin* plugin(std::string_view name) {
@@ -185,7 +195,14 @@ struct PluginHost::State {
         std::ranges::find(loaded, name, [](const LoadedPlugin& plugin) { return plugin_name_of(plugin.file); });
     if (known != loaded.end()) return &*known;
     const auto file = find_plugin_file(search, name);
-    return file ? &open(*file) : nullptr;
+    if (!file) return nullptr;
+    if (const auto before = refused.find(*file); before != refused.end()) throw PluginRefused(before->second);
+    try {
+      return &open(*file);
+    } catch (const PluginRefused& error) {
+      refused.emplace(*file, error.what());
+      throw;
+    }
   }
 
   /// Returns the plugin that has this component, or null. Any thread.
@@ -201,24 +218,12 @@ struct PluginHost::State {
   const LoadedPlugin& open(const fs::path& file) {
     check_plugin_file(file, log);
     std::string hash = content_hash(file);
-    probe(file);
-    OpenedPlugin opened = open_plugin(file, plain_host, [](OpenStage) {});
+    OpenedPlugin opened = open_plugin(file, plain_host);
     note_loaded_plugin(file, log);
     libraries.push_back(std::move(opened.library));
     loaded.push_back({file, &descriptors.emplace_back(*opened.descriptor).plugin(), std::move(hash)});
     log.debug("opened plugin " + file.string() + ", version " + opened.descriptor->version);
     return loaded.back();
-  }
-
-  // The child logs nothing: its lines would appear twice in the files that the log writes.
-  void probe(const fs::path& file) const {
-    probe_plugin(file, probe_deadline, [&](const StageReport& report) {
-      LogSettings silent;
-      silent.level = LogLevel::kOff;
-      Log no_log(silent);
-      HostObject host(no_log);
-      open_plugin(file, host, report);
-    });
   }
 
   [[noreturn]] void refuse_unknown(Kind kind, std::string_view name) const {
@@ -246,8 +251,7 @@ struct PluginHost::State {
   }
 };
 
-PluginHost::PluginHost(PluginSearch search, Log& log, std::chrono::milliseconds probe_deadline)
-    : state_(std::make_unique<State>(search, log, probe_deadline)) {}
+PluginHost::PluginHost(PluginSearch search, Log& log) : state_(std::make_unique<State>(search, log)) {}
 
 PluginHost::~PluginHost() {
   for (auto plugin = state_->loaded.rbegin(); plugin != state_->loaded.rend(); ++plugin) {

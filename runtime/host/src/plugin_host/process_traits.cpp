@@ -1,12 +1,16 @@
 #include "plugin_host/process_traits.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cfenv>
 #include <clocale>
 #include <filesystem>
-#include <iterator>
+#include <fstream>
+#include <string_view>
 #include <system_error>
 
-#include <sys/stat.h>
 #include <cohort/host/options.hpp>
 
 #if defined(__SSE__)
@@ -25,10 +29,14 @@ unsigned floating_point_mode() {
 #endif
 }
 
-mode_t current_umask() {
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  return mask;
+/// Returns the value of a line of /proc/self/status, or "". umask() could not be asked without a change, which another
+/// thread would see.
+std::string status_of(std::string_view name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(name)) return line.substr(name.size());
+  }
+  return "";
 }
 
 std::vector<void (*)(int)> current_handlers() {
@@ -40,38 +48,60 @@ std::vector<void (*)(int)> current_handlers() {
   return handlers;
 }
 
-std::ptrdiff_t count_threads() {
+bool has_one_thread() {
 #if defined(__SANITIZE_THREAD__)
-  return 0;  // ThreadSanitizer starts a thread of its own whenever it likes
+  return false;  // ThreadSanitizer starts a thread of its own whenever it likes
 #else
-  std::error_code ignored;
-  const std::filesystem::directory_iterator threads("/proc/self/task", ignored);
-  return std::distance(begin(threads), end(threads));
+  return status_of("Threads:") == "\t1";
 #endif
+}
+
+bool is_open(int descriptor) {
+  return ::fcntl(descriptor, F_GETFD) >= 0;
+}
+
+std::vector<int> open_descriptors() {
+  constexpr int kHighest = 1024;
+  std::vector<int> open;
+  for (int descriptor = 0; descriptor < kHighest; ++descriptor) {
+    if (is_open(descriptor)) open.push_back(descriptor);
+  }
+  return open;
 }
 
 }  // namespace
 
 ProcessTraits::ProcessTraits()
     : environment_(process_environment()),
-      umask_(current_umask()),
+      umask_(status_of("Umask:")),
       floating_point_(floating_point_mode()),
-      signal_handlers_(current_handlers()) {
+      signal_handlers_(current_handlers()),
+      descriptors_(open_descriptors()) {
   const char* const locale = std::setlocale(LC_ALL, nullptr);
   locale_ = locale ? locale : "";
   std::error_code ignored;
-  threads_ = count_threads();
+  has_one_thread_ = has_one_thread();
   folder_ = std::filesystem::current_path(ignored).string();
 }
 
-const char* ProcessTraits::changed_in(const ProcessTraits& later) const {
-  if (later.locale_ != locale_) return "the locale";
-  if (later.folder_ != folder_) return "the working directory";
-  if (later.environment_ != environment_) return "the environment";
-  if (later.umask_ != umask_) return "the umask";
-  if (later.signal_handlers_ != signal_handlers_) return "signal handlers";
-  if (later.floating_point_ != floating_point_) return "the floating-point mode";
-  return later.threads_ > threads_ ? "the number of threads" : nullptr;
+std::string ProcessTraits::harm_since(const ProcessTraits& before) const {
+  const auto is_closed = [&](int descriptor) {
+    return (before.has_one_thread_ || descriptor <= STDERR_FILENO) && !is_open(descriptor);
+  };
+  const auto closed = std::ranges::find_if(before.descriptors_, is_closed);
+  if (closed != before.descriptors_.end()) return "closes files (descriptor " + std::to_string(*closed) + ")";
+  const char* const changed = changed_since(before);
+  return changed ? std::string("changes ") + changed : "";
+}
+
+const char* ProcessTraits::changed_since(const ProcessTraits& before) const {
+  if (before.locale_ != locale_) return "the locale";
+  if (before.folder_ != folder_) return "the working directory";
+  if (before.environment_ != environment_) return "the environment";
+  if (before.umask_ != umask_ && !before.umask_.empty() && !umask_.empty()) return "the umask";
+  if (before.signal_handlers_ != signal_handlers_) return "signal handlers";
+  if (before.floating_point_ != floating_point_) return "the floating-point mode";
+  return before.has_one_thread_ && !has_one_thread_ ? "the number of threads" : nullptr;
 }
 
 }  // namespace cohort::host

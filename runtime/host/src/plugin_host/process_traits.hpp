@@ -10,8 +10,6 @@
 #include <string>
 #include <vector>
 
-#include <sys/types.h>
-
 namespace cohort::host {
 
 class ProcessTraits {
@@ -19,16 +17,21 @@ class ProcessTraits {
   /// Takes a snapshot of this process.
   ProcessTraits();
 
-  /// Returns what has another value in `later`, in words and in static memory ("the locale"); null if nothing has.
-  const char* changed_in(const ProcessTraits& later) const;
+  /// Returns what has happened since, as "changes the locale" or "closes files (descriptor 2)"; empty: nothing.
+  /// In a process with several threads only the standard streams count among files, and threads not at all: the other
+  /// threads open and close files, and start threads.
+  std::string harm_since(const ProcessTraits& before) const;
 
  private:
   std::string locale_, folder_;
   std::map<std::string, std::string, std::less<>> environment_;
-  mode_t umask_;
+  std::string umask_;
   unsigned floating_point_;  // rounding, and whether tiny numbers are flushed to zero
   std::vector<void (*)(int)> signal_handlers_;
-  long threads_;
+  bool has_one_thread_;
+  std::vector<int> descriptors_;  // those that are open
+
+  const char* changed_since(const ProcessTraits& before) const;
 };
 
 }  // namespace cohort::host

@@ -7,7 +7,8 @@
 // On a crash the handler writes one line. It is the line of the PluginCall if that call runs on the thread. If not, it
 // is the line of the plugin with the innermost code on the stack. If there is none, it is the line of the program,
 // unless the program handles the signal itself. A signal from another process is not a crash. The handler then restores
-// the signal's earlier action, and the signal comes again.
+// the signal's earlier action, and the signal comes again; a PluginCall with Crash::kIsRefusal ends the process at
+// once.
 #include <cohort/host/crash_report.hpp>
 
 #include <execinfo.h>
@@ -103,9 +104,9 @@ class CrashLine {
 
 /// The PluginCall that is alive, as handlers read it.
 struct RunningCall {
-  pid_t thread;
   const CrashLine* line;
   std::string_view plugin, function;
+  PluginCall::Crash crash;
 };
 
 namespace {
@@ -121,15 +122,11 @@ struct CodeRange {
 constinit std::array<CodeRange, kMostLibraries> code_ranges;
 constinit std::atomic<size_t> num_code_ranges{0};
 
-constinit std::atomic<const RunningCall*> running_call{nullptr};
+// The innermost PluginCall of this thread. A handler may read it, because the model needs no allocation at first use.
+[[gnu::tls_model("initial-exec")]] constinit thread_local const RunningCall* running_call = nullptr;
 
 // Reports a crash outside of plugins. It is null without a CrashReport.
 constinit std::atomic<const CrashLine*> line_of_program{nullptr};
-
-const RunningCall* call_on_this_thread() {
-  const RunningCall* const call = running_call.load();
-  return call && call->thread == ::gettid() ? call : nullptr;
-}
 
 /// Finds the innermost stack frame in code of a plugin or of this program. Returns the line of that plugin, or null if
 /// the frame is of this program or there is none.
@@ -158,7 +155,7 @@ bool is_fault(const siginfo_t& info) {
 
 /// Returns the line that reports a crash on this thread, or null if another handler reports it.
 const CrashLine* line_of_crash(bool is_handled) {
-  if (const RunningCall* const call = call_on_this_thread()) return call->line;
+  if (running_call) return running_call->line;
   if (const CrashLine* const line = line_of_stack()) return line;
   return is_handled ? nullptr : line_of_program.load();
 }
@@ -169,6 +166,8 @@ extern "C" void report_crash(int signal, siginfo_t* info, void*) {
   const bool is_handled = (before.sa_flags & SA_SIGINFO) != 0 || before.sa_handler != SIG_DFL;
   const bool is_own = is_fault(*info) || info->si_pid == ::getpid();
   if (const CrashLine* const line = is_own ? line_of_crash(is_handled) : nullptr) line->write(signal);
+  const bool is_refusal = is_own && running_call && running_call->crash == PluginCall::Crash::kIsRefusal;
+  if (is_refusal) ::_exit(static_cast<int>(ExitCode::kPluginRefused));
   ::sigaction(signal, &before, nullptr);
   // The instruction of a fault runs again when this handler returns, and faults with its code and address, which
   // raise() would lose. A signal that was sent is delivered when this handler returns.
@@ -208,7 +207,7 @@ void end_by_own_report() {
 }
 
 void report_exception() {
-  const RunningCall* const call = call_on_this_thread();
+  const RunningCall* const call = running_call;
   if (!call) end_by_own_report();
   if (Log* const log = log_of_exceptions.load()) {
     log->error(call ? std::string(call->plugin) + " threw " + current_text() + " out of its " +
@@ -306,15 +305,16 @@ void note_loaded_plugin(const std::filesystem::path& file, const Log& log) {
 }
 
 struct PluginCall::Note {
-  Note(Log& log_of_host, const std::string& plugin_, const std::string& function_)
+  Note(Log& log_of_host, const std::string& plugin_, const std::string& function_, Crash crash)
       : log(log_of_host),
         plugin(plugin_),
         function(function_),
         line(log_of_host, plugin, " in its " + function, kAdviceOnPlugins),
-        call{::gettid(), &line, plugin, function} {}
+        call{&line, plugin, function, crash} {}
 
   void watch(std::chrono::milliseconds deadline) {
     std::unique_lock lock(mutex);
+    watchdog_id = ::gettid();
     for (auto left = deadline; left.count() > 0; left -= kTick) {
       if (over.wait_for(lock, std::min(left, kTick), [this] { return is_over; })) return;
     }
@@ -332,17 +332,23 @@ struct PluginCall::Note {
   std::condition_variable over;
   bool is_over = false;
   std::thread watchdog;
+  pid_t watchdog_id = 0;
 };
 
-PluginCall::PluginCall(Log& log, const std::string& plugin, const std::string& function,
+PluginCall::PluginCall(Log& log, const std::string& plugin, const std::string& function, Crash crash,
                        std::chrono::milliseconds deadline)
-    : note_(std::make_unique<Note>(log, plugin, function)) {
-  note_->outer = running_call.exchange(&note_->call);
+    : note_(std::make_unique<Note>(log, plugin, function, crash)) {
+  note_->outer = std::exchange(running_call, &note_->call);
   try {
     note_->watchdog = std::thread([note = note_.get(), deadline] { note->watch(deadline); });
   } catch (const std::system_error&) {
     log.debug(plugin + ", " + function + " runs without a deadline, because there can be no more threads");
   }
+}
+
+std::optional<PluginCall::Running> PluginCall::on_this_thread() {
+  if (!running_call) return std::nullopt;
+  return Running{std::string(running_call->plugin), std::string(running_call->function), running_call->crash};
 }
 
 PluginCall::~PluginCall() {
@@ -351,8 +357,11 @@ PluginCall::~PluginCall() {
     note_->is_over = true;
   }
   note_->over.notify_one();
-  if (note_->watchdog.joinable()) note_->watchdog.join();
-  running_call.store(note_->outer);
+  if (note_->watchdog.joinable()) {
+    note_->watchdog.join();
+    while (::tgkill(::getpid(), note_->watchdog_id, 0) == 0) std::this_thread::yield();  // ProcessTraits counts it
+  }
+  running_call = note_->outer;
 }
 
 }  // namespace cohort::host

@@ -47,20 +47,20 @@ void Adaptation::after_step() {
     if (has_nothing_to_overlap()) use({.overlap = false});
     begin_trial();
   } else if (trial_) {
-    trial_->add(state_.engine->step_time());
+    trial_->add(state_.training.engine->step_time());
     if (!trial_->is_over()) return use(modes_[trial_->current()]);
     end_trial();
   }
 }
 
 void Adaptation::follow_arrival() {
-  if ((state_.layout.plan.flags & COHORT_PLAN_KEEP_ORDER) || !state_.buckets->has(COHORT_BUCKET_GRAD)) return;
-  const auto own = state_.engine->arrival_order();
-  LayoutChoice choice = state_.layout;
+  if ((state_.training.layout.plan.flags & COHORT_PLAN_KEEP_ORDER) || !state_.buckets->has(COHORT_BUCKET_GRAD)) return;
+  const auto own = state_.training.engine->arrival_order();
+  LayoutChoice choice = state_.training.layout;
   choice.arrival_order.assign(own.begin(), own.end());
-  state_.broadcast(choice.arrival_order.data(), own.size_bytes(), 0);
+  state_.comms.broadcast(choice.arrival_order.data(), own.size_bytes(), 0);
   const bool changes = would_change(state_, choice);
-  state_.layout = std::move(choice);
+  state_.training.layout = std::move(choice);
   if (changes) lay_out_again();
 }
 
@@ -111,9 +111,9 @@ std::vector<StepMode> Adaptation::usual_candidates() const {
 std::vector<StepMode> Adaptation::sizes_to_try() const {
   std::vector<StepMode> modes{mode_};
   if (state_.setup.bucket_size) return modes;
-  std::vector<std::vector<uint64_t>> seen{parts_per_bucket(planned_buckets(state_, state_.layout))};
+  std::vector<std::vector<uint64_t>> seen{parts_per_bucket(planned_buckets(state_, state_.training.layout))};
   for (const uint64_t size : kSizesToTry) {
-    LayoutChoice choice = state_.layout;
+    LayoutChoice choice = state_.training.layout;
     choice.measured_size = size;
     const auto parts = parts_per_bucket(planned_buckets(state_, choice));
     if (std::ranges::find(seen, parts) != seen.end()) continue;
@@ -130,12 +130,14 @@ std::vector<StepMode> Adaptation::settings_to_try() const {
 }
 
 bool Adaptation::may_resize() const {
-  LayoutChoice small = state_.layout;
+  LayoutChoice small = state_.training.layout;
   small.measured_size = kSmallBucketBytes;
   if (planned_buckets(state_, small).size() <= state_.buckets->count()) return false;
   // Not where sums depend on what lies in a bucket: a measurement would decide about the last bits of the results.
-  const bool by_rank = state_.world_size() == 2 || Collective::of(state_.root->collective).sums_in_rank_order();
-  const bool is_free = state_.layout.plan.size == 0 && !(state_.layout.plan.flags & COHORT_PLAN_KEEP_SIZE);
+  const bool by_rank =
+      state_.world_size() == 2 || Collective::of(state_.comms.world()->collective).sums_in_rank_order();
+  const bool is_free =
+      state_.training.layout.plan.size == 0 && !(state_.training.layout.plan.flags & COHORT_PLAN_KEEP_SIZE);
   return by_rank && !state_.setup.bucket_size && is_free;
 }
 
@@ -146,17 +148,17 @@ size_t Adaptation::best_mode() const {
     const auto time = static_cast<double>(trial_->time_of(mode).count());
     if (time < static_cast<double>(trial_->time_of(best).count()) * (resized ? kClearlyBetter : 1.0)) best = mode;
   }
-  state_.broadcast(&best, sizeof best, 0);
+  state_.comms.broadcast(&best, sizeof best, 0);
   return best;
 }
 
 void Adaptation::use(const StepMode& mode) {
-  state_.engine->set_overlap(mode.overlap);
+  state_.training.engine->set_overlap(mode.overlap);
   const bool changes = mode.setting != mode_.setting;
   if (changes) state_.host.check(tunable_->use(tunable_->data, mode.setting), COHORT_TUNABLE_ID);
   mode_ = mode;
-  if (!changes && state_.layout.measured_size == mode.bucket_size) return;
-  state_.layout.measured_size = mode.bucket_size;
+  if (!changes && state_.training.layout.measured_size == mode.bucket_size) return;
+  state_.training.layout.measured_size = mode.bucket_size;
   lay_out_again();
 }
 

@@ -21,27 +21,27 @@ LayoutParameter layout_parameter(const RankState& state, const cohort_tensor& pa
                     "' has a type whose gradients cannot be averaged over ranks; convert it to a real floating type");
   }
   return {parameter.id, parameter.name, parameter.nbytes / element, parameter.dtype,
-          state.model->phase_of(parameter.id)};
+          state.training.model->phase_of(parameter.id)};
 }
 
 // Throws UserError if the strategy wants the whole model in one bucket and --bucket-size allows less; after the first
 // layout that is a warning.
 void check_one_bucket(const RankState& state) {
   const auto limit = state.setup.bucket_size;
-  if (!limit || !(state.layout.plan.flags & COHORT_PLAN_ONE_BUCKET)) return;
-  for (const BucketPlan& bucket : planned_buckets(state, state.layout)) {
+  if (!limit || !(state.training.layout.plan.flags & COHORT_PLAN_ONE_BUCKET)) return;
+  for (const BucketPlan& bucket : planned_buckets(state, state.training.layout)) {
     if (bucket.nbytes <= *limit) continue;
     const std::string text = "strategy '" + to_string(state.setup.selection.strategy) +
                              "' keeps the whole model in one bucket, of " + std::to_string(bucket.nbytes) +
                              " bytes, and --bucket-size=" + std::to_string(*limit) +
                              " cannot hold it; leave the flag out";
-    if (!state.engine) throw UserError(text);
+    if (!state.training.engine) throw UserError(text);
     state.setup.log.warning(text);
   }
 }
 
 void plan_layout(RankState& state) {
-  LayoutChoice& layout = state.layout;
+  LayoutChoice& layout = state.training.layout;
   layout.is_requested = false;
   layout.plan = {sizeof layout.plan, 0, 0, 0, 1};
   layout.is_planning = true;
@@ -60,7 +60,7 @@ void plan_layout(RankState& state) {
 // Throws UserError if trained parameters are on several devices: the buckets of one process are on one.
 Device device_of_parameters(const RankState& state) {
   const cohort_tensor* first = nullptr;
-  for (const cohort_tensor& parameter : state.model->parameters()) {
+  for (const cohort_tensor& parameter : state.training.model->parameters()) {
     if (!(parameter.flags & COHORT_TENSOR_REQUIRES_GRAD) || parameter.nbytes == 0) continue;
     if (!first) first = &parameter;
     if (parameter.device_type == first->device_type && parameter.device_index == first->device_index) continue;
@@ -77,7 +77,7 @@ std::vector<BucketPlan> planned_buckets(const RankState& state, const LayoutChoi
 }
 
 std::vector<LayoutParameter> trained_parameters(const RankState& state, const LayoutChoice& choice) {
-  const auto parameters = state.model->parameters();
+  const auto parameters = state.training.model->parameters();
   std::vector<LayoutParameter> order;
   if (!(choice.plan.flags & COHORT_PLAN_KEEP_ORDER) && !choice.arrival_order.empty()) {
     for (const uint32_t id : choice.arrival_order) order.push_back(layout_parameter(state, parameters[id]));
@@ -107,8 +107,8 @@ LayoutLimits layout_limits(const RankState& state, const LayoutChoice& choice) {
 
 InPlace gradients_in_place(const RankState& state) {
   if (!state.is_distributed() && state.layers->inherit_the_step()) return InPlace::kAll;
-  const bool is_shared =
-      state.root && (state.root->flags & COHORT_COMM_SHARED_MEMORY) && state.root->collective->vt->alloc;
+  const bool is_shared = state.comms.world() && (state.comms.world()->flags & COHORT_COMM_SHARED_MEMORY) &&
+                         state.comms.world()->collective->vt->alloc;
   return is_shared ? InPlace::kAlone : InPlace::kNone;
 }
 
@@ -126,7 +126,7 @@ bool would_change(const RankState& state, const LayoutChoice& choice) {
 }
 
 void leave_buckets(RankState& state) {
-  ModelPort& model = *state.model;
+  ModelPort& model = *state.training.model;
   const Buckets& buckets = *state.buckets;
   const std::vector<void*> nowhere(model.parameters().size(), nullptr);
   model.place_gradients(nowhere);
@@ -137,19 +137,17 @@ void leave_buckets(RankState& state) {
 }
 
 void lay_out(RankState& state) {
-  for (const auto& lane : state.lanes) {
-    if (lane->thread) lane->thread->drain();  // tasks know the old places
-  }
-  if (state.engine) leave_buckets(state);
+  state.lanes.each(&Lane::drain);  // tasks know the old places
+  if (state.training.engine) leave_buckets(state);
   plan_layout(state);
-  ModelPort& model = *state.model;
+  ModelPort& model = *state.training.model;
   Buckets& buckets = *state.buckets;
   const size_t parameters = model.parameters().size();
   const auto move_weights = [&] {
     if (buckets.has(COHORT_BUCKET_WEIGHT)) model.move_weights(buckets.places(COHORT_BUCKET_WEIGHT, parameters));
   };
   if (buckets.has_wants()) {
-    buckets.configure(trained_parameters(state, state.layout), layout_limits(state, state.layout),
+    buckets.configure(trained_parameters(state, state.training.layout), layout_limits(state, state.training.layout),
                       device_of_parameters(state), gradients_in_place(state), move_weights);
   }
   model.place_gradients(buckets.places(COHORT_BUCKET_GRAD, parameters));
@@ -157,11 +155,11 @@ void lay_out(RankState& state) {
   for (const std::string& name : buckets.names(COHORT_BUCKET_OPTIM)) {
     std::vector<void*> places = buckets.places(COHORT_BUCKET_OPTIM, parameters, name);
     for (uint32_t id = 0; id < parameters; ++id) {
-      if (state.owners.of(id) == StateKeeper::kAnotherRank) places[id] = nullptr;
+      if (state.training.owners.of(id) == StateKeeper::kAnotherRank) places[id] = nullptr;
     }
     model.optimizers().move_state(name, places);
   }
-  if (state.engine) state.engine->layout_changed();
+  if (state.training.engine) state.training.engine->layout_changed();
 }
 
 void announce_layout(RankState& state, int32_t reason) {

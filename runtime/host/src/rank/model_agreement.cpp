@@ -25,28 +25,29 @@ std::string describe(const cohort_tensor& tensor, const char* kind) {
 
 std::string description_of_model(RankState& state) {
   std::string text;
-  for (const cohort_tensor& parameter : state.model->parameters()) text += describe(parameter, "parameter");
-  for (const cohort_tensor& buffer : state.model->buffers()) text += describe(buffer, "buffer");
-  for (uint32_t phase = 0; phase < state.model->num_phases(); ++phase) {
-    text += std::string("optimizer ") + state.model->optimizers().kind(phase) + '\n';
-    if (state.owners.is_owned(phase)) text += "its state has owners\n";
+  for (const cohort_tensor& parameter : state.training.model->parameters()) text += describe(parameter, "parameter");
+  for (const cohort_tensor& buffer : state.training.model->buffers()) text += describe(buffer, "buffer");
+  for (uint32_t phase = 0; phase < state.training.model->num_phases(); ++phase) {
+    text += std::string("optimizer ") + state.training.model->optimizers().kind(phase) + '\n';
+    if (state.training.owners.is_owned(phase)) text += "its state has owners\n";
   }
-  return text + state.model->optimizers().settings();
+  return text + state.training.model->optimizers().settings();
 }
 
 // Throws UserError on all ranks if a parameter of an owned phase has no owner, or several.
 void check_owners(RankState& state) {
-  const auto parameters = state.model->parameters();
+  const auto parameters = state.training.model->parameters();
   std::vector<uint64_t> owners(parameters.size());
-  for (uint32_t id = 0; id < owners.size(); ++id) owners[id] = state.owners.of(id) == StateKeeper::kThisRank ? 1 : 0;
+  for (uint32_t id = 0; id < owners.size(); ++id)
+    owners[id] = state.training.owners.of(id) == StateKeeper::kThisRank ? 1 : 0;
   if (state.is_distributed()) {
     cohort_op_args args = op_args(COHORT_UINT64, owners.data(), owners.size());
     args.reduce = COHORT_REDUCE_SUM;
-    state.on_control("counting the owners of optimizer state",
-                     [&](cohort_comm* comm) { return run_all_reduce(comm, args, nullptr); });
+    state.comms.on_control("counting the owners of optimizer state",
+                           [&](cohort_comm* comm) { return run_all_reduce(comm, args, nullptr); });
   }
   for (uint32_t id = 0; id < owners.size(); ++id) {
-    if (!state.owners.is_owned(state.model->phase_of(id)) || owners[id] == 1) continue;
+    if (!state.training.owners.is_owned(state.training.model->phase_of(id)) || owners[id] == 1) continue;
     throw UserError("strategy '" + to_string(state.setup.selection.strategy) + "' gives the optimizer state of " +
                     in_quotes(parameters[id].name) + " to " + std::to_string(owners[id]) +
                     " ranks; each parameter of the phase must be in optimizer/1.own of one rank");
@@ -61,7 +62,7 @@ void agree_on_model(RankState& state) {
                    "ranks have different models or optimizers; build the same module and the same optimizers, with the "
                    "same options, on every rank");
   }
-  if (state.owners.any()) check_owners(state);
+  if (state.training.owners.any()) check_owners(state);
 }
 
 void broadcast(RankState& state, std::span<const cohort_tensor> tensors) {
@@ -74,29 +75,29 @@ void broadcast(RankState& state, std::span<const cohort_tensor> tensors) {
     const cohort_stream stream = state.devices.current({tensor.device_type, tensor.device_index});
     const cohort_op_args args = op_args(COHORT_UINT8, tensor.data, tensor.nbytes, stream);
     const auto purpose = std::make_shared<const std::string>("'" + std::string(tensor.name) + "'");
-    cohort_comm* const world = state.default_lane().comms.world;
+    cohort_comm* const world = state.lanes.first().comms.world;
     state.host.recorder().set_purpose(world, purpose);
     state.host.check(run_broadcast(world, args, nullptr), "broadcast of " + *purpose);
   }
 }
 
 void share_optimizer_state(RankState& state) {
-  OptimizerPort& optimizers = state.model->optimizers();
-  const auto is_own = [&](uint32_t id) { return state.owners.of(id) == StateKeeper::kThisRank; };
+  OptimizerPort& optimizers = state.training.model->optimizers();
+  const auto is_own = [&](uint32_t id) { return state.training.owners.of(id) == StateKeeper::kThisRank; };
   std::vector<uint32_t> shared = optimizers.with_state();
   std::erase_if(shared, is_own);
   const std::string before = optimizers.state_shape(shared);
   std::string shape = before;
-  state.broadcast(shape, "state of the optimizers");
+  state.comms.broadcast(shape, "state of the optimizers");
   if (shape != before) {
     optimizers.forget_state(shared);
     shared = optimizers.take_state_shape(shape);
   }
   const auto tensors = optimizers.state_tensors(shared);
-  state.default_lane().thread->run([&] { broadcast(state, tensors); });
-  if (!state.owners.any()) return;
+  state.lanes.first().thread->run([&] { broadcast(state, tensors); });
+  if (!state.training.owners.any()) return;
   std::vector<uint32_t> of_others = optimizers.with_state();
-  std::erase_if(of_others, [&](uint32_t id) { return state.owners.of(id) != StateKeeper::kAnotherRank; });
+  std::erase_if(of_others, [&](uint32_t id) { return state.training.owners.of(id) != StateKeeper::kAnotherRank; });
   optimizers.forget_state(of_others);
 }
 

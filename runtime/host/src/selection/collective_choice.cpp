@@ -23,7 +23,7 @@ Answer can_serve(PluginHost& plugins, const cohort_component& component, const C
 }
 
 /// Returns why a collective that the user did not name cannot serve; empty if it can. A plugin that is missing or
-/// broken is passed over.
+/// refused is passed over.
 std::string objection(PluginHost& plugins, const Options& options, const std::string& name, const Wiring& wiring) {
   try {
     const cohort_component* component = plugins.find(Kind::kCollective, name);

@@ -1,6 +1,7 @@
 #include "selection/installed.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_child.hpp>
@@ -14,16 +15,16 @@ std::string first_installed(PluginHost& plugins, Scope scope, const std::vector<
     return file.shadowed || (scope == Scope::kAdded && file.is_shipped) ||
            std::ranges::find(known, file.name) != known.end();
   });
-  if (files.empty()) return "";
-  const auto first = [&]() -> std::string {
-    const auto found = std::ranges::find_if(files, serves, &PluginFile::name);
-    return found == files.end() ? "" : found->name;
-  };
-  try {
-    return in_child("a plugin", 4 * PluginHost::kProbeDeadline, first);
-  } catch (const PluginRefused&) {
-    return "";
+  constexpr std::chrono::seconds kDeadline{15};
+  for (const PluginFile& file : files) {
+    try {
+      const auto try_it = [&] { return std::string(serves(file.name) ? "yes" : ""); };
+      if (!in_child("plugin '" + file.name + "'", kDeadline, try_it).empty()) return file.name;
+    } catch (const PluginRefused&) {
+      // The next one may serve.
+    }
   }
+  return "";
 }
 
 }  // namespace cohort::host

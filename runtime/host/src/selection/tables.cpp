@@ -99,7 +99,7 @@ std::string problem_of(const OtherTable& table, PluginHost& plugins) {
 
 /// Does the same in a child process, so that nothing of a plugin that is not used runs in this one.
 std::string problem_found_apart(const OtherTable& table, PluginHost& plugins) {
-  constexpr std::chrono::milliseconds kDeadline = 2 * PluginHost::kProbeDeadline;
+  constexpr std::chrono::seconds kDeadline{30};
   try {
     return in_child("plugin '" + table.plugin + "'", kDeadline, [&] { return problem_of(table, plugins); });
   } catch (const PluginRefused& error) {

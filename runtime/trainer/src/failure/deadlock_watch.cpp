@@ -9,6 +9,7 @@
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
+#include <cohort/host/rank_store.hpp>
 
 #include "failure/deadlock.hpp"
 
@@ -26,9 +27,9 @@ std::string key_of(int rank) {
 
 }  // namespace
 
-DeadlockWatch::DeadlockWatch(host::RankRuntime& rank, std::function<bool()> has_store,
+DeadlockWatch::DeadlockWatch(host::ConnectedRank& rank, std::function<bool()> has_store,
                              std::chrono::milliseconds longest_end)
-    : rank_(rank), has_store_(std::move(has_store)), longest_end_(longest_end), store_(rank.job_store()) {
+    : rank_(rank), has_store_(std::move(has_store)), longest_end_(longest_end), store_(rank.store().of_run()) {
   if (store_) thread_ = std::thread([this] { watch(); });
 }
 
@@ -42,7 +43,7 @@ void DeadlockWatch::stop() {
     std::unique_lock lock(mutex_);
     stopping_ = true;
     changed_.notify_all();
-    if (!changed_.wait_for(lock, longest_end_, [&] { return has_ended_; })) rank_.give_up_store();
+    if (!changed_.wait_for(lock, longest_end_, [&] { return has_ended_; })) rank_.store().give_up();
   }
   thread_.join();
 }
@@ -74,7 +75,7 @@ bool DeadlockWatch::is_stopped() {
 }
 
 void DeadlockWatch::check() {
-  const auto now = rank_.standing();
+  const auto now = rank_.host().recorder().standing();
   // If nothing moved between two looks, every thread is still in the same operation or wait.
   const bool waits = now.at_rest && before_.at_rest && now.moves == before_.moves && !now.running.empty();
   before_ = now;

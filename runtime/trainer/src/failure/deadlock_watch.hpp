@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include <cohort/host/rank_runtime.hpp>
+#include <cohort/host/connected_rank.hpp>
 
 namespace cohort {
 
@@ -20,7 +20,7 @@ class DeadlockWatch {
  public:
   /// Starts the thread. `rank` outlives this. `has_store` returns whether the store can still be asked; any thread may
   /// call it. `longest_end`: how long stop() waits for an answer of the store before it gives the store up.
-  DeadlockWatch(host::RankRuntime& rank, std::function<bool()> has_store,
+  DeadlockWatch(host::ConnectedRank& rank, std::function<bool()> has_store,
                 std::chrono::milliseconds longest_end = std::chrono::seconds(5));
   ~DeadlockWatch();
   DeadlockWatch(const DeadlockWatch&) = delete;
@@ -32,7 +32,7 @@ class DeadlockWatch {
   std::string verdict() const;
 
  private:
-  host::RankRuntime& rank_;
+  host::ConnectedRank& rank_;
   std::function<bool()> has_store_;
   std::chrono::milliseconds longest_end_;
   host::Store* store_;

@@ -58,9 +58,10 @@ bool has_failed(const Operation& operation) {
 
 }  // namespace
 
-PostMortem::PostMortem(host::RankRuntime& rank, const std::filesystem::path& log_dir) : rank_(rank), log_dir_(log_dir) {
+PostMortem::PostMortem(host::ConnectedRank& rank, const std::filesystem::path& log_dir)
+    : rank_(rank), log_dir_(log_dir) {
   for (int r = 0; r < rank.topology().world_size; ++r) peers_.push_back({r, 0, "", "", 0});
-  rank.when_met([this] { rank_.job_store()->set(key_of_introduction(own_rank()), introduction()); });
+  rank.store().when_met([this] { rank_.store().of_run()->set(key_of_introduction(own_rank()), introduction()); });
 }
 
 void PostMortem::introduce() {
@@ -89,12 +90,12 @@ Failure PostMortem::examine(const Failure& failure) noexcept {
   try {
     if (!has_others()) return failure;
     watch_ ? watch_->stop() : read_introductions();
-    const auto operations = operations_of(rank_.flights(), host::FlightRecorder::kKept);
+    const auto operations = operations_of(rank_.host().recorder().flights(), host::FlightRecorder::kKept);
     const bool in_operation = std::ranges::any_of(operations, has_failed);
     Evidence evidence;
     evidence.rank = own_rank();
     evidence.own = {failure.exit_code, in_operation, first_line(failure.message),
-                    operations_of(rank_.flights(), kToldOperations)};
+                    operations_of(rank_.host().recorder().flights(), kToldOperations)};
     evidence.peers = peers_;
     evidence.words.resize(peers_.size());
     tell(evidence.own);
@@ -177,8 +178,8 @@ bool PostMortem::store_is_lost() const {
 }
 
 host::Store* PostMortem::store() const {
-  rank_.limit_store_calls(kLongestCall);
-  return rank_.job_store();
+  rank_.store().limit_calls(kLongestCall);
+  return rank_.store().of_run();
 }
 
 void PostMortem::tell(const LastWords& words) const {
@@ -241,7 +242,7 @@ bool PostMortem::knows_lost_ranks(Evidence& evidence) const {
 
 void PostMortem::write_flight(const LastWords& words) const {
   if (log_dir_.empty()) {
-    for (const Operation& one : operations_of(rank_.flights(), 3)) {
+    for (const Operation& one : operations_of(rank_.host().recorder().flights(), 3)) {
       rank_.log().debug("last operations: " + describe(one) + ": " + one.status);
     }
     return;

@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include <cohort/host/rank_runtime.hpp>
+#include <cohort/host/connected_rank.hpp>
+#include <cohort/host/rank_store.hpp>
 
 #include "failure/deadlock_watch.hpp"
 #include "failure/failure.hpp"
@@ -21,7 +22,7 @@ namespace cohort {
 class PostMortem {
  public:
   /// `log_dir` may be empty; it and `rank` outlive this.
-  PostMortem(host::RankRuntime& rank, const std::filesystem::path& log_dir);
+  PostMortem(host::ConnectedRank& rank, const std::filesystem::path& log_dir);
 
   /// Exchanges process id, host and the like with the other ranks, and starts the deadlock watch. Collective; throws
   /// what communication throws.
@@ -34,13 +35,13 @@ class PostMortem {
   void leave() noexcept;
 
  private:
-  host::RankRuntime& rank_;
+  host::ConnectedRank& rank_;
   const std::filesystem::path& log_dir_;
   std::vector<Peer> peers_;
   std::unique_ptr<DeadlockWatch> watch_;  // from introduce() on
 
   size_t own_rank() const { return static_cast<size_t>(rank_.topology().rank); }
-  bool has_others() const { return peers_.size() > 1 && rank_.job_store(); }
+  bool has_others() const { return peers_.size() > 1 && rank_.store().of_run(); }
   bool serves_store() const { return own_rank() == 0; }
   ProcessState state_of(size_t rank) const;
   bool store_is_lost() const;

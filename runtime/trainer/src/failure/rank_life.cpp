@@ -2,8 +2,8 @@
 
 #include <optional>
 
+#include <cohort/host/connected_rank.hpp>
 #include <cohort/host/crash_report.hpp>
-#include <cohort/host/rank_runtime.hpp>
 
 #include "failure/failure.hpp"
 #include "failure/post_mortem.hpp"
@@ -11,7 +11,7 @@
 namespace cohort {
 
 int run_rank(Runtime& runtime, const std::filesystem::path& error_file, const std::function<int()>& work) {
-  PostMortem post_mortem(runtime.rank_runtime(), runtime.options().log_dir);
+  PostMortem post_mortem(runtime.connected_rank(), runtime.options().log_dir);
   const auto fail = [&] {
     // Before the connections close: the first report is taken for the root cause.
     const Failure failure = post_mortem.examine(current_failure());

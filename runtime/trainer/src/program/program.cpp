@@ -10,13 +10,13 @@
 #include <ATen/Context.h>
 #include <ATen/core/Generator.h>
 
+#include <cohort/host/connected_rank.hpp>
 #include <cohort/host/crash_report.hpp>
 #include <cohort/host/environment.hpp>
 #include <cohort/host/error.hpp>
 #include <cohort/host/files.hpp>
 #include <cohort/host/plugin_host.hpp>
 #include <cohort/host/process.hpp>
-#include <cohort/host/rank_runtime.hpp>
 #include <cohort/host/selection.hpp>
 #include <cohort/launch/launch.hpp>
 #include <cohort/memory/malloc_blocks.hpp>

@@ -6,8 +6,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <string>
 #include <utility>
 
+#include <cohort/host/crash_report.hpp>
 #include <cohort/host/error.hpp>
 
 #include "failure/failure.hpp"
@@ -40,11 +42,12 @@ UnfinishedWork::~UnfinishedWork() {
 
 void UnfinishedWork::fail_process() const noexcept {
   if (process_ != ::getpid()) return;  // a fork may call exit()
-  const int code = static_cast<int>(ExitCode::kTrainingFailed);
-  report_failure({code,
-                  "the program called exit before its work was done; a step, a hook or a plugin must return or throw "
-                  "instead",
-                  "TrainingFailed"},
+  const auto call = host::PluginCall::on_this_thread();
+  const bool is_refusal = call && call->crash == host::PluginCall::Crash::kIsRefusal;
+  const int code = static_cast<int>(is_refusal ? ExitCode::kPluginRefused : ExitCode::kTrainingFailed);
+  const std::string who = call ? call->plugin + " called exit in its " + call->function : "the program called exit";
+  report_failure({code, who + " before its work was done; a step, a hook or a plugin must return or throw instead",
+                  is_refusal ? "PluginRefused" : "TrainingFailed"},
                  log_, error_file_);
   std::fflush(nullptr);
   std::cout.flush();

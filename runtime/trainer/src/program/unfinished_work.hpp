@@ -9,7 +9,8 @@
 
 namespace cohort {
 
-/// While one lives, exit() and quick_exit() in this process report a failure and end the process with exit code 1.
+/// While one lives, exit() and quick_exit() in this process report a failure and end the process with exit code 1, or 3
+/// if a plugin that is being opened calls them.
 /// Forks of the process are not affected. _exit() cannot be intercepted. May be nested: the innermost counts. [main]
 /// thread.
 class UnfinishedWork {

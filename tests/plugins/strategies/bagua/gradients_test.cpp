@@ -4,6 +4,7 @@
 #include <map>
 
 #include <cohort/api/kernels.h>
+#include <cohort/host/host_object.hpp>
 
 #include "job.hpp"
 
@@ -150,7 +151,7 @@ TEST_P(OnRanks, BytegradSendsAQuarterOfTheBytes) {
 /// What operations on the lanes of buckets were for, by communicator.
 std::map<std::string, std::vector<std::string>> purposes(Trainee& trainee) {
   std::map<std::string, std::vector<std::string>> found;
-  for (const auto& flight : trainee.runtime().flights()) {
+  for (const auto& flight : trainee.runtime().host().recorder().flights()) {
     if (!flight.communicator.starts_with("buckets-") || flight.operations.empty()) continue;
     for (const auto& operation : flight.operations) found[flight.communicator].push_back(*operation.purpose);
   }

@@ -89,7 +89,7 @@ using Parts = std::vector<std::pair<std::string, Part>>;  // in order
 
 class Ledger {
  public:
-  Ledger(host::RankRuntime& runtime, Counts& counts) : runtime_(runtime), counts_(counts) {}
+  Ledger(host::ConnectedRank& runtime, Counts& counts) : runtime_(runtime), counts_(counts) {}
   void close(const std::string& name) {
     Part part{counts_.take(), 0, 0};
     for (const auto& [lane, waits] : runtime_.lane_waits()) (lane == "default" ? part.waits : part.own_waits) += waits;
@@ -102,7 +102,7 @@ class Ledger {
   Parts parts;
 
  private:
-  host::RankRuntime& runtime_;
+  host::ConnectedRank& runtime_;
   Counts& counts_;
   Part before_;
 };

@@ -27,7 +27,7 @@ using ::testing::KilledBySignal;
   Log log({});
   const CrashReport report(log);
   {
-    const PluginCall call(log, "strategy 'wild'", "create", deadline);
+    const PluginCall call(log, "strategy 'wild'", "create", PluginCall::Crash::kIsSignal, deadline);
     work();
   }
   ::_exit(0);

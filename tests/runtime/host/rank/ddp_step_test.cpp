@@ -253,7 +253,7 @@ TEST(DdpStep, ASecondModelCanFollowTheFirst) {
   });
 }
 
-TEST(RankRuntime, GathersTextsAndReducesValuesInRankOrder) {
+TEST(ConnectedRank, GathersTextsAndReducesValuesInRankOrder) {
   run_ranks(ddp_job(3), [](ToyRank& rank) {
     const std::string own(static_cast<size_t>(rank.rank), 'x');
     EXPECT_EQ(rank.runtime.all_gather(own), (std::vector<std::string>{"", "x", "xx"}));

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cohort/host/host_object.hpp>
+
 #include "ddp_job.hpp"
 
 namespace cohort::toy {
@@ -38,7 +40,7 @@ TEST(Groups, AddOverTheirRanksOnTheirLane) {
     run_ranks(groups_job(ranks, "add"), [](ToyRank& rank) {
       train_groups(rank);
       std::vector<std::string> names;
-      for (const auto& flight : rank.runtime.flights()) names.push_back(flight.communicator);
+      for (const auto& flight : rank.runtime.host().recorder().flights()) names.push_back(flight.communicator);
       EXPECT_THAT(names, Contains("pairs/pair " + std::to_string(rank.rank / 2)));
     });
   }
@@ -62,7 +64,7 @@ TEST(Groups, AreMadeAndClosedManyTimes) {
   run_ranks(groups_job(4, "again"), [](ToyRank& rank) {
     train_groups(rank);
     std::vector<std::string> names;
-    for (const auto& flight : rank.runtime.flights()) names.push_back(flight.communicator);
+    for (const auto& flight : rank.runtime.host().recorder().flights()) names.push_back(flight.communicator);
     EXPECT_THAT(names, Each(::testing::Not(HasSubstr("half"))));
   });
 }

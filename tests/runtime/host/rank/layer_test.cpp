@@ -24,7 +24,7 @@ TEST(AFreeLayer, InCRunsAboveTheStrategyAndReachesTheServices) {
     rank.step(engine, model, gradients);
     EXPECT_EQ(model.weights(0), (std::vector<double>{-15.0, 0.0}));
     EXPECT_EQ(model.weights(1), std::vector<double>{-20.0});
-    EXPECT_EQ(rank.runtime.layer_names(), (std::vector<std::string>{"base", "ddp", "counting"}));
+    EXPECT_EQ(rank.runtime.layers(), (std::vector<std::string>{"base", "ddp", "counting"}));
     rank.runtime.release_model(model);
   });
 }

@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cohort/host/host_object.hpp>
+
 #include "ddp_job.hpp"
 
 namespace cohort::toy {
@@ -77,7 +79,7 @@ TEST(ALane, CommunicatesBesideTheBucketsOnCommunicatorsOfItsOwn) {
     run_ranks(services_job(ranks, "lane"), [](ToyRank& rank) {
       communicate(rank, 40);
       std::vector<std::string> names;
-      for (const auto& flight : rank.runtime.flights()) names.push_back(flight.communicator);
+      for (const auto& flight : rank.runtime.host().recorder().flights()) names.push_back(flight.communicator);
       EXPECT_THAT(names, Contains("aside/world"));
     });
   }
@@ -90,7 +92,7 @@ TEST(ALane, HasTheCommunicatorsOfItsNodeAndOfTheFirstRanksOfNodes) {
   run_ranks(job, [](ToyRank& rank) {
     communicate(rank, 3);
     std::vector<std::string> names;
-    for (const auto& flight : rank.runtime.flights()) names.push_back(flight.communicator);
+    for (const auto& flight : rank.runtime.host().recorder().flights()) names.push_back(flight.communicator);
     EXPECT_THAT(names, Contains("aside/node " + std::to_string(rank.rank / 2)));
   });
 }
@@ -98,10 +100,10 @@ TEST(ALane, HasTheCommunicatorsOfItsNodeAndOfTheFirstRanksOfNodes) {
 TEST(ALane, IsThereForALaterModelToo) {
   run_ranks(services_job(2, "lane"), [](ToyRank& rank) {
     communicate(rank, 2);
-    const size_t communicators = rank.runtime.flights().size();
+    const size_t communicators = rank.runtime.host().recorder().flights().size();
     ToyModel model({{"a", 1}}, 0.0, 1.0);
     rank.runtime.configure(model);
-    EXPECT_EQ(rank.runtime.flights().size(), communicators);
+    EXPECT_EQ(rank.runtime.host().recorder().flights().size(), communicators);
     rank.runtime.release_model(model);
   });
 }
@@ -121,7 +123,7 @@ TEST(ALane, IsMadeBeforeWorksAreUnderWay) {
   EXPECT_THAT(texts, Each(HasSubstr("call it before the first submit or when all tasks are done")));
 }
 
-TEST(RankRuntime, SplitsNodesFromTheWorld) {
+TEST(ConnectedRank, SplitsNodesFromTheWorld) {
   ToyJob job = services_job(4, "roles");
   job.collective = CollectiveSpec("sim");  // shm serves one node
   job.num_nodes = 2;

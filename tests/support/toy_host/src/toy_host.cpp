@@ -46,9 +46,9 @@ class Site {
   explicit Site(const ToyJob& job)
       : job_(job), log_(quiet()), own_plugins_(search_of(job), log_), selection_(selection_of(job)) {}
 
-  std::unique_ptr<host::RankRuntime> make_rank(int rank, OpenStore open_store) {
+  std::unique_ptr<host::ConnectedRank> make_rank(int rank, OpenStore open_store) {
     if (job_.make_device && !devices_[rank]) devices_[rank] = job_.make_device(rank);
-    return std::make_unique<host::RankRuntime>(
+    return std::make_unique<host::ConnectedRank>(
         host::RankSetup{.plugins = job_.plugin_host ? *job_.plugin_host : own_plugins_,
                         .selection = selection_,
                         .topology = topology_of(job_, rank),
@@ -63,7 +63,7 @@ class Site {
   }
 
   // From connect to shutdown.
-  void live(host::RankRuntime& runtime, const std::function<void(ToyRank&)>& body) const {
+  void live(host::ConnectedRank& runtime, const std::function<void(ToyRank&)>& body) const {
     const int rank = runtime.topology().rank;
     ToyDevice* const device = devices_.contains(rank) ? devices_.at(rank).get() : nullptr;
     if (device) device->port()->set_current(device->port()->make_stream(device->device()));
@@ -103,7 +103,7 @@ std::vector<std::exception_ptr> run(const ToyJob& job, const std::function<void(
   Site site(job);
   MemoryStore store;
   // Made one after the other: opening plugins belongs to one thread.
-  std::vector<std::unique_ptr<host::RankRuntime>> runtimes;
+  std::vector<std::unique_ptr<host::ConnectedRank>> runtimes;
   for (int rank = 0; rank < job.world_size; ++rank) {
     runtimes.push_back(site.make_rank(rank, [&, rank](const cohort_dist_args&) -> std::unique_ptr<host::Store> {
       if (job.open_store) return job.open_store(store, rank);

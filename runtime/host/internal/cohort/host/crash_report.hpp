@@ -20,7 +20,8 @@ namespace cohort::host {
 class CrashLine;
 
 /// Reports crashes and uncaught exceptions as long as it lives. At most one per process at a time; created
-/// and destroyed on the [main] thread. A crash still ends the process by its signal. An uncaught exception ends it with
+/// and destroyed on the [main] thread. A crash still ends the process by its signal, or
+/// with exit code 3 in a PluginCall with Crash::kIsRefusal. An uncaught exception ends it with
 /// exit code 1, or with 3 if it left a function that a PluginCall guards.
 class CrashReport {
  public:
@@ -54,20 +55,30 @@ class UncaughtReport {
 /// files, with those of the program, are recorded. Call it after the file was loaded; [main] thread.
 void note_loaded_plugin(const std::filesystem::path& file, const Log& log);
 
-/// Guards one call of a plugin's init, create, plan, destroy or fini. While it lives, a crash on this thread is
-/// reported with plugin and function, and a call that is not done at the deadline ends the process with a message and
-/// exit code 3. [main] thread; may be nested.
+/// Guards one call of a plugin's static constructors, init, create, supports, plan, destroy or fini. While it lives, a
+/// crash on this thread is reported with plugin and function, and a call that is not done at the deadline ends the
+/// process with a message and exit code 3. Made and destroyed on one thread; may be nested.
 class PluginCall {
  public:
   static constexpr std::chrono::seconds kDeadline{60};
+  /// Decides how a crash, or exit(), ends the process: by its signal or code 1, or with exit code 3.
+  enum class Crash { kIsSignal, kIsRefusal };
+  /// A call that is alive.
+  struct Running {
+    std::string plugin, function;
+    Crash crash;
+  };
 
   /// `plugin`: "strategy 'ddp'"; `function`: "create". Time during which the process is stopped (SIGSTOP) counts for at
   /// most one second of the deadline.
-  PluginCall(Log& log, const std::string& plugin, const std::string& function,
+  PluginCall(Log& log, const std::string& plugin, const std::string& function, Crash crash = Crash::kIsSignal,
              std::chrono::milliseconds deadline = kDeadline);
   ~PluginCall();
   PluginCall(const PluginCall&) = delete;
   PluginCall& operator=(const PluginCall&) = delete;
+
+  /// Returns the innermost call that is alive on the calling thread.
+  static std::optional<Running> on_this_thread();
 
  private:
   struct Note;

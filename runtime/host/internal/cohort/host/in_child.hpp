@@ -9,8 +9,9 @@
 namespace cohort::host {
 
 /// Runs `work`, which must not throw, in a child process and returns its result. The child's standard output is
-/// discarded. Throws PluginRefused, naming `what`, if the child crashes, exits by itself, or is not done by the
-/// deadline; then it is killed.
+/// discarded, its standard error passed on when it has ended. Throws PluginRefused if the child crashes, exits by
+/// itself, or is not done by the deadline, when it is killed; the message is the error on its last line, or names
+/// `what`.
 std::string in_child(const std::string& what, std::chrono::milliseconds deadline,
                      const std::function<std::string()>& work);
 

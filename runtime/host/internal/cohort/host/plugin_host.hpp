@@ -5,7 +5,6 @@
 // are named are opened.
 #pragma once
 
-#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -55,16 +54,15 @@ struct PluginFile {
 
 class PluginHost {
  public:
-  static constexpr std::chrono::milliseconds kProbeDeadline{15'000};
-
-  /// `probe_deadline`: how long a plugin may take when it is tried in a process of its own before it is opened here.
-  PluginHost(PluginSearch search, Log& log, std::chrono::milliseconds probe_deadline = kProbeDeadline);
+  PluginHost(PluginSearch search, Log& log);
   ~PluginHost();
   PluginHost(const PluginHost&) = delete;
   PluginHost& operator=(const PluginHost&) = delete;
 
   /// The component with this name, opened if it is not yet. Throws UserError for an unknown name (with the nearest one
-  /// and the search trace) and PluginRefused for a file that cannot be used.
+  /// and the search trace) and PluginRefused for a file that cannot be used. If a CrashReport lives, a crash while the
+  /// plugin is loaded or in its init ends the process with exit code 3; so does one of them that takes longer than
+  /// PluginCall::kDeadline. Meanwhile no other thread may change environment, working directory or signal handlers.
   const cohort_component& open(Kind kind, std::string_view name);
   /// The same, or null where no file of that name has such a component.
   const cohort_component* find(Kind kind, std::string_view name);

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include <cohort/host/rank_runtime.hpp>
+#include <cohort/host/connected_rank.hpp>
 #include <cohort/toy_host/toy_model.hpp>
 
 namespace cohort::toy {
@@ -43,7 +43,7 @@ struct ToyJob {
 
 /// What a rank's body works with.
 struct ToyRank {
-  host::RankRuntime& runtime;
+  host::ConnectedRank& runtime;
   int rank;
   int world_size;
   ToyDevice* device;  ///< for a ToyModel; null: host memory

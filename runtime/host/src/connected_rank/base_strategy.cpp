@@ -2,6 +2,8 @@
 //
 // It behaves like data-parallel training: one process per device, rank 0's weights for all, gradients averaged bucket
 // by bucket. With one rank it communicates nothing. Its data is the RankState.
+#include "base_strategy.hpp"
+
 #include <sstream>
 
 #include <cohort/host/error.hpp>
@@ -9,7 +11,7 @@
 #include "communicator/op_args.hpp"
 #include "given/given_args.hpp"
 #include "host_object/guarded.hpp"
-#include "rank_state.hpp"
+#include "rank/rank_state.hpp"
 
 namespace cohort::host {
 namespace {
@@ -47,12 +49,12 @@ cohort_status init_dist_connection(cohort_strategy* s, cohort_dist_args* args) n
   return guarded(s->host, [&] {
     RankState& state = state_of(s);
     if (args->world_size == 1) return COHORT_OK;
-    state.use_store(*args);
-    state.meet("plugins", plugins_text(state),
-               "ranks run with different plugins or options; install the same files and give the same flags on every "
-               "node");
-    if (state.own_store) state.own_store->all_ranks_met();
-    state.bind_world(state.connect_world(*args));
+    state.store.use(*args);
+    state.store.meet(
+        "plugins", plugins_text(state),
+        "ranks run with different plugins or options; install the same files and give the same flags on every "
+        "node");
+    state.bind_world(state.comms.connect(*args));
     return COHORT_OK;
   });
 }
@@ -60,12 +62,12 @@ cohort_status init_dist_connection(cohort_strategy* s, cohort_dist_args* args) n
 cohort_status configure_model(cohort_strategy* s) noexcept {
   return guarded(s->host, [&] {
     RankState& state = state_of(s);
-    state.may_own = false;
+    state.training.may_own = false;
     agree_on_model(state);
     if (!state.is_distributed()) return COHORT_OK;
-    state.default_lane().thread->run([&] {
-      broadcast(state, state.model->parameters());
-      broadcast(state, state.model->buffers());
+    state.lanes.first().thread->run([&] {
+      broadcast(state, state.training.model->parameters());
+      broadcast(state, state.training.model->buffers());
     });
     share_optimizer_state(state);
     return COHORT_OK;
@@ -75,7 +77,7 @@ cohort_status configure_model(cohort_strategy* s) noexcept {
 cohort_status plan_buckets(cohort_strategy* s, cohort_bucket_plan*) noexcept {
   return guarded(s->host, [&] {
     RankState& state = state_of(s);
-    if (state.is_distributed() || state.has_replicas()) state.buckets->want({COHORT_BUCKET_GRAD});
+    if (state.is_distributed() || state.setup.selection.replicas > 1) state.buckets->want({COHORT_BUCKET_GRAD});
     return COHORT_OK;
   });
 }
@@ -88,13 +90,13 @@ cohort_status reduce_bucket(cohort_strategy* s, const cohort_step*, const cohort
     const cohort_stream stream = state.devices.current({bucket->device_type, bucket->device_index});
     cohort_op_args args = op_args(bucket->dtype, gradients, bucket->numel, stream);
     args.reduce = COHORT_REDUCE_MEAN;
-    return run_all_reduce(state.default_lane().comms.world, args, &state.traffic);
+    return run_all_reduce(state.lanes.first().comms.world, args, &state.traffic);
   });
 }
 
 cohort_status clip_gradients(cohort_strategy* s, const cohort_step* step, const cohort_clip_args* args) noexcept {
   return guarded(s->host, [&] {
-    state_of(s).model->clip_gradients(step->phase, given(*args));
+    state_of(s).training.model->clip_gradients(step->phase, given(*args));
     return COHORT_OK;
   });
 }

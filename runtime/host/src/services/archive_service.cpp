@@ -7,7 +7,8 @@
 #include <cohort/host/error.hpp>
 
 #include "host_object/guarded.hpp"
-#include "rank_state.hpp"
+#include "rank/rank_state.hpp"
+#include "services.hpp"
 
 namespace cohort::host {
 namespace {
@@ -16,7 +17,7 @@ constexpr size_t kMaxKey = 256;
 
 /// Returns the state that the running slot saves or restores.
 StrategyState& state_in(const cohort_host* host, Archive::Use use) {
-  const std::optional<Archive>& archive = rank_of(host).archive;
+  const std::optional<Archive>& archive = rank_of(host).training.archive;
   if (archive && archive->use == use) return archive->state;
   throw UserError(use == Archive::Use::kSave ? "archive/1.set works inside of save_state only"
                                              : "archive/1.get works inside of load_state only");
@@ -24,7 +25,7 @@ StrategyState& state_in(const cohort_host* host, Archive::Use use) {
 
 /// Returns null outside of load_state.
 const StrategyState* restored_state(const cohort_host* host) {
-  const std::optional<Archive>& archive = rank_of(host).archive;
+  const std::optional<Archive>& archive = rank_of(host).training.archive;
   return archive && archive->use == Archive::Use::kRestore ? &archive->state : nullptr;
 }
 

@@ -1,4 +1,5 @@
-// The service tables that strategies of a rank are given: cohort/api/host/.
+#include "services.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <mutex>
@@ -11,8 +12,7 @@
 
 #include "given/given_args.hpp"
 #include "host_object/guarded.hpp"
-#include "layout_choice.hpp"
-#include "rank_state.hpp"
+#include "rank/rank_state.hpp"
 
 namespace cohort::host {
 namespace {
@@ -32,7 +32,7 @@ std::string name_of_buffer(const cohort_host* host, int32_t kind, const char* na
 // The buckets, while plan_buckets runs.
 Buckets& planned_buckets_of(const cohort_host* host, const std::string& call) {
   const RankState& state = rank_of(host);
-  if (state.layout.is_planning) return *state.buckets;
+  if (state.training.layout.is_planning) return *state.buckets;
   throw UserError("strategy " + in_quotes(HostObject::component_of(host)) + " called buckets/1." + call +
                   " outside of plan_buckets; call it there");
 }
@@ -86,7 +86,7 @@ cohort_status buckets_view(const cohort_host* host, uint32_t index, int32_t kind
 
 cohort_status buckets_request_relayout(const cohort_host* host) noexcept {
   return guarded(host, [&] {
-    rank_of(host).layout.is_requested = true;
+    rank_of(host).training.layout.is_requested = true;
     return COHORT_OK;
   });
 }
@@ -101,7 +101,7 @@ constexpr cohort_buckets_1 kBuckets{.want = buckets_want,
 // ---- params/1, kernels/1
 
 std::span<const cohort_tensor> parameters_of(const cohort_host* host) {
-  ModelPort* const model = rank_of(host).model;
+  ModelPort* const model = rank_of(host).training.model;
   return model ? model->parameters() : std::span<const cohort_tensor>{};
 }
 
@@ -142,8 +142,8 @@ cohort_status metrics_set(const cohort_host* host, const char* name, double valu
     }
     if (!std::isfinite(value)) throw UserError(call + " with " + std::to_string(value) + "; give finite numbers only");
     RankState& state = rank_of(host);
-    const std::lock_guard lock(state.metrics.mutex);
-    state.metrics.values[name] = value;
+    const std::lock_guard lock(state.training.metrics.mutex);
+    state.training.metrics.values[name] = value;
     return COHORT_OK;
   });
 }

@@ -7,7 +7,8 @@
 #include <cohort/host/spec.hpp>
 
 #include "host_object/guarded.hpp"
-#include "rank_state.hpp"
+#include "rank/rank_state.hpp"
+#include "services.hpp"
 
 namespace cohort::host {
 namespace {
@@ -15,10 +16,10 @@ namespace {
 constexpr std::array<std::string_view, 4> kOwnNames{"default", "control", "user", "world"};
 
 RankLane& lane_at(const cohort_host* host, uint32_t index) {
-  const auto& lanes = rank_of(host).lanes;
+  const RankLanes& lanes = rank_of(host).lanes;
   if (index >= lanes.size()) throw UserError("lane/1: there is no lane " + std::to_string(index));
-  if (!lanes[index]->thread) throw UserError("lane/1: there are no lanes before the ranks are connected");
-  return *lanes[index];
+  if (!lanes[index].thread) throw UserError("lane/1: there are no lanes before the ranks are connected");
+  return lanes[index];
 }
 
 cohort_status create(const cohort_host* host, const char* name, uint32_t* lane) noexcept {
@@ -27,9 +28,11 @@ cohort_status create(const cohort_host* host, const char* name, uint32_t* lane) 
     if (!is_plugin_name(given) || std::ranges::count(kOwnNames, given) > 0) {
       throw UserError("lane/1.create: a lane cannot be called '" + std::string(given) + "'");
     }
-    if (!rank_of(host).model)
+    RankState& state = rank_of(host);
+    if (!state.training.model) {
       throw UserError("lane/1.create: call it in configure_model or layout_ready, which all ranks enter");
-    *lane = rank_of(host).lane_named(std::string(given));
+    }
+    *lane = state.lanes.named(std::string(given), state.comms);
     return COHORT_OK;
   });
 }
@@ -39,7 +42,7 @@ cohort_status submit(const cohort_host* host, uint32_t index, cohort_lane_task t
   return guarded(host, [&] {
     RankState& state = rank_of(host);
     RankLane& lane = lane_at(host, index);
-    const RankLane* const caller = state.current_lane();  // whose bucket it is for
+    const RankLane* const caller = state.lanes.current();  // whose bucket it is for
     const auto purpose = caller && caller->comms.world ? state.host.recorder().purpose_of(caller->comms.world)
                                                        : std::make_shared<const std::string>("task of the strategy");
     auto in_lane = [&state, &lane, task, arg, purpose] {
@@ -47,8 +50,8 @@ cohort_status submit(const cohort_host* host, uint32_t index, cohort_lane_task t
       state.host.check(task(arg), "lane '" + lane.name + "', " + *purpose);
     };
     Lane& thread = *lane.thread;
-    *ticket =
-        state.comms->needs_one_order() ? thread.submit_in_turn(std::move(in_lane)) : thread.submit(std::move(in_lane));
+    *ticket = state.comms.set().needs_one_order() ? thread.submit_in_turn(std::move(in_lane))
+                                                  : thread.submit(std::move(in_lane));
     return COHORT_OK;
   });
 }

@@ -7,7 +7,8 @@
 
 #include "given/given_args.hpp"
 #include "host_object/guarded.hpp"
-#include "rank_state.hpp"
+#include "rank/rank_state.hpp"
+#include "services.hpp"
 
 namespace cohort::host {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 cohort_status open(const cohort_host* host, const char* collective, const cohort_connect_args* group,
                    cohort_comm** comm) noexcept {
   return guarded(host, [&] {
-    *comm = rank_of(host).comms->open(collective, *group, host);
+    *comm = rank_of(host).comms.set().open(collective, *group, host);
     return COHORT_OK;
   });
 }
@@ -23,13 +24,13 @@ cohort_status open(const cohort_host* host, const char* collective, const cohort
 cohort_status bind(const cohort_host* host, cohort_comm* comm) noexcept {
   return guarded(host, [&] {
     RankState& state = rank_of(host);
-    if (state.root) throw UserError("comm/1.bind was called twice; one layer alone binds the world");
-    static_cast<void>(state.comms->place_for(host, comm, "comm/1.bind", true));
+    if (state.comms.world()) throw UserError("comm/1.bind was called twice; one layer alone binds the world");
+    static_cast<void>(state.comms.set().place_for(host, comm, "comm/1.bind", true));
     if (comm->size != state.world_size() || comm->rank != state.rank()) {
       throw UserError("comm/1.bind was given rank " + std::to_string(comm->rank) + " of " + std::to_string(comm->size) +
                       "; the world has all " + std::to_string(state.world_size()) + " ranks in their order");
     }
-    state.comms->adopt(comm);
+    state.comms.set().adopt(comm);
     state.bind_world(comm);
     return COHORT_OK;
   });
@@ -37,8 +38,8 @@ cohort_status bind(const cohort_host* host, cohort_comm* comm) noexcept {
 
 cohort_comm* get(const cohort_host* host, int32_t role) noexcept {
   const RankState& state = rank_of(host);
-  const RankLane* const current = state.current_lane();
-  const RoleComms& comms = (current ? *current : state.default_lane()).comms;
+  const RankLane* const current = state.lanes.current();
+  const RoleComms& comms = (current ? *current : state.lanes.first()).comms;
   if (role == COHORT_ROLE_WORLD) return comms.world;
   if (role == COHORT_ROLE_NODE) return comms.node;
   return role == COHORT_ROLE_LEADERS ? comms.leaders : nullptr;
@@ -49,12 +50,12 @@ cohort_status split(const cohort_host* host, cohort_comm* comm, uint32_t lane, c
   return guarded(host, [&] {
     RankState& state = rank_of(host);
     const std::string given = name ? name : "";
-    static_cast<void>(state.comms->place_for(host, comm, "comm/1.split"));
+    static_cast<void>(state.comms.set().place_for(host, comm, "comm/1.split"));
     if (!is_plugin_name(given)) throw UserError("comm/1.split: a communicator cannot be called '" + given + "'");
     if (lane >= state.lanes.size()) throw UserError("comm/1.split: there is no lane " + std::to_string(lane));
-    state.require_idle_lanes("comm/1.split of '" + given + "'");
-    *part = state.comms->split(comm, color, key, {host, lane});
-    if (*part) state.host.recorder().name(*part, state.lanes[lane]->name + "/" + given + " " + std::to_string(color));
+    state.lanes.require_idle("comm/1.split of '" + given + "'");
+    *part = state.comms.set().split(comm, color, key, {host, lane});
+    if (*part) state.host.recorder().name(*part, state.lanes[lane].name + "/" + given + " " + std::to_string(color));
     return COHORT_OK;
   });
 }
@@ -62,9 +63,9 @@ cohort_status split(const cohort_host* host, cohort_comm* comm, uint32_t lane, c
 cohort_status close(const cohort_host* host, cohort_comm* comm) noexcept {
   return guarded(host, [&] {
     RankState& state = rank_of(host);
-    static_cast<void>(state.comms->place_for(host, comm, "comm/1.close", true));
-    state.require_idle_lanes("comm/1.close");
-    state.comms->close(comm);
+    static_cast<void>(state.comms.set().place_for(host, comm, "comm/1.close", true));
+    state.lanes.require_idle("comm/1.close");
+    state.comms.set().close(comm);
     return COHORT_OK;
   });
 }
@@ -72,8 +73,8 @@ cohort_status close(const cohort_host* host, cohort_comm* comm) noexcept {
 cohort_status abort_comm(const cohort_host* host, cohort_comm* comm) noexcept {
   return guarded(host, [&] {
     RankState& state = rank_of(host);
-    static_cast<void>(state.comms->place_for(host, comm, "comm/1.abort", true));
-    state.comms->abort(comm);
+    static_cast<void>(state.comms.set().place_for(host, comm, "comm/1.abort", true));
+    state.comms.set().abort(comm);
     return COHORT_OK;
   });
 }
@@ -81,8 +82,8 @@ cohort_status abort_comm(const cohort_host* host, cohort_comm* comm) noexcept {
 cohort_status alloc(const cohort_host* host, cohort_comm* comm, uint64_t nbytes, void** memory) noexcept {
   return guarded(host, [&] {
     RankState& state = rank_of(host);
-    static_cast<void>(state.comms->place_for(host, comm, "comm/1.alloc"));
-    *memory = state.comms->alloc(comm, nbytes);
+    static_cast<void>(state.comms.set().place_for(host, comm, "comm/1.alloc"));
+    *memory = state.comms.set().alloc(comm, nbytes);
     return COHORT_OK;
   });
 }
@@ -90,8 +91,8 @@ cohort_status alloc(const cohort_host* host, cohort_comm* comm, uint64_t nbytes,
 cohort_status release(const cohort_host* host, cohort_comm* comm, void* memory) noexcept {
   return guarded(host, [&] {
     RankState& state = rank_of(host);
-    static_cast<void>(state.comms->place_for(host, comm, "comm/1.release"));
-    state.release_memory(comm, memory);
+    static_cast<void>(state.comms.set().place_for(host, comm, "comm/1.release"));
+    state.comms.release_memory(comm, memory);
     return COHORT_OK;
   });
 }
@@ -103,8 +104,8 @@ cohort_status run(const cohort_host* host, cohort_comm* comm, const Args* args) 
     RankState& state = rank_of(host);
     if (!comm) throw UserError("the communicator is null: this rank has none for that role");
     auto full = given(*args);
-    const uint32_t index = state.comms->place_for(host, comm, "an operation of comm/1").lane;
-    Lane* const lane = state.lanes[index]->thread.get();
+    const uint32_t index = state.comms.set().place_for(host, comm, "an operation of comm/1").lane;
+    Lane* const lane = state.lanes[index].thread.get();
     if constexpr (!std::is_null_pointer_v<decltype(full)>) check_stream(full.stream, "an operation of comm/1");
     if (!lane || lane->is_current_thread()) return Run(comm, full, &state.traffic);
     lane->run([&] {

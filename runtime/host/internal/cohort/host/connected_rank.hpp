@@ -1,8 +1,7 @@
 // One rank of a run, connected, without LibTorch: layers of the strategy, communicators, lane, buckets and step.
 //
 // The runtime's core puts tensors on top of it; the toy host runs several of them as threads of one process.
-// Constructor and destructor are local; connect, configure, the control collectives and shutdown are collective. [main]
-// thread.
+// Constructor and destructor are local; configure is collective, and what rank.hpp says. [main] thread.
 #pragma once
 
 #include <chrono>
@@ -26,6 +25,7 @@
 #include <cohort/host/log.hpp>
 #include <cohort/host/model_port.hpp>
 #include <cohort/host/plugin_host.hpp>
+#include <cohort/host/rank.hpp>
 #include <cohort/host/selection.hpp>
 #include <cohort/host/state_owners.hpp>
 #include <cohort/host/step_engine.hpp>
@@ -35,6 +35,8 @@
 namespace cohort::host {
 
 struct RankState;
+class HostObject;
+class RankStore;
 
 struct RankSetup {
   PluginHost& plugins;
@@ -53,16 +55,25 @@ struct RankSetup {
   std::function<std::unique_ptr<Store>(const cohort_dist_args&)> open_store;
 };
 
-class RankRuntime {
+class ConnectedRank final : public Rank {
  public:
   /// Opens the plugins of the selection and creates the layers. Throws what opening and creating throw.
-  explicit RankRuntime(RankSetup setup);
-  ~RankRuntime();
-  RankRuntime(const RankRuntime&) = delete;
-  RankRuntime& operator=(const RankRuntime&) = delete;
+  explicit ConnectedRank(RankSetup setup);
+  ~ConnectedRank() override;
 
-  /// Meets the other ranks and makes the communicators.
-  void connect();
+  void connect() override;
+  void shutdown() override;
+  void barrier() override;
+  void all_reduce(std::span<double> values, int32_t reduce) override;
+  void broadcast(std::span<std::byte> data, int root) override;
+  std::vector<std::string> all_gather(std::string_view text) override;
+  void agree(const std::string& topic, std::string_view text, std::string_view problem) override;
+  bool is_same_on_all_ranks(uint64_t value, const std::string& purpose) override;
+  uint64_t bytes_sent() const override;
+  std::string collective() const override;
+  std::vector<std::string> layers() const override;
+  void observe(FlightObserver* observer) override;
+
   /// The strategy prepares for this model; gives the engine of its steps, which lives until release_model. One model at
   /// a time: throws UserError while another one is configured.
   StepEngine& configure(ModelPort& model);
@@ -88,18 +99,6 @@ class RankRuntime {
   void load_state(StrategyState saved, uint64_t steps);
   /// Returns the numbers that the strategy has set for the summary in this training, by name.
   std::map<std::string, double> strategy_metrics() const;
-  void shutdown();
-
-  // Control collectives: outside the steps, on a communicator of their own. With one rank they return at once.
-  void barrier();
-  void all_reduce(std::span<double> values, int32_t reduce);
-  void broadcast(std::span<std::byte> data, int root);
-  std::vector<std::string> all_gather(std::string_view text);
-  /// See store.hpp: every rank gives the same text or all throw the same UserError.
-  void agree(const std::string& topic, std::string_view text, std::string_view problem);
-  /// Returns whether every rank gives the same number. `purpose` names the comparison in reports of failures.
-  /// Collective.
-  bool is_same_on_all_ranks(uint64_t value, const std::string& purpose);
   /// Returns whether the strategy lets ranks have different weights between steps (cohort/api/ranks_differ.h).
   bool ranks_may_differ() const;
 
@@ -108,29 +107,12 @@ class RankRuntime {
   void user_all_reduce(cohort_op_args args);
   void user_all_gather(cohort_op_args args);
 
-  // For the report of a failure.
-  std::vector<FlightRecorder::Flight> flights() const;
-  FlightRecorder::Standing standing() const;  ///< [any-thread]
-  /// Tells this observer of operations and buckets; null: nobody. See FlightRecorder.
-  void observe(FlightObserver* observer);
-  /// Ends the process if it is a fork of the rank, before it writes into memory that ranks share; see HostObject.
-  void check_process() const;
-  /// Running and later operations of this rank end soon, and so do those of ranks that wait for it.
+  HostObject& host() const;
+  RankStore& store() const;
+  /// Ends running and later operations of this rank soon, and those of ranks that wait for it.
   void abort();
-  /// Calls `call` in connect, once the ranks have met and before they connect their collective.
-  void when_met(std::function<void()> call);
-  /// The store of the run. Null until the ranks have met, and with one rank.
-  Store* job_store();
-  /// From now on a call of the store takes at most this long, if it is the host's own.
-  void limit_store_calls(std::chrono::milliseconds longest);
-  /// Ends the running calls of the store, if it is the host's own; they and all later ones throw.
-  void give_up_store();  ///< [any-thread]
-
-  uint64_t bytes_sent() const;
   /// Returns how often threads have waited for each lane, the default one first.
   std::vector<std::pair<std::string, uint64_t>> lane_waits() const;
-  std::string collective_name() const;  ///< "" before connect and with one rank
-  std::vector<std::string> layer_names() const;
   const Topology& topology() const;
   Log& log() const;
 
@@ -138,7 +120,7 @@ class RankRuntime {
   std::unique_ptr<RankState> state_;
 };
 
-/// What the strategy plans for a job; nothing is connected.
+/// Returns the strategy's plan for a job; nothing is connected.
 cohort_plan plan_of(PluginHost& plugins, const StrategySpec& strategy, std::span<const Spec> layers,
                     const cohort_job& job, Log& log);
 

@@ -7,23 +7,24 @@
 #include <cohort/host/in_quotes.hpp>
 
 #include "host_object/guarded.hpp"
-#include "rank_state.hpp"
+#include "rank/rank_state.hpp"
+#include "services.hpp"
 
 namespace cohort::host {
 namespace {
 
 uint32_t count(const cohort_host* host) noexcept {
-  ModelPort* const model = rank_of(host).model;
+  ModelPort* const model = rank_of(host).training.model;
   return model ? model->num_phases() : 0;
 }
 
 OptimizerPort& optimizers_of(const cohort_host* host, uint32_t phase) {
   if (phase >= count(host)) throw UserError("optimizer/1: no optimizer " + std::to_string(phase));
-  return rank_of(host).model->optimizers();
+  return rank_of(host).training.model->optimizers();
 }
 
 OptimizerPort& optimizers_with(const cohort_host* host, uint32_t parameter) {
-  ModelPort* const model = rank_of(host).model;
+  ModelPort* const model = rank_of(host).training.model;
   if (!model || parameter >= model->parameters().size()) {
     throw UserError("optimizer/1: no parameter " + std::to_string(parameter));
   }
@@ -60,10 +61,10 @@ cohort_status step(const cohort_host* host, uint32_t phase, const uint32_t* para
       return COHORT_OK;
     }
     const std::span ids(parameters, n);
-    check_parameters(*state.model, phase, ids, "optimizer/1.step");
+    check_parameters(*state.training.model, phase, ids, "optimizer/1.step");
     for (const uint32_t id : ids) {
-      if (state.owners.of(id) != StateKeeper::kAnotherRank) continue;
-      throw UserError("optimizer/1.step: " + in_quotes(state.model->parameters()[id].name) +
+      if (state.training.owners.of(id) != StateKeeper::kAnotherRank) continue;
+      throw UserError("optimizer/1.step: " + in_quotes(state.training.model->parameters()[id].name) +
                       " is owned by another rank, which alone has its state");
     }
     optimizers.check_partial(phase);
@@ -76,19 +77,19 @@ cohort_status own(const cohort_host* host, uint32_t phase, const uint32_t* param
   return guarded(host, [&] {
     OptimizerPort& optimizers = optimizers_of(host, phase);
     RankState& state = rank_of(host);
-    if (!state.may_own) {
+    if (!state.training.may_own) {
       throw UserError("strategy " + in_quotes(HostObject::component_of(host)) +
                       " called optimizer/1.own outside of configure_model, or after the inherited one had shared the "
                       "state; call it there, before super");
     }
     const std::span ids(parameters, n);
-    check_parameters(*state.model, phase, ids, "optimizer/1.own");
+    check_parameters(*state.training.model, phase, ids, "optimizer/1.own");
     optimizers.check_partial(phase);
     std::vector<uint32_t> all;
-    for (uint32_t id = 0; id < state.model->parameters().size(); ++id) {
-      if (state.model->phase_of(id) == phase) all.push_back(id);
+    for (uint32_t id = 0; id < state.training.model->parameters().size(); ++id) {
+      if (state.training.model->phase_of(id) == phase) all.push_back(id);
     }
-    state.owners.own(phase, all, ids);
+    state.training.owners.own(phase, all, ids);
     return COHORT_OK;
   });
 }
@@ -96,13 +97,13 @@ cohort_status own(const cohort_host* host, uint32_t phase, const uint32_t* param
 cohort_status phase_of(const cohort_host* host, uint32_t parameter, uint32_t* phase) noexcept {
   return guarded(host, [&] {
     static_cast<void>(optimizers_with(host, parameter));
-    *phase = rank_of(host).model->phase_of(parameter);
+    *phase = rank_of(host).training.model->phase_of(parameter);
     return COHORT_OK;
   });
 }
 
 const char* kind(const cohort_host* host, uint32_t phase) noexcept {
-  return phase < count(host) ? rank_of(host).model->optimizers().kind(phase) : nullptr;
+  return phase < count(host) ? rank_of(host).training.model->optimizers().kind(phase) : nullptr;
 }
 cohort_status hyper(const cohort_host* host, uint32_t parameter, const char* name, double* value) noexcept {
   return guarded(host, [&] { return give(optimizers_with(host, parameter).hyper(parameter, name), value); });

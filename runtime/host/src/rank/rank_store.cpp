@@ -1,0 +1,66 @@
+#include <cohort/host/rank_store.hpp>
+
+#include <unistd.h>
+
+#include <cohort/host/error.hpp>
+#include <cohort/host/machine.hpp>
+
+#include "given/given_args.hpp"
+#include "store/meeting.hpp"
+
+namespace cohort::host {
+namespace {
+
+std::string label_of(int rank) {
+  return "rank " + std::to_string(rank) + " (pid " + std::to_string(getpid()) + " on " + host_name() + ")";
+}
+
+}  // namespace
+
+void RankStore::use(cohort_dist_args& args) {
+  if (!args.store) {
+    own_ = setup_.open_store(args);
+    own_table_ = std::make_unique<AbiStore>(*own_);
+    args.store = own_table_->get();
+  }
+  adopt(args.store);
+}
+
+void RankStore::adopt(cohort_store* given) {
+  check_store(*given);
+  store_ = given;
+  of_run_ = std::make_unique<PrefixedStore>(store_, "cohort/" + setup_.topology.run_id + "/host/");
+}
+
+void RankStore::meet(const std::string& topic, std::string_view text, std::string_view problem) {
+  // Rank 0 serves the host's own store, and no other job has written to it. The keys then need no run id, and ranks of
+  // other runs that come by mistake are found.
+  const bool is_fresh = own_ != nullptr;
+  const Topology& topology = setup_.topology;
+  PrefixedStore places(store_, is_fresh ? "cohort/meeting/" : "cohort/" + topology.run_id + "/meeting/");
+  const Agreement place{places, topology.rank, topology.world_size, setup_.connect_timeout, label_of(topology.rank)};
+  has_met_ = host::meet({place, topology, is_fresh}, topic, text);
+  if (!has_met_) throw_difference(agreement(setup_.connect_timeout), topic, text, problem);
+  if (when_met_) when_met_();
+  if (own_) own_->all_ranks_met();
+}
+
+Agreement RankStore::next_agreement(const std::string& topic) {
+  if (!of_run_) throw UserError("ranks cannot compare their " + topic + ": the strategy gave no store");
+  return agreement(setup_.timeout);
+}
+
+Agreement RankStore::agreement(std::chrono::nanoseconds timeout) {
+  const Topology& topology = setup_.topology;
+  return {*of_run_, topology.rank, topology.world_size, timeout, label_of(topology.rank), agreements_++};
+}
+
+void RankStore::limit_calls(std::chrono::milliseconds longest) {
+  if (own_) own_->limit_calls(longest);
+}
+
+void RankStore::give_up() {
+  if (own_) own_->give_up();
+}
+
+}  // namespace cohort::host
