@@ -26,6 +26,28 @@ target_link_libraries(jobs PRIVATE cohort::submit)
 """
 SUBMIT_SOURCE = "#include <iostream>\n#include <cohort/submit.hpp>\nint main() {" + \
     only_block("docs/operator.md", "cpp", "## Submitting jobs") + "}\n"
+TOY_HOST_PROJECT = """
+cmake_minimum_required(VERSION 3.25)
+project(toy LANGUAGES CXX)
+find_package(cohort REQUIRED COMPONENTS toy_host)
+add_executable(two_ranks two_ranks.cpp)
+target_link_libraries(two_ranks PRIVATE cohort::toy_host)
+"""
+TOY_HOST_SOURCE = """#include <cstdio>
+#include <cohort/toy_host/toy_host.hpp>
+int main(int, char** argv) {
+  cohort::toy::ToyJob job{.plugin_dirs = {argv[1]}};
+  job.strategy.name = "ddp";
+  job.collective.name = "shm";
+  cohort::toy::run_ranks(job, [](cohort::toy::ToyRank& rank) {
+    cohort::toy::ToyModel model({{"only", 1}}, 1.0, 1.0);
+    auto& engine = rank.runtime.configure(model);
+    rank.step(engine, model, std::vector<std::vector<double>>{{rank.rank + 1.0}});
+    if (rank.rank == 0) std::printf("%g\\n", model.weights(0)[0]);
+    rank.runtime.release_model(model);
+  });
+}
+"""
 # The user guide's code, under the names by which tiny_program.cpp includes it.
 PROGRAM_PIECES = {"a_loss_over_the_whole_batch.inc": only_block("docs/user.md", "cpp", "## Several devices in one process"),
                   "steps_by_hand.inc": only_block("docs/user.md", "cpp", "## Several optimizers, steps by hand"),
@@ -130,6 +152,11 @@ class Install(InstallTest):
         shown = self.succeed([cohort, "plugins", "info", "fake", f"--plugin={build / 'cohort_fake.so'}"]).stdout
         self.assertIn("accelerator", shown)
         self.succeed([sys.executable, "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1])", build / "libfake_torch.so"])
+
+    def test_a_strategy_runs_on_the_installed_toy_host(self):
+        program = self.project("toy", {"CMakeLists.txt": TOY_HOST_PROJECT, "two_ranks.cpp": TOY_HOST_SOURCE}) / "two_ranks"
+        shown = self.succeed([program, self.prefix / "lib/cohort/plugins"], {"LD_LIBRARY_PATH": str(self.prefix / "lib")}).stdout
+        self.assertEqual(shown, "-0.5\n")  # 1 - the mean of 1 and 2
 
     def test_all_code_of_the_guides_is_in_these_programs(self):
         compiled_by_uses_test = only_block("docs/plugin_author.md", "cpp", "## What it cannot do")
