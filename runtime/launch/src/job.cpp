@@ -68,11 +68,12 @@ int free_port() {
   return ListeningSocket("", 0).port();
 }
 
+constexpr auto is_secret = [](const auto& variable) { return host::is_of_job_secret(variable.first); };
+
 /// Returns the text of the secret that ranks are handed; "" if they are handed none.
 std::string secret_for(const LaunchJob& job, const host::Variables& variables) {
   if (!job.secret.empty() || is_on_one_machine(job) || job.node_rank >= 0) return job.secret;
-  const bool is_given =
-      std::ranges::any_of(variables, [](const auto& one) { return host::is_of_job_secret(one.first); });
+  const bool is_given = std::ranges::any_of(variables, is_secret);
   return is_given ? "" : host::JobSecret::random().text();
 }
 
@@ -89,8 +90,7 @@ Descriptor file_with(const std::string& secret) {
 /// What all ranks of the job are started with.
 class RankStarts {
  public:
-  RankStarts(const LaunchJob& job, int port)
-      : job_(job), environment_(host::process_environment()), host_(host::host_name()) {
+  RankStarts(const LaunchJob& job, int port) : job_(job) {
     for (const auto& [name, value] : job.environment) environment_.insert_or_assign(name, value);
     environment_.erase("COHORT_STORE_FD");
     environment_.erase("COHORT_NODE_NAME");
@@ -102,7 +102,7 @@ class RankStarts {
     const std::string secret = secret_for(job, environment_);
     if (secret.empty()) return;
     secret_ = file_with(secret);
-    std::erase_if(environment_, [](const auto& one) { return host::is_of_job_secret(one.first); });
+    std::erase_if(environment_, is_secret);
     environment_["COHORT_JOB_SECRET_FD"] = std::to_string(secret_.number());
   }
 
@@ -127,8 +127,8 @@ class RankStarts {
   }
 
   const LaunchJob& job_;
-  host::Variables environment_;
-  std::string host_;
+  host::Variables environment_ = host::process_environment();
+  std::string host_ = host::host_name();
   Descriptor secret_;
 };
 

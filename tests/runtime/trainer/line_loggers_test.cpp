@@ -11,8 +11,7 @@
 #include <cohort/logger.hpp>
 
 #include "error_text.hpp"
-#include "loggers/csv_logger.hpp"
-#include "loggers/json_logger.hpp"
+#include "loggers/line_loggers.hpp"
 #include "temporary_folder.hpp"
 
 namespace cohort {

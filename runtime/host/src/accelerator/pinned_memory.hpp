@@ -1,4 +1,4 @@
-// Pinned CPU memory of an accelerator, kept for reuse: what goes to or comes from a device lies there on the way.
+// Pinned CPU memory of an accelerator, kept for reuse: copies to and from a device pass through it.
 //
 // Copies are enqueued, so a piece serves nobody else before they are done. StagedCopies sees to that: it takes the
 // pieces that one call needs, makes the copies, and gives the pieces back behind the last of them, also when one fails.

@@ -21,7 +21,7 @@ class StagedCall {
  public:
   StagedCall(cohort_accelerator* a, const cohort_stream& stream) : copies_(Accelerator::of(a).pinned(), stream) {}
 
-  /// Return the place in CPU memory of what lies on the device. Inputs are copied there, outputs back by finish().
+  /// Return the place in CPU memory of an argument on the device. Inputs are copied there, outputs back by finish().
   const void* in(const void* device, uint64_t nbytes) {
     void* const place = take(nbytes);
     copies_.to_host(place, device, nbytes);

@@ -14,7 +14,7 @@ namespace cohort::host {
 
 class CpuTwins {
  public:
-  /// Returns a table whose operations, all on CPU memory, are those of the twins.
+  /// Returns the table of the twins' operations, for CPU memory alone.
   static cohort_collective_vt host_table(cohort_collective_vt table);
   /// Returns a table that serves both kinds of memory. `own` is the collective's; `keep_sums`: also its sums.
   static cohort_collective_vt table(cohort_collective_vt table, const cohort_collective_vt& own, bool keep_sums);

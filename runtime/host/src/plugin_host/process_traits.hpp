@@ -17,7 +17,7 @@ class ProcessTraits {
   /// Takes a snapshot of this process.
   ProcessTraits();
 
-  /// Returns what has happened since, as "changes the locale" or "closes files (descriptor 2)"; empty: nothing.
+  /// Returns the first difference from `before`, as "changes the locale" or "closes files (descriptor 2)"; or "".
   /// In a process with several threads only the standard streams count among files, and threads not at all: the other
   /// threads open and close files, and start threads.
   std::string harm_since(const ProcessTraits& before) const;

@@ -1,4 +1,5 @@
-// Memory that components have from memory/1, so that each gives back its own, and the end gives back the rest.
+// The memory that memory/1 has lent to components. A component can give back its own alone; the end gives back the
+// rest.
 #pragma once
 
 #include <cstdint>

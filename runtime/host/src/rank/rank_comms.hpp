@@ -1,4 +1,4 @@
-// The communicators of one rank: the world, a part of it for each use, and what the ranks do on the control part.
+// The communicators of one rank: the world, and a part of it for each use. The control part carries small collectives.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct RoleComms {
   cohort_comm* leaders = nullptr;
 };
 
-/// [main] thread. What is not called local is collective.
+/// [main] thread. Functions that are not called local are collective.
 class RankComms {
  public:
   /// Opens the plugins of the collective, for memory of `accelerator`.
@@ -37,7 +37,7 @@ class RankComms {
   cohort_comm* connect(const cohort_dist_args& args);
   /// Makes a communicator the world, and the control part of it.
   void bind(cohort_comm* comm);
-  /// Makes the world of one rank: strategies find one whatever the number of ranks.
+  /// Makes the world of one rank, because strategies expect a world for any number of ranks.
   void bind_alone();
   /// Returns parts of the world for a user of this name.
   RoleComms split_roles(const std::string& name, uint32_t lane);
@@ -64,7 +64,7 @@ class RankComms {
   const RankSetup& setup_;
   HostObject& host_;
   RankDevices devices_;
-  int32_t device_type_;  // of the memory that the collective has
+  int32_t device_type_;  // of the collective's memory
   std::unique_ptr<CommunicatorSet> set_;
   cohort_comm* world_ = nullptr;
   cohort_comm* control_ = nullptr;

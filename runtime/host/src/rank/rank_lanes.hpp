@@ -1,4 +1,4 @@
-// The threads of one rank that communicate, each with communicators of its own.
+// The threads of one rank that communicate, each on its own communicators.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@
 
 namespace cohort::host {
 
-/// A thread that communicates, with what belongs to it alone.
+/// A thread that communicates, with its own communicators.
 struct RankLane {
   std::string name;
   RoleComms comms;
@@ -34,12 +34,12 @@ class RankLanes {
   RankLane& first() const { return *lanes_.front(); }  ///< the default one
   size_t size() const { return lanes_.size(); }
   RankLane& operator[](size_t index) const { return *lanes_[index]; }
-  /// Returns the lane that runs on the calling thread, or null. [main], or a lane
+  /// Returns the lane that runs on the calling thread, or null. For [main] or a lane.
   RankLane* current() const;
 
   /// Starts the default lane on parts of the world. Collective.
   void start(RankComms& comms);
-  /// Returns the index of the lane of this name, which is made if there is none. Collective.
+  /// Returns the index of the lane of this name. Makes the lane if it does not exist. Collective.
   uint32_t named(const std::string& name, RankComms& comms);
   /// Throws UserError while a lane has tasks: `call` needs all ranks at the same point.
   void require_idle(const std::string& call) const;

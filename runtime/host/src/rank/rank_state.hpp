@@ -1,4 +1,4 @@
-// The parts of one rank, in the order in which they are made: services and the base strategy work on them.
+// The parts of one rank, in the order of their construction. Services and the base strategy work on them.
 #pragma once
 
 #include <map>
@@ -38,7 +38,7 @@ struct StrategyMetrics {
   std::map<std::string, double> values;
 };
 
-/// The configured model and how its gradients travel. The model is null, and the rest as at first, between trainings.
+/// The configured model and its way of averaging gradients. Between trainings the model is null.
 struct Training {
   ModelPort* model = nullptr;
   StateOwners owners{};
@@ -51,7 +51,7 @@ struct Training {
 };
 
 struct RankState {
-  /// `find_service` and `base` are what the layers of the strategy stand on.
+  /// Makes the parts. The layers of the strategy get services from `find_service` and inherit from `base`.
   RankState(RankSetup given, HostObject::Lookup find_service, const cohort_strategy_vt& base);
   ~RankState();
 
@@ -73,11 +73,11 @@ struct RankState {
   int world_size() const { return setup.topology.world_size; }
   bool is_distributed() const { return world_size() > 1; }
   cohort_strategy* strategy() const { return layers->top(); }
-  /// agree() among the ranks; may be called again with the same topic. Collective.
+  /// Compares a text among the ranks, see agree(). May be called again with the same topic. Collective.
   void agree_on(const std::string& topic, std::string_view text, std::string_view problem);
   /// Makes a communicator of all ranks their world, and starts the default lane. Collective.
   void bind_world(cohort_comm* comm);
-  /// Returns the calling thread's stream of the device that a stream belongs to; one of no device is the CPU's.
+  /// Returns the calling thread's stream of the same device; for a stream without a device, the CPU's.
   cohort_stream stream_like(const cohort_stream& stream) const {
     if (stream.device_type == 0) return devices.current({});
     return devices.current({stream.device_type, stream.device_index});

@@ -1,4 +1,4 @@
-#include "loggers/csv_logger.hpp"
+#include "loggers/line_loggers.hpp"
 
 #include <string>
 #include <utility>
@@ -9,7 +9,7 @@
 
 namespace cohort {
 
-CsvLogger::CsvLogger(const std::filesystem::path& folder) : file_(folder / "metrics.csv"), header_(whole_table()) {
+CsvLogger::CsvLogger(const std::filesystem::path& folder) : LineLogger(folder / "metrics.csv"), header_(whole_table()) {
   header_.forget_rows();
 }
 

@@ -1,4 +1,4 @@
-#include "loggers/json_logger.hpp"
+#include "loggers/line_loggers.hpp"
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -33,7 +33,7 @@ uint64_t step_of_line(std::string_view line, const std::filesystem::path& file) 
 
 }  // namespace
 
-JsonLogger::JsonLogger(const std::filesystem::path& folder) : file_(folder / "metrics.jsonl") {
+JsonLogger::JsonLogger(const std::filesystem::path& folder) : LineLogger(folder / "metrics.jsonl") {
   file_.whole_lines();
 }
 

@@ -18,8 +18,7 @@
 #include <cohort/runtime.hpp>
 
 #include "callbacks/state_numbers.hpp"
-#include "loggers/csv_logger.hpp"
-#include "loggers/json_logger.hpp"
+#include "loggers/line_loggers.hpp"
 #include "loggers/run_folder.hpp"
 #include "loggers/tensorboard_logger.hpp"
 #include "metrics/number_text.hpp"

@@ -20,7 +20,7 @@
 namespace cohort::host {
 namespace {
 
-// In a child process, which has one thread, and whose changes end with it.
+// Runs the change in a child process, because that has one thread and takes its changes with it.
 std::string harm_of(const std::function<void()>& change) {
   return in_child("a change", std::chrono::seconds(20), [&] {
     const ProcessTraits before;

@@ -1,7 +1,7 @@
 // One rank of a run, connected, without LibTorch: layers of the strategy, communicators, lane, buckets and step.
 //
 // The runtime's core puts tensors on top of it; the toy host runs several of them as threads of one process.
-// Constructor and destructor are local; configure is collective, and what rank.hpp says. [main] thread.
+// Constructor and destructor are local; connect, configure and the functions of rank.hpp are collective. [main] thread.
 #pragma once
 
 #include <chrono>
@@ -46,11 +46,11 @@ struct RankSetup {
   std::chrono::nanoseconds timeout{std::chrono::seconds(300)};         ///< of every wait
   std::chrono::nanoseconds connect_timeout{std::chrono::seconds(60)};  ///< until all ranks are there
   std::optional<uint64_t> bucket_size;                                 ///< bytes; wins over the strategy's
-  std::optional<std::filesystem::path> autotune_file;                  ///< ways to communicate are tried; for the best
-  bool deterministic = false;                                          ///< sums have the same bits on every collective
-  std::string options_text{};                                          ///< from text_across_ranks; ranks compare it
-  std::optional<Key> secret{};                                         ///< of the job: what only its ranks know
-  DevicePort* device_port = nullptr;                                   ///< outlives the rank; null: the CPU alone
+  std::optional<std::filesystem::path> autotune_file;  ///< if set, trials are run and the best is written here
+  bool deterministic = false;                          ///< sums have the same bits on every collective
+  std::string options_text{};                          ///< from text_across_ranks; ranks compare it
+  std::optional<Key> secret{};                         ///< of the job: what only its ranks know
+  DevicePort* device_port = nullptr;                   ///< outlives the rank; null: the CPU alone
   /// Opens the host's store for these arguments; called once, in base's init_dist_connection.
   std::function<std::unique_ptr<Store>(const cohort_dist_args&)> open_store;
 };
@@ -74,18 +74,18 @@ class ConnectedRank final : public Rank {
   std::vector<std::string> layers() const override;
   void observe(FlightObserver* observer) override;
 
-  /// The strategy prepares for this model; gives the engine of its steps, which lives until release_model. One model at
-  /// a time: throws UserError while another one is configured.
+  /// Lets the strategy prepare for this model. Returns the engine of its steps, which lives until release_model. Throws
+  /// UserError while another model is configured.
   StepEngine& configure(ModelPort& model);
-  /// After each optimizer step, when gradients are forgotten: buckets may be laid out anew, in the order in which
-  /// gradients arrive, and ways to communicate are tried. Collective now and then, at the same steps on all ranks.
+  /// Lays buckets out anew in the order of arrival, or tries ways to communicate, if it is time. Call it after each
+  /// optimizer step, when gradients are forgotten. Collective at the same steps on all ranks.
   void between_steps();
   /// Lays buckets out anew after parameters of the model were frozen or unfrozen, between two steps. Throws UserError
   /// unless they were on every rank. Collective.
   void trained_parameters_changed();
-  /// Lets go of the model, if it is the configured one: its buckets are freed, but for memory in which the program's
-  /// tensors lie. Local. After a step that failed half-way
-  /// it aborts the communicators, so that nothing writes into freed memory.
+  /// Releases the model, if it is the configured one. Frees its buckets, except memory that tensors of the program
+  /// still use. After a step that failed half-way it aborts the communicators, so that nothing writes into freed
+  /// memory. Local.
   void release_model(ModelPort& model);
   /// Returns who keeps the optimizer's state of a parameter of the configured model.
   StateKeeper state_keeper(uint32_t parameter) const;
@@ -93,17 +93,17 @@ class ConnectedRank final : public Rank {
   bool has_mean_gradient(uint32_t parameter) const;
   /// Tells the strategy that training pauses for `reason` (COHORT_PAUSE_...), and gives rank 0's buffers to all.
   void pause(int32_t reason);
-  /// Returns what the strategy keeps, after pause(COHORT_PAUSE_CHECKPOINT). Local.
+  /// Returns the strategy's state, after pause(COHORT_PAUSE_CHECKPOINT). Local.
   StrategyState save_state();
-  /// Gives it back, before the first step; `steps` were done when it was saved.
+  /// Restores the state, before the first step; `steps` were done when it was saved.
   void load_state(StrategyState saved, uint64_t steps);
   /// Returns the numbers that the strategy has set for the summary in this training, by name.
   std::map<std::string, double> strategy_metrics() const;
   /// Returns whether the strategy lets ranks have different weights between steps (cohort/api/ranks_differ.h).
   bool ranks_may_differ() const;
 
-  /// A collective of the user's own tensors, on communicators that strategies do not use, in the order of the calling
-  /// thread's stream: the stream of `args` says on which device they are.
+  /// Run a collective of the user's own tensors, on a communicator that strategies do not use. It is ordered by the
+  /// calling thread's stream; the stream of `args` says on which device the tensors are.
   void user_all_reduce(cohort_op_args args);
   void user_all_gather(cohort_op_args args);
 

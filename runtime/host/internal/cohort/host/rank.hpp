@@ -1,4 +1,4 @@
-// One rank of a job, as a Runtime reaches it: what ranks do together outside of the steps.
+// One rank of a job, as a Runtime reaches it: collectives outside of the steps.
 //
 // [main] thread. Functions that are not called local are collective: the same calls in the same order on every rank.
 #pragma once
@@ -38,7 +38,7 @@ class Rank {
   virtual uint64_t bytes_sent() const = 0;              ///< local
   virtual std::string collective() const = 0;           ///< local; "" before connect and with one rank
   virtual std::vector<std::string> layers() const = 0;  ///< local; of the strategy, lowest first
-  /// Tells this observer of operations and buckets; null: nobody. See FlightRecorder. Local.
+  /// Reports operations and buckets to this observer; null: to nobody. See FlightRecorder. Local.
   virtual void observe(FlightObserver* observer) = 0;
 };
 

@@ -1,4 +1,4 @@
-// The store of one rank's run: where the ranks meet, and what they compare before and beside their communicators.
+// The store of one rank's run. The ranks meet there, and compare texts there before they have communicators.
 #pragma once
 
 #include <chrono>
@@ -36,7 +36,7 @@ class RankStore {
 
   /// Returns the part of the store that belongs to this run; null until the ranks have met, and with one rank.
   Store* of_run() { return has_met_ ? of_run_.get() : nullptr; }
-  /// From now on a call of the store takes at most this long, if it is the host's own.
+  /// Limits each later call of the store to this time, if it is the host's own.
   void limit_calls(std::chrono::milliseconds longest);
   /// Ends the running calls of the store, if it is the host's own; they and all later ones throw. [any-thread]
   void give_up();

@@ -53,7 +53,7 @@ struct StartingRanks {
   std::string objection_to_fork;  ///< why its ranks must not be forked; empty: they may be
 };
 
-/// What a strategy with these free layers plans for a job; see plan_of in connected_rank.hpp.
+/// Returns the plan of a strategy with these free layers for a job; see plan_of in connected_rank.hpp.
 using Planner = std::function<cohort_plan(const StrategySpec&, std::span<const Spec> layers, const cohort_job&)>;
 
 /// Resolves defaults, asks the strategy for its plan and checks it against what a launcher has started: a flag that is
