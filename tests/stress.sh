@@ -3,7 +3,7 @@
 # tier once. What ends by its deadline here has failed, for it is not run again: mend the test, or the product.
 #   tests/stress.sh          the quick tier and what of it depends on time; at most 40 minutes on two cores
 #   tests/stress.sh --all    five times also what depends on time and only tests/run.sh --all runs; some hours
-# Further arguments go to ctest, as in `tests/stress.sh -R hosts_test`.
+# Further arguments go to ctest, as in `tests/stress.sh -R nodes_test`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 say() { printf '[stress] %s\n' "$*"; }

@@ -2,13 +2,13 @@
 // refused.
 #include <vector>
 
-#include <cohort/launch/nodes.hpp>
+#include <cohort/nodes/nodes.hpp>
 
 #include "fuzz.hpp"
 
 namespace {
 
-void check(const std::vector<cohort::launch::NodeSlots>& hosts) {
+void check(const std::vector<cohort::nodes::NodeSlots>& hosts) {
   for (const auto& host : hosts) {
     const bool is_safe = host.name.find_first_of(" \t\r\n'\"$`;&|<>\\/*?()=") == std::string::npos;
     cohort::fuzz::require(host.slots >= 1 && !host.name.empty() && host.name[0] != '-' && is_safe,
@@ -21,8 +21,8 @@ void check(const std::vector<cohort::launch::NodeSlots>& hosts) {
 int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   using namespace cohort;
   const std::string text(data, data + size);
-  fuzz::accepts<UserError>([&] { check(launch::parse_hosts(text)); });
+  fuzz::accepts<UserError>([&] { check(nodes::parse_hosts(text)); });
   const fuzz::InputFile file(text);
-  fuzz::accepts<UserError>([&] { check(launch::read_hostfile(file.path())); });
+  fuzz::accepts<UserError>([&] { check(nodes::read_hostfile(file.path())); });
   return 0;
 }

@@ -2,22 +2,22 @@
 // written and read again, or is refused; and no number in a message harms the files of the ranks' output.
 #include "../support/temporary_folder.hpp"
 #include "fuzz.hpp"
-#include "nodes/message.hpp"
-#include "nodes/node_job.hpp"
-#include "nodes/rank_output.hpp"
+#include "message.hpp"
+#include "node_job.hpp"
+#include "rank_output.hpp"
 
 namespace {
 
 using namespace cohort;
 
-launch::RankOutput& rank_output() {
+nodes::RankOutput& rank_output() {
   static const testing::TemporaryFolder folder;
   static host::Log log(fuzz::no_log());
-  static launch::RankOutput output(folder.path(), /*ranks=*/12, /*signals=*/-1, log);
+  static nodes::RankOutput output(folder.path(), /*ranks=*/12, /*signals=*/-1, log);
   return output;
 }
 
-void check_number(const launch::Message& message) {
+void check_number(const nodes::Message& message) {
   const auto lies = [&](int low, int high) { return message.number >= low && message.number <= high; };
   const auto one_of = [&](std::string_view kinds) {
     return kinds.find(static_cast<char>(message.kind)) < kinds.size();
@@ -27,17 +27,16 @@ void check_number(const launch::Message& message) {
   if (one_of("xf")) fuzz::require(lies(1, 255), "no exit code of a failure: " + std::to_string(message.number));
 }
 
-std::string read_messages(launch::MessageReader& reader) {
+std::string read_messages(nodes::MessageReader& reader) {
   std::string again;
   while (const auto message = reader.next()) {
-    again += launch::encode(*message);
+    again += nodes::encode(*message);
     check_number(*message);
-    const bool is_output =
-        message->kind == launch::MessageKind::kOutput || message->kind == launch::MessageKind::kErrors;
+    const bool is_output = message->kind == nodes::MessageKind::kOutput || message->kind == nodes::MessageKind::kErrors;
     if (is_output) rank_output().write(message->kind, message->number, "");
-    if (message->kind == launch::MessageKind::kJob) {
-      const std::string job = to_text(launch::node_job_from(message->text));
-      fuzz::require(to_text(launch::node_job_from(job)) == job, "a job is changed by being written");
+    if (message->kind == nodes::MessageKind::kJob) {
+      const std::string job = to_text(nodes::node_job_from(message->text));
+      fuzz::require(to_text(nodes::node_job_from(job)) == job, "a job is changed by being written");
     }
   }
   return again;
@@ -48,7 +47,7 @@ std::string read_messages(launch::MessageReader& reader) {
 int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   fuzz::Input input(data, size);
   const uint8_t way = input.byte();  // how the bytes arrive
-  launch::MessageReader reader(/*is_greeted=*/way % 2 == 0);
+  nodes::MessageReader reader(/*is_greeted=*/way % 2 == 0);
   std::string stream = input.rest(), again;
   fuzz::accepts<PeerFailed>([&] {
     for (const std::string& piece : {stream.substr(0, way), stream.substr(std::min<std::size_t>(way, stream.size()))}) {

@@ -212,14 +212,19 @@ class Tidy(unittest.TestCase):
         self.check_includes("runtime/launch", lambda _, include, angled: not is_torch(include) and
                             (not include.startswith("cohort/") or include.startswith(("cohort/host/", "cohort/launch/"))),
                             "launch uses host only")
+        self.check_includes("runtime/nodes", lambda _, include, angled: not is_torch(include) and
+                            (not include.startswith("cohort/") or
+                             include.startswith(("cohort/host/", "cohort/launch/", "cohort/nodes/"))),
+                            "nodes uses host and launch only")
         self.check_includes("runtime/submit", lambda _, include, angled: not is_torch(include) and
                             (not include.startswith("cohort/") or
                              include.startswith(("cohort/host/", "cohort/launch/", "cohort/submit.hpp"))),
                             "submit uses host and launch only")
         self.check_includes("runtime/cli", lambda _, include, angled: not is_torch(include) and
                             (not include.startswith("cohort/") or
-                             include.startswith(("cohort/api/", "cohort/host/", "cohort/launch/", "cohort/submit.hpp"))),
-                            "the command line tool uses host, launch and submit only")
+                             include.startswith(("cohort/api/", "cohort/host/", "cohort/launch/", "cohort/nodes/",
+                                                 "cohort/submit.hpp"))),
+                            "the command line tool uses host, launch, nodes and submit only")
 
     def test_memory_knows_libtorchs_allocator_and_nothing_of_ours(self):
         self.check_includes("runtime/memory", lambda _, include, angled: include.startswith(("c10/core/", "cohort/memory/")) or
@@ -278,7 +283,7 @@ class Tidy(unittest.TestCase):
 
     def test_libraries_never_end_the_process_or_print(self):
         self.check_words(r"(?<![\w.>:])(?<!void )(exit|abort|_Exit|quick_exit)\s*\(|std::(abort|exit|terminate|cout(?!\.flush\())\b",
-                         ["runtime/host/src", "runtime/launch", "runtime/submit", "runtime/memory", "runtime/core", "runtime/trainer", "plugins", "sdk"], [],
+                         ["runtime/host/src", "runtime/launch", "runtime/nodes", "runtime/submit", "runtime/memory", "runtime/core", "runtime/trainer", "plugins", "sdk"], [],
                          "throw an Error, or return a status; results go to standard output in programs only")
 
     def test_libraries_have_no_mutable_globals(self):

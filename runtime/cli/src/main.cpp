@@ -14,7 +14,7 @@
 #include <cohort/host/in_quotes.hpp>
 #include <cohort/host/log.hpp>
 #include <cohort/host/process.hpp>
-#include <cohort/launch/nodes.hpp>
+#include <cohort/nodes/nodes.hpp>
 
 #include "env_command.hpp"
 #include "libtorch_command.hpp"
@@ -60,7 +60,7 @@ int parse_and_run(std::vector<std::string> arguments) {
   StrategiesCommand strategies(app, chosen, show);
   EnvCommand env(app, chosen, show);
   CLI::App* const node = app.add_subcommand(kServeNode)->group("");  // what cohort run starts on other hosts
-  node->callback([&chosen] { chosen = [] { return launch::serve_node(); }; });
+  node->callback([&chosen] { chosen = [] { return nodes::serve_node(); }; });
 
   run.take_program(arguments);
   submit.take_program(arguments);

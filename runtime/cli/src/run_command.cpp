@@ -207,10 +207,10 @@ launch::LaunchJob RunCommand::local_job() const {
   return job;
 }
 
-launch::NodesJob RunCommand::hosts_job() const {
-  launch::NodesJob job;
+nodes::NodesJob RunCommand::hosts_job() const {
+  nodes::NodesJob job;
   if (names_hosts()) {
-    job.hosts = hosts_ ? launch::parse_hosts(*hosts_) : launch::read_hostfile(*hostfile_);
+    job.hosts = hosts_ ? nodes::parse_hosts(*hosts_) : nodes::read_hostfile(*hostfile_);
     job.processes = processes_;
     if (nodes_.is_range) {
       job.min_nodes = nodes_.least;
@@ -262,13 +262,13 @@ int RunCommand::run() {
   if (json_) settings.format = host::LogFormat::kJson;
   host::Log log(settings);
   if (names_hosts() || output_folder_) {
-    launch::NodesJob job = hosts_job();
+    nodes::NodesJob job = hosts_job();
     job.environment = std::move(added);
-    job.environment.merge(launch::forwarded_variables(variables));
+    job.environment.merge(nodes::forwarded_variables(variables));
     if (const auto secret = host::job_secret(variables)) job.secret = secret->text();
     if (job.master_port == 0) job.master_port = given.port;
     if (job.master_addr.empty()) job.master_addr = given.address;
-    return launch::launch_on_nodes(job, log);
+    return nodes::launch_on_nodes(job, log);
   }
   launch::LaunchJob job = local_job();
   job.environment = std::move(added);

@@ -9,7 +9,7 @@
 
 #include <cohort/host/environment.hpp>
 #include <cohort/launch/launch.hpp>
-#include <cohort/launch/nodes.hpp>
+#include <cohort/nodes/nodes.hpp>
 
 namespace CLI {
 class App;
@@ -46,7 +46,7 @@ class RunCommand {
   void check_nodes() const;
   void check_hosts() const;
   launch::LaunchJob local_job() const;
-  launch::NodesJob hosts_job() const;
+  nodes::NodesJob hosts_job() const;
   /// What -x adds to the ranks' environment.
   std::map<std::string, std::string> exported(const host::Variables& variables) const;
 

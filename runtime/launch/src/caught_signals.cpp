@@ -1,4 +1,4 @@
-#include "caught_signals.hpp"
+#include <cohort/launch/caught_signals.hpp>
 
 #include <sys/signalfd.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "job.hpp"
+#include <cohort/launch/job.hpp>
 
 #include <sys/mman.h>
 
@@ -18,7 +18,7 @@
 #include <cohort/host/options.hpp>
 #include <cohort/launch/listening_socket.hpp>
 
-#include "nodes/descriptor.hpp"
+#include <cohort/launch/descriptor.hpp>
 
 namespace cohort::launch {
 namespace {
@@ -147,7 +147,7 @@ RanksEnd run_job(const LaunchJob& job, host::Log& log, const StartRank& start_ra
   const RankStarts starts(job, port);
   const CaughtSignals signals;
   std::optional<Orphans> orphans;
-  Supervisor supervisor(signals, {job.stop_grace, job.failure_grace}, log, events.on_failure);
+  RankSupervisor supervisor(signals, {job.stop_grace, job.failure_grace}, log, events.on_failure);
   if (job.ends_orphans) supervisor.end_also(orphans.emplace());
   const int first_node = job.node_rank < 0 ? 0 : job.node_rank;
   const int end_node = job.node_rank < 0 ? job.num_nodes : job.node_rank + 1;

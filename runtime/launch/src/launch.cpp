@@ -2,8 +2,8 @@
 
 #include <cohort/host/error.hpp>
 
-#include "job.hpp"
-#include "restarts.hpp"
+#include <cohort/launch/job.hpp>
+#include <cohort/launch/restarts.hpp>
 
 namespace cohort::launch {
 

@@ -1,4 +1,4 @@
-#include "orphans.hpp"
+#include <cohort/launch/orphans.hpp>
 
 #include <sys/prctl.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-#include "rank_process.hpp"
+#include <cohort/launch/rank_process.hpp>
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "restarts.hpp"
+#include <cohort/launch/restarts.hpp>
 
 #include <cohort/host/error.hpp>
 

@@ -1,4 +1,4 @@
-#include "restarts.hpp"
+#include <cohort/launch/restarts.hpp>
 
 #include <gmock/gmock.h>
 #include <signal.h>

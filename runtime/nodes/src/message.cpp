@@ -1,0 +1,104 @@
+#include "message.hpp"
+
+#include <charconv>
+#include <system_error>
+
+#include <cohort/host/error.hpp>
+
+namespace cohort::nodes {
+namespace {
+
+constexpr std::size_t kHeaderBytes = 9;
+constexpr std::size_t kLongestText = std::size_t{64} << 20;
+constexpr std::size_t kLongestProfile = std::size_t{1} << 20;  // that a login shell prints
+constexpr std::string_view kKinds = "rxloefzjsga";
+
+[[noreturn]] void throw_nonsense() {
+  throw PeerFailed("a node agent and its launcher do not understand each other; install the same cohort on every host");
+}
+
+void put_number(std::string& text, uint32_t number) {
+  for (int shift = 0; shift < 32; shift += 8) text += static_cast<char>(number >> shift & 0xff);
+}
+
+uint32_t number_at(std::string_view text) {
+  uint32_t number = 0;
+  for (std::size_t i = 0; i < 4; ++i) number |= uint32_t{static_cast<unsigned char>(text[i])} << 8 * i;
+  return number;
+}
+
+/// False for a number that no message of this kind has. Which ranks there are the receiver knows.
+bool is_possible(MessageKind kind, int32_t number) {
+  constexpr int32_t kHighestPort = 65535, kHighestExitCode = 255, kHighestSignal = 64;
+  switch (kind) {
+    case MessageKind::kListening:
+    case MessageKind::kStart:
+      return number >= 0 && number <= kHighestPort;
+    case MessageKind::kEnded:
+      return number >= 0 && number <= kHighestExitCode;
+    case MessageKind::kRefused:
+    case MessageKind::kFailed:
+      return number > 0 && number <= kHighestExitCode;
+    case MessageKind::kSignal:
+      return number > 0 && number <= kHighestSignal;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+std::string encode(const Message& message) {
+  std::string bytes(1, static_cast<char>(message.kind));
+  put_number(bytes, static_cast<uint32_t>(message.number));
+  put_number(bytes, static_cast<uint32_t>(message.text.size()));
+  return bytes += message.text;
+}
+
+void MessageReader::find_greeting() {
+  const std::size_t begin = buffer_.find(kGreeting);
+  if (begin == std::string::npos) {
+    if (buffer_.size() > kLongestProfile) throw_nonsense();
+    return;
+  }
+  buffer_.erase(0, begin + kGreeting.size());
+  is_greeted_ = true;
+}
+
+std::optional<Message> MessageReader::next() {
+  if (!is_greeted_) find_greeting();
+  if (!is_greeted_ || buffer_.size() < kHeaderBytes) return std::nullopt;
+  const std::size_t length = number_at(std::string_view(buffer_).substr(5));
+  if (kKinds.find(buffer_[0]) == std::string_view::npos || length > kLongestText) throw_nonsense();
+  if (buffer_.size() < kHeaderBytes + length) return std::nullopt;
+  Message message{MessageKind{buffer_[0]}, static_cast<int32_t>(number_at(std::string_view(buffer_).substr(1))),
+                  buffer_.substr(kHeaderBytes, length)};
+  if (!is_possible(message.kind, message.number)) throw_nonsense();
+  buffer_.erase(0, kHeaderBytes + length);
+  return message;
+}
+
+TextWriter& TextWriter::put(std::string_view text) {
+  put_number(text_, static_cast<uint32_t>(text.size()));
+  text_ += text;
+  return *this;
+}
+
+std::string TextReader::take() {
+  if (rest_.size() < 4 || rest_.size() - 4 < number_at(rest_)) throw_nonsense();
+  const std::size_t length = number_at(rest_);
+  std::string text(rest_.substr(4, length));
+  rest_.remove_prefix(4 + length);
+  return text;
+}
+
+int TextReader::take_number() {
+  const std::string text = take();
+  int number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, failure] = std::from_chars(text.data(), end, number);
+  if (failure != std::errc{} || stop != end) throw_nonsense();
+  return number;
+}
+
+}  // namespace cohort::nodes
