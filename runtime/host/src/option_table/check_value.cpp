@@ -30,10 +30,7 @@ class Checker {
       : value_(value), type_(type), where_(where) {}
 
   std::string operator()(const BoolType&) const {
-    constexpr std::array<std::string_view, 4> kTrue{"true", "1", "yes", "on"};
-    constexpr std::array<std::string_view, 4> kFalse{"false", "0", "no", "off"};
-    if (std::ranges::find(kTrue, value_) != kTrue.end()) return "true";
-    if (std::ranges::find(kFalse, value_) != kFalse.end()) return "false";
+    if (const auto value = parse_truth(value_)) return *value ? "true" : "false";
     fail("true or false");
   }
 

@@ -1,6 +1,7 @@
 #include "option_table/option_type.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
@@ -68,8 +69,17 @@ std::optional<Number> parse_number(std::string_view text) {
   }
   return number;
 }
+template std::optional<int> parse_number(std::string_view text);
 template std::optional<int64_t> parse_number(std::string_view text);
+template std::optional<uint64_t> parse_number(std::string_view text);
 template std::optional<double> parse_number(std::string_view text);
+
+std::optional<bool> parse_truth(std::string_view text) {
+  constexpr std::array<std::string_view, 4> kTrue{"true", "1", "yes", "on"}, kFalse{"false", "0", "no", "off"};
+  if (std::ranges::find(kTrue, text) != kTrue.end()) return true;
+  if (std::ranges::find(kFalse, text) != kFalse.end()) return false;
+  return std::nullopt;
+}
 
 std::optional<OptionType> parse_option_type(std::string_view text) {
   if (text == "bool") return BoolType{};

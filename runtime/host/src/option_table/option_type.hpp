@@ -44,4 +44,7 @@ std::optional<OptionType> parse_option_type(std::string_view text);
 template <class Number>
 std::optional<Number> parse_number(std::string_view text);
 
+/// Returns nothing unless the text is true, 1, yes, on, false, 0, no or off.
+std::optional<bool> parse_truth(std::string_view text);
+
 }  // namespace cohort::host

@@ -24,12 +24,34 @@ Flag own_flag(const OwnOption& option) {
   return flag;
 }
 
+/// Returns the line by which ranks compare a flag.
+std::string line_of(const Flag& flag, const Options& options) {
+  const auto printed = flag.print(options);
+  const bool is_given = printed && !printed->empty();
+  if (!is_given) return flag.name + " = none\n";
+  return flag.name + " = " + (flag.across == Across::kGiven ? "given" : *printed) + "\n";
+}
+
 char upper(char c) {
   if (c == '-') return '_';
   return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
 }
 
 }  // namespace
+
+std::vector<Flag> common_flags() {
+  std::vector<Flag> flags = training_flags();
+  for (Flag& one : file_flags()) flags.push_back(std::move(one));
+  return flags;
+}
+
+std::string text_across_ranks(const Options& options) {
+  std::string text;
+  for (const Flag& flag : common_flags()) {
+    if (flag.across == Across::kSame || flag.across == Across::kGiven) text += line_of(flag, options);
+  }
+  return text;
+}
 
 FlagTable::FlagTable(const std::vector<OwnOption>& own) {
   for (const OwnOption& option : own) flags_.push_back(own_flag(option));

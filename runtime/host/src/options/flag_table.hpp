@@ -19,6 +19,14 @@ enum class Arity { kOne, kOptional, kMany };
 
 inline constexpr const char* kOwnGroup = "Options of this program";
 
+/// How ranks compare a flag before they train.
+enum class Across {
+  kOwn,     ///< not compared: each rank has its own value
+  kAsUsed,  ///< its effect is compared elsewhere
+  kSame,    ///< has to be equal on all ranks
+  kGiven,   ///< given on all ranks or on none; the values may differ
+};
+
 struct Flag {
   std::string name;   ///< without dashes, words joined by '-'
   std::string group;  ///< heading in --help; kOwnGroup: an option of the program
@@ -38,8 +46,23 @@ struct Flag {
   std::function<void(Options&)> clear{};
   /// The value as a TOML literal; nothing where it is not set.
   std::function<std::optional<std::string>(const Options&)> print;
+
+  /// A program's own options and older spellings are not compared; their effects on the model, its optimizers and the
+  /// loop are.
+  Across across = Across::kOwn;
+  std::string why{};  ///< the reason for `across`
+
+  Flag compared(Across how, const char* reason) && {
+    across = how;
+    why = reason;
+    return std::move(*this);
+  }
 };
 
+/// The flags that say how and how long a model is trained.
+std::vector<Flag> training_flags();
+/// The flags that name files and what is written, and older spellings.
+std::vector<Flag> file_flags();
 /// The flags of every program, in the order of --help.
 std::vector<Flag> common_flags();
 

@@ -10,6 +10,8 @@
 #include <cohort/host/in_quotes.hpp>
 #include <cohort/host/option_table.hpp>
 
+#include "option_table/option_type.hpp"
+
 namespace cohort {
 namespace {
 
@@ -45,15 +47,6 @@ namespace {
   throw UserError(std::string(given.where) + ": " + in_quotes(given.text) + " is not possible; give " + allowed);
 }
 
-template <class Number>
-std::optional<Number> whole_text_as(std::string_view text) {
-  Number value{};
-  const char* end = text.data() + text.size();
-  const auto [stop, failure] = std::from_chars(text.data(), end, value);
-  if (failure != std::errc{} || stop != end) return std::nullopt;
-  return value;
-}
-
 constexpr std::string_view kDevicesAllowed = "a count (2), ids ([0] or 0,1), names (GPU-8932f937) or auto for all";
 constexpr int kMostDevices = 4096;
 
@@ -81,7 +74,7 @@ void add_device(Given given, std::vector<Item>& devices, Item device, std::strin
 std::vector<int> parse_ids(Given given, std::string_view list) {
   std::vector<int> ids;
   for (const std::string_view item : items_of(list)) {
-    const auto id = whole_text_as<int>(item);
+    const auto id = parse_number<int>(item);
     if (!id || *id < 0 || *id >= kMostDevices) refuse_value(given, std::string(kDevicesAllowed));
     add_device(given, ids, *id, item);
   }
@@ -105,7 +98,7 @@ std::vector<std::string> parse_names(Given given, std::string_view list) {
 }  // namespace
 
 int64_t parse_integer(Given given, int64_t lowest, int64_t highest) {
-  const auto value = whole_text_as<int64_t>(given.text);
+  const auto value = parse_number<int64_t>(given.text);
   if (value && *value >= lowest && *value <= highest) return *value;
   refuse_value(given, highest == std::numeric_limits<int64_t>::max()
                           ? "a whole number from " + std::to_string(lowest)
@@ -113,21 +106,18 @@ int64_t parse_integer(Given given, int64_t lowest, int64_t highest) {
 }
 
 uint64_t parse_unsigned(Given given) {
-  if (const auto value = whole_text_as<uint64_t>(given.text)) return *value;
+  if (const auto value = parse_number<uint64_t>(given.text)) return *value;
   refuse_value(given, "a whole number from 0 to " + std::to_string(std::numeric_limits<uint64_t>::max()));
 }
 
 double parse_from_zero(Given given) {
-  const auto value = whole_text_as<double>(given.text);
-  if (!value || !std::isfinite(*value) || *value < 0) refuse_value(given, "a number from 0");
+  const auto value = parse_number<double>(given.text);
+  if (!value || *value < 0) refuse_value(given, "a number from 0");
   return *value;
 }
 
 bool parse_bool(Given given) {
-  constexpr std::array<std::string_view, 4> kTrue{"true", "1", "yes", "on"};
-  constexpr std::array<std::string_view, 4> kFalse{"false", "0", "no", "off"};
-  if (std::find(kTrue.begin(), kTrue.end(), given.text) != kTrue.end()) return true;
-  if (std::find(kFalse.begin(), kFalse.end(), given.text) != kFalse.end()) return false;
+  if (const auto value = parse_truth(given.text)) return *value;
   refuse_value(given, given.text == "warn" ? "true or false; there is no mode that only warns" : "true or false");
 }
 
@@ -163,7 +153,7 @@ Devices parse_devices(Given given) {
     devices.kind = Devices::Kind::kIds;
     devices.ids = parse_ids(given, text);
   } else {
-    const auto count = whole_text_as<int>(text);
+    const auto count = parse_number<int>(text);
     if (!count || *count < 1 || *count > kMostDevices) refuse_value(given, std::string(kDevicesAllowed));
     devices.kind = Devices::Kind::kCount;
     devices.count = *count;
@@ -173,11 +163,11 @@ Devices parse_devices(Given given) {
 
 BatchLimit parse_batch_limit(Given given, int64_t lowest) {
   BatchLimit limit;
-  if (const auto count = whole_text_as<int64_t>(given.text); count && *count >= lowest) {
+  if (const auto count = parse_number<int64_t>(given.text); count && *count >= lowest) {
     limit.count = count;
     return limit;
   }
-  const auto fraction = whole_text_as<double>(given.text);
+  const auto fraction = parse_number<double>(given.text);
   const bool has_point = given.text.find_first_of(".e") != std::string_view::npos;
   if (!fraction || !has_point || !(*fraction > 0 && *fraction <= 1)) {
     refuse_value(given, "a number of batches from " + std::to_string(lowest) + ", or a fraction up to 1.0");

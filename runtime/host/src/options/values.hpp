@@ -38,6 +38,10 @@ std::string literal(bool value);
 std::string literal(int64_t value);
 std::string literal(uint64_t value);
 std::string literal(std::string_view text);
+/// The same; a char pointer would be taken for a bool.
+inline std::string text_literal(std::string_view text) {
+  return literal(text);
+}
 std::string literal(const Devices& devices);
 std::string literal(const BatchLimit& limit);
 std::string literal(const std::vector<std::string>& texts);

@@ -1,11 +1,8 @@
-#include "options/across_ranks.hpp"
-
-#include <algorithm>
+#include "options/flag_table.hpp"
 
 #include <gmock/gmock.h>
 
 #include "given.hpp"
-#include "options/flag_table.hpp"
 
 namespace cohort::host {
 namespace {
@@ -13,16 +10,10 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(OptionsAcrossRanks, HaveADecisionForEveryFlag) {
-  std::vector<std::string> flags, rows;
+TEST(OptionsAcrossRanks, HaveAReasonForEveryFlag) {
   for (const Flag& flag : common_flags()) {
-    if (flag.stands_for.empty()) flags.push_back(flag.name);
+    EXPECT_TRUE(flag.why.size() > 5 || !flag.stands_for.empty()) << flag.name;
   }
-  for (const FlagAcross& row : flags_across_ranks()) {
-    rows.emplace_back(row.name);
-    EXPECT_GT(std::string(row.why).size(), 5u) << row.name;
-  }
-  EXPECT_THAT(rows, ::testing::UnorderedElementsAreArray(flags));
 }
 
 TEST(OptionsAcrossRanks, AreShownWithTheirValues) {
