@@ -43,9 +43,8 @@ class Network:
     times: int = 1  # that a round measures what is not in pairs: more where codec and network weigh about as much
 
 
-# A run tries in its first 31 steps how to communicate. Where ddp takes two seconds for a step, the first of these ways
-# is measured, during backward in buckets of the usual size; what does not wait for the network makes as many steps everywhere.
-SETTLED, SLOW = Pace(35, 30), Pace(2, 4)
+# Fewer steps if one of ddp takes two seconds; a strategy that does not wait for the network makes as many steps everywhere.
+SETTLED, SLOW = Pace(5, 30), Pace(2, 4)
 NETWORKS = [Network("shared memory", "shm", SETTLED),
             Network("1 Gbit/s", "sim,over=shm,bandwidth=1Gbit,latency=100us", SETTLED, times=2),
             Network("100 Mbit/s", "sim,over=shm,bandwidth=100Mbit,latency=100us", SLOW),

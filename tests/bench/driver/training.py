@@ -13,9 +13,8 @@ from trainers import (DDP, DDP_TUNED, HOROVOD, HOROVOD_TUNED, RANKS, CohortDdp, 
 PLAN = Plan(rounds=3, seconds=540)  # for each model
 OURS, OUR_HOROVOD, ALONE = CohortDdp.name, CohortHorovod.name, SideBySide.name
 SLOWER = "the slower of these two in each step"  # what ranks that wait for each other would take if communication were free
-# Measured steps of a round, and steps before them that do not count. A model of several buckets tries in its first 31
-# steps how to communicate; where a step takes long they are measured all the same.
-STEPS = {"mlp_small": (200, 20), "mlp_25m": (40, 35), "resnet18_cifar": (10, 3), "gpt_mini": (25, 35)}
+# Measured steps of a round, and steps before them that do not count.
+STEPS = {"mlp_small": (200, 20), "mlp_25m": (40, 5), "resnet18_cifar": (10, 3), "gpt_mini": (25, 5)}
 QUICK_STEPS = {"mlp_small": (20, 2)}
 # (ours, model, against, limit). Beside what is run as often, the best of all runs counts; beside peers, the median of them.
 STEP_GOALS = [(OURS, "mlp_25m", ALONE, 1.15), (OURS, "mlp_25m", DDP, 0.7), (OURS, "mlp_25m", HOROVOD, 0.9),

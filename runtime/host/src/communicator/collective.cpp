@@ -164,10 +164,6 @@ const std::vector<int>& Collective::job_ranks(const cohort_comm& comm) const {
   return groups_ ? groups_->job_ranks(comm) : job_ranks_;
 }
 
-bool Collective::sums_in_rank_order() const {
-  return deterministic_ || (native_.flags & COHORT_COLLECTIVE_RANK_ORDERED) || !native_.all_reduce;
-}
-
 Collective::~Collective() {
   if (native_.destroy) native_.destroy(this);
 }

@@ -11,10 +11,9 @@ namespace cohort::host {
 namespace {
 
 constexpr uint64_t kMiB = 1 << 20;
-constexpr uint64_t kSmallBucketBytes = 5 * kMiB;
 constexpr uint64_t kSizesToTry[] = {1 * kMiB, 2 * kMiB, 5 * kMiB, 10 * kMiB, 25 * kMiB, 50 * kMiB, 100 * kMiB};
 constexpr double kClearlyBetter = 0.97;
-constexpr size_t kTrialsOfAutotune = 3;  // sizes, overlap, settings
+constexpr size_t kTrials = 3;  // sizes, overlap, settings
 
 std::vector<uint64_t> parts_per_bucket(const std::vector<BucketPlan>& plans) {
   std::vector<uint64_t> parts;
@@ -65,15 +64,15 @@ void Adaptation::follow_arrival() {
 }
 
 void Adaptation::begin_trial() {
-  const size_t last = autotunes() ? kTrialsOfAutotune : 1;
-  while (trials_ < last) {
+  if (!autotunes()) return;
+  while (trials_ < kTrials) {
     modes_ = candidates();
     ++trials_;
     if (modes_.size() < 2) continue;
     trial_.emplace(modes_.size());
     return use(modes_.front());
   }
-  if (autotunes() && time_at_first_.count() == 0) report({});
+  if (time_at_first_.count() == 0) report({});
 }
 
 void Adaptation::end_trial() {
@@ -84,11 +83,10 @@ void Adaptation::end_trial() {
   state_.setup.log.debug(describe(best));
   trial_.reset();
   begin_trial();
-  if (autotunes() && !trial_) report(time);
+  if (!trial_) report(time);
 }
 
 std::vector<StepMode> Adaptation::candidates() const {
-  if (!autotunes()) return usual_candidates();
   switch (trials_) {
     case 0:
       return sizes_to_try();
@@ -98,13 +96,6 @@ std::vector<StepMode> Adaptation::candidates() const {
     default:
       return settings_to_try();
   }
-}
-
-std::vector<StepMode> Adaptation::usual_candidates() const {
-  if (state_.accelerator->device_type() != COHORT_DEVICE_CPU || state_.buckets->count() == 1) return {};
-  std::vector<StepMode> modes{mode_, {.overlap = false}};
-  if (may_resize()) modes.push_back({.bucket_size = kSmallBucketBytes});
-  return modes;
 }
 
 // Those that make a difference for this model; a size of the user's stays.
@@ -127,18 +118,6 @@ std::vector<StepMode> Adaptation::settings_to_try() const {
   std::vector<StepMode> modes;
   for (uint32_t i = 0; tunable_ && i < tunable_->count; ++i) modes.push_back({mode_.overlap, mode_.bucket_size, i});
   return modes;
-}
-
-bool Adaptation::may_resize() const {
-  LayoutChoice small = state_.training.layout;
-  small.measured_size = kSmallBucketBytes;
-  if (planned_buckets(state_, small).size() <= state_.buckets->count()) return false;
-  // Not where sums depend on what lies in a bucket: a measurement would decide about the last bits of the results.
-  const bool by_rank =
-      state_.world_size() == 2 || Collective::of(state_.comms.world()->collective).sums_in_rank_order();
-  const bool is_free =
-      state_.training.layout.plan.size == 0 && !(state_.training.layout.plan.flags & COHORT_PLAN_KEEP_SIZE);
-  return by_rank && !state_.setup.bucket_size && is_free;
 }
 
 size_t Adaptation::best_mode() const {

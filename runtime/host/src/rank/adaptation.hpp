@@ -1,6 +1,5 @@
-// What a run learns from its first steps: the order in which gradients arrive, whether communicating during backward is
-// faster than after it, and whether smaller buckets are. With --autotune it also tries many sizes of buckets and what
-// the strategy offers (cohort.tunable/1).
+// What a run learns from its first steps: the order in which gradients arrive. With --autotune it also tries sizes of
+// buckets, communicating during backward or after it, and what the strategy offers (cohort.tunable/1).
 //
 // Without --autotune results do not depend on it. Belongs to one rank's configured model; the same calls on every rank.
 // Rank 0 decides.
@@ -50,10 +49,8 @@ class Adaptation {
   void begin_trial();
   void end_trial();
   std::vector<StepMode> candidates() const;
-  std::vector<StepMode> usual_candidates() const;
   std::vector<StepMode> sizes_to_try() const;
   std::vector<StepMode> settings_to_try() const;
-  bool may_resize() const;
   size_t best_mode() const;
   void use(const StepMode& mode);
   void lay_out_again();

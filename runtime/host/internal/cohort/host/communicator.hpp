@@ -74,8 +74,6 @@ class Collective : private cohort_collective {
   Staging* staging() const { return staging_.get(); }
   /// Null unless it moves device memory only.
   CpuTwins* twins() const { return twins_.get(); }
-  /// Sums are taken left to right in rank order, wherever in a buffer an element lies.
-  bool sums_in_rank_order() const;
   /// Operations of all communicators have to be called in one order on all ranks.
   bool needs_one_order() const { return (native_.flags & COHORT_COLLECTIVE_ONE_ORDER) != 0; }
 
