@@ -69,12 +69,16 @@ function(cohort_hide_paths target)
   endforeach()
 endfunction()
 
-# cohort_library(NAME EXPORT set [PUBLIC libs...] [PRIVATE libs...]): a shared library from ./src, public headers in
+# cohort_library(NAME [STATIC] EXPORT set [PUBLIC libs...] [PRIVATE libs...]): a shared library (or an archive) from ./src, public headers in
 # ./include, and headers for the other libraries of the runtime, which are not installed, in ./internal.
 function(cohort_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXPORT" "PUBLIC;PRIVATE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "STATIC" "EXPORT" "PUBLIC;PRIVATE")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/*.cpp)
-  add_library(${name} SHARED ${sources})
+  set(kind SHARED)
+  if(arg_STATIC)
+    set(kind STATIC)
+  endif()
+  add_library(${name} ${kind} ${sources})
   target_include_directories(${name} PUBLIC $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}> PRIVATE src)
   foreach(folder include internal)
     if(IS_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/${folder})
@@ -89,7 +93,8 @@ function(cohort_library name)
     EXPORT_NAME ${short_name} INSTALL_RPATH "$ORIGIN;$ORIGIN/cohort/libtorch/lib")
   cohort_own_flags(${name})
   cohort_hide_paths(${name})
-  install(TARGETS ${name} EXPORT ${arg_EXPORT} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_COMPONENT development)
+  install(TARGETS ${name} EXPORT ${arg_EXPORT} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_COMPONENT development
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
   install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development OPTIONAL)
 endfunction()
 

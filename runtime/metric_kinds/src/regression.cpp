@@ -10,7 +10,7 @@
 #include <c10/core/GradMode.h>
 #include <c10/util/StringUtil.h>
 
-#include "metrics/labels.hpp"
+#include "labels.hpp"
 
 namespace cohort::metric {
 namespace {

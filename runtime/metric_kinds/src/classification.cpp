@@ -16,7 +16,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
-#include "metrics/labels.hpp"
+#include "labels.hpp"
 
 namespace cohort::metric {
 namespace {

@@ -1,4 +1,4 @@
-#include "metrics/labels.hpp"
+#include "labels.hpp"
 
 #include <string>
 #include <tuple>
