@@ -16,9 +16,8 @@
 #include <cohort/host/job_secret.hpp>
 #include <cohort/host/machine.hpp>
 #include <cohort/host/options.hpp>
-#include <cohort/launch/listening_socket.hpp>
-
 #include <cohort/launch/descriptor.hpp>
+#include <cohort/launch/listening_socket.hpp>
 
 namespace cohort::launch {
 namespace {

@@ -29,6 +29,9 @@ RankSupervisor::~RankSupervisor() {
 }
 
 RanksEnd RankSupervisor::run() {
+  // Ranks that were started after a signal of the terminal have not had it.
+  while (const auto early = signals().wait(0ms)) on_signal({early->number, false});
+  collect();
   watch();
   end_orphans();
   return end();

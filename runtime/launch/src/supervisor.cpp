@@ -15,9 +15,6 @@ constexpr std::chrono::milliseconds kLongestWait = 1s;
 }  // namespace
 
 void Supervisor::watch() {
-  // Children that were started after a signal of the terminal have not had it.
-  while (const auto early = signals_.wait(0ms)) on_signal({early->number, false});
-  wait(0ms);
   while (!all_ended()) {
     wait(until_deadline());
     if (stage_ == Stage::kStarting && wish_.number() != 0) return;

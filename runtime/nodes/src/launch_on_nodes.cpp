@@ -9,11 +9,11 @@
 #include <utility>
 
 #include <cohort/host/error.hpp>
-#include <cohort/nodes/nodes.hpp>
-
 #include <cohort/launch/caught_signals.hpp>
 #include <cohort/launch/descriptor.hpp>
 #include <cohort/launch/restarts.hpp>
+#include <cohort/nodes/nodes.hpp>
+
 #include "node_search.hpp"
 #include "nodes_run.hpp"
 

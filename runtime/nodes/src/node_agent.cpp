@@ -17,11 +17,11 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
 #include <cohort/host/machine.hpp>
-#include <cohort/nodes/nodes.hpp>
-
 #include <cohort/launch/caught_signals.hpp>
 #include <cohort/launch/descriptor.hpp>
 #include <cohort/launch/job.hpp>
+#include <cohort/nodes/nodes.hpp>
+
 #include "message.hpp"
 #include "node_job.hpp"
 #include "output_pump.hpp"

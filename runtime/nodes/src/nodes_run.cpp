@@ -9,8 +9,8 @@
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/job_secret.hpp>
-
 #include <cohort/launch/job.hpp>
+
 #include "node_job.hpp"
 #include "ssh.hpp"
 
@@ -68,7 +68,7 @@ NodesEnd NodesRun::run() {
   return {ranks, ranks.stop_signal == 0 && makes_room_ && is_unfinished_};
 }
 
-// A node that was not told to start is not told once a rank has failed.
+// Nodes that have not started yet are not started any more once the job ends.
 bool NodesRun::has_ended(const NodeLink& node) const {
   return node.is_over || (stage() > Stage::kRunning && !node.is_started);
 }
@@ -89,6 +89,7 @@ void NodesRun::wait(std::chrono::milliseconds longest) {
     if (signal->number != SIGCHLD) scene_.output.hurry();
     on_signal({signal->number, false, signal->at_once});  // the terminal reaches no rank of another machine
   }
+  if (stage() == Stage::kStarting && stop_signal() != 0) return;  // a node that is ready now must not start
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (waits[2 * i + 2].revents != 0) nodes_[i]->read_errors();
     if (waits[2 * i + 1].revents != 0) read(*nodes_[i]);

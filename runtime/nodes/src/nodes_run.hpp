@@ -11,11 +11,11 @@
 #include <vector>
 
 #include <cohort/host/log.hpp>
+#include <cohort/launch/caught_signals.hpp>
 #include <cohort/launch/fork_ranks.hpp>
 #include <cohort/launch/supervisor.hpp>
 #include <cohort/nodes/nodes.hpp>
 
-#include <cohort/launch/caught_signals.hpp>
 #include "node_link.hpp"
 #include "node_search.hpp"
 #include "placement.hpp"

@@ -1,4 +1,4 @@
-// What the tests of the launcher run on a host.
+// The program that the tests of the launcher run on a host.
 #include <cohort/nodes/nodes.hpp>
 
 int main() {

@@ -117,7 +117,7 @@ typedef struct cohort_bucket {
 #define COHORT_PLAN_KEEP_ORDER                                                                                       \
   2u /* parameters stay in reverse registration order; without it the host orders them as gradients arrive, and puts \
       * parts on cache lines */
-#define COHORT_PLAN_KEEP_SIZE 4u /* a large gradient gets no bucket of its own, and the host tries no other sizes */
+#define COHORT_PLAN_KEEP_SIZE 4u /* a large gradient gets no bucket of its own */
 
 /* How parameters are laid out in buckets: reverse registration order per dtype and phase; a bucket closes when its size
  * is reached or passed. The user's --bucket-size wins over `size` and `first_size`. */

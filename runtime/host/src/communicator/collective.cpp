@@ -128,7 +128,6 @@ Collective::Collective(const cohort_component& component, const CheckedOptions& 
     : cohort_collective{sizeof(cohort_collective), 0, &table_, nullptr, use.door},
       name_(name_with_parts(component, options)),
       host_(host),
-      deterministic_(use.deterministic),
       native_(native_table(component)),
       table_(completed(native_, use.deterministic)) {
   if (!native_.split) groups_ = std::make_unique<ConnectedGroups>();

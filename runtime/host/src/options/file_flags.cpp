@@ -1,4 +1,4 @@
-// The flags that name files, and what is written: checkpoints, plugins, configuration, output. And older spellings.
+// The flags of checkpoints, plugins, configuration and output, and the older spellings.
 #include <cohort/host/error.hpp>
 
 #include "options/flag_kinds.hpp"

@@ -37,7 +37,7 @@ auto from(Value (*parse)(std::string_view text, std::string_view where)) {
   return [=](Given given) { return parse(given.text, given.where); };
 }
 
-/// One value. `parse` makes it of the input, `text` makes a TOML literal of it.
+/// Makes a flag of one value. `parse` makes it of the input, `text` makes a TOML literal of it.
 template <class Member, class Parse, class Text>
 Flag one(const char* group, const char* name, const char* value, const char* help, Member Options::*member, Parse parse,
          Text text) {
@@ -46,7 +46,7 @@ Flag one(const char* group, const char* name, const char* value, const char* hel
       [=](const Options& o) { return printed(o.*member, text); });
 }
 
-/// A whole number; `highest` is one that the member can hold.
+/// Makes a flag of a whole number; `highest` is one that the member can hold.
 template <class Member>
 Flag number(const char* group, const char* name, const char* help, Member Options::*member, int64_t lowest,
             int64_t highest = kUnlimited) {
@@ -54,17 +54,17 @@ Flag number(const char* group, const char* name, const char* help, Member Option
   return one(group, name, "N", help, member, parse, [](int64_t value) { return literal(value); });
 }
 
-/// A flag that may be given without a value.
+/// Lets a flag be given without a value.
 inline Flag optional_value(Flag flag, const char* implied) {
   flag.arity = Arity::kOptional;
   flag.implied = implied;
   return flag;
 }
 
-/// True without a value.
+/// Makes a flag that is true without a value.
 Flag switched(const char* group, const char* name, const char* help, bool Options::*member);
 
-/// One of `texts`, which stand for the member's values from `first` on.
+/// Makes a flag of one of `texts`, which stand for the member's values from `first` on.
 template <class Member>
 Flag choice(const char* group, const char* name, const char* value, const char* help, std::vector<std::string> texts,
             Member Options::*member, std::size_t first = 0) {
@@ -73,7 +73,7 @@ Flag choice(const char* group, const char* name, const char* value, const char* 
              [=](Member chosen) { return text_literal(texts.at(static_cast<std::size_t>(chosen) - first)); });
 }
 
-/// A number of batches, or a fraction of them.
+/// Makes a flag of a number of batches, or a fraction of them.
 Flag limit(const char* name, const char* help, BatchLimit Options::*member);
 
 /// Throws UserError if the path is empty or holds a control character.
@@ -82,14 +82,14 @@ std::filesystem::path parse_path(Given given);
 Flag path(const char* group, const char* name, const char* value, const char* help,
           std::filesystem::path Options::*member);
 
-/// A component by spec, or "auto" for the runtime's choice.
+/// Makes a flag of a component by spec, or "auto" for the runtime's choice.
 Flag spec(const char* name, const char* help, std::optional<Spec> Options::*member);
 
-/// A metric with options of what watches it.
+/// Makes a flag of a metric with the options of its observer.
 Flag metric(const char* group, const char* name, const char* value, const char* help,
             std::optional<Spec> Options::*member);
 
-/// Repeatable. `parse` makes an element of what is given, `text` the other way round.
+/// Makes a repeatable flag. `parse` makes an element of the input, `text` the other way round.
 template <class Element, class Parse, class Text>
 Flag many(const char* group, const char* name, const char* value, const char* help,
           std::vector<Element> Options::*member, Parse parse, Text text) {

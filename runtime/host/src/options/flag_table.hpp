@@ -1,4 +1,5 @@
-// The one table of flags: command line, environment, config file, --help and --print-config all follow it.
+// The one table of flags: command line, environment, config file, --help, --print-config and the comparison of ranks
+// all follow it.
 #pragma once
 
 #include <functional>
@@ -59,11 +60,11 @@ struct Flag {
   }
 };
 
-/// The flags that say how and how long a model is trained.
+/// Returns the flags of devices, strategy, loop and step.
 std::vector<Flag> training_flags();
-/// The flags that name files and what is written, and older spellings.
+/// Returns the flags of checkpoints, plugins and output, and the older spellings.
 std::vector<Flag> file_flags();
-/// The flags of every program, in the order of --help.
+/// Returns the flags of every program, in the order of --help.
 std::vector<Flag> common_flags();
 
 class FlagTable {

@@ -1,4 +1,4 @@
-// The flags that say how and how long a model is trained.
+// The flags of devices, strategy, loop and step.
 #include <algorithm>
 #include <limits>
 

@@ -38,7 +38,7 @@ std::string literal(bool value);
 std::string literal(int64_t value);
 std::string literal(uint64_t value);
 std::string literal(std::string_view text);
-/// The same; a char pointer would be taken for a bool.
+/// Returns literal(text) for a char pointer, too, which the overloads would take for a bool.
 inline std::string text_literal(std::string_view text) {
   return literal(text);
 }

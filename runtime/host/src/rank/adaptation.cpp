@@ -24,7 +24,7 @@ std::vector<uint64_t> parts_per_bucket(const std::vector<BucketPlan>& plans) {
 }  // namespace
 
 Adaptation::Adaptation(RankState& state) : state_(state) {
-  if (has_nothing_to_overlap()) use({.overlap = false});
+  use({.overlap = !has_nothing_to_overlap()});
   if (!autotunes()) return;
   cohort_strategy* const strategy = state_.strategy();
   tunable_ = given(static_cast<const cohort_tunable_1*>(strategy->vt->get_extension(strategy, COHORT_TUNABLE_ID)));
@@ -43,7 +43,7 @@ void Adaptation::after_step() {
   if (!arrival_known_) {
     arrival_known_ = true;
     follow_arrival();
-    if (has_nothing_to_overlap()) use({.overlap = false});
+    use({.overlap = !has_nothing_to_overlap()});
     begin_trial();
   } else if (trial_) {
     trial_->add(state_.training.engine->step_time());

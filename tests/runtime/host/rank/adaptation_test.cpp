@@ -1,5 +1,4 @@
-// What a run learns from its first steps: the layout follows the order in which gradients arrive,
-// which changes no bit of the result.
+// The layout of buckets follows the order in which gradients arrive, which changes no bit of the result.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -143,6 +142,30 @@ TEST(ANewLayout, DoesNotChangeABitOfTheResult) {
     EXPECT_EQ(trained(job, parameters, as_laid_out, otherwise, 4),
               trained(ddp_job(world), parameters, otherwise, otherwise, 4));
   }
+}
+
+TEST(ANewLayout, OfMoreBucketsIsAveragedDuringBackward) {
+  run_ranks(ddp_job(2), [](ToyRank& rank) {
+    constexpr uint64_t kLarge = 1'300'000, kSmall = 100'000;  // one bucket in reverse order, two as they arrive
+    ToyModel model({{"large", kLarge}, {"small", kSmall}}, 1.0, 0.01);
+    host::StepEngine& engine = rank.runtime.configure(model);
+    const std::vector<std::vector<double>> gradients{std::vector<double>(kLarge, 1.0),
+                                                     std::vector<double>(kSmall, 1.0)};
+    step(rank, engine, model, {0, 1}, gradients);
+    const uint64_t before = rank.runtime.bytes_sent();
+    engine.begin(true);
+    model.add_gradient(0, gradients[0]);
+    engine.gradient_ready(0);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);  // a hang only
+    const auto is_sent = [&] { return rank.runtime.bytes_sent() >= before + kLarge * sizeof(float); };
+    while (!is_sent() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    EXPECT_TRUE(is_sent()) << "backward has not reached the other bucket";
+    model.add_gradient(1, gradients[1]);
+    engine.gradient_ready(1);
+    engine.end_backward();
+    rank.update(engine, model);
+    rank.runtime.release_model(model);
+  });
 }
 
 TEST(ANewLayout, NamesARankThatIsMissing) {

@@ -80,7 +80,6 @@ class Collective : private cohort_collective {
  private:
   std::string name_;
   HostObject& host_;
-  bool deterministic_;
   cohort_collective_vt native_, table_;
   std::vector<int> job_ranks_;
   std::unique_ptr<Staging> staging_;

@@ -4,10 +4,9 @@
 #include <functional>
 #include <string>
 
+#include <cohort/launch/caught_signals.hpp>
 #include <cohort/launch/fork_ranks.hpp>
 #include <cohort/launch/launch.hpp>
-
-#include <cohort/launch/caught_signals.hpp>
 #include <cohort/launch/rank_process.hpp>
 #include <cohort/launch/rank_supervisor.hpp>
 

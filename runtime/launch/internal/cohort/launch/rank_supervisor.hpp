@@ -22,17 +22,17 @@ struct Grace {
   std::chrono::milliseconds failure;
 };
 
-/// Takes the exit code of the rank that made the others end, and what happened to it.
+/// Takes the exit code of the rank that made the others end, and a sentence about its end.
 using OnFailure = std::function<void(int exit_code, const std::string& what)>;
 
 class RankSupervisor final : private Supervisor {
  public:
-  /// `on_failure` is told instead of the log.
+  /// Tells `on_failure`, if there is one, in place of the log.
   RankSupervisor(const CaughtSignals& signals, Grace grace, host::Log& log, OnFailure on_failure = {})
       : Supervisor(signals, Stage::kRunning), grace_(grace), log_(log), on_failure_(std::move(on_failure)) {}
   ~RankSupervisor();
 
-  /// Ends what the ranks leave behind, too, if they were ended or one of them failed.
+  /// Ends the processes that ranks leave behind, too, if they were ended or one of them failed.
   void end_also(const Orphans& orphans) { orphans_ = &orphans; }
   void add(RankProcess process) { ranks_.push_back(std::move(process)); }
   /// Blocks until all ranks have ended.
