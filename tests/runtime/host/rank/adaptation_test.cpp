@@ -1,4 +1,4 @@
-// The layout of buckets follows the order in which gradients arrive, which changes no bit of the result.
+// The layout of buckets follows the gradients' order of arrival. That changes no bit of the result.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
