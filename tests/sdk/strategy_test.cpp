@@ -21,7 +21,7 @@ struct Nothing final : cohort::sdk::Strategy<Nothing> {};
 
 struct Loud : cohort::sdk::Strategy<Loud> {
   void end_step(const cohort_step& step) {
-    super().end_step(step);
+    below().end_step(step);
     log().info("step ", step.step, " is done");
   }
 };
@@ -29,24 +29,24 @@ struct Loud : cohort::sdk::Strategy<Loud> {
 struct Everything : cohort::sdk::Strategy<Everything> {
   static constexpr bool kPartialGradients = true;
   void create(const cohort::sdk::Options&) {}
-  void plan(const cohort_job& job, cohort_plan& plan) { super().plan(job, plan); }
+  void plan(const cohort_job& job, cohort_plan& plan) { below().plan(job, plan); }
   void init_dist_connection(cohort_dist_args& args) {
     args.rank += 1;
-    super().init_dist_connection(args);
+    below().init_dist_connection(args);
   }
-  void configure_model() { super().configure_model(); }
-  void begin_step(const cohort_step& step) { super().begin_step(step); }
-  void plan_buckets(cohort_bucket_plan& plan) { super().plan_buckets(plan); }
-  void layout_ready(int32_t reason) { super().layout_ready(reason); }
-  void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) { super().reduce_bucket(step, bucket); }
-  void end_backward(const cohort_step& step) { super().end_backward(step); }
-  void clip_gradients(const cohort_step& step, const cohort_clip_args& args) { super().clip_gradients(step, args); }
-  void optimizer_step(const cohort_step& step) { super().optimizer_step(step); }
-  void end_step(const cohort_step& step) { super().end_step(step); }
-  void pause(int32_t reason) { super().pause(reason); }
-  void save_state() { super().save_state(); }
-  void load_state() { super().load_state(); }
-  void shutdown() { super().shutdown(); }
+  void configure_model() { below().configure_model(); }
+  void begin_step(const cohort_step& step) { below().begin_step(step); }
+  void plan_buckets(cohort_bucket_plan& plan) { below().plan_buckets(plan); }
+  void layout_ready(int32_t reason) { below().layout_ready(reason); }
+  void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) { below().reduce_bucket(step, bucket); }
+  void end_backward(const cohort_step& step) { below().end_backward(step); }
+  void clip_gradients(const cohort_step& step, const cohort_clip_args& args) { below().clip_gradients(step, args); }
+  void optimizer_step(const cohort_step& step) { below().optimizer_step(step); }
+  void end_step(const cohort_step& step) { below().end_step(step); }
+  void pause(int32_t reason) { below().pause(reason); }
+  void save_state() { below().save_state(); }
+  void load_state() { below().load_state(); }
+  void shutdown() { below().shutdown(); }
   const void* get_extension(const char* id) { return std::string(id) == "mine/1" ? this : nullptr; }
 };
 

@@ -14,7 +14,7 @@ struct Bare : sdk::Strategy<Bare> {};
 
 sdk::Answer supports(const sdk::Query& query) {
   if (query.use() == COHORT_USE_CLIPPING) throw std::runtime_error("no option of that name");
-  const bool fits = query.value() == 3 && query.variant() == "fancy" && query.below() == "ddp" &&
+  const bool fits = query.value() == 3 && query.variant() == "fancy" && query.below_spec() == "ddp" &&
                     query.options().integer("bits") == 8 && query.world_size() == 4 && query.num_nodes() == 2 &&
                     query.local_world_size() == 1 && query.replicas() == 5;
   if (query.use() == COHORT_USE_REPLICAS && fits) return sdk::no("it has one buffer", "choose --strategy=ddp");

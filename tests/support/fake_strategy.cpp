@@ -64,7 +64,7 @@ RecordingBase::RecordingBase() {
 
 LayerOver::LayerOver(const cohort_strategy_vt& vt, RecordingBase& base, const cohort_host* host) {
   layer_.vt = &vt;
-  layer_.super = base.layer();
+  layer_.below = base.layer();
   layer_.top = &layer_;
   layer_.host = host;
 }

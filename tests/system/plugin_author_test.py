@@ -31,7 +31,7 @@ class PluginAuthor(SystemTest):
         port = self.reserve_port()
         source = (EXAMPLE / f"{self.layer}.c").read_text()
         edited = self.folder / f"{self.layer}.c"
-        edited.write_text(source.replace("  return s->super", f"  args->master_port = {port};\n  return s->super", 1))
+        edited.write_text(source.replace("  return s->below", f"  args->master_port = {port};\n  return s->below", 1))
         subprocess.run(["cc", "-shared", "-fPIC", f"-I{SOURCE}/plugin_api/include", edited, "-o", self.plugin], check=True)
         for command in ([MNIST, "--devices=2"], [COHORT, "run", "-n", "2", MNIST]):
             with self.subTest(command=command[0]):

@@ -216,7 +216,7 @@ static void destroy(cohort_strategy* s) {
 
 static cohort_status configure_model(cohort_strategy* s) {
   diloco* own = s->data;
-  const cohort_status status = s->super->vt->configure_model(s->super);
+  const cohort_status status = s->below->vt->configure_model(s->below);
   if (status != COHORT_OK) return status;
   free(own->anchored); /* of an earlier training */
   own->num_params = params_of(s)->count(s->host);
@@ -239,7 +239,7 @@ static cohort_status configure_model(cohort_strategy* s) {
 static cohort_status plan_buckets(cohort_strategy* s, cohort_bucket_plan* plan) {
   const cohort_buckets_1* buckets = buckets_of(s);
   const int32_t dtype = ((const diloco*)s->data)->dtype;
-  cohort_status status = s->super->vt->plan_buckets(s->super, plan);
+  cohort_status status = s->below->vt->plan_buckets(s->below, plan);
   if (status == COHORT_OK) status = buckets->drop(s->host, COHORT_BUCKET_GRAD);
   if (status == COHORT_OK) status = buckets->want(s->host, COHORT_BUCKET_WEIGHT, NULL, 0, 0);
   if (status == COHORT_OK) status = buckets->want(s->host, COHORT_BUCKET_STATE, ANCHOR, dtype, COHORT_STATE_SHARED);
@@ -252,7 +252,7 @@ static cohort_status plan_buckets(cohort_strategy* s, cohort_bucket_plan* plan) 
  * later a parameter that was frozen until now, which all ranks have equal. */
 static cohort_status layout_ready(cohort_strategy* s, int32_t reason) {
   diloco* own = s->data;
-  cohort_status status = s->super->vt->layout_ready(s->super, reason);
+  cohort_status status = s->below->vt->layout_ready(s->below, reason);
   for (uint32_t index = 0; status == COHORT_OK && index < buckets_of(s)->count(s->host); ++index) {
     const cohort_bucket* bucket = buckets_of(s)->get(s->host, index);
     round_t r;
@@ -273,7 +273,7 @@ static cohort_status layout_ready(cohort_strategy* s, int32_t reason) {
 
 static cohort_status end_step(cohort_strategy* s, const cohort_step* step) {
   const diloco* own = s->data;
-  cohort_status status = s->super->vt->end_step(s->super, step);
+  cohort_status status = s->below->vt->end_step(s->below, step);
   if ((step->step + 1) % own->every != 0) return status;
   for (uint32_t index = 0; status == COHORT_OK && index < buckets_of(s)->count(s->host); ++index) {
     const cohort_bucket* bucket = buckets_of(s)->get(s->host, index);
@@ -283,7 +283,7 @@ static cohort_status end_step(cohort_strategy* s, const cohort_step* step) {
 }
 
 static cohort_status pause(cohort_strategy* s, int32_t reason) {
-  cohort_status status = s->super->vt->pause(s->super, reason);
+  cohort_status status = s->below->vt->pause(s->below, reason);
   if (reason != COHORT_PAUSE_END) return status;
   for (uint32_t index = 0; status == COHORT_OK && index < buckets_of(s)->count(s->host); ++index) {
     const cohort_bucket* bucket = buckets_of(s)->get(s->host, index);
@@ -296,7 +296,7 @@ static cohort_status pause(cohort_strategy* s, int32_t reason) {
 
 static cohort_status save_state(cohort_strategy* s) {
   const diloco* own = s->data;
-  const cohort_status status = s->super->vt->save_state(s->super);
+  const cohort_status status = s->below->vt->save_state(s->below);
   if (status != COHORT_OK) return status;
   return archive_of(s)->set(s->host, ANCHORED, COHORT_ARCHIVE_SHARED, own->anchored, own->num_params);
 }
@@ -304,7 +304,7 @@ static cohort_status save_state(cohort_strategy* s) {
 static cohort_status load_state(cohort_strategy* s) {
   diloco* own = s->data;
   uint64_t nbytes = 0;
-  cohort_status status = s->super->vt->load_state(s->super);
+  cohort_status status = s->below->vt->load_state(s->below);
   if (status != COHORT_OK) return status;
   memset(own->anchored, 0, own->num_params);
   status = archive_of(s)->get(s->host, ANCHORED, own->anchored, own->num_params, &nbytes);
@@ -315,7 +315,7 @@ static cohort_status load_state(cohort_strategy* s) {
 
 static const void* get_extension(cohort_strategy* s, const char* id) {
   static const cohort_ranks_differ_1 kOnPurpose = {.struct_size = sizeof kOnPurpose};
-  return strcmp(id, COHORT_RANKS_DIFFER_ID) ? s->super->vt->get_extension(s->super, id) : &kOnPurpose;
+  return strcmp(id, COHORT_RANKS_DIFFER_ID) ? s->below->vt->get_extension(s->below, id) : &kOnPurpose;
 }
 
 static void supports(const cohort_host* host, cohort_query* query) {

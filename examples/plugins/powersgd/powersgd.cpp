@@ -118,25 +118,25 @@ class PowerSgd final : public sdk::Strategy<PowerSgd> {
   }
 
   void configure_model() {
-    super().configure_model();
+    below().configure_model();
     rows_.clear();
     for (uint32_t id = 0; id < host().num_params(); ++id) rows_.push_back(rows_of(host().param(id).raw()));
   }
 
   void plan_buckets(cohort_bucket_plan& plan) {
-    super().plan_buckets(plan);
+    below().plan_buckets(plan);
     if (has_feedback_) host().buckets().want(COHORT_BUCKET_STATE, kError);
   }
 
   void layout_ready(int32_t reason) {
-    super().layout_ready(reason);
+    below().layout_ready(reason);
     if (reason == COHORT_LAYOUT_NEW) factors_.clear();
   }
 
   void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) {
     const bool is_alone = host().world().size() == 1;
     if (is_alone || bucket.dtype != COHORT_FLOAT32 || step.step < warmup_steps_ || !has_factors(bucket)) {
-      return super().reduce_bucket(step, bucket);
+      return below().reduce_bucket(step, bucket);
     }
     float* const gradient = host().buckets().view(bucket.index, COHORT_BUCKET_GRAD).span<float>().data();
     float* const error =
@@ -149,11 +149,11 @@ class PowerSgd final : public sdk::Strategy<PowerSgd> {
   }
 
   void save_state() {
-    super().save_state();
+    below().save_state();
     for (const auto& [id, q] : factors_) host().save(key_of(id).c_str(), q.data(), q.size() * sizeof(float));
   }
   void load_state() {
-    super().load_state();
+    below().load_state();
     for (uint32_t id = 0; id < rows_.size(); ++id) {
       std::vector<float> q(columns_of(id) * rank_);
       if (host().load(key_of(id).c_str(), q.data(), q.size() * sizeof(float))) factors_[id] = std::move(q);
@@ -254,7 +254,7 @@ sdk::Answer supports(const sdk::Query& query) {
   if (query.use() == COHORT_USE_DEVICE_TYPE) {
     if (query.value() != COHORT_DEVICE_CPU)
       return sdk::no("its matrices are multiplied on CPUs", "leave the layer out");
-    const std::string_view below = query.below().substr(0, query.below().find_first_of(":,"));
+    const std::string_view below = query.below_spec().substr(0, query.below_spec().find_first_of(":,"));
     const bool averages = below == "ddp" || below == "ddp_spawn" || below == "ddp2";
     if (!averages) return sdk::no("it stands in for the mean of gradients", "put it over ddp, ddp_spawn or ddp2");
   }

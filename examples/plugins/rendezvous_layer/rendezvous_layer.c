@@ -15,7 +15,7 @@ static cohort_status init_dist_connection(cohort_strategy* s, cohort_dist_args* 
              (int)args->world_size, args->master_addr ? args->master_addr : "(no address)", (int)args->master_port);
     log->log(s->host, COHORT_LOG_INFO, line);
   }
-  return s->super->vt->init_dist_connection(s->super, args);
+  return s->below->vt->init_dist_connection(s->below, args);
 }
 
 /* Slots that are left out are inherited. */

@@ -16,18 +16,18 @@ class Ddp : public sdk::Strategy<Ddp> {
   }
 
   void plan_buckets(cohort_bucket_plan& plan) {
-    super().plan_buckets(plan);
+    below().plan_buckets(plan);
     plan.size = bucket_size_;
     plan.first_size = first_bucket_size_;
   }
 
   void layout_ready(int32_t reason) {
-    super().layout_ready(reason);
+    below().layout_ready(reason);
     compression_.prepare(host());
   }
 
   void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) {
-    if (!compression_.casts(bucket)) return super().reduce_bucket(step, bucket);
+    if (!compression_.casts(bucket)) return below().reduce_bucket(step, bucket);
     compression_.all_reduce(host(), bucket, COHORT_REDUCE_MEAN);
   }
 

@@ -5,7 +5,7 @@ namespace {
 
 struct DdpSpawn : cohort::sdk::Strategy<DdpSpawn> {
   void plan(const cohort_job& job, cohort_plan& plan) {
-    super().plan(job, plan);
+    below().plan(job, plan);
     const bool can_fork = job.device_type == COHORT_DEVICE_CPU && job.num_nodes == 1;
     if (can_fork && plan.launch == COHORT_LAUNCH_EXEC) plan.launch = COHORT_LAUNCH_FORK;
   }

@@ -51,24 +51,24 @@ class Horovod : public sdk::Strategy<Horovod> {
       throw sdk::invalid_argument("op=adasum combines ranks by pairs, so their number is a power of two, not " +
                                   std::to_string(ranks) + "; start 2, 4 or 8, or choose op=average");
     }
-    super().plan(job, plan);
+    below().plan(job, plan);
     plan.collectives = "mpi,shm,hier,gloo,nccl";
   }
 
   void configure_model() {
-    super().configure_model();
+    below().configure_model();
     if (communicates() && scales_rates()) scale_rates(host().world().size());
   }
 
   void plan_buckets(cohort_bucket_plan& plan) {
-    super().plan_buckets(plan);
+    below().plan_buckets(plan);
     if (!communicates()) return;
     if (op_ == Op::kAdasum) return cohort::horovod::Adasum::plan(host().buckets(), plan);
     plan.size = fusion_threshold_;
   }
 
   void layout_ready(int32_t reason) {
-    super().layout_ready(reason);
+    below().layout_ready(reason);
     if (op_ != Op::kAdasum) return compression_.prepare(host());
     adasum_.prepare(host());
   }
@@ -76,13 +76,13 @@ class Horovod : public sdk::Strategy<Horovod> {
   void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) {
     const int32_t reduce = op_ == Op::kSum ? COHORT_REDUCE_SUM : COHORT_REDUCE_MEAN;
     if (compression_.casts(bucket)) return compression_.all_reduce(host(), bucket, reduce);
-    if (op_ != Op::kSum) return super().reduce_bucket(step, bucket);
+    if (op_ != Op::kSum) return below().reduce_bucket(step, bucket);
     const sdk::TensorView gradients = host().buckets().view(bucket.index, COHORT_BUCKET_GRAD);
     host().world().all_reduce({gradients.data(), bucket.numel, bucket.dtype, host().stream(bucket)}, reduce);
   }
 
   void end_backward(const cohort_step& step) {
-    super().end_backward(step);
+    below().end_backward(step);
     if (op_ != Op::kSum || !communicates() || !sdk::is_repeated(step)) return;
     throw sdk::failed_precondition(
         "op=sum: two backward passes of one step were summed over the ranks, and the second sum counts the first one "
@@ -92,10 +92,10 @@ class Horovod : public sdk::Strategy<Horovod> {
   void optimizer_step(const cohort_step& step) {
     // Not before: a run that goes on has its rates from the checkpoint.
     if (!std::exchange(has_said_rates_, true) && communicates() && scales_rates()) say_rates(host().world());
-    if (op_ != Op::kAdasum || !communicates()) return super().optimizer_step(step);
+    if (op_ != Op::kAdasum || !communicates()) return below().optimizer_step(step);
     phase_ = step.phase;
     adasum_.remember(host(), phase_);
-    super().optimizer_step(step);
+    below().optimizer_step(step);
     const sdk::Lane lane = host().default_lane();
     lane.wait(lane.submit(combine_));
   }

@@ -29,18 +29,18 @@ class Sharded : public sdk::Strategy<Sharded> {
 
   void configure_model() {
     if (communicates()) own_parameters();
-    super().configure_model();
+    below().configure_model();
   }
 
   void plan_buckets(cohort_bucket_plan& plan) {
-    super().plan_buckets(plan);
+    below().plan_buckets(plan);
     if (!communicates()) return;
     host().buckets().want(COHORT_BUCKET_WEIGHT);
     plan.flags |= COHORT_PLAN_KEEP_ORDER;  // in which owners were chosen
   }
 
   void layout_ready(int32_t reason) {
-    super().layout_ready(reason);
+    below().layout_ready(reason);
     shards_.clear();
     prepare_norm();
     const int ranks = host().world().size();
@@ -56,7 +56,7 @@ class Sharded : public sdk::Strategy<Sharded> {
   }
 
   void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) {
-    if (!communicates()) return super().reduce_bucket(step, bucket);
+    if (!communicates()) return below().reduce_bucket(step, bucket);
     if (sdk::is_repeated(step)) {
       throw sdk::failed_precondition(
           "sharded: after the first backward of a step a rank has the gradients of its own parameters alone, to which "
@@ -70,9 +70,9 @@ class Sharded : public sdk::Strategy<Sharded> {
 
   void clip_gradients(const cohort_step& step, const cohort_clip_args& args) {
     const bool by_value = args.by == COHORT_CLIP_VALUE;
-    if (!communicates() || (by_value && !args.norm)) return super().clip_gradients(step, args);
+    if (!communicates() || (by_value && !args.norm)) return below().clip_gradients(step, args);
     auto* const measured = static_cast<double*>(norm_.data());
-    super().clip_gradients(step, {sizeof args, COHORT_CLIP_NORM, std::numeric_limits<double>::infinity(), measured});
+    below().clip_gradients(step, {sizeof args, COHORT_CLIP_NORM, std::numeric_limits<double>::infinity(), measured});
     const cohort_stream stream = host().stream(device_type_, device_index_);
     double own = 0;
     host().read(&own, measured, sizeof own, stream);
@@ -81,16 +81,16 @@ class Sharded : public sdk::Strategy<Sharded> {
     const double norm = std::sqrt(squares);
     if (args.norm) host().core_kernels(device_type_).fill({args.norm, 1, COHORT_FLOAT64, stream}, norm);
     if (std::isinf(args.limit)) return;
-    if (by_value) return super().clip_gradients(step, {sizeof args, args.by, args.limit, nullptr});
+    if (by_value) return below().clip_gradients(step, {sizeof args, args.by, args.limit, nullptr});
     const double factor = args.limit / (norm + kEpsilon);
     if (factor >= 1) return;
     // The limit of this rank's part of the norm that makes the inherited code multiply by the factor.
     const double limit = factor == 0 ? 0 : factor * (own + kEpsilon);
-    super().clip_gradients(step, {sizeof args, args.by, limit, nullptr});
+    below().clip_gradients(step, {sizeof args, args.by, limit, nullptr});
   }
 
   void optimizer_step(const cohort_step& step) {
-    if (!communicates()) return super().optimizer_step(step);
+    if (!communicates()) return below().optimizer_step(step);
     const sdk::Lane lane = host().default_lane();
     sdk::Lane::Ticket last = 0;
     for (uint32_t index = 0; index < shards_.size(); ++index) {

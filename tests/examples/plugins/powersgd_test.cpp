@@ -347,7 +347,7 @@ TEST(PowerSgdSupports, CpusOverStrategiesThatAverage) {
     query.use = COHORT_USE_DEVICE_TYPE;
     query.value = device;
     query.variant = "";
-    query.below = below;
+    query.below_spec = below;
     component.supports(nullptr, &query);
     return query;
   };

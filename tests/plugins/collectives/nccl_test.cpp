@@ -22,7 +22,7 @@ cohort_query asked_about(int64_t device_type) {
   query.struct_size = sizeof query;
   query.use = COHORT_USE_DEVICE_TYPE;
   query.value = device_type;
-  query.variant = query.below = "";
+  query.variant = query.below_spec = "";
   cohort::test::component_of(plugin, COHORT_KIND_COLLECTIVE).supports(nullptr, &query);
   return query;
 }

@@ -2,7 +2,7 @@
 #include <cohort/api/strategy.h>
 
 static cohort_status end_step(cohort_strategy* s, const cohort_step* step) {
-  return s->super->vt->end_step(s->super, step);
+  return s->below->vt->end_step(s->below, step);
 }
 
 static const cohort_strategy_vt vtable = {.struct_size = sizeof(cohort_strategy_vt), .end_step = end_step};

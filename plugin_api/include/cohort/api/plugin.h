@@ -99,8 +99,8 @@ typedef struct cohort_query {
   const char* variant;             /* as in create: never null */
   const cohort_key_value* options; /* [num_options], as in create */
   uint64_t num_options;
-  const char* below; /* free layers: spec of the strategy below, "bagua:qadam,warmup_steps=3"; else "" */
-  int32_t answer;    /* out: COHORT_ANSWER_..., UNKNOWN when called */
+  const char* below_spec; /* free layers: spec of the strategy below, "bagua:qadam,warmup_steps=3"; else "" */
+  int32_t answer;         /* out: COHORT_ANSWER_..., UNKNOWN when called */
   uint32_t reserved0;
   const char* why; /* out, for NO: static text, "its replicas are threads of one process" */
   const char* fix; /* out, for NO: static text, what the user can do, "choose --strategy=ddp" */

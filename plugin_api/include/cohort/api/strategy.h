@@ -2,13 +2,13 @@
  *
  * A strategy is a stack of layers, the runtime's `base` at the bottom. A layer fills the slots that it changes and
  * leaves the others null: the host completes each layer's table with forwarders to the layer below, so no slot that a
- * plugin sees is null. `super` is the next layer: call it for the inherited behaviour. `top` is the most derived layer:
+ * plugin sees is null. `below` is the next layer: call it for the inherited behaviour. `top` is the most derived layer:
  * call it for a step that others may override. `create` and `destroy` are each layer's own: lowest first, and in
  * reverse order.
  *
  * Threads: [main] one OS thread for the whole run; [step] the thread that trains, one at a time; [lane] the lane's
  * thread, which runs while backward goes on, or the step thread after backward while the lane rests: one at a time.
- * Argument structs are host memory; fields marked "edit" may be changed and the struct passed on to `super`.
+ * Argument structs are host memory; fields marked "edit" may be changed and the struct passed on to `below`.
  *
  * Streams: tensors on a device are worked on in the order of streams. A slot enqueues on the calling thread's stream
  * (host/stream.h) and returns without waiting for it; the program's own work before and after the slot is on that
@@ -29,7 +29,7 @@ typedef struct cohort_strategy {
   uint32_t reserved0;
   const struct cohort_strategy_vt* vt; /* completed by the host: no slot is null */
   void* data;                          /* this layer's own, set in create */
-  struct cohort_strategy* super;       /* null for base only */
+  struct cohort_strategy* below;       /* null for base only */
   struct cohort_strategy* top;
   const cohort_host* host;
 } cohort_strategy;
@@ -173,10 +173,10 @@ typedef struct cohort_strategy_vt {
   cohort_status (*init_dist_connection)(cohort_strategy* s, cohort_dist_args* args) COHORT_NOEXCEPT;
   /* The model and its optimizers exist; once per training. base: checks that all ranks have the same model, and gives
    * rank 0's weights, buffers and optimizer state to all; state of parameters that one rank owns (optimizer/1.own,
-   * before `super`) is that rank's alone. Lanes and communicators are made here or in layout_ready. Collective. [main]
+   * before `below`) is that rank's alone. Lanes and communicators are made here or in layout_ready. Collective. [main]
    */
   cohort_status (*configure_model)(cohort_strategy* s) COHORT_NOEXCEPT;
-  /* Describes the layout of the buckets, and with buckets/1 the views that it must have: a layer calls `super` first,
+  /* Describes the layout of the buckets, and with buckets/1 the views that it must have: a layer calls `below` first,
    * then edits. After configure_model, and again between two steps whenever the layout changes. The same on all ranks.
    * base: GRAD if there are several ranks or replicas. [main] */
   cohort_status (*plan_buckets)(cohort_strategy* s, cohort_bucket_plan* plan) COHORT_NOEXCEPT;

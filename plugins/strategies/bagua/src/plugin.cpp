@@ -33,13 +33,13 @@ class Bagua : public sdk::Strategy<Bagua> {
   void create(const sdk::Options& options) { settings_ = read_settings(options); }
 
   void plan(const cohort_job& job, cohort_plan& plan) {
-    super().plan(job, plan);
+    below().plan(job, plan);
     const int world = job.external_world_size > 0 ? job.external_world_size : job.num_devices * job.num_nodes;
     check_peers({0, world, 0, job.num_devices, job.num_nodes});
   }
 
   void init_dist_connection(cohort_dist_args& args) {
-    super().init_dist_connection(args);
+    below().init_dist_connection(args);
     if (args.world_size == 1) return;
     place_ = {args.rank, args.world_size, args.local_rank, args.local_world_size, args.num_nodes};
     check_peers(place_);
@@ -50,33 +50,33 @@ class Bagua : public sdk::Strategy<Bagua> {
     const bool is_open = settings_.hierarchical == Settings::Hierarchical::kAuto && keeps_nothing() &&
                          Group(place_, settings_.hierarchical).is_hierarchical();
     if (lets_ranks_differ() && std::strcmp(id, COHORT_RANKS_DIFFER_ID) == 0) return &kRanksDiffer;
-    return is_open && std::strcmp(id, COHORT_TUNABLE_ID) == 0 ? &tunable_ : super().get_extension(id);
+    return is_open && std::strcmp(id, COHORT_TUNABLE_ID) == 0 ? &tunable_ : below().get_extension(id);
   }
 
   void configure_model() {
-    super().configure_model();
+    below().configure_model();
     if (settings_.algorithm == "async") host().set_metric("rounds", 0);  // with one rank, too
     if (algorithm_) algorithm_->configure();
   }
   void plan_buckets(cohort_bucket_plan& plan) {
-    super().plan_buckets(plan);
+    below().plan_buckets(plan);
     if (algorithm_) algorithm_->plan_buckets(host().buckets(), plan);
   }
   void layout_ready(int32_t reason) {
-    super().layout_ready(reason);
+    below().layout_ready(reason);
     if (algorithm_) algorithm_->layout_ready(reason);
   }
 
   void begin_step(const cohort_step& step) {
-    super().begin_step(step);
+    below().begin_step(step);
     if (algorithm_) algorithm_->begin_step(step);
   }
   void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) {
-    if (!algorithm_) return super().reduce_bucket(step, bucket);
+    if (!algorithm_) return below().reduce_bucket(step, bucket);
     algorithm_->reduce_bucket(bucket);
   }
   void end_backward(const cohort_step& step) {
-    super().end_backward(step);
+    below().end_backward(step);
     if (algorithm_ && !settings_.average && sdk::is_repeated(step)) {
       throw sdk::failed_precondition(
           "average=false: two backward passes of one step were summed over the ranks, and the second sum counts the "
@@ -85,27 +85,27 @@ class Bagua : public sdk::Strategy<Bagua> {
     if (algorithm_) algorithm_->end_backward(step);
   }
   void optimizer_step(const cohort_step& step) {
-    if (!algorithm_ || !algorithm_->optimizer_step(step)) super().optimizer_step(step);
+    if (!algorithm_ || !algorithm_->optimizer_step(step)) below().optimizer_step(step);
   }
   void end_step(const cohort_step& step) {
-    super().end_step(step);
+    below().end_step(step);
     if (algorithm_) algorithm_->end_step(step);
   }
   void pause(int32_t reason) {
-    super().pause(reason);
+    below().pause(reason);
     if (algorithm_) algorithm_->pause(reason);
   }
   void save_state() {
-    super().save_state();
+    below().save_state();
     if (algorithm_) algorithm_->save_state();
   }
   void load_state() {
-    super().load_state();
+    below().load_state();
     if (algorithm_) algorithm_->load_state();
   }
   void shutdown() {
     if (algorithm_) algorithm_->shutdown();
-    super().shutdown();
+    below().shutdown();
   }
 
  private:

@@ -60,7 +60,7 @@ StrategyLayers::StrategyLayers(std::vector<LayerBlueprint> blueprints, const coh
   for (const auto& layer : layers_) {
     layer->struct_size = sizeof(cohort_strategy);
     layer->vt = &layer->table;
-    layer->super = below;
+    layer->below = below;
     layer->top = top();
     layer->host = host.get_for(layer->name);
     below = layer.get();
@@ -135,7 +135,7 @@ std::vector<std::string> StrategyLayers::names() const {
 StrategyState::Versions StrategyLayers::versions() const {
   StrategyState::Versions versions;
   for (const auto& layer : layers_) {
-    if (layer->super) versions.emplace(layer->name, layer->version);
+    if (layer->below) versions.emplace(layer->name, layer->version);
   }
   return versions;
 }

@@ -15,7 +15,7 @@ template <class Result, class... Arguments,
           Result (*cohort_strategy_vt::*Slot)(cohort_strategy*, Arguments...) noexcept>
 struct Forwarder<Slot> {
   static Result call(cohort_strategy* s, Arguments... arguments) noexcept {
-    return (s->super->vt->*Slot)(s->super, arguments...);
+    return (s->below->vt->*Slot)(s->below, arguments...);
   }
 };
 

@@ -32,7 +32,7 @@ constexpr void for_each_slot(Visit&& visit) {
 /// A plugin's vtable in full size: slots that it leaves null or is too short to have are null.
 cohort_strategy_vt full_size(const cohort_strategy_vt& table);
 
-/// The same with every null slot forwarding to `super`; `create` and `destroy` stay as they are.
+/// The same with every null slot forwarding to `below`; `create` and `destroy` stay as they are.
 cohort_strategy_vt completed(const cohort_strategy_vt& table);
 
 }  // namespace cohort::host

@@ -83,7 +83,7 @@ Answer ask(PluginHost& plugins, const Asked& asked, const UseQuery& query) {
   question.variant = asked.variant;
   question.options = asked.options.data();
   question.num_options = asked.options.size();
-  question.below = asked.below.c_str();
+  question.below_spec = asked.below.c_str();
   {
     const PluginCall call(HostObject::of(plugins.plain_host()).log(), asked.who, "supports");
     asked.component.supports(plugins.plain_host(), &question);

@@ -2,7 +2,7 @@
 //
 //   struct Loud : cohort::sdk::Strategy<Loud> {
 //     void end_step(const cohort_step& step) {
-//       super().end_step(step);
+//       below().end_step(step);
 //       log().info("step ", step.step, " is done");
 //     }
 //   };
@@ -29,7 +29,7 @@ inline bool is_repeated(const cohort_step& step) {
   return step.micro > 0 && (step.flags & COHORT_STEP_FIRST);
 }
 
-/// A layer of the stack: the inherited code (`super`) or the most derived one (`top`). Calls throw where they fail.
+/// A layer of the stack: the inherited code (`below`) or the most derived one (`top`). Calls throw where they fail.
 class StrategyRef {
  public:
   explicit StrategyRef(cohort_strategy* strategy) : s_(strategy) {}
@@ -68,46 +68,46 @@ class Strategy {
   /// Reads the variant and the options, as checked by the host. [main]
   void create(const Options& /*options*/) {}
   /// Fills the plan of processes and replicas; pure. base: one process per device, one replica. [main]
-  void plan(const cohort_job& job, cohort_plan& plan) { super().plan(job, plan); }
+  void plan(const cohort_job& job, cohort_plan& plan) { below().plan(job, plan); }
   /// Connects the ranks. base: opens a store and binds the communicator of all ranks. Collective. [main]
-  void init_dist_connection(cohort_dist_args& args) { super().init_dist_connection(args); }
+  void init_dist_connection(cohort_dist_args& args) { below().init_dist_connection(args); }
   /// Once per training, with model and optimizers. base: compares the ranks' models and gives rank 0's weights, buffers
   /// and optimizer state to all. Collective. [main]
-  void configure_model() { super().configure_model(); }
-  /// Describes the layout of the buckets: call super() first, then edit, and say what you want of buckets(). base: GRAD
+  void configure_model() { below().configure_model(); }
+  /// Describes the layout of the buckets: call below() first, then edit, and say what you want of buckets(). base: GRAD
   /// if there are several ranks or replicas. [main]
-  void plan_buckets(cohort_bucket_plan& plan) { super().plan_buckets(plan); }
+  void plan_buckets(cohort_bucket_plan& plan) { below().plan_buckets(plan); }
   /// The layout exists, weights and restored state are in it. `reason`: COHORT_LAYOUT_... base: nothing. Collective.
   /// [main]
-  void layout_ready(int32_t reason) { super().layout_ready(reason); }
+  void layout_ready(int32_t reason) { below().layout_ready(reason); }
   /// Before forward, for each micro-batch. base: nothing. [step]
-  void begin_step(const cohort_step& step) { super().begin_step(step); }
+  void begin_step(const cohort_step& step) { below().begin_step(step); }
   /// The bucket's gradients are in its GRAD view. base: all-reduce mean over the world. [lane]
-  void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) { super().reduce_bucket(step, bucket); }
+  void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) { below().reduce_bucket(step, bucket); }
   /// After backward and every reduce_bucket, for each micro-batch. base: nothing. [step]
-  void end_backward(const cohort_step& step) { super().end_backward(step); }
+  void end_backward(const cohort_step& step) { below().end_backward(step); }
   /// If gradients are limited, before the optimizer's step. base: limits the gradients of the phase that this rank
   /// shows. [step]
-  void clip_gradients(const cohort_step& step, const cohort_clip_args& args) { super().clip_gradients(step, args); }
+  void clip_gradients(const cohort_step& step, const cohort_clip_args& args) { below().clip_gradients(step, args); }
   /// Once per optimizer step. base: the host optimizer's step. [step]
-  void optimizer_step(const cohort_step& step) { super().optimizer_step(step); }
+  void optimizer_step(const cohort_step& step) { below().optimizer_step(step); }
   /// Once per optimizer step, after it. base: nothing. [step]
-  void end_step(const cohort_step& step) { super().end_step(step); }
+  void end_step(const cohort_step& step) { below().end_step(step); }
   /// Training stops for an evaluation, a checkpoint or its end: COHORT_PAUSE_... base: nothing. Collective. [step]
-  void pause(int32_t reason) { super().pause(reason); }
+  void pause(int32_t reason) { below().pause(reason); }
   /// A checkpoint: what is kept outside STATE goes to host().save(). base: nothing. [main]
-  void save_state() { super().save_state(); }
+  void save_state() { below().save_state(); }
   /// A run resumes, before its first step: host().load(). base: nothing. [main]
-  void load_state() { super().load_state(); }
+  void load_state() { below().load_state(); }
   /// The end, on all ranks, while communicators still work. base: nothing. [main]
-  void shutdown() { super().shutdown(); }
+  void shutdown() { below().shutdown(); }
   /// Returns the table of this id, or null: then the layers below are asked. [any-thread]
-  const void* get_extension(const char* id) { return super().get_extension(id); }
+  const void* get_extension(const char* id) { return below().get_extension(id); }
 
  protected:
   const Host& host() const { return *host_; }
   Log log() const { return host_->log(); }
-  StrategyRef super() const { return StrategyRef(self_->super); }
+  StrategyRef below() const { return StrategyRef(self_->below); }
   StrategyRef top() const { return StrategyRef(self_->top); }
 
  private:

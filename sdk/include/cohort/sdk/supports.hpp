@@ -53,7 +53,7 @@ class Query {
   std::string_view variant() const { return query_.variant; }
   Options options() const { return {query_.variant, query_.options, query_.num_options}; }
   /// Of a free layer: the strategy below, as a user writes it.
-  std::string_view below() const { return query_.below; }
+  std::string_view below_spec() const { return query_.below_spec; }
 
  private:
   const cohort_query& query_;

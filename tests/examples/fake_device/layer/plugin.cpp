@@ -20,7 +20,7 @@ class Devices : public sdk::Strategy<Devices> {
   void create(const sdk::Options& options) { does_ = options.text("does"); }
 
   void layout_ready(int32_t reason) {
-    super().layout_ready(reason);
+    below().layout_ready(reason);
     const cohort_bucket& bucket = host().buckets().at(0);
     program_ = host().stream(bucket).native;
     buffer_ = host().alloc(bucket.device_type, bucket.device_index, sizeof(float));
@@ -34,7 +34,7 @@ class Devices : public sdk::Strategy<Devices> {
   }
 
   void begin_step(const cohort_step& step) {
-    super().begin_step(step);
+    below().begin_step(step);
     if (does_ == "outside") try_outside();
     if (does_ == "streams") require(host().stream(host().buckets().at(0)).native == program_, "the program's stream");
     if (does_ == "late") try_late();
@@ -43,7 +43,7 @@ class Devices : public sdk::Strategy<Devices> {
 
   void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) {
     if (does_ == "streams") require(host().stream(bucket).native != program_, "lane 0 has a stream of its own");
-    super().reduce_bucket(step, bucket);
+    below().reduce_bucket(step, bucket);
   }
 
  private:

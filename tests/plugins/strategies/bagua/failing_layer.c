@@ -35,28 +35,28 @@ static cohort_status after(cohort_strategy* s, cohort_status status, const char*
 
 static cohort_status begin_step(cohort_strategy* s, const cohort_step* step) {
   ((failing*)s->data)->step = (int64_t)step->step;
-  return after(s, s->super->vt->begin_step(s->super, step), "begin_step");
+  return after(s, s->below->vt->begin_step(s->below, step), "begin_step");
 }
 static cohort_status plan_buckets(cohort_strategy* s, cohort_bucket_plan* plan) {
-  return after(s, s->super->vt->plan_buckets(s->super, plan), "plan_buckets");
+  return after(s, s->below->vt->plan_buckets(s->below, plan), "plan_buckets");
 }
 static cohort_status layout_ready(cohort_strategy* s, int32_t reason) {
-  return after(s, s->super->vt->layout_ready(s->super, reason), "layout_ready");
+  return after(s, s->below->vt->layout_ready(s->below, reason), "layout_ready");
 }
 static cohort_status reduce_bucket(cohort_strategy* s, const cohort_step* step, const cohort_bucket* bucket) {
-  return after(s, s->super->vt->reduce_bucket(s->super, step, bucket), "reduce_bucket");
+  return after(s, s->below->vt->reduce_bucket(s->below, step, bucket), "reduce_bucket");
 }
 static cohort_status end_backward(cohort_strategy* s, const cohort_step* step) {
-  return after(s, s->super->vt->end_backward(s->super, step), "end_backward");
+  return after(s, s->below->vt->end_backward(s->below, step), "end_backward");
 }
 static cohort_status optimizer_step(cohort_strategy* s, const cohort_step* step) {
-  return after(s, s->super->vt->optimizer_step(s->super, step), "optimizer_step");
+  return after(s, s->below->vt->optimizer_step(s->below, step), "optimizer_step");
 }
 static cohort_status end_step(cohort_strategy* s, const cohort_step* step) {
-  return after(s, s->super->vt->end_step(s->super, step), "end_step");
+  return after(s, s->below->vt->end_step(s->below, step), "end_step");
 }
 static cohort_status save_state(cohort_strategy* s) {
-  return after(s, s->super->vt->save_state(s->super), "save_state");
+  return after(s, s->below->vt->save_state(s->below), "save_state");
 }
 
 static const cohort_strategy_vt kSlots = {.struct_size = sizeof kSlots,

@@ -21,7 +21,7 @@ static void destroy(cohort_strategy* s) {
 static cohort_status plan_buckets(cohort_strategy* s, cohort_bucket_plan* plan) {
   const cohort_buckets_1* buckets = buckets_of(s);
   const uint64_t plans = ++*(uint64_t*)s->data;
-  const cohort_status status = s->super->vt->plan_buckets(s->super, plan);
+  const cohort_status status = s->below->vt->plan_buckets(s->below, plan);
   if (status != COHORT_OK) return status;
   if (plans % 2 == 0) buckets->want(s->host, COHORT_BUCKET_STATE, "a spare one", 0, COHORT_STATE_SCRATCH);
   buckets->want(s->host, COHORT_BUCKET_WEIGHT, NULL, 0, 0);
@@ -29,7 +29,7 @@ static cohort_status plan_buckets(cohort_strategy* s, cohort_bucket_plan* plan) 
 }
 
 static cohort_status optimizer_step(cohort_strategy* s, const cohort_step* step) {
-  cohort_status status = s->super->vt->optimizer_step(s->super, step);
+  cohort_status status = s->below->vt->optimizer_step(s->below, step);
   for (uint32_t index = 0; status == COHORT_OK && index < buckets_of(s)->count(s->host); ++index) {
     const uint64_t numel = buckets_of(s)->get(s->host, index)->numel;
     cohort_tensor weights, momentum;
@@ -47,7 +47,7 @@ static cohort_status optimizer_step(cohort_strategy* s, const cohort_step* step)
 }
 
 static cohort_status end_step(cohort_strategy* s, const cohort_step* step) {
-  const cohort_status status = s->super->vt->end_step(s->super, step);
+  const cohort_status status = s->below->vt->end_step(s->below, step);
   return status != COHORT_OK ? status : buckets_of(s)->request_relayout(s->host);
 }
 

@@ -26,7 +26,7 @@ struct Recorder {
 };
 
 Recorder& recorder_of(cohort_strategy* s) {
-  while (s->super) s = s->super;
+  while (s->below) s = s->below;
   return *static_cast<Recorder*>(s->data);
 }
 
@@ -102,7 +102,7 @@ cohort_strategy_vt recording_base() {
   return base;
 }
 
-// Layer a overrides end_step and layout_ready, b end_step and reduce_bucket, free end_step; each calls super.
+// Layer a overrides end_step and layout_ready, b end_step and reduce_bucket, free end_step; each calls below.
 cohort_strategy_vt layer_a() {
   cohort_strategy_vt table{};
   table.struct_size = sizeof(table);
@@ -112,7 +112,7 @@ cohort_strategy_vt layer_a() {
   table.destroy = [](cohort_strategy* s) noexcept { record(s, "a.destroy"); };
   table.end_step = [](cohort_strategy* s, const cohort_step* step) noexcept {
     record(s, "a.end_step");
-    return s->super->vt->end_step(s->super, step);
+    return s->below->vt->end_step(s->below, step);
   };
   table.layout_ready = [](cohort_strategy* s, int32_t) noexcept { return record(s, "a.layout_ready"); };
   return table;
@@ -130,7 +130,7 @@ cohort_strategy_vt layer_b() {
   };
   table.end_step = [](cohort_strategy* s, const cohort_step* step) noexcept {
     record(s, "b.end_step");
-    return s->super->vt->end_step(s->super, step);
+    return s->below->vt->end_step(s->below, step);
   };
   return table;
 }
@@ -141,7 +141,7 @@ cohort_strategy_vt layer_free() {
   table.destroy = [](cohort_strategy* s) noexcept { record(s, "free.destroy"); };
   table.end_step = [](cohort_strategy* s, const cohort_step* step) noexcept {
     record(s, "free.end_step");
-    return s->super->vt->end_step(s->super, step);
+    return s->below->vt->end_step(s->below, step);
   };
   return table;
 }
@@ -176,14 +176,14 @@ TEST_F(StrategyLayersTest, AreCreatedLowestFirstAndDestroyedInReverse) {
 TEST_F(StrategyLayersTest, AreLinkedBySuperAndTop) {
   const StrategyLayers layers = stack();
   std::size_t height = 0;
-  for (cohort_strategy* s = layers.top(); s; s = s->super, ++height) EXPECT_EQ(s->top, layers.top());
+  for (cohort_strategy* s = layers.top(); s; s = s->below, ++height) EXPECT_EQ(s->top, layers.top());
   EXPECT_EQ(height, 4u);
 }
 
 TEST_F(StrategyLayersTest, HaveAHostForEachLayer) {
   const StrategyLayers layers = stack();
   std::vector<std::string> components;
-  for (cohort_strategy* s = layers.top(); s; s = s->super) {
+  for (cohort_strategy* s = layers.top(); s; s = s->below) {
     EXPECT_EQ(&HostObject::of(s->host), &host);
     components.push_back(HostObject::component_of(s->host));
   }
@@ -193,12 +193,12 @@ TEST_F(StrategyLayersTest, HaveAHostForEachLayer) {
 // Each layer overwrites what the one below has left, and the upper one clears its flags.
 TEST_F(StrategyLayersTest, CombineFlagsAndAlignmentsOfALayout) {
   a.plan_buckets = [](cohort_strategy* s, cohort_bucket_plan* plan) noexcept {
-    const cohort_status status = s->super->vt->plan_buckets(s->super, plan);
+    const cohort_status status = s->below->vt->plan_buckets(s->below, plan);
     *plan = {sizeof *plan, COHORT_PLAN_KEEP_ORDER, 0, 0, 6};
     return status;
   };
   b.plan_buckets = [](cohort_strategy* s, cohort_bucket_plan* plan) noexcept {
-    const cohort_status status = s->super->vt->plan_buckets(s->super, plan);
+    const cohort_status status = s->below->vt->plan_buckets(s->below, plan);
     *plan = {sizeof *plan, COHORT_PLAN_KEEP_SIZE, 7, 0, 4};
     return status;
   };
@@ -311,7 +311,7 @@ TEST_F(StrategyLayersTest, ThrowThePluginsMessageAndDestroyThoseBefore) {
 TEST_F(StrategyLayersTest, AreBaseAloneWithoutBlueprints) {
   const StrategyLayers layers({}, recording_base(), &recorder, host);
   EXPECT_THAT(layers.names(), ElementsAre("base"));
-  EXPECT_EQ(layers.top()->super, nullptr);
+  EXPECT_EQ(layers.top()->below, nullptr);
   EXPECT_EQ(layers.top()->vt->shutdown(layers.top()), 111);
 }
 

@@ -4,7 +4,7 @@
 static cohort_status reduce_bucket(cohort_strategy* s, const cohort_step* step, const cohort_bucket* bucket) {
   const cohort_buckets_1* buckets = s->host->get_interface(s->host, COHORT_BUCKETS_ID);
   cohort_tensor view;
-  const cohort_status status = s->super->vt->reduce_bucket(s->super, step, bucket);
+  const cohort_status status = s->below->vt->reduce_bucket(s->below, step, bucket);
   if (status != COHORT_OK) return status;
   if (buckets->view(s->host, bucket->index, COHORT_BUCKET_GRAD, 0, &view) != COHORT_OK) return COHORT_INTERNAL;
   float* values = view.data;
@@ -17,7 +17,7 @@ static cohort_status end_step(cohort_strategy* s, const cohort_step* step) {
   if (params->count(s->host) != 2) return s->host->fail(s->host, COHORT_INTERNAL, "expected two parameters");
   if (s->host->get_interface(s->host, "cohort.nothing/1")) return COHORT_INTERNAL;
   if (step->step == 2) return s->host->fail(s->host, COHORT_DATA_LOSS, "the third step is one too many");
-  return s->super->vt->end_step(s->super, step);
+  return s->below->vt->end_step(s->below, step);
 }
 
 static const cohort_strategy_vt vtable = {

@@ -20,7 +20,7 @@ static void destroy(cohort_strategy* s) {
 
 static cohort_status plan_buckets(cohort_strategy* s, cohort_bucket_plan* plan) {
   const cohort_buckets_1* buckets = s->host->get_interface(s->host, COHORT_BUCKETS_ID);
-  const cohort_status status = s->super->vt->plan_buckets(s->super, plan);
+  const cohort_status status = s->below->vt->plan_buckets(s->below, plan);
   return status != COHORT_OK ? status : buckets->want(s->host, COHORT_BUCKET_STATE, "memory", 0, 0);
 }
 
@@ -43,13 +43,13 @@ static cohort_status reduce_bucket(cohort_strategy* s, const cohort_step* step, 
 
 static cohort_status end_step(cohort_strategy* s, const cohort_step* step) {
   ((drifting*)s->data)->steps++;
-  return s->super->vt->end_step(s->super, step);
+  return s->below->vt->end_step(s->below, step);
 }
 
 static cohort_status save_state(cohort_strategy* s) {
   const drifting* self = s->data;
   const cohort_archive_1* archive = s->host->get_interface(s->host, COHORT_ARCHIVE_ID);
-  const cohort_status status = s->super->vt->save_state(s->super);
+  const cohort_status status = s->below->vt->save_state(s->below);
   return status != COHORT_OK ? status : archive->set(s->host, "steps", 0, &self->steps, sizeof self->steps);
 }
 
@@ -57,7 +57,7 @@ static cohort_status load_state(cohort_strategy* s) {
   drifting* self = s->data;
   const cohort_archive_1* archive = s->host->get_interface(s->host, COHORT_ARCHIVE_ID);
   uint64_t nbytes = 0;
-  const cohort_status status = s->super->vt->load_state(s->super);
+  const cohort_status status = s->below->vt->load_state(s->below);
   if (status != COHORT_OK) return status;
   if (archive->get(s->host, "nothing", &nbytes, sizeof nbytes, &nbytes) != COHORT_NOT_FOUND) {
     return COHORT_INTERNAL;
@@ -71,12 +71,12 @@ static cohort_status load_state(cohort_strategy* s) {
 static cohort_status pause(cohort_strategy* s, int32_t reason) {
   const cohort_archive_1* archive = s->host->get_interface(s->host, COHORT_ARCHIVE_ID);
   if (archive->set(s->host, "late", 0, "", 0) == COHORT_OK) return COHORT_INTERNAL; /* not in a pause */
-  return s->super->vt->pause(s->super, reason);
+  return s->below->vt->pause(s->below, reason);
 }
 
 static const void* get_extension(cohort_strategy* s, const char* id) {
   static const cohort_ranks_differ_1 on_purpose = {.struct_size = sizeof on_purpose};
-  return strcmp(id, COHORT_RANKS_DIFFER_ID) == 0 ? &on_purpose : s->super->vt->get_extension(s->super, id);
+  return strcmp(id, COHORT_RANKS_DIFFER_ID) == 0 ? &on_purpose : s->below->vt->get_extension(s->below, id);
 }
 
 static const cohort_strategy_vt vtable = {.struct_size = sizeof vtable,

@@ -19,7 +19,7 @@ class Groups : public sdk::Strategy<Groups> {
   void create(const sdk::Options& options) { does_ = options.text("does"); }
 
   void configure_model() {
-    super().configure_model();
+    below().configure_model();
     const sdk::Comm world = host().world();
     const int rank = world.rank();
     lane_.emplace(host().lane("pairs"));
@@ -39,7 +39,7 @@ class Groups : public sdk::Strategy<Groups> {
   }
 
   void begin_step(const cohort_step& step) {
-    super().begin_step(step);
+    below().begin_step(step);
     if (does_ == "add") lane_->wait(lane_->submit(sum_));
   }
 

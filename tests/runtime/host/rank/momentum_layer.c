@@ -35,7 +35,7 @@ static void destroy(cohort_strategy* s) {
 static cohort_status plan_buckets(cohort_strategy* s, cohort_bucket_plan* plan) {
   const cohort_buckets_1* buckets = buckets_of(s);
   const options* own = s->data;
-  const cohort_status status = s->super->vt->plan_buckets(s->super, plan);
+  const cohort_status status = s->below->vt->plan_buckets(s->below, plan);
   if (status != COHORT_OK) return status;
   plan->size = 12;
   plan->first_size = 4;
@@ -50,7 +50,7 @@ static float* values_of(const cohort_strategy* s, uint32_t bucket, int32_t kind,
 }
 
 static cohort_status reduce_bucket(cohort_strategy* s, const cohort_step* step, const cohort_bucket* bucket) {
-  const cohort_status status = s->super->vt->reduce_bucket(s->super, step, bucket);
+  const cohort_status status = s->below->vt->reduce_bucket(s->below, step, bucket);
   const float* gradients = values_of(s, bucket->index, COHORT_BUCKET_GRAD, 0);
   float* sum = values_of(s, bucket->index, COHORT_BUCKET_STATE, "sum");
   if (status != COHORT_OK) return status;
@@ -72,7 +72,7 @@ static cohort_status optimizer_step(cohort_strategy* s, const cohort_step* step)
 static cohort_status end_step(cohort_strategy* s, const cohort_step* step) {
   char text[256] = "layout:";
   const options* own = s->data;
-  if (own->tell_at < 0 || step->step != (uint64_t)own->tell_at) return s->super->vt->end_step(s->super, step);
+  if (own->tell_at < 0 || step->step != (uint64_t)own->tell_at) return s->below->vt->end_step(s->below, step);
   for (uint32_t index = 0; index < buckets_of(s)->count(s->host); ++index) {
     const cohort_bucket* bucket = buckets_of(s)->get(s->host, index);
     strcat(text, index ? " |" : "");

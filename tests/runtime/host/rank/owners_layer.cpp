@@ -16,9 +16,9 @@ class Owners : public sdk::Strategy<Owners> {
   void create(const sdk::Options& options) { does_ = options.text("does"); }
 
   void configure_model() {
-    if (does_ == "late") super().configure_model();
+    if (does_ == "late") below().configure_model();
     if (does_ != "nothing") own();
-    if (does_ != "late") super().configure_model();
+    if (does_ != "late") below().configure_model();
   }
 
   void optimizer_step(const cohort_step& step) {
@@ -27,12 +27,12 @@ class Owners : public sdk::Strategy<Owners> {
     if (does_ == "step_each") {
       for (const uint32_t id : own_of(step.phase)) step_one(step.phase, id);
     } else {
-      super().optimizer_step(step);
+      below().optimizer_step(step);
     }
   }
 
   void end_step(const cohort_step& step) {
-    super().end_step(step);
+    below().end_step(step);
     for (uint32_t id = 0; id < host().num_params() && does_ != "nothing"; ++id) {
       const sdk::TensorView weight = host().param(id);
       host().world().broadcast({weight.data(), weight.numel(), weight.dtype()}, static_cast<int32_t>(owner_of(id)));

@@ -24,7 +24,7 @@ class Services : public sdk::Strategy<Services> {
   }
 
   void configure_model() {
-    super().configure_model();
+    below().configure_model();
     calls_ = "configure";
     if (does_ == "lane") ready_lane();
     if (does_ == "scale") host().optimizers().set_lr_factor(0, static_cast<double>(host().world().size()));
@@ -41,7 +41,7 @@ class Services : public sdk::Strategy<Services> {
   }
 
   void plan_buckets(cohort_bucket_plan& plan) {
-    super().plan_buckets(plan);
+    below().plan_buckets(plan);
     calls_ += ", plan";
     if (stopped_) {
       host().buckets().drop(COHORT_BUCKET_GRAD);
@@ -57,7 +57,7 @@ class Services : public sdk::Strategy<Services> {
   }
 
   void layout_ready(int32_t reason) {
-    super().layout_ready(reason);
+    below().layout_ready(reason);
     if (does_ == "halve") require(host().buckets().count() > 1, "there are several buckets");
     calls_ += ", ready " + std::to_string(reason);
     if (does_ == "reasons" && reason == COHORT_LAYOUT_RESUMED) {
@@ -68,7 +68,7 @@ class Services : public sdk::Strategy<Services> {
   }
 
   void begin_step(const cohort_step& step) {
-    super().begin_step(step);
+    below().begin_step(step);
     if (does_ != "lane") return;
     step_ = static_cast<int64_t>(step.step);
     require(lanes_.size() == 2, "both lanes are there");
@@ -76,12 +76,12 @@ class Services : public sdk::Strategy<Services> {
   }
 
   void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) {
-    super().reduce_bucket(step, bucket);
+    below().reduce_bucket(step, bucket);
     ++reduced_;
   }
 
   void end_backward(const cohort_step& step) {
-    super().end_backward(step);
+    below().end_backward(step);
     if (does_ != "lane") return;
     for (size_t i = 0; i < lanes_.size(); ++i) {
       while (!lanes_[i].wait_for(tickets_[i], 1'000'000)) {
@@ -94,7 +94,7 @@ class Services : public sdk::Strategy<Services> {
   }
 
   void optimizer_step(const cohort_step& step) {
-    super().optimizer_step(step);
+    below().optimizer_step(step);
     if (does_ == "halve") halve();
     if (does_ == "scale") require(host().optimizers().hyper(0, "lr") == 0.5, "the factor is not part of the rate");
     if (does_ == "stop_averaging" && static_cast<int64_t>(step.step) == at_) {
@@ -104,14 +104,14 @@ class Services : public sdk::Strategy<Services> {
   }
 
   void end_step(const cohort_step& step) {
-    super().end_step(step);
+    below().end_step(step);
     if (does_ == "reasons" && step.step == 0) host().buckets().request_relayout();
     if (does_ == "unused") check_unused();
     if (does_ == "count") count(step.step + 1);
   }
 
   void save_state() {
-    super().save_state();
+    below().save_state();
     uint64_t value = 0;
     if (does_ == "archive_flag") host().save("key", &value, sizeof value, 8);
     if (does_ == "archive_null") host().save("key", nullptr, sizeof value);
@@ -123,7 +123,7 @@ class Services : public sdk::Strategy<Services> {
   }
 
   void load_state() {
-    super().load_state();
+    below().load_state();
     if (does_ == "archive_set_late") host().save("key", nullptr, 0);
     if (does_ != "stop_averaging") return;
     stopped_ = true;

@@ -14,7 +14,7 @@ static float* values_of(const cohort_strategy* s, uint32_t bucket, int32_t kind,
 }
 
 static cohort_status plan_buckets(cohort_strategy* s, cohort_bucket_plan* plan) {
-  const cohort_status status = s->super->vt->plan_buckets(s->super, plan);
+  const cohort_status status = s->below->vt->plan_buckets(s->below, plan);
   if (status != COHORT_OK) return status;
   buckets_of(s)->want(s->host, COHORT_BUCKET_GRAD, 0, 0, 0); /* with one rank base wants none */
   buckets_of(s)->want(s->host, COHORT_BUCKET_WEIGHT, 0, 0, 0);
@@ -22,7 +22,7 @@ static cohort_status plan_buckets(cohort_strategy* s, cohort_bucket_plan* plan) 
 }
 
 static cohort_status reduce_bucket(cohort_strategy* s, const cohort_step* step, const cohort_bucket* bucket) {
-  const cohort_status status = s->super->vt->reduce_bucket(s->super, step, bucket);
+  const cohort_status status = s->below->vt->reduce_bucket(s->below, step, bucket);
   const float* gradients = values_of(s, bucket->index, COHORT_BUCKET_GRAD, 0);
   float* sum = values_of(s, bucket->index, COHORT_BUCKET_STATE, "sum");
   if (status != COHORT_OK) return status;
@@ -32,7 +32,7 @@ static cohort_status reduce_bucket(cohort_strategy* s, const cohort_step* step, 
 
 static cohort_status optimizer_step(cohort_strategy* s, const cohort_step* step) {
   if (FACTOR == 2) {
-    const cohort_status status = s->super->vt->optimizer_step(s->super, step);
+    const cohort_status status = s->below->vt->optimizer_step(s->below, step);
     if (status != COHORT_OK) return status;
   }
   for (uint32_t index = 0; index < buckets_of(s)->count(s->host); ++index) {
@@ -45,7 +45,7 @@ static cohort_status optimizer_step(cohort_strategy* s, const cohort_step* step)
 }
 
 static cohort_status end_step(cohort_strategy* s, const cohort_step* step) {
-  const cohort_status status = s->super->vt->end_step(s->super, step);
+  const cohort_status status = s->below->vt->end_step(s->below, step);
   return status != COHORT_OK ? status : buckets_of(s)->request_relayout(s->host);
 }
 
@@ -54,7 +54,7 @@ static cohort_status save_state(cohort_strategy* s) {
   const cohort_comm_1* comm = s->host->get_interface(s->host, COHORT_COMM_ID);
   const int factor = FACTOR;
   const int32_t ranks = comm->get(s->host, COHORT_ROLE_WORLD)->size;
-  const cohort_status status = s->super->vt->save_state(s->super);
+  const cohort_status status = s->below->vt->save_state(s->below);
   if (archive->saved_world_size(s->host) != 0 || archive->saved_version(s->host)) return COHORT_INTERNAL;
   if (status != COHORT_OK) return status;
   archive->set(s->host, "ranks", COHORT_ARCHIVE_SHARED, &ranks, sizeof ranks);
@@ -66,7 +66,7 @@ static cohort_status load_state(cohort_strategy* s) {
   int factor = 0;
   int32_t ranks = 0;
   uint64_t nbytes = 0;
-  cohort_status status = s->super->vt->load_state(s->super);
+  cohort_status status = s->below->vt->load_state(s->below);
   if (status == COHORT_OK) status = archive->get(s->host, "factor", &factor, sizeof factor, &nbytes);
   if (status == COHORT_OK) status = archive->get(s->host, "ranks", &ranks, sizeof ranks, &nbytes);
   if (archive->saved_world_size(s->host) != ranks) return COHORT_INTERNAL;

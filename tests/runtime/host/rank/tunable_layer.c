@@ -41,14 +41,14 @@ static void destroy(cohort_strategy* s) {
 static cohort_status end_step(cohort_strategy* s, const cohort_step* step) {
   char text[64];
   const layer* own = s->data;
-  if (own->tell_at < 0 || step->step != (uint64_t)own->tell_at) return s->super->vt->end_step(s->super, step);
+  if (own->tell_at < 0 || step->step != (uint64_t)own->tell_at) return s->below->vt->end_step(s->below, step);
   snprintf(text, sizeof text, "%s after %d changes", settings[own->setting], own->changes);
   return s->host->fail(s->host, COHORT_DATA_LOSS, text);
 }
 
 static const void* get_extension(cohort_strategy* s, const char* id) {
   layer* own = s->data;
-  return strcmp(id, COHORT_TUNABLE_ID) ? s->super->vt->get_extension(s->super, id) : &own->tunable;
+  return strcmp(id, COHORT_TUNABLE_ID) ? s->below->vt->get_extension(s->below, id) : &own->tunable;
 }
 
 static const cohort_strategy_vt vtable = {.struct_size = sizeof vtable,

@@ -23,7 +23,7 @@ typedef struct cohort_optimizer_1 {
    * parameters of an optimizer that steps all together (LBFGS) or that the host does not know. [step] */
   cohort_status (*step)(const cohort_host* host, uint32_t phase, const uint32_t* parameters,
                         uint64_t n) COHORT_NOEXCEPT;
-  /* This rank alone keeps the optimizer's state of these parameters and steps them. In configure_model, before `super`,
+  /* This rank alone keeps the optimizer's state of these parameters and steps them. In configure_model, before `below`,
    * on all ranks: each parameter of the phase belongs to one rank. Their state is not sent to other ranks, which forget
    * theirs; a checkpoint holds it once and may be read by any strategy on any number of ranks. Fails as `step` does.
    * [main] */

@@ -39,7 +39,7 @@ struct StrategyTable {
   static const void* get_extension(cohort_strategy* s, const char* id) noexcept {
     const void* extension = nullptr;
     guard(s->host, [&] { extension = static_cast<D*>(s->data)->get_extension(id); });
-    return extension ? extension : s->super->vt->get_extension(s->super, id);
+    return extension ? extension : s->below->vt->get_extension(s->below, id);
   }
 
   static constexpr cohort_strategy_vt make() {
