@@ -179,7 +179,7 @@ class Qadam final : public Algorithm {
     };
     const sdk::Elements weight = at(COHORT_BUCKET_WEIGHT, nullptr);
     // Not before: a loop may set it as late as other strategies would see it.
-    const double lr = optimizers.hyper(part.id, "lr").value_or(0);
+    const double lr = optimizers.hyper(part.id, "lr").value_or(0) * optimizers.hyper(part.id, "lr_factor").value_or(1);
     const double rate = lr / (1.0 - std::pow(hyper.beta1, static_cast<double>(counted)));
     const double correction = std::sqrt(1.0 - std::pow(hyper.beta2, static_cast<double>(kept_since)));
     host()

@@ -81,6 +81,7 @@ StepEngine& ConnectedRank::configure(ModelPort& model) {
   }
   state.training.model = &model;
   state.training.owners.reset(model.parameters().size(), model.num_phases());
+  state.training.lr_factors = {};
   {
     const std::lock_guard lock(state.training.metrics.mutex);
     state.training.metrics.values.clear();

@@ -1,6 +1,7 @@
 // The parts of one rank, in the order of their construction. Services and the base strategy work on them.
 #pragma once
 
+#include <compare>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -38,9 +39,34 @@ struct StrategyMetrics {
   std::map<std::string, double> values;
 };
 
+/// The factors of learning rates that layers have set by optimizer/1; 1 if a layer has set none. [main] [step]
+class LrFactors {
+ public:
+  struct Key {
+    uint32_t phase;
+    std::string layer;
+    auto operator<=>(const Key&) const = default;
+  };
+
+  void set(const Key& key, double factor) { factors_[key] = factor; }
+  /// Returns the product of the layers' factors for a phase.
+  double product(uint32_t phase) const { return product_with({phase, ""}, 1.0); }
+  /// Returns the product if `factor` stood in place of the one that this key has.
+  double product_with(const Key& key, double factor) const {
+    for (const auto& [other, value] : factors_) {
+      if (other.phase == key.phase && other.layer != key.layer) factor *= value;
+    }
+    return factor;
+  }
+
+ private:
+  std::map<Key, double> factors_;
+};
+
 /// The configured model and its way of averaging gradients. Between trainings the model is null.
 struct Training {
   ModelPort* model = nullptr;
+  LrFactors lr_factors{};
   StateOwners owners{};
   bool may_own = false;  // optimizer/1.own: until base shares the state
   LayoutChoice layout{};

@@ -1,6 +1,7 @@
 // Service optimizer/1.
 #include <cmath>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <cohort/host/error.hpp>
@@ -106,7 +107,14 @@ const char* kind(const cohort_host* host, uint32_t phase) noexcept {
   return phase < count(host) ? rank_of(host).training.model->optimizers().kind(phase) : nullptr;
 }
 cohort_status hyper(const cohort_host* host, uint32_t parameter, const char* name, double* value) noexcept {
-  return guarded(host, [&] { return give(optimizers_with(host, parameter).hyper(parameter, name), value); });
+  return guarded(host, [&] {
+    OptimizerPort& optimizers = optimizers_with(host, parameter);
+    if (std::string_view(name) != "lr_factor") return give(optimizers.hyper(parameter, name), value);
+    if (!optimizers.hyper(parameter, "lr")) return COHORT_NOT_FOUND;
+    const RankState& state = rank_of(host);
+    *value = state.training.lr_factors.product(state.training.model->phase_of(parameter));
+    return COHORT_OK;
+  });
 }
 cohort_status set_lr_factor(const cohort_host* host, uint32_t phase, double factor) noexcept {
   return guarded(host, [&] {
@@ -114,7 +122,11 @@ cohort_status set_lr_factor(const cohort_host* host, uint32_t phase, double fact
       throw UserError("optimizer/1.set_lr_factor: the factor is a finite number above 0, not " +
                       std::to_string(factor));
     }
-    optimizers_of(host, phase).set_lr_factor(phase, factor);
+    OptimizerPort& optimizers = optimizers_of(host, phase);
+    const LrFactors::Key key{phase, HostObject::component_of(host)};
+    LrFactors& factors = rank_of(host).training.lr_factors;
+    optimizers.set_lr_factor(phase, factors.product_with(key, factor));  // fails before the factor is kept
+    factors.set(key, factor);
     return COHORT_OK;
   });
 }

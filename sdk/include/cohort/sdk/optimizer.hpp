@@ -24,7 +24,7 @@ class Optimizers {
     if (!kind) throw invalid_argument("there is no optimizer " + std::to_string(phase));
     return kind;
   }
-  /// The step over all parameters of a phase that this rank steps, with its learning rate times the factor.
+  /// The step over all parameters of a phase that this rank steps, with its learning rate times the factors.
   void step(uint32_t phase) const { check(table_->step(host_, phase, nullptr, 0)); }
   /// Steps some of them, each named once.
   void step(uint32_t phase, Span<const uint32_t> parameters) const {
@@ -39,8 +39,10 @@ class Optimizers {
     check(table_->phase_of(host_, parameter, &phase));
     return phase;
   }
+  /// Sets this layer's factor for the learning rates of a phase; those of all layers multiply.
   void set_lr_factor(uint32_t phase, double factor) const { check(table_->set_lr_factor(host_, phase, factor)); }
-  /// A setting for this parameter, "lr" without the factor; nothing where its optimizer has none of that name.
+  /// Returns a setting for this parameter ("lr" without the factors, "lr_factor" their product); nothing if its
+  /// optimizer has none of that name.
   std::optional<double> hyper(uint32_t parameter, const char* name) const {
     double value = 0;
     return found(table_->hyper(host_, parameter, name, &value)) ? std::optional<double>(value) : std::nullopt;

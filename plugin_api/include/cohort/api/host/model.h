@@ -19,7 +19,7 @@ typedef struct cohort_params_1 {
 /* Optimizers are numbered: each is a phase of the step. A parameter is told by its index in params/1. [main] [step] */
 typedef struct cohort_optimizer_1 {
   /* The host optimizer's step over these parameters of the phase, each named once, with its learning rate times the
-   * factor. Null: over all, or all that this rank owns. A parameter without a gradient is left alone. Fails for some
+   * factors. Null: over all, or all that this rank owns. A parameter without a gradient is left alone. Fails for some
    * parameters of an optimizer that steps all together (LBFGS) or that the host does not know. [step] */
   cohort_status (*step)(const cohort_host* host, uint32_t phase, const uint32_t* parameters,
                         uint64_t n) COHORT_NOEXCEPT;
@@ -33,13 +33,15 @@ typedef struct cohort_optimizer_1 {
   uint32_t (*count)(const cohort_host* host) COHORT_NOEXCEPT;
   /* "sgd", "adam", "adamw", "rmsprop", "adagrad"; "" for every other one. Static. */
   const char* (*kind)(const cohort_host* host, uint32_t phase)COHORT_NOEXCEPT;
-  /* A setting of the optimizer for this parameter as the user or a schedule has set it last, without the factor: "lr",
-   * "weight_decay", "momentum", "dampening", "nesterov", "beta1", "beta2", "eps", "amsgrad", "alpha", "centered",
-   * "lr_decay", "initial_accumulator_value", "warmup_steps" (cohort::QAdam); switches are 0 or 1. COHORT_NOT_FOUND:
-   * the optimizer has no such setting, or the parameter belongs to none. */
+  /* Gives a setting of the optimizer for this parameter as the user or a schedule has set it last: "lr" (without the
+   * factors of set_lr_factor), "weight_decay", "momentum", "dampening", "nesterov", "beta1", "beta2", "eps", "amsgrad",
+   * "alpha", "centered", "lr_decay", "initial_accumulator_value", "warmup_steps" (cohort::QAdam); switches are 0 or 1.
+   * "lr_factor" is the product of the factors of all layers: a strategy that makes the step itself multiplies "lr" by
+   * it. COHORT_NOT_FOUND: the optimizer has no such setting, or the parameter belongs to none. */
   cohort_status (*hyper)(const cohort_host* host, uint32_t parameter, const char* name, double* value) COHORT_NOEXCEPT;
-  /* From now on the phase steps with its learning rates times `factor` (1 at first; finite, above 0). Neither a
-   * schedule, the user nor a checkpoint ever sees it. Fails for an optimizer that has no learning rate. */
+  /* Sets the factor of the calling layer for the learning rates of a phase: finite, above 0; 1 until it is set in a
+   * training. The phase steps with its learning rates times the product of the factors of all layers. Neither a
+   * schedule, the user nor a checkpoint ever sees a factor. Fails for an optimizer that has no learning rate. */
   cohort_status (*set_lr_factor)(const cohort_host* host, uint32_t phase, double factor) COHORT_NOEXCEPT;
   /* Steps that the optimizer has counted for this parameter, 0 before its first one; to be set where a strategy makes
    * the step. COHORT_NOT_FOUND: it counts none (sgd). */
