@@ -46,10 +46,6 @@ void Buckets::want(BufferWant want) {
   }
 }
 
-void Buckets::drop(int32_t kind) {
-  std::erase_if(wants_, [&](const BufferWant& want) { return want.kind == kind; });
-}
-
 bool Buckets::has(int32_t kind) const {
   return std::ranges::any_of(buffers_, [&](const auto& item) { return item.first.first == kind; });
 }

@@ -77,7 +77,7 @@ cohort_status configure_model(cohort_strategy* s) noexcept {
 cohort_status plan_buckets(cohort_strategy* s, cohort_bucket_plan*) noexcept {
   return guarded(s->host, [&] {
     RankState& state = state_of(s);
-    if (state.is_distributed() || state.setup.selection.replicas > 1) state.buckets->want({COHORT_BUCKET_GRAD});
+    if (state.is_distributed() || state.setup.selection.replicas > 1) state.layers->want_gradients(s->host);
     return COHORT_OK;
   });
 }

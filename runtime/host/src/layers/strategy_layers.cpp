@@ -1,6 +1,7 @@
 #include <cohort/host/strategy_layers.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -29,6 +30,8 @@ struct StrategyLayers::Layer : cohort_strategy {
   std::string version;
   cohort_strategy_vt table;
   decltype(cohort_strategy_vt::plan_buckets) own_plan_buckets = nullptr;  // the plugin's, if it has one
+  decltype(cohort_strategy_vt::reduce_bucket) reduce_bucket = nullptr;    // of the completed table
+  bool wants_gradients = false, drops_gradients = false;                  // since the last plan
   bool created = false;
 };
 
@@ -38,6 +41,10 @@ bool fills_the_step(const LayerBlueprint& blueprint) {
   const cohort_strategy_vt table = full_size(*blueprint.vtable);
   return table.plan_buckets || table.begin_step || table.reduce_bucket || table.end_backward || table.clip_gradients ||
          table.optimizer_step || table.end_step;
+}
+
+cohort_status no_reduction(cohort_strategy*, const cohort_step*, const cohort_bucket*) noexcept {
+  return COHORT_OK;
 }
 
 }  // namespace
@@ -63,6 +70,7 @@ StrategyLayers::StrategyLayers(std::vector<LayerBlueprint> blueprints, const coh
     layer->below = below;
     layer->top = top();
     layer->host = host.get_for(layer->name);
+    layer->reduce_bucket = layer->table.reduce_bucket;
     below = layer.get();
   }
   create();
@@ -76,10 +84,44 @@ bool StrategyLayers::have_partial_gradients() const {
 cohort_status StrategyLayers::plan_buckets(cohort_bucket_plan& plan) {
   combined_plan_ = {};
   combined_plan_.alignment = 1;
+  for (const auto& layer : layers_) layer->wants_gradients = layer->drops_gradients = false;
   const cohort_status status = top()->vt->plan_buckets(top(), &plan);
+  stop_reductions();
   plan.flags |= combined_plan_.flags;
   plan.alignment = std::lcm(combined_plan_.alignment, std::max<uint64_t>(1, plan.alignment));
   return status;
+}
+
+StrategyLayers::Layer& StrategyLayers::layer_of(const cohort_host* host) const {
+  return **std::ranges::find(layers_, host, [](const auto& layer) { return layer->host; });
+}
+
+void StrategyLayers::want_gradients(const cohort_host* host) {
+  layer_of(host).wants_gradients = true;
+}
+
+void StrategyLayers::drop_gradients(const cohort_host* host) {
+  Layer& layer = layer_of(host);
+  layer.wants_gradients = false;
+  layer.drops_gradients = true;
+}
+
+bool StrategyLayers::want_gradients() const {
+  const auto has_dropped = [](const auto& layer) { return layer->drops_gradients; };
+  const auto highest = std::find_if(layers_.rbegin(), layers_.rend(), has_dropped);
+  const auto end = highest == layers_.rend() ? highest : std::next(highest);
+  return std::any_of(layers_.rbegin(), end, [](const auto& layer) { return layer->wants_gradients; });
+}
+
+// A layer that drops the gradients must not meet them because one above it looks at them: neither base nor a layer
+// between would know that nobody has asked for their average.
+void StrategyLayers::stop_reductions() {
+  bool is_dropped = false;
+  for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
+    const bool reduces = !is_dropped && (!(*layer)->drops_gradients || (*layer)->wants_gradients);
+    (*layer)->table.reduce_bucket = reduces ? (*layer)->reduce_bucket : no_reduction;
+    is_dropped = is_dropped || (*layer)->drops_gradients;
+  }
 }
 
 // Stands in for a plugin's slot, so that what a lower layer has asked for holds whatever an upper one leaves of it.

@@ -48,6 +48,7 @@ void plan_layout(RankState& state) {
   const cohort_status status = state.layers->plan_buckets(layout.plan);
   layout.is_planning = false;
   state.host.check(status, "plan_buckets");
+  if (state.layers->want_gradients()) state.buckets->want({COHORT_BUCKET_GRAD});
   constexpr uint32_t kKnown = COHORT_PLAN_ONE_BUCKET | COHORT_PLAN_KEEP_ORDER | COHORT_PLAN_KEEP_SIZE;
   if (layout.plan.flags & ~kKnown) {
     throw UserError("plan_buckets: strategy '" + to_string(state.setup.selection.strategy) +

@@ -56,16 +56,20 @@ cohort_status buckets_want(const cohort_host* host, int32_t kind, const char* na
   return guarded(host, [&] {
     Buckets& buckets = planned_buckets_of(host, "want");
     check_want(kind, name, dtype, flags);
-    buckets.want({kind, name_of_buffer(host, kind, name), dtype, flags});
+    if (kind == COHORT_BUCKET_GRAD) {
+      rank_of(host).layers->want_gradients(host);
+    } else {
+      buckets.want({kind, name_of_buffer(host, kind, name), dtype, flags});
+    }
     return COHORT_OK;
   });
 }
 
 cohort_status buckets_drop(const cohort_host* host, int32_t kind) noexcept {
   return guarded(host, [&] {
-    Buckets& buckets = planned_buckets_of(host, "drop");
+    static_cast<void>(planned_buckets_of(host, "drop"));
     if (kind != COHORT_BUCKET_GRAD) throw UserError("buckets/1.drop: only GRAD can be dropped");
-    buckets.drop(kind);
+    rank_of(host).layers->drop_gradients(host);
     return COHORT_OK;
   });
 }

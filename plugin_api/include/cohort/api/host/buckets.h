@@ -35,7 +35,9 @@ typedef struct cohort_buckets_1 {
    * If an optimizer keeps none of that name the layout fails. Padding is zero at first. [main] */
   cohort_status (*want)(const cohort_host* host, int32_t kind, const char* name, int32_t dtype,
                         uint32_t flags) COHORT_NOEXCEPT;
-  /* In plan_buckets only. Withdraws what the layers below wanted of this kind, which is GRAD. [main] */
+  /* Withdraws what the layers below wanted of this kind, which is GRAD. In plan_buckets only. reduce_bucket of those
+   * layers is then never called, and that of the caller only if it wants GRAD after the drop: a layer above that wants
+   * GRAD sees its own rank's gradients, which nobody has averaged. [main] */
   cohort_status (*drop)(const cohort_host* host, int32_t kind) COHORT_NOEXCEPT;
   uint32_t (*count)(const cohort_host* host) COHORT_NOEXCEPT;
   /* Null if there is no such bucket. [any-thread] */

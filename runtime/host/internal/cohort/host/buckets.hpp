@@ -60,8 +60,6 @@ class Buckets {
   void end_training();
   /// Adds a buffer to the next layout. Throws UserError if it is wanted already, with another type or other flags.
   void want(BufferWant want);
-  /// Withdraws the wants of a kind.
-  void drop(int32_t kind);
   bool has_wants() const { return !wants_.empty(); }
   /// Returns whether the present layout has this kind.
   bool has(int32_t kind) const;

@@ -52,8 +52,15 @@ class StrategyLayers {
 
   cohort_strategy* top() const;
   /// Calls plan_buckets of the topmost layer. The result has the flags of all layers, also of those below one that
-  /// cleared them, and the least common multiple of their alignments.
+  /// cleared them, and the least common multiple of their alignments. Afterwards reduce_bucket of a layer that has
+  /// dropped the gradients, and of those below it, does nothing; no slot may be running.
   cohort_status plan_buckets(cohort_bucket_plan& plan);
+  /// In plan_buckets: the layer with this cohort_host wants the gradients.
+  void want_gradients(const cohort_host* host);
+  /// In plan_buckets: the layer with this cohort_host withdraws what the layers below it, and itself, have wanted.
+  void drop_gradients(const cohort_host* host);
+  /// Returns whether a layer wants the gradients that none above it has dropped; since the last plan_buckets.
+  bool want_gradients() const;
   /// Names of the layers, lowest first, "base" included.
   std::vector<std::string> names() const;
   /// Returns the versions of the layers' plugins; "base" has none.
@@ -71,6 +78,8 @@ class StrategyLayers {
   cohort_bucket_plan combined_plan_{};  // of the layers that have returned from plan_buckets
 
   static cohort_status plan_layer(cohort_strategy* s, cohort_bucket_plan* plan) noexcept;
+  Layer& layer_of(const cohort_host* host) const;
+  void stop_reductions();
   void create();
   void destroy() noexcept;
 };
