@@ -45,24 +45,37 @@ cohort_status release(const cohort_host* host, void* memory) noexcept {
   });
 }
 
-cohort_status read(const cohort_host* host, void* to, const void* from, uint64_t nbytes,
-                   const cohort_stream* stream) noexcept {
+/// Copies in the stream's order: on a device by `Copy`.
+template <auto Copy>
+cohort_status copy(const cohort_host* host, const char* call, void* to, const void* from, uint64_t nbytes,
+                   const cohort_stream& stream) noexcept {
   return guarded(host, [&] {
     const RankDevices& devices = rank_of(host).devices;
-    const Device device{stream->device_type, stream->device_index};
-    if (!devices.has(device)) return no_device(host, "memory/1.read", device);
+    const Device device{stream.device_type, stream.device_index};
+    if (!devices.has(device)) return no_device(host, call, device);
+    check_stream(stream, call);
+    if (nbytes == 0) return COHORT_OK;
     if (device.is_cpu()) {
       std::memcpy(to, from, nbytes);
     } else {
-      check_stream(*stream, "memory/1.read");
-      devices.port()->copy_to_host(to, from, nbytes, *stream);
+      (devices.port()->*Copy)(to, from, nbytes, stream);
     }
     return COHORT_OK;
   });
 }
 
+cohort_status read(const cohort_host* host, void* to, const void* from, uint64_t nbytes,
+                   const cohort_stream* stream) noexcept {
+  return copy<&DevicePort::copy_to_host>(host, "memory/1.read", to, from, nbytes, *stream);
+}
+
+cohort_status write(const cohort_host* host, void* to, const void* from, uint64_t nbytes,
+                    const cohort_stream* stream) noexcept {
+  return copy<&DevicePort::copy_from_host>(host, "memory/1.write", to, from, nbytes, *stream);
+}
+
 constexpr cohort_stream_1 kStream{current};
-constexpr cohort_memory_1 kMemory{.alloc = alloc, .release = release, .read = read};
+constexpr cohort_memory_1 kMemory{.alloc = alloc, .release = release, .read = read, .write = write};
 
 }  // namespace
 

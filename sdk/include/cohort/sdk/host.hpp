@@ -92,7 +92,11 @@ class Host {
   DeviceBuffer alloc(int32_t device_type, int32_t device_index, uint64_t nbytes) const {
     return {host_, memory_.get(host_), device_type, device_index, nbytes};
   }
-  /// Copies from the device to host memory and waits: for scalars.
+  /// Copies from host memory to the stream's device, and blocks until `from` may be reused.
+  void write(void* to, const void* from, uint64_t nbytes, const cohort_stream& stream) const {
+    check(memory_.get(host_).write(host_, to, from, nbytes, &stream));
+  }
+  /// Copies from the stream's device to host memory, and blocks until the bytes are there.
   void read(void* to, const void* from, uint64_t nbytes, const cohort_stream& stream) const {
     check(memory_.get(host_).read(host_, to, from, nbytes, &stream));
   }

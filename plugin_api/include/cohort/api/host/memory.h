@@ -23,9 +23,14 @@ typedef struct cohort_memory_1 {
                          void** memory) COHORT_NOEXCEPT;
   /* Gives back what `alloc` gave. Null is nothing. [any-thread] */
   cohort_status (*release)(const cohort_host* host, void* memory) COHORT_NOEXCEPT;
-  /* Copies to host memory what `from` holds when the stream comes there, and waits: for scalars. [any-thread] */
+  /* Copies `nbytes` bytes from memory of the stream's device to host memory, in the stream's order, and blocks until
+   * they are there: for scalars and for save_state. [any-thread] */
   cohort_status (*read)(const cohort_host* host, void* to, const void* from, uint64_t nbytes,
                         const cohort_stream* stream) COHORT_NOEXCEPT;
+  /* Copies `nbytes` bytes from host memory to memory of the stream's device, in the stream's order, and blocks until
+   * `from` may be reused: for scalars and for load_state. [any-thread] */
+  cohort_status (*write)(const cohort_host* host, void* to, const void* from, uint64_t nbytes,
+                         const cohort_stream* stream) COHORT_NOEXCEPT;
 } cohort_memory_1;
 
 COHORT_EXTERN_C_END
