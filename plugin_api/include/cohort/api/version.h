@@ -8,8 +8,11 @@
  * that it is there: descriptors and tables are the plugin's, arguments of slots the host's, arguments of services the
  * plugin's. The host copies what plugins build into a zeroed struct of its own, so that whoever reads it next finds all
  * fields; it refuses what it does not know there: flags, bytes that are not zero behind the fields it knows, reserved
- * fields that are not zero. Plugins ignore flags and fields of the host's structs that they do not know. A plugin says
- * by COHORT_TARGET_ABI for which hosts it is built.
+ * fields that are not zero. Plugins ignore flags and fields of the host's structs that they do not know.
+ *
+ * A plugin passes a struct of the host on as it is, or makes one of its own with its own sizeof as struct_size and the
+ * fields that it knows (sdk::own_copy). It never copies one whole: the copy would claim the size of the host's struct
+ * and have that of the plugin's.
  */
 #ifndef COHORT_API_VERSION_H
 #define COHORT_API_VERSION_H

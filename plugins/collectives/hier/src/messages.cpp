@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <cohort/sdk/dtype.hpp>
+#include <cohort/sdk/own_copy.hpp>
 
 #include "communicator.hpp"
 
@@ -60,7 +61,7 @@ void Communicator::all_gather(const cohort_op_args& args) {
   std::byte* const column = room_for(own * element, column_);
   std::byte* const whole =
       room_for(std::accumulate(of_columns.begin(), of_columns.end(), uint64_t{0}) * element, whole_);
-  cohort_op_args step = args;
+  cohort_op_args step = sdk::own_copy(args);
   step.counts = of_nodes.data();
   step.output = column;
   parts_.column.all_gather(step);

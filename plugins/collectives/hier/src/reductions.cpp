@@ -4,6 +4,7 @@
 #include <string>
 
 #include <cohort/sdk/dtype.hpp>
+#include <cohort/sdk/own_copy.hpp>
 #include <cohort/sdk/reduce_ops.hpp>
 
 #include "communicator.hpp"
@@ -16,7 +17,7 @@ constexpr uint64_t kSmallBytes = 32 << 10;  // through one rank of each node: fe
 
 /// `args` with other data, all in one place.
 cohort_op_args in_place(const cohort_op_args& args, void* data, uint64_t count) {
-  cohort_op_args changed = args;
+  cohort_op_args changed = sdk::own_copy(args);
   changed.input = changed.output = data;
   changed.count = count;
   return changed;
@@ -70,7 +71,7 @@ void check_root(const cohort_op_args& args, const char* operation, int size) {
 
 /// As args, with mean as a sum.
 cohort_op_args as_sum(const cohort_op_args& args) {
-  cohort_op_args changed = args;
+  cohort_op_args changed = sdk::own_copy(args);
   if (args.reduce == COHORT_REDUCE_MEAN) changed.reduce = COHORT_REDUCE_SUM;
   return changed;
 }
@@ -170,7 +171,7 @@ void Communicator::hand_to_root(const cohort_op_args& args, void* sum) {
 void Communicator::broadcast(const cohort_op_args& args) {
   check_root(args, "broadcast", size());
   const bool is_given = !is_one_node() && root_carries(args.root);  // the carrier on the root's node has it already
-  cohort_op_args step = args;
+  cohort_op_args step = sdk::own_copy(args);
   if (is_on_node_of(args.root) && !is_given) {
     step.root = layout_.local(args.root);
     parts_.node.broadcast(step);

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include <cohort/sdk/own_copy.hpp>
+
 namespace cohort::hier {
 
 Wires::Wires(const sdk::Host& host, std::string node, std::string across, const cohort_connect_args& root)
@@ -12,7 +14,7 @@ Wires::Wires(const sdk::Host& host, std::string node, std::string across, const 
       across_(std::move(across)),
       master_addr_(root.master_addr ? root.master_addr : ""),
       job_ranks_(static_cast<std::size_t>(root.size)),
-      root_(root) {
+      root_(sdk::own_copy(root)) {
   std::iota(job_ranks_.begin(), job_ranks_.end(), 0);
   if (root.job_ranks) std::copy_n(root.job_ranks, root.size, job_ranks_.begin());
   root_.master_addr = master_addr_.empty() ? nullptr : master_addr_.c_str();

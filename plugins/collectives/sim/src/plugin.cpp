@@ -3,6 +3,7 @@
 #include <string>
 
 #include <cohort/sdk/collective.hpp>
+#include <cohort/sdk/own_copy.hpp>
 
 #include "communicator.hpp"
 #include "settings.hpp"
@@ -22,7 +23,7 @@ class Sim : public sdk::Collective<Sim, Communicator> {
     check_rank("straggler", settings_.straggler, args.size);
     if (settings_.vanishing) check_rank("vanish", settings_.vanishing->rank, args.size);
     const std::string name = std::string(args.name) + "/over";
-    cohort_connect_args group = args;
+    cohort_connect_args group = sdk::own_copy(args);
     group.name = name.c_str();
     group.num_nodes = 1;  // the collective below runs on one machine; the network between nodes is this one
     sdk::OwnedComm over = host().open_comm(settings_.over.c_str(), group);

@@ -11,7 +11,7 @@ namespace cohort::host {
 Accelerator::Accelerator(const cohort_component& component, HostObject& host, const Options& given)
     : what_("accelerator '" + std::string(component.name) + "'"),
       host_(host),
-      table_(full_copy(*static_cast<const cohort_accelerator_vt*>(component.vtable))),
+      table_(sdk::own_copy(*static_cast<const cohort_accelerator_vt*>(component.vtable))),
       accelerator_{{sizeof(cohort_accelerator), 0, &table_, nullptr, host.get()}, *this},
       pinned_(std::in_place, accelerator_, host) {
   if (!table_.create) return;

@@ -64,7 +64,7 @@ void put_own(Table& table, cohort_accelerator* a, const std::string& what, std::
   Table own{};
   if (given) {
     if (const std::string problem = table_problem(*given); !problem.empty()) throw PluginRefused(what + " " + problem);
-    own = full_copy(*given);
+    own = sdk::own_copy(*given);
   }
   for (size_t i = 0; i < std::size(N::kKernels); ++i) {
     const size_t offset = kFirst + i * sizeof(KernelFunction);

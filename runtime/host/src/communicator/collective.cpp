@@ -29,7 +29,7 @@ cohort_status no_error(cohort_collective*, cohort_comm*) noexcept {
 
 // The plugin's table as far as it reaches. What it must have was checked when the plugin was loaded.
 cohort_collective_vt native_table(const cohort_component& component) {
-  return full_copy(*static_cast<const cohort_collective_vt*>(component.vtable));
+  return sdk::own_copy(*static_cast<const cohort_collective_vt*>(component.vtable));
 }
 
 const void* no_extension(cohort_collective*, const char*) noexcept {

@@ -51,7 +51,7 @@ void check_store(const cohort_store& store) {
   auto problem = length_problem(&table, length, "cohort_store_vt");
   if (problem.empty()) problem = reserved_problem(table.reserved0, "cohort_store_vt");
   if (!problem.empty()) throw UserError(what + problem);
-  const cohort_store_vt full = full_copy(table);
+  const cohort_store_vt full = sdk::own_copy(table);
   const bool is_whole = full.set && full.get && full.try_get && full.add && full.wait && full.remove && full.count;
   if (!is_whole) throw UserError(what + "lacks a function; fill every slot of its cohort_store_vt");
 }

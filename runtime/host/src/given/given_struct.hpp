@@ -4,13 +4,12 @@
 // would count on what this host does not do. cohort/api/version.h states the rule.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <string_view>
 
 #include <cohort/host/error.hpp>
+#include <cohort/sdk/own_copy.hpp>
 
 namespace cohort::host {
 
@@ -30,16 +29,7 @@ std::string flags_problem(uint32_t flags, uint32_t known, std::string_view type)
 /// Returns "" if a reserved field of a struct is zero.
 std::string reserved_problem(uint32_t reserved, std::string_view type);
 
-/// Returns what both sides know of a struct; other fields are zero.
-template <class T>
-T full_copy(const T& given) {
-  T full{};
-  std::memcpy(&full, &given, std::min<std::size_t>(given.struct_size, sizeof full));
-  full.struct_size = sizeof full;
-  return full;
-}
-
-/// Returns full_copy of an argument that a plugin built. Throws UserError, which begins with `where` ("comm/1.open"),
+/// Returns sdk::own_copy of an argument that a plugin built. Throws UserError, which begins with `where` ("comm/1.open"),
 /// for one of an impossible length.
 template <class T>
 T checked_copy(const T& given, uint32_t least, const char* where, const char* type) {
@@ -47,7 +37,7 @@ T checked_copy(const T& given, uint32_t least, const char* where, const char* ty
     const std::string problem = length_problem(&given, {given.struct_size, least, sizeof(T)}, type);
     if (!problem.empty()) throw UserError(std::string(where) + " was given what " + problem);
   }
-  return full_copy(given);
+  return sdk::own_copy(given);
 }
 
 }  // namespace cohort::host

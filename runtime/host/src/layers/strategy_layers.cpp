@@ -8,6 +8,7 @@
 #include <cohort/host/crash_report.hpp>
 #include <cohort/host/host_object.hpp>
 #include <cohort/host/in_quotes.hpp>
+#include <cohort/sdk/own_copy.hpp>
 
 #include "layers/strategy_slots.hpp"
 
@@ -38,7 +39,7 @@ struct StrategyLayers::Layer : cohort_strategy {
 namespace {
 
 bool fills_the_step(const LayerBlueprint& blueprint) {
-  const cohort_strategy_vt table = full_size(*blueprint.vtable);
+  const cohort_strategy_vt table = sdk::own_copy(*blueprint.vtable);
   return table.plan_buckets || table.begin_step || table.reduce_bucket || table.end_backward || table.clip_gradients ||
          table.optimizer_step || table.end_step;
 }
@@ -60,7 +61,7 @@ StrategyLayers::StrategyLayers(std::vector<LayerBlueprint> blueprints, const coh
                                               std::move(blueprint.options), std::move(blueprint.version),
                                               completed(*blueprint.vtable)));
     Layer& layer = *layers_.back();
-    layer.own_plan_buckets = full_size(*blueprint.vtable).plan_buckets;
+    layer.own_plan_buckets = sdk::own_copy(*blueprint.vtable).plan_buckets;
     if (layer.own_plan_buckets) layer.table.plan_buckets = plan_layer;
   }
   cohort_strategy* below = nullptr;
@@ -186,7 +187,7 @@ std::vector<SlotOwner> slot_owners(std::span<const LayerBlueprint> blueprints) {
   std::vector<SlotOwner> owners;
   for_each_slot([&]<auto Slot>(std::string_view slot) { owners.push_back({slot, "base"}); });
   for (const LayerBlueprint& blueprint : blueprints) {
-    const cohort_strategy_vt table = full_size(*blueprint.vtable);
+    const cohort_strategy_vt table = sdk::own_copy(*blueprint.vtable);
     auto owner = owners.begin();
     for_each_slot([&]<auto Slot>(std::string_view) {
       if (table.*Slot) owner->layer = blueprint.name;

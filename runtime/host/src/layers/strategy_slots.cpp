@@ -1,8 +1,8 @@
 #include "layers/strategy_slots.hpp"
 
-#include <algorithm>
 #include <cstddef>
-#include <cstring>
+
+#include <cohort/sdk/own_copy.hpp>
 
 namespace cohort::host {
 namespace {
@@ -32,17 +32,8 @@ static_assert(num_listed_slots() == kNumSlots);
 
 }  // namespace
 
-cohort_strategy_vt full_size(const cohort_strategy_vt& table) {
-  cohort_strategy_vt full{};
-  std::size_t length = std::min<std::size_t>(table.struct_size, sizeof(full));
-  length -= length % sizeof(void*);  // half a pointer is none
-  std::memcpy(&full, &table, length);
-  full.struct_size = sizeof(full);
-  return full;
-}
-
 cohort_strategy_vt completed(const cohort_strategy_vt& table) {
-  cohort_strategy_vt full = full_size(table);
+  cohort_strategy_vt full = sdk::own_copy(table);
   for_each_slot([&]<auto Slot>(std::string_view) {
     if (!(full.*Slot)) full.*Slot = Forwarder<Slot>::call;
   });

@@ -29,10 +29,8 @@ constexpr void for_each_slot(Visit&& visit) {
   visit.template operator()<&Table::get_extension>("get_extension");
 }
 
-/// A plugin's vtable in full size: slots that it leaves null or is too short to have are null.
-cohort_strategy_vt full_size(const cohort_strategy_vt& table);
-
-/// The same with every null slot forwarding to `below`; `create` and `destroy` stay as they are.
+/// Returns a plugin's table in full size. Slots that it leaves null, or is too short to have, forward to `below`;
+/// `create` and `destroy` stay as they are.
 cohort_strategy_vt completed(const cohort_strategy_vt& table);
 
 }  // namespace cohort::host

@@ -41,7 +41,7 @@ LoggerPlugin::LoggerPlugin(PluginHost& plugins, const Spec& spec, Log& log, cons
     : what_(name_of(spec)),
       folder_(std::filesystem::absolute(folder).string()),
       host_(log),
-      table_(full_copy(*static_cast<const cohort_logger_vt*>(plugins.open(Kind::kLogger, spec.name).vtable))),
+      table_(sdk::own_copy(*static_cast<const cohort_logger_vt*>(plugins.open(Kind::kLogger, spec.name).vtable))),
       logger_{sizeof logger_, 0, &table_, nullptr, host_.get_for(spec.name), folder_.c_str()} {
   if (!table_.create) return;
   const CheckedOptions options = options_of(plugins.open(Kind::kLogger, spec.name), spec);

@@ -32,8 +32,8 @@ namespace cohort::host {
 /// plugin was built with. What its fields point to stays the plugin's.
 class FullDescriptor {
  public:
-  explicit FullDescriptor(const cohort_plugin& given) : plugin_(full_copy(given)) {
-    for (const cohort_component* const* it = given.components; *it; ++it) components_.push_back(full_copy(**it));
+  explicit FullDescriptor(const cohort_plugin& given) : plugin_(sdk::own_copy(given)) {
+    for (const cohort_component* const* it = given.components; *it; ++it) components_.push_back(sdk::own_copy(**it));
     for (const cohort_component& component : components_) list_.push_back(&component);
     list_.push_back(nullptr);
     plugin_.components = list_.data();

@@ -47,7 +47,7 @@ TEST(AGivenStruct, IsReadAsFarAsItGoesAndZeroBehindThat) {
   whole.struct_size = kShort;
   whole.create = [](auto...) noexcept { return COHORT_OK; };
   std::memcpy(memory.get(), &whole, kShort);
-  const auto full = full_copy(*reinterpret_cast<const cohort_collective_vt*>(memory.get()));
+  const auto full = sdk::own_copy(*reinterpret_cast<const cohort_collective_vt*>(memory.get()));
   EXPECT_EQ(full.struct_size, sizeof full);
   EXPECT_EQ(full.create, whole.create);
   EXPECT_EQ(full.connect, nullptr);

@@ -5,6 +5,7 @@
 
 #include <cohort/sdk/collective.hpp>
 #include <cohort/sdk/host.hpp>
+#include <cohort/sdk/own_copy.hpp>
 
 namespace {
 
@@ -28,7 +29,7 @@ struct Keyed : sdk::Collective<Keyed, KeyedComm> {
     const std::string key = "seen/" + std::to_string(args.size) + "/" + std::to_string(args.rank);
     sdk::check(args.store->vt->set(args.store, key.c_str(), args.key, args.key_nbytes));
     const std::string name = std::string(args.name) + "/over";
-    cohort_connect_args group = args;
+    cohort_connect_args group = sdk::own_copy(args);
     group.name = name.c_str();
     group.num_nodes = 1;  // its ranks are threads of one process
     return std::make_unique<KeyedComm>(host().open_comm("shm", group));
