@@ -37,12 +37,13 @@ cohort_status enqueue(Accelerator a, Stream stream, const char* name, const Acce
 }
 
 // Refuses arguments in the call itself, since the failure of enqueued work is found at the next wait only.
-cohort_status refuse(Accelerator a, const std::string& text) {
-  return a->host->fail(a->host, COHORT_INVALID_ARGUMENT, ("fake device: " + text).c_str());
+cohort_status refuse(Accelerator a, const std::string& text, cohort_status status = COHORT_INVALID_ARGUMENT) {
+  return a->host->fail(a->host, status, ("fake device: " + text).c_str());
 }
 
 cohort_status refuse_type(Accelerator a, int32_t dtype, bool is_known) {
-  return is_known ? COHORT_OK : refuse(a, "no kernel for elements of type " + std::to_string(dtype));
+  if (is_known) return COHORT_OK;
+  return refuse(a, "no kernel for elements of type " + std::to_string(dtype), sdk::refusal_of(dtype));
 }
 
 cohort_status refuse_integers(Accelerator a, int32_t dtype) {

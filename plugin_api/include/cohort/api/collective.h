@@ -22,8 +22,9 @@
 
 COHORT_EXTERN_C_BEGIN
 
-/* Reduce operations, and the data types that they are for. Others are refused with COHORT_INVALID_ARGUMENT, by the
- * collective or by the host if it composes the operation.
+/* Reduce operations, and the data types that they are for. An operation that a type does not have is refused with
+ * COHORT_INVALID_ARGUMENT, a type or an operation that is not in these tables with COHORT_UNIMPLEMENTED, by the
+ * collective or by the host if it composes the operation: on all ranks alike, before anything is sent.
  *
  *              float32, float64          float16, bfloat16         int8 ... int64, uint8, uint64   bool
  *   sum        yes                       in float32, rounded once  yes, wraps around               no

@@ -12,8 +12,9 @@
  * nothing is read or written; arrays of pointers are host memory, which is read before the call returns. `n` counts
  * elements. Output and one input may be the same pointer, if their elements have the same size; else memory does not
  * overlap. Functions are ordered by `stream`, which is never null; on CPU they are done when they return. Results of
- * reductions are memory of the device, too, aligned to 8 bytes. A type that a function does not know is
- * COHORT_INVALID_ARGUMENT; `a->host->fail` leaves a message. Threads: [any-thread].
+ * reductions are memory of the device, too, aligned to 8 bytes. A function returns COHORT_UNIMPLEMENTED for a data type
+ * that it does not know: the host then runs its own. It returns COHORT_INVALID_ARGUMENT for one that it knows and that
+ * the kernel is not for. `a->host->fail` leaves a message. Threads: [any-thread].
  */
 #ifndef COHORT_API_KERNELS_H
 #define COHORT_API_KERNELS_H

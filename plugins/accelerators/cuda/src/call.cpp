@@ -44,8 +44,8 @@ void Call::check(cudaError_t error) const {
 }
 
 void refuse_type(const char* name, int32_t dtype) {
-  throw sdk::invalid_argument("cuda: the kernel " + std::string(name) + " has no elements of type " +
-                              sdk::name_of(dtype) + " (" + std::to_string(dtype) + ")");
+  throw sdk::Error(sdk::refusal_of(dtype), "cuda: the kernel " + std::string(name) + " has no elements of type " +
+                                               sdk::name_of(dtype) + " (" + std::to_string(dtype) + ")");
 }
 
 }  // namespace cohort::cuda

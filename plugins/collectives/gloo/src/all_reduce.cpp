@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <cohort/sdk/dtype.hpp>
+#include <cohort/sdk/operation_checks.hpp>
 #include <cohort/sdk/reduce.hpp>
 
 #include "batch.hpp"
@@ -15,21 +16,12 @@ namespace {
 
 constexpr uint64_t kAtOnceBytes = 256 << 10;  // received by a rank; below, one round trip less is worth the bytes
 constexpr uint64_t kSegmentBytes = 1 << 20;   // of a piece: reduced while the next one arrives
-constexpr uint64_t kMaxCount = uint64_t{1} << 56;
 
 enum Kind : uint64_t { kAtOnce = 16, kToOwner = 17, kFromOwner = 18 };
 
 const char* name_of_reduce(int32_t reduce) {
   constexpr const char* kNames[] = {"", "sum", "mean", "min", "max", "product", "bit_or"};
   return kNames[reduce];
-}
-
-void check(const cohort_op_args& args) {
-  if (!sdk::can_reduce(args.dtype, args.reduce)) {
-    throw sdk::invalid_argument("gloo all_reduce: reduce operation " + std::to_string(args.reduce) +
-                                " is not possible on " + sdk::name_of(args.dtype) + " elements");
-  }
-  if (args.count > kMaxCount) throw sdk::invalid_argument("gloo all_reduce: impossible number of elements");
 }
 
 /// What all ranks know of the operation, in a tag.
@@ -65,7 +57,7 @@ std::vector<Piece> pieces_of(const cohort_op_args& args, int size) {
 }  // namespace
 
 void Communicator::all_reduce(const cohort_op_args& args) {
-  check(args);
+  sdk::check_reduction(args, size(), "gloo all_reduce");
   const uint64_t nbytes = args.count * sdk::size_of(args.dtype);
   Batch batch(*this, [&] {
     return std::string("all_reduce(") + name_of_reduce(args.reduce) + ", " + sdk::name_of(args.dtype) + ", " +

@@ -4,6 +4,7 @@
 #include <string>
 
 #include <cohort/sdk/dtype.hpp>
+#include <cohort/sdk/operation_checks.hpp>
 #include <cohort/sdk/own_copy.hpp>
 #include <cohort/sdk/reduce_ops.hpp>
 
@@ -53,22 +54,6 @@ bool is_rounded(const cohort_op_args& args) {
   return is_narrow(args.dtype) && args.reduce != COHORT_REDUCE_MIN && args.reduce != COHORT_REDUCE_MAX;
 }
 
-void check(const cohort_op_args& args, const char* operation) {
-  if (!sdk::can_reduce(args.dtype, args.reduce)) {
-    throw sdk::invalid_argument("hier " + std::string(operation) + ": reduce operation " + std::to_string(args.reduce) +
-                                " is not possible on " + sdk::name_of(args.dtype) + " elements");
-  }
-  if (args.count > uint64_t{1} << 56) {
-    throw sdk::invalid_argument("hier " + std::string(operation) + ": impossible number of elements");
-  }
-}
-
-void check_root(const cohort_op_args& args, const char* operation, int size) {
-  if (args.root >= 0 && args.root < size) return;
-  throw sdk::invalid_argument("hier " + std::string(operation) + ": root " + std::to_string(args.root) + " of " +
-                              std::to_string(size) + " ranks");
-}
-
 /// As args, with mean as a sum.
 cohort_op_args as_sum(const cohort_op_args& args) {
   cohort_op_args changed = sdk::own_copy(args);
@@ -81,7 +66,7 @@ cohort_op_args as_sum(const cohort_op_args& args) {
 void Communicator::all_reduce(const cohort_op_args& args) {
   if (is_one_node()) return parts_.node.all_reduce(args);
   if (layout_.is_even && layout_.node_size(rank_) == 1) return parts_.column.all_reduce(args);
-  check(args, "all_reduce");
+  sdk::check_reduction(args, size(), "hier all_reduce");
   if (args.count == 0) return;
   if (is_rounded(args)) return sum_widened(args);
   if (!layout_.is_even || args.count * sdk::size_of(args.dtype) <= kSmallBytes) return sum_through_leaders(args);
@@ -138,8 +123,8 @@ void Communicator::sum_widened(const cohort_op_args& args) {
 
 // The node's sum goes to its carrier, the carriers' to that on the root's node, and from there to the root.
 void Communicator::reduce(const cohort_op_args& args) {
-  check(args, "reduce");
-  check_root(args, "reduce", size());
+  sdk::check_reduction(args, size(), "hier reduce");
+  sdk::check_root(args, size(), "hier reduce");
   if (is_rounded(args)) throw sdk::Error(COHORT_UNIMPLEMENTED, "hier leaves 16-bit sums for one rank to the host");
   const bool is_root = rank_ == args.root;
   const bool carries = carries_for(args.root);
@@ -169,7 +154,7 @@ void Communicator::hand_to_root(const cohort_op_args& args, void* sum) {
 }
 
 void Communicator::broadcast(const cohort_op_args& args) {
-  check_root(args, "broadcast", size());
+  sdk::check_root(args, size(), "hier broadcast");
   const bool is_given = !is_one_node() && root_carries(args.root);  // the carrier on the root's node has it already
   cohort_op_args step = sdk::own_copy(args);
   if (is_on_node_of(args.root) && !is_given) {

@@ -34,8 +34,8 @@ std::vector<uint64_t> begins_of(const uint64_t* counts, uint64_t count, int size
 }  // namespace
 
 void Communicator::broadcast(const cohort_op_args& args) {
-  check_elements("broadcast", args, size());
-  check_root("broadcast", args, size());
+  sdk::check_elements(args, size(), "mpi broadcast");
+  sdk::check_root(args, size(), "mpi broadcast");
   const uint64_t element = sdk::size_of(args.dtype);
   auto* const output = static_cast<std::byte*>(args.output);
   Operation operation(*this, [&] { return text_of("broadcast", args); });
@@ -52,7 +52,7 @@ void Communicator::broadcast(const cohort_op_args& args) {
 }
 
 void Communicator::all_gather(const cohort_op_args& args) {
-  check_elements("all_gather", args, size());
+  sdk::check_elements(args, size(), "mpi all_gather");
   require_countable("all_gather", args, size());
   const MPI_Datatype type = moved_type(args.dtype);
   const uint64_t begin = begins_of(args.counts, args.count, size())[static_cast<std::size_t>(rank_)];
@@ -78,7 +78,7 @@ void Communicator::all_gather(const cohort_op_args& args) {
 // With counts, which may be small on one rank and beyond MPI's on another, by messages: that is what MPI makes of it
 // too.
 void Communicator::all_to_all(const cohort_op_args& args) {
-  check_elements("all_to_all", args, size());
+  sdk::check_elements(args, size(), "mpi all_to_all");
   const uint64_t element = sdk::size_of(args.dtype);
   if (!args.counts && args.count <= INT_MAX) {
     const auto count = static_cast<int>(args.count);

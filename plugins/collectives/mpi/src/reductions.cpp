@@ -40,7 +40,7 @@ bool Communicator::takes_ordered_sum(const cohort_op_args& args) const {
 }
 
 void Communicator::all_reduce(const cohort_op_args& args) {
-  check_reduction("all_reduce", args, size());
+  sdk::check_reduction(args, size(), "mpi all_reduce");
   if (takes_ordered_sum(args)) {
     OrderedSum(*this, args).all_reduce();
   } else {
@@ -49,8 +49,8 @@ void Communicator::all_reduce(const cohort_op_args& args) {
 }
 
 void Communicator::reduce(const cohort_op_args& args) {
-  check_reduction("reduce", args, size());
-  check_root("reduce", args, size());
+  sdk::check_reduction(args, size(), "mpi reduce");
+  sdk::check_root(args, size(), "mpi reduce");
   if (takes_ordered_sum(args)) {
     OrderedSum(*this, args).reduce();
   } else {
@@ -59,7 +59,7 @@ void Communicator::reduce(const cohort_op_args& args) {
 }
 
 void Communicator::reduce_scatter(const cohort_op_args& args) {
-  check_reduction("reduce_scatter", args, size());
+  sdk::check_reduction(args, size(), "mpi reduce_scatter");
   if (takes_ordered_sum(args)) {
     OrderedSum(*this, args).reduce_scatter();
   } else {

@@ -10,6 +10,7 @@
 #include <cohort/api/collective.h>
 #include <cohort/sdk/dtype.hpp>
 #include <cohort/sdk/error.hpp>
+#include <cohort/sdk/operation_checks.hpp>
 
 namespace cohort::mpi {
 
@@ -87,32 +88,6 @@ inline const char* name_of_reduce(int32_t reduce) {
 inline std::string text_of(const char* operation, const cohort_op_args& args, bool reduces = false) {
   return std::string(operation) + "(" + (reduces ? std::string(name_of_reduce(args.reduce)) + ", " : "") +
          sdk::name_of(args.dtype) + ", " + (args.counts ? "uneven pieces)" : std::to_string(args.count) + " elements)");
-}
-
-inline void check_elements(const char* operation, const cohort_op_args& args, int size) {
-  constexpr uint64_t kMostElements = uint64_t{1} << 56;  // whose bytes can still be counted
-  if (sdk::size_of(args.dtype) == 0) {
-    throw sdk::invalid_argument(std::string("mpi ") + operation + ": unknown data type " + std::to_string(args.dtype));
-  }
-  uint64_t whole = args.counts ? 0 : args.count;
-  for (int rank = 0; args.counts && rank < size && whole <= kMostElements; ++rank) {
-    whole = args.counts[rank] > kMostElements ? args.counts[rank] : whole + args.counts[rank];
-  }
-  if (whole <= kMostElements) return;
-  throw sdk::invalid_argument(std::string("mpi ") + operation + ": impossible number of elements");
-}
-
-inline void check_reduction(const char* operation, const cohort_op_args& args, int size) {
-  check_elements(operation, args, size);
-  if (sdk::can_reduce(args.dtype, args.reduce)) return;
-  throw sdk::invalid_argument(std::string("mpi ") + operation + ": reduce operation " + std::to_string(args.reduce) +
-                              " is not possible on " + sdk::name_of(args.dtype) + " elements");
-}
-
-inline void check_root(const char* operation, const cohort_op_args& args, int size) {
-  if (args.root >= 0 && args.root < size) return;
-  throw sdk::invalid_argument(std::string("mpi ") + operation + ": root " + std::to_string(args.root) + " of " +
-                              std::to_string(size) + " ranks");
 }
 
 /// MPI counts with int, in the whole as well where pieces are uneven: the host composes what is larger.

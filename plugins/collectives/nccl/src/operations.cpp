@@ -2,14 +2,13 @@
 
 #include <cohort/sdk/dtype.hpp>
 #include <cohort/sdk/exchange.hpp>
+#include <cohort/sdk/operation_checks.hpp>
 
 #include "calls.hpp"
 #include "communicator.hpp"
 
 namespace cohort::nccl {
 namespace {
-
-constexpr uint64_t kMostElements = uint64_t{1} << 56;  // whose bytes can still be counted
 
 std::optional<ncclDataType_t> type_of(int32_t dtype) {
   switch (dtype) {
@@ -82,22 +81,13 @@ void Communicator::require_device_memory(const cohort_stream& stream) const {
 
 uint64_t Communicator::checked(const cohort_op_args& args, bool has_root) const {
   require_device_memory(args.stream);
-  const uint64_t element = sdk::size_of(args.dtype);
-  if (element == 0) throw sdk::invalid_argument("unknown data type " + std::to_string(args.dtype));
-  for (int rank = 0; rank < size(); ++rank) {
-    if (count_of(args, rank) > kMostElements) throw sdk::invalid_argument("impossible number of elements");
-  }
-  if (has_root && (args.root < 0 || args.root >= size())) {
-    throw sdk::invalid_argument("root " + std::to_string(args.root) + " of " + std::to_string(size()) + " ranks");
-  }
-  return element;
+  sdk::check_elements(args, size(), "nccl");
+  if (has_root) sdk::check_root(args, size(), "nccl");
+  return sdk::size_of(args.dtype);
 }
 
 Communicator::Way Communicator::way_of(const cohort_op_args& args, bool may_scale_first) const {
-  if (!sdk::can_reduce(args.dtype, args.reduce)) {
-    throw sdk::invalid_argument("reduce operation " + std::to_string(args.reduce) + " is not possible on " +
-                                sdk::name_of(args.dtype) + " elements");
-  }
+  sdk::check_reduction(args, size(), "nccl");
   const bool is_known = type_of(args.dtype) && operation_of(args.reduce);
   const bool is_mean = args.reduce == COHORT_REDUCE_MEAN;
   const bool takes_own = family_->own_sums && (!is_mean || may_scale_first);

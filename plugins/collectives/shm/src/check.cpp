@@ -17,7 +17,8 @@ constexpr uint64_t kMostElements = uint64_t{1} << 56;
 
 void check_type(const cohort_op_args& args, OpKind kind) {
   if (sdk::size_of(args.dtype) == 0) {
-    refuse(std::string(name_of(kind)) + " does not know data type " + std::to_string(args.dtype));
+    throw sdk::Error(COHORT_UNIMPLEMENTED,
+                     "shm " + std::string(name_of(kind)) + " does not know data type " + std::to_string(args.dtype));
   }
   if (args.stream.device_type != COHORT_DEVICE_CPU && args.stream.device_type != 0) {
     refuse(std::string(name_of(kind)) + " works on CPU memory only; choose another collective for this device");
@@ -32,8 +33,9 @@ void check_memory(bool is_given, uint64_t count, OpKind kind) {
 void check_reduction(const cohort_op_args& args, OpKind kind) {
   check_type(args, kind);
   if (sdk::can_reduce(args.dtype, args.reduce)) return;
-  refuse(std::string(name_of(kind)) + " cannot take the " + name_of_reduce(args.reduce) + " of " +
-         sdk::name_of(args.dtype) + " elements");
+  throw sdk::Error(sdk::refusal_of(args.dtype, args.reduce), "shm " + std::string(name_of(kind)) + " cannot take the " +
+                                                                 name_of_reduce(args.reduce) + " of " +
+                                                                 sdk::name_of(args.dtype) + " elements");
 }
 
 void check_root(const cohort_op_args& args, int size, OpKind kind) {

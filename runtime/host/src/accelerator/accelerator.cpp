@@ -21,7 +21,7 @@ Accelerator::Accelerator(const cohort_component& component, HostObject& host, co
 
 void Accelerator::take_kernels() {
   cpu_kernels_ = portable_kernels(get());
-  kernels_ = is_cpu() ? cpu_kernels_ : staged_kernels(get());
+  kernels_.hosts = is_cpu() ? cpu_kernels_ : staged_kernels(get());
   const std::string lacking = put_own_kernels(kernels_, get(), what_);
   if (is_cpu() && !lacking.empty()) host_.log().info(what_ + " lacks kernels; the host's run instead: " + lacking);
 }
@@ -29,7 +29,7 @@ void Accelerator::take_kernels() {
 const void* Accelerator::kernels(int32_t device_type, const char* id) {
   const bool is_own_device = device_type == this->device_type();
   if (is_own_kernels_id(id)) {
-    if (is_own_device) return kernels_.find(id);
+    if (is_own_device) return kernels_.all.find(id);
     return device_type == COHORT_DEVICE_CPU ? cpu_kernels_.find(id) : nullptr;
   }
   return is_own_device && table_.kernels ? table_.kernels(get(), id) : nullptr;

@@ -45,7 +45,8 @@ class Accelerator {
   /// Returns the table with this id for tensors of a device type, or null. After take_kernels(). Any thread.
   const void* kernels(int32_t device_type, const char* id);
   /// Returns the complete core table for its device type. After take_kernels().
-  const cohort_kernels_core_1& core_kernels() const { return kernels_.core; }
+  const cohort_kernels_core_1& core_kernels() const { return kernels_.all.core; }
+  const Kernels& all_kernels() const { return kernels_; }
   /// True where its tensors can go through pinned memory.
   bool can_stage() const { return table_.alloc_pinned != nullptr; }
   /// Returns can_stage(), and says in the log, once for each kernel, that it runs on the CPU. Any thread.
@@ -62,7 +63,7 @@ class Accelerator {
   cohort_accelerator_vt table_;
   Object accelerator_;
   std::optional<PinnedMemory> pinned_;  // given back before the accelerator is destroyed
-  KernelTables kernels_;                // of its device type
+  Kernels kernels_;                     // of its device type
   KernelTables cpu_kernels_;            // of the host, for the CPU beside another device
   std::mutex mutex_;
   std::set<std::string, std::less<>> staged_;  // kernels, as the log has said

@@ -1,49 +1,89 @@
 #include "accelerator/kernel_tables.hpp"
 
-#include <cstring>
-
 #include <cohort/host/plugin_host.hpp>
 
+#include "accelerator/accelerator.hpp"
 #include "given/given_struct.hpp"
 
 namespace cohort::host {
 namespace {
 
-using KernelFunction = void (*)();
-
+/// Of each table its name in C, its id, and its functions with the names that the log has.
 template <class Table>
 struct Names;
 template <>
 struct Names<cohort_kernels_core_1> {
+  using Table = cohort_kernels_core_1;
   static constexpr const char* kTable = "cohort_kernels_core_1";
   static constexpr const char* kId = COHORT_KERNELS_CORE_ID;
-  static constexpr const char* kKernels[] = {"fill",     "copy",       "scale", "axpby",    "cast",
-                                             "sum_of_n", "square_sum", "dot",   "found_inf"};
+  static constexpr auto kTableOf = &KernelTables::core;
+  template <class Visit>
+  static constexpr void for_each(Visit&& visit) {
+    visit.template operator()<&Table::fill>("fill");
+    visit.template operator()<&Table::copy>("copy");
+    visit.template operator()<&Table::scale>("scale");
+    visit.template operator()<&Table::axpby>("axpby");
+    visit.template operator()<&Table::cast>("cast");
+    visit.template operator()<&Table::sum_of_n>("sum_of_n");
+    visit.template operator()<&Table::square_sum>("square_sum");
+    visit.template operator()<&Table::dot>("dot");
+    visit.template operator()<&Table::found_inf>("found_inf");
+  }
 };
 template <>
 struct Names<cohort_kernels_minmax_uint8_1> {
+  using Table = cohort_kernels_minmax_uint8_1;
   static constexpr const char* kTable = "cohort_kernels_minmax_uint8_1";
   static constexpr const char* kId = COHORT_KERNELS_MINMAX_UINT8_ID;
-  static constexpr const char* kKernels[] = {"minmax_uint8.encode", "minmax_uint8.decode", "minmax_uint8.decode_add"};
+  static constexpr auto kTableOf = &KernelTables::minmax_uint8;
+  template <class Visit>
+  static constexpr void for_each(Visit&& visit) {
+    visit.template operator()<&Table::encode>("minmax_uint8.encode");
+    visit.template operator()<&Table::decode>("minmax_uint8.decode");
+    visit.template operator()<&Table::decode_add>("minmax_uint8.decode_add");
+  }
 };
 template <>
 struct Names<cohort_kernels_adam_1> {
   static constexpr const char* kTable = "cohort_kernels_adam_1";
   static constexpr const char* kId = COHORT_KERNELS_ADAM_ID;
-  static constexpr const char* kKernels[] = {"adam.step"};
+  static constexpr auto kTableOf = &KernelTables::adam;
+  template <class Visit>
+  static constexpr void for_each(Visit&& visit) {
+    visit.template operator()<&cohort_kernels_adam_1::step>("adam.step");
+  }
 };
 template <>
 struct Names<cohort_kernels_ring_1> {
   static constexpr const char* kTable = "cohort_kernels_ring_1";
   static constexpr const char* kId = COHORT_KERNELS_RING_ID;
-  static constexpr const char* kKernels[] = {"change"};
+  static constexpr auto kTableOf = &KernelTables::ring;
+  template <class Visit>
+  static constexpr void for_each(Visit&& visit) {
+    visit.template operator()<&cohort_kernels_ring_1::change>("change");
+  }
+};
+
+/// Calls the plugin, and the host's own for what the plugin does not know.
+template <auto Slot>
+struct NativeKernel;
+template <class Table, class... Args, cohort_status (*Table::*Slot)(cohort_accelerator*, Args...) noexcept>
+struct NativeKernel<Slot> {
+  static cohort_status call(cohort_accelerator* a, Args... args) noexcept {
+    const Kernels& kernels = Accelerator::of(a).all_kernels();
+    constexpr auto kTableOf = Names<Table>::kTableOf;
+    const cohort_status status = (kernels.own.*kTableOf.*Slot)(a, args...);
+    if (status != COHORT_UNIMPLEMENTED) return status;
+    HostObject::of(a->host).take_message(status);
+    return (kernels.hosts.*kTableOf.*Slot)(a, args...);
+  }
 };
 
 template <class Table>
 std::string table_problem(const Table& given) {
   using N = Names<Table>;
   constexpr uint32_t kLeast = COHORT_END(Table, accelerator);
-  if (given.struct_size % sizeof(KernelFunction) != 0) {
+  if (given.struct_size % sizeof(void*) != 0) {
     return "has a " + std::string(N::kTable) + " of " + std::to_string(given.struct_size) +
            " bytes, which end within a kernel; set its struct_size to sizeof(" + N::kTable + ")";
   }
@@ -56,26 +96,29 @@ std::string table_problem(const Table& given) {
 }
 
 template <class Table>
-void put_own(Table& table, cohort_accelerator* a, const std::string& what, std::string& lacking) {
+consteval size_t num_kernels() {
+  size_t count = 0;
+  Names<Table>::for_each([&]<auto Slot>(const char*) { ++count; });
+  return count;
+}
+
+template <class Table>
+void put_own(Kernels& kernels, cohort_accelerator* a, const std::string& what, std::string& lacking) {
   using N = Names<Table>;
-  constexpr size_t kFirst = COHORT_END(Table, accelerator);
-  static_assert(sizeof(Table) == kFirst + std::size(N::kKernels) * sizeof(KernelFunction));
+  static_assert(sizeof(Table) == COHORT_END(Table, accelerator) + num_kernels<Table>() * sizeof(void*));
   const auto* const given = a->vt->kernels ? static_cast<const Table*>(a->vt->kernels(a, N::kId)) : nullptr;
-  Table own{};
+  Table& own = kernels.own.*N::kTableOf;
   if (given) {
     if (const std::string problem = table_problem(*given); !problem.empty()) throw PluginRefused(what + " " + problem);
     own = sdk::own_copy(*given);
   }
-  for (size_t i = 0; i < std::size(N::kKernels); ++i) {
-    const size_t offset = kFirst + i * sizeof(KernelFunction);
-    KernelFunction function = nullptr;
-    std::memcpy(&function, reinterpret_cast<const char*>(&own) + offset, sizeof function);
-    if (function) {
-      std::memcpy(reinterpret_cast<char*>(&table) + offset, &function, sizeof function);
+  N::for_each([&]<auto Slot>(const char* name) {
+    if (own.*Slot) {
+      kernels.all.*N::kTableOf.*Slot = NativeKernel<Slot>::call;
     } else {
-      lacking += (lacking.empty() ? "" : ", ") + std::string(N::kKernels[i]);
+      lacking += (lacking.empty() ? "" : ", ") + std::string(name);
     }
-  }
+  });
 }
 
 }  // namespace
@@ -91,12 +134,13 @@ bool is_own_kernels_id(std::string_view id) {
   return id.substr(0, 7) == "cohort.";
 }
 
-std::string put_own_kernels(KernelTables& tables, cohort_accelerator* a, const std::string& what) {
+std::string put_own_kernels(Kernels& kernels, cohort_accelerator* a, const std::string& what) {
   std::string lacking;
-  put_own(tables.core, a, what, lacking);
-  put_own(tables.minmax_uint8, a, what, lacking);
-  put_own(tables.adam, a, what, lacking);
-  put_own(tables.ring, a, what, lacking);
+  kernels.all = kernels.hosts;
+  put_own<cohort_kernels_core_1>(kernels, a, what, lacking);
+  put_own<cohort_kernels_minmax_uint8_1>(kernels, a, what, lacking);
+  put_own<cohort_kernels_adam_1>(kernels, a, what, lacking);
+  put_own<cohort_kernels_ring_1>(kernels, a, what, lacking);
   return lacking;
 }
 

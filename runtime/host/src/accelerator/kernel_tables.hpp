@@ -29,8 +29,15 @@ KernelTables portable_kernels(cohort_accelerator* a);
 /// Returns all kernels in the form that goes through pinned memory. `a` is a host::Accelerator's.
 KernelTables staged_kernels(cohort_accelerator* a);
 
-/// Puts the functions that the accelerator's own tables have over those of `tables`, and returns the names of those
-/// that it lacks, by commas. Throws PluginRefused, which begins with `what`, for a table that cannot be read.
-std::string put_own_kernels(KernelTables& tables, cohort_accelerator* a, const std::string& what);
+/// The kernels of an accelerator for its device type.
+struct Kernels {
+  KernelTables own;    ///< the plugin's; null: it lacks the function
+  KernelTables hosts;  ///< what runs in place of those that the plugin lacks, or for data types that it does not know
+  KernelTables all;    ///< what strategies are given
+};
+
+/// Fills `own` and `all`, and returns the names of the functions that the plugin lacks, by commas. `a` is a
+/// host::Accelerator's. Throws PluginRefused, which begins with `what`, for a table that cannot be read.
+std::string put_own_kernels(Kernels& kernels, cohort_accelerator* a, const std::string& what);
 
 }  // namespace cohort::host

@@ -8,6 +8,7 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/host_object.hpp>
 #include <cohort/sdk/dtype.hpp>
+#include <cohort/sdk/operation_checks.hpp>
 #include <cohort/sdk/reduce.hpp>
 
 #include "host_object/guarded.hpp"
@@ -74,24 +75,11 @@ void require(bool condition, const std::string& problem) {
   if (!condition) throw UserError(problem);
 }
 
-uint64_t checked_element(const cohort_op_args& args, const char* operation) {
-  const uint64_t element = sdk::size_of(args.dtype);
-  require(element != 0, std::string(operation) + ": unknown data type " + std::to_string(args.dtype));
-  require(args.count <= kMostElements, std::string(operation) + ": impossible number of elements");
+uint64_t checked_element(const cohort_comm& comm, const cohort_op_args& args, const char* operation) {
+  sdk::check_elements(args, comm.size, operation);
   require(is_cpu_memory(args.stream), std::string(operation) + ": this collective lacks it for device memory, and " +
                                           "the host composes it for its own; choose another collective");
-  return element;
-}
-
-void check_reduction(const cohort_op_args& args, const char* operation) {
-  require(sdk::can_reduce(args.dtype, args.reduce), std::string(operation) + ": reduce operation " +
-                                                        std::to_string(args.reduce) + " is not possible on " +
-                                                        sdk::name_of(args.dtype) + " elements");
-}
-
-void check_root(const cohort_comm& comm, const cohort_op_args& args, const char* operation) {
-  require(args.root >= 0 && args.root < comm.size, std::string(operation) + ": root " + std::to_string(args.root) +
-                                                       " of " + std::to_string(comm.size) + " ranks");
+  return sdk::size_of(args.dtype);
 }
 
 // This rank's piece of the reduced whole goes to `output`.
@@ -140,8 +128,8 @@ void copy_if_apart(void* output, const void* input, uint64_t nbytes) {
 
 cohort_status all_reduce(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) noexcept {
   return guarded(c->host, [&] {
-    const uint64_t element = checked_element(*args, "all_reduce");
-    check_reduction(*args, "all_reduce");
+    const uint64_t element = checked_element(*comm, *args, "all_reduce");
+    sdk::check_reduction(*args, comm->size, "all_reduce");
     const Pieces pieces = Pieces::even(comm->size, element, args->count);
     std::byte* const own = output_of(*args) + pieces.offset(comm->rank);
     const cohort_status status = scatter_reduced(c, comm, *args, pieces, own);
@@ -151,9 +139,9 @@ cohort_status all_reduce(cohort_collective* c, cohort_comm* comm, const cohort_o
 
 cohort_status reduce(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) noexcept {
   return guarded(c->host, [&] {
-    const uint64_t element = checked_element(*args, "reduce");
-    check_reduction(*args, "reduce");
-    check_root(*comm, *args, "reduce");
+    const uint64_t element = checked_element(*comm, *args, "reduce");
+    sdk::check_reduction(*args, comm->size, "reduce");
+    sdk::check_root(*args, comm->size, "reduce");
     const Pieces pieces = Pieces::even(comm->size, element, args->count);
     const bool is_root = comm->rank == args->root;
     const std::unique_ptr<std::byte[]> scratch(is_root ? nullptr : new std::byte[pieces.nbytes(comm->rank)]);
@@ -172,8 +160,8 @@ cohort_status reduce(cohort_collective* c, cohort_comm* comm, const cohort_op_ar
 // A binomial tree: every rank but the root receives once; all have it after log2(size) rounds.
 cohort_status broadcast(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) noexcept {
   return guarded(c->host, [&] {
-    const uint64_t nbytes = args->count * checked_element(*args, "broadcast");
-    check_root(*comm, *args, "broadcast");
+    const uint64_t nbytes = args->count * checked_element(*comm, *args, "broadcast");
+    sdk::check_root(*args, comm->size, "broadcast");
     const int from_root = (comm->rank - args->root + comm->size) % comm->size;
     const auto rank_at = [&](int distance) { return (args->root + distance) % comm->size; };
     if (from_root == 0) copy_if_apart(args->output, args->input, nbytes);
@@ -195,7 +183,7 @@ cohort_status broadcast(cohort_collective* c, cohort_comm* comm, const cohort_op
 
 cohort_status all_gather(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) noexcept {
   return guarded(c->host, [&] {
-    const Pieces pieces(comm->size, checked_element(*args, "all_gather"), args->counts, args->count);
+    const Pieces pieces(comm->size, checked_element(*comm, *args, "all_gather"), args->counts, args->count);
     copy_if_apart(output_of(*args) + pieces.offset(comm->rank), args->input, pieces.nbytes(comm->rank));
     return gather_pieces(c, comm, args->stream, pieces, output_of(*args));
   });
@@ -203,8 +191,8 @@ cohort_status all_gather(cohort_collective* c, cohort_comm* comm, const cohort_o
 
 cohort_status reduce_scatter(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) noexcept {
   return guarded(c->host, [&] {
-    const uint64_t element = checked_element(*args, "reduce_scatter");
-    check_reduction(*args, "reduce_scatter");
+    const uint64_t element = checked_element(*comm, *args, "reduce_scatter");
+    sdk::check_reduction(*args, comm->size, "reduce_scatter");
     const Pieces pieces(comm->size, element, args->counts, args->count);
     return scatter_reduced(c, comm, *args, pieces, output_of(*args));
   });
@@ -212,7 +200,7 @@ cohort_status reduce_scatter(cohort_collective* c, cohort_comm* comm, const coho
 
 cohort_status all_to_all(cohort_collective* c, cohort_comm* comm, const cohort_op_args* args) noexcept {
   return guarded(c->host, [&] {
-    const uint64_t element = checked_element(*args, "all_to_all");
+    const uint64_t element = checked_element(*comm, *args, "all_to_all");
     const uint64_t* const received = args->recv_counts ? args->recv_counts : args->counts;
     const Pieces given(comm->size, element, args->counts, args->count);
     const Pieces got(comm->size, element, received, args->count);

@@ -5,6 +5,7 @@
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/host_object.hpp>
+#include <cohort/sdk/error.hpp>
 
 namespace cohort::host {
 
@@ -45,6 +46,8 @@ inline cohort_status keep_current(const cohort_host* host) noexcept {
     rethrow_translated();
   } catch (const Error& error) {
     return keep(host, error);
+  } catch (const sdk::Error& error) {
+    return host->fail(host, error.status(), error.what());
   } catch (const std::bad_alloc&) {
     return host->fail(host, COHORT_RESOURCE_EXHAUSTED, "out of memory");
   } catch (const std::exception& error) {

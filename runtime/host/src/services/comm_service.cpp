@@ -97,6 +97,11 @@ cohort_status release(const cohort_host* host, cohort_comm* comm, void* memory) 
   });
 }
 
+// A refused operation has sent nothing, so that its caller may do without it: the lane goes on.
+bool is_refusal(cohort_status status) {
+  return status == COHORT_INVALID_ARGUMENT || status == COHORT_UNIMPLEMENTED;
+}
+
 // On the communicator's lane at once; elsewhere it is queued there and waited for, and ordered by the lane's stream.
 template <auto Run, class Args>
 cohort_status run(const cohort_host* host, cohort_comm* comm, const Args* args) noexcept {
@@ -108,11 +113,17 @@ cohort_status run(const cohort_host* host, cohort_comm* comm, const Args* args) 
     Lane* const lane = state.lanes[index].thread.get();
     if constexpr (!std::is_null_pointer_v<decltype(full)>) check_stream(full.stream, "an operation of comm/1");
     if (!lane || lane->is_current_thread()) return Run(comm, full, &state.traffic);
+    cohort_status status = COHORT_OK;
+    std::string refusal;
     lane->run([&] {
       if constexpr (!std::is_null_pointer_v<decltype(full)>) full.stream = state.stream_like(full.stream);
-      state.host.check(Run(comm, full, &state.traffic), "operation outside its lane");
+      status = Run(comm, full, &state.traffic);
+      if (is_refusal(status))
+        refusal = state.host.take_message(status);
+      else
+        state.host.check(status, "operation outside its lane");
     });
-    return COHORT_OK;
+    return status == COHORT_OK ? status : host->fail(host, status, refusal.c_str());
   });
 }
 

@@ -51,7 +51,7 @@ constexpr bool is_floating(std::int32_t dtype) {
   return dtype >= COHORT_FLOAT32 && dtype <= COHORT_BFLOAT16;
 }
 
-/// True where elements of the data type can be reduced that way (COHORT_REDUCE_...).
+/// Returns whether elements of the data type can be reduced that way (COHORT_REDUCE_...).
 constexpr bool can_reduce(std::int32_t dtype, std::int32_t reduce) {
   switch (reduce) {
     case COHORT_REDUCE_SUM:
@@ -64,6 +64,17 @@ constexpr bool can_reduce(std::int32_t dtype, std::int32_t reduce) {
     default:
       return size_of(dtype) != 0 && (reduce == COHORT_REDUCE_MIN || reduce == COHORT_REDUCE_MAX);
   }
+}
+
+/// Returns the code of a function that does not take elements of this data type: UNIMPLEMENTED for a type that these
+/// headers do not know, so that the caller may do it in another way; INVALID_ARGUMENT for one that they know.
+constexpr cohort_status refusal_of(std::int32_t dtype) {
+  return size_of(dtype) == 0 ? COHORT_UNIMPLEMENTED : COHORT_INVALID_ARGUMENT;
+}
+/// As refusal_of(dtype), also for a reduce operation that these headers do not know.
+constexpr cohort_status refusal_of(std::int32_t dtype, std::int32_t reduce) {
+  const bool is_known = reduce >= COHORT_REDUCE_SUM && reduce <= COHORT_REDUCE_BIT_OR;
+  return is_known ? refusal_of(dtype) : COHORT_UNIMPLEMENTED;
 }
 
 /// The data type whose elements are `T`: `kDtypeOf<float>` is COHORT_FLOAT32.

@@ -2,7 +2,8 @@
  *
  * For strategies. Every lane has communicators of its own; an operation runs on the lane of its communicator, at once
  * if that lane calls, else the call waits for it: it is ordered behind the calling thread's stream and before what
- * follows on it. Its payload bytes are counted.
+ * follows on it. Its payload bytes are counted. An operation that is refused before anything is sent
+ * (COHORT_UNIMPLEMENTED, COHORT_INVALID_ARGUMENT) ends no lane; every other failure ends the lane that it runs on.
  *
  * For collectives that are made of others. Each group is opened in `connect`, split in `connect` and `split`, and
  * closed in `close`. An operation runs on the calling thread, at once and uncounted; lanes, `bind` and `get` mean

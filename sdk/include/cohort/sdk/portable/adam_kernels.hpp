@@ -16,7 +16,7 @@ struct AdamKernels {
   static cohort_status step(cohort_accelerator*, void* weight, const void* momentum, const void* square, int32_t dtype,
                             uint64_t n, double keep, double rate, double correction, double eps,
                             const cohort_stream*) noexcept {
-    return status_of(for_floating(dtype, [=](auto tag) {
+    return for_floating(dtype, [=](auto tag) {
       using T = typename decltype(tag)::Type;
       using A = typename Math<T>::Type;
       const A kept = static_cast<A>(keep), by = static_cast<A>(rate);
@@ -30,7 +30,7 @@ struct AdamKernels {
         const A change = by * load(m[i]) / (square_root(second) / corrected + at_least);
         w[i] = Store<T>::from(kept * load(w[i]) - (second == 0 ? A{0} : change));
       }
-    }));
+    });
   }
 
   static constexpr cohort_kernels_adam_1 kTable{sizeof(cohort_kernels_adam_1), 0, nullptr, step};

@@ -64,10 +64,10 @@ struct CoreKernels {
         fill_with<uint8_t>(out, n, value != 0 ? 1 : 0);
         return COHORT_OK;
       default:
-        return status_of(for_floating(dtype, [=](auto tag) {
+        return for_floating(dtype, [=](auto tag) {
           using T = typename decltype(tag)::Type;
           fill_with<T>(out, n, Store<T>::from(value));
-        }));
+        });
     }
   }
 
@@ -79,19 +79,19 @@ struct CoreKernels {
 
   static cohort_status scale(cohort_accelerator*, void* out, const void* in, int32_t dtype, uint64_t n, double factor,
                              const cohort_stream*) noexcept {
-    return status_of(for_floating(dtype, [=](auto tag) {
+    return for_floating(dtype, [=](auto tag) {
       using T = typename decltype(tag)::Type;
       const auto by = static_cast<typename Math<T>::Type>(factor);
       T* to = static_cast<T*>(out);
       const T* from = static_cast<const T*>(in);
       COHORT_SDK_INDEPENDENT
       for (uint64_t i = 0; i < n; ++i) to[i] = Store<T>::from(by * load(from[i]));
-    }));
+    });
   }
 
   static cohort_status axpby(cohort_accelerator*, void* out, const void* x, int32_t dtype, uint64_t n, double p,
                              double q, const cohort_stream*) noexcept {
-    return status_of(for_floating(dtype, [=](auto tag) {
+    return for_floating(dtype, [=](auto tag) {
       using T = typename decltype(tag)::Type;
       const auto by_x = static_cast<typename Math<T>::Type>(p);
       const auto by_out = static_cast<typename Math<T>::Type>(q);
@@ -99,19 +99,19 @@ struct CoreKernels {
       const T* from = static_cast<const T*>(x);
       COHORT_SDK_INDEPENDENT
       for (uint64_t i = 0; i < n; ++i) to[i] = Store<T>::from(by_x * load(from[i]) + by_out * load(to[i]));
-    }));
+    });
   }
 
   // The same pointer is allowed between types of one size only, so plain loops are right.
   static cohort_status cast(cohort_accelerator* a, void* out, int32_t out_dtype, const void* in, int32_t in_dtype,
                             uint64_t n, const cohort_stream* stream) noexcept {
     if (out_dtype == in_dtype) {
-      return is_floating(in_dtype) ? copy(a, out, in, n * size_of(in_dtype), stream) : COHORT_INVALID_ARGUMENT;
+      return is_floating(in_dtype) ? copy(a, out, in, n * size_of(in_dtype), stream) : refusal_of(in_dtype);
     }
-    bool is_known = true;
-    is_known &= for_floating(out_dtype, [&](auto out_tag) {
+    cohort_status of_in = COHORT_OK;
+    const cohort_status of_out = for_floating(out_dtype, [&](auto out_tag) {
       using To = typename decltype(out_tag)::Type;
-      is_known &= for_floating(in_dtype, [=](auto in_tag) {
+      of_in = for_floating(in_dtype, [=](auto in_tag) {
         using From = typename decltype(in_tag)::Type;
         To* to = static_cast<To*>(out);
         const From* from = static_cast<const From*>(in);
@@ -119,13 +119,13 @@ struct CoreKernels {
         for (uint64_t i = 0; i < n; ++i) to[i] = Store<To>::from(load(from[i]));
       });
     });
-    return status_of(is_known);
+    return of_out != COHORT_OK ? of_out : of_in;
   }
 
   static cohort_status sum_of_n(cohort_accelerator*, void* out, const void* const* inputs, uint64_t num_inputs,
                                 int32_t dtype, uint64_t n, double factor, const cohort_stream*) noexcept {
     if (num_inputs == 0) return COHORT_INVALID_ARGUMENT;
-    return status_of(for_floating(dtype, [=](auto tag) {
+    return for_floating(dtype, [=](auto tag) {
       using T = typename decltype(tag)::Type;
       using A = typename Math<T>::Type;
       constexpr uint64_t kTile = 2048;  // sums stay in the first-level cache while the inputs stream past
@@ -142,7 +142,7 @@ struct CoreKernels {
         T* to = static_cast<T*>(out) + begin;
         for (uint64_t i = 0; i < count; ++i) to[i] = Store<T>::from(by * tile[i]);
       }
-    }));
+    });
   }
 
   static constexpr cohort_kernels_core_1 kTable{sizeof(cohort_kernels_core_1),

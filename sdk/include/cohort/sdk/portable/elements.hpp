@@ -65,29 +65,25 @@ struct Tag {
   using Type = T;
 };
 
-// Calls `body(Tag<T>{})` for the floating type; false for any other.
+// Calls `body(Tag<T>{})` for the floating type. Returns the refusal of any other type.
 template <class Body>
-COHORT_SDK_INLINE bool for_floating(int32_t dtype, Body body) {
+COHORT_SDK_INLINE cohort_status for_floating(int32_t dtype, Body body) {
   switch (dtype) {
     case COHORT_FLOAT32:
       body(Tag<float>{});
-      return true;
+      return COHORT_OK;
     case COHORT_FLOAT64:
       body(Tag<double>{});
-      return true;
+      return COHORT_OK;
     case COHORT_FLOAT16:
       body(Tag<Half>{});
-      return true;
+      return COHORT_OK;
     case COHORT_BFLOAT16:
       body(Tag<BFloat16>{});
-      return true;
+      return COHORT_OK;
     default:
-      return false;
+      return refusal_of(dtype);
   }
-}
-
-COHORT_SDK_INLINE cohort_status status_of(bool is_known) {
-  return is_known ? COHORT_OK : COHORT_INVALID_ARGUMENT;
 }
 
 }  // namespace portable

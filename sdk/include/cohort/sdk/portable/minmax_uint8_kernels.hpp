@@ -17,7 +17,7 @@ struct MinmaxUint8Kernels {
                               uint64_t num_chunks, double divisor, const cohort_stream*) noexcept {
     const float by = static_cast<float>(divisor);
     if (!(by > 0.0f)) return COHORT_INVALID_ARGUMENT;
-    return status_of(for_floating(dtype, [=](auto tag) {
+    return for_floating(dtype, [=](auto tag) {
       const auto* from = static_cast<const typename decltype(tag)::Type*>(in);
       auto* chunk = static_cast<uint8_t*>(chunks);
       for (uint64_t c = 0; c < num_chunks; ++c) {
@@ -25,12 +25,12 @@ struct MinmaxUint8Kernels {
         chunk += COHORT_MINMAX_UINT8_NBYTES(chunk_numel);
         from += chunk_numel;
       }
-    }));
+    });
   }
 
   static cohort_status decode(cohort_accelerator*, void* out, int32_t dtype, const void* chunks, uint64_t chunk_numel,
                               uint64_t num_chunks, const cohort_stream*) noexcept {
-    return status_of(for_floating(dtype, [=](auto tag) {
+    return for_floating(dtype, [=](auto tag) {
       using T = typename decltype(tag)::Type;
       T* to = static_cast<T*>(out);
       const auto* chunk = static_cast<const uint8_t*>(chunks);
@@ -39,7 +39,7 @@ struct MinmaxUint8Kernels {
         chunk += COHORT_MINMAX_UINT8_NBYTES(chunk_numel);
         to += chunk_numel;
       }
-    }));
+    });
   }
 
   /// Sums of float32 and float64 are made in `out`, those of 16-bit types in `tile`.
@@ -78,14 +78,14 @@ struct MinmaxUint8Kernels {
   static cohort_status decode_add(cohort_accelerator*, void* out, const void* start, int32_t dtype, const void* chunks,
                                   uint64_t chunk_numel, uint64_t num_chunks, const cohort_stream*) noexcept {
     if (num_chunks == 0) return COHORT_INVALID_ARGUMENT;
-    return status_of(for_floating(dtype, [=](auto tag) {
+    return for_floating(dtype, [=](auto tag) {
       using T = typename decltype(tag)::Type;
       for (uint64_t first = 0; first < chunk_numel; first += kTile) {
         const uint64_t count = chunk_numel - first < kTile ? chunk_numel - first : kTile;
         add_tile(static_cast<T*>(out), static_cast<const T*>(start), static_cast<const uint8_t*>(chunks), chunk_numel,
                  num_chunks, first, count);
       }
-    }));
+    });
   }
 
   static constexpr cohort_kernels_minmax_uint8_1 kTable{

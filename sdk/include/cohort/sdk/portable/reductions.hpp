@@ -45,10 +45,10 @@ struct Reductions {
 
   static cohort_status dot(cohort_accelerator*, const void* x, const void* y, int32_t dtype, uint64_t n, double* result,
                            const cohort_stream*) noexcept {
-    return status_of(for_floating(dtype, [=](auto tag) {
+    return for_floating(dtype, [=](auto tag) {
       using T = typename decltype(tag)::Type;
       *result = dot_of(static_cast<const T*>(x), static_cast<const T*>(y), n);
-    }));
+    });
   }
 
   static cohort_status square_sum(cohort_accelerator* a, const void* in, int32_t dtype, uint64_t n, double* result,
@@ -81,7 +81,7 @@ struct Reductions {
         *found = any_with_exponent<uint16_t, 0x7f80u>(in, n);
         return COHORT_OK;
       default:
-        return COHORT_INVALID_ARGUMENT;
+        return refusal_of(dtype);
     }
   }
 };

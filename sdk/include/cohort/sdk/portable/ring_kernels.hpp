@@ -12,7 +12,7 @@ template <class Isa>
 struct RingKernels {
   static cohort_status change(cohort_accelerator*, void* x, const void* left, const void* right, const void* own,
                               int32_t dtype, uint64_t n, const cohort_stream*) noexcept {
-    return status_of(for_floating(dtype, [=](auto tag) {
+    return for_floating(dtype, [=](auto tag) {
       using T = typename decltype(tag)::Type;
       using A = typename Math<T>::Type;
       constexpr A kThree = 3, kFive = 5;
@@ -25,7 +25,7 @@ struct RingKernels {
         const A sum = load(z[i]) + load(l[i]) / kThree + load(r[i]) / kThree;
         z[i] = Store<T>::from(sum - kFive * load(w[i]) / kThree);
       }
-    }));
+    });
   }
 
   static constexpr cohort_kernels_ring_1 kTable{sizeof(cohort_kernels_ring_1), 0, nullptr, change};
