@@ -23,16 +23,9 @@
 
 namespace cohort::host {
 
-// A part of a store that belongs to one communicator, as the plugin sees it.
-struct CommunicatorSet::PrivateStore {
-  PrivateStore(cohort_store* store, std::string prefix) : prefixed(store, std::move(prefix)), abi(prefixed) {}
-  PrefixedStore prefixed;
-  AbiStore abi;
-};
-
 struct CommunicatorSet::Entry {
   CommPlace place;
-  std::unique_ptr<PrivateStore> store;     // of a root communicator
+  std::unique_ptr<StorePart> store;     // of a root communicator
   std::unique_ptr<Collective> collective;  // of a root communicator
   cohort_comm comm{};
   bool is_connected = false;    // the plugin holds something for it until it is closed
@@ -184,7 +177,7 @@ void CommunicatorSet::connect(Entry& entry, const cohort_component& component, c
   cohort_connect_args args = group;
   if (is_staged) args.device_type = COHORT_DEVICE_CPU;
   if (is_staged) args.device_index = 0;
-  entry.store = std::make_unique<PrivateStore>(group.store, std::string(group.name) + "/");
+  entry.store = std::make_unique<StorePart>(group.store, std::string(group.name) + "/");
   entry.collective = std::make_unique<Collective>(
       component, options, host_, Collective::Use{door_for(spec.name), choice_.deterministic, moves, accelerator_});
   if (is_staged && !std::exchange(said_staging_, true)) {
@@ -223,11 +216,11 @@ cohort_status CommunicatorSet::connect_with_key(Entry& entry, cohort_connect_arg
   return entry.collective->connect(args, entry.comm);
 }
 
-cohort_comm* CommunicatorSet::open_alone() {
+cohort_comm* CommunicatorSet::open_alone(const cohort_host* owner) {
   const bool is_device = accelerator_ && accelerator_->vt->device_type != COHORT_DEVICE_CPU;
   const Moves moves = is_device ? Moves::kCpuMemory : Moves::kGiven;
   const Collective::Use use{door_for("alone"), choice_.deterministic, moves, accelerator_};
-  return make({}, [&](Entry& entry) {
+  return make({owner, 0}, [&](Entry& entry) {
     entry.collective = std::make_unique<Collective>(alone_collective(), CheckedOptions{}, host_, use);
     cohort_connect_args group{};
     group.struct_size = sizeof group;

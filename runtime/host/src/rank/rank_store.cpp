@@ -55,6 +55,12 @@ Agreement RankStore::agreement(std::chrono::nanoseconds timeout) {
   return {*of_run_, topology.rank, topology.world_size, timeout, label_of(topology.rank), agreements_++};
 }
 
+cohort_store* RankStore::for_group(const std::string& name) {
+  if (!store_) throw UserError("comm/1.open: the job has no store yet; give the group one");
+  const std::string number = std::to_string(groups_[name]++);
+  return of_groups_.emplace_back(store_, "cohort/" + setup_.topology.run_id + "/groups/" + number + "/").abi.get();
+}
+
 void RankStore::limit_calls(std::chrono::milliseconds longest) {
   if (own_) own_->limit_calls(longest);
 }

@@ -16,7 +16,14 @@ namespace {
 cohort_status open(const cohort_host* host, const char* collective, const cohort_connect_args* group,
                    cohort_comm** comm) noexcept {
   return guarded(host, [&] {
-    *comm = rank_of(host).comms.set().open(collective, *group, host);
+    RankState& state = rank_of(host);
+    cohort_connect_args full = given(*group);
+    if (!full.store && full.size == 1) {
+      *comm = state.comms.set().open_alone(host);
+      return COHORT_OK;
+    }
+    if (!full.store) full.store = state.store.for_group(full.name ? full.name : "");
+    *comm = state.comms.set().open(collective, full, host);
     return COHORT_OK;
   });
 }

@@ -29,9 +29,9 @@ COHORT_EXTERN_C_BEGIN
 
 typedef struct cohort_comm_1 {
   /* Opens a communicator of a group with a collective by spec ("shm", "gloo,iface=eth0"; null: the one that was
-   * chosen). `group` is as that collective will see it, with a store that all of the group share and a name that tells
-   * it from every other group opened over that store. In a strategy: in init_dist_connection, configure_model or
-   * layout_ready. Collective over the group. [main] */
+   * chosen). `group` is as that collective will see it, with a store that all ranks of the group share and a name that
+   * tells it from every other group opened over that store. In a strategy: in init_dist_connection, configure_model or
+   * layout_ready; in the last two `group->store` may be null, for the job's own. Collective over the group. [main] */
   cohort_status (*open)(const cohort_host* host, const char* collective, const cohort_connect_args* group,
                         cohort_comm** comm) COHORT_NOEXCEPT;
   /* Gives the host the communicator of all ranks, in init_dist_connection; `node`, `leaders` and the lanes' own are

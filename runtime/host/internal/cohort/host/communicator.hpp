@@ -138,7 +138,7 @@ class CommunicatorSet {
   /// that was chosen. Collective over the group. Throws what opening throws, and with the plugin's message.
   cohort_comm* open(const char* spec, const cohort_connect_args& group, const cohort_host* owner = nullptr);
   /// Makes the communicator of one rank alone.
-  cohort_comm* open_alone();
+  cohort_comm* open_alone(const cohort_host* owner = nullptr);
   /// A part of `comm`; null where color < 0. Collective over `comm`.
   cohort_comm* split(cohort_comm* comm, int color, int key, CommPlace place = {});
   /// Takes a communicator over from the component that opened it.
@@ -160,7 +160,6 @@ class CommunicatorSet {
                       bool must_be_own = false) const;
 
  private:
-  struct PrivateStore;
   struct Entry;
   using Entries = std::list<Entry>;
   PluginHost& plugins_;

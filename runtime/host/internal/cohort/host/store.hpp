@@ -62,6 +62,13 @@ class PrefixedStore final : public Store {
   std::string prefix_;
 };
 
+/// A part of a store as plugins see it: every key begins with a prefix.
+struct StorePart {
+  StorePart(cohort_store* store, std::string prefix) : prefixed(store, std::move(prefix)), abi(prefixed) {}
+  PrefixedStore prefixed;
+  AbiStore abi;
+};
+
 /// One rank's part in an agreement.
 struct Agreement {
   Store& store;
