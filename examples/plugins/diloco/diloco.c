@@ -108,16 +108,16 @@ static cohort_status view(const cohort_strategy* s, const cohort_bucket* bucket,
   return status;
 }
 
-static cohort_status mean_over_ranks(const cohort_strategy* s, elements values, uint64_t count) {
+static cohort_status mean_over_ranks(const cohort_strategy* s, elements values, const cohort_bucket* bucket) {
   const cohort_comm_1* comm = s->host->get_interface(s->host, COHORT_COMM_ID);
   const cohort_op_args args = {.struct_size = sizeof args,
                                .dtype = values.dtype,
                                .reduce = COHORT_REDUCE_MEAN,
                                .input = values.data,
                                .output = values.data,
-                               .count = count,
+                               .count = bucket->numel,
                                .stream = {NULL, COHORT_DEVICE_CPU, 0}};
-  return comm->all_reduce(s->host, comm->get(s->host, COHORT_ROLE_WORLD), &args);
+  return comm->all_reduce(s->host, comm->get(s->host, bucket->role), &args);
 }
 
 /* ---- The outer step of one bucket. */
@@ -172,7 +172,7 @@ static cohort_status outer_step(const cohort_strategy* s, const cohort_bucket* b
   cohort_status status = view_round(s, bucket, &r);
   if (status != COHORT_OK) return status;
   write_own_gradient(&r, bucket);
-  status = mean_over_ranks(s, r.gradient, bucket->numel);
+  status = mean_over_ranks(s, r.gradient, bucket);
   if (status == COHORT_OK) move_anchor(s->data, &r, bucket);
   return status;
 }
@@ -289,7 +289,7 @@ static cohort_status pause(cohort_strategy* s, int32_t reason) {
     const cohort_bucket* bucket = buckets_of(s)->get(s->host, index);
     elements weights;
     status = view(s, bucket, COHORT_BUCKET_WEIGHT, NULL, &weights);
-    if (status == COHORT_OK) status = mean_over_ranks(s, weights, bucket->numel);
+    if (status == COHORT_OK) status = mean_over_ranks(s, weights, bucket);
   }
   return status;
 }

@@ -134,7 +134,7 @@ class PowerSgd final : public sdk::Strategy<PowerSgd> {
   }
 
   void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) {
-    const bool is_alone = host().world().size() == 1;
+    const bool is_alone = host().comm(bucket).size() == 1;
     if (is_alone || bucket.dtype != COHORT_FLOAT32 || step.step < warmup_steps_ || !has_factors(bucket)) {
       return below().reduce_bucket(step, bucket);
     }
@@ -246,7 +246,7 @@ class PowerSgd final : public sdk::Strategy<PowerSgd> {
   }
 
   void average(const cohort_bucket& bucket, std::vector<float>& values) const {
-    host().world().all_reduce({values.data(), values.size(), bucket.dtype}, COHORT_REDUCE_MEAN);
+    host().comm(bucket).all_reduce({values.data(), values.size(), bucket.dtype}, COHORT_REDUCE_MEAN);
   }
 };
 

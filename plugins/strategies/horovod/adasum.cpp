@@ -27,7 +27,7 @@ struct Adasum::Work {
   Work(const sdk::Host& host, const cohort_bucket& bucket_)
       : kernels(host.core_kernels(bucket_.device_type)),
         bucket(bucket_),
-        world(host.world()),
+        world(host.comm(bucket_)),
         stream(host.stream(bucket_)),
         weights(view(host, COHORT_BUCKET_WEIGHT, nullptr)),
         start(view(host, COHORT_BUCKET_STATE, kStart)),

@@ -78,7 +78,7 @@ class Horovod : public sdk::Strategy<Horovod> {
     if (compression_.casts(bucket)) return compression_.all_reduce(host(), bucket, reduce);
     if (op_ != Op::kSum) return below().reduce_bucket(step, bucket);
     const sdk::TensorView gradients = host().buckets().view(bucket.index, COHORT_BUCKET_GRAD);
-    host().world().all_reduce({gradients.data(), bucket.numel, bucket.dtype, host().stream(bucket)}, reduce);
+    host().comm(bucket).all_reduce({gradients.data(), bucket.numel, bucket.dtype, host().stream(bucket)}, reduce);
   }
 
   void end_backward(const cohort_step& step) {

@@ -64,7 +64,7 @@ class Sharded : public sdk::Strategy<Sharded> {
     }
     const sdk::Elements gradients = elements_of(bucket, COHORT_BUCKET_GRAD);
     for (const sharded::Stretch& stretch : shards_[bucket.index].stretches) {
-      sharded::reduce_to_owners(host().world(), gradients, stretch);
+      sharded::reduce_to_owners(host().comm(bucket), gradients, stretch);
     }
   }
 
@@ -142,9 +142,10 @@ class Sharded : public sdk::Strategy<Sharded> {
   }
 
   void gather(uint32_t index) const {
-    const sdk::Elements weights = elements_of(host().buckets().at(index), COHORT_BUCKET_WEIGHT);
+    const cohort_bucket& bucket = host().buckets().at(index);
+    const sdk::Elements weights = elements_of(bucket, COHORT_BUCKET_WEIGHT);
     for (const sharded::Stretch& stretch : shards_[index].stretches) {
-      sharded::gather_from_owners(host().world(), weights, stretch);
+      sharded::gather_from_owners(host().comm(bucket), weights, stretch);
     }
   }
 

@@ -110,6 +110,9 @@ typedef struct cohort_bucket {
   uint32_t phase;
   int32_t device_type; /* of its parameters, and of every buffer with its layout */
   int32_t device_index;
+  int32_t role; /* for comm/1.get: of the ranks that have this bucket's parameters, over which its gradients are
+                 * averaged. COHORT_ROLE_WORLD; hosts that spread a model over ranks will have other numbers */
+  uint32_t reserved0;
 } cohort_bucket;
 
 /* Flags of a layout. A layer may set them and never clears them. */

@@ -98,7 +98,7 @@ inline void clear_padding(const sdk::Host& host, const cohort_bucket& bucket, co
 
 /// Every rank's weights become the mean over the ranks.
 inline void average_weights(const sdk::Host& host, const cohort_bucket& bucket) {
-  host.world().all_reduce(elements_of(host, bucket, COHORT_BUCKET_WEIGHT), COHORT_REDUCE_MEAN);
+  host.comm(bucket).all_reduce(elements_of(host, bucket, COHORT_BUCKET_WEIGHT), COHORT_REDUCE_MEAN);
 }
 
 std::unique_ptr<Algorithm> make_gradient_allreduce(Context context);

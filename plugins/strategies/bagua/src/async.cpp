@@ -56,7 +56,7 @@ class Async final : public Algorithm {
   }
 
   void reduce_bucket(const cohort_bucket& bucket) override {
-    host().world().all_reduce(elements_of(host(), bucket, COHORT_BUCKET_GRAD), COHORT_REDUCE_MEAN);
+    host().comm(bucket).all_reduce(elements_of(host(), bucket, COHORT_BUCKET_GRAD), COHORT_REDUCE_MEAN);
   }
 
   // With the last optimizer's step: a new layout forgets the gradients that others have for theirs.
@@ -121,7 +121,7 @@ class Async final : public Algorithm {
   // [lane]
   void average() const {
     for_all_buckets(host(), [&](const cohort_bucket& bucket) {
-      host().world().all_reduce(snapshot(bucket), correction(bucket).data, COHORT_REDUCE_MEAN);
+      host().comm(bucket).all_reduce(snapshot(bucket), correction(bucket).data, COHORT_REDUCE_MEAN);
       axpby(host(), correction(bucket), snapshot(bucket), -1.0, 1.0);
     });
   }

@@ -41,21 +41,21 @@ class Bytegrad final : public Algorithm {
 
   void reduce(const cohort_bucket& bucket, CompressedMean& mean) {
     const sdk::Elements gradients = elements_of(host(), bucket, COHORT_BUCKET_GRAD);
-    if (group().size() == 1) return average_uncompressed(gradients);
+    if (group().size() == 1) return average_uncompressed(bucket, gradients);
     group().collect(host(), gradients);
     if (group().takes_part()) average(bucket, gradients, mean);
     group().spread(host(), gradients);
   }
 
   // One node: what does not leave it is not compressed.
-  void average_uncompressed(const sdk::Elements& gradients) const {
-    host().world().all_reduce(gradients, settings().average ? COHORT_REDUCE_MEAN : COHORT_REDUCE_SUM);
+  void average_uncompressed(const cohort_bucket& bucket, const sdk::Elements& gradients) const {
+    host().comm(bucket).all_reduce(gradients, settings().average ? COHORT_REDUCE_MEAN : COHORT_REDUCE_SUM);
   }
 
   void average(const cohort_bucket& bucket, const sdk::Elements& gradients, CompressedMean& mean) {
     clear_padding(host(), bucket, gradients);
     const double divisor = settings().average ? group().world_size() : 1;
-    mean.average(host(), group().comm(host()), bucket, gradients, divisor, not_finite_);
+    mean.average(host(), group().comm(host(), bucket), bucket, gradients, divisor, not_finite_);
   }
 };
 

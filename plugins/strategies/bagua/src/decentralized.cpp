@@ -64,7 +64,7 @@ class Decentralized final : public Algorithm {
   std::vector<int64_t> represented_;  // ranks that each node's leader stands for
 
   void gather_represented() {
-    const sdk::Comm leaders = group().comm(host());
+    const sdk::Comm leaders = host().leaders();
     int64_t own = group().represented();
     represented_.resize(static_cast<std::size_t>(leaders.size()));
     leaders.all_gather({&own, 1, COHORT_INT64}, represented_.data());
@@ -89,13 +89,13 @@ class Decentralized final : public Algorithm {
       } else if (settings().shift_one) {
         average_with_one(bucket, phases_[phase]->round);
       } else {
-        host().world().all_reduce(weights(bucket), peer(bucket).data, COHORT_REDUCE_MEAN);
+        host().comm(bucket).all_reduce(weights(bucket), peer(bucket).data, COHORT_REDUCE_MEAN);
       }
     });
   }
 
   void average_with_one(const cohort_bucket& bucket, uint64_t round) const {
-    const sdk::Comm world = host().world();
+    const sdk::Comm world = host().comm(bucket);
     const int other = shift_one_peer(world.rank(), world.size(), round);
     const cohort_message messages[] = {{weights(bucket).data, bucket.nbytes, other, 1},
                                        {peer(bucket).data, bucket.nbytes, other, 0}};
@@ -109,7 +109,7 @@ class Decentralized final : public Algorithm {
     copy(host(), sum, weights(bucket));
     group().collect(host(), sum);
     if (group().takes_part()) {
-      const sdk::Comm leaders = group().comm(host());
+      const sdk::Comm leaders = host().leaders();
       if (settings().shift_one) {
         add_other_node(bucket, shift_one_peer(leaders.rank(), leaders.size(), round));
       } else {
@@ -123,7 +123,7 @@ class Decentralized final : public Algorithm {
   void add_other_node(const cohort_bucket& bucket, int other) const {
     const sdk::Elements sum = peer(bucket), other_sum = elements_of(host(), bucket, COHORT_BUCKET_STATE, kOther);
     const cohort_message messages[] = {{sum.data, bucket.nbytes, other, 1}, {other_sum.data, bucket.nbytes, other, 0}};
-    group().comm(host()).exchange({messages, 2}, sum.stream);
+    host().leaders().exchange({messages, 2}, sum.stream);
     const int64_t ranks = group().represented() + represented_[static_cast<std::size_t>(other)];
     const double factor = 1.0 / static_cast<double>(ranks);
     axpby(host(), sum, other_sum, factor, factor);

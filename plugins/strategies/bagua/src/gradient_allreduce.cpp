@@ -13,7 +13,7 @@ class GradientAllreduce final : public Algorithm {
   void reduce_bucket(const cohort_bucket& bucket) override {
     const sdk::Elements gradients = elements_of(host(), bucket, COHORT_BUCKET_GRAD);
     if (!group().is_hierarchical()) {
-      return host().world().all_reduce(gradients, settings().average ? COHORT_REDUCE_MEAN : COHORT_REDUCE_SUM);
+      return host().comm(bucket).all_reduce(gradients, settings().average ? COHORT_REDUCE_MEAN : COHORT_REDUCE_SUM);
     }
     group().collect(host(), gradients);
     if (group().takes_part()) sum_over_nodes(gradients);
@@ -23,7 +23,7 @@ class GradientAllreduce final : public Algorithm {
  private:
   // Divided by the number of ranks, not of nodes: nodes with more ranks count more.
   void sum_over_nodes(const sdk::Elements& gradients) const {
-    const sdk::Comm leaders = group().comm(host());
+    const sdk::Comm leaders = host().leaders();
     if (leaders.size() > 1) leaders.all_reduce(gradients, COHORT_REDUCE_SUM);
     if (settings().average) scale(host(), gradients, 1.0 / group().world_size());
   }

@@ -8,8 +8,8 @@ Group::Group(const Place& place, Settings::Hierarchical hierarchical) : place_(p
       hierarchical == Settings::Hierarchical::kYes || (hierarchical == Settings::Hierarchical::kAuto && is_worth_it);
 }
 
-sdk::Comm Group::comm(const sdk::Host& host) const {
-  return hierarchical_ ? host.leaders() : host.world();
+sdk::Comm Group::comm(const sdk::Host& host, const cohort_bucket& bucket) const {
+  return hierarchical_ ? host.leaders() : host.comm(bucket);
 }
 
 void Group::collect(const sdk::Host& host, const sdk::Elements& elements) const {

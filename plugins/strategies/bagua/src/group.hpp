@@ -30,8 +30,8 @@ class Group {
   /// Ranks that this one stands for, on a node whose leader it is.
   int represented() const { return hierarchical_ ? place_.local_world_size : 1; }
   bool takes_part() const { return !hierarchical_ || place_.local_rank == 0; }
-  /// Of those that exchange; on ranks that take part. On the calling lane.
-  sdk::Comm comm(const sdk::Host& host) const;
+  /// Returns the communicator of those that exchange a bucket; on ranks that take part. On the calling lane.
+  sdk::Comm comm(const sdk::Host& host, const cohort_bucket& bucket) const;
 
   /// The sum of a node's elements to the rank that takes part.
   void collect(const sdk::Host& host, const sdk::Elements& elements) const;

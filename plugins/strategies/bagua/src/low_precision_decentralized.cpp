@@ -54,7 +54,9 @@ class LowPrecisionDecentralized final : public Algorithm {
       }
     }
     const uint64_t every = settings().check_replicas_every;
-    if (every != 0 && (step.step + 1) % every == 0 && group().size() > 1 && group().takes_part()) check_replicas();
+    if (every != 0 && (step.step + 1) % every == 0 && group().size() > 1 && group().takes_part() &&
+        host().buckets().count() > 0)
+      check_replicas();
   }
 
   void pause(int32_t reason) override {
@@ -120,8 +122,8 @@ class LowPrecisionDecentralized final : public Algorithm {
   void communicate(uint32_t phase) {
     messages_.clear();
     for_buckets(host(), phase, [&](const cohort_bucket& bucket) { hand_in(bucket); });
-    if (group().takes_part()) {
-      const sdk::Comm ring = group().comm(host());
+    if (group().takes_part() && host().buckets().count() > 0) {
+      const sdk::Comm ring = group().comm(host(), host().buckets().at(0));
       for_buckets(host(), phase, [&](const cohort_bucket& bucket) {
         encode_change(bucket);
         add_messages(ring.rank(), bucket);
@@ -192,7 +194,7 @@ class LowPrecisionDecentralized final : public Algorithm {
   }
 
   void check_replicas() const {
-    const sdk::Comm ring = group().comm(host());
+    const sdk::Comm ring = group().comm(host(), host().buckets().at(0));
     uint64_t own = checksum_of(kOwn), of_left = 0, of_right = 0;
     const int left = left_of(ring.rank()), right = right_of(ring.rank());
     const cohort_message messages[] = {{&own, sizeof own, right, 1},

@@ -140,7 +140,7 @@ class Qadam final : public Algorithm {
 
   void reduce(const cohort_bucket& bucket, CompressedMean& mean) {
     const sdk::Elements gradients = elements_of(host(), bucket, COHORT_BUCKET_GRAD);
-    if (is_warm_up_[bucket.phase]) return host().world().all_reduce(gradients, COHORT_REDUCE_MEAN);
+    if (is_warm_up_[bucket.phase]) return host().comm(bucket).all_reduce(gradients, COHORT_REDUCE_MEAN);
     if (std::exchange(is_reduced_[bucket.index], uint8_t{1})) throw reduced_twice();
     const sdk::Elements momentum = elements_of(host(), bucket, COHORT_BUCKET_OPTIM, kMomentum);
     for (uint64_t i = 0; i < bucket.num_parts; ++i) update_momentum(bucket, bucket.parts[i], gradients, momentum);
@@ -160,7 +160,7 @@ class Qadam final : public Algorithm {
   }
 
   void average(const cohort_bucket& bucket, const sdk::Elements& momentum, CompressedMean& mean) {
-    const sdk::Comm ranks = group().comm(host());
+    const sdk::Comm ranks = group().comm(host(), bucket);
     const double divisor = group().world_size();
     if (ranks.size() == 1) return scale(host(), momentum, 1.0 / divisor);  // one node: nothing leaves it
     clear_padding(host(), bucket, momentum);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <cohort/api/host/comm.h>
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
 #include <cohort/sdk/dtype.hpp>
@@ -93,6 +94,7 @@ void Buckets::add_bucket(BucketPlan plan, InPlace in_place) {
   abi.phase = bucket->plan.phase;
   abi.device_type = device_.type;
   abi.device_index = device_.index;
+  abi.role = COHORT_ROLE_WORLD;
   buckets_.push_back(std::move(bucket));
 }
 

@@ -47,7 +47,7 @@ cohort_comm* get(const cohort_host* host, int32_t role) noexcept {
   const RankState& state = rank_of(host);
   const RankLane* const current = state.lanes.current();
   const RoleComms& comms = (current ? *current : state.lanes.first()).comms;
-  if (role == COHORT_ROLE_WORLD) return comms.world;
+  if (role == COHORT_ROLE_WORLD || role == COHORT_ROLE_JOB) return comms.world;  // no model is spread over ranks
   if (role == COHORT_ROLE_NODE) return comms.node;
   return role == COHORT_ROLE_LEADERS ? comms.leaders : nullptr;
 }

@@ -45,7 +45,7 @@ class CastCompression {
     const Elements full{gradients.data(), bucket.numel, bucket.dtype, stream};
     const Elements half{buffer_.data(), bucket.numel, dtype_, stream};
     kernels.cast(half, full.data, full.dtype);
-    host.world().all_reduce(half, reduce);
+    host.comm(bucket).all_reduce(half, reduce);
     kernels.cast(full, half.data, half.dtype);
   }
 

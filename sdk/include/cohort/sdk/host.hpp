@@ -65,6 +65,8 @@ class Host {
     const auto& table = comm_.get(host_);
     return {host_, table, table.get(host_, role)};
   }
+  /// Returns the communicator of the ranks that have the bucket's parameters, for the calling lane.
+  Comm comm(const cohort_bucket& bucket) const { return comm(bucket.role); }
   Comm world() const { return comm(COHORT_ROLE_WORLD); }
   Comm node() const { return comm(COHORT_ROLE_NODE); }
   Comm leaders() const { return comm(COHORT_ROLE_LEADERS); }

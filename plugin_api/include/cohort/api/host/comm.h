@@ -22,10 +22,12 @@ COHORT_EXTERN_C_BEGIN
 
 #define COHORT_COMM_ID "cohort.comm/1"
 
-/* Roles. */
-#define COHORT_ROLE_WORLD 1   /* all ranks */
-#define COHORT_ROLE_NODE 2    /* the ranks of this node */
-#define COHORT_ROLE_LEADERS 3 /* local rank 0 of every node; null on other ranks */
+/* Roles. A strategy that works on a bucket asks for the bucket's own (cohort_bucket.role). */
+#define COHORT_ROLE_WORLD \
+  1                        /* the ranks that train the same parameters: all, unless a host spreads a model over ranks */
+#define COHORT_ROLE_NODE 2 /* those of WORLD on this node */
+#define COHORT_ROLE_LEADERS 3 /* the first rank of WORLD on every node; null on other ranks */
+#define COHORT_ROLE_JOB 4     /* all ranks of the job */
 
 typedef struct cohort_comm_1 {
   /* Opens a communicator of a group with a collective by spec ("shm", "gloo,iface=eth0"; null: the one that was
@@ -37,8 +39,9 @@ typedef struct cohort_comm_1 {
   /* Gives the host the communicator of all ranks, in init_dist_connection; `node`, `leaders` and the lanes' own are
    * split from it. [main] */
   cohort_status (*bind)(const cohort_host* host, cohort_comm* comm) COHORT_NOEXCEPT;
-  /* Returns the calling lane's communicator for a role; null for LEADERS on a rank that is none. Outside a lane: that
-   * of the default lane. WORLD is there after init_dist_connection, with one rank, too. */
+  /* Returns the calling lane's communicator for a role; null for LEADERS on a rank that is none, and for a role that
+   * the host does not know. Outside a lane: that of the default lane. WORLD and JOB are there after
+   * init_dist_connection, with one rank, too. */
   cohort_comm* (*get)(const cohort_host* host, int32_t role)COHORT_NOEXCEPT;
   /* Makes a communicator of the ranks that give the same color, ordered by key, then by rank. color < 0: this rank gets
    * none, and `*part` is null. `lane` is the lane that its operations run on (0: the one that reduces buckets), `name`
