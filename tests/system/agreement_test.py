@@ -78,7 +78,7 @@ static const cohort_component component = {{ .struct_size = sizeof component, .k
   .summary = "a test", .inherits = "*", .vtable = &vt }};
 static const cohort_component* const components[] = {{ &component, 0 }};
 const cohort_plugin cohort_plugin_0 = {{ .magic = COHORT_PLUGIN_MAGIC, .struct_size = sizeof(cohort_plugin),
-  .abi_built = COHORT_ABI_VERSION, .abi_required = COHORT_TARGET_ABI, .id = "org.example.{name}", .version = "1.0.0",
+  .abi_built = COHORT_ABI_VERSION, .abi_required = COHORT_RUNS_ON_ABI, .id = "org.example.{name}", .version = "1.0.0",
   .vendor = "Example", .license = "MIT", .components = components }};
 const void* const no_warnings[] = {{ no_bucket, no_plan }};
 """

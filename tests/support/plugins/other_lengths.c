@@ -23,7 +23,7 @@ COHORT_EXPORT const newer_plugin longer_plugin __asm__("cohort_plugin_0") = {
     .known = {.magic = COHORT_PLUGIN_MAGIC,
               .struct_size = sizeof(newer_plugin),
               .abi_built = COHORT_ABI_VERSION,
-              .abi_required = COHORT_TARGET_ABI,
+              .abi_required = COHORT_RUNS_ON_ABI,
               .id = "org.example.test",
               .version = "1.0.0",
               .vendor = "",

@@ -18,6 +18,6 @@
 /* The fields of a descriptor that is right; fields given behind it replace them. */
 #define TEST_PLUGIN_FIELDS                                                                             \
   .magic = COHORT_PLUGIN_MAGIC, .struct_size = sizeof(cohort_plugin), .abi_built = COHORT_ABI_VERSION, \
-  .abi_required = COHORT_TARGET_ABI, .id = "org.example.test", .version = "1.0.0", .vendor = "", .license = "MIT"
+  .abi_required = COHORT_RUNS_ON_ABI, .id = "org.example.test", .version = "1.0.0", .vendor = "", .license = "MIT"
 
 #endif

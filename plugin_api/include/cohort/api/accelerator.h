@@ -59,6 +59,7 @@ typedef struct cohort_accelerator_vt {
   /* A table of this accelerator by id, or null. May be null. [any-thread] */
   const void* (*get_extension)(cohort_accelerator* a, const char* id)COHORT_NOEXCEPT;
 } cohort_accelerator_vt;
+#define COHORT_ACCELERATOR_VT_SIZE_1_0 COHORT_END(cohort_accelerator_vt, get_extension)
 
 COHORT_EXTERN_C_END
 #endif

@@ -186,6 +186,7 @@ typedef struct cohort_collective_vt {
   /* A table of this collective by id, or null. May be null. [any-thread] */
   const void* (*get_extension)(cohort_collective* c, const char* id)COHORT_NOEXCEPT;
 } cohort_collective_vt;
+#define COHORT_COLLECTIVE_VT_SIZE_1_0 COHORT_END(cohort_collective_vt, get_extension)
 
 COHORT_EXTERN_C_END
 #endif

@@ -65,6 +65,7 @@ typedef struct cohort_kernels_core_1 {
   cohort_status (*found_inf)(struct cohort_accelerator* a, const void* in, int32_t dtype, uint64_t n, uint32_t* found,
                              const cohort_stream* stream) COHORT_NOEXCEPT;
 } cohort_kernels_core_1;
+#define COHORT_KERNELS_CORE_SIZE_1_0 COHORT_END(cohort_kernels_core_1, found_inf)
 
 /* Chunks of min-max-uint8: floating elements as one byte each. In memory, little-endian:
  *
@@ -108,6 +109,7 @@ typedef struct cohort_kernels_minmax_uint8_1 {
                               const void* chunks, uint64_t chunk_numel, uint64_t num_chunks,
                               const cohort_stream* stream) COHORT_NOEXCEPT;
 } cohort_kernels_minmax_uint8_1;
+#define COHORT_KERNELS_MINMAX_UINT8_SIZE_1_0 COHORT_END(cohort_kernels_minmax_uint8_1, decode_add)
 
 /* cohort.kernels.adam/1 */
 typedef struct cohort_kernels_adam_1 {
@@ -123,6 +125,7 @@ typedef struct cohort_kernels_adam_1 {
                         int32_t dtype, uint64_t n, double keep, double rate, double correction, double eps,
                         const cohort_stream* stream) COHORT_NOEXCEPT;
 } cohort_kernels_adam_1;
+#define COHORT_KERNELS_ADAM_SIZE_1_0 COHORT_END(cohort_kernels_adam_1, step)
 
 /* cohort.kernels.ring/1 */
 typedef struct cohort_kernels_ring_1 {
@@ -136,6 +139,7 @@ typedef struct cohort_kernels_ring_1 {
   cohort_status (*change)(struct cohort_accelerator* a, void* x, const void* left, const void* right, const void* own,
                           int32_t dtype, uint64_t n, const cohort_stream* stream) COHORT_NOEXCEPT;
 } cohort_kernels_ring_1;
+#define COHORT_KERNELS_RING_SIZE_1_0 COHORT_END(cohort_kernels_ring_1, change)
 
 COHORT_EXTERN_C_END
 #endif

@@ -46,7 +46,10 @@ typedef struct cohort_logger_vt {
   cohort_status (*flush)(cohort_logger* logger) COHORT_NOEXCEPT;
   /* After the last values of a training that has reached its end. */
   cohort_status (*completed)(cohort_logger* logger) COHORT_NOEXCEPT;
+  /* A table of this logger by id, or null. May be null. [any-thread] */
+  const void* (*get_extension)(cohort_logger* logger, const char* id)COHORT_NOEXCEPT;
 } cohort_logger_vt;
+#define COHORT_LOGGER_VT_SIZE_1_0 COHORT_END(cohort_logger_vt, get_extension)
 
 COHORT_EXTERN_C_END
 #endif

@@ -126,7 +126,7 @@ typedef struct cohort_plugin {
   uint32_t magic; /* COHORT_PLUGIN_MAGIC */
   uint32_t struct_size;
   uint32_t abi_built;                        /* COHORT_ABI_VERSION of the headers it was built with */
-  uint32_t abi_required;                     /* the oldest host ABI that can run it: COHORT_TARGET_ABI */
+  uint32_t abi_required;                     /* the oldest host ABI that can run it: COHORT_RUNS_ON_ABI */
   const char* id;                            /* reverse domain, "org.example.fastring" */
   const char* version;                       /* "MAJOR.MINOR.PATCH" */
   const char* vendor;                        /* or null */
@@ -139,7 +139,6 @@ typedef struct cohort_plugin {
   void (*fini)(void) COHORT_NOEXCEPT;
 } cohort_plugin;
 
-/* What every version of the two structs has. */
 #define COHORT_COMPONENT_SIZE_1_0 COHORT_END(cohort_component, supports)
 #define COHORT_PLUGIN_SIZE_1_0 COHORT_END(cohort_plugin, fini)
 

@@ -39,6 +39,7 @@ typedef struct cohort_store_vt {
   /* Number of keys. */
   cohort_status (*count)(cohort_store* store, uint64_t* num_keys) COHORT_NOEXCEPT;
 } cohort_store_vt;
+#define COHORT_STORE_VT_SIZE_1_0 COHORT_END(cohort_store_vt, count)
 
 COHORT_EXTERN_C_END
 #endif

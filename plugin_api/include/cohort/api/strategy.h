@@ -219,6 +219,7 @@ typedef struct cohort_strategy_vt {
   /* A table of this strategy by id, or null. base: null. [any-thread] */
   const void* (*get_extension)(cohort_strategy* s, const char* id)COHORT_NOEXCEPT;
 } cohort_strategy_vt;
+#define COHORT_STRATEGY_VT_SIZE_1_0 COHORT_END(cohort_strategy_vt, get_extension)
 
 COHORT_EXTERN_C_END
 #endif

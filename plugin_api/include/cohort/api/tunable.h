@@ -21,6 +21,7 @@ typedef struct cohort_tunable_1 {
   /* From the next step on. Between two steps, at the same one on all ranks; plan_buckets is called next. [main] */
   cohort_status (*use)(void* data, uint32_t setting) COHORT_NOEXCEPT;
 } cohort_tunable_1;
+#define COHORT_TUNABLE_SIZE_1_0 COHORT_END(cohort_tunable_1, use)
 
 COHORT_EXTERN_C_END
 #endif

@@ -21,22 +21,34 @@
 #include <stdint.h>
 
 #define COHORT_ABI_MAJOR 0u
-#define COHORT_ABI_MINOR 1u
+#define COHORT_ABI_MINOR 2u
 #define COHORT_ABI_VERSION ((COHORT_ABI_MAJOR << 16) | COHORT_ABI_MINOR)
 
 /* The oldest host that the plugin shall run on, as (major << 16) | minor: what is newer in these headers is hidden, so
- * that structs have the sizes of that version. The descriptor says it as `abi_required`. Defined before the first
- * header is included, for every file of the plugin alike. */
+ * that structs have the sizes of that version. Defined before the first header is included, for every file of the
+ * plugin alike. */
 #ifndef COHORT_TARGET_ABI
-#define COHORT_TARGET_ABI 1u /* 0.1 */
+#define COHORT_TARGET_ABI 2u /* 0.2 */
 #endif
-#if COHORT_TARGET_ABI < 1u
-#error "COHORT_TARGET_ABI is older than what these headers can build for: they begin with 0.1"
+#if COHORT_TARGET_ABI < 2u
+#error "COHORT_TARGET_ABI is older than what these headers can build for: they begin with 0.2"
 #elif COHORT_TARGET_ABI > COHORT_ABI_VERSION
 #error "COHORT_TARGET_ABI is newer than these headers: take those of a newer cohort"
 #endif
 
-/* Number of bytes up to and including `field`. */
+/* The oldest host that the plugin can run on, at most COHORT_TARGET_ABI: an author who builds for newer hosts and can do
+ * without what is new says so here. An older host then ignores what it does not know behind its own tables, and skips
+ * components of kinds that it does not know; it still refuses flags that it does not know. The descriptor says it as
+ * `abi_required`. */
+#ifndef COHORT_RUNS_ON_ABI
+#define COHORT_RUNS_ON_ABI COHORT_TARGET_ABI
+#endif
+#if COHORT_RUNS_ON_ABI > COHORT_TARGET_ABI
+#error "COHORT_RUNS_ON_ABI is newer than COHORT_TARGET_ABI: the plugin would ask for more than it is built for"
+#endif
+
+/* Number of bytes up to and including `field`. TYPE_SIZE_1_0, beside a struct that plugins build, is the number that
+ * every version of it has. */
 #ifdef __cplusplus
 #define COHORT_END(type, field) (static_cast<uint32_t>(offsetof(type, field) + sizeof(type::field)))
 #else

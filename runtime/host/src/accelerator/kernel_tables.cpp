@@ -16,6 +16,7 @@ struct Names<cohort_kernels_core_1> {
   using Table = cohort_kernels_core_1;
   static constexpr const char* kTable = "cohort_kernels_core_1";
   static constexpr const char* kId = COHORT_KERNELS_CORE_ID;
+  static constexpr uint32_t kLeast = COHORT_KERNELS_CORE_SIZE_1_0;
   static constexpr auto kTableOf = &KernelTables::core;
   template <class Visit>
   static constexpr void for_each(Visit&& visit) {
@@ -35,6 +36,7 @@ struct Names<cohort_kernels_minmax_uint8_1> {
   using Table = cohort_kernels_minmax_uint8_1;
   static constexpr const char* kTable = "cohort_kernels_minmax_uint8_1";
   static constexpr const char* kId = COHORT_KERNELS_MINMAX_UINT8_ID;
+  static constexpr uint32_t kLeast = COHORT_KERNELS_MINMAX_UINT8_SIZE_1_0;
   static constexpr auto kTableOf = &KernelTables::minmax_uint8;
   template <class Visit>
   static constexpr void for_each(Visit&& visit) {
@@ -47,6 +49,7 @@ template <>
 struct Names<cohort_kernels_adam_1> {
   static constexpr const char* kTable = "cohort_kernels_adam_1";
   static constexpr const char* kId = COHORT_KERNELS_ADAM_ID;
+  static constexpr uint32_t kLeast = COHORT_KERNELS_ADAM_SIZE_1_0;
   static constexpr auto kTableOf = &KernelTables::adam;
   template <class Visit>
   static constexpr void for_each(Visit&& visit) {
@@ -57,6 +60,7 @@ template <>
 struct Names<cohort_kernels_ring_1> {
   static constexpr const char* kTable = "cohort_kernels_ring_1";
   static constexpr const char* kId = COHORT_KERNELS_RING_ID;
+  static constexpr uint32_t kLeast = COHORT_KERNELS_RING_SIZE_1_0;
   static constexpr auto kTableOf = &KernelTables::ring;
   template <class Visit>
   static constexpr void for_each(Visit&& visit) {
@@ -82,12 +86,11 @@ struct NativeKernel<Slot> {
 template <class Table>
 std::string table_problem(const Table& given) {
   using N = Names<Table>;
-  constexpr uint32_t kLeast = COHORT_END(Table, accelerator);
   if (given.struct_size % sizeof(void*) != 0) {
     return "has a " + std::string(N::kTable) + " of " + std::to_string(given.struct_size) +
            " bytes, which end within a kernel; set its struct_size to sizeof(" + N::kTable + ")";
   }
-  auto problem = length_problem(&given, {given.struct_size, kLeast, sizeof given}, N::kTable);
+  auto problem = length_problem(&given, {given.struct_size, N::kLeast, sizeof given, true}, N::kTable);
   if (problem.empty()) problem = reserved_problem(given.reserved0, N::kTable);
   if (problem.empty() && given.accelerator) {
     problem = "sets the accelerator of its " + std::string(N::kTable) + ", which is the host's to set; leave it null";

@@ -37,7 +37,7 @@ const cohort_tunable_1* given(const cohort_tunable_1* table) {
   const std::string where = "the strategy's extension " COHORT_TUNABLE_ID;
   // The host reads no further than its own struct, so that it needs no copy.
   const std::string problem =
-      length_problem(table, {table->struct_size, sizeof *table, sizeof *table}, "cohort_tunable_1");
+      length_problem(table, {table->struct_size, COHORT_TUNABLE_SIZE_1_0, sizeof *table}, "cohort_tunable_1");
   if (!problem.empty()) throw UserError(where + " " + problem);
   if (table->count == 0 || (table->settings && table->use)) return table;
   throw UserError(where + " lacks its function or its list; fill every field of its cohort_tunable_1");
@@ -47,7 +47,7 @@ void check_store(const cohort_store& store) {
   const std::string what = "init_dist_connection gave a store that ";
   if (!store.vt) throw UserError(what + "has no table; set its vt");
   const cohort_store_vt& table = *store.vt;
-  const GivenLength length{table.struct_size, COHORT_END(cohort_store_vt, reserved0), sizeof table};
+  const GivenLength length{table.struct_size, COHORT_STORE_VT_SIZE_1_0, sizeof table};
   auto problem = length_problem(&table, length, "cohort_store_vt");
   if (problem.empty()) problem = reserved_problem(table.reserved0, "cohort_store_vt");
   if (!problem.empty()) throw UserError(what + problem);

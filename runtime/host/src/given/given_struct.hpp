@@ -18,6 +18,7 @@ struct GivenLength {
   uint32_t claimed;  ///< its struct_size
   uint32_t least;    ///< that every version had
   uint32_t known;    ///< of this host's
+  bool may_exceed = false;  ///< the plugin can do without what this host does not know
 };
 
 /// Returns what is wrong with a struct of this length and how to mend it, or "". `type` is its name in C.

@@ -1,5 +1,6 @@
 #include "plugin_host/descriptor_checks.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <set>
 #include <span>
@@ -28,16 +29,18 @@ constexpr uint32_t kStrategyFlags = COHORT_STRATEGY_PARTIAL_GRADIENTS;
 constexpr uint32_t kCollectiveFlags =
     COHORT_COLLECTIVE_RANK_ORDERED | COHORT_COLLECTIVE_ROUNDS_ONCE | COHORT_COLLECTIVE_ONE_ORDER;
 
-std::string abi_problem(const cohort_plugin& plugin) {
-  constexpr bool kDraft = COHORT_ABI_MAJOR == 0;
-  const bool too_new = plugin.abi_required > COHORT_ABI_VERSION;
-  if (!too_new && !(kDraft && plugin.abi_built != COHORT_ABI_VERSION)) return "";
-  return "it was built for plugin ABI " + abi_text(plugin.abi_built) + " and needs " + abi_text(plugin.abi_required) +
-         ", but this is cohort " COHORT_VERSION " with plugin ABI " + abi_text(COHORT_ABI_VERSION) +
-         "; rebuild it with the headers of cohort " COHORT_VERSION;
+std::string abi_problem(const cohort_plugin& plugin, uint32_t host_abi) {
+  const bool is_draft = host_abi >> 16 == 0;
+  const bool is_too_new = plugin.abi_required > host_abi;
+  if (!is_too_new && !(is_draft && plugin.abi_built != host_abi)) return "";
+  const std::string versions = "it was built for plugin ABI " + abi_text(plugin.abi_built) + " and needs " +
+                               abi_text(plugin.abi_required) + ", but this is cohort " COHORT_VERSION
+                               " with plugin ABI " + abi_text(host_abi);
+  if (is_too_new) return versions + "; update cohort, or build the plugin with the headers of cohort " COHORT_VERSION;
+  return versions + "; rebuild it with the headers of cohort " COHORT_VERSION;
 }
 
-std::string header_problem(const cohort_plugin& plugin) {
+std::string header_problem(const cohort_plugin& plugin, uint32_t host_abi) {
   if (plugin.magic != COHORT_PLUGIN_MAGIC) {
     return "its symbol " COHORT_PLUGIN_SYMBOL " does not begin with COHORT_PLUGIN_MAGIC; define it as a cohort_plugin";
   }
@@ -45,8 +48,8 @@ std::string header_problem(const cohort_plugin& plugin) {
     return "its descriptor says that it is only " + std::to_string(plugin.struct_size) +
            " bytes long; set struct_size to sizeof(cohort_plugin)";
   }
-  if (auto problem = abi_problem(plugin); !problem.empty()) return problem;
-  const GivenLength length{plugin.struct_size, COHORT_PLUGIN_SIZE_1_0, sizeof plugin};
+  if (auto problem = abi_problem(plugin, host_abi); !problem.empty()) return problem;
+  const GivenLength length{plugin.struct_size, COHORT_PLUGIN_SIZE_1_0, sizeof plugin, plugin.abi_built > host_abi};
   if (auto problem = length_problem(&plugin, length, "cohort_plugin"); !problem.empty()) return "it " + problem;
   if (!is_one_line(plugin.id) || !is_one_line(plugin.version))
     return "its descriptor lacks an id or a version; set both";
@@ -103,64 +106,78 @@ std::string parent_problem(const cohort_component& component) {
   return "inherits from " + in_quotes(parent) + ", which is no name; write a strategy's name, \"*\" or null";
 }
 
-// A table may be shorter than the host's, as far as a slot goes; what it lacks is null. `least`: its fields before the
-// slots.
 template <class Table>
-std::string table_length_problem(const Table& table, uint32_t least, const char* type) {
+std::string table_length_problem(const Table& table, uint32_t least, const char* type, bool may_exceed) {
   if (table.struct_size % sizeof(void*) != 0) {
     return "has a " + std::string(type) + " of " + std::to_string(table.struct_size) +
            " bytes, which end within a slot; set its struct_size to sizeof(" + type + ")";
   }
-  return length_problem(&table, {table.struct_size, least, sizeof table}, type);
+  return length_problem(&table, {table.struct_size, least, sizeof table, may_exceed}, type);
 }
 
 std::string strategy_problem(const cohort_strategy_vt& table) {
-  constexpr uint32_t kLeast = COHORT_END(cohort_strategy_vt, flags) + sizeof(void*);  // one slot
-  auto problem = table_length_problem(table, kLeast, "cohort_strategy_vt");
-  return problem.empty() ? flags_problem(table.flags, kStrategyFlags, "cohort_strategy_vt") : problem;
+  return flags_problem(table.flags, kStrategyFlags, "cohort_strategy_vt");
 }
 
 std::string collective_problem(const cohort_collective_vt& table) {
   const std::string lacks = "lacks the required function ";
-  constexpr uint32_t kLeast = COHORT_END(cohort_collective_vt, flags);
-  if (auto problem = table_length_problem(table, kLeast, "cohort_collective_vt"); !problem.empty()) return problem;
-  if (!COHORT_HAS(&table, cohort_collective_vt, connect)) return lacks + "connect";
-  if (!COHORT_HAS(&table, cohort_collective_vt, exchange)) return lacks + "exchange";
+  if (!table.connect) return lacks + "connect";
+  if (!table.exchange) return lacks + "exchange";
   if (table.alloc && !(table.split && table.release))
     return "has alloc without split or release; set all three or none";
   return flags_problem(table.flags, kCollectiveFlags, "cohort_collective_vt");
 }
 
 std::string accelerator_problem(const cohort_accelerator_vt& table) {
-  const std::string lacks = "lacks the required function ";
-  constexpr uint32_t kLeast = COHORT_END(cohort_accelerator_vt, device_type);
-  if (auto problem = table_length_problem(table, kLeast, "cohort_accelerator_vt"); !problem.empty()) return problem;
-  if (!COHORT_HAS(&table, cohort_accelerator_vt, torch_device_type)) return "lacks torch_device_type";
-  if (!COHORT_HAS(&table, cohort_accelerator_vt, device_count)) return lacks + "device_count";
-  const bool copies = COHORT_HAS(&table, cohort_accelerator_vt, wait) && table.free_pinned && table.copy_to_host;
-  if (COHORT_HAS(&table, cohort_accelerator_vt, alloc_pinned) && !(copies && table.copy_to_device))
+  if (!table.device_count) return "lacks the required function device_count";
+  const bool copies = table.wait && table.free_pinned && table.copy_to_host && table.copy_to_device;
+  if (table.alloc_pinned && !copies)
     return "has alloc_pinned without free_pinned, copy_to_host, copy_to_device or wait; set all five or none";
   return "";
 }
 
 std::string logger_problem(const cohort_logger_vt& table) {
-  constexpr uint32_t kLeast = COHORT_END(cohort_logger_vt, reserved0);
-  if (auto problem = table_length_problem(table, kLeast, "cohort_logger_vt"); !problem.empty()) return problem;
-  return COHORT_HAS(&table, cohort_logger_vt, log_values) ? "" : "lacks the required function log_values";
+  return table.log_values ? "" : "lacks the required function log_values";
 }
 
-std::string vtable_problem(const cohort_component& component) {
+template <class Table>
+std::string table_problem(const cohort_component& component, uint32_t least, const char* type,
+                          std::string (*problem_of)(const Table&), bool may_exceed) {
+  const auto& table = *static_cast<const Table*>(component.vtable);
+  auto problem = table_length_problem(table, least, type, may_exceed);
+  return problem.empty() ? problem_of(table) : problem;
+}
+
+std::string vtable_problem(const cohort_component& component, bool may_exceed) {
   if (!component.vtable) return "has no vtable; set it";
-  if (component.kind == COHORT_KIND_STRATEGY)
-    return strategy_problem(*static_cast<const cohort_strategy_vt*>(component.vtable));
-  if (component.kind == COHORT_KIND_COLLECTIVE)
-    return collective_problem(*static_cast<const cohort_collective_vt*>(component.vtable));
-  if (component.kind == COHORT_KIND_LOGGER)
-    return logger_problem(*static_cast<const cohort_logger_vt*>(component.vtable));
-  return accelerator_problem(*static_cast<const cohort_accelerator_vt*>(component.vtable));
+  switch (component.kind) {
+    case COHORT_KIND_STRATEGY:
+      return table_problem(component, COHORT_STRATEGY_VT_SIZE_1_0, "cohort_strategy_vt", strategy_problem, may_exceed);
+    case COHORT_KIND_COLLECTIVE:
+      return table_problem(component, COHORT_COLLECTIVE_VT_SIZE_1_0, "cohort_collective_vt", collective_problem,
+                           may_exceed);
+    case COHORT_KIND_LOGGER:
+      return table_problem(component, COHORT_LOGGER_VT_SIZE_1_0, "cohort_logger_vt", logger_problem, may_exceed);
+    default:
+      return table_problem(component, COHORT_ACCELERATOR_VT_SIZE_1_0, "cohort_accelerator_vt", accelerator_problem,
+                           may_exceed);
+  }
 }
 
-std::string component_problem(const cohort_component& component, std::string_view name) {
+uint32_t host_table_size(int32_t kind) {
+  switch (kind) {
+    case COHORT_KIND_STRATEGY:
+      return sizeof(cohort_strategy_vt);
+    case COHORT_KIND_COLLECTIVE:
+      return sizeof(cohort_collective_vt);
+    case COHORT_KIND_LOGGER:
+      return sizeof(cohort_logger_vt);
+    default:
+      return sizeof(cohort_accelerator_vt);
+  }
+}
+
+std::string component_problem(const cohort_component& component, std::string_view name, bool may_exceed) {
   if (!component.name || component.name != name) {
     return "is named " + in_quotes(component.name ? component.name : "(null)") + ", but its file says " +
            in_quotes(name) + "; make them equal";
@@ -168,36 +185,56 @@ std::string component_problem(const cohort_component& component, std::string_vie
   if (component.kind == COHORT_KIND_STRATEGY && name == "base")
     return "is named 'base', which is the runtime's own; rename it";
   if (!is_one_line(component.summary)) return "lacks its summary of one line; set it";
-  for (const auto problem_of : {parent_problem, variants_problem, options_problem, vtable_problem}) {
+  for (const auto problem_of : {parent_problem, variants_problem, options_problem}) {
     if (auto problem = problem_of(component); !problem.empty()) return problem;
   }
-  return "";
-}
-
-bool is_kind(int32_t kind) {
-  return kind >= COHORT_KIND_STRATEGY && kind <= COHORT_KIND_LOGGER;
+  return vtable_problem(component, may_exceed);
 }
 
 }  // namespace
 
-std::string descriptor_problem(const cohort_plugin& plugin, std::string_view name) {
-  if (auto problem = header_problem(plugin); !problem.empty()) return problem;
+bool is_known_kind(int32_t kind) {
+  return kind >= COHORT_KIND_STRATEGY && kind <= COHORT_KIND_LOGGER;
+}
+
+std::string descriptor_problem(const cohort_plugin& plugin, std::string_view name, uint32_t host_abi) {
+  if (auto problem = header_problem(plugin, host_abi); !problem.empty()) return problem;
+  const bool may_exceed = plugin.abi_built > host_abi;  // it says that it can do without
   std::set<int32_t> kinds;
   for (const cohort_component* const* it = plugin.components; *it; ++it) {
     const cohort_component& component = **it;
-    const GivenLength length{component.struct_size, COHORT_COMPONENT_SIZE_1_0, sizeof component};
+    const GivenLength length{component.struct_size, COHORT_COMPONENT_SIZE_1_0, sizeof component, may_exceed};
     if (const auto problem = length_problem(&component, length, "cohort_component"); !problem.empty())
       return "it " + problem;
-    if (!is_kind(component.kind)) {
+    if (!is_known_kind(component.kind)) {
+      if (may_exceed) continue;
       return "it has a component of the unknown kind " + std::to_string(component.kind) +
              "; use a COHORT_KIND_ constant";
     }
     const std::string kind(to_string(Kind{component.kind}));
     if (!kinds.insert(component.kind).second)
       return "it has more than one component of the kind " + kind + "; split it";
-    if (const auto problem = component_problem(component, name); !problem.empty()) return "its " + kind + " " + problem;
+    if (const auto problem = component_problem(component, name, may_exceed); !problem.empty()) return "its " + kind + " " + problem;
   }
   return "";
+}
+
+std::vector<std::string> ignored_parts(const cohort_plugin& plugin) {
+  std::vector<std::string> parts;
+  for (const cohort_component* const* it = plugin.components; *it; ++it) {
+    const cohort_component& component = **it;
+    if (!is_known_kind(component.kind)) {
+      parts.push_back("a component of the kind " + std::to_string(component.kind));
+      continue;
+    }
+    const uint32_t known = host_table_size(component.kind);
+    const uint32_t size = *static_cast<const uint32_t*>(component.vtable);  // each table begins with its struct_size
+    const auto* const bytes = static_cast<const unsigned char*>(component.vtable);
+    if (size > known && std::any_of(bytes + known, bytes + size, [](unsigned char byte) { return byte != 0; })) {
+      parts.push_back("slots of its " + std::string(to_string(Kind{component.kind})));
+    }
+  }
+  return parts;
 }
 
 const cohort_component* component_of(const cohort_plugin& plugin, int32_t kind) {

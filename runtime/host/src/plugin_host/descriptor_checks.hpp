@@ -3,19 +3,27 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <cohort/api/plugin.h>
 
 namespace cohort::host {
 
-/// Empty where the descriptor in the file cohort_NAME.so can be used; else what is wrong and how to mend it. Reads only
-/// fields that the descriptor's own sizes cover.
-std::string descriptor_problem(const cohort_plugin& plugin, std::string_view name);
+/// Returns "" if a host of this ABI can use the descriptor in the file cohort_NAME.so, else what is wrong and how to
+/// mend it. Reads only fields that the descriptor's own sizes cover.
+std::string descriptor_problem(const cohort_plugin& plugin, std::string_view name,
+                               uint32_t host_abi = COHORT_ABI_VERSION);
 
-/// The component of one kind, or null. The descriptor has passed the checks.
+/// Returns the parts of a checked descriptor that this host does not know and leaves out: "slots of its strategy".
+std::vector<std::string> ignored_parts(const cohort_plugin& plugin);
+
+/// Returns whether this host has components of a kind.
+bool is_known_kind(int32_t kind);
+
+/// Returns the component of one kind, or null. The descriptor has passed the checks.
 const cohort_component* component_of(const cohort_plugin& plugin, int32_t kind);
 
-/// "0.1" for an ABI version number.
+/// Returns "0.1" for an ABI version number.
 std::string abi_text(uint32_t abi);
 
 }  // namespace cohort::host

@@ -28,12 +28,14 @@
 
 namespace cohort::host {
 
-/// Copies a descriptor that has passed the checks, and its components, in the sizes of this host, whatever sizes the
-/// plugin was built with. What its fields point to stays the plugin's.
+/// Copies a descriptor that has passed the checks, and its components of the kinds that this host knows, in the sizes of
+/// this host, whatever sizes the plugin was built with. What its fields point to stays the plugin's.
 class FullDescriptor {
  public:
   explicit FullDescriptor(const cohort_plugin& given) : plugin_(sdk::own_copy(given)) {
-    for (const cohort_component* const* it = given.components; *it; ++it) components_.push_back(sdk::own_copy(**it));
+    for (const cohort_component* const* it = given.components; *it; ++it) {
+      if (is_known_kind((*it)->kind)) components_.push_back(sdk::own_copy(**it));
+    }
     for (const cohort_component& component : components_) list_.push_back(&component);
     list_.push_back(nullptr);
     plugin_.components = list_.data();
@@ -222,6 +224,9 @@ struct PluginHost::State {
     note_loaded_plugin(file, log);
     libraries.push_back(std::move(opened.library));
     loaded.push_back({file, &descriptors.emplace_back(*opened.descriptor).plugin(), std::move(hash)});
+    for (const std::string& part : ignored_parts(*opened.descriptor)) {
+      log.info("plugin file '" + file.string() + "' is for a newer cohort too, and this one leaves out " + part);
+    }
     log.debug("opened plugin " + file.string() + ", version " + opened.descriptor->version);
     return loaded.back();
   }
@@ -243,6 +248,10 @@ struct PluginHost::State {
   }
 
   [[noreturn]] void refuse_kind(Kind kind, std::string_view name, const LoadedPlugin& plugin) const {
+    if (!plugin.descriptor->components[0]) {
+      throw UserError("there is no " + std::string(to_string(kind)) + " " + in_quotes(name) + ": '" +
+                      plugin.file.string() + "' holds nothing that this cohort knows; update cohort");
+    }
     const auto other = static_cast<Kind>(plugin.descriptor->components[0]->kind);
     const std::string kind_text(to_string(other));
     throw UserError("there is no " + std::string(to_string(kind)) + " " + in_quotes(name) + ": '" +

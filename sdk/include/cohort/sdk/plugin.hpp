@@ -88,7 +88,7 @@ constexpr std::array<const cohort_component*, sizeof...(Components) + 1> compone
   constexpr cohort_plugin cohort_plugin_0 = {COHORT_PLUGIN_MAGIC,                \
                                              sizeof(cohort_plugin),              \
                                              COHORT_ABI_VERSION,                 \
-                                             COHORT_TARGET_ABI,                  \
+                                             COHORT_RUNS_ON_ABI,                 \
                                              id,                                 \
                                              version,                            \
                                              vendor,                             \

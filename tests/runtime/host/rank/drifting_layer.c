@@ -101,7 +101,7 @@ static const cohort_component* const components[] = {&component, 0};
 const cohort_plugin cohort_plugin_0 = {.magic = COHORT_PLUGIN_MAGIC,
                                        .struct_size = sizeof(cohort_plugin),
                                        .abi_built = COHORT_ABI_VERSION,
-                                       .abi_required = COHORT_TARGET_ABI,
+                                       .abi_required = COHORT_RUNS_ON_ABI,
                                        .id = "org.example.drifting",
                                        .version = "1.0.0",
                                        .vendor = "Example",
