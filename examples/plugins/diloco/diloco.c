@@ -29,7 +29,7 @@
 #define CHUNK ((uint64_t)1024) /* elements that are computed together, in double */
 
 typedef struct diloco {
-  uint64_t every;
+  int64_t every;
   double lr, momentum;
   int32_t dtype;           /* of the STATE */
   unsigned char* anchored; /* [num_params] */
@@ -179,30 +179,14 @@ static cohort_status outer_step(const cohort_strategy* s, const cohort_bucket* b
 
 /* ---- Slots. */
 
-/* Returns the number of an option's text, which the host has checked. strtod would read it in the program's locale. */
-static double number_of(const char* text) {
-  double digits = 0, scale = 1, value = 0;
-  int is_fraction = 0;
-  for (; *text == '.' || (*text >= '0' && *text <= '9'); ++text) {
-    if (*text != '.') digits = 10 * digits + (*text - '0');
-    if (*text != '.' && is_fraction) scale *= 10;
-    if (*text == '.') is_fraction = 1;
-  }
-  value = digits / scale;
-  for (int exponent = *text ? atoi(text + 1) : 0; exponent != 0; exponent += exponent > 0 ? -1 : 1) {
-    value = exponent > 0 ? value * 10 : value / 10;
-  }
-  return value;
-}
-
 static cohort_status create(cohort_strategy* s, const char* variant, const cohort_key_value* options, uint64_t count) {
   diloco* own = calloc(1, sizeof *own);
   (void)variant;
   if (!own) return COHORT_RESOURCE_EXHAUSTED;
   for (uint64_t i = 0; i < count; ++i) {
-    if (!strcmp(options[i].key, "every")) own->every = strtoull(options[i].value, NULL, 10);
-    if (!strcmp(options[i].key, "outer_lr")) own->lr = number_of(options[i].value);
-    if (!strcmp(options[i].key, "outer_momentum")) own->momentum = number_of(options[i].value);
+    if (!strcmp(options[i].key, "every")) cohort_read_int(options[i].value, &own->every);
+    if (!strcmp(options[i].key, "outer_lr")) cohort_read_float(options[i].value, &own->lr);
+    if (!strcmp(options[i].key, "outer_momentum")) cohort_read_float(options[i].value, &own->momentum);
   }
   s->data = own;
   return COHORT_OK;
@@ -274,7 +258,7 @@ static cohort_status layout_ready(cohort_strategy* s, int32_t reason) {
 static cohort_status end_step(cohort_strategy* s, const cohort_step* step) {
   const diloco* own = s->data;
   cohort_status status = s->below->vt->end_step(s->below, step);
-  if ((step->step + 1) % own->every != 0) return status;
+  if ((step->step + 1) % (uint64_t)own->every != 0) return status;
   for (uint32_t index = 0; status == COHORT_OK && index < buckets_of(s)->count(s->host); ++index) {
     const cohort_bucket* bucket = buckets_of(s)->get(s->host, index);
     if (bucket->phase == step->phase) status = outer_step(s, bucket);
@@ -313,11 +297,6 @@ static cohort_status load_state(cohort_strategy* s) {
   return s->host->fail(s->host, COHORT_DATA_LOSS, "diloco: the checkpoint is of a model with other parameters");
 }
 
-static const void* get_extension(cohort_strategy* s, const char* id) {
-  static const cohort_ranks_differ_1 kOnPurpose = {.struct_size = sizeof kOnPurpose};
-  return strcmp(id, COHORT_RANKS_DIFFER_ID) ? s->below->vt->get_extension(s->below, id) : &kOnPurpose;
-}
-
 static void supports(const cohort_host* host, cohort_query* query) {
   (void)host;
   query->answer = COHORT_ANSWER_NO;
@@ -330,6 +309,9 @@ static void supports(const cohort_host* host, cohort_query* query) {
   } else if (query->use == COHORT_USE_JOIN) {
     query->why = "a rank without data would miss an outer step";
     query->fix = "give all ranks equally many batches";
+  } else if (query->use == COHORT_USE_EQUAL_RANKS) {
+    query->why = "ranks train alone between outer steps";
+    query->fix = "choose --strategy=ddp";
   } else if (query->use == COHORT_USE_LOSS_SCALER) {
     query->answer = COHORT_ANSWER_YES; /* skipped steps count as steps on all ranks */
   } else {
@@ -355,7 +337,6 @@ static const cohort_strategy_vt kSlots = {
     .pause = pause,
     .save_state = save_state,
     .load_state = load_state,
-    .get_extension = get_extension,
 };
 
 static const cohort_component kComponent = {

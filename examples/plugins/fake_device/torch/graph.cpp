@@ -43,8 +43,8 @@ void destroy(void* graph) noexcept {
 }  // namespace fake_torch
 
 extern "C" {
-extern COHORT_EXPORT const cohort_step_graphs_1 cohort_step_graphs;
-const cohort_step_graphs_1 cohort_step_graphs{sizeof(cohort_step_graphs_1), 0,
-                                              fake_torch::begin_capture,    fake_torch::end_capture,
-                                              fake_torch::replay,           fake_torch::destroy};
+extern COHORT_EXPORT const cohort_step_graphs cohort_step_graphs_1;
+const cohort_step_graphs cohort_step_graphs_1{sizeof(cohort_step_graphs), 0,
+                                              fake_torch::begin_capture,  fake_torch::end_capture,
+                                              fake_torch::replay,         fake_torch::destroy};
 }

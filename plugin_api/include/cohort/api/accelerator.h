@@ -34,7 +34,7 @@ typedef struct cohort_device_info {
 typedef struct cohort_accelerator_vt {
   uint32_t struct_size;
   int32_t device_type;           /* COHORT_DEVICE_... of its tensors */
-  const char* torch_device_type; /* "cpu", "cuda": what torch calls it */
+  const char* torch_device_type; /* "cpu", "cuda": LibTorch's name for it; null: for programs without LibTorch */
   const char* torch_library;     /* a further LibTorch library to open first ("libtorch_cuda.so"), or null */
   cohort_status (*create)(cohort_accelerator* a, const cohort_key_value* options, uint64_t num_options) COHORT_NOEXCEPT;
   void (*destroy)(cohort_accelerator* a) COHORT_NOEXCEPT;

@@ -15,8 +15,8 @@
 #include "host/model.h"
 #include "host/stream.h"
 #include "logger.h"
-#include "ranks_differ.h"
 #include "strategy.h"
 #include "tunable.h"
+#include "values.h"
 
 #endif

@@ -77,7 +77,7 @@ typedef struct cohort_connect_args {
   int32_t node_rank;        /* of this rank; ranks of one node have memory in common */
   int64_t timeout_ns;       /* of connect and of every later operation */
   cohort_store* store;      /* keys written through it are already private to this communicator */
-  const char* name;         /* of the group, for messages: "world"; never null */
+  const char* name;         /* of the group, for messages: parts with '/' between, "cohort/RUN/world"; never null */
   const char* master_addr;  /* of the job's first rank, a name that every rank resolves; null where it is not known */
   const int32_t* job_ranks; /* [size]; the job's number of each rank, for messages; null: as in this group */
   int32_t num_nodes;        /* that the group's ranks are on; 0 where it is not known */
@@ -125,7 +125,8 @@ typedef struct cohort_exchange_args {
 /* Flags of a collective. */
 #define COHORT_COLLECTIVE_RANK_ORDERED 1u /* sums are taken left to right in rank order */
 #define COHORT_COLLECTIVE_ROUNDS_ONCE 2u  /* sums of 16-bit floating types are taken in float32 and rounded once */
-#define COHORT_COLLECTIVE_ONE_ORDER 4u    /* operations of all communicators are called in one order on all ranks */
+/* Operations of all communicators are called in one order, on all ranks that share the communicators. */
+#define COHORT_COLLECTIVE_ONE_ORDER 4u
 /* --deterministic composes the sums of a collective that lacks one of the first two. */
 
 /* Required are connect and exchange, `close` if the collective holds anything for a communicator, and `split` and

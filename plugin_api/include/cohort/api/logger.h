@@ -20,7 +20,7 @@ typedef struct cohort_logger {
   const char* folder;      /* of the training, for files: absolute, exists; lives as long as the logger */
 } cohort_logger;
 
-/* A measured value. It may be NaN or infinite. */
+/* A measured value, which may be NaN or infinite. Frozen from 1.0: it stands in arrays. */
 typedef struct cohort_logged_value {
   const char* name;
   double value;

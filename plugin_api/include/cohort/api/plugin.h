@@ -38,9 +38,10 @@ typedef struct cohort_option {
   uint32_t reserved0;
 } cohort_option;
 
-/* One option as given to `create`: checked against its type; every declared option is present. Sizes are given in bytes
- * and durations in nanoseconds, as decimal integers; bool as "true" or "false". Frozen
- * from 1.0. */
+/* One option as given to `create`: checked against its type; every declared option is present. bool is "true" or
+ * "false". Integers, sizes in bytes and durations in nanoseconds are decimal digits, with a minus if negative. Other
+ * numbers are [-]digits[.digits][e[-]digits], whatever the user wrote and whatever the locale; a whole number below
+ * 2^53 has no exponent. values.h reads them. Frozen from 1.0. */
 typedef struct cohort_key_value {
   const char* key;
   const char* value;
@@ -48,7 +49,8 @@ typedef struct cohort_key_value {
 
 /* What a job may ask of its plugins: `use` of a query. The host asks before a use begins, and only about uses that the
  * job has. Unless a line says otherwise it asks every layer of the strategy, and the default is yes: what the host does
- * if all answers are COHORT_ANSWER_UNKNOWN. One NO refuses the use, whatever other layers answer. */
+ * if all answers are COHORT_ANSWER_UNKNOWN. One NO refuses the use, whatever other layers answer, unless the line says
+ * otherwise. */
 #define COHORT_USE_DEVICE_TYPE 1  /* tensors on devices of type `value`; collectives too: default CPU only */
 #define COHORT_USE_ALONE 2        /* several devices and no launcher; NO: each rank of a launcher has one device */
 #define COHORT_USE_LAUNCHED 3     /* be one of `value` ranks that a launcher has started */
@@ -61,9 +63,7 @@ typedef struct cohort_key_value {
 #define COHORT_USE_CLIPPING 10    /* gradients are limited before the optimizer's step */
 #define COHORT_USE_PHASES 11      /* `value` optimizers, more than one */
 #define COHORT_USE_BY_HAND 12     /* training_step runs backward and the optimizers itself */
-#define COHORT_USE_UNNAMED 13     /* collectives and accelerators only: be chosen although the user names none */
-
-#define COHORT_USE_LAST 13 /* the last use that the host of these headers asks about, but for the next five */
+#define COHORT_USE_UNNAMED 13     /* be chosen unnamed; collectives: default yes, accelerators: default no */
 
 /* Asked of every layer of the strategy, and the second of the collective as well; UNKNOWN of any of them is no. */
 #define COHORT_USE_CLOSURES 14 /* the loss is computed several times in a step (LBFGS) */
@@ -78,9 +78,15 @@ typedef struct cohort_key_value {
  * after end_step and pause, so weights that change at other moments are not seen. UNKNOWN is yes. */
 #define COHORT_USE_PRECISION 16
 
-/* Reserved numbers. No host asks about them yet. */
+/* Ranks have equal weights between steps, to the bit: the host compares a sample of them before each checkpoint and at
+ * the end of training. NO: weights differ by design, and the host does not compare; the job runs. UNKNOWN is yes. */
+#define COHORT_USE_EQUAL_RANKS 23
+
+/* Reserved numbers. No host asks about them yet. Of the last three UNKNOWN is no. */
 #define COHORT_USE_UNUSED_PARAMETERS 18 /* a step reaches some of the parameters only */
-#define COHORT_USE_ELASTIC 20           /* ranks come and go while the program runs */
+#define COHORT_USE_ELASTIC 20           /* ranks come and go while the program runs: COHORT_LAYOUT_MEMBERS */
+#define COHORT_USE_PARTS 21             /* a rank has parts of the parameters: tensors whose data is null */
+#define COHORT_USE_PAGES 22             /* weights are in memory only while they are needed: views of shorter lives */
 
 #define COHORT_ANSWER_UNKNOWN 0 /* not known, or a use that this plugin has never heard of */
 #define COHORT_ANSWER_YES 1

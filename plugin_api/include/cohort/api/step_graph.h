@@ -17,9 +17,9 @@
 
 COHORT_EXTERN_C_BEGIN
 
-#define COHORT_STEP_GRAPHS_SYMBOL "cohort_step_graphs"
+#define COHORT_STEP_GRAPHS_SYMBOL "cohort_step_graphs_1"
 
-typedef struct cohort_step_graphs_1 {
+typedef struct cohort_step_graphs {
   uint32_t struct_size;
   uint32_t reserved0;
   /* Makes a graph, and begins to capture on the calling thread's current stream of the device, which is not the default
@@ -31,7 +31,7 @@ typedef struct cohort_step_graphs_1 {
   const char* (*replay)(void* graph)COHORT_NOEXCEPT;
   /* Ends a capture that goes on, waits for the replays and frees the graph's memory. */
   void (*destroy)(void* graph) COHORT_NOEXCEPT;
-} cohort_step_graphs_1;
+} cohort_step_graphs;
 
 COHORT_EXTERN_C_END
 #endif

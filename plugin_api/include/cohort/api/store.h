@@ -13,6 +13,7 @@
 
 COHORT_EXTERN_C_BEGIN
 
+/* Frozen from 1.0. */
 typedef struct cohort_store {
   const struct cohort_store_vt* vt;
   void* data;

@@ -121,6 +121,7 @@ typedef struct cohort_bucket {
   2u /* parameters stay in reverse registration order; without it the host orders them as gradients arrive, and puts \
       * parts on cache lines */
 #define COHORT_PLAN_KEEP_SIZE 4u /* a large gradient gets no bucket of its own */
+#define COHORT_PLAN_BY_UNIT 8u   /* reserved */
 
 /* How parameters are laid out in buckets: reverse registration order per dtype and phase; a bucket closes when its size
  * is reached or passed. The user's --bucket-size wins over `size` and `first_size`. */
@@ -136,7 +137,10 @@ typedef struct cohort_bucket_plan {
 #define COHORT_LAYOUT_NEW 1     /* training begins: a layer forgets what it kept from an earlier training */
 #define COHORT_LAYOUT_RESUMED 2 /* a checkpoint was loaded: weights, STATE, OPTIM and archive/1 hold its values */
 #define COHORT_LAYOUT_AGAIN 3   /* the layout has changed between two steps; all values were kept */
-#define COHORT_LAYOUT_MEMBERS 4 /* reserved: other ranks; communicators, lanes and memory are asked for again */
+/* Reserved: the job has other ranks. Before it the host calls init_dist_connection again, and `own` may be called as in
+ * configure_model. Old communicators may be closed and are of no other use; new ones, lanes and memory are asked for
+ * again. A new rank has rank 0's STATE if it is shared, else zeros. */
+#define COHORT_LAYOUT_MEMBERS 4
 
 /* Ways to limit gradients. */
 #define COHORT_CLIP_NORM 1  /* all of the phase are multiplied by limit / (norm + 1e-6), if that is below 1 */
@@ -147,7 +151,7 @@ typedef struct cohort_clip_args {
   uint32_t struct_size;
   int32_t by;   /* COHORT_CLIP_... */
   double limit; /* of the 2-norm over all gradients, or of an element's magnitude; infinite: they stay as they are */
-  double* norm; /* out: the 2-norm before, in memory of the parameters' device; null: not asked for */
+  double* norm; /* out: the 2-norm before, in memory of the device of the phase's first bucket; null: not asked for */
 } cohort_clip_args;
 #define COHORT_CLIP_ARGS_SIZE_1_0 COHORT_END(cohort_clip_args, norm)
 
@@ -174,14 +178,15 @@ typedef struct cohort_strategy_vt {
   cohort_status (*plan)(cohort_strategy* s, const cohort_job* job, cohort_plan* plan) COHORT_NOEXCEPT;
   /* Connects the ranks. base: opens a store, binds `world`, `node`, `leaders` of the collective. Collective. [main] */
   cohort_status (*init_dist_connection)(cohort_strategy* s, cohort_dist_args* args) COHORT_NOEXCEPT;
-  /* The model and its optimizers exist; once per training. base: checks that all ranks have the same model, and gives
-   * rank 0's weights, buffers and optimizer state to all; state of parameters that one rank owns (optimizer/1.own,
-   * before `below`) is that rank's alone. Lanes and communicators are made here or in layout_ready. Collective. [main]
+  /* The model and its optimizers exist; once per training. base: checks that all ranks of WORLD have the same model,
+   * and gives rank 0's weights, buffers and optimizer state to all; state of parameters that one rank owns
+   * (optimizer/1.own, before `below`) is that rank's alone. Lanes and communicators are made here or in layout_ready.
+   * Collective. [main]
    */
   cohort_status (*configure_model)(cohort_strategy* s) COHORT_NOEXCEPT;
   /* Describes the layout of the buckets, and with buckets/1 the views that it must have: a layer calls `below` first,
-   * then edits. After configure_model, and again between two steps whenever the layout changes. The same on all ranks.
-   * base: GRAD if there are several ranks or replicas. [main] */
+   * then edits. After configure_model, and again between two steps whenever the layout changes. The same on all ranks
+   * of WORLD. base: GRAD if there are several ranks or replicas. [main] */
   cohort_status (*plan_buckets)(cohort_strategy* s, cohort_bucket_plan* plan) COHORT_NOEXCEPT;
   /* The layout exists; weights and restored state are in their views. `reason` is a COHORT_LAYOUT_...: NEW once per
    * training, after the first layout; RESUMED once, after load_state and a layout that it asked for; else AGAIN. base:

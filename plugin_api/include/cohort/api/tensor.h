@@ -25,6 +25,7 @@
 /* Device types, numbered as in DLPack. */
 #define COHORT_DEVICE_CPU 1
 #define COHORT_DEVICE_CUDA 2
+#define COHORT_DEVICE_ROCM 10
 #define COHORT_DEVICE_EXT 12 /* another one, as an accelerator plugin brings it; PrivateUse1 in LibTorch */
 
 /* Tensor flags. A flat view of a bucket holds the elements of its parameters in the order in which they lie in memory:
@@ -32,12 +33,15 @@
 #define COHORT_TENSOR_DENSE 1u /* elements lie without gaps, in an order that strides say: channels last is one */
 #define COHORT_TENSOR_READ_ONLY 2u
 #define COHORT_TENSOR_REQUIRES_GRAD 4u
+/* The tensor is not in this process now and `data` is null. Only a layer that answers YES to COHORT_USE_PARTS or
+ * COHORT_USE_PAGES meets it; no host of these headers sets it. */
+#define COHORT_TENSOR_AWAY 8u
 
 typedef struct cohort_tensor {
-  void* data;             /* first element */
+  void* data;             /* first element; null with COHORT_TENSOR_AWAY */
   const int64_t* shape;   /* [ndim], in elements */
   const int64_t* strides; /* [ndim], in elements; always set when ndim > 0 */
-  const char* name;       /* never null; "" where the tensor has no name */
+  const char* name;       /* never null; "" if the tensor has no name */
   uint64_t nbytes;        /* number of elements x size of one */
   int32_t dtype;          /* COHORT_FLOAT32 ... */
   int32_t ndim;

@@ -18,7 +18,8 @@ typedef struct cohort_tunable_1 {
   uint32_t count;              /* of settings */
   const char* const* settings; /* [count], as options are written: "hierarchical=true" */
   void* data;                  /* the layer's own */
-  /* From the next step on. Between two steps, at the same one on all ranks; plan_buckets is called next. [main] */
+  /* From the next step on. Between two steps, at the same one on all ranks of WORLD; plan_buckets is called next.
+   * [main] */
   cohort_status (*use)(void* data, uint32_t setting) COHORT_NOEXCEPT;
 } cohort_tunable_1;
 #define COHORT_TUNABLE_SIZE_1_0 COHORT_END(cohort_tunable_1, use)

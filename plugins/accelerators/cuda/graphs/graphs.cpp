@@ -66,6 +66,6 @@ void destroy(void* graph) noexcept {
 }  // namespace
 
 extern "C" {
-extern COHORT_EXPORT const cohort_step_graphs_1 cohort_step_graphs;
-const cohort_step_graphs_1 cohort_step_graphs{sizeof(cohort_step_graphs_1), 0, begin, end, replay, destroy};
+extern COHORT_EXPORT const cohort_step_graphs cohort_step_graphs_1;
+const cohort_step_graphs cohort_step_graphs_1{sizeof(cohort_step_graphs), 0, begin, end, replay, destroy};
 }

@@ -2,7 +2,6 @@
 #include <cstring>
 #include <new>
 
-#include <cohort/api/ranks_differ.h>
 #include <cohort/api/tunable.h>
 #include <cohort/sdk/supports.hpp>
 
@@ -49,7 +48,6 @@ class Bagua : public sdk::Strategy<Bagua> {
   const void* get_extension(const char* id) {
     const bool is_open = settings_.hierarchical == Settings::Hierarchical::kAuto && keeps_nothing() &&
                          Group(place_, settings_.hierarchical).is_hierarchical();
-    if (lets_ranks_differ() && std::strcmp(id, COHORT_RANKS_DIFFER_ID) == 0) return &kRanksDiffer;
     return is_open && std::strcmp(id, COHORT_TUNABLE_ID) == 0 ? &tunable_ : below().get_extension(id);
   }
 
@@ -114,11 +112,6 @@ class Bagua : public sdk::Strategy<Bagua> {
     if (settings_.shift_one && place.world_size > 1) require_pairs(group.size(), group.is_hierarchical());
   }
 
-  bool lets_ranks_differ() const {
-    return settings_.algorithm == "decentralized" || settings_.algorithm == "low_precision_decentralized" ||
-           settings_.algorithm == "async";
-  }
-
   // Others would have to begin anew with another group.
   bool keeps_nothing() const {
     return settings_.algorithm == "gradient_allreduce" || settings_.algorithm == "bytegrad";
@@ -140,7 +133,6 @@ class Bagua : public sdk::Strategy<Bagua> {
     }
   }
 
-  static constexpr cohort_ranks_differ_1 kRanksDiffer{sizeof(cohort_ranks_differ_1), 0};
   static constexpr const char* kWays[] = {"hierarchical=true", "hierarchical=false"};  // that of auto first
 
   Settings settings_;
@@ -189,6 +181,13 @@ sdk::Answer supports_join(const sdk::Query& query) {
   return sdk::no("only an average over the ranks can leave those without data out", "leave average=false out");
 }
 
+sdk::Answer keeps_ranks_equal(const sdk::Query& query) {
+  const std::string_view variant = query.variant();
+  const bool differ = variant == "decentralized" || variant == "low_precision_decentralized" || variant == "async";
+  return differ ? sdk::no("ranks average weights that each has trained for itself", "choose --strategy=bagua:bytegrad")
+                : sdk::yes();
+}
+
 sdk::Answer supports(const sdk::Query& query) {
   if (query.use() == COHORT_USE_CLIPPING && query.variant() == "qadam") {
     return sdk::no("after its warm-up it averages momenta, not gradients",
@@ -206,6 +205,7 @@ sdk::Answer supports(const sdk::Query& query) {
     return sdk::no("it communicates once in a step", "choose another optimizer, or --strategy=ddp");
   }
   if (query.use() == COHORT_USE_JOIN) return supports_join(query);
+  if (query.use() == COHORT_USE_EQUAL_RANKS) return keeps_ranks_equal(query);
   return sdk::yes_to_known(query, {COHORT_USE_LOSS_SCALER, COHORT_USE_PRECISION});
 }
 

@@ -9,7 +9,7 @@
 
 #include <cohort/host/selection.hpp>
 
-struct cohort_step_graphs_1;  // of cohort/api/step_graph.h
+struct cohort_step_graphs;  // of cohort/api/step_graph.h
 
 namespace cohort {
 
@@ -29,7 +29,7 @@ class StepGraph {
   void replay();
 
  private:
-  const cohort_step_graphs_1* table_;
+  const cohort_step_graphs* table_;
   c10::Device device_;
   void* graph_ = nullptr;
 };

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kWayOut = "; leave --graph out";
 
-const cohort_step_graphs_1& table_of(const host::TorchDeviceType& type) {
+const cohort_step_graphs& table_of(const host::TorchDeviceType& type) {
   if (type.device_type == COHORT_DEVICE_CPU) {
     throw UserError(
         "--graph replays work of a device, and the CPU runs its work at once; leave it out, or choose another "
@@ -24,8 +24,8 @@ const cohort_step_graphs_1& table_of(const host::TorchDeviceType& type) {
   void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   const std::string problem = library ? "" : ::dlerror();
   const void* const found = library ? ::dlsym(library, COHORT_STEP_GRAPHS_SYMBOL) : nullptr;
-  const auto* const table = static_cast<const cohort_step_graphs_1*>(found);
-  if (table && COHORT_COVERS(table, cohort_step_graphs_1, destroy)) return *table;
+  const auto* const table = static_cast<const cohort_step_graphs*>(found);
+  if (table && COHORT_COVERS(table, cohort_step_graphs, destroy)) return *table;
   throw UserError("--graph: nothing here captures work of '" + type.name + "' devices (" +
                   (library ? file + " has no " COHORT_STEP_GRAPHS_SYMBOL : problem) +
                   ", and the accelerator brings no libcohort_graphs_" + type.name + ".so)" + kWayOut);

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include <cohort/api/ranks_differ.h>
 #include <cohort/host/crash_report.hpp>
 #include <cohort/host/error.hpp>
+#include <cohort/host/uses.hpp>
 
 #include "base_strategy.hpp"
 #include "communicator/op_args.hpp"
@@ -250,8 +250,14 @@ bool ConnectedRank::is_same_on_all_ranks(uint64_t value, const std::string& purp
 }
 
 bool ConnectedRank::ranks_may_differ() const {
-  cohort_strategy* const strategy = state_->strategy();
-  return strategy->vt->get_extension(strategy, COHORT_RANKS_DIFFER_ID) != nullptr;
+  const RankSetup& setup = state_->setup;
+  UseQuery query;
+  query.use = COHORT_USE_EQUAL_RANKS;
+  query.world_size = setup.topology.world_size;
+  query.num_nodes = setup.topology.num_nodes;
+  query.local_world_size = setup.topology.local_world_size;
+  query.replicas = setup.selection.replicas;
+  return ask_strategy(setup.plugins, setup.selection.strategy, setup.selection.layers, query).is_no();
 }
 
 void ConnectedRank::user_all_reduce(cohort_op_args args) {

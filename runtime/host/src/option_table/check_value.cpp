@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -17,10 +18,22 @@
 namespace cohort::host {
 namespace {
 
-template <class Number>
-std::string number_text(Number value) {
+std::string number_text(auto value) {
   std::array<char, 32> digits;
   return std::string(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr);
+}
+
+// In the form that cohort/api/plugin.h promises: no plus sign, and no exponent if the number is whole and below 2^53.
+std::string number_text(double value) {
+  constexpr double kLeastInexact = 9007199254740992;  // 2^53
+  std::array<char, 32> digits;
+  const bool is_plain = std::trunc(value) == value && std::abs(value) < kLeastInexact;
+  char* const end = digits.data() + digits.size();
+  const auto result = is_plain ? std::to_chars(digits.data(), end, value, std::chars_format::fixed)
+                               : std::to_chars(digits.data(), end, value);
+  std::string text(digits.data(), result.ptr);
+  std::erase(text, '+');
+  return text;
 }
 
 // Gives the canonical form of one value; one overload for each type.

@@ -39,7 +39,8 @@ AcceleratorChoice examine(PluginHost& plugins, const cohort_component& component
   choice.can_stage = accelerator.can_stage();
   const cohort_accelerator_vt& table = *accelerator.get()->vt;
   const std::filesystem::path file = plugins.file_of(component);
-  choice.torch = {table.torch_device_type, choice.device_type, torch_library(file, table.torch_library)};
+  choice.torch = {table.torch_device_type ? table.torch_device_type : "", choice.device_type,
+                  torch_library(file, table.torch_library)};
   choice.torch.graphs = graphs_library(file, choice.torch);
   return choice;
 }
@@ -66,7 +67,8 @@ std::optional<AcceleratorChoice> find_devices(PluginHost& plugins, const std::st
 bool has_devices_unnamed(PluginHost& plugins, const std::string& name) {
   try {
     const cohort_component* component = plugins.find(Kind::kAccelerator, name);
-    return component != nullptr && !ask_accelerator(plugins, name, {.use = COHORT_USE_UNNAMED}).is_no() &&
+    return component != nullptr &&
+           ask_accelerator(plugins, name, {.use = COHORT_USE_UNNAMED}).answer == COHORT_ANSWER_YES &&
            examine(plugins, *component).num_devices > 0;
   } catch (const Error&) {
     return false;

@@ -30,6 +30,8 @@ struct AcceleratorTable;
 template <class D>
 class Accelerator {
  public:
+  /// LibTorch's name for the devices ("cuda"), or null: they are for programs without LibTorch.
+  static constexpr const char* kTorchDeviceType = nullptr;
   /// A further LibTorch library to open first ("libtorch_cuda.so"), or null.
   static constexpr const char* kTorchLibrary = nullptr;
 

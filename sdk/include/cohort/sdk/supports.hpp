@@ -20,6 +20,7 @@
 #include <cohort/sdk/options.hpp>
 
 namespace cohort::sdk {
+inline namespace v1 {
 
 /// What a plugin says about a use. The texts are literals.
 struct Answer {
@@ -52,19 +53,20 @@ class Query {
   int32_t replicas() const { return query_.replicas; }
   std::string_view variant() const { return query_.variant; }
   Options options() const { return {query_.variant, query_.options, query_.num_options}; }
-  /// Of a free layer: the strategy below, as a user writes it.
+  /// Returns, of a free layer, the strategy below as a user writes it.
   std::string_view below_spec() const { return query_.below_spec; }
 
  private:
   const cohort_query& query_;
 };
 
-/// YES to each use that these headers know, for a component that can do whatever it has not refused before.
+/// Returns YES to each use of which the host's default is yes, for a component that can do whatever it has not refused
+/// before; UNKNOWN to the others and to those of newer hosts.
 inline Answer yes_to_known(const Query& query) {
-  return query.use() > 0 && query.use() <= COHORT_USE_LAST ? yes() : unknown();
+  return query.use() > 0 && query.use() <= COHORT_USE_BY_HAND ? yes() : unknown();
 }
 
-/// The same, and YES to these, of which UNKNOWN is no.
+/// Returns the same, and YES to these, of which UNKNOWN is no.
 inline Answer yes_to_known(const Query& query, std::initializer_list<int32_t> others) {
   return std::find(others.begin(), others.end(), query.use()) == others.end() ? yes_to_known(query) : yes();
 }
@@ -85,4 +87,5 @@ void answer(const cohort_host*, cohort_query* query) noexcept {
 }
 
 }  // namespace detail
+}  // namespace v1
 }  // namespace cohort::sdk

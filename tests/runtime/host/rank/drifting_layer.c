@@ -74,9 +74,9 @@ static cohort_status pause(cohort_strategy* s, int32_t reason) {
   return s->below->vt->pause(s->below, reason);
 }
 
-static const void* get_extension(cohort_strategy* s, const char* id) {
-  static const cohort_ranks_differ_1 on_purpose = {.struct_size = sizeof on_purpose};
-  return strcmp(id, COHORT_RANKS_DIFFER_ID) == 0 ? &on_purpose : s->below->vt->get_extension(s->below, id);
+static void supports(const cohort_host* host, cohort_query* query) {
+  (void)host;
+  if (query->use == COHORT_USE_EQUAL_RANKS) query->answer = COHORT_ANSWER_NO;
 }
 
 static const cohort_strategy_vt vtable = {.struct_size = sizeof vtable,
@@ -87,15 +87,15 @@ static const cohort_strategy_vt vtable = {.struct_size = sizeof vtable,
                                           .end_step = end_step,
                                           .pause = pause,
                                           .save_state = save_state,
-                                          .load_state = load_state,
-                                          .get_extension = get_extension};
+                                          .load_state = load_state};
 
 static const cohort_component component = {.struct_size = sizeof component,
                                            .kind = COHORT_KIND_STRATEGY,
                                            .name = "drifting",
                                            .summary = "ranks remember their own gradients and do not average",
                                            .inherits = "*",
-                                           .vtable = &vtable};
+                                           .vtable = &vtable,
+                                           .supports = supports};
 static const cohort_component* const components[] = {&component, 0};
 
 const cohort_plugin cohort_plugin_0 = {.magic = COHORT_PLUGIN_MAGIC,

@@ -17,7 +17,8 @@ COHORT_EXTERN_C_BEGIN
 #define COHORT_ARCHIVE_ID "cohort.archive/1"
 
 /* Flags of a value. */
-#define COHORT_ARCHIVE_SHARED 1u /* set by all ranks, to the same bytes: kept once, given to any number of ranks */
+#define COHORT_ARCHIVE_SHARED \
+  1u /* set by all ranks of WORLD, to the same bytes: kept once, given to any number of ranks */
 
 typedef struct cohort_archive_1 {
   /* In save_state. The bytes are copied; a later call with the same key replaces them. `flags`: COHORT_ARCHIVE_... The

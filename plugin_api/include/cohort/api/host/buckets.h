@@ -1,12 +1,14 @@
 /* Service cohort.buckets/1: one layout of the parameters, and flat tensors with that layout.
  *
  * In plan_buckets the layers of a strategy say which buffers the layout must have; their wants add up. The host then
- * lays out once, with at most two collective allocations: gradients, and everything else. Between two steps the host or
- * a layer may ask for another layout: STATE, OPTIM and weights keep their values.
+ * lays out once, with at most two collective allocations for each device: gradients, and everything else. Buckets of
+ * one process may lie on several devices. Between two steps the host or a layer may ask for another layout: STATE,
+ * OPTIM and weights keep their values.
  *
  * Lifetimes. A GRAD view is valid from the bucket's reduce_bucket to the end of the step and is never kept: in the next
  * step it may be elsewhere. Views of the other kinds, and cohort_bucket pointers, are valid until the next layout.
- * Kinds that are added later may have shorter lives.
+ * Kinds that are added later may have other sizes and shorter lives, and in a layout with views of pages a GRAD view is
+ * valid until reduce_bucket returns: only a layer that answers YES to COHORT_USE_PARTS or COHORT_USE_PAGES meets them.
  */
 #ifndef COHORT_API_HOST_BUCKETS_H
 #define COHORT_API_HOST_BUCKETS_H
@@ -22,10 +24,12 @@ COHORT_EXTERN_C_BEGIN
 #define COHORT_BUCKET_WEIGHT 2 /* weights, re-pointed into the layout */
 #define COHORT_BUCKET_STATE 4  /* the layer's own, zero-filled, by name; kept over new layouts and saved */
 #define COHORT_BUCKET_OPTIM 8  /* the host optimizer's state of this name, re-pointed into the layout: "exp_avg" */
+#define COHORT_BUCKET_PAGE 16  /* reserved */
 
 /* Flags of a STATE buffer. */
 #define COHORT_STATE_SCRATCH 1u /* neither kept over new layouts nor saved: zeros after each layout */
-#define COHORT_STATE_SHARED 2u  /* equal on all ranks at each checkpoint, as COHORT_ARCHIVE_SHARED says (archive.h) */
+#define COHORT_STATE_SHARED \
+  2u /* equal on all ranks of WORLD at each checkpoint, as COHORT_ARCHIVE_SHARED says (archive.h) */
 
 typedef struct cohort_buckets_1 {
   /* In plan_buckets only. `name` and `flags` (COHORT_STATE_...) are for STATE, `name` for OPTIM too; null and 0
@@ -46,7 +50,7 @@ typedef struct cohort_buckets_1 {
   cohort_status (*view)(const cohort_host* host, uint32_t index, int32_t kind, const char* name,
                         cohort_tensor* view) COHORT_NOEXCEPT;
   /* Asks for another layout before the next step: plan_buckets, where wants may be others than before, then
-   * layout_ready. On all ranks in the same step, or in load_state. [step] [main] */
+   * layout_ready. On all ranks of WORLD in the same step, or in load_state. [step] [main] */
   cohort_status (*request_relayout)(const cohort_host* host) COHORT_NOEXCEPT;
 } cohort_buckets_1;
 

@@ -2,9 +2,9 @@
  * from 1.0.
  *
  * A lane is a thread with world, node and leaders communicators of its own: inside a task comm/1.get returns that
- * lane's. Tasks of a lane run in submission order, which has to be the same on all ranks if they communicate; tasks of
- * different lanes run at the same time. Lane 0 is the one that reduces buckets. Lanes live until the end of the run,
- * also when the layout changes.
+ * lane's. Tasks of a lane run in submission order, which has to be the same on all ranks of WORLD if they communicate;
+ * tasks of different lanes run at the same time. Lane 0 is the one that reduces buckets. Lanes live until the end of
+ * the run, also when the layout changes.
  *
  * On a device a lane has a stream of its own, which is current in its tasks (host/stream.h). What a task enqueues runs
  * behind all that the submitting thread's stream had enqueued at `submit`; `wait` puts what the waiting thread's stream
@@ -30,8 +30,8 @@ typedef cohort_status (*cohort_lane_task)(void* arg) COHORT_NOEXCEPT;
 
 typedef struct cohort_lane_1 {
   /* The lane of this name ([a-z][a-z0-9_-]{0,31}; not one of the host's own: default, control, user, world), made at
-   * the first call for it: in configure_model or layout_ready, collective over all ranks, in the same order, while no
-   * task is under way. [main] */
+   * the first call for it: in configure_model or layout_ready, collective over all ranks of WORLD, in the same order,
+   * while no task is under way. [main] */
   cohort_status (*create)(const cohort_host* host, const char* name, uint32_t* lane) COHORT_NOEXCEPT;
   /* Queues a task; `arg` is borrowed until it is done. Tickets count from 1. [main] [step], or another lane */
   cohort_status (*submit)(const cohort_host* host, uint32_t lane, cohort_lane_task task, void* arg,

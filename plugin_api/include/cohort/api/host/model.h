@@ -24,9 +24,9 @@ typedef struct cohort_optimizer_1 {
   cohort_status (*step)(const cohort_host* host, uint32_t phase, const uint32_t* parameters,
                         uint64_t n) COHORT_NOEXCEPT;
   /* This rank alone keeps the optimizer's state of these parameters and steps them. In configure_model, before `below`,
-   * on all ranks: each parameter of the phase belongs to one rank. Their state is not sent to other ranks, which forget
-   * theirs; a checkpoint holds it once and may be read by any strategy on any number of ranks. Fails as `step` does.
-   * [main] */
+   * on all ranks of WORLD: each parameter of the phase belongs to one rank. Their state is not sent to other ranks,
+   * which forget theirs; a checkpoint holds it once and may be read by any strategy on any number of ranks. Fails as
+   * `step` does. [main] */
   cohort_status (*own)(const cohort_host* host, uint32_t phase, const uint32_t* parameters, uint64_t n) COHORT_NOEXCEPT;
   /* The phase that a parameter belongs to. */
   cohort_status (*phase_of)(const cohort_host* host, uint32_t parameter, uint32_t* phase) COHORT_NOEXCEPT;

@@ -99,7 +99,8 @@ class ConnectedRank final : public Rank {
   void load_state(StrategyState saved, uint64_t steps);
   /// Returns the numbers that the strategy has set for the summary in this training, by name.
   std::map<std::string, double> strategy_metrics() const;
-  /// Returns whether the strategy lets ranks have different weights between steps (cohort/api/ranks_differ.h).
+  /// Returns whether the strategy lets ranks have different weights between steps: it answers NO to
+  /// COHORT_USE_EQUAL_RANKS.
   bool ranks_may_differ() const;
 
   /// Run a collective of the user's own tensors, on a communicator that strategies do not use. It is ordered by the
