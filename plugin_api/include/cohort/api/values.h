@@ -16,23 +16,23 @@ static inline int cohort_read_int(const char* text, int64_t* value) {
   errno = 0;
   number = strtoll(text, &end, 10);
   if (end == text || *end || errno) return 0;
-  *value = (int64_t)number;
+  *value = number;
   return 1;
 }
 
 /* Reads a number, rounded to the nearest double. strtod alone would expect the decimal point of the program's locale.
  * Returns 1, or 0 if the text is no number: `*value` then stays as it was. [any-thread] */
 static inline int cohort_read_float(const char* text, double* value) {
-  char local[352]; /* the longest number without an exponent, and a decimal point of several bytes */
+  enum { kCapacity = 352 }; /* the longest number without an exponent, and a decimal point of several bytes */
+  char local[kCapacity];
   const char* point = localeconv()->decimal_point;
   char* end;
   double number;
-  size_t whole = 0;
+  int whole = 0;
+  const char* rest;
   while (text[whole] && text[whole] != '.') ++whole;
-  if (snprintf(local, sizeof local, "%.*s%s%s", (int)whole, text, text[whole] ? point : "",
-               text[whole] ? text + whole + 1 : "") >= (int)sizeof local) {
-    return 0;
-  }
+  rest = text[whole] ? text + whole + 1 : "";
+  if (snprintf(local, kCapacity, "%.*s%s%s", whole, text, text[whole] ? point : "", rest) >= kCapacity) return 0;
   number = strtod(local, &end);
   if (end == local || *end) return 0;
   *value = number;

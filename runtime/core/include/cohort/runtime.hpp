@@ -4,6 +4,7 @@
 // destructor never communicates, so a rank that fails can be torn down alone.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -21,6 +22,8 @@
 #include <cohort/optimizers.hpp>
 #include <cohort/precision.hpp>
 
+struct cohort_store;  // of cohort/api/store.h
+
 namespace torch::nn {
 class Module;
 }
@@ -37,6 +40,19 @@ struct Selection;
 class StepDriver;
 class StepGraph;
 
+/// How a rank connects to its job, as Program::init_dist_connection gets it. What is below the places may be changed
+/// before connect() is called, alike on all ranks.
+struct DistConnection {
+  int rank, world_size, local_rank, local_world_size, node_rank, num_nodes;
+  std::string master_addr;  ///< of the job's first rank
+  int master_port;
+  std::chrono::nanoseconds timeout;  ///< of the connection and of every later operation
+  cohort_store* store = nullptr;  ///< null: the runtime's own TCP store; else it lives until Program::run has returned
+  /// Connects the ranks as the strategy does. Collective. Throws PeerFailed if a rank is missing at the deadline, and
+  /// UserError if it is called twice.
+  std::function<void()> connect;
+};
+
 /// Thrown through the program's body where ranks cannot be forked and the user did not choose a strategy that forks
 /// them: Program executes them instead, and each runs the body.
 struct RanksNeeded {
@@ -52,6 +68,7 @@ class Runtime {
     const host::Selection& selection;
     const host::Topology& topology;
     host::Log& log;
+    std::function<void(DistConnection&)> init_dist_connection{};  ///< the program's own; empty: the strategy's
   };
 
   /// Sets threads and device, and makes the rank, which is not connected yet.

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <utility>
+
+#include <cohort/host/error.hpp>
 
 #include "rendezvous.hpp"
 
@@ -10,6 +13,36 @@ namespace cohort {
 namespace {
 
 constexpr std::chrono::seconds kConnectTimeout{60};
+
+/// Runs the program's function on the arguments that the ABI has.
+void connect_by(const std::function<void(DistConnection&)>& program, cohort_dist_args& args,
+                const std::function<void()>& inherited) {
+  DistConnection connection{
+      .rank = args.rank,
+      .world_size = args.world_size,
+      .local_rank = args.local_rank,
+      .local_world_size = args.local_world_size,
+      .node_rank = args.node_rank,
+      .num_nodes = args.num_nodes,
+      .master_addr = args.master_addr ? args.master_addr : "",
+      .master_port = args.master_port,
+      .timeout = std::chrono::nanoseconds(args.timeout_ns),
+      .store = args.store,
+      .connect = {},
+  };
+  bool is_connected = false;
+  connection.connect = [&] {
+    if (std::exchange(is_connected, true)) throw UserError("the ranks are connected already; call connect() once");
+    args.master_addr = connection.master_addr.c_str();
+    args.master_port = connection.master_port;
+    args.timeout_ns = connection.timeout.count();
+    args.store = connection.store;
+    inherited();
+  };
+  program(connection);
+  args.master_addr = nullptr;  // it lives no longer than the connection
+  if (!is_connected) throw UserError("the program's function did not call connect(); call it once, on all ranks");
+}
 
 }  // namespace
 
@@ -29,6 +62,8 @@ host::RankSetup rank_setup(const Runtime::Setup& setup, const host::Topology& to
           .options_text = host::text_across_ranks(setup.options),
           .secret = rendezvous.secret,
           .device_port = devices,
+          .init_dist_connection = setup.init_dist_connection ? std::bind_front(connect_by, setup.init_dist_connection)
+                                                             : decltype(host::RankSetup::init_dist_connection){},
           .open_store = [topology, rendezvous, &log = setup.log](const cohort_dist_args& args) {
             host::Topology place = topology;  // with what layers have changed
             place.master_addr = args.master_addr ? args.master_addr : "";

@@ -89,7 +89,7 @@ std::string HostObject::take_message(cohort_status status) {
 
 void HostObject::check(cohort_status status, std::string_view what) {
   if (status == COHORT_OK) return;
-  const std::string message = std::string(what) + ": " + take_message(status);
+  const std::string message = (what.empty() ? "" : std::string(what) + ": ") + take_message(status);
   const bool is_of_a_peer =
       status == COHORT_DEADLINE_EXCEEDED || status == COHORT_UNAVAILABLE || status == COHORT_ABORTED;
   if (is_of_a_peer) throw ReportedFailure(status, message);

@@ -178,7 +178,7 @@ std::vector<std::string> StrategyLayers::names() const {
 StrategyState::Versions StrategyLayers::versions() const {
   StrategyState::Versions versions;
   for (const auto& layer : layers_) {
-    if (layer->below) versions.emplace(layer->name, layer->version);
+    if (!layer->version.empty()) versions.emplace(layer->name, layer->version);
   }
   return versions;
 }

@@ -34,8 +34,8 @@ std::string abi_problem(const cohort_plugin& plugin, uint32_t host_abi) {
   const bool is_too_new = plugin.abi_required > host_abi;
   if (!is_too_new && !(is_draft && plugin.abi_built != host_abi)) return "";
   const std::string versions = "it was built for plugin ABI " + abi_text(plugin.abi_built) + " and needs " +
-                               abi_text(plugin.abi_required) + ", but this is cohort " COHORT_VERSION
-                               " with plugin ABI " + abi_text(host_abi);
+                               abi_text(plugin.abi_required) +
+                               ", but this is cohort " COHORT_VERSION " with plugin ABI " + abi_text(host_abi);
   if (is_too_new) return versions + "; update cohort, or build the plugin with the headers of cohort " COHORT_VERSION;
   return versions + "; rebuild it with the headers of cohort " COHORT_VERSION;
 }
@@ -182,8 +182,8 @@ std::string component_problem(const cohort_component& component, std::string_vie
     return "is named " + in_quotes(component.name ? component.name : "(null)") + ", but its file says " +
            in_quotes(name) + "; make them equal";
   }
-  if (component.kind == COHORT_KIND_STRATEGY && name == "base")
-    return "is named 'base', which is the runtime's own; rename it";
+  if (component.kind == COHORT_KIND_STRATEGY && (name == "base" || name == "program"))
+    return "is named " + in_quotes(name) + ", which is the runtime's own; rename it";
   if (!is_one_line(component.summary)) return "lacks its summary of one line; set it";
   for (const auto problem_of : {parent_problem, variants_problem, options_problem}) {
     if (auto problem = problem_of(component); !problem.empty()) return problem;
@@ -214,7 +214,8 @@ std::string descriptor_problem(const cohort_plugin& plugin, std::string_view nam
     const std::string kind(to_string(Kind{component.kind}));
     if (!kinds.insert(component.kind).second)
       return "it has more than one component of the kind " + kind + "; split it";
-    if (const auto problem = component_problem(component, name, may_exceed); !problem.empty()) return "its " + kind + " " + problem;
+    if (const auto problem = component_problem(component, name, may_exceed); !problem.empty())
+      return "its " + kind + " " + problem;
   }
   return "";
 }

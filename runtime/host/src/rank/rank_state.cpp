@@ -5,6 +5,8 @@
 
 #include <cohort/host/machine.hpp>
 
+#include "host_object/guarded.hpp"
+
 namespace cohort::host {
 namespace {
 
@@ -32,6 +34,28 @@ std::unique_ptr<Accelerator> open_accelerator(const RankSetup& setup, HostObject
   return accelerator;
 }
 
+cohort_status connect_by_program(cohort_strategy* s, cohort_dist_args* args) noexcept {
+  return guarded(s->host, [&] {
+    RankState& state = rank_of(s->host);
+    state.setup.init_dist_connection(*args,
+                                     [&] { state.host.check(s->below->vt->init_dist_connection(s->below, args), ""); });
+    return COHORT_OK;
+  });
+}
+
+constexpr cohort_strategy_vt kProgramLayer = [] {
+  cohort_strategy_vt table{};
+  table.struct_size = sizeof table;
+  table.init_dist_connection = connect_by_program;
+  return table;
+}();
+
+std::vector<LayerBlueprint> layers_of(const RankSetup& setup) {
+  auto layers = resolve_layers(setup.plugins, setup.selection.strategy, setup.selection.layers);
+  if (setup.init_dist_connection) layers.push_back({"program", &kProgramLayer, {}, layers.back().variant});
+  return layers;
+}
+
 }  // namespace
 
 RankState::RankState(RankSetup given, HostObject::Lookup find_service, const cohort_strategy_vt& base)
@@ -47,8 +71,7 @@ RankState::RankState(RankSetup given, HostObject::Lookup find_service, const coh
           [this](uint32_t parameter) { return training.model->gradient_data(0, parameter); })),
       lent_memory(devices) {
   // A layer may ask for services as it is made.
-  layers = std::make_unique<StrategyLayers>(
-      resolve_layers(setup.plugins, setup.selection.strategy, setup.selection.layers), base, this, host);
+  layers = std::make_unique<StrategyLayers>(layers_of(setup), base, this, host);
 }
 
 RankState::~RankState() {

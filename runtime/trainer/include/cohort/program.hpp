@@ -59,10 +59,21 @@ class Program {
   /// Sets options in code: they give way to flags, environment and file.
   Program& defaults(const std::function<void(Options&)>& set);
 
+  /// Connects the ranks in a way of the program's own, in every rank, under every launcher, for Trainer and Session: as
+  /// a free layer above all others that fills this slot alone. `connect` changes what it must and calls
+  /// connection.connect() once. What it throws ends the rank.
+  ///
+  ///   program.init_dist_connection([](cohort::DistConnection& connection) {
+  ///     connection.master_addr = address_from_my_scheduler();
+  ///     connection.connect();
+  ///   });
+  Program& init_dist_connection(std::function<void(DistConnection&)> connect);
+
   int run(int argc, const char* const* argv, const std::function<void(App&)>& body) const;
 
  private:
   std::string name_;
+  std::function<void(DistConnection&)> connect_;
   std::vector<host::OwnOption> own_;
   Options code_;
 };

@@ -36,12 +36,14 @@ namespace {
 /// One run of a program, stage by stage, up to its exit code.
 class Run {
  public:
-  Run(host::OptionSources sources, const Options& code, std::vector<std::string> command)
+  Run(host::OptionSources sources, const Options& code, std::function<void(DistConnection&)> connect,
+      std::vector<std::string> command)
       : variables_(sources.environment),
         started_(run_start_time(variables_)),
         command_(std::move(command)),
         sources_(std::move(sources)),
-        code_(code) {}
+        code_(code),
+        connect_(std::move(connect)) {}
 
   int operator()(const std::function<void(App&)>& body) {
     try {
@@ -134,7 +136,7 @@ class Run {
     const auto selection = host::select(given.plugins, given.options, given.topology, plan, given.starting);
     say(selection);
     if (selection.processes_per_node > 1) host::require_room_for_ranks();
-    const Runtime::Setup setup{given.options, given.plugins, selection, given.topology, *log_};
+    const Runtime::Setup setup{given.options, given.plugins, selection, given.topology, *log_, connect_};
     if (selection.launch == COHORT_LAUNCH_EXEC) return launch_ranks(selection, given.topology);
     if (selection.launch == COHORT_LAUNCH_FORK) return fork_ranks(setup, body);
     return be_a_rank(setup, body);
@@ -234,6 +236,7 @@ class Run {
   std::vector<std::string> command_;
   host::OptionSources sources_;
   const Options& code_;
+  std::function<void(DistConnection&)> connect_;
   std::set<std::string> said_;
   std::unique_ptr<host::Log> log_ = std::make_unique<host::Log>(host::LogSettings{});
 };
@@ -250,10 +253,16 @@ Program& Program::defaults(const std::function<void(Options&)>& set) {
   return *this;
 }
 
+Program& Program::init_dist_connection(std::function<void(DistConnection&)> connect) {
+  connect_ = std::move(connect);
+  return *this;
+}
+
 int Program::run(int argc, const char* const* argv, const std::function<void(App&)>& body) const {
   std::vector<std::string> arguments;
   for (int i = 1; i < argc; ++i) arguments.emplace_back(argv[i]);
-  Run run({name_, std::move(arguments), host::process_environment(), own_}, code_, launch::own_command(argc, argv));
+  Run run({name_, std::move(arguments), host::process_environment(), own_}, code_, connect_,
+          launch::own_command(argc, argv));
   return run(body);
 }
 

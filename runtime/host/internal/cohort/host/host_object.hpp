@@ -67,7 +67,8 @@ class HostObject {
   /// The message that this thread left for `status`, or the name of the status where it left none; then forgets it. A
   /// message left for another status belongs to a failure that the plugin got over, and is dropped.
   std::string take_message(cohort_status status);
-  /// Returns where `status` is COHORT_OK; else throws what throw_status throws, with "`what`: `message`".
+  /// Returns if `status` is COHORT_OK; else throws what throw_status throws, with "`what`: `message`", or the message
+  /// alone if `what` is empty.
   void check(cohort_status status, std::string_view what);
 
  private:
