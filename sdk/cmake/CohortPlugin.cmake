@@ -1,5 +1,5 @@
-# cohort_add_plugin(NAME SOURCES files... [LINK libs...]): builds cohort_NAME.so, a plugin with one exported symbol.
-# Included by find_package(cohort COMPONENTS plugin); needs a C or C++ compiler and nothing else.
+# cohort_add_plugin(NAME SOURCES files... [LINK libs...]) builds cohort_NAME.so, a plugin with one exported symbol.
+# find_package(cohort COMPONENTS plugin) includes this file. It needs a C or C++ compiler and nothing else.
 
 function(cohort_add_plugin name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")

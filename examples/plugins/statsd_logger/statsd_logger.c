@@ -33,7 +33,9 @@ static cohort_status create(cohort_logger* logger, const cohort_key_value* optio
   state* s = calloc(1, sizeof *s);
   if (!s) return logger->host->fail(logger->host, COHORT_RESOURCE_EXHAUSTED, "no memory");
   s->server.sin_family = AF_INET;
-  s->server.sin_port = htons((uint16_t)atoi(option(options, n, "port")));
+  int64_t port = 0;
+  cohort_read_int(option(options, n, "port"), &port);
+  s->server.sin_port = htons((uint16_t)port);
   snprintf(s->prefix, sizeof s->prefix, "%s", option(options, n, "prefix"));
   if (inet_pton(AF_INET, option(options, n, "host"), &s->server.sin_addr) != 1) {
     free(s);

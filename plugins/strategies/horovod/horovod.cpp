@@ -83,7 +83,7 @@ class Horovod : public sdk::Strategy<Horovod> {
 
   void end_backward(const cohort_step& step) {
     below().end_backward(step);
-    if (op_ != Op::kSum || !communicates() || !sdk::is_repeated(step)) return;
+    if (op_ != Op::kSum || !communicates() || !(step.flags & COHORT_STEP_REPEATED)) return;
     throw sdk::failed_precondition(
         "op=sum: two backward passes of one step were summed over the ranks, and the second sum counts the first one "
         "again; add up the losses and call backward once");

@@ -21,8 +21,6 @@ namespace {
 namespace sdk = cohort::sdk;
 namespace sharded = cohort::sharded;
 
-constexpr double kEpsilon = 1e-6;  // of COHORT_CLIP_NORM
-
 class Sharded : public sdk::Strategy<Sharded> {
  public:
   static constexpr bool kPartialGradients = true;
@@ -57,7 +55,7 @@ class Sharded : public sdk::Strategy<Sharded> {
 
   void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) {
     if (!communicates()) return below().reduce_bucket(step, bucket);
-    if (sdk::is_repeated(step)) {
+    if (step.flags & COHORT_STEP_REPEATED) {
       throw sdk::failed_precondition(
           "sharded: after the first backward of a step a rank has the gradients of its own parameters alone, to which "
           "a second one cannot be added; add up the losses and call backward once, or put the first under no_sync()");
@@ -70,23 +68,18 @@ class Sharded : public sdk::Strategy<Sharded> {
 
   void clip_gradients(const cohort_step& step, const cohort_clip_args& args) {
     const bool by_value = args.by == COHORT_CLIP_VALUE;
-    if (!communicates() || (by_value && !args.norm)) return below().clip_gradients(step, args);
+    if (!communicates() || args.given_norm || (by_value && !args.norm)) return below().clip_gradients(step, args);
     auto* const measured = static_cast<double*>(norm_.data());
-    below().clip_gradients(step, {sizeof args, COHORT_CLIP_NORM, std::numeric_limits<double>::infinity(), measured});
+    constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+    below().clip_gradients(step, {sizeof args, COHORT_CLIP_NORM, kNoLimit, measured, nullptr});
     const cohort_stream stream = host().stream(device_type_, device_index_);
     double own = 0;
     host().read(&own, measured, sizeof own, stream);
     double squares = own * own;
     host().world().all_reduce({&squares, 1, COHORT_FLOAT64}, COHORT_REDUCE_SUM);
     const double norm = std::sqrt(squares);
-    if (args.norm) host().core_kernels(device_type_).fill({args.norm, 1, COHORT_FLOAT64, stream}, norm);
-    if (std::isinf(args.limit)) return;
-    if (by_value) return below().clip_gradients(step, {sizeof args, args.by, args.limit, nullptr});
-    const double factor = args.limit / (norm + kEpsilon);
-    if (factor >= 1) return;
-    // The limit of this rank's part of the norm that makes the inherited code multiply by the factor.
-    const double limit = factor == 0 ? 0 : factor * (own + kEpsilon);
-    below().clip_gradients(step, {sizeof args, args.by, limit, nullptr});
+    host().write(measured, &norm, sizeof norm, stream);
+    below().clip_gradients(step, {sizeof args, args.by, args.limit, args.norm, measured});
   }
 
   void optimizer_step(const cohort_step& step) {

@@ -1,4 +1,4 @@
-/* Everything a plugin can use: include this, or the parts. */
+/* All headers that a plugin can use: include this one, or single ones. */
 #ifndef COHORT_API_COHORT_H
 #define COHORT_API_COHORT_H
 
@@ -7,6 +7,7 @@
 #include "host/archive.h"
 #include "host/buckets.h"
 #include "host/comm.h"
+#include "host/job.h"
 #include "host/kernels.h"
 #include "host/lane.h"
 #include "host/log.h"

@@ -1,8 +1,7 @@
 /* Tensors and streams as plugins see them: plain, fixed-width, borrowed.
  *
- * Ownership: the host owns the memory, the shape and the name; a plugin may use them until the call returns, or, for
- * views from `buckets/1`, as long as buckets.h says. Both structs are frozen from 1.0: they stand in arrays
- * and never grow.
+ * Ownership: the host owns the memory, the shape and the name. A plugin may use them until the call returns; views from
+ * `buckets/1` live as long as buckets.h says. Both structs stand in arrays: they are frozen from 1.0 and never grow.
  */
 #ifndef COHORT_API_TENSOR_H
 #define COHORT_API_TENSOR_H
@@ -26,15 +25,15 @@
 #define COHORT_DEVICE_CPU 1
 #define COHORT_DEVICE_CUDA 2
 #define COHORT_DEVICE_ROCM 10
-#define COHORT_DEVICE_EXT 12 /* another one, as an accelerator plugin brings it; PrivateUse1 in LibTorch */
+#define COHORT_DEVICE_EXT 12 /* another type, brought by an accelerator plugin; PrivateUse1 in LibTorch */
 
-/* Tensor flags. A flat view of a bucket holds the elements of its parameters in the order in which they lie in memory:
- * a part has its parameter's strides. */
-#define COHORT_TENSOR_DENSE 1u /* elements lie without gaps, in an order that strides say: channels last is one */
+/* Tensor flags. A flat view of a bucket holds the elements of each parameter in memory order: a part has the strides of
+ * its parameter. */
+#define COHORT_TENSOR_DENSE 1u /* elements lie without gaps, in the order of the strides, such as channels last */
 #define COHORT_TENSOR_READ_ONLY 2u
 #define COHORT_TENSOR_REQUIRES_GRAD 4u
-/* The tensor is not in this process now and `data` is null. Only a layer that answers YES to COHORT_USE_PARTS or
- * COHORT_USE_PAGES meets it; no host of these headers sets it. */
+/* The tensor is not in this process now, and `data` is null. Only a layer that answers YES to COHORT_USE_PARTS or
+ * COHORT_USE_PAGES meets such a tensor; no host of these headers sets the flag. */
 #define COHORT_TENSOR_AWAY 8u
 
 typedef struct cohort_tensor {
@@ -42,17 +41,17 @@ typedef struct cohort_tensor {
   const int64_t* shape;   /* [ndim], in elements */
   const int64_t* strides; /* [ndim], in elements; always set when ndim > 0 */
   const char* name;       /* never null; "" if the tensor has no name */
-  uint64_t nbytes;        /* number of elements x size of one */
+  uint64_t nbytes;        /* number of elements x bytes of one element */
   int32_t dtype;          /* COHORT_FLOAT32 ... */
   int32_t ndim;
   int32_t device_type; /* COHORT_DEVICE_CPU ... */
   int32_t device_index;
   uint32_t flags; /* COHORT_TENSOR_... */
-  uint32_t id;    /* of a parameter: its registration index, the same on every rank; of a view: its bucket's index */
+  uint32_t id; /* of a parameter: its registration index, the same on every rank; of a view: the index of its bucket */
 } cohort_tensor;
 
-/* Work on a device is ordered by a stream: it is enqueued there, and a call that has returned has not run yet. On CPU
- * it is done when the call returns. See cohort/api/host/stream.h. */
+/* A stream orders work on a device: a call enqueues the work and returns, and the work runs later. On CPU work is done
+ * when the call returns. See cohort/api/host/stream.h. */
 typedef struct cohort_stream {
   void* native; /* cudaStream_t, ...; null on CPU, never on a device */
   int32_t device_type;

@@ -7,7 +7,7 @@ namespace sdk = cohort::sdk;
 
 sdk::Answer supports(const sdk::Query& query) {
   if (query.use() == COHORT_USE_FORK) return sdk::no("CUDA does not work in forks", "choose --strategy=ddp");
-  return sdk::yes_to_known(query);
+  return sdk::yes_to_known(query, {COHORT_USE_UNNAMED});
 }
 
 constexpr cohort_component kCuda =

@@ -6,7 +6,12 @@ namespace cohort::nccl {
 
 Family::Family(const sdk::Host& given_host, const cohort_connect_args& args, bool takes_own_sums,
                const std::shared_ptr<const Surroundings>& around)
-    : host(given_host), own_sums(takes_own_sums), group(sdk::own_copy(args)), name(args.name), scratch(around), watch(around) {
+    : host(given_host),
+      own_sums(takes_own_sums),
+      group(sdk::own_copy(args)),
+      name(args.name),
+      scratch(around),
+      watch(around) {
   name.erase(0, name.rfind('/') + 1);
   if (args.job_ranks) job_ranks.assign(args.job_ranks, args.job_ranks + args.size);
   group.job_ranks = args.job_ranks ? job_ranks.data() : nullptr;

@@ -61,7 +61,7 @@ class Async final : public Algorithm {
 
   // With the last optimizer's step: a new layout forgets the gradients that others have for theirs.
   void end_step(const cohort_step& step) override {
-    const bool is_last = step.phase + 1 == host().optimizers().count();
+    const bool is_last = (step.flags & COHORT_STEP_LAST_PHASE) != 0;
     if (!is_warm_up_ || !is_last || step.step + 1 < settings().warmup_steps.value_or(0)) return;
     is_warm_up_ = false;
     host().buckets().request_relayout();

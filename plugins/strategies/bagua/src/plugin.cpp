@@ -75,7 +75,7 @@ class Bagua : public sdk::Strategy<Bagua> {
   }
   void end_backward(const cohort_step& step) {
     below().end_backward(step);
-    if (algorithm_ && !settings_.average && sdk::is_repeated(step)) {
+    if (algorithm_ && !settings_.average && (step.flags & COHORT_STEP_REPEATED)) {
       throw sdk::failed_precondition(
           "average=false: two backward passes of one step were summed over the ranks, and the second sum counts the "
           "first one again; add up the losses and call backward once");
@@ -155,7 +155,7 @@ constexpr cohort_option kOptions[] = {
     sdk::option("communication_interval", "int[1..1000000000]", "1",
                 "decentralized, low_precision_decentralized: steps from one communication to the next",
                 "decentralized|low_precision_decentralized"),
-    sdk::option("warmup_steps", "string", "auto",
+    sdk::option("warmup_steps", "int[0..]|auto", "auto",
                 "qadam: steps of Adam at first (auto: the optimizer's, 100); async: steps with averaged gradients at "
                 "first (auto: 0)",
                 "qadam|async"),

@@ -1,6 +1,5 @@
 #include "settings.hpp"
 
-#include <charconv>
 #include <string_view>
 
 namespace cohort::bagua {
@@ -19,15 +18,9 @@ Settings::Hierarchical hierarchical_of(string_view text) {
 }
 
 std::optional<uint64_t> warmup_steps_of(const sdk::Options& options) {
-  const string_view text = options.text("warmup_steps");
+  if (options.text("warmup_steps") == "auto") return std::nullopt;
+  const uint64_t steps = options.bytes("warmup_steps");
   const bool is_qadam = options.variant() == "qadam";
-  if (text == "auto") return std::nullopt;
-  uint64_t steps = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), steps);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    throw sdk::invalid_argument("bagua: warmup_steps is '" + std::string(text) +
-                                "'; give a number of optimizer steps, as in warmup_steps=100");
-  }
   if (is_qadam && steps == 0) {
     throw sdk::invalid_argument(
         "bagua:qadam needs steps of Adam before it keeps the second moment; give warmup_steps=1 or more");

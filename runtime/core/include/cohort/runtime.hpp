@@ -46,7 +46,7 @@ struct DistConnection {
   int rank, world_size, local_rank, local_world_size, node_rank, num_nodes;
   std::string master_addr;  ///< of the job's first rank
   int master_port;
-  std::chrono::nanoseconds timeout;  ///< of the connection and of every later operation
+  std::chrono::nanoseconds timeout;  ///< of the collective's connection and of every later operation
   cohort_store* store = nullptr;  ///< null: the runtime's own TCP store; else it lives until Program::run has returned
   /// Connects the ranks as the strategy does. Collective. Throws PeerFailed if a rank is missing at the deadline, and
   /// UserError if it is called twice.

@@ -34,6 +34,7 @@ struct StepHooks {
   std::function<void()> after_backward;                         ///< of backward() alone
   std::function<void(size_t phase)> before_optimizer_step;      ///< gradients are complete and not clipped yet
   std::function<void(size_t phase)> before_zero_grad;           ///< the optimizer has stepped on gradients still there
+  bool runs_all_phases = false;  ///< the loop runs every optimizer in each step, in their order
   /// Runs forward and backward of the step's batch anew and returns the loss, for an optimizer that asks several times.
   std::function<at::Tensor(size_t phase)> evaluate;
 };

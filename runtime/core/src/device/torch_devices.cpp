@@ -82,7 +82,7 @@ c10::DeviceType open_device_type(const host::TorchDeviceType& type) {
   if (type.name.empty() && type.device_type != COHORT_DEVICE_CPU) {
     throw UserError(
         "the accelerator has no torch_device_type: its devices are for programs without LibTorch; choose another "
-        "--accelerator");
+        "one, such as --accelerator=cpu");
   }
   if (!type.library.empty() && ::dlopen(beside_libtorch(type.library).c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
     throw UserError("LibTorch's library for '" + type.name + "' devices cannot be opened: " + ::dlerror() +

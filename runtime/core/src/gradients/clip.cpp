@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_mul.h>
@@ -16,17 +17,20 @@ namespace {
 
 constexpr double kEpsilon = 1e-6;  // torch.nn.utils.clip_grad_norm_
 
-// One call for all gradients of a device, where each of its own would launch kernels of its own.
-std::map<c10::DeviceIndex, std::vector<at::Tensor>> by_device(const std::vector<at::Tensor>& gradients) {
-  std::map<c10::DeviceIndex, std::vector<at::Tensor>> parts;
-  for (const at::Tensor& gradient : gradients) parts[gradient.device().index()].push_back(gradient);
+// One call for all gradients of a device and a type; a call for each would launch kernels of its own.
+std::map<std::pair<c10::DeviceIndex, c10::ScalarType>, std::vector<at::Tensor>> by_place(
+    const std::vector<at::Tensor>& gradients) {
+  std::map<std::pair<c10::DeviceIndex, c10::ScalarType>, std::vector<at::Tensor>> parts;
+  for (const at::Tensor& gradient : gradients) {
+    parts[{gradient.device().index(), gradient.scalar_type()}].push_back(gradient);
+  }
   return parts;
 }
 
 // Norm and factor stay on the device: nothing waits for them.
 at::Tensor norm_of(const std::vector<at::Tensor>& gradients) {
   std::vector<at::Tensor> norms;
-  for (const auto& [device, part] : by_device(gradients)) {
+  for (const auto& [place, part] : by_place(gradients)) {
     for (const at::Tensor& norm : at::_foreach_norm(part)) norms.push_back(norm.to(gradients[0].device()));
   }
   return at::linalg_vector_norm(at::stack(norms));
@@ -34,7 +38,10 @@ at::Tensor norm_of(const std::vector<at::Tensor>& gradients) {
 
 void limit_norm(const std::vector<at::Tensor>& gradients, const at::Tensor& norm, double limit) {
   const at::Tensor factor = norm.add(kEpsilon).reciprocal().mul(limit).clamp_max(1.0);
-  for (const auto& [device, part] : by_device(gradients)) at::_foreach_mul_(part, factor.to(part[0].device()));
+  for (const auto& [place, part] : by_place(gradients)) {
+    const bool is_narrow = c10::isReducedFloatingType(place.second);  // in which a small factor would be 0
+    at::_foreach_mul_(part, factor.to(part[0].device(), is_narrow ? at::kFloat : place.second));
+  }
 }
 
 }  // namespace
@@ -44,9 +51,14 @@ void clip_gradients(const std::vector<at::Tensor>& gradients, const cohort_clip_
   const at::NoGradGuard no_grad;
   const bool limits = !std::isinf(args.limit);
   const bool by_norm = args.by == COHORT_CLIP_NORM;
+  const auto as_double = gradients[0].options().dtype(at::kDouble);
   at::Tensor norm;
-  if (args.norm || (limits && by_norm)) norm = norm_of(gradients);
-  if (args.norm) at::from_blob(args.norm, {}, gradients[0].options().dtype(at::kDouble)).copy_(norm);
+  if (args.given_norm) {
+    norm = at::from_blob(const_cast<double*>(args.given_norm), {}, as_double);
+  } else if (args.norm || (limits && by_norm)) {
+    norm = norm_of(gradients);
+  }
+  if (args.norm && args.norm != args.given_norm) at::from_blob(args.norm, {}, as_double).copy_(norm);
   if (!limits) return;
   if (by_norm) return limit_norm(gradients, norm, args.limit);
   for (const at::Tensor& gradient : gradients) gradient.clamp_(-args.limit, args.limit);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <utility>
 
@@ -30,18 +31,28 @@ void connect_by(const std::function<void(DistConnection&)>& program, cohort_dist
       .store = args.store,
       .connect = {},
   };
-  bool is_connected = false;
+  bool has_tried = false;
+  std::exception_ptr failure;
   connection.connect = [&] {
-    if (std::exchange(is_connected, true)) throw UserError("the ranks are connected already; call connect() once");
+    if (std::exchange(has_tried, true)) {
+      throw UserError(failure ? "connect() has failed before, and ranks meet once in a job; let its exception pass"
+                              : "the ranks are connected already; call connect() once");
+    }
     args.master_addr = connection.master_addr.c_str();
     args.master_port = connection.master_port;
     args.timeout_ns = connection.timeout.count();
     args.store = connection.store;
-    inherited();
+    try {
+      inherited();
+    } catch (...) {
+      failure = std::current_exception();
+      throw;
+    }
   };
   program(connection);
-  args.master_addr = nullptr;  // it lives no longer than the connection
-  if (!is_connected) throw UserError("the program's function did not call connect(); call it once, on all ranks");
+  if (failure) std::rethrow_exception(failure);  // the program has caught it, and no rank is connected
+  args.master_addr = nullptr;                    // it lives no longer than the connection
+  if (!has_tried) throw UserError("the program's function did not call connect(); call it once, on all ranks");
 }
 
 }  // namespace
@@ -60,6 +71,9 @@ host::RankSetup rank_setup(const Runtime::Setup& setup, const host::Topology& to
           .autotune_file = setup.options.autotune,
           .deterministic = setup.options.deterministic,
           .options_text = host::text_across_ranks(setup.options),
+          .seed = setup.options.seed,
+          .precision = std::string(to_string(setup.options.precision)),
+          .log_dir = setup.options.log_dir.string(),
           .secret = rendezvous.secret,
           .device_port = devices,
           .init_dist_connection = setup.init_dist_connection ? std::bind_front(connect_by, setup.init_dist_connection)
@@ -70,6 +84,7 @@ host::RankSetup rank_setup(const Runtime::Setup& setup, const host::Topology& to
             place.master_port = args.master_port;
             const bool moved = place.master_addr != topology.master_addr || place.master_port != topology.master_port;
             if (moved) place.store_listen_fd.reset();
+            if (moved) place.store_is_external = false;  // the launcher serves its own at the address that it gave
             return open_store(place, rendezvous, log);
           }};
 }

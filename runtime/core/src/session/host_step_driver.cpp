@@ -196,7 +196,7 @@ void HostStepDriver::begin(size_t phase) {
   if (rank_.topology().world_size > 1 || engine_->wants_gradients()) follow_frozen();
   const auto number = static_cast<uint32_t>(phase);
   const bool is_new = !engine_->has_begun(number);
-  engine_->begin(!no_sync_, number);
+  engine_->begin(!no_sync_, number, hooks().runs_all_phases);
   // Drops gradients that an aborted step or a backward outside of any step has left; no lane reads them any more.
   if (is_new) model_.forget_gradients(number);
   if (is_new && loss_scale_) scale_of_step_[phase] = loss_scale_->factor;

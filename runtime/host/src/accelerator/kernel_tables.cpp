@@ -78,8 +78,9 @@ struct NativeKernel<Slot> {
     constexpr auto kTableOf = Names<Table>::kTableOf;
     const cohort_status status = (kernels.own.*kTableOf.*Slot)(a, args...);
     if (status != COHORT_UNIMPLEMENTED) return status;
-    HostObject::of(a->host).take_message(status);
-    return (kernels.hosts.*kTableOf.*Slot)(a, args...);
+    const std::string refusal = HostObject::of(a->host).take_message(status);
+    const cohort_status hosts = (kernels.hosts.*kTableOf.*Slot)(a, args...);
+    return hosts == COHORT_UNIMPLEMENTED ? a->host->fail(a->host, hosts, refusal.c_str()) : hosts;
   }
 };
 

@@ -25,7 +25,7 @@ namespace cohort::host {
 
 struct CommunicatorSet::Entry {
   CommPlace place;
-  std::unique_ptr<StorePart> store;     // of a root communicator
+  std::unique_ptr<StorePart> store;        // of a root communicator
   std::unique_ptr<Collective> collective;  // of a root communicator
   cohort_comm comm{};
   bool is_connected = false;    // the plugin holds something for it until it is closed
@@ -72,7 +72,7 @@ std::optional<Key> shared_key(Store& store, const cohort_connect_args& group) {
 }
 
 void check_group(const cohort_connect_args& group) {
-  if (!group.store || !group.name || group.timeout_ns <= 0) {
+  if ((!group.store && group.size > 1) || !group.name || group.timeout_ns <= 0) {
     throw UserError("comm/1.open: the group needs a store, a name and a timeout above 0");
   }
   if (group.rank >= 0 && group.rank < group.size) return;
@@ -146,7 +146,9 @@ cohort_comm* CommunicatorSet::open(const char* text, const cohort_connect_args& 
   const Spec spec = text ? parse_spec(text, "comm/1.open") : choice_.spec;
   const cohort_connect_args args = given(group);
   check_group(args);
+  if (args.size == 1 && spec.name.empty()) return open_alone(owner);  // none was chosen for a job of one rank
   const cohort_component& component = plugins_.open(Kind::kCollective, spec.name);
+  if (!args.store) return open_alone(owner);
   const Moves moves = moves_of(component, spec, args);
   const cohort_component* const twin = moves == Moves::kDeviceMemory ? &twin_component(spec.name, args) : nullptr;
   return make({owner, 0}, [&](Entry& entry) {

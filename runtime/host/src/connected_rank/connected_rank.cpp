@@ -102,7 +102,7 @@ StepEngine& ConnectedRank::configure(ModelPort& model) {
   const RankLane& lane = state.lanes.first();
   state.training.engine = std::make_unique<StepEngine>(StepEngine::Parts{
       state.host, state.strategy(), *state.buckets, model, state.accelerator->core_kernels(), lane.thread.get(),
-      state.is_distributed() ? lane.comms.world : nullptr, state.comms.control(), state.devices});
+      state.is_distributed() ? lane.comms.world : nullptr, state.comms.control(), state.devices, state.layers.get()});
   begin_adaptation(state);
   if (state.setup.autotune_file && !may_adapt(state)) {
     state.setup.log.info("Autotune: nothing is tried with one rank or with several optimizers");
@@ -122,7 +122,8 @@ void ConnectedRank::trained_parameters_changed() {
 }
 
 void ConnectedRank::between_steps() {
-  const bool is_requested = state_->training.layout.is_requested;
+  // Gradients of an optimizer that has not stepped yet would be forgotten.
+  const bool is_requested = state_->training.layout.is_requested && !state_->training.engine->is_in_step();
   if (is_requested) {
     lay_out(*state_);
     announce_layout(*state_, COHORT_LAYOUT_AGAIN);
@@ -255,7 +256,6 @@ bool ConnectedRank::ranks_may_differ() const {
   query.use = COHORT_USE_EQUAL_RANKS;
   query.world_size = setup.topology.world_size;
   query.num_nodes = setup.topology.num_nodes;
-  query.local_world_size = setup.topology.local_world_size;
   query.replicas = setup.selection.replicas;
   return ask_strategy(setup.plugins, setup.selection.strategy, setup.selection.layers, query).is_no();
 }

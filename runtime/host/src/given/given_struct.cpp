@@ -29,8 +29,8 @@ std::string length_problem(const void* given, const GivenLength& length, std::st
   for (uint32_t i = length.known; i < length.claimed; ++i) {
     if (bytes[i] == 0) continue;
     return "sets byte " + std::to_string(i) + " of its " + name + ", of which this cohort knows " +
-           std::to_string(length.known) + "; update cohort, or build the plugin with a COHORT_RUNS_ON_ABI of " +
-           hex(COHORT_ABI_VERSION) + " if it can do without";
+           std::to_string(length.known) + "; update cohort, or build the plugin with a COHORT_TARGET_ABI of " +
+           hex(COHORT_ABI_VERSION) + " or less";
   }
   return "";
 }

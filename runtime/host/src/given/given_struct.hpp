@@ -15,9 +15,9 @@ namespace cohort::host {
 
 /// Bytes of a struct as a plugin claims it, and what this host knows of it.
 struct GivenLength {
-  uint32_t claimed;  ///< its struct_size
-  uint32_t least;    ///< that every version had
-  uint32_t known;    ///< of this host's
+  uint32_t claimed;         ///< its struct_size
+  uint32_t least;           ///< that every version had
+  uint32_t known;           ///< of this host's
   bool may_exceed = false;  ///< the plugin can do without what this host does not know
 };
 
@@ -30,8 +30,8 @@ std::string flags_problem(uint32_t flags, uint32_t known, std::string_view type)
 /// Returns "" if a reserved field of a struct is zero.
 std::string reserved_problem(uint32_t reserved, std::string_view type);
 
-/// Returns sdk::own_copy of an argument that a plugin built. Throws UserError, which begins with `where` ("comm/1.open"),
-/// for one of an impossible length.
+/// Returns sdk::own_copy of an argument that a plugin built. Throws UserError, which begins with `where`
+/// ("comm/1.open"), for one of an impossible length.
 template <class T>
 T checked_copy(const T& given, uint32_t least, const char* where, const char* type) {
   if (given.struct_size != sizeof(T)) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <cohort/host/crash_report.hpp>
+#include <cohort/host/error.hpp>
 #include <cohort/host/host_object.hpp>
 #include <cohort/host/in_quotes.hpp>
 #include <cohort/sdk/own_copy.hpp>
@@ -94,7 +95,15 @@ cohort_status StrategyLayers::plan_buckets(cohort_bucket_plan& plan) {
 }
 
 StrategyLayers::Layer& StrategyLayers::layer_of(const cohort_host* host) const {
-  return **std::ranges::find(layers_, host, [](const auto& layer) { return layer->host; });
+  const auto found = std::ranges::find(layers_, host, [](const auto& layer) { return layer->host; });
+  if (found == layers_.end()) throw UserError("buckets/1 was called with the cohort_host of another component");
+  return **found;
+}
+
+bool StrategyLayers::have_dropped_gradients() const {
+  const auto has_dropped = [](const auto& layer) { return layer->drops_gradients; };
+  const auto highest = std::find_if(layers_.rbegin(), layers_.rend(), has_dropped);
+  return highest != layers_.rend() && !(*highest)->wants_gradients;
 }
 
 void StrategyLayers::want_gradients(const cohort_host* host) {
@@ -143,7 +152,7 @@ void StrategyLayers::create() {
         for (const std::string& warning : options.warnings) HostObject::of(layer->host).log().warning(warning);
         const PluginCall call(host_.log(), "strategy " + in_quotes(layer->name), "create");
         const cohort_status status = create_layer(layer.get(), layer->variant.c_str(), options.data(), options.size());
-        host_.check(status, "strategy " + in_quotes(layer->name));
+        host_.check(status, "strategy " + in_quotes(layer->name) + ", create");
       }
       layer->created = true;
     }

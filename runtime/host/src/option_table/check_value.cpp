@@ -89,11 +89,23 @@ class Checker {
 }  // namespace
 
 std::string check_value(std::string_view value, std::string_view type, std::string_view where) {
-  const auto parsed = parse_option_type(type);
-  if (parsed) return std::visit(Checker(value, type, where), *parsed);
-  throw UserError(std::string(where) + ": " + in_quotes(type) +
-                  " is not an option type; the types are bool, int, int[1..64], " +
-                  "float, float[0..1], size, duration, enum(a|b), string and collective");
+  const OptionTypes types = parse_option_type(type);
+  // A word is tried first: what stands for itself is no wrong number.
+  for (const OptionType& alternative : types) {
+    const auto* const words = std::get_if<EnumType>(&alternative);
+    if (words && std::ranges::find(words->choices, value) != words->choices.end()) return std::string(value);
+  }
+  for (std::size_t i = 0; i + 1 < types.size(); ++i) {
+    try {
+      return std::visit(Checker(value, type, where), types[i]);
+    } catch (const UserError&) {
+      if (i + 2 >= types.size() && std::holds_alternative<EnumType>(types.back())) throw;  // its example is a number
+    }
+  }
+  if (!types.empty()) return std::visit(Checker(value, type, where), types.back());
+  throw UserError(
+      std::string(where) + ": " + in_quotes(type) + " is not an option type; the types are bool, int, int[1..64], " +
+      "float, float[0..1], size, duration, enum(a|b), string and collective, and alternatives as in int[1..]|auto");
 }
 
 }  // namespace cohort::host

@@ -110,7 +110,7 @@ bool is_valid_option(const cohort_option& option, std::string& problem) {
     return false;
   }
   const bool is_required = (option.flags & COHORT_OPTION_REQUIRED) != 0;
-  if (is_required && option.type && !parse_option_type(option.type)) {
+  if (is_required && option.type && parse_option_type(option.type).empty()) {
     problem = where + ": " + in_quotes(option.type) + " is not an option type";
     return false;
   }

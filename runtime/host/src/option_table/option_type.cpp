@@ -24,8 +24,9 @@ template <class Number>
 std::optional<Range<Number>> parse_range(std::string_view text) {
   const std::size_t dots = text.find("..");
   if (dots == std::string_view::npos) return std::nullopt;
+  const std::string_view end = text.substr(dots + 2);
   const auto low = parse_number<Number>(text.substr(0, dots));
-  const auto high = parse_number<Number>(text.substr(dots + 2));
+  const auto high = end.empty() ? std::optional(std::numeric_limits<Number>::max()) : parse_number<Number>(end);
   if (!low || !high || *low > *high) return std::nullopt;
   return Range<Number>{*low, *high};
 }
@@ -50,11 +51,36 @@ std::optional<OptionType> parse_enum(std::string_view text) {
   }
 }
 
+// Takes the text off up to the next bar that stands outside of parentheses.
+std::string_view take_alternative(std::string_view& text) {
+  std::size_t length = 0;
+  for (int depth = 0; length < text.size() && (text[length] != '|' || depth > 0); ++length) {
+    depth += text[length] == '(' ? 1 : text[length] == ')' ? -1 : 0;
+  }
+  const std::string_view taken = text.substr(0, length);
+  text.remove_prefix(std::min(length + 1, text.size()));
+  return taken;
+}
+
 template <class Type, class Number>
 std::optional<OptionType> with_range(std::string_view text) {
   const auto range = parse_range<Number>(text);
   if (!range) return std::nullopt;
   return Type{*range};
+}
+
+std::optional<OptionType> parse_one(std::string_view text) {
+  if (text == "bool") return BoolType{};
+  if (text == "int") return IntType{};
+  if (text == "float") return FloatType{};
+  if (text == "size") return SizeType{};
+  if (text == "duration") return DurationType{};
+  if (text == "string") return StringType{};
+  if (text == kCollectiveType) return CollectiveType{};
+  if (const auto range = argument_of(text, "int", '[', ']')) return with_range<IntType, int64_t>(*range);
+  if (const auto range = argument_of(text, "float", '[', ']')) return with_range<FloatType, double>(*range);
+  if (const auto choices = argument_of(text, "enum", '(', ')')) return parse_enum(*choices);
+  return std::nullopt;
 }
 
 }  // namespace
@@ -81,18 +107,26 @@ std::optional<bool> parse_truth(std::string_view text) {
   return std::nullopt;
 }
 
-std::optional<OptionType> parse_option_type(std::string_view text) {
-  if (text == "bool") return BoolType{};
-  if (text == "int") return IntType{};
-  if (text == "float") return FloatType{};
-  if (text == "size") return SizeType{};
-  if (text == "duration") return DurationType{};
-  if (text == "string") return StringType{};
-  if (text == kCollectiveType) return CollectiveType{};
-  if (const auto range = argument_of(text, "int", '[', ']')) return with_range<IntType, int64_t>(*range);
-  if (const auto range = argument_of(text, "float", '[', ']')) return with_range<FloatType, double>(*range);
-  if (const auto choices = argument_of(text, "enum", '(', ')')) return parse_enum(*choices);
-  return std::nullopt;
+OptionTypes parse_option_type(std::string_view text) {
+  OptionTypes types;
+  EnumType words;  // those that are alternatives of their own
+  if (text.ends_with('|')) return {};
+  while (!text.empty()) {
+    const std::string_view one = take_alternative(text);
+    if (auto type = parse_one(one)) {
+      types.push_back(std::move(*type));
+    } else if (is_choice(one) && std::ranges::find(words.choices, one) == words.choices.end()) {
+      words.choices.emplace_back(one);
+    } else {
+      return {};
+    }
+  }
+  // Words alone are an enum, and a collective is looked for by its type before there are values.
+  const bool is_alone = types.size() == 1 && words.choices.empty();
+  const auto is_collective = [](const OptionType& type) { return std::holds_alternative<CollectiveType>(type); };
+  if (types.empty() || (!is_alone && std::ranges::any_of(types, is_collective))) return {};
+  if (!words.choices.empty()) types.push_back(std::move(words));
+  return types;
 }
 
 }  // namespace cohort::host

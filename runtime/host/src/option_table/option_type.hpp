@@ -37,8 +37,11 @@ struct EnumType {
 using OptionType =
     std::variant<BoolType, IntType, FloatType, SizeType, DurationType, StringType, CollectiveType, EnumType>;
 
-/// Nothing where the text is not a well-formed type.
-std::optional<OptionType> parse_option_type(std::string_view text);
+/// The alternatives of an option's type: "int[1..]|auto" takes a number or the word.
+using OptionTypes = std::vector<OptionType>;
+
+/// Returns none if the text is not a well-formed type.
+OptionTypes parse_option_type(std::string_view text);
 
 /// The whole text as a number; nothing for anything else, NaN and infinity included.
 template <class Number>

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/store.hpp>
 
 namespace cohort::host {
 namespace {
@@ -35,6 +36,11 @@ uint32_t RankLanes::named(const std::string& name, RankComms& comms) {
   require_idle("lane/1.create of '" + name + "'");
   auto made = std::make_unique<RankLane>();
   made->name = name;
+  const bool is_alike = !comms.control() || comms.is_same_on_all_ranks(fingerprint(name), "comparing lanes");
+  if (!is_alike) {
+    throw UserError("lane/1.create: the ranks make different lanes at the same time, this one '" + name +
+                    "'; make the same lanes in the same order on all ranks");
+  }
   if (comms.world()) made->comms = comms.split_roles(name, index);
   made->thread = make_thread(name);
   lanes_.push_back(std::move(made));

@@ -55,9 +55,11 @@ Agreement RankStore::agreement(std::chrono::nanoseconds timeout) {
   return {*of_run_, topology.rank, topology.world_size, timeout, label_of(topology.rank), agreements_++};
 }
 
-cohort_store* RankStore::for_group(const std::string& name) {
+cohort_store* RankStore::for_group(const cohort_connect_args& group) {
   if (!store_) throw UserError("comm/1.open: the job has no store yet; give the group one");
-  const std::string number = std::to_string(groups_[name]++);
+  std::string members = std::string(group.name ? group.name : "") + " of " + std::to_string(group.size);
+  for (int32_t i = 0; group.job_ranks && i < group.size; ++i) members += " " + std::to_string(group.job_ranks[i]);
+  const std::string number = std::to_string(fingerprint(members)) + "/" + std::to_string(groups_[members]++);
   return of_groups_.emplace_back(store_, "cohort/" + setup_.topology.run_id + "/groups/" + number + "/").abi.get();
 }
 

@@ -67,7 +67,8 @@ std::optional<AcceleratorChoice> find_devices(PluginHost& plugins, const std::st
 bool has_devices_unnamed(PluginHost& plugins, const std::string& name) {
   try {
     const cohort_component* component = plugins.find(Kind::kAccelerator, name);
-    return component != nullptr &&
+    // An accelerator without LibTorch's name for its devices serves other programs than this one.
+    return component != nullptr && static_cast<const cohort_accelerator_vt*>(component->vtable)->torch_device_type &&
            ask_accelerator(plugins, name, {.use = COHORT_USE_UNNAMED}).answer == COHORT_ANSWER_YES &&
            examine(plugins, *component).num_devices > 0;
   } catch (const Error&) {

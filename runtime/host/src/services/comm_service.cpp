@@ -18,11 +18,7 @@ cohort_status open(const cohort_host* host, const char* collective, const cohort
   return guarded(host, [&] {
     RankState& state = rank_of(host);
     cohort_connect_args full = given(*group);
-    if (!full.store && full.size == 1) {
-      *comm = state.comms.set().open_alone(host);
-      return COHORT_OK;
-    }
-    if (!full.store) full.store = state.store.for_group(full.name ? full.name : "");
+    if (!full.store && full.size > 1) full.store = state.store.for_group(full);
     *comm = state.comms.set().open(collective, full, host);
     return COHORT_OK;
   });

@@ -81,7 +81,7 @@ cohort_status own(const cohort_host* host, uint32_t phase, const uint32_t* param
     if (!state.training.may_own) {
       throw UserError("strategy " + in_quotes(HostObject::component_of(host)) +
                       " called optimizer/1.own outside of configure_model, or after the inherited one had shared the "
-                      "state; call it there, before below");
+                      "state; call it there, before that of the layer below");
     }
     const std::span ids(parameters, n);
     check_parameters(*state.training.model, phase, ids, "optimizer/1.own");

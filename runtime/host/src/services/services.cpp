@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <mutex>
 #include <string>
 
@@ -153,6 +154,35 @@ cohort_status metrics_set(const cohort_host* host, const char* name, double valu
 }
 constexpr cohort_metrics_1 kMetrics{metrics_set};
 
+// ---- job/1
+
+cohort_status job_get(const cohort_host* host, cohort_job_info* info) noexcept {
+  return guarded(host, [&] {
+    const RankSetup& setup = rank_of(host).setup;
+    const Topology& place = setup.topology;
+    cohort_job_info known = checked_copy(*info, COHORT_JOB_INFO_SIZE_1_0, "job/1.get", "cohort_job_info");
+    if (const auto problem = reserved_problem(known.reserved0, "cohort_job_info"); !problem.empty()) {
+      throw UserError("job/1.get was given what " + problem);
+    }
+    known.flags = setup.deterministic ? COHORT_JOB_DETERMINISTIC : 0;
+    known.rank = place.rank;
+    known.world_size = place.world_size;
+    known.local_rank = place.local_rank;
+    known.local_world_size = place.local_world_size;
+    known.node_rank = place.node_rank;
+    known.num_nodes = place.num_nodes;
+    known.replicas = setup.selection.replicas;
+    known.seed = setup.seed;
+    known.run_id = place.run_id.c_str();
+    known.precision = setup.precision.c_str();
+    known.log_dir = setup.log_dir.c_str();
+    known.struct_size = std::min<uint32_t>(info->struct_size, sizeof known);
+    std::memcpy(info, &known, known.struct_size);
+    return COHORT_OK;
+  });
+}
+constexpr cohort_job_1 kJob{job_get};
+
 }  // namespace
 
 const void* find_service(std::string_view id) {
@@ -161,6 +191,7 @@ const void* find_service(std::string_view id) {
   if (id == COHORT_PARAMS_ID) return &kParams;
   if (id == COHORT_KERNELS_ID) return &kKernels;
   if (id == COHORT_METRICS_ID) return &kMetrics;
+  if (id == COHORT_JOB_ID) return &kJob;
   if (id == COHORT_ARCHIVE_ID) return &archive_service();
   if (id == COHORT_OPTIMIZER_ID) return &optimizer_service();
   if (id == COHORT_LANE_ID) return &lane_service();

@@ -46,6 +46,7 @@ StepEngine::StepEngine(const Parts& parts) : parts_(parts), gradient_streams_(pa
 
 void StepEngine::layout_changed() {
   wants_gradients_ = parts_.buckets.has(COHORT_BUCKET_GRAD) && parts_.buckets.count() > 0;
+  are_dropped_ = parts_.layers && parts_.layers->have_dropped_gradients();
   bucket_of_.assign(num_parameters(), kNoBucket);
   arrivals_.pending.assign(parts_.buckets.count(), 0);
   gradient_streams_.resize(parts_.buckets.count());
@@ -59,7 +60,15 @@ void StepEngine::layout_changed() {
 
 cohort_step StepEngine::step_of(uint32_t phase) const {
   const Phase& p = phases_[phase];
-  return {sizeof(cohort_step), p.flags, p.steps, p.micro, phase};
+  const bool is_last = !phases_in_order_ || phase + 1 == phases_.size();
+  return {sizeof(cohort_step), p.flags | (is_last ? COHORT_STEP_LAST_PHASE : 0u), p.steps, p.micro, phase};
+}
+
+// The count of micro-batches is that before this backward, so that a second first one shows.
+cohort_step StepEngine::step_of_backward() const {
+  cohort_step step = step_of(phase_);
+  if (step.micro > 0 && (step.flags & COHORT_STEP_FIRST)) step.flags |= COHORT_STEP_REPEATED;
+  return step;
 }
 
 std::vector<uint64_t> StepEngine::steps_by_phase() const {
@@ -72,7 +81,8 @@ void StepEngine::resume_after(std::span<const uint64_t> steps) {
   for (size_t phase = 0; phase < phases_.size(); ++phase) phases_[phase].steps = steps[phase];
 }
 
-void StepEngine::begin(bool last, uint32_t phase) {
+void StepEngine::begin(bool last, uint32_t phase, bool in_order) {
+  phases_in_order_ = in_order;
   if (std::exchange(abandoned_, false)) parts_.lane->drain();
   Phase& current = phases_[phase];
   if (current.open && current.micro > 0 && (current.flags & COHORT_STEP_LAST)) {
@@ -104,7 +114,7 @@ void StepEngine::begin_window() {
 }
 
 void StepEngine::begin_reduction() {
-  reduction_step_ = step_of(phase_);
+  reduction_step_ = step_of_backward();
   arrivals_.order.clear();
   std::fill(arrivals_.complete.begin(), arrivals_.complete.end(), uint8_t{0});
   for (size_t index = 0; index < arrivals_.pending.size(); ++index) {
@@ -182,7 +192,7 @@ void StepEngine::end_backward() {
     flags_.own.overflow = false;
   }
   if (is_last()) phases_[phase_].overflow = flags_.agreed.overflow;
-  const cohort_step step = step_of(phase_);
+  const cohort_step step = step_of_backward();
   check(parts_.strategy->vt->end_backward(parts_.strategy, &step), "end_backward");
   ++phases_[phase_].micro;
 }
@@ -235,11 +245,20 @@ void StepEngine::exchange_flags() {
         "exchange of flags");
 }
 
+bool StepEngine::is_reached(size_t parameter) const {
+  size_t index = parameter;  // of replica 0
+  while (index < arrivals_.reached.size() && !arrivals_.reached[index]) index += num_parameters();
+  return index < arrivals_.reached.size();
+}
+
 void StepEngine::read_flags() {
   read_votes(flags_.words[0]);
   for (size_t parameter = 0; parameter < num_parameters(); ++parameter) {
     if (phase_of_[parameter] != phase_) continue;
-    flags_.used[parameter] = flags_.words[kVoteWords + parameter / kBitsPerWord] >> (parameter % kBitsPerWord) & 1u;
+    const uint64_t word = flags_.words[kVoteWords + parameter / kBitsPerWord];
+    const bool on_any = (word >> (parameter % kBitsPerWord) & 1u) != 0;
+    // Zeros in place of a gradient that is not averaged would be a step of this rank's optimizer.
+    flags_.used[parameter] = (are_dropped_ ? is_reached(parameter) : on_any) ? 1 : 0;
     // The mean is there now, for another backward of this step to add to.
     arrivals_.reached[parameter] |= flags_.used[parameter];
   }
@@ -278,14 +297,14 @@ void StepEngine::clip_gradients(uint32_t phase, int32_t by, double limit, double
   check_steppable(phase);
   phase_ = phase;
   const cohort_step step = step_of(phase);
-  const cohort_clip_args args{sizeof args, by, limit, norm};
+  const cohort_clip_args args{sizeof args, by, limit, norm, nullptr};
   check(parts_.strategy->vt->clip_gradients(parts_.strategy, &step, &args), "clip_gradients");
 }
 
 void StepEngine::repeat(uint32_t phase) {
   check_steppable(phase);
   phases_[phase].open = false;
-  begin(/*last=*/true, phase);
+  begin(/*last=*/true, phase, phases_in_order_);
 }
 
 void StepEngine::optimizer_step(uint32_t phase) {

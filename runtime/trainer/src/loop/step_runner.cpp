@@ -108,6 +108,7 @@ StepHooks StepRunner::driver_hooks() {
           },
       .before_zero_grad =
           [this](size_t phase) { hooks_.call("on_before_zero_grad", &Callback::on_before_zero_grad, phase); },
+      .runs_all_phases = fit_.module.automatic_optimization(),
       .evaluate = [this](size_t phase) { return evaluate_again(phase); }};
 }
 

@@ -7,8 +7,8 @@
 //   };
 //   constexpr cohort_component kNpu = cohort::sdk::accelerator<Npu>("npu", "neural processing units");
 //
-// Each method of Accelerator<D> is a slot of cohort_accelerator_vt; those that D does not define stay null. Threads: as
-// cohort/api/accelerator.h says for each slot.
+// Each method of Accelerator<D> is a slot of cohort_accelerator_vt; slots that D does not define stay null. Threads:
+// see each slot in cohort/api/accelerator.h.
 #pragma once
 
 #include <memory>
@@ -30,31 +30,35 @@ struct AcceleratorTable;
 template <class D>
 class Accelerator {
  public:
-  /// LibTorch's name for the devices ("cuda"), or null: they are for programs without LibTorch.
+  /// LibTorch's name for the devices ("cuda"), or null if they are for programs without LibTorch.
   static constexpr const char* kTorchDeviceType = nullptr;
   /// A further LibTorch library to open first ("libtorch_cuda.so"), or null.
   static constexpr const char* kTorchLibrary = nullptr;
 
-  /// Reads the options, as checked by the host. [main]
+  /// Reads the options, which the host has checked. [main]
   void create(const Options& /*options*/) {}
-  /// Fills in name and memory of a device. [main]
+  /// Fills in the name and the memory, in bytes, of device `index`. [main]
   void device_info(int32_t /*index*/, cohort_device_info& /*info*/) { throw missing(); }
-  /// Makes a device the calling thread's current one. [any-thread]
+  /// Makes device `index` the calling thread's current one. [any-thread]
   void select(int32_t /*index*/) { throw missing(); }
-  /// Returns host memory that copies overlap with, freed by free_pinned. All five or none. [any-thread]
+  /// Returns host memory for copies that overlap with other work. D defines alloc_pinned, free_pinned, copy_to_host,
+  /// copy_to_device and wait, or none. [any-thread]
   void* alloc_pinned(uint64_t /*nbytes*/) { throw missing(); }
+  /// Frees memory of alloc_pinned. [any-thread]
   void free_pinned(void* /*memory*/) { throw missing(); }
-  /// Enqueue copies on the stream; `wait` returns when all that is enqueued on it is done. [any-thread]
+  /// Enqueues a copy to the host on the stream. [any-thread]
   void copy_to_host(void* /*pinned*/, const void* /*device*/, uint64_t /*nbytes*/, const cohort_stream& /*stream*/) {
     throw missing();
   }
+  /// Enqueues a copy to the device on the stream. [any-thread]
   void copy_to_device(void* /*device*/, const void* /*pinned*/, uint64_t /*nbytes*/, const cohort_stream& /*stream*/) {
     throw missing();
   }
+  /// Blocks until all work on the stream is done. [any-thread]
   void wait(const cohort_stream& /*stream*/) { throw missing(); }
-  /// Returns the table of kernels of this id for this device type, or null. [any-thread]
+  /// Returns the kernel table with this id for this device type, or null. [any-thread]
   const void* kernels(const char* /*id*/) { return nullptr; }
-  /// Returns the table of this id, or null. [any-thread]
+  /// Returns the table with this id, or null. [any-thread]
   const void* get_extension(const char* /*id*/) { return nullptr; }
 
  protected:
@@ -146,7 +150,7 @@ inline constexpr cohort_accelerator_vt kAcceleratorTable = AcceleratorTable<D>::
 
 }  // namespace detail
 
-/// Describes the accelerator that D implements. `name` and `summary` are literals.
+/// Returns the description of accelerator D. `name` and `summary` are literals.
 template <class D>
 constexpr Component accelerator(const char* name, const char* summary) {
   return {COHORT_KIND_ACCELERATOR, &detail::kAcceleratorTable<D>, name, summary};

@@ -1,7 +1,7 @@
 // Compression by a cast: gradients are cast to a 16-bit type in a buffer, reduced there, and cast back.
 //
-// One buffer serves all buckets, which are reduced one after the other. Made in create; prepare in layout_ready,
-// all_reduce in reduce_bucket. The sum is the collective's: taken in fp32 and rounded once.
+// One buffer serves all buckets, because they are reduced one after another. Construct the object in create, call
+// prepare in layout_ready and all_reduce in reduce_bucket. The collective sums in fp32 and rounds once.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@ inline namespace v1 {
 class CastCompression {
  public:
   CastCompression() = default;
-  /// `compression`: "none", "fp16", "bf16".
+  /// Selects the 16-bit type. `compression`: "none", "fp16", "bf16".
   explicit CastCompression(std::string_view compression) : dtype_(dtype_of(compression)) {}
 
-  /// Returns whether the bucket is cast; others are sent as they are, and with one rank nothing is sent.
+  /// Returns whether the bucket is cast. Other buckets are sent unchanged; a single rank sends nothing.
   bool casts(const cohort_bucket& bucket) const {
     return dtype_ != 0 && !is_alone_ && size_of(bucket.dtype) > size_of(dtype_);
   }
 
-  /// Allocates memory of the device for the largest bucket, so that steps allocate nothing.
+  /// Allocates device memory for the largest bucket, so that steps allocate nothing.
   void prepare(const Host& host) {
     is_alone_ = host.world().size() == 1;
     const Buckets buckets = host.buckets();
@@ -38,6 +38,7 @@ class CastCompression {
     buffer_ = host.alloc(largest->device_type, largest->device_index, largest->numel * size_of(dtype_));
   }
 
+  /// Reduces the bucket's gradients in place. Requires casts(bucket).
   void all_reduce(const Host& host, const cohort_bucket& bucket, int32_t reduce) {
     const TensorView gradients = host.buckets().view(bucket.index, COHORT_BUCKET_GRAD);
     const CoreKernels kernels = host.core_kernels(bucket.device_type);
@@ -55,7 +56,7 @@ class CastCompression {
     return compression == "bf16" ? COHORT_BFLOAT16 : 0;
   }
 
-  int32_t dtype_ = 0;  // 0: gradients travel as they are
+  int32_t dtype_ = 0;  // 0: gradients are sent unchanged
   bool is_alone_ = false;
   DeviceBuffer buffer_;
 };

@@ -6,8 +6,8 @@
 //   };
 //   constexpr cohort_component kRing = cohort::sdk::collective<Ring>("ring", "sends tensors around a ring");
 //
-// D is default-constructed by the host's `create` and deleted by `destroy`. Threads: as cohort/api/collective.h says
-// for each slot.
+// The host's `create` default-constructs D, and `destroy` deletes it. Threads: see each slot in
+// cohort/api/collective.h.
 #pragma once
 
 #include <memory>
@@ -27,17 +27,17 @@ class Collective {
  public:
   using Communicator = C;
 
-  /// True in a class of its own: sums are taken left to right in rank order (COHORT_COLLECTIVE_RANK_ORDERED).
+  /// D's promise to sum left to right in rank order (COHORT_COLLECTIVE_RANK_ORDERED).
   static constexpr bool kRankOrdered = false;
-  /// True in a class of its own: 16-bit sums are taken in float32 and rounded once (COHORT_COLLECTIVE_ROUNDS_ONCE).
+  /// D's promise to sum 16-bit types in float32 and to round once (COHORT_COLLECTIVE_ROUNDS_ONCE).
   static constexpr bool kRoundsOnce = false;
-  /// True in a class of its own: the operations of all communicators of a process have to be called in one order on all
-  /// ranks (COHORT_COLLECTIVE_ONE_ORDER).
+  /// D's demand that all ranks call the operations of all communicators of a process in one order
+  /// (COHORT_COLLECTIVE_ONE_ORDER).
   static constexpr bool kOneOrder = false;
 
-  /// Reads the options, as checked by the host. [main]
+  /// Reads the options, which the host has checked. [main]
   void create(const Options& /*options*/) {}
-  /// Returns the table of this id, or null. [any-thread]
+  /// Returns the table with this id, or null. [any-thread]
   const void* get_extension(const char* /*id*/) { return nullptr; }
 
  protected:
@@ -49,7 +49,7 @@ class Collective {
   std::optional<Host> host_;
 };
 
-/// Describes the collective that D implements. `name` and `summary` are literals.
+/// Returns the description of collective D. `name` and `summary` are literals.
 template <class D>
 constexpr Component collective(const char* name, const char* summary) {
   return {COHORT_KIND_COLLECTIVE, &detail::kCollectiveTable<D>, name, summary};

@@ -1,10 +1,11 @@
 // Communicators of the running job and operations on them, as calls that throw.
 //
-//   Comm world = host().world();                            // borrowed: the host's
+//   Comm world = host().world();                            // borrowed from the host
 //   OwnedComm pairs = world.split(rank / 2, rank, "pairs");  // closed by its destructor
 //   pairs.all_reduce({data, count, COHORT_FLOAT32}, COHORT_REDUCE_SUM);
 //
-// A Comm is a borrowed handle; copy it freely, as long as its owner lives. Threads: as cohort/api/host/comm.h says.
+// A Comm is a borrowed handle: copy it freely, and use it only while its owner lives. Threads: see
+// cohort/api/host/comm.h.
 #pragma once
 
 #include <string>
@@ -20,7 +21,7 @@ inline namespace v1 {
 
 class OwnedComm;
 
-/// What an operation works on: `count` elements of `dtype`, ordered by `stream`.
+/// Data of an operation, borrowed: `count` elements of `dtype`. `stream` orders the operation.
 struct Elements {
   void* data;
   uint64_t count;
@@ -33,18 +34,18 @@ class Comm {
   Comm(const cohort_host* host, const cohort_comm_1& table, cohort_comm* comm)
       : host_(host), table_(&table), comm_(comm) {}
 
-  /// False where this rank has no such communicator; then nothing else may be called.
+  /// Returns false if this rank has no such communicator. Then no other method may be called.
   explicit operator bool() const { return comm_ != nullptr; }
   int rank() const { return comm_->rank; }
   int size() const { return comm_->size; }
   cohort_comm* raw() const { return comm_; }
 
-  /// Returns the part of the ranks that give the same color, ordered by key; none where color < 0. Its operations run
+  /// Returns the communicator of the ranks with the same color, ordered by key; none if color < 0. Its operations run
   /// on `lane`. Collective.
   OwnedComm split(int32_t color, int32_t key, const char* name = "part", uint32_t lane = 0) const;
-  /// Lets this rank's operations fail soon. For a communicator of the plugin's own.
+  /// Makes this rank's operations fail soon. For the plugin's own communicators only.
   void abort() const { check(table_->abort(host_, comm_)); }
-  /// Memory that operations use without a copy, until it is released or the communicator is closed. Collective.
+  /// Returns memory that operations use without a copy, until it is released or the communicator is closed. Collective.
   void* alloc(uint64_t nbytes) const {
     void* memory = nullptr;
     check(table_->alloc(host_, comm_, nbytes, &memory));
@@ -55,26 +56,26 @@ class Comm {
   void all_reduce(const Elements& in_place, int32_t reduce) const {
     all_reduce(operation(in_place.data, in_place, reduce, 0));
   }
-  /// `input` stays as it is; `output` does not overlap with it.
+  /// Reduces `input`, which stays unchanged, into `output`. They do not overlap.
   void all_reduce(const Elements& input, void* output, int32_t reduce) const {
     all_reduce(operation(output, input, reduce, 0));
   }
-  /// The result is in `in_place` on rank `root` alone.
+  /// Reduces `in_place` over the ranks. Only rank `root` gets the result.
   void reduce(const Elements& in_place, int32_t reduce, int32_t root) const {
     this->reduce(operation(in_place.data, in_place, reduce, root));
   }
   void broadcast(const Elements& in_place, int32_t root) const {
     broadcast(operation(in_place.data, in_place, 0, root));
   }
-  /// `output` holds size() x input.count elements.
+  /// Gathers all inputs in `output`, which holds size() x input.count elements.
   void all_gather(const Elements& input, void* output) const { all_gather(operation(output, input, 0, 0)); }
-  /// `input` holds size() x output_count elements; this rank gets its piece of the reduced whole.
+  /// Reduces `input`, which holds size() x output_count elements, and writes this rank's piece to `output`.
   void reduce_scatter(const Elements& input, void* output, uint64_t output_count, int32_t reduce) const {
     auto args = operation(output, input, reduce, 0);
     args.count = output_count;
     reduce_scatter(args);
   }
-  /// `input` and `output` hold a piece of `piece_count` elements for each rank.
+  /// Exchanges pieces: `input` and `output` hold one piece of `piece_count` elements for each rank.
   void all_to_all(const Elements& input, void* output, uint64_t piece_count) const {
     auto args = operation(output, input, 0, 0);
     args.count = piece_count;
@@ -90,7 +91,7 @@ class Comm {
   }
   void barrier() const { check(table_->barrier(host_, comm_)); }
 
-  // The same with all that cohort_op_args can say.
+  // These overloads use every field of cohort_op_args.
   void all_reduce(const cohort_op_args& args) const { check(table_->all_reduce(host_, comm_, &args)); }
   void reduce(const cohort_op_args& args) const { check(table_->reduce(host_, comm_, &args)); }
   void broadcast(const cohort_op_args& args) const { check(table_->broadcast(host_, comm_, &args)); }
@@ -125,11 +126,10 @@ class Comm {
   cohort_comm* comm_ = nullptr;
 };
 
-/// A communicator that the plugin has opened or split off; its destructor closes it. Destroy those that were split from
-/// it first.
+/// A communicator that the plugin owns: its destructor closes it. First destroy those split from it.
 class OwnedComm : public Comm {
  public:
-  /// No communicator: false in a bool context.
+  /// Holds no communicator: false in a bool context.
   OwnedComm() = default;
   explicit OwnedComm(const Comm& made) : Comm(made) {}
   ~OwnedComm() { close(); }
@@ -141,7 +141,7 @@ class OwnedComm : public Comm {
     other.hand_over();
     return *this;
   }
-  /// Gives the communicator up: the host closes it.
+  /// Gives up ownership of the returned communicator: the host closes it.
   using Comm::hand_over;
 };
 

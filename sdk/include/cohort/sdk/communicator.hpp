@@ -7,12 +7,12 @@
 //     void all_reduce(const cohort_op_args& args);                                       // composed if left out
 //   };
 //
-// Each method below is a slot of cohort_collective_vt: define those that the communicator has, the host composes or
-// does without the others. An operation may throw Error(COHORT_UNIMPLEMENTED, ...), on every rank and before anything
-// is sent, for arguments that the host shall compose. `close` deletes the communicator.
+// Each method of Communicator<C> is a slot of cohort_collective_vt. C defines the methods that it supports; the host
+// composes the others or does without them. To let the host compose an operation for some arguments, throw
+// Error(COHORT_UNIMPLEMENTED, ...) on every rank before any rank sends. `close` deletes the communicator.
 //
-// Threads: operations are called by one thread at a time; abort and check_async by any thread, beside them; all others
-// by the main thread. What the arguments mean: cohort/api/collective.h.
+// Threads: one thread at a time calls operations; any thread may call abort and check_async meanwhile; the main thread
+// calls all other methods. cohort/api/collective.h describes the arguments.
 #pragma once
 
 #include <memory>
@@ -29,33 +29,33 @@ class Communicator {
  public:
   using CommunicatorBase = Communicator;
 
-  /// Returns the communicator of the ranks that give the same color, ordered by key, then by rank; null if color < 0.
+  /// Returns the communicator of the ranks with the same color, ordered by key, then by rank; null if color < 0.
   /// Collective.
   std::unique_ptr<C> split(int32_t /*color*/, int32_t /*key*/) { throw left_to_the_host(); }
-  /// Lets this rank's operations soon throw ABORTED, and those of peers that wait for it fail.
+  /// Makes this rank's operations soon throw ABORTED, and operations of waiting peers fail.
   void abort() { throw left_to_the_host(); }
-  /// Throws what has gone wrong behind an operation that was enqueued.
+  /// Throws the error of an enqueued operation, if one has failed.
   void check_async() {}
-  /// Returns memory of connect's device, aligned to 64 bytes and zero-filled, that operations on this root communicator
-  /// and its parts use without a copy. Every rank asks for the same size. Together with `release` and `split`.
+  /// Returns zero-filled memory of connect's device, aligned to 64 bytes. Operations on this root communicator and on
+  /// its parts use it without a copy. Every rank asks for the same size. Requires `release` and `split`.
   void* alloc(uint64_t /*nbytes*/) { throw left_to_the_host(); }
   void release(void* /*memory*/) { throw left_to_the_host(); }
-  /// Returns whether all ranks reach the memory of `alloc` (COHORT_COMM_SHARED_MEMORY).
+  /// Returns whether all ranks can access memory of `alloc` (COHORT_COMM_SHARED_MEMORY).
   bool shares_memory() const { return false; }
 
-  /// Reduces input over the ranks into every rank's output: the same bits on all of them.
+  /// Reduces the ranks' inputs into every rank's output, with the same bits on all ranks.
   void all_reduce(const cohort_op_args& /*args*/) { throw left_to_the_host(); }
-  /// Reduces input over the ranks into args.root's output alone.
+  /// Reduces the ranks' inputs into the output of rank args.root alone.
   void reduce(const cohort_op_args& /*args*/) { throw left_to_the_host(); }
-  /// Copies args.root's input to every rank's output.
+  /// Copies the input of rank args.root to every rank's output.
   void broadcast(const cohort_op_args& /*args*/) { throw left_to_the_host(); }
-  /// Puts the ranks' inputs one after another into every rank's output.
+  /// Writes the ranks' inputs, one after another, to every rank's output.
   void all_gather(const cohort_op_args& /*args*/) { throw left_to_the_host(); }
-  /// Reduces input, which has a piece for each rank, and gives each rank its piece.
+  /// Reduces the inputs, each with one piece per rank, and gives each rank its piece of the result.
   void reduce_scatter(const cohort_op_args& /*args*/) { throw left_to_the_host(); }
-  /// Sends piece r of input to rank r, and puts what rank r sent at piece r of output.
+  /// Sends piece r of the input to rank r, and receives piece r of the output from rank r.
   void all_to_all(const cohort_op_args& /*args*/) { throw left_to_the_host(); }
-  /// Returns when every rank has called it.
+  /// Blocks until every rank has called it.
   void barrier() { throw left_to_the_host(); }
 
  private:

@@ -1,14 +1,14 @@
-// What kernels ask of the compiler, in the words of GCC and Clang.
+// Compiler hints for kernels, as GCC and Clang spell them.
 #pragma once
 
-// A function that is never emitted on its own: a file compiled for one instruction set cannot lend its copy to another.
+// An always inlined function, so that no file uses a copy compiled for another instruction set.
 #if defined(__GNUC__)
 #define COHORT_SDK_INLINE inline __attribute__((always_inline))
 #else
 #define COHORT_SDK_INLINE inline
 #endif
 
-// Before a loop whose steps do not depend on each other, although its pointers may be equal.
+// A hint before a loop: its iterations are independent, although its pointers may be equal.
 #if defined(__clang__)
 #define COHORT_SDK_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)

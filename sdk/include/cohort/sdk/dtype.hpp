@@ -10,15 +10,16 @@
 namespace cohort::sdk {
 inline namespace v1 {
 
-/// Elements of float16 and bfloat16 tensors, as bits; see half.hpp for conversions.
+/// An element of a float16 tensor, as bits; half.hpp converts it.
 struct Half {
   std::uint16_t bits;
 };
+/// An element of a bfloat16 tensor, as bits; half.hpp converts it.
 struct BFloat16 {
   std::uint16_t bits;
 };
 
-/// Bytes of one element; 0 for a data type that this version does not know.
+/// Returns the bytes of one element; 0 for a data type unknown to these headers.
 constexpr std::size_t size_of(std::int32_t dtype) {
   switch (dtype) {
     case COHORT_FLOAT64:
@@ -51,7 +52,7 @@ constexpr bool is_floating(std::int32_t dtype) {
   return dtype >= COHORT_FLOAT32 && dtype <= COHORT_BFLOAT16;
 }
 
-/// Returns whether elements of the data type can be reduced that way (COHORT_REDUCE_...).
+/// Returns whether elements of `dtype` have the reduce operation `reduce` (COHORT_REDUCE_...).
 constexpr bool can_reduce(std::int32_t dtype, std::int32_t reduce) {
   switch (reduce) {
     case COHORT_REDUCE_SUM:
@@ -66,18 +67,18 @@ constexpr bool can_reduce(std::int32_t dtype, std::int32_t reduce) {
   }
 }
 
-/// Returns the code of a function that does not take elements of this data type: UNIMPLEMENTED for a type that these
-/// headers do not know, so that the caller may do it in another way; INVALID_ARGUMENT for one that they know.
+/// Returns the status of a function that refuses elements of `dtype`: UNIMPLEMENTED for a type unknown to these
+/// headers, so that the caller may use another way; INVALID_ARGUMENT for a known type.
 constexpr cohort_status refusal_of(std::int32_t dtype) {
   return size_of(dtype) == 0 ? COHORT_UNIMPLEMENTED : COHORT_INVALID_ARGUMENT;
 }
-/// As refusal_of(dtype), also for a reduce operation that these headers do not know.
+/// Returns refusal_of(dtype); UNIMPLEMENTED for a reduce operation unknown to these headers.
 constexpr cohort_status refusal_of(std::int32_t dtype, std::int32_t reduce) {
   const bool is_known = reduce >= COHORT_REDUCE_SUM && reduce <= COHORT_REDUCE_BIT_OR;
   return is_known ? refusal_of(dtype) : COHORT_UNIMPLEMENTED;
 }
 
-/// The data type whose elements are `T`: `kDtypeOf<float>` is COHORT_FLOAT32.
+/// The data type with elements of type `T`: `kDtypeOf<float>` is COHORT_FLOAT32. 0 if there is none.
 template <class T>
 inline constexpr std::int32_t kDtypeOf = 0;
 template <>

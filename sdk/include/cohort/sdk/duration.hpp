@@ -1,4 +1,4 @@
-// Durations in messages.
+// Durations as text for messages.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,7 @@
 namespace cohort::sdk {
 inline namespace v1 {
 
-/// Returns "300 s" or "250 ms".
+/// Returns a text such as "300 s" or "250 ms".
 inline std::string in_words(std::chrono::nanoseconds duration) {
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
   return ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";

@@ -1,6 +1,6 @@
 // Errors of a plugin: thrown inside it, turned into a status code and a message before they reach the host.
 //
-// Every function that the SDK puts into a table catches everything, so plugin code throws freely. Threads: any.
+// Every function that the SDK puts into a table catches all exceptions, so plugin code may throw. Threads: any.
 #pragma once
 
 #include <exception>
@@ -14,11 +14,11 @@
 namespace cohort::sdk {
 inline namespace v1 {
 
-/// What a plugin throws to make its call fail with `status`. The message is one sentence: what is wrong, where, and how
-/// to mend it. An empty message keeps the one that a failed call to the host has left.
+/// An exception that makes the plugin's call fail with `status`. The message is one sentence: the problem, its place
+/// and its remedy. An empty message keeps the message of a failed call to the host.
 class Error : public std::exception {
  public:
-  /// `peers`: the ranks that a collective's call has waited for, as host->fail_peers takes them.
+  /// Makes an error. `peers`: ranks that a collective's call waited for, as for host->fail_peers.
   Error(cohort_status status, std::string message, std::vector<int32_t> peers = {})
       : status_(status), message_(std::move(message)), peers_(std::move(peers)) {}
   cohort_status status() const noexcept { return status_; }
@@ -38,7 +38,7 @@ inline Error failed_precondition(std::string message) {
   return {COHORT_FAILED_PRECONDITION, std::move(message)};
 }
 
-/// Throws where a call to the host or to an inherited function has failed; its message stays.
+/// Throws if a call to the host or to an inherited function has failed. Keeps the message of that call.
 inline void check(cohort_status status) {
   if (status != COHORT_OK) throw Error(status, {});
 }
@@ -52,7 +52,7 @@ inline cohort_status report(const cohort_host* host, cohort_status status, const
                        : host->fail_peers(host, status, peers.data(), peers.size(), message);
 }
 
-/// Runs `body`; an exception becomes a status and a message.
+/// Runs `body`. Turns an exception into a status and a message.
 template <class Body>
 cohort_status guard(const cohort_host* host, Body&& body) noexcept {
   try {

@@ -1,4 +1,4 @@
-// What every collective does with the messages of an exchange before it sends any.
+// Checks and local copies that every collective makes in an exchange before it sends.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 namespace cohort::sdk {
 inline namespace v1 {
 
-/// Calls `with(sent, received)` for each pair of messages of a rank to itself, which match in list order. Throws
-/// INVALID_ARGUMENT where they do not.
+/// Calls `with(sent, received)` for each message that `rank` sends to itself. Sends and receives match in list order.
+/// Throws INVALID_ARGUMENT if they do not.
 template <class With>
 void for_own_messages(Span<const cohort_message> messages, int rank, With&& with) {
   std::vector<const cohort_message*> sent, received;
@@ -34,8 +34,8 @@ void for_own_messages(Span<const cohort_message> messages, int rank, With&& with
   }
 }
 
-/// Throws INVALID_ARGUMENT where a message cannot be sent or received; to be called before the first one is, as the
-/// others would take it for one of the next exchange.
+/// Throws INVALID_ARGUMENT if a message cannot be sent or received. Call it before any message is sent: peers would
+/// take a stray message for one of the next exchange.
 inline void check_exchange(Span<const cohort_message> messages, int rank, int size) {
   constexpr uint64_t kMostBytes = uint64_t{1} << 59;
   for (const cohort_message& message : messages) {
@@ -51,7 +51,7 @@ inline void check_exchange(Span<const cohort_message> messages, int rank, int si
   for_own_messages(messages, rank, [](const auto&...) {});
 }
 
-/// Copies what a rank sends to itself, in messages that check_exchange has let pass.
+/// Copies the messages that `rank` sends to itself. Call check_exchange first.
 inline void copy_own(Span<const cohort_message> messages, int rank) {
   for_own_messages(messages, rank, [](const cohort_message& sent, const cohort_message& received) {
     if (sent.nbytes > 0) std::memmove(received.data, sent.data, sent.nbytes);

@@ -1,8 +1,7 @@
-// Conversions between float and the 16-bit floating types: exact one way, rounded to nearest even the other way.
+// Conversions between float and the 16-bit floating types: exact to float, rounded to nearest even from float.
 //
-// Written without branches so that loops over them vectorise, and always inlined so that a file compiled for one
-// instruction set never lends its copy to another. Signalling NaNs become quiet, the rest of a NaN's payload is cut
-// off.
+// They have no branches, so that loops over them vectorise. They are always inlined, so that no file uses a copy
+// compiled for another instruction set. Signalling NaNs become quiet; a NaN's payload is truncated.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +43,8 @@ COHORT_SDK_INLINE float to_float(Half value) {
   const std::uint32_t sign = (value.bits & 0x8000u) << 16;
   const std::uint32_t magnitude = value.bits & 0x7fffu;
   const bool is_special = magnitude >= 0x7c00u;
-  // Normal numbers: move the exponent. Subnormal ones: a float with the mantissa in its low bits, less its hidden one.
+  // A normal number needs its exponent moved. A subnormal one is a float with the mantissa in its low bits, minus its
+  // hidden one.
   const std::uint32_t normal = (magnitude << 13) + (is_special ? 0x70000000u : 0x38000000u);
   const std::uint32_t quiet = magnitude > 0x7c00u ? 0x400000u : 0u;
   const float subnormal = float_of((magnitude & 0x3ffu) | 0x4b000000u) - 8388608.0f;
@@ -58,7 +58,7 @@ COHORT_SDK_INLINE Half to_half(float value) {
   const std::uint32_t magnitude = bits & 0x7fffffffu;
   const std::uint32_t odd = (magnitude >> 13) & 1u;
   const std::uint32_t normal = (magnitude - 0x38000000u + 0xfffu + odd) >> 13;
-  // Below 2^-14: adding 0.5 lets the float adder round at the place of half's last bit.
+  // Below 2^-14, adding 0.5 makes the float adder round at half's last bit.
   const std::uint32_t subnormal = bits_of(float_of(magnitude < 0x38800000u ? magnitude : 0u) + 0.5f) - 0x3f000000u;
   const std::uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
   std::uint32_t result = magnitude < 0x38800000u ? subnormal : normal;
@@ -67,8 +67,8 @@ COHORT_SDK_INLINE Half to_half(float value) {
   return {static_cast<std::uint16_t>(sign | result)};
 }
 
-/// Rounds to float such that a second rounding, to a 16-bit type, gives what one rounding of `value` would: the result
-/// is the neighbour towards zero with its last bit set, where `value` is not a float.
+/// Rounds to float so that a second rounding, to a 16-bit type, gives the same as one rounding of `value`. If `value`
+/// is not a float, the result is its neighbour towards zero with the last bit set.
 COHORT_SDK_INLINE float to_float_for_narrowing(double value) {
   const float nearest = static_cast<float>(value);
   const double back = static_cast<double>(nearest);

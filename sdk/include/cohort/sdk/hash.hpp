@@ -20,7 +20,7 @@ class Hash {
     value_ = (value_ ^ word) * 0xff51afd7ed558ccdu;
     value_ ^= value_ >> 32;  // A multiplication carries upwards only, so the top bits have to be folded down.
   }
-  /// Adds words of 8 bytes. The last one is completed with zeros, so add the size, too, if it may vary.
+  /// Adds `size` bytes in words of 8. Zeros complete the last word, so add the size, too, if it may vary.
   void add(const void* bytes, std::size_t size) {
     const char* from = static_cast<const char*>(bytes);
     uint64_t word = 0;

@@ -1,17 +1,18 @@
-// What a plugin can ask of the host, typed; calls throw sdk::Error where the host refuses.
+// The host's services as typed calls, which throw sdk::Error if the host refuses.
 //
-// Each service table is looked up once. A service that this host or this moment does not have throws
-// FAILED_PRECONDITION with its id; only the log is optional. Borrows the cohort_host. Threads: as each service says.
+// Each service table is looked up once. If this host lacks a service at this moment, the call throws
+// FAILED_PRECONDITION with its id; only the log is optional. Borrows the cohort_host. Threads: see each service.
 #pragma once
 
 #include <string>
 
 #include <cohort/api/host/archive.h>
-#include <cohort/api/host/buckets.h>
+#include <cohort/api/host/job.h>
 #include <cohort/api/host/kernels.h>
 #include <cohort/api/host/metrics.h>
 #include <cohort/api/host/model.h>
 #include <cohort/api/host/stream.h>
+#include <cohort/sdk/buckets.hpp>
 #include <cohort/sdk/comm.hpp>
 #include <cohort/sdk/detail/service.hpp>
 #include <cohort/sdk/kernels.hpp>
@@ -24,36 +25,6 @@
 namespace cohort::sdk {
 inline namespace v1 {
 
-/// Flat buffers with the layout of the parameters, see cohort/api/host/buckets.h.
-class Buckets {
- public:
-  Buckets(const cohort_host* host, const cohort_buckets_1& table) : host_(host), table_(&table) {}
-
-  /// In plan_buckets. `name` for STATE and OPTIM; `dtype` (0: the bucket's) and `flags` (COHORT_STATE_...) for STATE.
-  void want(int32_t kind, const char* name = nullptr, int32_t dtype = 0, uint32_t flags = 0) const {
-    check(table_->want(host_, kind, name, dtype, flags));
-  }
-  /// In plan_buckets: withdraws what the layers below wanted of this kind.
-  void drop(int32_t kind) const { check(table_->drop(host_, kind)); }
-  uint32_t count() const { return table_->count(host_); }
-  const cohort_bucket& at(uint32_t index) const {
-    const cohort_bucket* bucket = table_->get(host_, index);
-    if (!bucket) throw invalid_argument("there is no bucket " + std::to_string(index));
-    return *bucket;
-  }
-  TensorView view(uint32_t index, int32_t kind, const char* name = nullptr) const {
-    cohort_tensor tensor{};
-    check(table_->view(host_, index, kind, name, &tensor));
-    return TensorView(tensor);
-  }
-  /// Asks for another layout before the next step: plan_buckets, then layout_ready.
-  void request_relayout() const { check(table_->request_relayout(host_)); }
-
- private:
-  const cohort_host* host_;
-  const cohort_buckets_1* table_;
-};
-
 class Host {
  public:
   explicit Host(const cohort_host* host) : host_(host) {}
@@ -65,12 +36,12 @@ class Host {
     const auto& table = comm_.get(host_);
     return {host_, table, table.get(host_, role)};
   }
-  /// Returns the communicator of the ranks that have the bucket's parameters, for the calling lane.
+  /// Returns the calling lane's communicator of the ranks that have the bucket's parameters.
   Comm comm(const cohort_bucket& bucket) const { return comm(bucket.role); }
   Comm world() const { return comm(COHORT_ROLE_WORLD); }
   Comm node() const { return comm(COHORT_ROLE_NODE); }
   Comm leaders() const { return comm(COHORT_ROLE_LEADERS); }
-  /// A communicator of a group, made with a collective by spec ("gloo,iface=eth0"; null: the chosen one). Collective.
+  /// Opens a communicator of a group. `spec` names a collective ("gloo,iface=eth0"; null: the chosen one). Collective.
   OwnedComm open_comm(const char* spec, const cohort_connect_args& group) const {
     const auto& table = comm_.get(host_);
     cohort_comm* comm = nullptr;
@@ -83,14 +54,15 @@ class Host {
     world.hand_over();
   }
 
-  /// Returns the calling thread's stream of a device, and of a bucket's; not kept.
+  /// Returns the calling thread's stream of a device. Do not keep it.
   cohort_stream stream(int32_t device_type, int32_t device_index) const {
     cohort_stream stream{};
     check(stream_.get(host_).current(host_, device_type, device_index, &stream));
     return stream;
   }
+  /// Returns the calling thread's stream of the bucket's device.
   cohort_stream stream(const cohort_bucket& bucket) const { return stream(bucket.device_type, bucket.device_index); }
-  /// Returns memory of a device with any contents, for what the calling thread's stream does next.
+  /// Returns device memory with any contents, for the next work of the calling thread's stream.
   DeviceBuffer alloc(int32_t device_type, int32_t device_index, uint64_t nbytes) const {
     return {host_, memory_.get(host_), device_type, device_index, nbytes};
   }
@@ -103,6 +75,14 @@ class Host {
     check(memory_.get(host_).read(host_, to, from, nbytes, &stream));
   }
 
+  /// Returns this rank's place in the job, and the job's settings. The texts live as long as the host object.
+  cohort_job_info job() const {
+    cohort_job_info info{};
+    info.struct_size = sizeof info;
+    check(job_.get(host_).get(host_, &info));
+    return info;
+  }
+
   Buckets buckets() const { return {host_, buckets_.get(host_)}; }
 
   uint32_t num_params() const { return params_.get(host_).count(host_); }
@@ -112,43 +92,44 @@ class Host {
     return TensorView(tensor);
   }
 
-  /// The host optimizer's step over the parameters of a phase.
+  /// Runs the host optimizer's step over the parameters of a phase.
   void optimizer_step(uint32_t phase) const { optimizers().step(phase); }
   Optimizers optimizers() const { return {host_, optimizer_.get(host_)}; }
 
-  /// The lane that reduces buckets.
+  /// Returns the lane that reduces buckets.
   Lane default_lane() const { return {host_, lane_.get(host_), 0}; }
-  /// A lane of this name, with communicators of its own; made at the first call. Collective, in configure_model.
+  /// Returns the lane with this name, which has its own communicators. The first call makes it. Collective, in
+  /// configure_model.
   Lane lane(const char* name) const {
     uint32_t index = 0;
     check(lane_.get(host_).create(host_, name, &index));
     return {host_, lane_.get(host_), index};
   }
 
-  /// Sets a number of the run's summary ("rounds"); rank 0's last one is shown. From any thread.
+  /// Sets a number of the run's summary ("rounds"), which shows rank 0's last value. Threads: any.
   void set_metric(const char* name, double value) const { check(metrics_.get(host_).set(host_, name, value)); }
 
-  /// A value in a checkpoint, in save_state. Keys belong to the layer, values to the rank, or, with
+  /// Saves a value in a checkpoint, in save_state. Keys belong to the layer. Values belong to the rank or, with
   /// COHORT_ARCHIVE_SHARED in `flags`, to all ranks.
   void save(const char* key, const void* value, uint64_t nbytes, uint32_t flags = 0) const {
     check(archive_.get(host_).set(host_, key, flags, value, nbytes));
   }
-  /// In load_state; false where the checkpoint has no such value of that size.
+  /// Loads a value, in load_state. Returns false if the checkpoint has no such value of that size.
   bool load(const char* key, void* value, uint64_t nbytes) const {
     uint64_t found = 0;
     const cohort_status status = archive_.get(host_).get(host_, key, value, nbytes, &found);
     if (status != COHORT_OK && status != COHORT_NOT_FOUND && status != COHORT_RESOURCE_EXHAUSTED) check(status);
     return status == COHORT_OK && found == nbytes;
   }
-  /// In load_state: the number of ranks of the run that wrote the checkpoint.
+  /// Returns, in load_state, the number of ranks of the run that wrote the checkpoint.
   int saved_world_size() const { return archive_.get(host_).saved_world_size(host_); }
-  /// In load_state: the version of this layer's plugin that wrote the checkpoint; "" if that run did not have it.
+  /// Returns, in load_state, the version of this layer's plugin that wrote the checkpoint; "" if that run lacked it.
   std::string saved_version() const {
     const char* const version = archive_.get(host_).saved_version(host_);
     return version ? version : "";
   }
 
-  /// Kernels for a device type, the CPU's or that of the run.
+  /// Returns kernels for the CPU or for the run's device type. Throws FAILED_PRECONDITION for other types.
   CoreKernels core_kernels(int32_t device_type) const {
     return CoreKernels(kernel_table<cohort_kernels_core_1>(device_type));
   }
@@ -161,7 +142,7 @@ class Host {
   RingKernels ring_kernels(int32_t device_type) const {
     return RingKernels(kernel_table<cohort_kernels_ring_1>(device_type));
   }
-  /// A vendor's table by its id, or null: the accelerator of the run has none.
+  /// Returns a vendor's table by its id, or null if the run's accelerator has none.
   const void* find_kernels(int32_t device_type, const char* id) const {
     return kernels_.get(host_).table(host_, device_type, id);
   }
@@ -176,6 +157,7 @@ class Host {
   detail::Service<cohort_lane_1> lane_{COHORT_LANE_ID};
   detail::Service<cohort_kernels_1> kernels_{COHORT_KERNELS_ID};
   detail::Service<cohort_metrics_1> metrics_{COHORT_METRICS_ID};
+  detail::Service<cohort_job_1> job_{COHORT_JOB_ID};
   detail::Service<cohort_archive_1> archive_{COHORT_ARCHIVE_ID};
   detail::Service<cohort_stream_1> stream_{COHORT_STREAM_ID};
   detail::Service<cohort_memory_1> memory_{COHORT_MEMORY_ID};

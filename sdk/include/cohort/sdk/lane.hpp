@@ -1,12 +1,12 @@
 // Lanes: tasks that communicate while the step thread computes.
 //
-//   sdk::LaneTask average_{[this] { host().world().all_reduce(...); }};     // a member: lives as long as it may run
+//   sdk::LaneTask average_{[this] { host().world().all_reduce(...); }};     // a member: outlives its last run
 //   const auto ticket = lane.submit(average_);                              // [step]
 //   ...
 //   lane.wait(ticket);
 //
-// A Lane is a borrowed handle, valid until the end of the run; copy it freely. Threads: [main], [step] and
-// tasks of other lanes.
+// A Lane is a borrowed handle, valid until the end of the run: copy it freely. Threads: [main], [step] and tasks of
+// other lanes.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 namespace cohort::sdk {
 inline namespace v1 {
 
-/// A task that may be submitted any number of times; it must outlive its last run. An exception ends the lane.
+/// A task for any number of submissions. It must outlive its last run. An exception ends the lane.
 class LaneTask {
  public:
   explicit LaneTask(std::function<void()> body) : body_(std::move(body)) {}
@@ -44,7 +44,7 @@ class Lane {
   Lane(const cohort_host* host, const cohort_lane_1& table, uint32_t index)
       : host_(host), table_(&table), index_(index) {}
 
-  /// For Comm::split.
+  /// Returns the number of the lane, for Comm::split.
   uint32_t index() const { return index_; }
 
   Ticket submit(LaneTask& task) const {
@@ -53,9 +53,10 @@ class Lane {
     check(table_->submit(host_, index_, &LaneTask::run, &task, &ticket));
     return ticket;
   }
-  /// Returns when it and all before it are done. Throws what a task of the lane threw.
+  /// Blocks until the ticket's task and all tasks before it have returned. Throws the error of a failed task.
   void wait(Ticket ticket) const { check(table_->wait(host_, index_, ticket, -1, nullptr)); }
-  /// Returns whether they are done, on a device what they have enqueued as well, at once or after at most this time.
+  /// Blocks for at most `timeout_ns` ns. Returns whether the ticket's task, all tasks before it, and the device work
+  /// that they enqueued are done.
   bool wait_for(Ticket ticket, int64_t timeout_ns) const {
     uint32_t done = 0;
     check(table_->wait(host_, index_, ticket, timeout_ns < 0 ? 0 : timeout_ns, &done));

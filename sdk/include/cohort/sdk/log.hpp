@@ -8,7 +8,7 @@
 namespace cohort::sdk {
 inline namespace v1 {
 
-/// Does nothing on a host without a log; parts are only put together where the line is written.
+/// A borrowed handle that does nothing on a host without a log. Parts are formatted only if the line is written.
 class Log {
  public:
   Log(const cohort_host* host, const cohort_log_1* table) : host_(host), table_(table) {}

@@ -1,8 +1,8 @@
-// Memory of a device that a plugin owns: cohort/api/host/memory.h as an object.
+// Memory on a device, owned by a plugin: cohort/api/host/memory.h as an object.
 //
 //   buffer_ = host().alloc(bucket.device_type, bucket.device_index, nbytes);   // in layout_ready
 //
-// Made and destroyed in the order of the calling thread's stream. Threads: any, one at a time.
+// The calling thread's stream orders allocation and release. Threads: any, one at a time.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ inline namespace v1 {
 
 class DeviceBuffer {
  public:
-  /// No memory.
+  /// Holds no memory.
   DeviceBuffer() = default;
   DeviceBuffer(const cohort_host* host, const cohort_memory_1& table, int32_t device_type, int32_t device_index,
                uint64_t nbytes)
@@ -33,7 +33,7 @@ class DeviceBuffer {
 
   void* data() const { return data_; }
   uint64_t nbytes() const { return nbytes_; }
-  /// The address `offset` bytes behind the first.
+  /// Returns the address `offset` bytes after data().
   void* at(uint64_t offset) const { return static_cast<unsigned char*>(data_) + offset; }
 
  private:

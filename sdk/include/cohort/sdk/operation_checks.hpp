@@ -11,8 +11,8 @@
 namespace cohort::sdk {
 inline namespace v1 {
 
-/// Throws UNIMPLEMENTED, in a sentence that begins with `who` ("gloo all_reduce"), for a data type that these headers
-/// do not know, and INVALID_ARGUMENT if a rank has more elements than bytes can be counted for.
+/// Throws UNIMPLEMENTED for a data type unknown to these headers, and INVALID_ARGUMENT if a rank's bytes are too many
+/// to count. The message begins with `who` ("gloo all_reduce").
 inline void check_elements(const cohort_op_args& args, int size, const char* who) {
   constexpr uint64_t kMostElements = uint64_t{1} << 56;
   if (size_of(args.dtype) == 0) {
@@ -25,16 +25,19 @@ inline void check_elements(const cohort_op_args& args, int size, const char* who
   if (whole > kMostElements) throw invalid_argument(std::string(who) + ": impossible number of elements");
 }
 
-/// As check_elements. Throws UNIMPLEMENTED for a reduce operation that these headers do not know, and INVALID_ARGUMENT
-/// for one that the data type does not have.
+/// Calls check_elements. Throws UNIMPLEMENTED for a reduce operation unknown to these headers, and INVALID_ARGUMENT for
+/// one that the data type does not have.
 inline void check_reduction(const cohort_op_args& args, int size, const char* who) {
   check_elements(args, size, who);
   if (can_reduce(args.dtype, args.reduce)) return;
-  const std::string what = std::string(who) + ": reduce operation " + std::to_string(args.reduce);
-  throw Error(refusal_of(args.dtype, args.reduce), what + " is not possible on " + name_of(args.dtype) + " elements");
+  const cohort_status refusal = refusal_of(args.dtype, args.reduce);
+  const std::string operation = "reduce operation " + std::to_string(args.reduce);
+  if (refusal == COHORT_UNIMPLEMENTED) throw Error(refusal, std::string(who) + ": unknown " + operation);
+  throw Error(refusal,
+              std::string(who) + ": " + operation + " is not possible on " + name_of(args.dtype) + " elements");
 }
 
-/// Throws INVALID_ARGUMENT unless the root is one of the ranks.
+/// Throws INVALID_ARGUMENT unless args.root is one of the ranks.
 inline void check_root(const cohort_op_args& args, int size, const char* who) {
   if (args.root >= 0 && args.root < size) return;
   throw invalid_argument(std::string(who) + ": root " + std::to_string(args.root) + " of " + std::to_string(size) +

@@ -1,4 +1,4 @@
-// Options of a component: the table that it declares and the values that it is given.
+// Options of a component: its declared table and the values for `create`.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,8 @@ inline namespace v1 {
 
 namespace detail {
 
-constexpr bool is_option_type(std::string_view type) {
+/// Returns whether this is one type, without alternatives.
+constexpr bool is_single_type(std::string_view type) {
   for (std::string_view known : {"bool", "int", "float", "size", "duration", "string", "collective"}) {
     if (type == known) return true;
   }
@@ -26,10 +27,24 @@ constexpr bool is_option_type(std::string_view type) {
   return type.substr(0, 5) == "enum(" && type.back() == ')';
 }
 
+/// Returns whether the text has a type among its alternatives; the host looks at the words.
+constexpr bool is_option_type(std::string_view type) {
+  std::size_t begin = 0;
+  int depth = 0;
+  for (std::size_t i = 0; i <= type.size(); ++i) {
+    if (i < type.size() && type[i] == '(') ++depth;
+    if (i < type.size() && type[i] == ')') --depth;
+    if (i < type.size() && (type[i] != '|' || depth > 0)) continue;
+    if (is_single_type(type.substr(begin, i - begin))) return true;
+    begin = i + 1;
+  }
+  return false;
+}
+
 }  // namespace detail
 
-/// One row of an option table; a row that the host would refuse does not compile. All strings are literals. `variants`
-/// are those that have the option, "qadam|async"; null: all. `flags`: COHORT_OPTION_...
+/// Returns one row of an option table; a row that the host would refuse does not compile. All strings are literals.
+/// `variants`: those with the option, "qadam|async"; null: all. `flags`: COHORT_OPTION_...
 constexpr cohort_option option(const char* key, const char* type, const char* default_value, const char* help,
                                const char* variants = nullptr, uint32_t flags = 0) {
   if (std::string_view(key).empty()) throw "an option needs a key";
@@ -39,13 +54,13 @@ constexpr cohort_option option(const char* key, const char* type, const char* de
   return {key, type, default_value, help, variants, flags, 0};
 }
 
-/// The values given to `create`: every declared option is there, checked by the host against its type.
+/// The option values for `create`, borrowed. Every declared option is present, and the host has checked its type.
 class Options {
  public:
   Options(std::string_view variant, const cohort_key_value* values, uint64_t count)
       : variant_(variant), values_(values), count_(count) {}
 
-  /// Of a strategy, "" where it has none.
+  /// Returns the variant of a strategy; "" if it has none.
   std::string_view variant() const { return variant_; }
 
   std::string_view text(const char* key) const {
@@ -66,7 +81,7 @@ class Options {
   double real(const char* key) const {
     return number<double>(key, [](const std::string& value, std::size_t* end) {
       std::istringstream text(value);
-      text.imbue(std::locale::classic());  // whatever the program has set
+      text.imbue(std::locale::classic());  // The program may have set another one.
       double result = 0;
       text >> result;
       *end = text.eof() && !text.fail() ? value.size() : 0;
@@ -84,7 +99,7 @@ class Options {
       const Number result = parse(value, &end);
       if (end == value.size()) return result;
     } catch (const std::exception&) {
-      // Said below, with the key.
+      // The last throw names the key.
     }
     throw invalid_argument(std::string("option '") + key + "' is '" + value + "', which is not a number in range");
   }

@@ -1,4 +1,4 @@
-// A struct that another side of the ABI built, copied with the fields that these headers know.
+// A copy of a struct from the other side of the ABI, with the fields that these headers know.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 namespace cohort::sdk {
 inline namespace v1 {
 
-/// Returns a copy whose struct_size is that of these headers: fields that only `given` has are left out, fields that it
-/// lacks are zero. A plugin that passes a struct of the host on with changes makes it by this; a plain copy would keep
-/// the host's struct_size, and a newer host would read behind the plugin's object.
+/// Returns a copy with the struct_size of these headers: it leaves out fields that only `given` has, and zeroes fields
+/// that `given` lacks. Use it to pass on a changed struct of the host. A plain copy would keep the host's struct_size,
+/// and a newer host would read past the plugin's object.
 template <class T>
 T own_copy(const T& given) {
   T copy{};

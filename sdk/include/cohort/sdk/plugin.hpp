@@ -17,7 +17,7 @@
 namespace cohort::sdk {
 inline namespace v1 {
 
-/// Describes one component; each call gives a changed copy. Made by strategy<T>(), collective<T>() and
+/// The description of a component. Each method returns a changed copy. Made by strategy<T>(), collective<T>() and
 /// accelerator<T>().
 class Component {
  public:
@@ -28,13 +28,13 @@ class Component {
     component_.summary = summary;
   }
 
-  /// Strategies: the parent's name; "*" makes a free layer.
+  /// Sets a strategy's parent by name; "*" makes a free layer.
   constexpr Component inherits(const char* parent) const {
     Component changed = *this;
     changed.component_.inherits = parent;
     return changed;
   }
-  /// A null-terminated array in static storage; the first is the default.
+  /// Sets the variants: a null-terminated array in static storage, the default first.
   template <std::size_t N>
   constexpr Component variants(const char* const (&names)[N]) const {
     if (names[N - 1] != nullptr) throw "the last variant must be nullptr";
@@ -42,7 +42,7 @@ class Component {
     changed.component_.variants = names;
     return changed;
   }
-  /// An array in static storage.
+  /// Sets the options: an array in static storage.
   template <std::size_t N>
   constexpr Component options(const cohort_option (&table)[N]) const {
     Component changed = *this;
@@ -50,7 +50,7 @@ class Component {
     changed.component_.num_options = N;
     return changed;
   }
-  /// What answers the host's questions; see supports.hpp.
+  /// Sets the function that answers the host's questions; see supports.hpp.
   template <Answer (*Supports)(const Query&)>
   constexpr Component supports() const {
     Component changed = *this;
@@ -65,7 +65,7 @@ class Component {
       sizeof(cohort_component), 0, nullptr, nullptr, nullptr, nullptr, nullptr, 0, nullptr, nullptr};
 };
 
-/// The null-terminated list that a descriptor points to. The components must be in static storage.
+/// Returns the null-terminated list for a descriptor. The components must be in static storage.
 template <class... Components>
 constexpr std::array<const cohort_component*, sizeof...(Components) + 1> component_list(
     const Components&... components) {
@@ -76,11 +76,12 @@ constexpr std::array<const cohort_component*, sizeof...(Components) + 1> compone
 }  // namespace cohort::sdk
 
 /// Defines the exported symbol. The components, after the four strings, are constexpr cohort_component objects at
-/// namespace scope. Use it once, outside every namespace.
+/// namespace scope. Use the macro once, outside every namespace.
 #define COHORT_SDK_PLUGIN(id, version, vendor, license, ...) \
   COHORT_SDK_PLUGIN_INIT(id, version, vendor, license, nullptr, nullptr, __VA_ARGS__)
 
-/// The same with functions that run once after loading and once at the end; see cohort_plugin. Either may be nullptr.
+/// Defines the exported symbol, with functions that run once after loading and once at the end; see cohort_plugin.
+/// Either may be nullptr.
 #define COHORT_SDK_PLUGIN_INIT(id, version, vendor, license, init, fini, ...)    \
   namespace {                                                                    \
   constexpr auto kCohortComponents = ::cohort::sdk::component_list(__VA_ARGS__); \

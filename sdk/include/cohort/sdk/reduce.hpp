@@ -1,7 +1,7 @@
-// Reduces arrays element by element, left to right, for whoever has the data of several ranks in front of it.
+// Reduction of arrays, element by element, left to right, for code that can read the data of several ranks.
 //
-// 16-bit floating types are taken in float32 and rounded once; a mean is the sum divided by the number of sources. The
-// output may be one of the sources. Threads: any.
+// 16-bit floating types are computed in float32 and rounded once; a mean is the sum divided by the number of sources.
+// The output may be one of the sources. Threads: any.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ inline namespace v1 {
 
 namespace detail {
 
-constexpr std::uint64_t kReduceTile = 1024;  // elements: stay in the first-level cache
+constexpr std::uint64_t kReduceTile = 1024;  // elements: a tile stays in the first-level cache
 
 struct Reduction {
   Span<const std::byte* const> sources;
@@ -70,7 +70,7 @@ void reduce_integer(std::int32_t op, const Reduction& r) {
 
 }  // namespace detail
 
-/// output[i] = sources[0][i] op sources[1][i] op ...; `op` is one that can_reduce allows for the data type.
+/// Computes output[i] = sources[0][i] op sources[1][i] op ... for i < count. can_reduce(dtype, op) must be true.
 inline void reduce_elements(std::int32_t dtype, std::int32_t op, Span<const std::byte* const> sources,
                             std::byte* output, std::uint64_t count) {
   const detail::Reduction r{sources, output, count};
@@ -93,7 +93,7 @@ inline void reduce_elements(std::int32_t dtype, std::int32_t op, Span<const std:
       return detail::reduce_integer<std::int64_t>(op, r);
     case COHORT_UINT64:
       return detail::reduce_integer<std::uint64_t>(op, r);
-    default:  // uint8; bool, of which there is min, max and bit-or
+    default:  // uint8; bool, which has min, max and bit-or
       return detail::reduce_integer<std::uint8_t>(op, r);
   }
 }

@@ -1,10 +1,10 @@
-// Reduce operations on single elements, as COHORT_REDUCE_... means them, for loops that plugins and the host write.
+// Reduce operations on single elements, with the meaning of COHORT_REDUCE_..., for loops in plugins and in the host.
 //
 //   using A = typename Element<T>::Accumulator;   // float for the 16-bit types
 //   A sum = Sum<A>::apply(Element<T>::load(a), Element<T>::load(b));
 //   out = Element<T>::store(sum);
 //
-// Always inlined, so that a file compiled for one instruction set never lends its copy to another.
+// They are always inlined, so that no file uses a copy compiled for another instruction set.
 #pragma once
 
 #include <cohort/sdk/compiler.hpp>
@@ -13,7 +13,7 @@
 namespace cohort::sdk {
 inline namespace v1 {
 
-// Integers wrap around; 16 bits are widened, as their product would be a signed int.
+// The unsigned type that lets integers wrap around. 16 bits are widened, because their product would be a signed int.
 template <class T>
 struct Wrapping {
   using type = T;
@@ -49,11 +49,12 @@ struct Product {
     return static_cast<A>(static_cast<W>(a) * static_cast<W>(b));
   }
 };
-// NaN wins: of several, the first.
+// The lesser operand, or the first NaN.
 template <class A>
 struct Min {
   static COHORT_SDK_INLINE A apply(A a, A b) { return b < a || (b != b && a == a) ? b : a; }
 };
+// The greater operand, or the first NaN.
 template <class A>
 struct Max {
   static COHORT_SDK_INLINE A apply(A a, A b) { return b > a || (b != b && a == a) ? b : a; }
@@ -63,7 +64,7 @@ struct BitOr {
   static COHORT_SDK_INLINE A apply(A a, A b) { return static_cast<A>(a | b); }
 };
 
-// How elements of T are held while they are reduced.
+// The type that holds elements of T during a reduction, and its conversions.
 template <class T>
 struct Element {
   using Accumulator = T;

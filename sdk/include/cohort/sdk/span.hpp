@@ -1,4 +1,4 @@
-// A pointer and a length, for C++17. Converts to std::span where there is one. Borrows its elements.
+// A pointer and a length, for C++17. Converts to std::span if there is one. Borrows its elements.
 #pragma once
 
 #include <cstddef>

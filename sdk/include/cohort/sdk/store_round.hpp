@@ -1,6 +1,6 @@
-// A round over a store: every rank of a group that connects writes a value and reads those of all.
+// A round over a store: every rank of a connecting group writes a value and reads the values of all ranks.
 //
-// For collectives whose ranks know nothing yet but the store of their cohort_connect_args. Threads: [main].
+// For collectives that connect: their ranks share only the store of cohort_connect_args so far. Threads: [main].
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ inline namespace v1 {
 
 namespace detail {
 
-/// Reads a value of any length: calls `get` with a buffer of the usual size, and again with a larger one if it is too
+/// Reads a value of any length: calls `get` with a buffer of the usual size, and again with a larger one if that is too
 /// small. Returns the status of the last call.
 template <class Get>
 cohort_status read_value(Get&& get, std::string& value) {
@@ -33,14 +33,14 @@ cohort_status read_value(Get&& get, std::string& value) {
   return status;
 }
 
-/// Returns one text with all of them, each behind its length.
+/// Returns one text with all `texts`, each after its length.
 inline std::string packed(const std::vector<std::string>& texts) {
   std::string all;
   for (const std::string& text : texts) all += std::to_string(text.size()) + ":" + text;
   return all;
 }
 
-/// Returns the texts that were packed, up to what cannot be read.
+/// Returns the texts that `packed` joined, up to the first unreadable one.
 inline std::vector<std::string> unpacked(const std::string& all) {
   std::vector<std::string> texts;
   for (std::size_t at = 0; at < all.size();) {
@@ -57,7 +57,7 @@ inline std::vector<std::string> unpacked(const std::string& all) {
 
 }  // namespace detail
 
-/// Returns the value with the size of the group in front of it, so that ranks of groups of different sizes notice.
+/// Returns the group's size and then `value`, so that ranks of groups of different sizes notice.
 inline std::string with_size(int size, const std::string& value) {
   return std::to_string(size) + "\n" + value;
 }
@@ -67,7 +67,7 @@ inline bool has_size(int size, const std::string& text) {
   return text.compare(0, own.size(), own) == 0;
 }
 
-/// Returns the value without the size in front of it. Throws FAILED_PRECONDITION, which names the rank `who`, if that
+/// Returns the value in `text` without its size. Throws FAILED_PRECONDITION, which names the rank `who`, if that size
 /// is not `size`.
 inline std::string without_size(int size, const std::string& text, const std::string& who) {
   if (has_size(size, text)) return text.substr(text.find('\n') + 1);
@@ -79,8 +79,9 @@ inline std::string without_size(int size, const std::string& text, const std::st
                             "; start all ranks with the same WORLD_SIZE and the same cohort");
 }
 
-/// Returns the values by rank. `round` is a key that only this round has. Collective. Throws DEADLINE_EXCEEDED with the
-/// ranks that wrote nothing before `deadline`, FAILED_PRECONDITION if a rank connects a group of another size.
+/// Returns all ranks' values, indexed by rank. `round` is a key for this round alone. Collective. Throws
+/// DEADLINE_EXCEEDED with the ranks that wrote nothing before `deadline`, and FAILED_PRECONDITION if a rank connects a
+/// group of another size.
 inline std::vector<std::string> store_round(const cohort_connect_args& args, const std::string& round,
                                             const std::string& value, std::chrono::steady_clock::time_point deadline) {
   const auto name = [&](int rank) { return std::to_string(args.job_ranks ? args.job_ranks[rank] : rank); };
@@ -105,8 +106,8 @@ inline std::vector<std::string> store_round(const cohort_connect_args& args, con
     if (status != COHORT_DEADLINE_EXCEEDED) check(status);
     return status == COHORT_OK;
   };
-  // One rank reads the values of all and puts them into one: else the store would be asked size^2 times. It tells at
-  // once of a rank that does not fit.
+  // Rank 0 reads all values and writes them as one, because otherwise the store would serve size^2 reads. It reports a
+  // rank with another group size at once.
   const std::string summary = round + "/all";
   std::vector<std::string> texts, values;
   std::string all;
@@ -125,7 +126,7 @@ inline std::vector<std::string> store_round(const cohort_connect_args& args, con
       all = detail::packed(texts);
       check(args.store->vt->set(args.store, summary.c_str(), all.data(), all.size()));
     }
-    // Others may write into the store, and know nothing of this rank that it does not.
+    // This rank's own value never comes from the store, because others may write there.
     values.push_back(rank == args.rank ? value : without_size(args.size, texts[place], "rank " + name(rank)));
   }
   if (missing.empty()) return values;

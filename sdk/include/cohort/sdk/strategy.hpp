@@ -1,4 +1,4 @@
-// Strategies in C++: derive from Strategy<D> and define the steps that change; all others are inherited.
+// Strategies in C++: derive from Strategy<D> and define the methods that change; D inherits all others.
 //
 //   struct Loud : cohort::sdk::Strategy<Loud> {
 //     void end_step(const cohort_step& step) {
@@ -9,9 +9,9 @@
 //   constexpr cohort_component kLoud = cohort::sdk::strategy<Loud>("loud", "ddp that talks").inherits("ddp");
 //   COHORT_SDK_PLUGIN("org.example.loud", "1.0.0", "Example", "MIT", kLoud)
 //
-// Each method of Strategy<D> is a slot; its comment says when it runs, what the runtime's base does, and on which
-// thread: [main], [step], [lane] as in cohort/api/strategy.h, which has the details. A method that D defines fills the
-// slot, all others stay inherited. D is default-constructed by the host's `create` and deleted by `destroy`.
+// Each method of Strategy<D> is a slot. Its comment gives its purpose, the behaviour of the runtime's base, and its
+// thread: [main], [step] or [lane]. Details: cohort/api/strategy.h. A method that D defines fills the slot. The host's
+// `create` default-constructs D, and `destroy` deletes it.
 #pragma once
 
 #include <optional>
@@ -24,12 +24,7 @@
 namespace cohort::sdk {
 inline namespace v1 {
 
-/// True after another backward of a step whose gradients have been communicated, as modules that step by hand may call.
-inline bool is_repeated(const cohort_step& step) {
-  return step.micro > 0 && (step.flags & COHORT_STEP_FIRST);
-}
-
-/// A layer of the stack: the inherited code (`below`) or the most derived one (`top`). Calls throw where they fail.
+/// A borrowed layer of the stack: the next lower one (`below`) or the most derived one (`top`). Calls throw on failure.
 class StrategyRef {
  public:
   explicit StrategyRef(cohort_strategy* strategy) : s_(strategy) {}
@@ -62,46 +57,47 @@ class StrategyRef {
 template <class D>
 class Strategy {
  public:
-  /// True in D: after reduce_bucket a rank has the gradients of the parameters alone that it owns.
+  /// D's promise that after reduce_bucket a rank has only the gradients of parameters that it owns.
   static constexpr bool kPartialGradients = false;
 
-  /// Reads the variant and the options, as checked by the host. [main]
+  /// Reads the variant and the options, which the host has checked. [main]
   void create(const Options& /*options*/) {}
-  /// Fills the plan of processes and replicas; pure. base: one process per device, one replica. [main]
+  /// Fills the plan of processes and replicas. Pure. base: one process per device, one replica. [main]
   void plan(const cohort_job& job, cohort_plan& plan) { below().plan(job, plan); }
   /// Connects the ranks. base: opens a store and binds the communicator of all ranks. Collective. [main]
   void init_dist_connection(cohort_dist_args& args) { below().init_dist_connection(args); }
-  /// Once per training, with model and optimizers. base: compares the ranks' models and gives rank 0's weights, buffers
-  /// and optimizer state to all. Collective. [main]
+  /// Runs once per training, when model and optimizers exist. base: compares the ranks' models and gives rank 0's
+  /// weights, buffers and optimizer state to all ranks. Collective. [main]
   void configure_model() { below().configure_model(); }
-  /// Describes the layout of the buckets: call below() first, then edit, and say what you want of buckets(). base: GRAD
-  /// if there are several ranks or replicas. [main]
+  /// Describes the layout of the buckets: call below().plan_buckets first, then edit `plan`, and request views with
+  /// want(). base: wants GRAD if there are several ranks or replicas. [main]
   void plan_buckets(cohort_bucket_plan& plan) { below().plan_buckets(plan); }
-  /// The layout exists, weights and restored state are in it. `reason`: COHORT_LAYOUT_... base: nothing. Collective.
-  /// [main]
+  /// Runs when the layout exists and holds weights and restored state. `reason`: COHORT_LAYOUT_... base: nothing.
+  /// Collective. [main]
   void layout_ready(int32_t reason) { below().layout_ready(reason); }
-  /// Before forward, for each micro-batch. base: nothing. [step]
+  /// Runs before forward, for each micro-batch. base: nothing. [step]
   void begin_step(const cohort_step& step) { below().begin_step(step); }
-  /// The bucket's gradients are in its GRAD view. base: all-reduce mean over the world. [lane]
+  /// Reduces the gradients in the bucket's GRAD view. base: all-reduces their mean over the world. [lane]
   void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) { below().reduce_bucket(step, bucket); }
-  /// After backward and every reduce_bucket, for each micro-batch. base: nothing. [step]
+  /// Runs after backward and every reduce_bucket, for each micro-batch. base: nothing. [step]
   void end_backward(const cohort_step& step) { below().end_backward(step); }
-  /// If gradients are limited, before the optimizer's step. base: limits the gradients of the phase that this rank
-  /// shows. [step]
+  /// Limits gradients before the optimizer step, if a limit is set. base: limits the phase's gradients that this rank
+  /// shows to the optimizer. [step]
   void clip_gradients(const cohort_step& step, const cohort_clip_args& args) { below().clip_gradients(step, args); }
-  /// Once per optimizer step. base: the host optimizer's step. [step]
+  /// Makes the optimizer step. base: runs the host optimizer's step. [step]
   void optimizer_step(const cohort_step& step) { below().optimizer_step(step); }
-  /// Once per optimizer step, after it. base: nothing. [step]
+  /// Runs once per optimizer step, after it. base: nothing. [step]
   void end_step(const cohort_step& step) { below().end_step(step); }
-  /// Training stops for an evaluation, a checkpoint or its end: COHORT_PAUSE_... base: nothing. Collective. [step]
+  /// Runs when training stops for an evaluation, a checkpoint or its end: COHORT_PAUSE_... base: nothing. Collective.
+  /// [step]
   void pause(int32_t reason) { below().pause(reason); }
-  /// A checkpoint: what is kept outside STATE goes to host().save(). base: nothing. [main]
+  /// Saves state that is not in a STATE buffer to a checkpoint, with host().save(). base: nothing. [main]
   void save_state() { below().save_state(); }
-  /// A run resumes, before its first step: host().load(). base: nothing. [main]
+  /// Loads saved state with host().load(), before the first step of a resumed run. base: nothing. [main]
   void load_state() { below().load_state(); }
-  /// The end, on all ranks, while communicators still work. base: nothing. [main]
+  /// Runs at the end, on all ranks, while communicators still work. base: nothing. [main]
   void shutdown() { below().shutdown(); }
-  /// Returns the table of this id, or null: then the layers below are asked. [any-thread]
+  /// Returns the table with this id, or null to ask the layers below. [any-thread]
   const void* get_extension(const char* id) { return below().get_extension(id); }
 
  protected:
@@ -116,7 +112,7 @@ class Strategy {
   std::optional<Host> host_;
 };
 
-/// Describes the strategy that D implements. `name` and `summary` are literals.
+/// Returns the description of strategy D. `name` and `summary` are literals.
 template <class D>
 constexpr Component strategy(const char* name, const char* summary) {
   return {COHORT_KIND_STRATEGY, &detail::kStrategyTable<D>, name, summary};

@@ -1,4 +1,4 @@
-// What a component can do: the host's question and the plugin's answer.
+// Abilities of a component: the host's question and the plugin's answer.
 //
 //   cohort::sdk::Answer supports(const cohort::sdk::Query& query) {
 //     if (query.use() == COHORT_USE_NODES) return cohort::sdk::no("its ranks are threads", "choose --strategy=ddp");
@@ -6,8 +6,8 @@
 //   }
 //   constexpr cohort_component kLoud = cohort::sdk::strategy<Loud>("loud", "ddp that talks").supports<supports>();
 //
-// Uses that newer hosts ask about are answered by unknown(): the host's default then holds. `supports` is pure, and
-// runs before the component is made. Threads: [main].
+// Answer unknown() to uses that only newer hosts know: the host's default then holds. `supports` is pure, and runs
+// before the component exists. Threads: [main].
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 namespace cohort::sdk {
 inline namespace v1 {
 
-/// What a plugin says about a use. The texts are literals.
+/// A plugin's answer about a use. The texts are literals.
 struct Answer {
   int32_t answer = COHORT_ANSWER_UNKNOWN;
   const char* why = nullptr;
@@ -35,12 +35,13 @@ constexpr Answer unknown() {
 constexpr Answer yes() {
   return {COHORT_ANSWER_YES, nullptr, nullptr};
 }
-/// `why`: "its replicas are threads of one process"; `fix`: "choose --strategy=ddp".
+/// Returns NO. `why`: "its replicas are threads of one process"; `fix`: "choose --strategy=ddp".
 constexpr Answer no(const char* why, const char* fix) {
   return {COHORT_ANSWER_NO, why, fix};
 }
 
-/// One use of one job; see cohort_query. A number is 0 if it is not known: the answer then holds for any.
+/// A question about one use in one job; see cohort_query. An unknown number is 0: the answer then holds for any number.
+/// Borrows `query`.
 class Query {
  public:
   explicit Query(const cohort_query& query) : query_(query) {}
@@ -53,20 +54,20 @@ class Query {
   int32_t replicas() const { return query_.replicas; }
   std::string_view variant() const { return query_.variant; }
   Options options() const { return {query_.variant, query_.options, query_.num_options}; }
-  /// Returns, of a free layer, the strategy below as a user writes it.
+  /// Returns, for a free layer, the spec of the strategy below it, as a user writes it.
   std::string_view below_spec() const { return query_.below_spec; }
 
  private:
   const cohort_query& query_;
 };
 
-/// Returns YES to each use of which the host's default is yes, for a component that can do whatever it has not refused
-/// before; UNKNOWN to the others and to those of newer hosts.
+/// Returns YES to each use that the host's default allows, and UNKNOWN to others and to uses of newer hosts. Call it
+/// after refusing all uses that the component cannot serve.
 inline Answer yes_to_known(const Query& query) {
   return query.use() > 0 && query.use() <= COHORT_USE_BY_HAND ? yes() : unknown();
 }
 
-/// Returns the same, and YES to these, of which UNKNOWN is no.
+/// Returns YES to `others`, which UNKNOWN would refuse, and yes_to_known(query) to all other uses.
 inline Answer yes_to_known(const Query& query, std::initializer_list<int32_t> others) {
   return std::find(others.begin(), others.end(), query.use()) == others.end() ? yes_to_known(query) : yes();
 }

@@ -1,4 +1,4 @@
-// Tensors of the host as typed ranges of elements. Views borrow: they live as long as the cohort_tensor's memory.
+// Tensors of the host as typed ranges of elements. A view borrows the cohort_tensor's memory.
 #pragma once
 
 #include <string>
@@ -25,11 +25,11 @@ class TensorView {
   bool requires_grad() const { return (tensor_.flags & COHORT_TENSOR_REQUIRES_GRAD) != 0; }
   bool is_read_only() const { return (tensor_.flags & COHORT_TENSOR_READ_ONLY) != 0; }
 
-  /// First element, on whatever device it lies.
+  /// Returns the address of the first element, in memory of the tensor's device.
   void* data() const { return tensor_.data; }
 
-  /// The elements of a dense CPU tensor, as they lie in memory. Throws where the tensor is none, or is read-only and
-  /// `T` is not const.
+  /// Returns the elements of a dense CPU tensor in memory order. Throws INVALID_ARGUMENT if the tensor is not dense,
+  /// not on the CPU, not of type `T`, or is read-only and `T` is not const.
   template <class T>
   Span<T> span() const {
     using Element = std::remove_const_t<T>;

@@ -16,7 +16,7 @@ COHORT_EXTERN_C_BEGIN
 typedef struct cohort_log_1 {
   /* Writes one line. `message` is UTF-8 without a line end; it is copied. */
   void (*log)(const cohort_host* host, int32_t level, const char* message) COHORT_NOEXCEPT;
-  /* 1 where lines of this level are written, else 0. */
+  /* Returns 1 if lines of this level are written, else 0. */
   uint32_t (*enabled)(const cohort_host* host, int32_t level) COHORT_NOEXCEPT;
 } cohort_log_1;
 

@@ -49,6 +49,9 @@ struct RankSetup {
   std::optional<std::filesystem::path> autotune_file;  ///< if set, trials are run and the best is written here
   bool deterministic = false;                          ///< sums have the same bits on every collective
   std::string options_text{};                          ///< from text_across_ranks; ranks compare it
+  uint64_t seed = 0;                                   ///< of the job's random numbers
+  std::string precision = "32";                        ///< as the user writes it
+  std::string log_dir{};                               ///< absolute; "" if the user gave none
   std::optional<Key> secret{};                         ///< of the job: what only its ranks know
   DevicePort* device_port = nullptr;                   ///< outlives the rank; null: the CPU alone
   /// The program's own way to connect, a layer above all others; empty: there is none. `inherited` runs the slot of the

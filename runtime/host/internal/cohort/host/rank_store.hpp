@@ -38,9 +38,9 @@ class RankStore {
 
   /// Returns the part of the store that belongs to this run; null until the ranks have met, and with one rank.
   Store* of_run() { return has_met_ ? of_run_.get() : nullptr; }
-  /// Returns a part of the job's store for a group of this name, another one each time. Lives as long as this object.
-  /// Throws UserError if the job has no store.
-  cohort_store* for_group(const std::string& name);
+  /// Returns a part of the job's store for a group of this name and these members, another one each time. Lives as long
+  /// as this object. Throws UserError if the job has no store.
+  cohort_store* for_group(const cohort_connect_args& group);
   /// Limits each later call of the store to this time, if it is the host's own.
   void limit_calls(std::chrono::milliseconds longest);
   /// Ends the running calls of the store, if it is the host's own; they and all later ones throw. [any-thread]
@@ -53,7 +53,7 @@ class RankStore {
   cohort_store* store_ = nullptr;
   std::unique_ptr<PrefixedStore> of_run_;
   std::list<StorePart> of_groups_;
-  std::map<std::string, int> groups_;  // by name, how many: a later training may open them again
+  std::map<std::string, int> groups_;  // by name and members, how many: a later training may open them again
   bool has_met_ = false;
   std::function<void()> when_met_;
   uint64_t agreements_ = 0;  // the same on every rank: makes keys of the store unique

@@ -24,6 +24,7 @@
 #include <cohort/host/host_object.hpp>
 #include <cohort/host/lane.hpp>
 #include <cohort/host/model_port.hpp>
+#include <cohort/host/strategy_layers.hpp>
 #include <cohort/host/votes.hpp>
 
 namespace cohort::host {
@@ -41,6 +42,7 @@ class StepEngine {
     cohort_comm* flags_comm;    ///< of the lane
     cohort_comm* control_comm;  ///< of the step thread
     RankDevices devices{};
+    const StrategyLayers* layers = nullptr;  ///< null: none drops gradients
   };
   explicit StepEngine(const Parts& parts);
   StepEngine(const StepEngine&) = delete;
@@ -54,8 +56,9 @@ class StepEngine {
   /// Between steps. On at first.
   void set_overlap(bool overlap) { overlap_ = overlap; }
 
-  /// A micro-batch of this phase begins; gradients are reduced in the last one of a step.
-  void begin(bool last, uint32_t phase = 0);
+  /// Begins a micro-batch of this phase; gradients are reduced in the last one of a step. `in_order`: each training
+  /// step runs all phases, in their order; else the loop runs them as it likes.
+  void begin(bool last, uint32_t phase = 0, bool in_order = false);
   /// This parameter's gradient, of the current phase, is complete for this micro-batch and lies in its place.
   void gradient_ready(uint32_t parameter, uint32_t replica = 0);
   /// Backward is over. In the last micro-batch: parameters that no backward of this step has reached are sent as zeros,
@@ -64,6 +67,10 @@ class StepEngine {
   /// Makes a phase that has begun the current one, for its backward.
   void select(uint32_t phase);
   bool has_begun(uint32_t phase) const { return phases_[phase].open; }
+  /// Returns whether a phase has run a backward and not its optimizer yet.
+  bool is_in_step() const {
+    return std::ranges::any_of(phases_, [](const Phase& phase) { return phase.open && phase.micro > 0; });
+  }
   /// True where the current phase's gradients are reduced in this micro-batch.
   bool is_last() const { return phases_[phase_].flags & COHORT_STEP_LAST; }
   /// While on, gradients only add up: another backward reaches the same parameters before end_backward.
@@ -138,6 +145,7 @@ class StepEngine {
 
   Parts parts_;
   bool wants_gradients_ = false;
+  bool are_dropped_ = false;         // a layer above looks at gradients that nobody averages
   std::vector<uint32_t> phase_of_;   // by parameter
   std::vector<uint32_t> bucket_of_;  // by parameter; kNoBucket: in none
   Arrivals arrivals_;
@@ -145,6 +153,7 @@ class StepEngine {
   cohort_step reduction_step_{};                   // the step whose buckets are reduced
   std::vector<FlightRecorder::Purpose> purposes_;  // by bucket
   bool overlap_ = true;
+  bool phases_in_order_ = false;
   bool partial_ = false;
   bool abandoned_ = false;  // what the lane was given is not over
   std::chrono::steady_clock::time_point step_begun_;
@@ -156,6 +165,7 @@ class StepEngine {
   size_t num_parameters() const { return phase_of_.size(); }
   uint32_t num_replicas() const { return parts_.model.num_replicas(); }
   cohort_step step_of(uint32_t phase) const;
+  cohort_step step_of_backward() const;
   bool is_of_phase(size_t bucket) const { return parts_.buckets.get(bucket)->phase == phase_; }
   void begin_window();
   void begin_reduction();
@@ -167,6 +177,7 @@ class StepEngine {
   void collect_flags();
   void exchange_flags();
   void read_flags();
+  bool is_reached(size_t parameter) const;
   void read_votes(uint64_t word);
   uint64_t vote_word() const;
   void check(cohort_status status, const char* slot);

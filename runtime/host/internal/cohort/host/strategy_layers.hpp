@@ -59,6 +59,9 @@ class StrategyLayers {
   void want_gradients(const cohort_host* host);
   /// In plan_buckets: the layer with this cohort_host withdraws what the layers below it, and itself, have wanted.
   void drop_gradients(const cohort_host* host);
+  /// Returns whether a layer has dropped the gradients and does not reduce them itself, so that nobody averages them;
+  /// since the last plan_buckets.
+  bool have_dropped_gradients() const;
   /// Returns whether a layer wants the gradients that none above it has dropped; since the last plan_buckets.
   bool want_gradients() const;
   /// Names of the layers, lowest first, "base" included.

@@ -19,7 +19,7 @@ class Collective;
 
 namespace detail {
 
-/// Calls `Method` of the C that a communicator's `data` points to.
+/// Calls `Method` on the C object at comm->data.
 template <class C, auto Method, class... Args>
 cohort_status call_comm(cohort_collective* c, cohort_comm* comm, Args... args) noexcept {
   return guard(c->host, [&] { (static_cast<C*>(comm->data)->*Method)(argument(args)...); });

@@ -11,7 +11,7 @@ namespace cohort::sdk {
 inline namespace v1 {
 namespace detail {
 
-/// A service table, asked for until the host has it.
+/// A service table. As long as the host lacks it, every call asks again.
 template <class Table>
 class Service {
  public:

@@ -1,7 +1,7 @@
-// Which slots of a table a class fills, and the C functions that call its methods. Internal to the SDK.
+// The table slots that a class fills, and C functions that call its methods. Internal to the SDK.
 //
-// Every slot has a method of the same name in a base class of the SDK. A class fills the slot if it declares a method
-// of that name itself: `&D::end_step` then is a pointer to a member of another class than `&Base::end_step`.
+// Every slot has a method of the same name in an SDK base class. A class fills the slot if it declares a method of that
+// name: `&D::end_step` then points to a member of D, otherwise to one of Base.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace cohort::sdk {
 inline namespace v1 {
 namespace detail {
 
-/// Whether `Method` may be called as `Default`, the method of the base class, is declared.
+/// A check that `Method` can be called with the signature of `Default`, the base class's method.
 template <class D, auto Method, class Default>
 struct Fits;
 template <class D, auto Method, class R, class B, class... Args>
@@ -21,7 +21,7 @@ struct Fits<D, Method, R (B::*)(Args...)> : std::is_invocable_r<R, decltype(Meth
 template <class D, auto Method, class R, class B, class... Args>
 struct Fits<D, Method, R (B::*)(Args...) const> : std::is_invocable_r<R, decltype(Method), D&, Args...> {};
 
-/// Returns whether D has a method of its own in place of `Default`. Does not compile if it has another signature.
+/// Returns whether D declares its own method instead of `Default`. Does not compile if its signature does not fit.
 template <class D, auto Method, auto Default>
 constexpr bool overrides() {
   constexpr bool is_own = !std::is_same_v<decltype(Method), decltype(Default)>;
@@ -33,7 +33,7 @@ constexpr bool overrides() {
   return is_own;
 }
 
-// Structs reach a slot as pointers and a method as references.
+// Slots take structs as pointers, and methods take them as references.
 template <class T>
 T& argument(T* pointer) {
   return *pointer;
@@ -51,13 +51,13 @@ inline const void* argument(const void* memory) {
   return memory;
 }
 
-/// Calls `Method` of the D that a component's `data` points to.
+/// Calls `Method` on the D object at self->data.
 template <class D, auto Method, class Self, class... Args>
 cohort_status call(Self* self, Args... args) noexcept {
   return guard(self->host, [&] { (static_cast<D*>(self->data)->*Method)(argument(args)...); });
 }
 
-/// Fills a slot if D overrides `Default`; else it stays null, which means that it is inherited or composed.
+/// Fills `slot` if D overrides `Default`. Otherwise the slot stays null: it is inherited or composed.
 template <class D, auto Method, auto Default, class Self, class... Args>
 constexpr void fill(cohort_status (*&slot)(Self*, Args...) noexcept) {
   if constexpr (overrides<D, Method, Default>()) slot = call<D, Method, Self, Args...>;

@@ -35,7 +35,7 @@ struct StrategyTable {
     delete static_cast<D*>(s->data);
     s->data = nullptr;
   }
-  /// Asks the layers below for an id that D does not know.
+  /// Returns D's table with this id, or that of the layers below if D has none.
   static const void* get_extension(cohort_strategy* s, const char* id) noexcept {
     const void* extension = nullptr;
     guard(s->host, [&] { extension = static_cast<D*>(s->data)->get_extension(id); });

@@ -1,11 +1,11 @@
 // The table cohort.kernels.core/1 for CPU memory, in portable C++.
 //
-//   struct Avx2 {};                                                        // a type of this file's own
+//   struct Avx2 {};                                                        // a type that only this file has
 //   const cohort_kernels_core_1& table = sdk::portable::CoreKernels<Avx2>::kTable;
 //
-// `Isa` keeps the functions of files apart that are compiled for different instruction sets: the linker must not merge
-// them. All give the same bits if they are compiled without contraction (-ffp-contract=off). A kernel runs on the
-// thread that calls it.
+// `Isa` is another type in each file, because files may be compiled for different instruction sets and the linker must
+// not merge their functions. All give the same bits if compiled without contraction (-ffp-contract=off). A kernel runs
+// on the calling thread.
 #pragma once
 
 #include <cohort/api/kernels.h>
@@ -26,7 +26,7 @@ struct CoreKernels {
     for (uint64_t i = 0; i < n; ++i) to[i] = value;
   }
 
-  // Integers take the nearest value of their range; NaN becomes 0.
+  // Fills with `value`, clamped to the range of T; NaN becomes 0.
   template <class T>
   static void fill_integer(void* out, uint64_t n, double value) {
     constexpr bool kIsSigned = static_cast<T>(-1) < static_cast<T>(0);
@@ -102,7 +102,7 @@ struct CoreKernels {
     });
   }
 
-  // The same pointer is allowed between types of one size only, so plain loops are right.
+  // Casts in plain loops, because only types of one size may share memory.
   static cohort_status cast(cohort_accelerator* a, void* out, int32_t out_dtype, const void* in, int32_t in_dtype,
                             uint64_t n, const cohort_stream* stream) noexcept {
     if (out_dtype == in_dtype) {
@@ -128,7 +128,7 @@ struct CoreKernels {
     return for_floating(dtype, [=](auto tag) {
       using T = typename decltype(tag)::Type;
       using A = typename Math<T>::Type;
-      constexpr uint64_t kTile = 2048;  // sums stay in the first-level cache while the inputs stream past
+      constexpr uint64_t kTile = 2048;  // elements: the sums stay in the first-level cache
       alignas(64) A tile[kTile];
       const A by = static_cast<A>(factor);
       for (uint64_t begin = 0; begin < n; begin += kTile) {

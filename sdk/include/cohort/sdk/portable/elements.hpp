@@ -1,4 +1,4 @@
-// How portable kernels read, compute with and write elements of floating types. Everything is inlined.
+// Loads, arithmetic types and stores of floating elements for portable kernels. Everything is inlined.
 #pragma once
 
 #include <cohort/api/status.h>
@@ -9,7 +9,7 @@ namespace cohort::sdk {
 inline namespace v1 {
 namespace portable {
 
-// Arithmetic on T is done in Math<T>::Type.
+// The type for arithmetic on T.
 template <class T>
 struct Math {
   using Type = T;
@@ -36,7 +36,7 @@ COHORT_SDK_INLINE float load(BFloat16 value) {
   return to_float(value);
 }
 
-// From float or double, rounded once.
+// The conversion from float or double to T, rounded once.
 template <class T>
 struct Store;
 template <>
@@ -65,7 +65,7 @@ struct Tag {
   using Type = T;
 };
 
-// Calls `body(Tag<T>{})` for the floating type. Returns the refusal of any other type.
+// Calls `body(Tag<T>{})` with the element type of a floating dtype. Returns refusal_of(dtype) for any other dtype.
 template <class Body>
 COHORT_SDK_INLINE cohort_status for_floating(int32_t dtype, Body body) {
   switch (dtype) {

@@ -13,7 +13,7 @@ struct MinmaxUint8Chunk {
   static constexpr uint64_t kChunkHeader = COHORT_MINMAX_UINT8_HEADER_NBYTES;
   static constexpr uint32_t kQuietNan = 0x7fc00000u;
 
-  /// Finite floats in the order of these integers; those that are not lie beyond kLowestKey and kHighestKey.
+  /// Returns an integer that sorts like `value`. Infinities and NaNs lie outside kLowestKey .. kHighestKey.
   static COHORT_SDK_INLINE int32_t key_of(float value) {
     const auto bits = static_cast<int32_t>(bits_of(value));
     return bits ^ ((bits >> 31) & 0x7fffffff);
@@ -26,7 +26,7 @@ struct MinmaxUint8Chunk {
   static COHORT_SDK_INLINE float to_single(float value) { return value; }
   static COHORT_SDK_INLINE float to_single(double value) { return static_cast<float>(value); }
 
-  /// As roundps does it; where there is none, 2^23 is added and taken away, which a float from 2^23 on does not need.
+  /// Rounds like roundps. Without roundps, adds and subtracts 2^23; floats from 2^23 on are already whole.
   static COHORT_SDK_INLINE float round_to_even(float value) {
 #if defined(__SSE4_1__) || !defined(__SSE2__)
     return __builtin_rintf(value);
@@ -37,7 +37,7 @@ struct MinmaxUint8Chunk {
 #endif
   }
 
-  /// The contents of a header.
+  /// The grid of a chunk's codes, computed from its header.
   struct Grid {
     float scale;
     float lower;
@@ -68,7 +68,7 @@ struct MinmaxUint8Chunk {
       least = key < least ? key : least;
       greatest = key > greatest ? key : greatest;
     }
-    // A division by something positive keeps the order.
+    // Division by a positive number keeps the order.
     const float min = value_of(least) / divisor + 0.0f, max = value_of(greatest) / divisor + 0.0f;
     const bool is_finite =
         least >= kLowestKey && greatest <= kHighestKey && key_of(min) >= kLowestKey && key_of(max) <= kHighestKey;
@@ -103,7 +103,7 @@ struct MinmaxUint8Chunk {
     }
   }
 
-  /// Calls `write(i, element)` for elements first + i of a chunk, i < n.
+  /// Decodes elements first .. first + n - 1 of a chunk: calls `write(i, element)` for element first + i.
   template <class Write>
   static COHORT_SDK_INLINE void for_elements(const uint8_t* chunk, uint64_t first, uint64_t n, Write write) {
     Header header;

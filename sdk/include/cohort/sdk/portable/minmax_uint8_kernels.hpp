@@ -11,7 +11,7 @@ namespace portable {
 template <class Isa>
 struct MinmaxUint8Kernels {
   using Chunk = MinmaxUint8Chunk<Isa>;
-  static constexpr uint64_t kTile = 2048;  // sums stay in the first-level cache while the chunks stream past
+  static constexpr uint64_t kTile = 2048;  // elements: the sums stay in the first-level cache
 
   static cohort_status encode(cohort_accelerator*, void* chunks, const void* in, int32_t dtype, uint64_t chunk_numel,
                               uint64_t num_chunks, double divisor, const cohort_stream*) noexcept {
@@ -42,7 +42,7 @@ struct MinmaxUint8Kernels {
     });
   }
 
-  /// Sums of float32 and float64 are made in `out`, those of 16-bit types in `tile`.
+  /// Returns the memory for sums: `out` for float32 and float64, `tile` for 16-bit types.
   template <class T, class A>
   static COHORT_SDK_INLINE A* place_of_sum(T* out, A* tile) {
     if constexpr (sizeof(T) == sizeof(A))
@@ -51,7 +51,7 @@ struct MinmaxUint8Kernels {
       return tile;
   }
 
-  /// Elements first .. first + n - 1 of all chunks.
+  /// Adds elements first .. first + n - 1 of `start`, if not null, and of all chunks into `out`.
   template <class T>
   static void add_tile(T* out, const T* start, const uint8_t* chunk, uint64_t chunk_numel, uint64_t num_chunks,
                        uint64_t first, uint64_t n) {

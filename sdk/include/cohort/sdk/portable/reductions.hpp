@@ -10,8 +10,7 @@ namespace portable {
 
 template <class Isa>
 struct Reductions {
-  // Partial sums: element i goes to lane i % 16, and the lanes are added in a fixed tree, whatever the width of a
-  // register.
+  // The number of partial sums. Element i goes to sum i % 16, and a fixed tree adds the sums, for any register width.
   static constexpr uint64_t kLanes = 16;
   typedef double Lanes __attribute__((vector_size(kLanes * sizeof(double))));
 
@@ -56,7 +55,7 @@ struct Reductions {
     return dot(a, in, in, dtype, n, result, stream);
   }
 
-  // NaN and infinity are the numbers whose exponent has all bits set.
+  // Returns 1 if an element is NaN or infinite (all exponent bits are set), else 0.
   template <class Bits, Bits kExponent>
   static uint32_t any_with_exponent(const void* in, uint64_t n) {
     const Bits* bits = static_cast<const Bits*>(in);
