@@ -1,6 +1,7 @@
 #include <cohort/sdk/host.hpp>
 
 #include <cstddef>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -149,6 +150,37 @@ TEST(SdkMemory, IsReleasedOnceByWhoeverHasItLast) {
   EXPECT_EQ(Device::alive, 0);
 }
 
+TEST(SdkMemory, IsWrittenByTheHost) {
+  FakeHost fake;
+  Device device(fake);
+  device.memory.write = [](const cohort_host* host, void* to, const void* from, uint64_t nbytes,
+                           const cohort_stream* stream) noexcept {
+    if (stream->device_type != COHORT_DEVICE_EXT) return host->fail(host, COHORT_NOT_FOUND, "no such device");
+    std::memcpy(to, from, nbytes);
+    return COHORT_OK;
+  };
+  const Host host(fake.raw());
+  const double given = 2.5;
+  double there = 0;
+  host.write(&there, &given, sizeof given, host.stream(COHORT_DEVICE_EXT, 1));
+  EXPECT_EQ(there, 2.5);
+  EXPECT_EQ(status_of([&] { host.write(&there, &given, sizeof given, host.stream(3, 0)); }), COHORT_NOT_FOUND);
+}
+
+TEST(SdkHost, FindsTheCommunicatorOfABucketByItsRole) {
+  FakeHost fake;
+  static cohort_comm world{sizeof(cohort_comm), 1, 3, 0, nullptr, nullptr},
+      part{sizeof(cohort_comm), 0, 2, 0, nullptr, nullptr};
+  cohort_comm_1 table{};
+  table.get = [](const cohort_host*, int32_t role) noexcept { return role == 40 ? &part : &world; };
+  fake.offer(COHORT_COMM_ID, &table);
+  cohort_bucket bucket{};
+  bucket.role = 40;
+  EXPECT_EQ(Host(fake.raw()).comm(bucket).raw(), &part);
+  bucket.role = COHORT_ROLE_WORLD;
+  EXPECT_EQ(Host(fake.raw()).comm(bucket).raw(), &world);
+}
+
 TEST(SdkMemory, HasStreamsOfTheBucketsDevice) {
   FakeHost fake;
   const Device device(fake);
@@ -169,13 +201,14 @@ TEST(SdkOptimizers, GiveNothingWhereTheHostKnowsNone) {
   table.hyper = [](const cohort_host*, uint32_t parameter, const char* name, double* value) noexcept {
     *value = 0.5;
     if (parameter > 1) return COHORT_INVALID_ARGUMENT;
-    return name == std::string("lr") ? COHORT_OK : COHORT_NOT_FOUND;
+    return name == std::string("lr") || name == std::string("lr_factor") ? COHORT_OK : COHORT_NOT_FOUND;
   };
   fake.offer(COHORT_OPTIMIZER_ID, &table);
   const Host host(fake.raw());
   EXPECT_EQ(host.optimizers().count(), 1u);
   EXPECT_EQ(host.optimizers().kind(0), "adam");
   EXPECT_EQ(host.optimizers().hyper(0, "lr"), 0.5);
+  EXPECT_EQ(host.optimizers().hyper(0, "lr_factor"), 0.5);
   EXPECT_EQ(host.optimizers().hyper(0, "momentum"), std::nullopt);
   EXPECT_EQ(status_of([&] { host.optimizers().hyper(2, "lr"); }), COHORT_INVALID_ARGUMENT);
   EXPECT_EQ(status_of([&] { (void)host.optimizers().kind(1); }), COHORT_INVALID_ARGUMENT);

@@ -187,7 +187,7 @@ void expect_forwarding(const cohort_component& component, RecordingBase& base) {
   EXPECT_EQ(vt.begin_step(layer.get(), &step), COHORT_OK);
   EXPECT_EQ(vt.reduce_bucket(layer.get(), &step, &bucket), COHORT_OK);
   EXPECT_EQ(vt.end_backward(layer.get(), &step), COHORT_OK);
-  const cohort_clip_args limit{sizeof limit, COHORT_CLIP_NORM, 1.0, nullptr};
+  const cohort_clip_args limit{sizeof limit, COHORT_CLIP_NORM, 1.0, nullptr, nullptr};
   EXPECT_EQ(vt.clip_gradients(layer.get(), &step, &limit), COHORT_OK);
   EXPECT_EQ(vt.optimizer_step(layer.get(), &step), COHORT_OK);
   EXPECT_EQ(vt.end_step(layer.get(), &step), COHORT_OK);

@@ -32,7 +32,12 @@ cohort_query answer(int32_t use) {
 
 TEST(SdkSupports, PutsTheAnswerIntoTheQuery) {
   EXPECT_EQ(answer(COHORT_USE_NODES).answer, COHORT_ANSWER_YES);
-  EXPECT_EQ(answer(COHORT_USE_ELASTIC).answer, COHORT_ANSWER_UNKNOWN);
+  EXPECT_EQ(answer(COHORT_USE_BY_HAND).answer, COHORT_ANSWER_YES);
+  // Of these the host's default is no, or a component has to say it for itself.
+  for (const int32_t use : {COHORT_USE_UNNAMED, COHORT_USE_CLOSURES, COHORT_USE_PRECISION, COHORT_USE_EQUAL_RANKS,
+                            COHORT_USE_ELASTIC, COHORT_USE_PARTS, COHORT_USE_PAGES, 1000, 0, -1}) {
+    EXPECT_EQ(answer(use).answer, COHORT_ANSWER_UNKNOWN) << use;
+  }
   const cohort_query refused = answer(COHORT_USE_REPLICAS);
   EXPECT_EQ(refused.answer, COHORT_ANSWER_NO);
   EXPECT_STREQ(refused.why, "it has one buffer");

@@ -159,7 +159,7 @@ class BadPlugins(PluginTest):
 
     def test_a_newer_abi_names_both_versions(self):
         source = "#include <cohort/api/cohort.h>\n" + self.descriptor("newer", "(COHORT_ABI_VERSION + 7)")
-        self.fail_with_file(self.compiled("newer", source), "0.8", "0.1")
+        self.fail_with_file(self.compiled("newer", source), "0.9", "0.2", "update cohort")
 
     def test_a_flag_that_no_host_knows(self):
         source = "#include <cohort/api/cohort.h>\n" + self.descriptor("flagged", flags="0x40000000u")

@@ -61,6 +61,7 @@ PROGRAM_PIECES = {"a_loss_over_the_whole_batch.inc": only_block("docs/user.md", 
                   "a_logger.inc": only_block("docs/user.md", "cpp", "## Loggers"),
                   "a_prediction.inc": only_block("docs/user.md", "cpp", "## Predictions"),
                   "a_schedule.inc": only_block("docs/user.md", "cpp", "## Learning-rate schedules"),
+                  "a_connection.inc": only_block("docs/user.md", "cpp", "## Connecting the ranks in your own way"),
                   "a_loop_of_your_own.inc": only_block("docs/user.md", "cpp", "## A loop of your own")}
 
 
@@ -113,6 +114,14 @@ class InstallTest(SystemTest):
                               ("hand", "ddp"), ("schedule", "ddp"), ("metrics", "dp"), ("parts", "ddp")):
             with self.subTest(way=way):
                 self.succeed([program, f"--way={way}", f"--strategy={strategy}", "--devices=2"])
+        self.meet_where_the_program_says(program)
+
+    def meet_where_the_program_says(self, program):
+        (self.folder / "first_rank.txt").write_text(f"127.0.0.1 {self.reserve_port()}\n")
+        for strategy in ("ddp", "ddp_spawn"):
+            with self.subTest(connected_by="the program", strategy=strategy):
+                self.succeed([program, f"--strategy={strategy}", "--devices=2", "--summary-json=summary.json"])
+                self.assertEqual(self.summary()["layers"][-1], "program")
 
 
 class Install(InstallTest):

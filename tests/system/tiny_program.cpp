@@ -199,8 +199,8 @@ void train(cohort::App& app, const std::string& way) {
 }
 
 int main(int argc, char** argv) {
-  return cohort::Program("tiny")
-      .option("way", "fit", "fit, loop, data, callbacks, logger, whole, hand, schedule, metrics or parts")
+#include "a_connection.inc"
+  return program.option("way", "fit", "fit, loop, data, callbacks, logger, whole, hand, schedule, metrics or parts")
       .defaults([](cohort::Options& options) { options.max_epochs = 5; })
       .run(argc, argv, [](cohort::App& app) { train(app, app.option("way")); });
 }

@@ -32,6 +32,8 @@ TEST(Adam, RefusesOtherTypes) {
   const cohort_kernels_adam_1& adam = subject().adam();
   EXPECT_EQ(adam.step(adam.accelerator, x.data(), x.data(), x.data(), COHORT_INT64, 2, 1, 1, 1, 1, subject().stream()),
             COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(adam.step(adam.accelerator, x.data(), x.data(), x.data(), 99, 2, 1, 1, 1, 1, subject().stream()),
+            COHORT_UNIMPLEMENTED);
 }
 
 }  // namespace

@@ -32,8 +32,9 @@ TEST(Description, DescribesEveryDevice) {
 }
 
 TEST(Description, NamesTheTypeThatTorchCallsIt) {
-  ASSERT_TRUE(subject().vt().torch_device_type);
-  EXPECT_GT(std::strlen(subject().vt().torch_device_type), 0u);
+  const char* const name = subject().vt().torch_device_type;
+  if (!name) GTEST_SKIP() << "the accelerator is for programs without LibTorch";
+  EXPECT_GT(std::strlen(name), 0u);
 }
 
 TEST(Description, HasNothingUnderIdsOfOthers) {

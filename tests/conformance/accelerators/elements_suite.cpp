@@ -180,8 +180,12 @@ TEST(Elements, OfOtherTypesAreRefusedAndLeftAlone) {
             COHORT_INVALID_ARGUMENT);
   EXPECT_EQ(k.cast(accelerator(), out.data(), COHORT_FLOAT64, out.data(), COHORT_INT64, 4, stream),
             COHORT_INVALID_ARGUMENT);
-  EXPECT_EQ(k.cast(accelerator(), out.data(), 0, out.data(), COHORT_FLOAT64, 4, stream), COHORT_INVALID_ARGUMENT);
-  EXPECT_EQ(k.fill(accelerator(), out.data(), 99, 4, 2.0, stream), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.cast(accelerator(), out.data(), 0, out.data(), COHORT_FLOAT64, 4, stream), COHORT_UNIMPLEMENTED);
+  EXPECT_EQ(k.cast(accelerator(), out.data(), COHORT_FLOAT64, out.data(), 99, 4, stream), COHORT_UNIMPLEMENTED);
+  EXPECT_EQ(k.cast(accelerator(), out.data(), 99, out.data(), 99, 4, stream), COHORT_UNIMPLEMENTED);
+  EXPECT_EQ(k.fill(accelerator(), out.data(), 99, 4, 2.0, stream), COHORT_UNIMPLEMENTED);
+  EXPECT_EQ(k.scale(accelerator(), out.data(), out.data(), 99, 4, 2.0, stream), COHORT_UNIMPLEMENTED);
+  EXPECT_EQ(k.sum_of_n(accelerator(), out.data(), inputs, 1, 99, 4, 1.0, stream), COHORT_UNIMPLEMENTED);
   EXPECT_EQ(k.sum_of_n(accelerator(), out.data(), inputs, 1, COHORT_INT64, 4, 1.0, stream), COHORT_INVALID_ARGUMENT);
   EXPECT_EQ(k.sum_of_n(accelerator(), out.data(), inputs, 0, COHORT_FLOAT64, 4, 1.0, stream), COHORT_INVALID_ARGUMENT);
   EXPECT_EQ(out.values(), values);

@@ -96,6 +96,9 @@ TEST(Reductions, OfOtherTypesAreRefused) {
             COHORT_INVALID_ARGUMENT);
   EXPECT_EQ(k.found_inf(subject().core().accelerator, x.data(), COHORT_INT64, 2, found, stream),
             COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(k.square_sum(subject().core().accelerator, x.data(), 99, 2, number, stream), COHORT_UNIMPLEMENTED);
+  EXPECT_EQ(k.dot(subject().core().accelerator, x.data(), x.data(), 99, 2, number, stream), COHORT_UNIMPLEMENTED);
+  EXPECT_EQ(k.found_inf(subject().core().accelerator, x.data(), 99, 2, found, stream), COHORT_UNIMPLEMENTED);
 }
 
 }  // namespace

@@ -25,6 +25,8 @@ TEST(Ring, RefusesOtherTypes) {
   const cohort_kernels_ring_1& ring = subject().ring();
   EXPECT_EQ(ring.change(ring.accelerator, x.data(), x.data(), x.data(), x.data(), COHORT_INT64, 2, subject().stream()),
             COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(ring.change(ring.accelerator, x.data(), x.data(), x.data(), x.data(), 99, 2, subject().stream()),
+            COHORT_UNIMPLEMENTED);
 }
 
 }  // namespace

@@ -83,7 +83,9 @@ class DeviceServices : public testing::TestWithParam<Attempt> {};
 INSTANTIATE_TEST_SUITE_P(
     Of, DeviceServices,
     testing::Values(Attempt{"streams", ""}, Attempt{"outside", ""}, Attempt{"late", ""}, Attempt{"leave", ""},
-                    Attempt{"host_memory", ""},
+                    Attempt{"host_memory", ""}, Attempt{"write", ""},
+                    Attempt{"no_device_write", "memory/1.write: this rank works on no device 0 of type 3"},
+                    Attempt{"no_stream_write", "memory/1.write was given no stream for memory of a device"},
                     Attempt{"foreign_memory", "'devices' gave memory/1.release memory that it does not have"},
                     Attempt{"no_device", "stream/1.current: this rank works on no device 7 of type 12"},
                     Attempt{"no_device_memory", "memory/1.alloc: this rank works on no device 0 of type 3"},

@@ -204,6 +204,10 @@ TEST(AllReduce, RefusesWhatCannotBeReduced) {
     double value = 1;
     const auto failed = failure_of([&] { comm.all_reduce(&value, &value, COHORT_FLOAT64, 1, COHORT_REDUCE_BIT_OR); });
     EXPECT_EQ(failed.status(), COHORT_INVALID_ARGUMENT);
+    const auto unknown = failure_of([&] { comm.all_reduce(&value, &value, COHORT_FLOAT64, 1, 17); });
+    EXPECT_EQ(unknown.status(), COHORT_UNIMPLEMENTED);
+    const auto unknown_type = failure_of([&] { comm.all_reduce(&value, &value, 99, 1, COHORT_REDUCE_SUM); });
+    EXPECT_EQ(unknown_type.status(), COHORT_UNIMPLEMENTED);
     const auto huge =
         failure_of([&] { comm.all_reduce(&value, &value, COHORT_FLOAT64, ~uint64_t{0}, COHORT_REDUCE_SUM); });
     EXPECT_EQ(huge.status(), COHORT_INVALID_ARGUMENT);

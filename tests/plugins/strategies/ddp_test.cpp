@@ -26,7 +26,10 @@ struct FakeJob {
     current = this;
     buckets[0] = make_bucket(0, COHORT_FLOAT32, 3, 12);
     buckets[1] = make_bucket(1, COHORT_BFLOAT16, 2, 4);
-    comm_table.get = [](const cohort_host*, int32_t) noexcept { return &current->world; };
+    comm_table.get = [](const cohort_host*, int32_t role) noexcept {
+      current->asked_roles.push_back(role);
+      return &current->world;
+    };
     comm_table.all_reduce = [](const cohort_host*, cohort_comm*, const cohort_op_args* args) noexcept {
       current->reduced.push_back(*args);
       const auto* bytes = static_cast<const uint16_t*>(args->input);
@@ -105,6 +108,7 @@ struct FakeJob {
   cohort_stream_1 stream_table{};
   cohort_memory_1 memory_table{};
   std::vector<std::pair<int32_t, int32_t>> allocated_on;  // type and index
+  std::vector<int32_t> asked_roles;
   std::vector<cohort_op_args> reduced;
   std::vector<uint16_t> wire;
 };
@@ -158,6 +162,20 @@ TEST_F(Ddp, LeavesTheInheritedLayoutAndAllReduceAloneByDefault) {
   ASSERT_EQ(reduce(job.buckets[0]), COHORT_OK);
   EXPECT_THAT(base.calls, ElementsAre("plan_buckets", "plan_buckets", "layout_ready", "reduce_bucket"));
   EXPECT_TRUE(job.reduced.empty());
+}
+
+// A host that spreads a model over ranks has other groups for some of the buckets.
+TEST_F(Ddp, AveragesOverTheRanksOfTheBucket) {
+  constexpr int32_t kRole = 40;
+  FakeJob job(host, 2);
+  create({{"compression", "bf16"}});
+  planned();
+  ASSERT_EQ(make_ready(), COHORT_OK);
+  job.buckets[0].role = kRole;
+  job.asked_roles.clear();
+  ASSERT_EQ(reduce(job.buckets[0]), COHORT_OK);
+  EXPECT_EQ(job.reduced.size(), 1u);
+  EXPECT_THAT(job.asked_roles, ElementsAre(kRole));
 }
 
 TEST_F(Ddp, PlansBucketsOfTheSizesThatAreGiven) {

@@ -3,6 +3,9 @@
 #include "device/torch_devices.hpp"
 
 #include <array>
+#include <string>
+
+#include <cohort/host/error.hpp>
 
 #include "backend.hpp"
 
@@ -33,6 +36,15 @@ class DevicesOfLibTorch : public testing::Test {
  private:
   uint64_t races_before_ = 0;
 };
+
+TEST(DeviceTypes, WithoutANameOfLibTorchAreRefused) {
+  try {
+    open_device_type({"", COHORT_DEVICE_EXT, ""});
+    FAIL() << "opened";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("its devices are for programs without LibTorch"), std::string::npos);
+  }
+}
 
 TEST_F(DevicesOfLibTorch, GiveLanesAStreamOfTheirOwn) {
   EXPECT_NE(program_.native, lane_.native);

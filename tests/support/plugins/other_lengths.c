@@ -1,4 +1,4 @@
-/* A descriptor and a component with a field more, unused, and a table with slots less. */
+/* A descriptor, a component and a table with a field more, unused. */
 #include "test_plugin.h"
 
 typedef struct newer_component {
@@ -9,8 +9,12 @@ typedef struct newer_plugin {
   cohort_plugin known;
   const char* more;
 } newer_plugin;
+typedef struct newer_vt {
+  cohort_strategy_vt known;
+  const char* more;
+} newer_vt;
 
-static const cohort_strategy_vt table = {.struct_size = COHORT_END(cohort_strategy_vt, plan)};
+static const newer_vt table = {.known = {.struct_size = sizeof(newer_vt)}};
 static const newer_component strategy = {.known = {.struct_size = sizeof(newer_component),
                                                    .kind = COHORT_KIND_STRATEGY,
                                                    .name = "other_lengths",

@@ -24,7 +24,8 @@ static int fits(const char* wanted, const char* is) {
 static void supports(const cohort_host* host, cohort_query* query) {
   (void)host;
   if (query->use != atoi(value_of(query, "use")) || query->value < atoi(value_of(query, "from"))) return;
-  if (!fits(value_of(query, "if_variant"), query->variant) || !fits(value_of(query, "if_below"), query->below_spec)) return;
+  if (!fits(value_of(query, "if_variant"), query->variant) || !fits(value_of(query, "if_below"), query->below_spec))
+    return;
   query->answer = atoi(value_of(query, "answer"));
   if (strcmp(value_of(query, "reason"), "false") == 0) return;
   query->why = NAME " keeps no state for it";

@@ -29,6 +29,9 @@ class Devices : public sdk::Strategy<Devices> {
     if (does_ == "no_device") host().stream(bucket.device_type, 7);
     if (does_ == "no_device_memory") host().alloc(3, 0, 8);
     if (does_ == "host_memory") try_host_memory();
+    if (does_ == "write") try_write();
+    if (does_ == "no_device_write") write(5, {nullptr, 3, 0});
+    if (does_ == "no_stream_write") write(5, {nullptr, bucket.device_type, bucket.device_index});
     if (does_ == "no_stream") host().world().all_reduce(elements({nullptr, bucket.device_type, 0}), COHORT_REDUCE_SUM);
     if (does_ == "leave") left_.emplace_back(host().alloc(bucket.device_type, bucket.device_index, 1 << 20));
   }
@@ -64,6 +67,30 @@ class Devices : public sdk::Strategy<Devices> {
     float value = 0;
     host().read(&value, buffer_.data(), sizeof value, now());
     return value;
+  }
+
+  void write(float value, const cohort_stream& stream) const {
+    host().write(buffer_.data(), &value, sizeof value, stream);
+  }
+
+  // In the order of the stream: behind the work before it and ahead of the work after it. The host's memory may be
+  // reused at once.
+  void try_write() const {
+    const sdk::CoreKernels kernels = host().core_kernels(now().device_type);
+    fill(3);
+    float given = 7;
+    host().write(buffer_.data(), &given, sizeof given, now());
+    given = -1;
+    kernels.scale(elements(now()), 2);
+    require(value() == 14.0f, "a write has its place in the order");
+    host().write(buffer_.data(), nullptr, 0, now());
+    require(value() == 14.0f, "nothing is written");
+    const double wide = 5;
+    const sdk::DeviceBuffer here = host().alloc(COHORT_DEVICE_CPU, 0, sizeof wide);
+    host().write(here.data(), &wide, sizeof wide, host().stream(COHORT_DEVICE_CPU, 0));
+    double read = 0;
+    std::memcpy(&read, here.data(), sizeof read);
+    require(read == 5.0, "host memory is written, too");
   }
 
   // On the calling thread's stream, although the operation runs on a lane.

@@ -70,12 +70,12 @@ Flat with_floor(const Flat& square, const Training& training, double part) {
 }
 
 /// The second moment and its correction are those of step `warmup`.
-void compressed_step(Adam& adam, const Training& training, int warmup) {
+void compressed_step(Adam& adam, const Training& training, int warmup, double learning_rate) {
   const toy::ToyOptimizer& o = training.optimizer;
   ++adam.step;
-  const auto rate = static_cast<float>(kLearningRate / (1 - std::pow(o.beta1, adam.step)));
+  const auto rate = static_cast<float>(learning_rate / (1 - std::pow(o.beta1, adam.step)));
   const auto correction = static_cast<float>(std::sqrt(1 - std::pow(o.beta2, warmup)));
-  const auto keep = static_cast<float>(1 - (o.kind == "adamw" ? kLearningRate * o.weight_decay : 0.0));
+  const auto keep = static_cast<float>(1 - (o.kind == "adamw" ? learning_rate * o.weight_decay : 0.0));
   const auto eps = static_cast<float>(o.eps);
   for (size_t i = 0; i < adam.weights.size(); ++i) {
     const float root = std::sqrt(adam.square[i]);
@@ -87,13 +87,15 @@ void compressed_step(Adam& adam, const Training& training, int warmup) {
 
 using Combine = std::function<Flat(const ByRank& momenta)>;
 
-void simulate_step(Adam& adam, const Training& training, int step, int warmup, const Combine& combine) {
+/// `factor`: of the learning rate after the warm-up.
+void simulate_step(Adam& adam, const Training& training, int step, int warmup, const Combine& combine,
+                   double factor = 1) {
   ByRank all;
   for (int rank = 0; rank < training.ranks; ++rank) all.push_back(gradients(training, rank, step));
   if (step < warmup) return warm_up_step(adam, mean_of(all), training);
   for (Flat& own : all) own = rank_momentum(adam, own, training.optimizer);
   adam.momentum = combine(all);
-  compressed_step(adam, training, warmup);
+  compressed_step(adam, training, warmup, kLearningRate * factor);
 }
 
 Adam before_training(const Training& training) {
@@ -146,6 +148,23 @@ TEST_P(Qadam, KeepsItsBucketsUnderLayersThatMoveThem) {
   training.steps = 20;
   const auto combine = [&](const ByRank& momenta) { return compressed_mean(momenta, static_cast<float>(GetParam())); };
   expect_simulated(training, 8, combine);
+}
+
+// After the warm-up it makes the step itself, so that the host's optimizer cannot apply the factor.
+TEST_P(Qadam, FollowsTheFactorThatALayerSets) {
+  constexpr int kWarmup = 3, kSetAt = 5;
+  Training training = qadam(",warmup_steps=3", GetParam(), "adamw", 0.1);
+  training.layers = {"scaling,factor=0.5,at=" + std::to_string(kSetAt)};
+  const auto combine = [&](const ByRank& momenta) { return compressed_mean(momenta, static_cast<float>(GetParam())); };
+  const auto got = trained(training);
+  Adam adam = before_training(training);
+  for (int step = 0; step < training.steps; ++step) {
+    if (step == kWarmup) adam.square = with_floor(adam.square, training, 1e-4);
+    simulate_step(adam, training, step, kWarmup, combine, step < kSetAt ? 1 : 0.5);
+    for (const Flat& own : got[static_cast<size_t>(step)]) {
+      ASSERT_EQ(difference(own, adam.weights), "") << "step " << step;
+    }
+  }
 }
 
 TEST(QadamOnTwoNodes, CompressesBetweenNodesOnly) {

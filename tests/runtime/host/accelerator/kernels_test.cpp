@@ -25,6 +25,15 @@ cohort_status twice(cohort_accelerator*, void* out, const void*, int32_t, uint64
   return COHORT_OK;
 }
 
+// Knows numbers of 64 bits alone; of the float64 that it scales, the first is 2 then.
+cohort_status twice_if_wide(cohort_accelerator* a, void* out, const void*, int32_t dtype, uint64_t, double,
+                            const cohort_stream*) noexcept {
+  if (dtype == COHORT_INT64) return a->host->fail(a->host, COHORT_INVALID_ARGUMENT, "not for int64");
+  if (dtype != COHORT_FLOAT64) return a->host->fail(a->host, COHORT_UNIMPLEMENTED, "float64 only");
+  *static_cast<double*>(out) = 2;
+  return COHORT_OK;
+}
+
 // An accelerator of CPU tensors that has one kernel and a table of its own; `core` is what it gives for the core table.
 struct Given {
   static inline const void* core = nullptr;
@@ -80,9 +89,11 @@ TEST_F(Kernels, TakeTheAcceleratorsOwnAndTheHostsForTheRest) {
   ASSERT_TRUE(core);
   EXPECT_EQ(core->struct_size, sizeof *core);
   EXPECT_EQ(core->accelerator, accelerator.get());
-  EXPECT_EQ(core->scale, twice);
   const float x[] = {1, 2, 3};
   float y[] = {10, 20, 30};
+  EXPECT_EQ(core->scale(core->accelerator, y, x, COHORT_FLOAT32, 3, 5.0, &kCpu), COHORT_OK);
+  EXPECT_THAT(y, testing::ElementsAre(2, 20, 30)) << "the accelerator's own";
+  y[0] = 10;
   double squares = 0;
   EXPECT_EQ(core->axpby(core->accelerator, y, x, COHORT_FLOAT32, 3, 2.0, 1.0, &kCpu), COHORT_OK);
   EXPECT_THAT(y, testing::ElementsAre(12, 24, 36));
@@ -117,13 +128,32 @@ TEST_F(Kernels, ReachStrategiesUntouchedUnderAVendorsId) {
   EXPECT_EQ(accelerator.kernels(COHORT_DEVICE_CUDA, COHORT_KERNELS_CORE_ID), nullptr);
 }
 
-TEST_F(Kernels, MayComeInAShorterTable) {
-  core_.struct_size = COHORT_END(cohort_kernels_core_1, scale);
-  core_.axpby = nullptr;
+TEST_F(Kernels, RunOnTheHostForTypesThatThePluginDoesNotKnow) {
+  core_.scale = twice_if_wide;
   Accelerator accelerator(component_, host_);
   accelerator.take_kernels();
-  EXPECT_EQ(accelerator.core_kernels().scale, twice);
-  EXPECT_TRUE(accelerator.core_kernels().axpby);
+  const cohort_kernels_core_1& core = accelerator.core_kernels();
+  const float x[] = {1, 2, 3};
+  float y[] = {0, 0, 0};
+  EXPECT_EQ(core.scale(core.accelerator, y, x, COHORT_FLOAT32, 3, 5.0, &kCpu), COHORT_OK);
+  EXPECT_THAT(y, testing::ElementsAre(5, 10, 15)) << "the host's";
+  EXPECT_THAT(host_.take_message(COHORT_UNIMPLEMENTED), testing::Not(HasSubstr("float64 only"))) << "it is dropped";
+  const double wide[] = {1, 2};
+  double scaled[] = {0, 7};
+  EXPECT_EQ(core.scale(core.accelerator, scaled, wide, COHORT_FLOAT64, 2, 5.0, &kCpu), COHORT_OK);
+  EXPECT_THAT(scaled, testing::ElementsAre(2, 7)) << "the plugin's";
+  EXPECT_EQ(core.scale(core.accelerator, scaled, wide, 99, 2, 5.0, &kCpu), COHORT_UNIMPLEMENTED) << "nobody's";
+}
+
+TEST_F(Kernels, ThatAreRefusedByThePluginStayRefused) {
+  core_.scale = twice_if_wide;
+  Accelerator accelerator(component_, host_);
+  accelerator.take_kernels();
+  const cohort_kernels_core_1& core = accelerator.core_kernels();
+  int64_t x[] = {1, 2};
+  EXPECT_EQ(core.scale(core.accelerator, x, x, COHORT_INT64, 2, 5.0, &kCpu), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(host_.take_message(COHORT_INVALID_ARGUMENT), "not for int64");
+  EXPECT_THAT(x, testing::ElementsAre(1, 2));
 }
 
 TEST_F(Kernels, AreRefusedInATableThatCannotBeRead) {
@@ -131,8 +161,10 @@ TEST_F(Kernels, AreRefusedInATableThatCannotBeRead) {
   EXPECT_THAT(refusal(), HasSubstr("accelerator 'few' has a cohort_kernels_core_1 of 3 bytes"));
   core_.struct_size = COHORT_END(cohort_kernels_core_1, scale) + 4;
   EXPECT_THAT(refusal(), HasSubstr("end within a kernel; set its struct_size to sizeof(cohort_kernels_core_1)"));
-  core_.struct_size = 8;
-  EXPECT_THAT(refusal(), HasSubstr("of 8 bytes"));
+  for (const uint32_t size : {8u, COHORT_END(cohort_kernels_core_1, scale), COHORT_KERNELS_CORE_SIZE_1_0 - 8}) {
+    core_.struct_size = size;
+    EXPECT_THAT(refusal(), HasSubstr("of " + std::to_string(size) + " bytes; set its struct_size to sizeof"));
+  }
   core_.struct_size = sizeof core_;
   core_.reserved0 = 1;
   EXPECT_THAT(refusal(), HasSubstr("sets a reserved field of its cohort_kernels_core_1"));
@@ -141,16 +173,21 @@ TEST_F(Kernels, AreRefusedInATableThatCannotBeRead) {
   EXPECT_THAT(refusal(), HasSubstr("sets the accelerator of its cohort_kernels_core_1, which is the host's to set"));
 }
 
-TEST_F(Kernels, ThatThisHostDoesNotKnowAreRefused) {
+// A plugin may have more kernels than the host: no strategy that runs here can ask for them.
+TEST_F(Kernels, ThatThisHostDoesNotKnowAreLeftOut) {
   struct Newer {
     cohort_kernels_core_1 known;
     void (*unknown)();
-  } newer{core_, nullptr};
+  } newer{core_, [] {}};
   newer.known.struct_size = sizeof newer;
   Given::core = &newer;
-  EXPECT_EQ(refusal(), "");
-  newer.unknown = [] {};
-  EXPECT_THAT(refusal(), HasSubstr("of which this cohort knows"));
+  Accelerator accelerator(component_, host_);
+  accelerator.take_kernels();
+  const cohort_kernels_core_1& core = accelerator.core_kernels();
+  EXPECT_EQ(core.struct_size, sizeof core);
+  float x[] = {1, 2};
+  EXPECT_EQ(core.scale(core.accelerator, x, x, COHORT_FLOAT32, 2, 5.0, &kCpu), COHORT_OK);
+  EXPECT_THAT(x, testing::ElementsAre(2, 2)) << "the accelerator's own";
 }
 
 }  // namespace

@@ -183,6 +183,8 @@ TEST_F(StagedKernels, LeaveTheOutputAloneIfTheyRefuse) {
   const auto& core = table<Core>(DeviceMemory::kDeviceType, COHORT_KERNELS_CORE_ID);
   void* const data = out.device.device();
   EXPECT_EQ(core.scale(core.accelerator, data, data, COHORT_INT64, 4, 2.0, &stream_), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(core.scale(core.accelerator, data, data, 99, 4, 2.0, &stream_), COHORT_UNIMPLEMENTED);
+  EXPECT_EQ(core.cast(core.accelerator, data, 99, data, COHORT_FLOAT64, 4, &stream_), COHORT_UNIMPLEMENTED);
   EXPECT_TRUE(out.is_equal());
 }
 

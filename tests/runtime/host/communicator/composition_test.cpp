@@ -153,6 +153,30 @@ TEST(Composed, RefusesWhatHasNoMeaningBeforeAnythingIsSent) {
   });
 }
 
+// So that a newer caller can tell a gap of an older host from a mistake of its own.
+TEST(Composed, TellsWhatItDoesNotKnowFromWhatIsWrong) {
+  on_threads(kThreads, 2, [](InProcessRank& rank) {
+    const cohort_collective_vt& table = rank.table();
+    float data[4]{};
+    const auto status = [&](decltype(table.all_reduce) operation, int32_t dtype, int32_t reduce) {
+      return test::failure_of([&] { rank.run(operation, op_of({dtype, reduce, 2}, data, data)); }).status();
+    };
+    for (const auto operation : {table.all_reduce, table.reduce, table.reduce_scatter}) {
+      EXPECT_EQ(status(operation, 99, COHORT_REDUCE_SUM), COHORT_UNIMPLEMENTED);
+      EXPECT_EQ(status(operation, COHORT_FLOAT32, COHORT_REDUCE_BIT_OR + 1), COHORT_UNIMPLEMENTED);
+      EXPECT_EQ(status(operation, COHORT_FLOAT32, 0), COHORT_UNIMPLEMENTED);
+      EXPECT_EQ(status(operation, COHORT_FLOAT32, COHORT_REDUCE_BIT_OR), COHORT_INVALID_ARGUMENT);
+      EXPECT_EQ(status(operation, COHORT_INT32, COHORT_REDUCE_MEAN), COHORT_INVALID_ARGUMENT);
+    }
+    for (const auto operation : {table.broadcast, table.all_gather, table.all_to_all}) {
+      EXPECT_EQ(status(operation, 99, 0), COHORT_UNIMPLEMENTED);
+    }
+    int32_t sum = rank.rank() + 1;
+    rank.run(table.all_reduce, op_of({COHORT_INT32, COHORT_REDUCE_SUM, 1}, &sum, &sum));
+    EXPECT_EQ(sum, 3) << "nothing was sent before";
+  });
+}
+
 // ---- a collective's own operations
 
 // Says that it has summed: an all_reduce that puts 42 into every float32 and leaves other types to the host.
@@ -208,6 +232,17 @@ TEST(OwnOperations, ThatLeaveATypeToTheHostAreComposed) {
     double value = 1 + rank.rank();
     rank.run(rank.table().all_reduce, op_of({COHORT_FLOAT64, COHORT_REDUCE_SUM, 1}, &value, &value));
     EXPECT_EQ(value, 6.0);
+  });
+}
+
+TEST(OwnOperations, OfATypeThatNobodyKnowsAreRefused) {
+  on_threads(kAnswer, 2, [](InProcessRank& rank) {
+    double value = 1;
+    const auto failed = test::failure_of([&] {
+      rank.run(rank.table().all_reduce, op_of({99, COHORT_REDUCE_SUM, 1}, &value, &value));
+    });
+    EXPECT_EQ(failed.status(), COHORT_UNIMPLEMENTED);
+    EXPECT_THAT(failed.what(), HasSubstr("all_reduce: unknown data type 99"));
   });
 }
 

@@ -63,7 +63,7 @@ TEST(AGivenStruct, ThatIsLongerIsReadIfTheRestIsZero) {
   args.more = uint64_t{1} << 40;  // its sixth byte
   EXPECT_THAT(refusal([&] { given(args.known); }),
               AllOf(HasSubstr("comm/1 was given what sets byte " + std::to_string(sizeof(cohort_op_args) + 5)),
-                    HasSubstr("update cohort, or build the plugin with a COHORT_TARGET_ABI of 0x1 or less")));
+                    HasSubstr("update cohort, or build the plugin with a COHORT_TARGET_ABI of 0x2 or less")));
 }
 
 TEST(AGivenStruct, ThatIsShorterThanEveryVersionIsRefused) {
@@ -99,6 +99,20 @@ TEST(AnExtension, MayBeMissingAndMustBeWhole) {
   EXPECT_THAT(refusal([&] { given(&tunable); }), HasSubstr("the strategy's extension cohort.tunable/1 lacks"));
 }
 
+TEST(AnExtension, MayBeLongerByZeros) {
+  const char* const settings[] = {"hierarchical=true"};
+  Longer<cohort_tunable_1> tunable;
+  tunable.known.count = 1;
+  tunable.known.settings = settings;
+  tunable.known.use = [](void*, uint32_t) noexcept { return COHORT_OK; };
+  EXPECT_EQ(given(&tunable.known), &tunable.known);
+  tunable.more = 1;
+  EXPECT_THAT(refusal([&] { given(&tunable.known); }),
+              HasSubstr("sets byte " + std::to_string(sizeof(cohort_tunable_1)) + " of its cohort_tunable_1"));
+  tunable.known.struct_size = COHORT_TUNABLE_SIZE_1_0 - 8;
+  EXPECT_THAT(refusal([&] { given(&tunable.known); }), HasSubstr("set its struct_size to sizeof(cohort_tunable_1)"));
+}
+
 TEST(AStoreOfAStrategy, HasEveryFunction) {
   const auto ok = [](auto...) noexcept -> cohort_status { return COHORT_OK; };
   cohort_store_vt table{sizeof table, 0, ok, ok, ok, ok, ok, ok, ok};
@@ -109,7 +123,7 @@ TEST(AStoreOfAStrategy, HasEveryFunction) {
               HasSubstr("init_dist_connection gave a store that lacks a function"));
   table.count = ok;
   table.struct_size = COHORT_END(cohort_store_vt, remove);
-  EXPECT_THAT(refusal([&] { check_store(store); }), HasSubstr("lacks a function; fill every slot"));
+  EXPECT_THAT(refusal([&] { check_store(store); }), HasSubstr("set its struct_size to sizeof(cohort_store_vt)"));
   table.struct_size = sizeof table;
   table.reserved0 = 1;
   EXPECT_THAT(refusal([&] { check_store(store); }), HasSubstr("a store that sets a reserved field"));

@@ -1,9 +1,12 @@
+#include <cstdlib>
+#include <sstream>
 #include <string>
 #include <string_view>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cohort/api/values.h>
 #include <cohort/host/error.hpp>
 #include <cohort/host/option_table.hpp>
 #include <cohort/host/options.hpp>
@@ -53,11 +56,67 @@ TEST(CheckValue, IncludesBothEndsOfARange) {
   EXPECT_TRUE(refused("0.49", "float[0.5..1]"));
 }
 
+TEST(CheckValue, TakesOneOfSeveralAlternatives) {
+  EXPECT_EQ(checked("5", "int[1..]|auto"), "5");
+  EXPECT_EQ(checked("9223372036854775807", "int[1..]|auto"), "9223372036854775807");
+  EXPECT_EQ(checked("auto", "int[1..]|auto"), "auto");
+  EXPECT_EQ(checked("100ms", "off|duration"), "100000000");
+  EXPECT_EQ(checked("off", "off|duration"), "off");
+  EXPECT_EQ(checked("1.5", "int|float"), "1.5");
+  EXPECT_EQ(checked("b", "enum(a|b)|int"), "b");
+  for (const std::string_view text : {"0", "Auto", "", "1.5"}) EXPECT_TRUE(refused(text, "int[1..]|auto")) << text;
+}
+
+TEST(CheckValue, KnowsNoAlternativesWithoutAType) {
+  for (const std::string_view type : {"auto|off", "int|", "|int", "int|auto|auto", "int||auto", "collective|none"}) {
+    EXPECT_THROW(checked("5", type), UserError) << type;
+  }
+}
+
 TEST(CheckValue, TakesFiniteNumbersForFloat) {
   EXPECT_EQ(checked("1e-7", "float"), "1e-07");
   EXPECT_EQ(checked("0.1", "float"), "0.1");
   for (const std::string_view text : {"nan", "inf", "-inf", "1e999", "1,5", ""})
     EXPECT_TRUE(refused(text, "float")) << text;
+}
+
+// One form for readers in C, whatever the user wrote: no plus, and no exponent below 2^53 if the number is whole.
+TEST(CheckValue, GivesNumbersInOneForm) {
+  EXPECT_EQ(checked("1e6", "float"), "1000000");
+  EXPECT_EQ(checked("1E+6", "float"), "1000000");
+  EXPECT_EQ(checked("1000000", "float"), "1000000");
+  EXPECT_EQ(checked("3.0", "float"), "3");
+  EXPECT_EQ(checked("-2e3", "float"), "-2000");
+  EXPECT_EQ(checked("1e15", "float"), "1000000000000000");
+  EXPECT_EQ(checked("0.00", "float"), "0");
+  EXPECT_EQ(checked("1e300", "float"), "1e300");
+  EXPECT_EQ(checked("-1e300", "float"), "-1e300");
+  EXPECT_EQ(checked("1e-300", "float"), "1e-300");
+  EXPECT_EQ(checked("1.5e-7", "float"), "1.5e-07");
+  EXPECT_EQ(checked("-0.5", "float"), "-0.5");
+  EXPECT_EQ(checked("1234567.5", "float"), "1234567.5");
+  EXPECT_EQ(checked("1e6", "float[0..1e9]"), "1000000");
+}
+
+TEST(CheckValue, KeepsEveryWholeNumberThatADoubleHas) {
+  for (const char* text : {"9007199254740991", "-9007199254740991", "9007199254740992", "9007199254740994"}) {
+    double read = 0;
+    ASSERT_TRUE(cohort_read_float(checked(text, "float").c_str(), &read)) << text;
+    EXPECT_EQ(read, std::strtod(text, nullptr)) << text;
+  }
+  EXPECT_EQ(checked("9007199254740991", "float"), "9007199254740991");
+  EXPECT_EQ(checked("-9007199254740991", "float"), "-9007199254740991");
+}
+
+TEST(CheckValue, GivesNumbersThatPluginsReadBack) {
+  for (const double value : {0.1, 1.0 / 3, -1e-7, 5e-324, 1.7976931348623157e308, 6.02214076e23, 123456.789}) {
+    std::ostringstream text;
+    text.precision(17);
+    text << value;
+    double read = 0;
+    ASSERT_TRUE(cohort_read_float(checked(text.str(), "float").c_str(), &read)) << text.str();
+    EXPECT_DOUBLE_EQ(read, value) << text.str();
+  }
 }
 
 TEST(CheckValue, GivesSizesInBytes) {

@@ -36,6 +36,10 @@ class Groups : public sdk::Strategy<Groups> {
     if (does_ == "no_lane") world.split(0, rank, "pair", 9);
     if (does_ == "no_name") world.split(0, rank, "A pair");
     if (does_ == "bind") bind_part();
+    if (does_ == "open") open_over_the_job();
+    if (does_ == "open_alone") open_alone();
+    if (does_ == "open_no_name") open(nullptr, world.rank(), world.size(), nullptr);
+    if (does_ == "open_no_rank") open("all", world.size(), world.size(), nullptr);
   }
 
   void begin_step(const cohort_step& step) {
@@ -101,6 +105,51 @@ class Groups : public sdk::Strategy<Groups> {
     own.size = 1;
     sdk::check(service().barrier(host().raw(), &own));
   }
+  sdk::OwnedComm open(const char* name, int32_t rank, int32_t size, const int32_t* job_ranks) {
+    cohort_connect_args group{};
+    group.struct_size = sizeof group;
+    group.rank = rank;
+    group.size = size;
+    group.device_type = COHORT_DEVICE_CPU;
+    group.timeout_ns = 20'000'000'000;
+    group.name = name;
+    group.job_ranks = job_ranks;
+    group.num_nodes = 1;
+    return host().open_comm(nullptr, group);
+  }
+
+  // Groups without a store of their own, in every training under the same names: of all ranks, and the even and the odd
+  // ones beside each other.
+  void open_over_the_job() {
+    const int rank = host().world().rank(), size = host().world().size();
+    const std::string parity = rank % 2 == 0 ? "even" : "odd";
+    std::vector<int32_t> members;
+    int sum = 0, sum_of_all = 0;
+    for (int other = 0; other < size; ++other) {
+      sum_of_all += other;
+      if (other % 2 != rank % 2) continue;
+      sum += other;
+      members.push_back(other);
+    }
+    const auto num_members = static_cast<int32_t>(members.size());
+    const sdk::OwnedComm all = open("all", rank, size, nullptr);
+    const sdk::OwnedComm half = open(parity.c_str(), rank / 2, num_members, members.data());
+    require(all.size() == size && half.size() == num_members && half.rank() == rank / 2, "groups have their ranks");
+    require(sum_over(all, rank) == sum_of_all, "all ranks add");
+    require(sum_over(half, rank) == sum, "the " + parity + " ranks add");
+  }
+  static int64_t sum_over(const sdk::Comm& comm, int64_t value) {
+    comm.all_reduce({&value, 1, COHORT_INT64}, COHORT_REDUCE_SUM);
+    return value;
+  }
+
+  // Every rank has a group of its own under the same name.
+  void open_alone() {
+    const sdk::OwnedComm alone = open("alone", 0, 1, nullptr);
+    require(alone.size() == 1 && alone.rank() == 0, "one rank");
+    require(sum_over(alone, host().world().rank()) == host().world().rank(), "nobody else adds");
+  }
+
   void bind_part() { host().bind(host().world().split(0, 0)); }
 
   const cohort_comm_1& service() {

@@ -97,6 +97,25 @@ TEST(Groups, NeedALaneAndAName) {
   EXPECT_THAT(refusal_of("no_name"), HasSubstr("a communicator cannot be called 'A pair'"));
 }
 
+TEST(Groups, AreOpenedOverTheStoreOfTheJob) {
+  for (const int ranks : {1, 2, 3, 4}) {
+    run_ranks(groups_job(ranks, "open"), train_groups);
+    run_ranks(groups_job(ranks, "open_alone"), train_groups);
+  }
+}
+
+// The keys of the first training must not be those of the second.
+TEST(Groups, AreOpenedAgainInTheNextTraining) {
+  run_ranks(groups_job(3, "open"), [](ToyRank& rank) {
+    for (int training = 0; training < 3; ++training) train_groups(rank);
+  });
+}
+
+TEST(Groups, ThatAreOpenedNeedANameAndARank) {
+  EXPECT_THAT(refusal_of("open_no_name"), HasSubstr("comm/1.open: the group needs a store, a name and a timeout"));
+  EXPECT_THAT(refusal_of("open_no_rank"), HasSubstr("comm/1.open: there is no rank 2 in a group of 2"));
+}
+
 TEST(Groups, CannotReplaceTheWorld) {
   EXPECT_THAT(refusal_of("bind"), HasSubstr("comm/1.bind was called twice"));
 }

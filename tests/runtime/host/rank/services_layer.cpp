@@ -21,6 +21,7 @@ class Services : public sdk::Strategy<Services> {
     does_ = options.text("does");
     at_ = options.integer("at");
     state_ = options.text("state");
+    stopped_ = does_ == "drop";
   }
 
   void configure_model() {
@@ -33,7 +34,10 @@ class Services : public sdk::Strategy<Services> {
       host().lane("early").submit(nap_);
       host().lane("late");
     }
+    if (does_ == "other_lanes") host().lane(host().world().rank() == 0 ? "first" : "second");
+    if (does_ == "job") check_job();
     if (does_ == "roles") check_roles();
+    if (does_ == "memory") check_memory();
     if (does_ == "bad_factor") host().optimizers().set_lr_factor(0, 0.0);
     if (does_ == "operations") try_operations();
     if (does_ == "lost_message") lose_message();
@@ -64,11 +68,14 @@ class Services : public sdk::Strategy<Services> {
       require(calls_ == "configure, plan, ready 1, plan, ready 3, ready 2", calls_);
     }
     if (does_ == "new_parts") check_new_parts(reason);
+    if (does_ == "roles") check_roles_of_buckets();
     if (does_ == "early_view") host().buckets().view(0, COHORT_BUCKET_GRAD);
   }
 
   void begin_step(const cohort_step& step) {
     below().begin_step(step);
+    if (does_ == "refused") check_refusals();
+    if (does_ == "refused_last") add_up_unknown(99, COHORT_REDUCE_SUM);
     if (does_ != "lane") return;
     step_ = static_cast<int64_t>(step.step);
     require(lanes_.size() == 2, "both lanes are there");
@@ -95,6 +102,7 @@ class Services : public sdk::Strategy<Services> {
 
   void optimizer_step(const cohort_step& step) {
     below().optimizer_step(step);
+    if (does_ == "loop") require(step.flags & COHORT_STEP_LAST_PHASE, "a loop may end its step with any optimizer");
     if (does_ == "halve") halve();
     if (does_ == "scale") require(host().optimizers().hyper(0, "lr") == 0.5, "the factor is not part of the rate");
     if (does_ == "stop_averaging" && static_cast<int64_t>(step.step) == at_) {
@@ -140,6 +148,22 @@ class Services : public sdk::Strategy<Services> {
         require(is_new == (reason == COHORT_LAYOUT_NEW), "PART_NEW with reason " + std::to_string(reason));
       }
     }
+  }
+
+  void check_job() {
+    const cohort_job_info job = host().job();
+    const sdk::Comm world = host().world();
+    require(job.rank == world.rank() && job.world_size == world.size(), "it is this rank's place");
+    require(job.local_rank == world.rank() && job.local_world_size == world.size(), "there is one node");
+    require(job.node_rank == 0 && job.num_nodes == 1 && job.replicas == 1, "of one replica");
+    require(job.seed == 0 && job.flags == 0, "nothing else is set");
+    require(std::string(job.run_id) == "toy" && std::string(job.precision) == "32" && *job.log_dir == 0,
+            "texts are there");
+    cohort_job_info shorter{};
+    shorter.struct_size = COHORT_END(cohort_job_info, rank);
+    const auto* const table =
+        static_cast<const cohort_job_1*>(host().raw()->get_interface(host().raw(), COHORT_JOB_ID));
+    require(table->get(host().raw(), &shorter) == COHORT_INVALID_ARGUMENT, "every version has all of 1.0");
   }
 
   void ready_lane() {
@@ -202,9 +226,57 @@ class Services : public sdk::Strategy<Services> {
     const int32_t own = host().world().rank(), leader = own / 2 * 2;
     const std::vector<int32_t> node{leader, leader + 1}, leaders{0, 2}, none;
     require(ranks_of(COHORT_ROLE_WORLD) == std::vector<int32_t>{0, 1, 2, 3}, "the world is all ranks");
+    require(ranks_of(COHORT_ROLE_JOB) == std::vector<int32_t>{0, 1, 2, 3}, "the job is all ranks");
+    require(!host().comm(99), "of a role that the host does not know there is none");
     require(ranks_of(COHORT_ROLE_NODE) == node, "a node is the ranks of that node");
     require(ranks_of(COHORT_ROLE_LEADERS) == (own == leader ? leaders : none),
             "the leaders are the first of each node");
+  }
+
+  // This host does not spread a model over ranks.
+  void check_roles_of_buckets() {
+    const sdk::Buckets buckets = host().buckets();
+    require(buckets.count() > 0, "there are buckets");
+    for (uint32_t i = 0; i < buckets.count(); ++i) {
+      require(buckets.at(i).role == COHORT_ROLE_WORLD, "all ranks have a bucket's parameters");
+      require(host().comm(buckets.at(i)).raw() == host().world().raw(), "its communicator is that of its role");
+    }
+  }
+
+  // On the CPU both directions are plain copies, which are done when the call returns.
+  void check_memory() {
+    const cohort_stream cpu = host().stream(COHORT_DEVICE_CPU, 0);
+    const sdk::DeviceBuffer memory = host().alloc(COHORT_DEVICE_CPU, 0, 4 * sizeof(double));
+    double given[4] = {1, 2, 3, 4}, read[4] = {}, part[2] = {7, 8};
+    host().write(memory.data(), given, sizeof given, cpu);
+    given[0] = -1;
+    host().write(static_cast<double*>(memory.data()) + 2, part, sizeof part, cpu);
+    host().write(memory.data(), nullptr, 0, cpu);
+    host().read(read, memory.data(), sizeof read, cpu);
+    require(read[0] == 1 && read[1] == 2 && read[2] == 7 && read[3] == 8, "what was written is there");
+  }
+
+  cohort_status status_of_sum(int32_t dtype, int32_t reduce) {
+    try {
+      add_up_unknown(dtype, reduce);
+    } catch (const sdk::Error& error) {
+      return error.status();
+    }
+    return COHORT_OK;
+  }
+  void add_up_unknown(int32_t dtype, int32_t reduce) {
+    double value = 1;
+    host().world().all_reduce({&value, 1, dtype}, reduce);
+  }
+
+  // Outside the lane of the communicator: what is refused there has sent nothing, so that the lane works on.
+  void check_refusals() {
+    require(status_of_sum(99, COHORT_REDUCE_SUM) == COHORT_UNIMPLEMENTED, "a type that nobody knows");
+    require(status_of_sum(COHORT_FLOAT32, 77) == COHORT_UNIMPLEMENTED, "an operation that nobody knows");
+    require(status_of_sum(COHORT_FLOAT32, COHORT_REDUCE_BIT_OR) == COHORT_INVALID_ARGUMENT, "not of floats");
+    int64_t sum = host().world().rank() + 1;
+    host().world().all_reduce({&sum, 1, COHORT_INT64}, COHORT_REDUCE_SUM);
+    require(sum == host().world().size() * (host().world().size() + 1) / 2, "the same communicator adds");
   }
 
   std::vector<int32_t> ranks_of(int32_t role) {

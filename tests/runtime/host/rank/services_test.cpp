@@ -123,11 +123,46 @@ TEST(ALane, IsMadeBeforeWorksAreUnderWay) {
   EXPECT_THAT(texts, Each(HasSubstr("call it before the first submit or when all tasks are done")));
 }
 
+TEST(ALane, IsTheSameOnAllRanks) {
+  const auto texts = run_ranks_to_failure(services_job(2, "other_lanes"), [](ToyRank& rank) { communicate(rank, 1); });
+  EXPECT_THAT(texts, Each(HasSubstr("lane/1.create: the ranks make different lanes at the same time")));
+}
+
+TEST(AJob, TellsStrategiesWhereTheyAre) {
+  run_ranks(services_job(3, "job"), [](ToyRank& rank) { communicate(rank, 1); });
+}
+
+TEST(ALoop, MayEndWithAnyOptimizer) {
+  run_ranks(services_job(2, "loop"), [](ToyRank& rank) {
+    ToyModel model({{.name = "a", .numel = 2}, {.name = "b", .numel = 2, .phase = 1}}, 0.0, 1.0);
+    host::StepEngine& engine = rank.runtime.configure(model);
+    rank.step(engine, model, Gradients{{1.0, 2.0}, {}});
+    rank.runtime.release_model(model);
+  });
+}
+
 TEST(ConnectedRank, SplitsNodesFromTheWorld) {
   ToyJob job = services_job(4, "roles");
   job.collective = CollectiveSpec("sim");  // shm serves one node
   job.num_nodes = 2;
   run_ranks(job, [](ToyRank& rank) { communicate(rank, 1); });
+}
+
+// ---- operations that are refused, and memory
+
+TEST(ARefusedOperation, EndsNoLane) {
+  for (const int ranks : {1, 2, 3}) {
+    run_ranks(services_job(ranks, "refused"), [](ToyRank& rank) { communicate(rank, 3); });
+  }
+}
+
+TEST(ARefusedOperation, LeavesItsWords) {
+  const auto texts = run_ranks_to_failure(services_job(2, "refused_last"), [](ToyRank& rank) { communicate(rank, 1); });
+  EXPECT_THAT(texts, Each(AllOf(HasSubstr("begin_step"), HasSubstr("all_reduce: unknown data type 99"))));
+}
+
+TEST(HostMemory, IsWrittenAndRead) {
+  run_ranks(services_job(2, "memory"), [](ToyRank& rank) { communicate(rank, 1); });
 }
 
 // ---- the learning rate's factor

@@ -85,6 +85,9 @@ static void supports(const cohort_host* host, cohort_query* query) {
     query->fix = "choose another fake";
     return;
   }
+#ifdef FAKE_UNNAMED
+  if (query->use == COHORT_USE_UNNAMED) query->answer = COHORT_ANSWER_YES;
+#endif
   if (query->use == COHORT_USE_NODES && query->value > FAKE_MAX_NODES) {
     query->answer = COHORT_ANSWER_NO;
     query->why = "it reaches too few nodes";

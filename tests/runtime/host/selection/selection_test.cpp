@@ -153,6 +153,12 @@ TEST(Selection, AnAcceleratorThatDeclinesIsChosenByNameOnly) {
   EXPECT_EQ(selected(Case{{"--accelerator=npu", "--devices=1"}, {}, folders, {}}).accelerator, "npu");
 }
 
+TEST(Selection, ASilentAcceleratorIsChosenByNameOnly) {
+  const std::vector<std::string> folders{"common", "silent_npus"};
+  EXPECT_EQ(selected(Case{{}, {}, folders, {}}).accelerator, "cpu");
+  EXPECT_EQ(selected(Case{{"--accelerator=npu", "--devices=1"}, {}, folders, {}}).accelerator, "npu");
+}
+
 TEST(Selection, NamesOfGpusCountThoseThatCudaShows) {
   EXPECT_EQ(
       selected(Case{{"--devices=GPU-1,GPU-2", "--strategy=replicas"}, {}, {"common", "gpus", "nccl"}, {}}).device_ids,

@@ -34,14 +34,17 @@ void ToyModel::clip_gradients(uint32_t phase, const cohort_clip_args& args) {
   }
   const Numbers norm{args.norm, COHORT_FLOAT64, args.norm ? 1u : 0u};
   accesses.push_back(norm.writes());
-  device_.run("clip", accesses, [&device = device_, by = args.by, limit = args.limit, norm, gradients] {
+  const Numbers given{const_cast<double*>(args.given_norm), COHORT_FLOAT64, args.given_norm ? 1u : 0u};
+  accesses.push_back(given.reads());
+  device_.run("clip", accesses, [&device = device_, by = args.by, limit = args.limit, norm, given, gradients] {
     double squares = 0;
     for (const Numbers& gradient : gradients) {
       for (uint64_t i = 0; i < gradient.numel; ++i) squares += gradient.at(device, i) * gradient.at(device, i);
     }
-    if (norm.data) norm.put(device, 0, std::sqrt(squares));
+    const double whole = given.data ? given.at(device, 0) : std::sqrt(squares);
+    if (norm.data) norm.put(device, 0, whole);
     if (std::isinf(limit)) return;
-    const double factor = std::min(limit / (std::sqrt(squares) + 1e-6), 1.0);  // a NaN stays one, as in LibTorch
+    const double factor = std::min(limit / (whole + 1e-6), 1.0);  // a NaN stays one, as in LibTorch
     for (const Numbers& gradient : gradients) {
       for (uint64_t i = 0; i < gradient.numel; ++i) {
         const double value = gradient.at(device, i);
