@@ -14,7 +14,8 @@ grep -rhoE '^ *# *include *"[^"]+"' cohort/api | sed 's/.*"\(.*\)"/\1/' | sort -
     exit 1
   fi
 done
-for header in $(find cohort/api -name '*.h'); do
+# values.h has functions that are compiled into the plugin, and nothing that crosses the ABI.
+for header in $(find cohort/api -name '*.h' ! -name values.h); do
   # Without comments.
   if cc -fpreprocessed -dD -E -P "$header" 2> /dev/null | grep -nwE 'bool|_Bool|size_t|long|enum|wchar_t'; then
     echo "$header: the ABI has fixed-width integers and pointers only" >&2
