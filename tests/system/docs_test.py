@@ -6,7 +6,7 @@ import subprocess
 
 import harness
 from harness import BUILD, SOURCE, SystemTest
-from pages import PAGES, only_block, shell_commands
+from pages import PAGES, PLUGIN_PAGES, lay_out_checkout, only_block, shell_commands, whole_plugin
 
 # Commands that this test cannot run, since they install, build or contain this very test; the file that runs them, and as what.
 ELSEWHERE = {
@@ -26,6 +26,8 @@ ELSEWHERE = {
     "cpack --config build/release/CPackConfig.cmake -G DEB": ("tests/system/package_test.py", 'pack("DEB", '),
     **{command: ("tests/system/package_test.py", "readme_commands()") for command in
        only_block("README.md", "sh", "## Your own project in five minutes").splitlines()},
+    **{command: ("tests/system/plugin_pages_test.py", "whole_plugin(page)") for page in PLUGIN_PAGES
+       for command in whole_plugin(page)[2:]},
 }
 HERE = ("cc ", "mpirun ", "build/release/")  # how commands begin that are run here
 
@@ -80,15 +82,7 @@ def with_each_flag_once(commands):
 class Commands(SystemTest):
     def setUp(self):
         super().setUp()
-        # A folder that looks like the source folder, for what the commands write.
-        for entry in SOURCE.iterdir():
-            if entry.name not in (".git", "build"):
-                (self.folder / entry.name).symlink_to(entry)
-        if BUILD == SOURCE / "build/release":  # of which the pages speak
-            (self.folder / "build").symlink_to(SOURCE / "build")
-        else:
-            (self.folder / "build").mkdir()
-            (self.folder / "build/release").symlink_to(BUILD)
+        lay_out_checkout(self.folder)
 
     def commands(self):
         commands = [command for page in PAGES for command in shell_commands(page) if command not in ELSEWHERE]

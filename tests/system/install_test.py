@@ -5,13 +5,13 @@ import sys
 
 import harness
 from harness import BUILD, LIBTORCH, SOURCE, SystemTest, clean_environment
-from pages import blocks, only_block
+from pages import PLUGIN_PAGES, blocks, only_block, whole_plugin
 
 PLUGIN_PROJECT = """
 cmake_minimum_required(VERSION 3.25)
 project(loud LANGUAGES CXX)
-""" + only_block("docs/plugin_author.md", "cmake", "## In C++")
-PLUGIN_SOURCE = "#include <cohort/sdk/strategy.hpp>\n" + only_block("docs/plugin_author.md", "cpp", "## In C++")
+""" + only_block("docs/plugins/README.md", "cmake", "## In C++")
+PLUGIN_SOURCE = "#include <cohort/sdk/strategy.hpp>\n" + only_block("docs/plugins/README.md", "cpp", "## In C++")
 PROGRAM_PROJECT = """
 cmake_minimum_required(VERSION 3.25)
 project(tiny LANGUAGES CXX)
@@ -168,9 +168,10 @@ class Install(InstallTest):
         self.assertEqual(shown, "-0.5\n")  # 1 - the mean of 1 and 2
 
     def test_all_code_of_the_guides_is_in_these_programs(self):
-        compiled_by_uses_test = only_block("docs/plugin_author.md", "cpp", "## What it cannot do")
-        compiled = [PLUGIN_SOURCE, SUBMIT_SOURCE, compiled_by_uses_test, *PROGRAM_PIECES.values()]
-        for page in ("docs/user.md", "docs/plugin_author.md", "docs/operator.md"):
+        compiled_by_uses_test = only_block("docs/plugins/uses.md", "cpp", "## In C and C++")
+        compiled_by_plugin_pages_test = [whole_plugin(page)[1] for page in PLUGIN_PAGES]
+        compiled = [PLUGIN_SOURCE, SUBMIT_SOURCE, compiled_by_uses_test, *compiled_by_plugin_pages_test, *PROGRAM_PIECES.values()]
+        for page in ("docs/user.md", "docs/operator.md", "docs/plugins/README.md", "docs/plugins/uses.md", *PLUGIN_PAGES):
             for block in blocks(page, "cpp"):
                 with self.subTest(page=page, block=block):
                     self.assertTrue(any(block in source for source in compiled))

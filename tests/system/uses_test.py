@@ -76,7 +76,7 @@ class Words(UsesTest):
 
     def test_the_page_for_authors_refuses_in_c(self):
         source = self.folder / "docs.c"
-        source.write_text(PLUGIN % only_block("docs/plugin_author.md", "c", "## What it cannot do"))
+        source.write_text(PLUGIN % only_block("docs/plugins/uses.md", "c", "## In C and C++"))
         plugin = self.compile("docs", source)
         self.check_refused([MNIST, plugin, "--strategy=docs", "--gradient-clip-val=1"],
                            "strategy 'docs' cannot clip gradients: it averages momenta, not gradients; choose --strategy=ddp")
@@ -102,7 +102,7 @@ class InFull(UsesTest):
     def test_the_page_for_authors_compiles_in_cpp(self):
         source = self.folder / "quiet.cpp"
         source.write_text("#include <cohort/sdk/strategy.hpp>\nstruct Quiet : cohort::sdk::Strategy<Quiet> {};\n" +
-                          only_block("docs/plugin_author.md", "cpp", "## What it cannot do"))
+                          only_block("docs/plugins/uses.md", "cpp", "## In C and C++"))
         subprocess.run(["c++", "-std=c++17", "-fsyntax-only", f"-I{SOURCE}/sdk/include", f"-I{SOURCE}/plugin_api/include", source],
                        check=True)
 
