@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The test suite, from nothing: installs what is missing, builds in the tree of examples/quickstart.sh, and runs the tests.
-#   tests/run.sh                       the quick tier: every kind of test, ten to thirteen minutes on two cores
+#   tests/run.sh                       the quick tier: every kind of test, six to thirteen minutes on two cores
 #   tests/run.sh --all                 everything; tests/only_all.txt says what the quick tier leaves out
 #   tests/run.sh --changed-since=REV   of what only --all runs, the entries that the changes since that commit can break
 #   tests/run.sh --libtorch=VERSION    with that LibTorch, in build/libtorch-VERSION
@@ -37,7 +37,7 @@ fi
 
 say "what is coming"
 cmake/bootstrap.sh --tests "${libtorch[@]}" --dry-run >/dev/null
-say "then the build (about 11 minutes on two cores the first time, 1.1 GB in $build) and the tests (ten to thirteen minutes; --all: an hour)"
+say "then the build (about 11 minutes on two cores the first time, 1.1 GB in $build) and the tests (six to thirteen minutes; --all: an hour)"
 say "1/3 dependencies"
 folder=$(cmake/bootstrap.sh --tests "${libtorch[@]}" | tail -n 1)
 if [ "$tier" = sanitize ]; then exec tests/sanitize.sh "${arguments[@]}"; fi

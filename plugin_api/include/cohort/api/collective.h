@@ -7,10 +7,10 @@
  *
  * Failures: every wait ends at the communicator's timeout with COHORT_DEADLINE_EXCEEDED, or with COHORT_UNAVAILABLE as
  * soon as a connection is lost or a rank has aborted. The message of the call names the failed operation and the kind
- * of failure; if the call knows the ranks that it waited for, it gives them to host->fail_peers. It asks no other rank
- * and waits for none: there is no second deadline. The host hears all ranks, names the one that caused the failure, and
- * ends the others. When the deadline of an enqueued operation passes, the host calls `abort`; enqueued work ends soon
- * afterwards.
+ * of failure. A call that knows the ranks that it has waited for gives them to host->fail_peers. It asks no other rank
+ * and waits for none, because there is no second deadline. The host hears all ranks, names the one that caused the
+ * failure, and ends the others. When the deadline of an enqueued operation passes, the host calls `abort`; enqueued
+ * work ends soon afterwards.
  *
  * A collective over other collectives uses them through cohort/api/host/comm.h; it never calls another plugin's table.
  */

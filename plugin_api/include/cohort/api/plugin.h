@@ -49,8 +49,9 @@ typedef struct cohort_key_value {
 } cohort_key_value;
 
 /* Uses: demands of a job on its plugins, for `use` of a query. The host asks before a use begins, and only about uses
- * of the job. Unless the comment of a use differs, it asks every layer of the strategy; all answers
- * COHORT_ANSWER_UNKNOWN mean the default, which is yes; and one NO refuses the use, whatever other layers answer. */
+ * of the job. These rules hold unless the comment of a use says otherwise: the host asks every layer of the strategy;
+ * if all answers are COHORT_ANSWER_UNKNOWN the default holds, which is yes; one NO refuses the use, whatever other
+ * layers answer. */
 #define COHORT_USE_DEVICE_TYPE 1  /* tensors on devices of type `value`; also asked: collectives (default: CPU only) */
 #define COHORT_USE_ALONE 2        /* several devices, no launcher; NO: a launcher starts the ranks, one device each */
 #define COHORT_USE_LAUNCHED 3     /* one of `value` ranks that a launcher has started */

@@ -11,8 +11,8 @@
  * reserved fields. Plugins ignore unknown flags and fields in structs of the host.
  *
  * A plugin passes a struct of the host on unchanged, or makes one of its own, with its own sizeof as struct_size and
- * the fields that it knows (sdk::own_copy). It never copies a struct of the host whole: the copy would claim the size
- * of the host's struct and have the size of the plugin's.
+ * the fields that it knows (sdk::own_copy). It never copies a struct of the host whole: the copy
+ * would have the size of the plugin's struct, and in struct_size the size of the host's.
  */
 #ifndef COHORT_API_VERSION_H
 #define COHORT_API_VERSION_H

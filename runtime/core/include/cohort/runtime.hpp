@@ -40,8 +40,8 @@ struct Selection;
 class StepDriver;
 class StepGraph;
 
-/// How a rank connects to its job, as Program::init_dist_connection gets it. What is below the places may be changed
-/// before connect() is called, alike on all ranks.
+/// The connection of a rank to its job, for the function of Program::init_dist_connection. The function may change the
+/// address, the port, the timeout and the store before it calls connect(), alike on all ranks.
 struct DistConnection {
   int rank, world_size, local_rank, local_world_size, node_rank, num_nodes;
   std::string master_addr;  ///< of the job's first rank

@@ -8,7 +8,7 @@
 namespace cohort::host {
 namespace {
 
-/// Of each table its name in C, its id, and its functions with the names that the log has.
+/// For each table: its name in C, its id, its least size, and its functions with their names in the log.
 template <class Table>
 struct Names;
 template <>

@@ -9,8 +9,8 @@
 
 namespace cohort::host {
 
-/// Returns "" if a host of this ABI can use the descriptor in the file cohort_NAME.so, else what is wrong and how to
-/// mend it. Reads only fields that the descriptor's own sizes cover.
+/// Returns "" if a host of this ABI can use the descriptor in the file cohort_NAME.so, else the problem and its remedy.
+/// Reads only fields that the descriptor's own sizes cover.
 std::string descriptor_problem(const cohort_plugin& plugin, std::string_view name,
                                uint32_t host_abi = COHORT_ABI_VERSION);
 

@@ -29,7 +29,7 @@
 namespace cohort::host {
 
 /// Copies a descriptor that has passed the checks, and its components of the kinds that this host knows, in the sizes
-/// of this host, whatever sizes the plugin was built with. What its fields point to stays the plugin's.
+/// of this host's structs. The texts and tables behind its pointers stay the plugin's.
 class FullDescriptor {
  public:
   explicit FullDescriptor(const cohort_plugin& given) : plugin_(sdk::own_copy(given)) {

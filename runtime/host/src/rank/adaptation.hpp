@@ -1,5 +1,5 @@
-// Adapts a run to its first steps: buckets follow the gradients' order of arrival. With --autotune it also tries sizes
-// of buckets, communicating during backward or after it, and the settings of the strategy (cohort.tunable/1).
+// Adapts a run to its first steps: buckets follow the gradients' order of arrival. With --autotune it also tries
+// sizes of buckets, communication during backward and after it, and the settings of the strategy (cohort.tunable/1).
 //
 // Without --autotune results do not depend on it. Belongs to one rank's configured model; the same calls on every rank.
 // Rank 0 decides.

@@ -100,7 +100,7 @@ cohort_status release(const cohort_host* host, cohort_comm* comm, void* memory) 
   });
 }
 
-// A refused operation has sent nothing, so that its caller may do without it: the lane goes on.
+// Tells refusals from failures. A refused operation has sent nothing, so its lane stays usable.
 bool is_refusal(cohort_status status) {
   return status == COHORT_INVALID_ARGUMENT || status == COHORT_UNIMPLEMENTED;
 }

@@ -118,7 +118,7 @@ TEST_F(DroppedGradients, AreThoseOfTheTopmostDropper) {
   EXPECT_EQ(planned({"below", "drop", "want"}, {"below", "drop", "want"}, kBelow), "wanted: c b");
 }
 
-TEST_F(DroppedGradients, AreAveragedAgainUnderAPlanWithoutADrop) {
+TEST_F(DroppedGradients, AreAveragedAgainWithoutADrop) {
   EXPECT_EQ(planned(kBelow, {"below", "drop"}, {"below", "want"}), "wanted: c");
   EXPECT_EQ(planned(kBelow, kBelow, kBelow), "wanted: c b a base");
   EXPECT_EQ(planned(kBelow, kBelow, {"below", "drop"}), "not wanted:");

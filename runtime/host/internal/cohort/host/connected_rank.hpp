@@ -55,7 +55,7 @@ struct RankSetup {
   std::optional<Key> secret{};                         ///< of the job: what only its ranks know
   DevicePort* device_port = nullptr;                   ///< outlives the rank; null: the CPU alone
   /// The program's own way to connect, a layer above all others; empty: there is none. `inherited` runs the slot of the
-  /// layer below with the arguments as they are then.
+  /// layer below with the present arguments.
   std::function<void(cohort_dist_args& args, const std::function<void()>& inherited)> init_dist_connection{};
   /// Opens the host's store for these arguments; called once, in base's init_dist_connection.
   std::function<std::unique_ptr<Store>(const cohort_dist_args&)> open_store;
