@@ -348,7 +348,9 @@ class Soak(CheckpointTest):
                 # A data file may differ from its forged length or checksum; the manifest's own checksum is right.
                 self.assertNotIn("manifest.json is not as it was written", result.stderr)
                 if result.code:
-                    self.assertRegex(result.stderr.splitlines()[-1], r"^(rank \d+: )?error: .{20}", str(result))
+                    # Options that differ follow the error as an indented list.
+                    sentence = [line for line in result.stderr.splitlines() if not line.startswith("  ")][-1]
+                    self.assertRegex(sentence, r"^(rank \d+: )?error: .{20}", str(result))
                 self.assertNotRegex(result.stderr, r"terminate called|c10::|\x1b\[31m", str(result))
                 self.assertEqual(self.files_beside(forged), before)
         print(f"forged manifests: {codes.count(0)} trained from, {len(codes) - codes.count(0)} refused", file=sys.stderr)
