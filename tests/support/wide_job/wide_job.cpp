@@ -8,12 +8,11 @@
 #include <memory>
 #include <stdexcept>
 
+#include <cohort/diagnosis/post_mortem.hpp>
 #include <cohort/host/error.hpp>
 #include <cohort/host/process.hpp>
 #include <cohort/host/served_store.hpp>
 #include <cohort/toy_host/toy_host.hpp>
-
-#include "failure/post_mortem.hpp"
 
 namespace cohort::test {
 namespace {

@@ -2,17 +2,11 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
 
+#include <cohort/diagnosis/failure.hpp>
 #include <cohort/host/log.hpp>
 
 namespace cohort {
-
-struct Failure {
-  int exit_code;
-  std::string message;
-  std::string type;  ///< "UserError", for torchrun's report
-};
 
 /// What the exception that is being handled means. Call in a catch block.
 Failure current_failure();

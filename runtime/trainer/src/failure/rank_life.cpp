@@ -2,11 +2,11 @@
 
 #include <optional>
 
+#include <cohort/diagnosis/post_mortem.hpp>
 #include <cohort/host/connected_rank.hpp>
 #include <cohort/host/crash_report.hpp>
 
 #include "failure/failure.hpp"
-#include "failure/post_mortem.hpp"
 
 namespace cohort {
 

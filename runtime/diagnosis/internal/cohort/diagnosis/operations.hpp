@@ -34,8 +34,7 @@ bool has_purpose(const Operation& operation);
 /// "all_reduce mean of float32[1000], #17 of default/world, for bucket 2 (...)"
 std::string describe(const Operation& operation);
 
-nlohmann::ordered_json to_json(const std::vector<Operation>& operations);
-/// Reads what another rank wrote with to_json. Throws std::exception for anything else.
-std::vector<Operation> operations_from(const nlohmann::ordered_json& json);
+/// Returns them as they are written to flight-rank-N.json.
+nlohmann::ordered_json flight_of(const std::vector<Operation>& operations);
 
 }  // namespace cohort

@@ -7,9 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <cohort/host/flight_recorder.hpp>
-
-#include "failure/operations.hpp"
+#include <cohort/diagnosis/operations.hpp>
 
 namespace cohort {
 
@@ -18,11 +16,6 @@ struct Waiting {
   std::vector<Operation> operations;      ///< the operations that it is in
   std::map<std::string, uint64_t> begun;  ///< number of operations begun, by communicator
 };
-
-/// Returns the report as ranks write it into the store. Holds no times, so that it changes only when the rank moves.
-std::string to_text(const host::FlightRecorder::Standing& standing);
-/// Reads such a report. Returns nothing for any other text.
-std::optional<Waiting> waiting_from(const std::string& text);
 
 /// Returns a sentence about the deadlock if it is certain that no rank can continue: every operation that a rank is in
 /// needs another rank, which has not begun it and waits in another one. Returns nothing if any rank may still continue,

@@ -1,4 +1,4 @@
-#include "failure/verdict.hpp"
+#include <cohort/diagnosis/verdict.hpp>
 
 #include <gmock/gmock.h>
 

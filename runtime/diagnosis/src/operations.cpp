@@ -1,13 +1,10 @@
-#include "failure/operations.hpp"
+#include <cohort/diagnosis/operations.hpp>
 
 #include <ctime>
 #include <nlohmann/json.hpp>
 
 #include <cohort/host/error.hpp>
-#include <cohort/host/in_quotes.hpp>
 #include <cohort/sdk/dtype.hpp>
-
-#include "files/json_fields.hpp"
 
 namespace cohort {
 namespace {
@@ -76,7 +73,7 @@ std::string describe(const Operation& operation) {
          (has_purpose(operation) ? ", for " + operation.purpose : "");
 }
 
-nlohmann::ordered_json to_json(const std::vector<Operation>& operations) {
+nlohmann::ordered_json flight_of(const std::vector<Operation>& operations) {
   auto json = nlohmann::ordered_json::array();
   for (const Operation& one : operations) {
     json.push_back({{"communicator", one.communicator},
@@ -93,26 +90,6 @@ nlohmann::ordered_json to_json(const std::vector<Operation>& operations) {
                     {"waited_for", one.peers}});
   }
   return json;
-}
-
-std::vector<Operation> operations_from(const nlohmann::ordered_json& json) {
-  std::vector<Operation> operations;
-  for (const auto& one : json) {
-    Operation operation;
-    const auto line = [&one](const char* field) {
-      return host::on_one_line(one.at(field).get_ref<const std::string&>());
-    };
-    operation.communicator = line("communicator");
-    operation.number = whole_field<uint64_t>(one, "number");
-    operation.name = line("operation");
-    operation.call = line("call");
-    operation.purpose = line("purpose");
-    operation.begun = one.at("begun");
-    operation.status = line("status");
-    operation.peers = one.at("waited_for").get<std::vector<int>>();
-    operations.push_back(std::move(operation));
-  }
-  return operations;
 }
 
 }  // namespace cohort

@@ -1,6 +1,8 @@
-#include "failure/deadlock.hpp"
+#include <cohort/diagnosis/deadlock.hpp>
 
 #include <gmock/gmock.h>
+
+#include <cohort/diagnosis/last_words.hpp>
 
 namespace cohort {
 namespace {
@@ -70,7 +72,10 @@ TEST(Deadlock, IsReadFromWhatARankWrites) {
   ASSERT_EQ(read->operations.size(), 1u);
   EXPECT_EQ(read->operations[0].name, "barrier");
   EXPECT_FALSE(waiting_from(""));
-  EXPECT_FALSE(waiting_from("{\"operations\":[],\"begun\":{\"control\":-1}}"));
+  EXPECT_TRUE(waiting_from(R"({"begun":{"control":1},"operations":[]})"));
+  for (const char* const number : {"-1", "1.5", "1e300", "18446744073709551616", "\"1\""}) {
+    EXPECT_FALSE(waiting_from(std::string(R"({"begun":{"control":)") + number + R"(},"operations":[]})")) << number;
+  }
 }
 
 TEST(Deadlock, IsToldInTheSameWordsAsLongAsARankWaits) {

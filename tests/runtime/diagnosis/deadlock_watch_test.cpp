@@ -1,4 +1,4 @@
-#include "failure/deadlock_watch.hpp"
+#include <cohort/diagnosis/deadlock_watch.hpp>
 
 #include <gtest/gtest.h>
 

@@ -10,12 +10,11 @@
 #include <string>
 #include <vector>
 
+#include <cohort/diagnosis/deadlock_watch.hpp>
+#include <cohort/diagnosis/failure.hpp>
+#include <cohort/diagnosis/verdict.hpp>
 #include <cohort/host/connected_rank.hpp>
 #include <cohort/host/rank_store.hpp>
-
-#include "failure/deadlock_watch.hpp"
-#include "failure/failure.hpp"
-#include "failure/verdict.hpp"
 
 namespace cohort {
 

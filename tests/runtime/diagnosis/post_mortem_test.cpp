@@ -1,4 +1,4 @@
-#include "failure/post_mortem.hpp"
+#include <cohort/diagnosis/post_mortem.hpp>
 
 #include <gmock/gmock.h>
 

@@ -1,15 +1,14 @@
-#include "failure/post_mortem.hpp"
+#include <cohort/diagnosis/post_mortem.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include <cohort/diagnosis/last_words.hpp>
 #include <cohort/host/error.hpp>
 #include <cohort/host/farewell.hpp>
 #include <cohort/host/files.hpp>
-
-#include "failure/last_words.hpp"
 
 namespace cohort {
 namespace {
@@ -250,7 +249,7 @@ void PostMortem::write_flight(const LastWords& words) const {
   const Peer& own = peers_[own_rank()];
   const Json flight{{"rank", own.rank},     {"pid", own.pid},
                     {"host", own.host},     {"exit_code", words.exit_code},
-                    {"error", words.error}, {"operations", to_json(words.operations)}};
+                    {"error", words.error}, {"operations", flight_of(words.operations)}};
   try {
     host::write_file(log_dir_ / ("flight-rank-" + std::to_string(own.rank) + ".json"),
                      flight.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");

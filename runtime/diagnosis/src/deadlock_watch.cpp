@@ -2,16 +2,16 @@
 // under deadlock/R in the job's store, and removes the text once it moves again. Rank 0 reads all reports while it
 // waits itself. If they are the same in two looks and show a deadlock, it writes the sentence under deadlock/found;
 // every rank that waits polls that key and then aborts its operations.
-#include "failure/deadlock_watch.hpp"
+#include <cohort/diagnosis/deadlock_watch.hpp>
 
 #include <utility>
 #include <vector>
 
+#include <cohort/diagnosis/deadlock.hpp>
+#include <cohort/diagnosis/last_words.hpp>
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
 #include <cohort/host/rank_store.hpp>
-
-#include "failure/deadlock.hpp"
 
 namespace cohort {
 namespace {

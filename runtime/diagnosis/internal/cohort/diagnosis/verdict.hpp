@@ -5,9 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <cohort/diagnosis/operations.hpp>
 #include <cohort/host/process_state.hpp>
-
-#include "failure/operations.hpp"
 
 namespace cohort {
 
