@@ -1,9 +1,8 @@
 // Whatever others write into the job's store, or tell of themselves: ranks agree, or say in a sentence why not; and a
 // rank that fails judges by what can be read of it.
+#include <cohort/diagnosis/deadlock.hpp>
+#include <cohort/diagnosis/last_words.hpp>
 #include <cohort/host/in_quotes.hpp>
-
-#include "failure/deadlock.hpp"
-#include "failure/last_words.hpp"
 #include "hostile_store.hpp"
 #include "store/meeting.hpp"
 

@@ -1,8 +1,5 @@
 #include "message.hpp"
 
-#include <charconv>
-#include <system_error>
-
 #include <cohort/host/error.hpp>
 
 namespace cohort::nodes {
@@ -12,10 +9,6 @@ constexpr std::size_t kHeaderBytes = 9;
 constexpr std::size_t kLongestText = std::size_t{64} << 20;
 constexpr std::size_t kLongestProfile = std::size_t{1} << 20;  // that a login shell prints
 constexpr std::string_view kKinds = "rxloefzjsga";
-
-[[noreturn]] void throw_nonsense() {
-  throw PeerFailed("a node agent and its launcher do not understand each other; install the same cohort on every host");
-}
 
 void put_number(std::string& text, uint32_t number) {
   for (int shift = 0; shift < 32; shift += 8) text += static_cast<char>(number >> shift & 0xff);
@@ -48,6 +41,10 @@ bool is_possible(MessageKind kind, int32_t number) {
 
 }  // namespace
 
+void throw_nonsense() {
+  throw PeerFailed("a node agent and its launcher do not understand each other; install the same cohort on every host");
+}
+
 std::string encode(const Message& message) {
   std::string bytes(1, static_cast<char>(message.kind));
   put_number(bytes, static_cast<uint32_t>(message.number));
@@ -76,29 +73,6 @@ std::optional<Message> MessageReader::next() {
   if (!is_possible(message.kind, message.number)) throw_nonsense();
   buffer_.erase(0, kHeaderBytes + length);
   return message;
-}
-
-TextWriter& TextWriter::put(std::string_view text) {
-  put_number(text_, static_cast<uint32_t>(text.size()));
-  text_ += text;
-  return *this;
-}
-
-std::string TextReader::take() {
-  if (rest_.size() < 4 || rest_.size() - 4 < number_at(rest_)) throw_nonsense();
-  const std::size_t length = number_at(rest_);
-  std::string text(rest_.substr(4, length));
-  rest_.remove_prefix(4 + length);
-  return text;
-}
-
-int TextReader::take_number() {
-  const std::string text = take();
-  int number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, failure] = std::from_chars(text.data(), end, number);
-  if (failure != std::errc{} || stop != end) throw_nonsense();
-  return number;
 }
 
 }  // namespace cohort::nodes

@@ -8,11 +8,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace cohort::nodes {
 
-constexpr std::string_view kGreeting = "\ncohort node 2\n";  ///< the number changes with the messages
+constexpr std::string_view kGreeting = "\ncohort node 3\n";  ///< the number changes with the messages
 
 enum class MessageKind : char {
   // From the agent.
@@ -37,6 +36,8 @@ struct Message {
 };
 
 std::string encode(const Message& message);
+/// Throws PeerFailed that says that the two sides do not fit together.
+[[noreturn]] void throw_nonsense();
 
 /// Finds messages in a stream of bytes.
 class MessageReader {
@@ -54,27 +55,6 @@ class MessageReader {
 
   std::string buffer_;
   bool is_greeted_;
-};
-
-/// Texts of any bytes, put into one text and taken out again.
-class TextWriter {
- public:
-  TextWriter& put(std::string_view text);
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
-
-class TextReader {
- public:
-  explicit TextReader(std::string_view text) : rest_(text) {}
-  /// Throws PeerFailed at the end.
-  std::string take();
-  int take_number();
-
- private:
-  std::string_view rest_;
 };
 
 }  // namespace cohort::nodes

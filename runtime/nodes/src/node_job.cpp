@@ -2,43 +2,61 @@
 
 #include <chrono>
 
+#include <cohort/host/message.hpp>
+
 #include "message.hpp"
 
 namespace cohort::nodes {
+namespace {
+
+using Json = nlohmann::json;
+
+NodeJob job_of(const Json& json) {
+  const auto time = [&json](const char* name) { return std::chrono::milliseconds(json.at(name).get<int>()); };
+  NodeJob job;
+  launch::LaunchJob& launch = job.launch;
+  json.at("processes_per_node").get_to(launch.processes_per_node);
+  json.at("num_nodes").get_to(launch.num_nodes);
+  json.at("node_rank").get_to(launch.node_rank);
+  launch.stop_grace = time("stop_grace");
+  launch.failure_grace = time("failure_grace");
+  job.longest_silence = time("longest_silence");
+  json.at("logs_as_json").get_to(job.logs_as_json);
+  json.at("master_addr").get_to(launch.master_addr);
+  json.at("run_id").get_to(launch.run_id);
+  json.at("secret").get_to(launch.secret);
+  json.at("folder").get_to(job.folder);
+  json.at("command").get_to(launch.command);
+  json.at("environment").get_to(launch.environment);
+  return job;
+}
+
+}  // namespace
 
 std::string to_text(const NodeJob& job) {
   const launch::LaunchJob& launch = job.launch;
-  TextWriter text;
-  const auto put_number = [&](auto number) { text.put(std::to_string(number)); };
-  for (const int number : {launch.processes_per_node, launch.num_nodes, launch.node_rank}) put_number(number);
-  put_number(launch.stop_grace.count());
-  put_number(launch.failure_grace.count());
-  put_number(job.longest_silence.count());
-  put_number(job.logs_as_json ? 1 : 0);
-  text.put(launch.master_addr).put(launch.run_id).put(launch.secret).put(job.folder);
-  put_number(launch.command.size());
-  for (const std::string& word : launch.command) text.put(word);
-  put_number(launch.environment.size());
-  for (const auto& [name, value] : launch.environment) text.put(name).put(value);
-  return text.text();
+  return to_message(Json{{"processes_per_node", launch.processes_per_node},
+                         {"num_nodes", launch.num_nodes},
+                         {"node_rank", launch.node_rank},
+                         {"stop_grace", launch.stop_grace.count()},
+                         {"failure_grace", launch.failure_grace.count()},
+                         {"longest_silence", job.longest_silence.count()},
+                         {"logs_as_json", job.logs_as_json},
+                         {"master_addr", launch.master_addr},
+                         {"run_id", launch.run_id},
+                         {"secret", launch.secret},
+                         {"folder", job.folder},
+                         {"command", launch.command},
+                         {"environment", launch.environment}});
 }
 
 NodeJob node_job_from(std::string_view text) {
-  TextReader reader(text);
-  NodeJob job;
-  launch::LaunchJob& launch = job.launch;
-  for (int* number : {&launch.processes_per_node, &launch.num_nodes, &launch.node_rank}) *number = reader.take_number();
-  launch.stop_grace = std::chrono::milliseconds(reader.take_number());
-  launch.failure_grace = std::chrono::milliseconds(reader.take_number());
-  job.longest_silence = std::chrono::milliseconds(reader.take_number());
-  job.logs_as_json = reader.take_number() != 0;
-  for (std::string* one : {&launch.master_addr, &launch.run_id, &launch.secret, &job.folder}) *one = reader.take();
-  for (int words = reader.take_number(); words > 0; --words) launch.command.push_back(reader.take());
-  for (int variables = reader.take_number(); variables > 0; --variables) {
-    std::string name = reader.take();
-    launch.environment[std::move(name)] = reader.take();
+  try {
+    NodeJob job = job_of(Json::from_cbor(text.begin(), text.end()));
+    if (to_text(job) == text) return job;  // else a number was cut
+  } catch (const Json::exception&) {
   }
-  return job;
+  throw_nonsense();
 }
 
 }  // namespace cohort::nodes

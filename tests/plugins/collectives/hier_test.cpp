@@ -5,6 +5,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cohort/sdk/error.hpp>
+
 #include "host_rank.hpp"
 #include "layout.hpp"
 
@@ -27,6 +29,19 @@ TEST(Layout, IsEvenWhereNodesHaveEquallyManyRanks) {
   EXPECT_TRUE(Layout({0, 1, 0, 1}).is_even);
   EXPECT_TRUE(Layout({5}).is_even);
   EXPECT_EQ(Layout({}).num_nodes(), 0);
+}
+
+TEST(Layout, IsOfNumbersAlone) {
+  EXPECT_EQ(cohort::hier::node_from("12", "rank 1"), 12);
+  for (const char* const text : {"", "x", "1x", "99999999999", " 1"}) {
+    try {
+      cohort::hier::node_from(text, "rank 3");
+      ADD_FAILURE() << "'" << text << "' is taken for a number";
+    } catch (const cohort::sdk::Error& error) {
+      EXPECT_EQ(error.status(), COHORT_DATA_LOSS);
+      EXPECT_THAT(error.what(), HasSubstr("rank 3 wrote something else"));
+    }
+  }
 }
 
 // Ranks by node: one after another, in turn, mixed over three nodes, uneven, one each, all on one.

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 
 #include "message.hpp"
+#include "node_job.hpp"
 
 #include <cohort/host/error.hpp>
 
@@ -129,9 +130,32 @@ TEST(Messages, NonsenseIsRefused) {
   MessageReader chatty(false);
   chatty.add(std::string(2 << 20, 'x'));
   EXPECT_THROW(chatty.next(), PeerFailed);
-  EXPECT_THROW(TextReader("\5\0\0\0abc").take(), PeerFailed);
-  EXPECT_THROW(TextReader("abc").take(), PeerFailed);
-  EXPECT_THROW(TextReader(TextWriter().put("4x").text()).take_number(), PeerFailed);
+}
+
+TEST(NodeJob, IsReadAsItWasWritten) {
+  NodeJob job;
+  job.launch.processes_per_node = 2;
+  job.launch.stop_grace = std::chrono::milliseconds(500);
+  job.launch.command = {"sh", "-c", "\xff\n"};
+  job.launch.environment["A"] = std::string("b\0", 2);
+  job.folder = "/\xe4";
+  job.logs_as_json = true;
+  const NodeJob read = node_job_from(to_text(job));
+  EXPECT_EQ(read.launch.processes_per_node, 2);
+  EXPECT_EQ(read.launch.stop_grace, job.launch.stop_grace);
+  EXPECT_EQ(read.launch.command, job.launch.command);
+  EXPECT_EQ(read.launch.environment, job.launch.environment);
+  EXPECT_EQ(read.folder, job.folder);
+  EXPECT_TRUE(read.logs_as_json);
+}
+
+TEST(NodeJob, IsNoNonsense) {
+  NodeJob job;
+  job.longest_silence = std::chrono::milliseconds(int64_t{1} << 32);  // no int
+  const std::string text = to_text(NodeJob());
+  for (const std::string& nonsense : {std::string(), std::string("\xa0"), text.substr(1), text + "a", to_text(job)}) {
+    EXPECT_THROW(node_job_from(nonsense), PeerFailed);
+  }
 }
 
 }  // namespace

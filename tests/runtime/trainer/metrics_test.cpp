@@ -2,11 +2,11 @@
 #include <torch/types.h>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/message.hpp>
 #include <cohort/metric_kinds.hpp>
 #include <cohort/metrics.hpp>
 
 #include "error_text.hpp"
-#include "files/message.hpp"
 #include "loggers/csv_table.hpp"
 #include "metrics/metric_board.hpp"
 #include "metrics/rank_report.hpp"

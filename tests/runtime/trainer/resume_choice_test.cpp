@@ -7,12 +7,12 @@
 
 #include <cohort/checkpoint.hpp>
 #include <cohort/host/files.hpp>
+#include <cohort/host/message.hpp>
 
 #include "checkpoint/checkpoint_folder.hpp"
 #include "checkpoint/generators.hpp"
 #include "checkpoint/loop_state.hpp"
 #include "checkpoint/session_tensors.hpp"
-#include "files/message.hpp"
 #include "forged_checkpoint.hpp"
 #include "other_writer.hpp"
 #include "training_job.hpp"

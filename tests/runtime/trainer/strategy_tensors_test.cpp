@@ -3,11 +3,11 @@
 
 #include <cohort/checkpoint.hpp>
 #include <cohort/host/files.hpp>
+#include <cohort/host/message.hpp>
 
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/session_tensors.hpp"
 #include "checkpoint/strategy_tensors.hpp"
-#include "files/message.hpp"
 #include "training_job.hpp"
 
 namespace cohort::testing {

@@ -7,6 +7,7 @@
 
 #include <cohort/host/error.hpp>
 
+#include "error_text.hpp"
 #include "failure/failure.hpp"
 #include "fake_runtime.hpp"
 #include "program/start_time.hpp"
@@ -34,9 +35,7 @@ TEST(Summary, GathersTheFiguresOfAllRanks) {
     s.topology.world_size = 2;
     s.selection.strategy = StrategySpec("ddp");
     s.selection.accelerator = "cpu";
-    s.all_gather = [](std::string own) {
-      return std::vector<std::string>{own, R"({"sha256":"second","rss":12.5,"device":0,"samples":20,"bytes":300})"};
-    };
+    s.all_gather = [](std::string own) { return std::vector{own, to_text({"second", 12.5, 0, 20, 300})}; };
   });
   RunRecord record;
   record.steps = 4;
@@ -59,6 +58,15 @@ TEST(Summary, GathersTheFiguresOfAllRanks) {
   EXPECT_EQ(json["layers"], (std::vector<std::string>{"base", "top"}));
   EXPECT_EQ(json["metrics"]["acc"], 0.5);
   EXPECT_TRUE(json["metrics"]["odd"].is_null());
+}
+
+TEST(Summary, IsNotMadeOfNonsense) {
+  testing::ScriptedRun run([](testing::Script& s) {
+    s.topology.world_size = 2;
+    s.all_gather = [](std::string own) { return std::vector{own, std::string("\xff")}; };
+  });
+  EXPECT_THAT(error_text<PeerFailed>([&] { gather_summary(run.runtime(), {}); }),
+              HasSubstr("a rank sent figures for the summary that cannot be read"));
 }
 
 TEST(Median, IsTheMiddleOrTheMeanOfTheMiddleTwo) {

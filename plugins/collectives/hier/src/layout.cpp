@@ -1,6 +1,9 @@
 #include "layout.hpp"
 
 #include <algorithm>
+#include <charconv>
+
+#include <cohort/sdk/error.hpp>
 
 namespace cohort::hier {
 
@@ -25,6 +28,17 @@ std::vector<int> Layout::column_ranks(int rank) const {
   std::vector<int> column;
   for (const std::vector<int>& ranks : ranks_of) column.push_back(ranks[static_cast<std::size_t>(local(rank))]);
   return column;
+}
+
+int node_from(const std::string& text, const std::string& who) {
+  int node = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, failure] = std::from_chars(text.data(), end, node);
+  if (failure == std::errc{} && stop == end) return node;
+  throw sdk::Error(COHORT_DATA_LOSS,
+                   who +
+                       " wrote something else than the number of its node into the job's store, which hier expects; "
+                       "start the same cohort on all ranks");
 }
 
 }  // namespace cohort::hier

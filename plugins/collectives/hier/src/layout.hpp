@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 namespace cohort::hier {
@@ -26,5 +27,8 @@ struct Layout {
   /// The ranks with the local rank of `rank`, one of each node. Of an even layout.
   std::vector<int> column_ranks(int rank) const;
 };
+
+/// Returns the number of its node as the rank `who` has written it. Throws DATA_LOSS for a text that is none.
+int node_from(const std::string& text, const std::string& who);
 
 }  // namespace cohort::hier

@@ -32,7 +32,9 @@ class Hier : public sdk::Collective<Hier, Communicator> {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(args.timeout_ns);
     std::vector<int> nodes;
     for (const std::string& node : sdk::store_round(args, "hier/node", std::to_string(args.node_rank), deadline)) {
-      nodes.push_back(std::stoi(node));
+      const auto rank = static_cast<int>(nodes.size());
+      nodes.push_back(
+          cohort::hier::node_from(node, "rank " + std::to_string(args.job_ranks ? args.job_ranks[rank] : rank)));
     }
     std::vector<int> ranks(nodes.size());
     std::iota(ranks.begin(), ranks.end(), 0);

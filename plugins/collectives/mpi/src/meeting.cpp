@@ -3,14 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <sstream>
 
 #include <cohort/sdk/store_round.hpp>
+
+#include "process_space.hpp"
 
 namespace cohort::mpi {
 
@@ -41,9 +41,9 @@ struct Introduction {
 Introduction own_introduction() {
   Introduction own;
   own.pid = std::to_string(::getpid());
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> own.machine;
-  std::array<char, 256> text{};
-  own.processes = own.machine + (::readlink("/proc/self/ns/pid", text.data(), text.size() - 1) > 0 ? text.data() : "");
+  const ProcessSpace space = process_space();
+  own.machine = space.boot;
+  own.processes = space.boot + space.pid_namespace;
   own.cores = std::to_string(::sysconf(_SC_NPROCESSORS_ONLN));
   return own;
 }

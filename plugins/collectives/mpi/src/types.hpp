@@ -79,14 +79,9 @@ inline bool mpi_can_reduce(int32_t dtype, int32_t reduce) {
   return sdk::size_of(dtype) >= 4 || is_extremum || reduce == COHORT_REDUCE_BIT_OR;
 }
 
-inline const char* name_of_reduce(int32_t reduce) {
-  constexpr const char* kNames[] = {"", "sum", "mean", "min", "max", "product", "bit_or"};
-  return kNames[reduce];
-}
-
 /// "all_reduce(sum, float32, 100 elements)".
 inline std::string text_of(const char* operation, const cohort_op_args& args, bool reduces = false) {
-  return std::string(operation) + "(" + (reduces ? std::string(name_of_reduce(args.reduce)) + ", " : "") +
+  return std::string(operation) + "(" + (reduces ? std::string(sdk::name_of_reduce(args.reduce)) + ", " : "") +
          sdk::name_of(args.dtype) + ", " + (args.counts ? "uneven pieces)" : std::to_string(args.count) + " elements)");
 }
 

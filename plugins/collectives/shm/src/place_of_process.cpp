@@ -3,9 +3,10 @@
 #include <unistd.h>
 
 #include <array>
-#include <fstream>
 
 #include <cohort/sdk/error.hpp>
+
+#include "process_space.hpp"
 
 namespace cohort::shm {
 
@@ -13,9 +14,9 @@ ProcessPlace own_place() {
   ProcessPlace place;
   std::array<char, 256> text{};
   if (::gethostname(text.data(), text.size() - 1) == 0) place.host = text.data();
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> place.boot;
-  const ssize_t length = ::readlink("/proc/self/ns/pid", text.data(), text.size());
-  if (length > 0) place.pid_namespace.assign(text.data(), static_cast<std::size_t>(length));
+  const ProcessSpace space = process_space();
+  place.boot = space.boot;
+  place.pid_namespace = space.pid_namespace;
   return place;
 }
 

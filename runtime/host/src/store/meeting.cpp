@@ -10,17 +10,21 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <sstream>
 #include <thread>
 #include <tuple>
 #include <vector>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/farewell.hpp>
 #include <cohort/host/in_quotes.hpp>
+#include <cohort/host/message.hpp>
 
 #include "store/farewell.hpp"
 
 namespace cohort::host {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProcessId, pid, started, space)
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -46,16 +50,6 @@ struct Place {
   std::string run_id, who;
   ProcessId process;
 
-  std::string to_text() const {
-    std::ostringstream out;
-    out << world_size << ' ' << num_nodes << ' ' << node_rank << ' ' << local_world_size << ' ' << text << '\n'
-        << on_one_line(run_id) << '\n'
-        << on_one_line(who) << '\n'
-        << process.pid << ' ' << process.started << '\n'
-        << process.space << '\n';
-    return out.str();
-  }
-
   // Returns whether both describe the job alike; the processes may differ.
   bool is_like(const Place& other) const {
     const auto said = [](const Place& p) {
@@ -64,21 +58,18 @@ struct Place {
     return said(*this) == said(other);
   }
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Place, world_size, num_nodes, node_rank, local_world_size, text, run_id, who,
+                                   process)
 
 Place place_from(const std::string& text, int rank) {
-  Place place;
-  std::istringstream in(text);
-  std::string rest;
-  in >> place.world_size >> place.num_nodes >> place.node_rank >> place.local_world_size >> place.text;
-  const bool is_read = std::getline(in, rest) && std::getline(in, place.run_id) && std::getline(in, place.who) &&
-                       in >> place.process.pid >> place.process.started && std::getline(in, rest) &&
-                       std::getline(in, place.process.space);
-  if (!is_read) {
+  auto place = from_text<Place>(text);
+  if (!place) {
     throw UserError("rank " + std::to_string(rank) +
                     " wrote a place in the job that cannot be read; start the same program, built with the same "
                     "cohort, for every rank");
   }
-  return place;
+  for (std::string* const line : {&place->run_id, &place->who, &place->process.space}) *line = on_one_line(*line);
+  return *place;
 }
 
 using Places = std::map<int, Place>;
@@ -269,7 +260,7 @@ std::string came_key(const Agreement& agreement) {
 // so that others know it even if it ends at that moment; and is written again, because another process that came at the
 // same time may have written over it.
 int64_t take_turn(const Agreement& agreement, const Place& own) {
-  const std::string came = came_key(agreement), text = own.to_text();
+  const std::string came = came_key(agreement), text = to_text(own);
   agreement.store.set(came + "/" + std::to_string(agreement.store.add(came, 0) + 1), text);
   const int64_t turn = agreement.store.add(came, 1);
   agreement.store.set(came + "/" + std::to_string(turn), text);
@@ -279,7 +270,7 @@ int64_t take_turn(const Agreement& agreement, const Place& own) {
 // Returns the place of the process that was counted before; nothing if none can be read.
 std::optional<std::string> earlier_place(const Agreement& agreement, const Place& own, int64_t turn) {
   const auto deadline = Clock::now() + std::min<std::chrono::nanoseconds>(agreement.timeout, kLongestIntroduction);
-  const std::string key = came_key(agreement) + "/" + std::to_string(turn), own_text = own.to_text();
+  const std::string key = came_key(agreement) + "/" + std::to_string(turn), own_text = to_text(own);
   while (true) {
     const auto text = agreement.store.get(
         key, std::max<std::chrono::nanoseconds>(deadline - Clock::now(), std::chrono::nanoseconds(0)));
@@ -328,10 +319,11 @@ void check_against_rank0(const Agreement& agreement, const Place& own) {
 bool meet(const Meeting& meeting, const std::string& topic, std::string_view text) {
   const Agreement& agreement = meeting.agreement;
   const Topology& topology = meeting.topology;
-  const Place own{topology.world_size, topology.num_nodes,           topology.node_rank, topology.local_world_size,
-                  fingerprint(text),   on_one_line(topology.run_id), agreement.who,      meeting.process};
+  const Place said{topology.world_size, topology.num_nodes, topology.node_rank, topology.local_world_size,
+                   fingerprint(text),   topology.run_id,    agreement.who,      meeting.process};
+  const Place own = place_from(to_text(said), agreement.rank);  // with the texts that other ranks read
   check_number_is_free(meeting, own);
-  agreement.store.set(place_key(agreement.rank), own.to_text());
+  agreement.store.set(place_key(agreement.rank), to_text(own));
   Places present;
   if (agreement.rank == 0) {
     Gathering gathering(meeting, own);

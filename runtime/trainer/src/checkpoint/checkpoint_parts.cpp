@@ -4,7 +4,6 @@
 #include <chrono>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
@@ -12,12 +11,16 @@
 #include <cohort/host/files.hpp>
 #include <cohort/host/in_quotes.hpp>
 #include <cohort/host/machine.hpp>
+#include <cohort/host/message.hpp>
 
 #include "checkpoint/checkpoint_folder.hpp"
 #include "checkpoint/owned_state.hpp"
 #include "state/tensor_index.hpp"
 
 namespace cohort {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FileDigest, bytes, sha256)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -75,18 +78,11 @@ struct CheckpointParts::WrittenFiles {
   std::map<std::string, FileDigest> files;
   std::set<std::string> own_state;
 
-  std::string text() const {
-    nlohmann::json json{{"own_state", own_state}, {"files", nlohmann::json::object()}};
-    for (const auto& [name, digest] : files) json["files"][name] = {digest.bytes, digest.sha256};
-    return json.dump();
+  void merge(WrittenFiles others) {
+    own_state.merge(others.own_state);
+    for (auto& [name, digest] : others.files) files[name] = std::move(digest);
   }
-  void merge(const std::string& text) {
-    const auto json = nlohmann::json::parse(text);
-    own_state.merge(json.at("own_state").get<std::set<std::string>>());
-    for (const auto& [name, digest] : json.at("files").items()) {
-      files[name] = {digest.at(0).get<uint64_t>(), digest.at(1).get<std::string>()};
-    }
-  }
+  NLOHMANN_DEFINE_TYPE_INTRUSIVE(WrittenFiles, files, own_state)
 };
 
 CheckpointParts::CheckpointParts(fs::path checkpoint, const Runtime& runtime)
@@ -144,7 +140,7 @@ CheckpointParts::WrittenFiles CheckpointParts::write_files() {
 
 void CheckpointParts::write_and_mark() {
   try {
-    host::write_file(mark_of(rank_), write_files().text());
+    host::write_file(mark_of(rank_), to_text(write_files()));
   } catch (...) {
     std::ofstream{mark_of(rank_)};
     throw;
@@ -185,7 +181,12 @@ std::optional<CheckpointParts::WrittenFiles> CheckpointParts::with_others(Writte
     }
     const std::string text = host::read_text_file(mark_of(rank), kMostMarkBytes);
     if (text.empty()) return std::nullopt;
-    all.merge(text);
+    auto written = from_text<WrittenFiles>(text);
+    if (!written) {
+      throw UserError("'" + shown(mark_of(rank)) + "' is not what rank " + std::to_string(rank) +
+                      " wrote; let nothing else write into folders of checkpoints");
+    }
+    all.merge(std::move(*written));
   }
   return all;
 }

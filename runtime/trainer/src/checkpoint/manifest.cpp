@@ -7,9 +7,9 @@
 
 #include <cohort/host/files.hpp>
 #include <cohort/host/in_quotes.hpp>
+#include "files/json_fields.hpp"
 
 #include "checkpoint/seal.hpp"
-#include "files/json_fields.hpp"
 
 namespace cohort {
 namespace {
@@ -258,14 +258,6 @@ void require_texts_of_one_line(const OrderedJson& json, const std::string& file)
 
 std::string rank_file(int rank) {
   return "rank-" + std::to_string(rank) + ".safetensors";
-}
-
-std::string to_json(const std::vector<OptimizerSettings>& optimizers) {
-  return json_of(optimizers).dump();
-}
-
-std::vector<OptimizerSettings> parse_optimizer_settings(std::string_view text) {
-  return settings_of(OrderedJson::parse(text));
 }
 
 std::string to_json(const Manifest& manifest) {

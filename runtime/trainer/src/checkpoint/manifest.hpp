@@ -95,10 +95,6 @@ constexpr const char* kManifestFile = "manifest.json";
 constexpr const char* kSharedFile = "shared.safetensors";
 std::string rank_file(int rank);  // "rank-3.safetensors"
 
-/// An array with one object for each optimizer; and back, where to_json wrote it.
-std::string to_json(const std::vector<OptimizerSettings>& optimizers);
-std::vector<OptimizerSettings> parse_optimizer_settings(std::string_view text);
-
 std::string to_json(const Manifest& manifest);
 /// `file` begins every message. Throws DamagedCheckpoint for a text that to_json did not write, UserError for a newer
 /// format.

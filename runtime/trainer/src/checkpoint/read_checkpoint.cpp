@@ -18,6 +18,7 @@
 #include "checkpoint/owned_state.hpp"
 #include "checkpoint/session_tensors.hpp"
 #include "checkpoint/strategy_tensors.hpp"
+#include "gather/gathered.hpp"
 #include "metrics/epoch_state.hpp"
 #include "weights/named_tensors.hpp"
 
@@ -25,8 +26,6 @@ namespace cohort {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr char kEndOfName = '\0';  // the one byte that no path holds
 
 /// Throws UserError on all ranks if one names another place than rank 0, whose checkpoints all of them read. A place
 /// may have several names, for example from different working folders.
@@ -44,12 +43,12 @@ void check_same_place(Runtime& runtime, const fs::path& where) {
 
 /// What rank 0 finds, newest first, as all ranks hear it.
 std::vector<fs::path> find_candidates(Runtime& runtime, const fs::path& where, bool may_be_missing) {
-  std::string list;
+  std::vector<std::string> found_by_first;
   all_or_none(runtime, [&] {
     if (!runtime.is_first()) return;
     std::error_code ignored;
     if (is_checkpoint(where)) {
-      list = where.native() + kEndOfName;
+      found_by_first = {where.native()};
       return;
     }
     if (fs::exists(where, ignored) && !fs::is_directory(where, ignored)) {
@@ -58,21 +57,17 @@ std::vector<fs::path> find_candidates(Runtime& runtime, const fs::path& where, b
     const auto found = find_checkpoints(where);
     for (const auto& one : found) {
       if (one.problem.empty()) {
-        list += one.path.native() + kEndOfName;
+        found_by_first.push_back(one.path.native());
       } else {
         runtime.log().warning("a damaged checkpoint is passed over: " + one.problem);
       }
     }
-    if (!list.empty() || (found.empty() && may_be_missing)) return;
+    if (!found_by_first.empty() || (found.empty() && may_be_missing)) return;
     if (!found.empty()) throw UserError("all checkpoints in '" + shown(where) + "' are damaged");
     throw UserError("there is no checkpoint in '" + shown(where) + "'; name a folder that --checkpoint-dir has filled");
   });
-  std::string names = runtime.all_gather(list)[0];
-  std::vector<fs::path> candidates;
-  for (size_t end = 0; (end = names.find(kEndOfName)) != std::string::npos; names.erase(0, end + 1)) {
-    candidates.emplace_back(names.substr(0, end));
-  }
-  return candidates;
+  const std::vector<std::string> names = gathered(runtime, found_by_first, "names of checkpoints")[0];
+  return {names.begin(), names.end()};
 }
 
 std::string joined(const std::vector<std::string>& words) {

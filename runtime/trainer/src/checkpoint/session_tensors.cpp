@@ -10,7 +10,7 @@
 
 #include "checkpoint/loop_state.hpp"
 #include "checkpoint/strategy_tensors.hpp"
-#include "files/message.hpp"
+#include "gather/gathered.hpp"
 #include "weights/named_tensors.hpp"
 
 namespace cohort {
@@ -109,10 +109,7 @@ TensorsByPlace divide_by_rank(StepDriver& session, const SessionTensors& tensors
   const TensorIndex index = index_of(tensors);
   DifferingNames differing;
   if (session.runtime().world_size() > 1) {
-    std::vector<Fingerprints> ranks;
-    for (const auto& text : session.runtime().all_gather(to_message(fingerprints_of(index)))) {
-      ranks.push_back(from_message<Fingerprints>(text, "fingerprints of its tensors"));
-    }
+    const auto ranks = gathered(session.runtime(), fingerprints_of(index), "fingerprints of its tensors");
     differing = differing_names(ranks);
     check_shared_state(ranks, differing, session.steps());
   }

@@ -16,13 +16,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kNamePrefix = "events.out.tfevents.";
+constexpr std::string_view kEventFilePrefix = "events.out.tfevents.";
 
 /// Returns the time in the name of an event file; 0 for any other name.
 uint64_t time_of(const std::string& name) {
   uint64_t time = 0;
-  if (!name.starts_with(kNamePrefix)) return 0;
-  std::from_chars(name.data() + kNamePrefix.size(), name.data() + name.size(), time);
+  if (!name.starts_with(kEventFilePrefix)) return 0;
+  std::from_chars(name.data() + kEventFilePrefix.size(), name.data() + name.size(), time);
   return time;
 }
 
@@ -39,7 +39,7 @@ uint64_t latest_time(const fs::path& folder) {
 std::string event_file_name(uint64_t seconds) {
   std::array<char, 24> time{};
   std::snprintf(time.data(), time.size(), "%010llu", static_cast<unsigned long long>(seconds));
-  return std::string(kNamePrefix) + time.data() + "." + host::host_name() + "." + std::to_string(::getpid());
+  return std::string(kEventFilePrefix) + time.data() + "." + host::host_name() + "." + std::to_string(::getpid());
 }
 
 /// Returns the CRC-32C, changed as the format asks for, so that data that holds such a checksum has one of its own.

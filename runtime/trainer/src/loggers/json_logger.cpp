@@ -7,7 +7,6 @@
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/in_quotes.hpp>
-
 #include "files/json_fields.hpp"
 
 namespace cohort {

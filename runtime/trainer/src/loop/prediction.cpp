@@ -16,6 +16,7 @@
 #include "checkpoint/all_or_none.hpp"
 #include "data/batch_source.hpp"
 #include "failure/hook_place.hpp"
+#include "gather/gathered.hpp"
 #include "loop/open_data.hpp"
 #include "module/evaluation_mode.hpp"
 #include "module/pass_hooks.hpp"
@@ -203,10 +204,10 @@ std::vector<SafetensorsFile> gather_at_first(Runtime& runtime, const Safetensors
   const SafetensorsImage image(own.tensors, own.metadata, kName);
   std::vector<std::byte> bytes;
   for (const auto part : image.parts()) bytes.insert(bytes.end(), part.begin(), part.end());
-  const auto sizes = runtime.all_gather(std::to_string(bytes.size()));
+  const auto sizes = gathered(runtime, uint64_t{bytes.size()}, "the size of its predictions");
   for (int rank = 1; rank < runtime.world_size(); ++rank) {
     std::vector<std::byte> message = rank == runtime.rank() ? bytes : std::vector<std::byte>();
-    message.resize(std::stoull(sizes[static_cast<size_t>(rank)]));
+    message.resize(sizes[static_cast<size_t>(rank)]);
     runtime.broadcast(message, rank);
     if (runtime.is_first()) ranks.push_back(parse_safetensors(message, kName));
   }

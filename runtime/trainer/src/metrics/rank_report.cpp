@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "files/message.hpp"
+#include <cohort/host/message.hpp>
 
 namespace cohort {
 

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <set>
 
-#include "files/message.hpp"
+#include <cohort/host/message.hpp>
 
 namespace cohort {
 

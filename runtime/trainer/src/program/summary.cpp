@@ -1,15 +1,19 @@
 #include "program/summary.hpp"
 
 #include <algorithm>
-#include <fstream>
-#include <nlohmann/json.hpp>
-
 #include <cohort/host/selection.hpp>
+#include <fstream>
 
+#include "gather/gathered.hpp"
 #include "report/device_memory.hpp"
 
 namespace cohort {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFigures, weights_sha256, peak_rss_mib, peak_device_mib, samples, bytes_sent)
+
 namespace {
+
+constexpr const char* kOfFigures = "figures for the summary";
 
 using Json = nlohmann::ordered_json;
 
@@ -18,9 +22,7 @@ std::vector<RankFigures> figures_of_all(Runtime& runtime, const RunRecord& recor
   RankFigures own = own_figures(record);
   if (const auto memory = device_memory(runtime)) own.peak_device_mib = memory->peak;
   if (!runtime.is_connected()) return std::vector(static_cast<size_t>(runtime.world_size()), own);
-  std::vector<RankFigures> figures;
-  for (const auto& text : runtime.all_gather(to_text(own))) figures.push_back(parse_figures(text));
-  return figures;
+  return gathered(runtime, own, kOfFigures);
 }
 
 }  // namespace
@@ -33,17 +35,11 @@ RankFigures own_figures(const RunRecord& record) {
 }
 
 std::string to_text(const RankFigures& figures) {
-  return Json{{"sha256", figures.weights_sha256},
-              {"rss", figures.peak_rss_mib},
-              {"device", figures.peak_device_mib},
-              {"samples", figures.samples},
-              {"bytes", figures.bytes_sent}}
-      .dump();
+  return to_message(figures);
 }
 
 RankFigures parse_figures(const std::string& text) {
-  const Json json = Json::parse(text);
-  return {json.at("sha256"), json.at("rss"), json.at("device"), json.at("samples"), json.at("bytes")};
+  return from_message<RankFigures>(text, kOfFigures);
 }
 
 double median(std::vector<float> values) {

@@ -37,6 +37,7 @@ Summary gather_summary(Runtime& runtime, const RunRecord& record);
 /// Returns this rank's, without those of its devices.
 RankFigures own_figures(const RunRecord& record);
 std::string to_text(const RankFigures& figures);
+/// Throws PeerFailed for a text that to_text did not write.
 RankFigures parse_figures(const std::string& text);
 
 /// Values that are not finite become null, as JSON has no others.

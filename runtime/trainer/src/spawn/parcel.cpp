@@ -4,63 +4,91 @@
 #include <ATen/ops/tensor.h>
 #include <c10/core/GradMode.h>
 
-#include <nlohmann/json.hpp>
-
 #include <cohort/host/error.hpp>
+#include <cohort/host/message.hpp>
 
 #include "checkpoint/generators.hpp"
 #include "checkpoint/optimizer_state.hpp"
 #include "checkpoint/session_tensors.hpp"
 #include "module/step_access.hpp"
 #include "program/summary.hpp"
-#include "state/state_tree.hpp"
+#include "state/tensor_index.hpp"
 #include "weights/named_tensors.hpp"
 
 namespace cohort {
-namespace {
 
-using Json = nlohmann::json;
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunRecord, steps, steps_before, epochs, seconds_to_first_step, samples,
+                                   training_seconds, bytes_sent, step_ms, metrics, strategy_metrics, weights_sha256,
+                                   exit_reason, log_folder)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ForkedRanks, collective, layers)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ParameterGroup, options, parameters)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptimizerSettings, type, groups)
+
+namespace {
 
 constexpr const char* kFigures = "figures";
 constexpr const char* kRecord = "record";
-constexpr const char* kMetrics = "metrics";
-constexpr const char* kStrategyMetrics = "strategy_metrics";
-constexpr const char* kStepTimes = "step_ms";
+constexpr const char* kForked = "forked";
 constexpr const char* kTraining = "training";
 constexpr const char* kStop = "stop";
 constexpr const char* kOptimizers = "optimizers";
 constexpr const char* kModelPrefix = "model/";
 
-template <class Number>
-at::Tensor tensor_of(const std::vector<Number>& numbers) {
-  return at::tensor(numbers);
+/// What a training leaves of a module beside its tensors.
+struct TrainedModule {
+  std::vector<bool> modes, requires_grad;
+  uint64_t step = 0;
+  int64_t epoch = 0;
+  std::vector<uint64_t> total_steps{};  ///< one number, or none
+  size_t phase = 0;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainedModule, modes, requires_grad, step, epoch, total_steps, phase)
+
+void put_bytes(Parcel& parcel, const std::string& name, const std::string& bytes) {
+  parcel.tensors.emplace_back(name, at::tensor(std::vector<uint8_t>(bytes.begin(), bytes.end())));
 }
 
-template <class Number>
-std::vector<Number> numbers_of(const at::Tensor& tensor) {
-  const Number* const data = tensor.const_data_ptr<Number>();
+std::string bytes_of(const Parcel& parcel, const std::string& name) {
+  const at::Tensor& tensor = *parcel.find(name);
+  const uint8_t* const data = tensor.const_data_ptr<uint8_t>();
   return {data, data + tensor.numel()};
 }
 
-std::vector<bool> trained(const Module& module) {
+template <class T>
+void put_message(Parcel& parcel, const std::string& name, const T& value) {
+  put_bytes(parcel, name, to_message(value));
+}
+
+/// Leaves members as they are that are not in the message.
+template <class T>
+void take_message(const Parcel& parcel, const std::string& name, T& value) {
+  nlohmann::json::from_cbor(bytes_of(parcel, name)).get_to(value);
+}
+
+std::vector<bool> requires_grad_of(const Module& module) {
   std::vector<bool> requires_grad;
   for (const auto& parameter : module.parameters()) requires_grad.push_back(parameter.requires_grad());
   return requires_grad;
 }
 
-Json place_of(Module& module) {
+TrainedModule trained_module(Module& module) {
   const detail::ModulePlace& place = detail::StepAccess::place(module);
-  const Json total = place.total_steps ? Json(*place.total_steps) : Json();
-  return {{"step", place.step}, {"epoch", place.epoch}, {"total", total}, {"phase", module.phase()}};
+  TrainedModule trained{.modes = detail::training_modes(module),
+                        .requires_grad = requires_grad_of(module),
+                        .step = place.step,
+                        .epoch = place.epoch,
+                        .phase = module.phase()};
+  if (place.total_steps) trained.total_steps.push_back(*place.total_steps);
+  return trained;
 }
 
 /// Says how far the module was trained. Rank and world size stay those of this process.
-void set_place(Module& module, const Json& json) {
+void set_place(Module& module, const TrainedModule& trained) {
   detail::ModulePlace& place = detail::StepAccess::place(module);
-  place.step = json.at("step");
-  place.epoch = json.at("epoch");
-  place.total_steps = json.at("total").is_null() ? std::nullopt : std::optional<uint64_t>(json.at("total"));
-  detail::StepAccess::set_phase(module, json.at("phase"));
+  place.step = trained.step;
+  place.epoch = trained.epoch;
+  place.total_steps = trained.total_steps.empty() ? std::nullopt : std::optional(trained.total_steps.front());
+  detail::StepAccess::set_phase(module, trained.phase);
 }
 
 /// Copies what the rank's module has into the tensors of this one. Throws UserError, before anything has changed, if
@@ -96,54 +124,31 @@ void pack_optimizer(Parcel& parcel, torch::optim::Optimizer& optimizer, const Pa
 }  // namespace
 
 void pack_metrics(Parcel& parcel, const std::string& name, const Metrics& metrics) {
-  StateWriter(parcel.tensors).in(name).put_all(metrics);
+  put_message(parcel, name, metrics);
 }
 
 Metrics unpack_metrics(const Parcel& parcel, const std::string& name) {
-  const TensorIndex tensors = index_of(parcel.tensors);
-  return StateReader(tensors, "rank 0").in(name).metrics();
+  Metrics metrics;
+  take_message(parcel, name, metrics);
+  return metrics;
 }
 
 Parcel pack_run(const Runtime& runtime, const RunRecord& record) {
   Parcel parcel;
-  parcel.metadata[kFigures] = to_text(own_figures(record));
+  put_bytes(parcel, kFigures, to_text(own_figures(record)));
   if (!runtime.is_first()) return parcel;
-  const Json json = {{"steps", record.steps},
-                     {"steps_before", record.steps_before},
-                     {"epochs", record.epochs},
-                     {"seconds_to_first_step", record.seconds_to_first_step},
-                     {"training_seconds", record.training_seconds},
-                     {"exit_reason", record.exit_reason},
-                     {"log_folder", record.log_folder.string()},
-                     {"collective", runtime.collective()},
-                     {"layers", runtime.layers()}};
-  parcel.metadata[kRecord] = json.dump();
-  parcel.tensors.emplace_back(kStepTimes, tensor_of(record.step_ms));
+  put_message(parcel, kRecord, record);
+  put_message(parcel, kForked, ForkedRanks{{}, runtime.collective(), runtime.layers()});
   parcel.tensors.emplace_back(kGeneratorName, generator_state());
-  pack_metrics(parcel, kMetrics, record.metrics);
-  pack_metrics(parcel, kStrategyMetrics, record.strategy_metrics);
   return parcel;
 }
 
 void unpack_run(const std::vector<Parcel>& parcels, RunRecord& record) {
   const Parcel& first = parcels[0];
-  const Json json = Json::parse(first.metadata.at(kRecord));
-  record.steps = json.at("steps");
-  record.steps_before = json.at("steps_before");
-  record.epochs = json.at("epochs");
-  record.seconds_to_first_step = json.at("seconds_to_first_step");
-  record.training_seconds = json.at("training_seconds");
-  record.exit_reason = json.at("exit_reason");
-  record.log_folder = json.at("log_folder").get<std::string>();
-  record.step_ms = numbers_of<float>(*first.find(kStepTimes));
-  record.metrics = unpack_metrics(first, kMetrics);
-  record.strategy_metrics = unpack_metrics(first, kStrategyMetrics);
-  record.forked = {{}, json.at("collective"), json.at("layers")};
-  for (const Parcel& parcel : parcels) record.forked.figures.push_back(parse_figures(parcel.metadata.at(kFigures)));
-  const RankFigures& own = record.forked.figures[0];
-  record.samples = own.samples;
-  record.bytes_sent = own.bytes_sent;
-  record.weights_sha256 = own.weights_sha256;
+  take_message(first, kRecord, record);
+  take_message(first, kForked, record.forked);
+  record.forked.figures.clear();
+  for (const Parcel& parcel : parcels) record.forked.figures.push_back(parse_figures(bytes_of(parcel, kFigures)));
   set_generator_state(*first.find(kGeneratorName), "rank 0");
 }
 
@@ -166,13 +171,10 @@ void unpack_buffers(const Parcel& parcel, Module& module, host::Log& log) {
 }
 
 void pack_training(Parcel& parcel, Module& module, const Optimizers& optimizers, const StopReason& stop) {
-  const std::string report = to_text({stop, {}});
-  parcel.tensors.emplace_back(kStop, tensor_of(std::vector<uint8_t>(report.begin(), report.end())));
-  const Json json = {
-      {"modes", detail::training_modes(module)}, {"requires_grad", trained(module)}, {"place", place_of(module)}};
-  parcel.metadata[kTraining] = json.dump();
+  put_bytes(parcel, kStop, to_text({stop, {}}));
+  put_message(parcel, kTraining, trained_module(module));
   for (auto& [name, tensor] : named_state_of(module)) parcel.tensors.emplace_back(kModelPrefix + name, tensor);
-  parcel.metadata[kOptimizers] = to_json(settings_of(module, optimizers));
+  put_message(parcel, kOptimizers, settings_of(module, optimizers));
   const auto names = parameter_names(module);
   for (size_t phase = 0; phase < optimizers.size(); ++phase) {
     pack_optimizer(parcel, optimizers[phase], names, optimizer_prefix(phase, optimizers.size()));
@@ -180,18 +182,19 @@ void pack_training(Parcel& parcel, Module& module, const Optimizers& optimizers,
 }
 
 StopReason unpack_training(const Parcel& parcel, Module& module, const Optimizers& optimizers, host::Log& log) {
-  const Json json = Json::parse(parcel.metadata.at(kTraining));
-  const auto settings = parse_optimizer_settings(parcel.metadata.at(kOptimizers));
+  TrainedModule trained;
+  take_message(parcel, kTraining, trained);
+  std::vector<OptimizerSettings> settings;
+  take_message(parcel, kOptimizers, settings);
   const TensorIndex brought = index_of(parcel.tensors);
   copy_model(brought, named_state_of(module));
-  const std::vector<bool> requires_grad = json.at("requires_grad");
   size_t place = 0;
   for (auto& parameter : module.parameters()) {
     parameter.mutable_grad().reset();  // undefined outside of a step
-    parameter.set_requires_grad(requires_grad.at(place++));
+    parameter.set_requires_grad(trained.requires_grad.at(place++));
   }
-  detail::set_training_modes(module, json.at("modes"));
-  set_place(module, json.at("place"));
+  detail::set_training_modes(module, trained.modes);
+  set_place(module, trained);
   const auto names = parameter_names(module);
   for (size_t phase = 0; phase < optimizers.size(); ++phase) {
     const std::string prefix = optimizer_prefix(phase, optimizers.size());
@@ -201,8 +204,7 @@ StopReason unpack_training(const Parcel& parcel, Module& module, const Optimizer
       restore_optimizer(optimizers[phase], names, prefix, settings[phase], brought);
     }
   }
-  const auto report = numbers_of<uint8_t>(*parcel.find(kStop));
-  return merge_reports(std::vector{std::string(report.begin(), report.end())}).stop;
+  return merge_reports(std::vector{bytes_of(parcel, kStop)}).stop;
 }
 
 }  // namespace cohort

@@ -272,6 +272,24 @@ TEST(Meeting, TellsEveryRankOfAPlaceThatCannotBeRead) {
               Each(AllOf(StartsWith("2 "), HasSubstr("rank 1 wrote a place in the job that cannot be read"))));
 }
 
+TEST(Meeting, TakesAnyBytesForTheNameOfARun) {
+  Topology first = counting(0, 2), second = counting(1, 2);
+  first.run_id = second.run_id = "a run\xff\n";
+  EXPECT_THAT(meet_all({first, second}), Each("same"));
+  second.run_id = "another\nrun";
+  EXPECT_THAT(meet_all({first, second}), Each(HasSubstr("rank 1 belongs to run 'another\\x0arun'")));
+}
+
+TEST(Meeting, ReadsNoPlaceWithACutNumber) {
+  toy::MemoryStore store;
+  store.set("place/1",
+            R"({"local_world_size":4294967298,"node_rank":0,"num_nodes":1,"process":{"pid":0,"space":"","started":0},)"
+            R"("run_id":"a run","text":5,"who":"x","world_size":2})");
+  store.set("read/1", "");
+  EXPECT_THAT(meet_all(store, {counting(0, 2)}),
+              Each(HasSubstr("rank 1 wrote a place in the job that cannot be read")));
+}
+
 TEST(Meeting, ComparesAThousandRanksAtOnce) {
   constexpr int kMany = 1024;
   toy::MemoryStore store;
