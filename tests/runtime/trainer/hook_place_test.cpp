@@ -22,6 +22,18 @@ TEST(HookPlace, NamesHookEpochBatchRankAndTypes) {
             "batch: [0] Float [32, 1, 28, 28], [1] Short [32]");
 }
 
+TEST(HookPlace, NamesMorePiecesIfMemoryIsUsedUp) {
+  const auto text_with = [](int64_t pieces) {
+    const HookPlace place{.hook = "training_step", .pieces = pieces};
+    return error_text<UserError>(
+        [&] { in_hook(place, [] { TORCH_CHECK_WITH(OutOfMemoryError, false, "tried to allocate 1 GiB"); }); });
+  };
+  EXPECT_THAT(text_with(1),
+              HasSubstr("tried to allocate 1 GiB; give --pieces=2, which trains on each batch in so many"));
+  EXPECT_THAT(text_with(4), HasSubstr("give --pieces=8,"));
+  EXPECT_THAT(text_with(0), HasSubstr("; choose a smaller batch or --strategy=sharded"));
+}
+
 TEST(HookPlace, IsToldWhileTheHookRuns) {
   const host::ActivityWatch watch;
   const auto inside = [&] { return watch.text(); };

@@ -33,8 +33,8 @@ class OtherWriter {
     fs::copy_file(checkpoint / rank_file(0), file, error);
     if (error) return;
     const FileDigest digest = digest_of_file(file);
-    std::ofstream(checkpoint / "mark") << R"({"own_state": [], "files": {")" << rank_file(1) << "\": [" << digest.bytes
-                                       << ", \"" << digest.sha256 << "\"]}}";
+    std::ofstream(checkpoint / "mark") << R"({"files":{")" << rank_file(1) << R"(":{"bytes":)" << digest.bytes
+                                       << R"(,"sha256":")" << digest.sha256 << R"("}},"own_state":[]})";
     fs::rename(checkpoint / "mark", mark, error);
   }
 

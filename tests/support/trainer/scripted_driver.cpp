@@ -1,5 +1,6 @@
 #include "scripted_driver.hpp"
 
+#include <ATen/ops/full_like.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
@@ -33,6 +34,9 @@ class ScriptedDriver final : public StepDriver {
   void begin_all() override { script_.calls.emplace_back("begin all"); }
   void select(size_t phase) override { phase_ = phase; }
 
+  at::Tensor root_gradient(const at::Tensor& loss, double scale, uint32_t) override {
+    return scale == 1.0 ? at::Tensor() : at::full_like(loss, scale);
+  }
   void run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
                     uint32_t replica) override {
     if (replica == 0) {
@@ -46,6 +50,7 @@ class ScriptedDriver final : public StepDriver {
   void run_backward_to(const std::vector<at::Tensor>&, const at::Tensor& loss, const at::Tensor& gradient) override {
     torch::autograd::backward({loss}, {gradient});
   }
+  void set_partial(bool partial) override { script_.calls.emplace_back(partial ? "partial" : "whole"); }
   void end_backward() override {
     const auto sums = replicas_[0]->parameters();
     for (size_t number = 1; number < replicas_.size(); ++number) {

@@ -1,6 +1,7 @@
 // Exceptions of LibTorch as errors of the runtime.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include <c10/util/Exception.h>
@@ -9,9 +10,10 @@
 
 namespace cohort {
 
-/// Returns the error to report, beginning with `who` ("replica 1: "). A device whose memory is used up is the user's to
-/// mend; everything else fails the training.
-Error error_of(const c10::Error& error, const std::string& who = "");
+/// Returns the error to report, beginning with `who` ("replica 1: "). A device without free memory is the user's to
+/// mend; everything else fails the training. `pieces`: of the batch that was trained on, if more of them would need
+/// less memory; else 0.
+Error error_of(const c10::Error& error, const std::string& who = "", int64_t pieces = 0);
 
 /// Throws the error to report if the current exception is one of LibTorch, else returns. For
 /// host::translate_exceptions_with.

@@ -43,7 +43,7 @@ bool has_lost_device() {
 
 }  // namespace
 
-Error error_of(const c10::Error& error, const std::string& who) {
+Error error_of(const c10::Error& error, const std::string& who, int64_t pieces) {
   const std::string what = who + sentence_of(error);
   if (what.find("Sparse") != std::string::npos) {
     return UserError(host::on_one_line(what) +
@@ -51,9 +51,13 @@ Error error_of(const c10::Error& error, const std::string& who) {
                      "out what looks at them");
   }
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) == nullptr) return TrainingFailed(what);
-  return UserError(host::on_one_line(what) +
-                   "; choose a smaller batch with more --accumulate-grad-batches, or --strategy=sharded, which divides "
-                   "the optimizer's state");
+  const std::string smaller = pieces > 0
+                                  ? "give --pieces=" + std::to_string(2 * pieces) +
+                                        ", which trains on each batch in so many pieces with the same gradients, "
+                                        "or choose "
+                                  : "choose a smaller batch or ";
+  return UserError(host::on_one_line(what) + "; " + smaller +
+                   "--strategy=sharded, which divides the optimizer's state");
 }
 
 void throw_torch_error() {

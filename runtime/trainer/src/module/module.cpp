@@ -102,6 +102,11 @@ at::Tensor Module::all_gather(const at::Tensor& tensor) {
         "all_gather does not go with --uneven=join: a rank without a batch has no training_step that would call it; "
         "leave --uneven=join out");
   }
+  if (session_->runtime().options().pieces > 1 && session_->runtime().world_size() > 1) {
+    throw UserError(
+        "all_gather does not go with --pieces: a rank with a short batch has fewer pieces that would call it; leave "
+        "--pieces out");
+  }
   return session_->all_gather(tensor);
 }
 

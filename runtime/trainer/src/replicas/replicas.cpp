@@ -1,7 +1,6 @@
 #include "replicas/replicas.hpp"
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/full_like.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/util/Exception.h>
 
@@ -19,32 +18,6 @@ namespace cohort {
 namespace {
 
 using detail::StepAccess;
-
-/// Throws where a step of several replicas changes weights that all of them use.
-class WeightGuard {
- public:
-  explicit WeightGuard(const torch::nn::Module& module) : parameters_(module.named_parameters()) {
-    for (const auto& item : parameters_) versions_.push_back(item.value()._version());
-  }
-  void check(const char* step) const {
-    size_t index = 0;
-    for (const auto& item : parameters_) {
-      if (item.value()._version() == versions_[index++]) continue;
-      throw UserError(
-          std::string(step) + " wrote to parameter '" + item.key() +
-          "' while other replicas use the same weights; do it in training_step_end or in a hook of the epoch, "
-          "or choose --strategy=ddp");
-    }
-  }
-
- private:
-  torch::OrderedDict<std::string, at::Tensor> parameters_;
-  std::vector<int64_t> versions_;
-};
-
-at::Tensor seed_of(const at::Tensor& loss, double factor) {
-  return factor == 1.0 ? at::Tensor() : at::full_like(loss, factor);
-}
 
 /// Returns the batch with its floating tensors in this type.
 Batch in_type(const Batch& batch, at::ScalarType type) {
@@ -72,15 +45,10 @@ void share_weights(const Module& module, Module& clone) {
   }
 }
 
-at::Tensor sum_of(const std::vector<at::Tensor>& losses) {
-  at::Tensor sum = losses[0];
-  for (size_t i = 1; i < losses.size(); ++i) sum = sum + losses[i].to(sum.device());
-  return sum;
-}
-
 }  // namespace
 
-Replicas::Replicas(Runtime& runtime, Module& module, Profile* profile) : runtime_(runtime), profile_(profile) {
+Replicas::Replicas(Runtime& runtime, Module& module, Profile* profile)
+    : runtime_(runtime), profile_(profile), num_pieces_(static_cast<size_t>(runtime.options().pieces)) {
   modules_.push_back(&module);
   bare_.push_back(&module);
   give_copy_stream(0);
@@ -133,6 +101,13 @@ void Replicas::give_copy_stream(size_t replica) {
   if (!device.is_cpu()) copying_.emplace_back(*modules_[replica], make_copy_stream(device));
 }
 
+bool Replicas::would_more_pieces_do(std::string_view hook, const Batch* batch) const {
+  const Options& options = runtime_.options();
+  const bool is_trained = hook == "training_step" || hook == "backward";
+  return is_trained && modules_[0]->automatic_optimization() && !options.graph && !options.sync_batchnorm &&
+         has_training_end_ != true && (!batch || batch->batch_size() > 1);
+}
+
 HookPlace Replicas::place(const char* hook, int64_t index, size_t replica, const Batch* batch) const {
   const detail::ModulePlace& at = StepAccess::place(module());
   return {.hook = hook,
@@ -140,7 +115,8 @@ HookPlace Replicas::place(const char* hook, int64_t index, size_t replica, const
           .index = index,
           .rank = at.rank,
           .replica = count() > 1 ? std::optional(replica) : std::nullopt,
-          .batch = batch};
+          .batch = batch,
+          .pieces = would_more_pieces_do(hook, batch) ? static_cast<int64_t>(num_pieces_) : 0};
 }
 
 Batch Replicas::transfer(const Batch& batch, int64_t index, size_t replica) {
@@ -167,9 +143,14 @@ Output Replicas::training_step(const Batch& there, size_t replica, int64_t index
 bool Replicas::training_step_end(const Output& outputs, int64_t index, Output& whole) {
   const Timed computes(has_training_end_ ? profile_ : nullptr, Profile::kForward);  // not where it is only asked for
   const Autocast autocast = runtime_.autocast();
-  return StepAccess::call(module(), [&] {
+  const bool is_there = StepAccess::call(module(), [&] {
     whole = in_hook(place("training_step_end", index), [&] { return module().training_step_end(outputs); });
   });
+  if (!is_there || num_pieces_ == 1) return is_there;
+  throw UserError(
+      "training_step_end of module '" + module().name() +
+      "' wants the outputs of a whole batch, and --pieces trains on one piece after another; leave --pieces "
+      "out");
 }
 
 void Replicas::run_backward(StepDriver& session, const at::Tensor& loss, double scale, size_t replica, int64_t index) {
@@ -177,7 +158,8 @@ void Replicas::run_backward(StepDriver& session, const at::Tensor& loss, double 
   const Timed computes = timed(Profile::kBackward, replica);
   const StepPart part(place("backward", index, replica));
   try {
-    session.run_backward({loss}, {seed_of(loss, session.factor_of_loss(scale))}, static_cast<uint32_t>(replica));
+    const auto number = static_cast<uint32_t>(replica);
+    session.run_backward({loss}, {session.root_gradient(loss, scale, number)}, number);
   } catch (...) {
     throw_from_backward(place("backward", index, replica));
   }
@@ -200,15 +182,20 @@ double Replicas::Pieces::share(size_t piece) const {
                       : static_cast<double>(sizes[piece]) / static_cast<double>(samples);
 }
 
-Replicas::Pieces Replicas::cut(const Batch& batch) {
-  auto sizes = piece_sizes(batch.batch_size(), count());
-  if (sizes.size() < count() && !has_cut_) {  // later ones may be the short rest of the data
+Replicas::Pieces Replicas::cut(const Batch& batch, size_t count) const {
+  auto sizes = piece_sizes(batch.batch_size(), count);
+  auto batches = scatter(batch, sizes);
+  return {std::move(sizes), std::move(batches)};
+}
+
+Replicas::Pieces Replicas::cut_for_replicas(const Batch& batch) {
+  Pieces pieces = cut(batch, count());
+  if (pieces.sizes.size() < count() && !has_cut_) {  // later ones may be the short rest of the data
     throw UserError("the first batch has " + std::to_string(batch.batch_size()) + " samples for " +
                     std::to_string(count()) + " replicas; give larger batches, or fewer --devices");
   }
   has_cut_ = true;
-  auto batches = scatter(batch, sizes);
-  return {std::move(sizes), std::move(batches)};
+  return pieces;
 }
 
 // What the pieces log is put together when all are done.
@@ -228,8 +215,12 @@ void Replicas::run(const Pieces& pieces, MetricBoard* board, const std::function
     };
     threads_ ? threads_->run(count, on_its_device) : run_in_turn(count, on_its_device);
   }
-  if (board) return board->add_pieces(boards);
-  for (MetricBoard& piece : boards) piece.metrics().reset();  // nobody asks for what they have added up
+  put_together(boards, board);
+}
+
+void Replicas::put_together(std::span<MetricBoard> pieces, MetricBoard* board) {
+  if (board) return board->add_pieces(pieces);
+  for (MetricBoard& piece : pieces) piece.metrics().reset();
 }
 
 void Replicas::run_in_turn(size_t count, const std::function<void(size_t)>& work) {
@@ -240,95 +231,6 @@ void Replicas::run_in_turn(size_t count, const std::function<void(size_t)>& work
       throw_of_replica(std::current_exception(), replica);
     }
   }
-}
-
-at::Tensor Replicas::train(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index, double scale) {
-  if (count() == 1) {
-    Output output = training_step(transfer(batch, index), 0, index);
-    return train_alone(session, std::move(output), index, scale);
-  }
-  const Timed rest = timed(Profile::kReplicas, 0);
-  const Pieces pieces = cut(batch);
-  return has_training_end_ == false ? train_by_losses(session, board, pieces, index, scale)
-                                    : train_by_hook(session, board, pieces, index, scale);
-}
-
-at::Tensor Replicas::train_there(StepDriver& session, const Batch& there, int64_t index) {
-  return train_alone(session, training_step(there, 0, index), index, 1.0);
-}
-
-at::Tensor Replicas::train_alone(StepDriver& session, Output output, int64_t index, double scale) {
-  if (has_training_end_ != false) {
-    Output whole;
-    has_training_end_ = training_step_end(Value::list({output}), index, whole);
-    if (*has_training_end_) output = std::move(whole);
-  }
-  const at::Tensor& loss = loss_of(output);
-  run_backward(session, loss, scale, 0, index);
-  return loss.detach();
-}
-
-Output Replicas::train_piece(const Pieces& pieces, size_t replica, int64_t index) {
-  const WeightGuard guard(*modules_[replica]);
-  Output output = training_step(transfer(pieces.batches[replica], index, replica), replica, index);
-  guard.check("training_step");
-  return output;
-}
-
-at::Tensor Replicas::train_by_losses(StepDriver& session, MetricBoard* board, const Pieces& pieces, int64_t index,
-                                     double scale) {
-  std::vector<at::Tensor> losses(pieces.sizes.size());
-  run(pieces, board, [&](size_t replica) {
-    const Output output = train_piece(pieces, replica, index);
-    const at::Tensor& loss = loss_of(output);
-    losses[replica] = loss.detach() * pieces.share(replica);
-    run_backward(session, loss, scale * pieces.share(replica), replica, index);
-  });
-  return sum_of(losses);
-}
-
-at::Tensor Replicas::train_by_hook(StepDriver& session, MetricBoard* board, const Pieces& pieces, int64_t index,
-                                   double scale) {
-  std::vector<Output> outputs(pieces.sizes.size());
-  run(pieces, board, [&](size_t replica) { outputs[replica] = train_piece(pieces, replica, index); });
-  Gathered gathered = gather(outputs);
-  Output whole;
-  has_training_end_ = training_step_end(gathered.list, index, whole);
-  if (!*has_training_end_) return backward_of_losses(session, pieces, outputs, index, scale);
-  const at::Tensor& loss = loss_of(whole);
-  std::vector<at::Tensor> all_leaves;
-  for (const auto& leaves : gathered.leaves) all_leaves.insert(all_leaves.end(), leaves.begin(), leaves.end());
-  note_backward(session, loss);
-  {
-    const Timed computes = timed(Profile::kBackward, 0);
-    const StepPart part(place("backward", index));
-    session.run_backward_to(all_leaves, loss, seed_of(loss, session.factor_of_loss(scale)));
-  }
-  run(pieces, nullptr, [&](size_t replica) {
-    std::vector<at::Tensor> roots, gradients;
-    for (size_t i = 0; i < gathered.leaves[replica].size(); ++i) {
-      const at::Tensor& gradient = gathered.leaves[replica][i].grad();
-      if (!gradient.defined()) continue;  // the loss does not depend on it
-      roots.push_back(gathered.tensors[replica][i]);
-      gradients.push_back(gradient);
-    }
-    if (replica == 0 && unregistered_) unregistered_->note(roots, module());
-    const Timed computes = timed(Profile::kBackward, replica);
-    const StepPart part(place("backward", index, replica));
-    if (!roots.empty()) session.run_backward(roots, gradients, static_cast<uint32_t>(replica));
-  });
-  return loss.detach();
-}
-
-at::Tensor Replicas::backward_of_losses(StepDriver& session, const Pieces& pieces, std::span<const Output> outputs,
-                                        int64_t index, double scale) {
-  std::vector<at::Tensor> losses(outputs.size());
-  run(pieces, nullptr, [&](size_t replica) {
-    const at::Tensor& loss = loss_of(outputs[replica]);
-    losses[replica] = loss.detach() * pieces.share(replica);
-    run_backward(session, loss, scale * pieces.share(replica), replica, index);
-  });
-  return sum_of(losses);
 }
 
 void Replicas::check_registered() {
@@ -348,7 +250,7 @@ std::vector<std::pair<Output, int64_t>> Replicas::predict(const Batch& batch, in
                    [&] { return modules_[replica]->predict_step(there, index); });
   };
   if (count() == 1) return {{step(batch, 0), batch.batch_size()}};
-  const Pieces pieces = cut(batch);
+  const Pieces pieces = cut_for_replicas(batch);
   std::vector<std::pair<Output, int64_t>> outputs(pieces.sizes.size());
   run(pieces, nullptr, [&](size_t replica) {
     outputs[replica] = {step(pieces.batches[replica], replica), pieces.sizes[replica]};
@@ -367,7 +269,7 @@ void Replicas::evaluate(const Evaluation& what, MetricBoard& board, const Batch&
   if (count() == 1) {
     outputs.push_back(step(batch, 0));
   } else {
-    const Pieces pieces = cut(batch);
+    const Pieces pieces = cut_for_replicas(batch);
     outputs.resize(pieces.sizes.size());
     run(pieces, &board, [&](size_t replica) { outputs[replica] = step(pieces.batches[replica], replica); });
   }

@@ -1,6 +1,7 @@
 // The model and its clones in this process: runs the steps of a module on the pieces of a batch.
 //
-// With one replica there are no clones, threads or pieces. Clones are made once and live as long as this object; on the
+// With one replica there are no clones, threads or pieces, unless --pieces asks for pieces: then a batch is trained one
+// piece after another, each by all replicas. Clones are made once and live as long as this object; on the
 // CPU they use the weights of the user's module (see TensorModel), which is replica 0. Belongs to the thread of the
 // loop.
 #pragma once
@@ -80,6 +81,7 @@ class Replicas {
 
   Runtime& runtime_;
   Profile* profile_;
+  const size_t num_pieces_;  // of a batch that is trained, in turn
   std::vector<std::shared_ptr<torch::nn::Module>> clones_;
   std::vector<Module*> modules_;                                   // replica 0 is the user's
   std::vector<torch::nn::Module*> bare_;                           // the same
@@ -87,11 +89,13 @@ class Replicas {
   std::deque<detail::StepAccess::Copying> copying_;                // on devices
   std::unique_ptr<ReplicaThreads> threads_;                        // null where replicas run in turn
   std::optional<bool> has_training_end_;                           // known after the first step
-  bool has_cut_ = false;                                           // a batch
+  bool has_cut_ = false, has_trained_ = false;                     // a batch for replicas; one in pieces
   std::optional<UnregisteredLeaves> unregistered_{std::in_place};  // until the first step is done
 
   void clone(Module& module);
   void give_copy_stream(size_t replica);
+  /// Returns whether a hook would need less memory if its batch were trained in more pieces, which it can be.
+  bool would_more_pieces_do(std::string_view hook, const Batch* batch) const;
   /// Returns the place of a hook that is called for batch `index`.
   HookPlace place(const char* hook, int64_t index, size_t replica = 0, const Batch* batch = nullptr) const;
   /// Returns the batch on the replica's device, as its module puts it there.
@@ -104,8 +108,14 @@ class Replicas {
   /// Runs backward of what training_step has returned for batch `index`.
   void run_backward(StepDriver& session, const at::Tensor& loss, double scale, size_t replica, int64_t index);
   void note_backward(const StepDriver& session, const at::Tensor& loss);
-  Pieces cut(const Batch& batch);
+  /// Returns the batch in as many pieces, or in one for each sample if these are fewer.
+  Pieces cut(const Batch& batch, size_t count) const;
+  Pieces cut_for_replicas(const Batch& batch);
+  at::Tensor train_in_pieces(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index, double scale);
+  at::Tensor train_whole(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index, double scale);
   void run(const Pieces& pieces, MetricBoard* board, const std::function<void(size_t)>& work);
+  /// Adds what the pieces of a batch have logged to the board of the batch. Without one nobody asks for it.
+  static void put_together(std::span<MetricBoard> pieces, MetricBoard* board);
   static void run_in_turn(size_t count, const std::function<void(size_t)>& work);
   Output train_piece(const Pieces& pieces, size_t replica, int64_t index);
   at::Tensor train_alone(StepDriver& session, Output output, int64_t index, double scale);

@@ -35,8 +35,8 @@ at::Tensor cut(const at::Tensor& tensor, const std::string& path, int64_t begin,
   if (tensor.size(0) == samples) return tensor.narrow(0, begin, size);
   throw UserError("batch" + path + " has " + std::to_string(tensor.size(0)) + " rows where the batch has " +
                   std::to_string(samples) +
-                  " samples, so it cannot be split over replicas; give every tensor one row " +
-                  "for each sample (or no dimension), or choose --strategy=ddp");
+                  " samples, so it cannot be cut into pieces; give every tensor one row for each sample (or no "
+                  "dimension), or choose --strategy=ddp without --pieces");
 }
 
 std::string shape_of(const Value& value) {
