@@ -14,6 +14,7 @@
 #include "host/memory.h"
 #include "host/metrics.h"
 #include "host/model.h"
+#include "host/proof.h"
 #include "host/stream.h"
 #include "logger.h"
 #include "strategy.h"

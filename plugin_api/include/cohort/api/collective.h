@@ -77,7 +77,7 @@ typedef struct cohort_connect_args {
   int32_t device_index;
   int32_t node_rank;        /* of this rank; ranks of one node have memory in common */
   int64_t timeout_ns;       /* nanoseconds, for connect and every later operation */
-  cohort_store* store;      /* its keys are already private to this communicator */
+  cohort_store* store;      /* its keys are already private to this communicator, and may be left there */
   const char* name;         /* of the group, for messages: parts with '/' between, "cohort/RUN/world"; never null */
   const char* master_addr;  /* of the job's first rank, a name that every rank resolves; null if it is not known */
   const int32_t* job_ranks; /* [size]; the job's number of each rank, for messages; null: as in this group */
@@ -142,7 +142,7 @@ typedef struct cohort_collective_vt {
   uint32_t flags; /* COHORT_COLLECTIVE_... */
   /* Makes `data`, from options that the host has checked. May be null. [main] */
   cohort_status (*create)(cohort_collective* c, const cohort_key_value* options, uint64_t num_options) COHORT_NOEXCEPT;
-  /* Releases `data`. */
+  /* Releases `data`; not called if create failed. */
   void (*destroy)(cohort_collective* c) COHORT_NOEXCEPT;
 
   /* Makes a root communicator of args->size ranks. args->store lives until `close`, everything else in args until the
@@ -155,7 +155,8 @@ typedef struct cohort_collective_vt {
                          cohort_comm* part) COHORT_NOEXCEPT;
   /* Releases a communicator. Local; no operation may be running. [main] */
   void (*close)(cohort_collective* c, cohort_comm* comm) COHORT_NOEXCEPT;
-  /* Ends this rank's operations on `comm`: they soon return COHORT_ABORTED, and waiting peers fail. [any-thread] */
+  /* Ends this rank's operations on `comm`: they soon return COHORT_ABORTED, and waiting peers fail. Called between
+   * connect and close, and never beside close. [any-thread] */
   void (*abort)(cohort_collective* c, cohort_comm* comm) COHORT_NOEXCEPT;
   /* Returns COHORT_OK, or the error of an enqueued operation on `comm`. A null slot means COHORT_OK always.
    * [any-thread] */

@@ -1,8 +1,8 @@
 /* The descriptor that a plugin exports, and its components.
  *
- * A plugin is one file, cohort_NAME.so, with exactly one exported data symbol: `cohort_plugin_0` of type cohort_plugin.
- * It holds at most one component of each kind, each named NAME. Ownership: everything reachable from the descriptor is
- * static and lives for ever, since plugins are never unloaded.
+ * A plugin is one file, cohort_NAME.so, that exports the data symbol `cohort_plugin_0` of type cohort_plugin. Others do
+ * no harm. It holds at most one component of each kind, each named NAME. Ownership: everything reachable from the
+ * descriptor is static and lives for ever, since plugins are never unloaded.
  */
 #ifndef COHORT_API_PLUGIN_H
 #define COHORT_API_PLUGIN_H
@@ -82,6 +82,12 @@ typedef struct cohort_key_value {
 /* Ranks have equal weights between steps, to the bit: the host compares a sample of them before each checkpoint and at
  * the end of training. NO: weights differ by design; the job runs, and the host does not compare. UNKNOWN is yes. */
 #define COHORT_USE_EQUAL_RANKS 23
+
+/* Buckets of a process lie on `value` devices, more than one. UNKNOWN is no. */
+#define COHORT_USE_DEVICES 24
+
+/* The layer stands over the strategy `below_spec`. Asked of free layers. UNKNOWN is yes. */
+#define COHORT_USE_BELOW 25
 
 /* Reserved numbers. No host asks about them yet. For ELASTIC, PARTS and PAGES UNKNOWN is no. */
 #define COHORT_USE_UNUSED_PARAMETERS 18 /* a step reaches only some of the parameters */

@@ -88,9 +88,15 @@ typedef struct cohort_dist_args {
 typedef struct cohort_step {
   uint32_t struct_size;
   uint32_t flags; /* COHORT_STEP_... */
-  uint64_t step;  /* optimizer steps done before this one */
+  uint64_t step;  /* steps of this phase done before this one; the same on all ranks */
   uint32_t micro; /* index of the micro-batch within the step, from 0 */
   uint32_t phase; /* index of the optimizer, from 0 */
+  /* The loss that the gradients belong to: the sum of the losses, each times the scale of its backward. In the host's
+   * own loop that is the mean over the step's micro-batches and this rank's replicas, times world size / ranks with
+   * data if some have none. One float on the device of the phase's first bucket, without loss scale, valid until
+   * end_step returns. Null before the last end_backward of the step, and if no layer has the flag
+   * COHORT_STRATEGY_READS_LOSS. */
+  const float* loss;
 } cohort_step;
 
 /* Flags of a part. */
@@ -175,6 +181,7 @@ typedef struct cohort_clip_args {
 #define COHORT_STRATEGY_PARTIAL_GRADIENTS                                                                       \
   1u /* after reduce_bucket a rank has only the gradients of the parameters that it owns (optimizer/1.own): the \
       * program and the optimizers see no others */
+#define COHORT_STRATEGY_READS_LOSS 2u /* cohort_step.loss is wanted; it costs a small addition each micro-batch */
 
 typedef struct cohort_strategy_vt {
   uint32_t struct_size;
@@ -182,8 +189,8 @@ typedef struct cohort_strategy_vt {
   /* Makes `data`. `variant` is never null; it is "" if none was given and none is declared. [main] */
   cohort_status (*create)(cohort_strategy* s, const char* variant, const cohort_key_value* options,
                           uint64_t num_options) COHORT_NOEXCEPT;
-  /* Releases `data`. May give back communicators and memory of memory/1, also after a failure; the host takes back the
-   * rest. [main] */
+  /* Releases `data`; not called if create failed. May give back communicators and memory of memory/1, also after a
+   * failure; the host takes back the rest. [main] */
   void (*destroy)(cohort_strategy* s) COHORT_NOEXCEPT;
 
   /* Fills the plan. Pure: no communication, no threads; may be called in a process that never becomes a rank. base: one
@@ -195,11 +202,12 @@ typedef struct cohort_strategy_vt {
   /* Prepares the model and its optimizers, which exist now. Called once per training. base: checks that all ranks of
    * WORLD have the same model, and gives rank 0's weights, buffers and optimizer state to all. If one rank owns
    * parameters (optimizer/1.own, before `below`), their state stays on that rank alone. Layers make lanes and
-   * communicators here or in layout_ready. Collective. [main] */
+   * communicators here or in layout_ready. Every layer calls `below`; the host refuses one that does not. Collective.
+   * [main] */
   cohort_status (*configure_model)(cohort_strategy* s) COHORT_NOEXCEPT;
   /* Describes the layout of the buckets, and wants its views with buckets/1: a layer calls `below` first, then edits.
    * Called after configure_model, and again between two steps whenever the layout changes. The same on all ranks of
-   * WORLD. base: GRAD if there are several ranks or replicas. [main] */
+   * WORLD, which the host compares. base: GRAD if there are several ranks or replicas. Collective. [main] */
   cohort_status (*plan_buckets)(cohort_strategy* s, cohort_bucket_plan* plan) COHORT_NOEXCEPT;
   /* Receives the layout; weights and restored state are in their views. `reason` is a COHORT_LAYOUT_...: NEW once per
    * training, after the first layout; RESUMED once, after load_state and a layout that it asked for; else AGAIN. Tasks
@@ -211,7 +219,8 @@ typedef struct cohort_strategy_vt {
   /* Reduces the bucket's gradients. They are in its GRAD view: summed over the process's replicas, divided by the
    * number of micro-batches, without loss scale; zeros for a parameter that backward did not reach. Called once per
    * optimizer step and bucket, buckets in order, during backward or after it, on the stream of lane 0 (see
-   * host/stream.h). base: all-reduce mean over `world`. [lane] */
+   * host/stream.h). A layer that leaves the inherited one out puts the mean there itself, with the same bits on all
+   * ranks. base: all-reduce mean over `world`. [lane] */
   cohort_status (*reduce_bucket)(cohort_strategy* s, const cohort_step* step,
                                  const cohort_bucket* bucket) COHORT_NOEXCEPT;
   /* Ends the backward of a micro-batch; every reduce_bucket has returned. base: nothing. [step] */
@@ -234,7 +243,8 @@ typedef struct cohort_strategy_vt {
   cohort_status (*load_state)(cohort_strategy* s) COHORT_NOEXCEPT;
   /* Ends the strategy, on all ranks, while communicators still work. base: nothing. [main] */
   cohort_status (*shutdown)(cohort_strategy* s) COHORT_NOEXCEPT;
-  /* Returns the table of this strategy with this id, or null. base: null. [any-thread] */
+  /* Returns the table of this strategy with this id; null for an id that it does not know, which the host tries. base:
+   * null. [any-thread] */
   const void* (*get_extension)(cohort_strategy* s, const char* id)COHORT_NOEXCEPT;
 } cohort_strategy_vt;
 #define COHORT_STRATEGY_VT_SIZE_1_0 COHORT_END(cohort_strategy_vt, get_extension)

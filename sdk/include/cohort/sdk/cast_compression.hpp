@@ -1,11 +1,14 @@
 // Compression by a cast: gradients are cast to a 16-bit type in a buffer, reduced there, and cast back.
 //
-// One buffer serves all buckets, because they are reduced one after another. Construct the object in create, call
-// prepare in layout_ready and all_reduce in reduce_bucket. The collective sums in fp32 and rounds once.
+// One buffer serves all buckets of a device, because they are reduced one after another. Construct the object in
+// create, call prepare in layout_ready and all_reduce in reduce_bucket. The collective sums in fp32 and rounds once.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <string_view>
+#include <utility>
 
 #include <cohort/sdk/host.hpp>
 
@@ -19,32 +22,31 @@ class CastCompression {
   explicit CastCompression(std::string_view compression) : dtype_(dtype_of(compression)) {}
 
   /// Returns whether the bucket is cast. Other buckets are sent unchanged; a single rank sends nothing.
-  bool casts(const cohort_bucket& bucket) const {
-    return dtype_ != 0 && !is_alone_ && size_of(bucket.dtype) > size_of(dtype_);
+  bool casts(const Host& host, const cohort_bucket& bucket) const {
+    return dtype_ != 0 && size_of(bucket.dtype) > size_of(dtype_) && host.comm(bucket).size() > 1;
   }
 
-  /// Allocates device memory for the largest bucket, so that steps allocate nothing.
+  /// Allocates memory for the largest bucket on each device, so that steps allocate nothing.
   void prepare(const Host& host) {
-    is_alone_ = host.world().size() == 1;
     const Buckets buckets = host.buckets();
-    const cohort_bucket* largest = nullptr;
+    std::map<Place, uint64_t> largest;  // elements
     for (uint32_t i = 0; i < buckets.count(); ++i) {
       const cohort_bucket& bucket = buckets.at(i);
-      if (!casts(bucket)) continue;
-      if (!largest || bucket.numel > largest->numel) largest = &bucket;
+      if (casts(host, bucket)) largest[place_of(bucket)] = std::max(largest[place_of(bucket)], bucket.numel);
     }
-    buffer_ = DeviceBuffer();
-    if (!largest) return;
-    buffer_ = host.alloc(largest->device_type, largest->device_index, largest->numel * size_of(dtype_));
+    buffers_.clear();
+    for (const auto& [place, numel] : largest) {
+      buffers_[place] = host.alloc(place.first, place.second, numel * size_of(dtype_));
+    }
   }
 
-  /// Reduces the bucket's gradients in place. Requires casts(bucket).
+  /// Reduces the bucket's gradients in place. Requires casts(host, bucket).
   void all_reduce(const Host& host, const cohort_bucket& bucket, int32_t reduce) {
     const TensorView gradients = host.buckets().view(bucket.index, COHORT_BUCKET_GRAD);
     const CoreKernels kernels = host.core_kernels(bucket.device_type);
     const cohort_stream stream = host.stream(bucket);
     const Elements full{gradients.data(), bucket.numel, bucket.dtype, stream};
-    const Elements half{buffer_.data(), bucket.numel, dtype_, stream};
+    const Elements half{buffers_.at(place_of(bucket)).data(), bucket.numel, dtype_, stream};
     kernels.cast(half, full.data, full.dtype);
     host.comm(bucket).all_reduce(half, reduce);
     kernels.cast(full, half.data, half.dtype);
@@ -56,9 +58,12 @@ class CastCompression {
     return compression == "bf16" ? COHORT_BFLOAT16 : 0;
   }
 
+  using Place = std::pair<int32_t, int32_t>;  // type and index of a device
+
+  static Place place_of(const cohort_bucket& bucket) { return {bucket.device_type, bucket.device_index}; }
+
   int32_t dtype_ = 0;  // 0: gradients are sent unchanged
-  bool is_alone_ = false;
-  DeviceBuffer buffer_;
+  std::map<Place, DeviceBuffer> buffers_;
 };
 
 }  // namespace v1

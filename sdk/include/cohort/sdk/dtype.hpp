@@ -48,6 +48,12 @@ constexpr const char* name_of(std::int32_t dtype) {
   return dtype >= COHORT_FLOAT32 && dtype <= COHORT_BOOL ? kNames[dtype] : kNames[0];
 }
 
+/// Returns "sum" for COHORT_REDUCE_SUM and so on.
+constexpr const char* name_of_reduce(std::int32_t reduce) {
+  constexpr const char* kNames[] = {"unknown", "sum", "mean", "min", "max", "product", "bit-or"};
+  return reduce >= COHORT_REDUCE_SUM && reduce <= COHORT_REDUCE_BIT_OR ? kNames[reduce] : kNames[0];
+}
+
 constexpr bool is_floating(std::int32_t dtype) {
   return dtype >= COHORT_FLOAT32 && dtype <= COHORT_BFLOAT16;
 }

@@ -20,6 +20,7 @@
 #include <cohort/sdk/log.hpp>
 #include <cohort/sdk/memory.hpp>
 #include <cohort/sdk/optimizer.hpp>
+#include <cohort/sdk/proof.hpp>
 #include <cohort/sdk/tensor.hpp>
 
 namespace cohort::sdk {
@@ -82,6 +83,9 @@ class Host {
     check(job_.get(host_).get(host_, &info));
     return info;
   }
+
+  /// Returns proofs with the key of a group, which is borrowed. Throws FAILED_PRECONDITION if the group has none.
+  Proof proof(const cohort_connect_args& group) const { return {host_, proof_.get(host_), group}; }
 
   Buckets buckets() const { return {host_, buckets_.get(host_)}; }
 
@@ -158,6 +162,7 @@ class Host {
   detail::Service<cohort_kernels_1> kernels_{COHORT_KERNELS_ID};
   detail::Service<cohort_metrics_1> metrics_{COHORT_METRICS_ID};
   detail::Service<cohort_job_1> job_{COHORT_JOB_ID};
+  detail::Service<cohort_proof_1> proof_{COHORT_PROOF_ID};
   detail::Service<cohort_archive_1> archive_{COHORT_ARCHIVE_ID};
   detail::Service<cohort_stream_1> stream_{COHORT_STREAM_ID};
   detail::Service<cohort_memory_1> memory_{COHORT_MEMORY_ID};

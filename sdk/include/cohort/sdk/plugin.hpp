@@ -22,6 +22,7 @@ inline namespace v1 {
 class Component {
  public:
   constexpr Component(int32_t kind, const void* vtable, const char* name, const char* summary) {
+    component_.struct_size = sizeof component_;
     component_.kind = kind;
     component_.vtable = vtable;
     component_.name = name;
@@ -61,8 +62,7 @@ class Component {
   constexpr operator cohort_component() const { return component_; }
 
  private:
-  cohort_component component_{
-      sizeof(cohort_component), 0, nullptr, nullptr, nullptr, nullptr, nullptr, 0, nullptr, nullptr};
+  cohort_component component_{};
 };
 
 /// Returns the null-terminated list for a descriptor. The components must be in static storage.
@@ -70,6 +70,25 @@ template <class... Components>
 constexpr std::array<const cohort_component*, sizeof...(Components) + 1> component_list(
     const Components&... components) {
   return {&components..., nullptr};
+}
+
+/// Returns a descriptor. Everything that it points to must be in static storage.
+constexpr cohort_plugin descriptor(const char* id, const char* version, const char* vendor, const char* license,
+                                   cohort_status (*init)(const cohort_host*) noexcept, void (*fini)() noexcept,
+                                   const cohort_component* const* components) {
+  cohort_plugin plugin{};
+  plugin.magic = COHORT_PLUGIN_MAGIC;
+  plugin.struct_size = sizeof plugin;
+  plugin.abi_built = COHORT_ABI_VERSION;
+  plugin.abi_required = COHORT_RUNS_ON_ABI;
+  plugin.id = id;
+  plugin.version = version;
+  plugin.vendor = vendor;
+  plugin.license = license;
+  plugin.components = components;
+  plugin.init = init;
+  plugin.fini = fini;
+  return plugin;
 }
 
 }  // namespace v1
@@ -86,14 +105,5 @@ constexpr std::array<const cohort_component*, sizeof...(Components) + 1> compone
   namespace {                                                                    \
   constexpr auto kCohortComponents = ::cohort::sdk::component_list(__VA_ARGS__); \
   }                                                                              \
-  constexpr cohort_plugin cohort_plugin_0 = {COHORT_PLUGIN_MAGIC,                \
-                                             sizeof(cohort_plugin),              \
-                                             COHORT_ABI_VERSION,                 \
-                                             COHORT_RUNS_ON_ABI,                 \
-                                             id,                                 \
-                                             version,                            \
-                                             vendor,                             \
-                                             license,                            \
-                                             kCohortComponents.data(),           \
-                                             init,                               \
-                                             fini};
+  constexpr cohort_plugin cohort_plugin_0 =                                      \
+      ::cohort::sdk::descriptor(id, version, vendor, license, init, fini, kCohortComponents.data());

@@ -59,6 +59,8 @@ class Strategy {
  public:
   /// D's promise that after reduce_bucket a rank has only the gradients of parameters that it owns.
   static constexpr bool kPartialGradients = false;
+  /// D's wish for cohort_step::loss.
+  static constexpr bool kReadsLoss = false;
 
   /// Reads the variant and the options, which the host has checked. [main]
   void create(const Options& /*options*/) {}

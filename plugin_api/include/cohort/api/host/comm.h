@@ -62,7 +62,8 @@ typedef struct cohort_comm_1 {
   cohort_status (*alloc)(const cohort_host* host, cohort_comm* comm, uint64_t nbytes, void** memory) COHORT_NOEXCEPT;
   /* Frees memory of alloc. [main] */
   cohort_status (*release)(const cohort_host* host, cohort_comm* comm, void* memory) COHORT_NOEXCEPT;
-  /* The operations of cohort/api/collective.h, with the same `args`. [lane] [step] [main] */
+  /* The operations of cohort/api/collective.h, with the same `args`. Every rank of the communicator calls each of them,
+   * exchange also without messages. [lane] [step] [main] */
   cohort_status (*exchange)(const cohort_host* host, cohort_comm* comm,
                             const cohort_exchange_args* args) COHORT_NOEXCEPT;
   cohort_status (*all_reduce)(const cohort_host* host, cohort_comm* comm, const cohort_op_args* args) COHORT_NOEXCEPT;

@@ -32,15 +32,15 @@ typedef cohort_status (*cohort_lane_task)(void* arg) COHORT_NOEXCEPT;
 typedef struct cohort_lane_1 {
   /* Fills `*lane` with the lane of this name ([a-z][a-z0-9_-]{0,31}; not one of the host's own: default, control, user,
    * world). The first call for a name makes the lane: in configure_model or layout_ready, collective over all ranks of
-   * WORLD, in the same order, while no task is under way. [main] */
+   * WORLD, in the same order, while no task is under way. Fails within a step unless the lane is there. [main] */
   cohort_status (*create)(const cohort_host* host, const char* name, uint32_t* lane) COHORT_NOEXCEPT;
   /* Queues a task; `arg` is borrowed until it is done. Tickets count from 1. [main] [step], or another lane */
   cohort_status (*submit)(const cohort_host* host, uint32_t lane, cohort_lane_task task, void* arg,
                           uint64_t* ticket) COHORT_NOEXCEPT;
   /* Blocks until the task and all before it have returned, and sets `*done` = 1; at the deadline of the run's
-   * operations the lane fails. `done` may be null. With a timeout >= 0 (nanoseconds) it waits for at most that time,
-   * with 0 not at all; `*done` is then 1 only if the enqueued work of the tasks is complete on the device, too. [main]
-   * [step], or another lane */
+   * operations the lane fails. A ticket that submit has not given is refused. `done` may be null. With a timeout >= 0
+   * (nanoseconds) it waits for at most that time, with 0 not at all; `*done` is then 1 only if the enqueued work of the
+   * tasks is complete on the device, too. [main] [step], or another lane */
   cohort_status (*wait)(const cohort_host* host, uint32_t lane, uint64_t ticket, int64_t timeout_ns,
                         uint32_t* done) COHORT_NOEXCEPT;
 } cohort_lane_1;

@@ -21,7 +21,8 @@ typedef struct cohort_params_1 {
 typedef struct cohort_optimizer_1 {
   /* Runs the host optimizer's step over these parameters of the phase, each named once, with its learning rate times
    * the factors. Null: over all, or all that this rank owns. A parameter without a gradient is left alone. Fails for
-   * some parameters of an optimizer that steps all together (LBFGS) or that the host does not know. [step] */
+   * some parameters of an optimizer that steps all together (LBFGS) or that the host does not know, and on a lane, also
+   * in reduce_bucket. [step] */
   cohort_status (*step)(const cohort_host* host, uint32_t phase, const uint32_t* parameters,
                         uint64_t n) COHORT_NOEXCEPT;
   /* Makes this rank alone keep the optimizer's state of these parameters and step them. Called in configure_model,
@@ -42,8 +43,9 @@ typedef struct cohort_optimizer_1 {
    * multiplies "lr" by it. COHORT_NOT_FOUND: the optimizer has no such setting, or the parameter belongs to none. */
   cohort_status (*hyper)(const cohort_host* host, uint32_t parameter, const char* name, double* value) COHORT_NOEXCEPT;
   /* Sets the factor of the calling layer for the learning rates of a phase: finite, above 0; 1 until it is set in a
-   * training. The phase steps with its learning rates times the product of the factors of all layers. Neither a
-   * schedule, the user nor a checkpoint ever sees a factor. Fails for an optimizer that has no learning rate. */
+   * training, so a run that resumes sets it again in load_state. It holds from the next step of the optimizer on. The
+   * phase steps with its learning rates times the product of the factors of all layers. Neither a schedule, the user
+   * nor a checkpoint ever sees a factor. Fails for an optimizer that has no learning rate. */
   cohort_status (*set_lr_factor)(const cohort_host* host, uint32_t phase, double factor) COHORT_NOEXCEPT;
   /* Fills `*step` with the number of steps that the optimizer has counted for this parameter, 0 before the first one.
    * COHORT_NOT_FOUND: it counts none (sgd). */

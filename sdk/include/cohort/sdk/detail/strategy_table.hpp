@@ -46,7 +46,8 @@ struct StrategyTable {
     overrides<D, &D::create, &Base::create>();
     cohort_strategy_vt vt{};
     vt.struct_size = sizeof vt;
-    vt.flags = D::kPartialGradients ? COHORT_STRATEGY_PARTIAL_GRADIENTS : 0u;
+    vt.flags = (D::kPartialGradients ? COHORT_STRATEGY_PARTIAL_GRADIENTS : 0u) |
+               (D::kReadsLoss ? COHORT_STRATEGY_READS_LOSS : 0u);
     vt.create = create;
     vt.destroy = destroy;
     fill<D, &D::plan, &Base::plan>(vt.plan);
