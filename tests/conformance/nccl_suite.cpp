@@ -96,6 +96,16 @@ TEST(Nccl, RefusesALibraryThatIsTooOld) {
                         "(2.7 or newer), or choose --collective=shm or gloo"));
 }
 
+TEST(Nccl, NamesTheOperationThatItRefuses) {
+  on_ranks(2, [](Comm& comm) {
+    float value = 1;
+    const CallFailed failed = failure_of(
+        [&] { comm.reduce({.input = &value, .output = &value, .dtype = COHORT_FLOAT32, .count = 1, .root = 2}); });
+    const std::string text = failed.what();
+    require(text.find("nccl reduce: root 2 of 2 ranks") != std::string::npos, text);
+  });
+}
+
 // 2048 + 1 is 2048 wherever it is rounded, and 2051 is 2052.
 TEST(Nccl, RoundsSumsOf16BitsOnceUnlessItsOwnAreAskedFor) {
   const bool is_own = subject().collective.options != cohort::Spec("nccl").options;

@@ -113,7 +113,6 @@ class PowerSgd final : public sdk::Strategy<PowerSgd> {
   void create(const sdk::Options& options) {
     rank_ = static_cast<uint64_t>(options.integer("rank"));
     warmup_steps_ = static_cast<uint64_t>(options.integer("warmup_steps"));
-    seed_ = static_cast<uint64_t>(options.integer("seed"));
     has_feedback_ = options.flag("error_feedback");
   }
 
@@ -161,7 +160,7 @@ class PowerSgd final : public sdk::Strategy<PowerSgd> {
   }
 
  private:
-  uint64_t rank_ = 0, warmup_steps_ = 0, seed_ = 0;
+  uint64_t rank_ = 0, warmup_steps_ = 0;
   bool has_feedback_ = true;
   std::vector<uint64_t> rows_;                      // by parameter
   std::map<uint32_t, std::vector<float>> factors_;  // Q by parameter; the same on all ranks
@@ -189,7 +188,8 @@ class PowerSgd final : public sdk::Strategy<PowerSgd> {
     std::vector<float>& q = factors_[part.id];
     if (q.size() == m.columns * rank_) return q;
     q.resize(m.columns * rank_);
-    for (uint64_t i = 0; i < q.size(); ++i) q[i] = number_at(seed_, part.id, i);
+    const uint64_t seed = host().job().seed;  // the same on all ranks, so that their factors are
+    for (uint64_t i = 0; i < q.size(); ++i) q[i] = number_at(seed, part.id, i);
     return q;
   }
 
@@ -251,9 +251,10 @@ class PowerSgd final : public sdk::Strategy<PowerSgd> {
 };
 
 sdk::Answer supports(const sdk::Query& query) {
-  if (query.use() == COHORT_USE_DEVICE_TYPE) {
-    if (query.value() != COHORT_DEVICE_CPU)
-      return sdk::no("its matrices are multiplied on CPUs", "leave the layer out");
+  if (query.use() == COHORT_USE_DEVICE_TYPE && query.value() != COHORT_DEVICE_CPU) {
+    return sdk::no("its matrices are multiplied on CPUs", "leave the layer out");
+  }
+  if (query.use() == COHORT_USE_BELOW) {
     const std::string_view below = query.below_spec().substr(0, query.below_spec().find_first_of(":,"));
     const bool averages = below == "ddp" || below == "ddp_spawn" || below == "ddp2";
     if (!averages) return sdk::no("it stands in for the mean of gradients", "put it over ddp, ddp_spawn or ddp2");
@@ -269,7 +270,6 @@ constexpr cohort_option kOptions[] = {
     sdk::option("rank", "int[1..64]", "2", "columns of the factors: more of them are closer to the gradient"),
     sdk::option("warmup_steps", "int[0..1000000000]", "0", "steps at first that send gradients whole"),
     sdk::option("error_feedback", "bool", "true", "what a step cannot send is added to the next gradient"),
-    sdk::option("seed", "int[0..1000000000]", "0", "of the first factors"),
 };
 
 constexpr cohort_component kPowerSgd = sdk::strategy<PowerSgd>("powersgd", "sends gradients of matrices as two factors")

@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
-#include <sodium.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NONCE_BYTES = 32, PROOF_BYTES = crypto_auth_BYTES, SPARE_GUESTS = 16 };
+enum { NONCE_BYTES = 32, PROOF_BYTES = COHORT_PROOF_NBYTES, SPARE_GUESTS = 16 };
 #define MAGIC 0x70637463u /* "ctcp" */
 
 /* What a rank leaves in the store. */
@@ -42,23 +41,19 @@ typedef struct hello {
   unsigned char proof[PROOF_BYTES];
 } hello;
 
-/* Proves to rank `to`, with whom these nonces were exchanged, that this is rank `from` of the group. */
-static void prove(const uint8_t* key, int32_t from, const unsigned char* nonce_from, int32_t to,
-                  const unsigned char* nonce_to, unsigned char* proof) {
-  unsigned char text[2 * (sizeof from + NONCE_BYTES)], *end = text;
-  end = mempcpy(end, &from, sizeof from);
-  end = mempcpy(end, nonce_from, NONCE_BYTES);
-  end = mempcpy(end, &to, sizeof to);
-  end = mempcpy(end, nonce_to, NONCE_BYTES);
-  crypto_auth(proof, text, (size_t)(end - text), key);
-}
+/* The MAC of this text proves to rank `to`, with whom these nonces were exchanged, that the peer is rank `from`. */
+typedef struct claim {
+  int32_t from;
+  unsigned char nonce_from[NONCE_BYTES];
+  int32_t to;
+  unsigned char nonce_to[NONCE_BYTES];
+} claim;
 
-/* Returns whether rank `from` has proved itself to rank `to`. */
-static bool is_proved(const uint8_t* key, int32_t from, const unsigned char* nonce_from, int32_t to,
-                      const unsigned char* nonce_to, const unsigned char* proof) {
-  unsigned char right[PROOF_BYTES];
-  prove(key, from, nonce_from, to, nonce_to, right);
-  return sodium_memcmp(right, proof, sizeof right) == 0;
+static claim claim_of(int32_t from, const unsigned char* nonce_from, int32_t to, const unsigned char* nonce_to) {
+  claim made = {.from = from, .to = to};
+  memcpy(made.nonce_from, nonce_from, NONCE_BYTES);
+  memcpy(made.nonce_to, nonce_to, NONCE_BYTES);
+  return made;
 }
 
 cohort_status tcp_fail(const group* g, cohort_status code, const int32_t* peers, uint64_t num_peers, const char* format,
@@ -209,21 +204,23 @@ static int read_all(int fd, unsigned char* data, size_t nbytes, int64_t deadline
 }
 
 /* Says who this is and lets the peer prove who it is. Returns 0, EACCES if it does not, or another number of errno. */
-static int greet(const group* g, const uint8_t* key, int fd, int32_t peer, int64_t deadline) {
+static int greet(const group* g, int fd, int32_t peer, int64_t deadline) {
   unsigned char nonce[NONCE_BYTES], proof[PROOF_BYTES];
   hello own = {.magic = MAGIC, .rank = g->rank};
-  randombytes_buf(own.nonce, sizeof own.nonce);
+  if (g->proofs->random(g->host, own.nonce, sizeof own.nonce) != COHORT_OK) return EIO;
   int error = read_all(fd, nonce, sizeof nonce, deadline);
   if (error != 0) return error;
-  prove(key, g->rank, own.nonce, peer, nonce, own.proof);
+  const claim claimed = claim_of(g->rank, own.nonce, peer, nonce);
+  if (g->proofs->mac(g->host, g->key, &claimed, sizeof claimed, own.proof) != COHORT_OK) return EIO;
   if (send(fd, &own, sizeof own, MSG_NOSIGNAL) != sizeof own) return errno;
   error = read_all(fd, proof, sizeof proof, deadline);
   if (error != 0) return error;
-  return is_proved(key, peer, nonce, g->rank, own.nonce, proof) ? 0 : EACCES;
+  const claim expected = claim_of(peer, nonce, g->rank, own.nonce);
+  return g->proofs->verify(g->host, g->key, &expected, sizeof expected, proof) == COHORT_OK ? 0 : EACCES;
 }
 
 /* Connects to a lower rank, which listens. */
-static cohort_status call(group* g, const uint8_t* key, const card* host, int32_t peer, int64_t deadline) {
+static cohort_status call(group* g, const card* host, int32_t peer, int64_t deadline) {
   const struct sockaddr_in place = {.sin_family = AF_INET, .sin_port = host->port, .sin_addr.s_addr = host->address};
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return tcp_fail(g, COHORT_INTERNAL, NULL, 0, "tcp_collective has no socket (%s)", strerror(errno));
@@ -234,7 +231,7 @@ static cohort_status call(group* g, const uint8_t* key, const card* host, int32_
     error = wait_for(fd, POLLOUT, deadline);
     if (error == 0) getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length);
   }
-  if (error == 0) error = greet(g, key, fd, peer, deadline);
+  if (error == 0) error = greet(g, fd, peer, deadline);
   if (error == 0) return COHORT_OK;
   const cohort_status status = error == ETIMEDOUT ? COHORT_DEADLINE_EXCEEDED
                                : error == EACCES  ? COHORT_UNAUTHENTICATED
@@ -252,19 +249,21 @@ typedef struct guest {
 } guest;
 
 /* Reads on; returns whether the guest stays one. A stranger is shown out. */
-static bool hear(group* g, const uint8_t* key, guest* who) {
+static bool hear(group* g, guest* who) {
   const ssize_t n = recv(who->fd, (char*)&who->said + who->have, sizeof who->said - who->have, 0);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
   who->have += n > 0 ? (size_t)n : 0;
   if (n > 0 && who->have < sizeof who->said) return true;
   const hello* const said = &who->said;
   unsigned char proof[PROOF_BYTES];
+  const claim expected = claim_of(said->rank, said->nonce, g->rank, who->nonce);
   bool is_rank = n > 0 && said->magic == MAGIC && said->rank > g->rank && said->rank < g->size &&
                  g->sockets[said->rank] < 0 &&
-                 is_proved(key, said->rank, said->nonce, g->rank, who->nonce, said->proof);
+                 g->proofs->verify(g->host, g->key, &expected, sizeof expected, said->proof) == COHORT_OK;
   if (is_rank) {
-    prove(key, g->rank, who->nonce, said->rank, said->nonce, proof);
-    is_rank = send(who->fd, proof, sizeof proof, MSG_NOSIGNAL) == sizeof proof;
+    const claim own = claim_of(g->rank, who->nonce, said->rank, said->nonce);
+    is_rank = g->proofs->mac(g->host, g->key, &own, sizeof own, proof) == COHORT_OK &&
+              send(who->fd, proof, sizeof proof, MSG_NOSIGNAL) == sizeof proof;
   }
   if (is_rank)
     use_socket(g, said->rank, who->fd);
@@ -282,18 +281,18 @@ static int32_t missing(const group* g, int32_t* ranks) {
 }
 
 /* Accepts a connection, and sends it a nonce. */
-static void let_in(int listener, guest* guests, int* num_guests) {
+static void let_in(const group* g, int listener, guest* guests, int* num_guests) {
   guest new = {.fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)};
   if (new.fd < 0) return;
-  randombytes_buf(new.nonce, sizeof new.nonce);
-  if (send(new.fd, new.nonce, sizeof new.nonce, MSG_NOSIGNAL) == sizeof new.nonce)
+  if (g->proofs->random(g->host, new.nonce, sizeof new.nonce) == COHORT_OK &&
+      send(new.fd, new.nonce, sizeof new.nonce, MSG_NOSIGNAL) == sizeof new.nonce)
     guests[(*num_guests)++] = new;
   else
     close(new.fd);
 }
 
 /* Accepts all higher ranks. Guests that say nothing keep nobody waiting: the oldest one goes if there are too many. */
-static cohort_status accept_ranks(group* g, const uint8_t* key, int listener, int64_t deadline) {
+static cohort_status accept_ranks(group* g, int listener, int64_t deadline) {
   const int most = g->size + SPARE_GUESTS;
   guest* const guests = calloc((size_t)most, sizeof *guests);
   struct pollfd* const polled = calloc((size_t)most + 1, sizeof *polled);
@@ -307,14 +306,14 @@ static cohort_status accept_ranks(group* g, const uint8_t* key, int listener, in
     is_late = tcp_left_ms(deadline) == 0; /* guests, or a process without free descriptors, may keep poll busy */
     int stay = 0;
     for (int i = 0; i < num_guests; ++i) {
-      if (polled[i + 1].revents == 0 || hear(g, key, &guests[i])) guests[stay++] = guests[i];
+      if (polled[i + 1].revents == 0 || hear(g, &guests[i])) guests[stay++] = guests[i];
     }
     num_guests = stay;
     if (num_guests == most) {
       close(guests[0].fd);
       memmove(guests, guests + 1, (size_t)--num_guests * sizeof *guests);
     }
-    if (polled[0].revents) let_in(listener, guests, &num_guests);
+    if (polled[0].revents) let_in(g, listener, guests, &num_guests);
   }
   for (int i = 0; i < num_guests; ++i) close(guests[i].fd);
   const int32_t count = late ? missing(g, late) : g->size;
@@ -338,8 +337,10 @@ cohort_status tcp_connect_group(group* g, const cohort_connect_args* args) {
   char key[32];
   uint32_t address = 0;
   int listener = -1;
-  if (sodium_init() < 0 || (g->size > 1 && args->key_nbytes != crypto_auth_KEYBYTES)) {
-    return tcp_fail(g, COHORT_FAILED_PRECONDITION, NULL, 0, "tcp_collective was given no key, or no random bytes");
+  g->proofs = g->host->get_interface(g->host, COHORT_PROOF_ID);
+  g->key = args->key;
+  if (g->size > 1 && (!g->proofs || args->key_nbytes != COHORT_PROOF_NBYTES)) {
+    return tcp_fail(g, COHORT_FAILED_PRECONDITION, NULL, 0, "tcp_collective was given no key, or no way to prove it");
   }
   snprintf(key, sizeof key, "tcp/%d", (int)g->rank);
   cohort_status status = own_address(g, args, &address);
@@ -351,9 +352,10 @@ cohort_status tcp_connect_group(group* g, const cohort_connect_args* args) {
   for (int32_t peer = 0; status == COHORT_OK && peer < g->rank; ++peer) {
     card found = {0};
     status = read_card(g, args->store, peer, deadline, &found);
-    if (status == COHORT_OK) status = call(g, args->key, &found, peer, deadline);
+    if (status == COHORT_OK) status = call(g, &found, peer, deadline);
   }
-  if (status == COHORT_OK) status = accept_ranks(g, args->key, listener, deadline);
+  if (status == COHORT_OK) status = accept_ranks(g, listener, deadline);
   if (listener >= 0) close(listener);
+  g->key = NULL; /* the host's, for this call alone */
   return status;
 }

@@ -16,6 +16,8 @@ typedef struct flow {
 
 typedef struct group {
   const cohort_host* host;
+  const cohort_proof_1* proofs;
+  const uint8_t* key; /* of the group, while it connects */
   int32_t rank, size;
   int64_t timeout_ns;
   int wake; /* an eventfd, readable after abort */

@@ -27,7 +27,7 @@ class Ddp : public sdk::Strategy<Ddp> {
   }
 
   void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) {
-    if (!compression_.casts(bucket)) return below().reduce_bucket(step, bucket);
+    if (!compression_.casts(host(), bucket)) return below().reduce_bucket(step, bucket);
     compression_.all_reduce(host(), bucket, COHORT_REDUCE_MEAN);
   }
 
@@ -37,8 +37,8 @@ class Ddp : public sdk::Strategy<Ddp> {
 };
 
 sdk::Answer supports(const sdk::Query& query) {
-  return sdk::yes_to_known(
-      query, {COHORT_USE_CLOSURES, COHORT_USE_GRAPH, COHORT_USE_JOIN, COHORT_USE_LOSS_SCALER, COHORT_USE_PRECISION});
+  return sdk::yes_to_known(query, {COHORT_USE_CLOSURES, COHORT_USE_GRAPH, COHORT_USE_JOIN, COHORT_USE_LOSS_SCALER,
+                                   COHORT_USE_DEVICES, COHORT_USE_PRECISION});
 }
 
 constexpr cohort_option kOptions[] = {

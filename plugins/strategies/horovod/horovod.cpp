@@ -75,7 +75,7 @@ class Horovod : public sdk::Strategy<Horovod> {
 
   void reduce_bucket(const cohort_step& step, const cohort_bucket& bucket) {
     const int32_t reduce = op_ == Op::kSum ? COHORT_REDUCE_SUM : COHORT_REDUCE_MEAN;
-    if (compression_.casts(bucket)) return compression_.all_reduce(host(), bucket, reduce);
+    if (compression_.casts(host(), bucket)) return compression_.all_reduce(host(), bucket, reduce);
     if (op_ != Op::kSum) return below().reduce_bucket(step, bucket);
     const sdk::TensorView gradients = host().buckets().view(bucket.index, COHORT_BUCKET_GRAD);
     host().comm(bucket).all_reduce({gradients.data(), bucket.numel, bucket.dtype, host().stream(bucket)}, reduce);

@@ -10,9 +10,9 @@ char* at(const sdk::Elements& bucket, uint64_t element) {
 }
 
 /// Returns the arguments of an operation in place over a stretch: this rank's piece is at its place in it.
-cohort_op_args pieces_of(const sdk::Comm& world, const sdk::Elements& bucket, const Stretch& stretch) {
-  const auto rank = static_cast<size_t>(world.rank());
-  const uint64_t before = std::accumulate(stretch.pieces.begin(), stretch.pieces.begin() + world.rank(), uint64_t{0});
+cohort_op_args pieces_of(const sdk::Comm& comm, const sdk::Elements& bucket, const Stretch& stretch) {
+  const auto rank = static_cast<size_t>(comm.rank());
+  const uint64_t before = std::accumulate(stretch.pieces.begin(), stretch.pieces.begin() + comm.rank(), uint64_t{0});
   cohort_op_args args{};
   args.struct_size = sizeof args;
   args.dtype = bucket.dtype;
@@ -47,24 +47,24 @@ std::vector<Stretch> stretches_of(const cohort_bucket& bucket, const std::vector
 }
 
 // One owner alone: other ranks help it to add up, which they do not in a scatter of one piece.
-void reduce_to_owners(const sdk::Comm& world, const sdk::Elements& bucket, const Stretch& stretch) {
+void reduce_to_owners(const sdk::Comm& comm, const sdk::Elements& bucket, const Stretch& stretch) {
   if (stretch.num_owners == 1) {
-    return world.reduce({at(bucket, stretch.begin), stretch.numel, bucket.dtype, bucket.stream}, COHORT_REDUCE_MEAN,
-                        stretch.last_owner);
+    return comm.reduce({at(bucket, stretch.begin), stretch.numel, bucket.dtype, bucket.stream}, COHORT_REDUCE_MEAN,
+                       stretch.last_owner);
   }
-  cohort_op_args args = pieces_of(world, bucket, stretch);
+  cohort_op_args args = pieces_of(comm, bucket, stretch);
   args.reduce = COHORT_REDUCE_MEAN;
   args.input = at(bucket, stretch.begin);
-  world.reduce_scatter(args);
+  comm.reduce_scatter(args);
 }
 
-void gather_from_owners(const sdk::Comm& world, const sdk::Elements& bucket, const Stretch& stretch) {
+void gather_from_owners(const sdk::Comm& comm, const sdk::Elements& bucket, const Stretch& stretch) {
   if (stretch.num_owners == 1) {
-    return world.broadcast({at(bucket, stretch.begin), stretch.numel, bucket.dtype, bucket.stream}, stretch.last_owner);
+    return comm.broadcast({at(bucket, stretch.begin), stretch.numel, bucket.dtype, bucket.stream}, stretch.last_owner);
   }
-  cohort_op_args args = pieces_of(world, bucket, stretch);
+  cohort_op_args args = pieces_of(comm, bucket, stretch);
   args.output = at(bucket, stretch.begin);
-  world.all_gather(args);
+  comm.all_gather(args);
 }
 
 }  // namespace cohort::sharded

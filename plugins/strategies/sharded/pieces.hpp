@@ -21,8 +21,8 @@ struct Stretch {
 std::vector<Stretch> stretches_of(const cohort_bucket& bucket, const std::vector<int>& owners, int ranks);
 
 /// Gives each owner the mean over the ranks in its piece; others' pieces are undefined afterwards.
-void reduce_to_owners(const sdk::Comm& world, const sdk::Elements& bucket, const Stretch& stretch);
+void reduce_to_owners(const sdk::Comm& comm, const sdk::Elements& bucket, const Stretch& stretch);
 /// Gives all ranks what the owners have in their pieces.
-void gather_from_owners(const sdk::Comm& world, const sdk::Elements& bucket, const Stretch& stretch);
+void gather_from_owners(const sdk::Comm& comm, const sdk::Elements& bucket, const Stretch& stretch);
 
 }  // namespace cohort::sharded

@@ -41,14 +41,14 @@ class Sharded : public sdk::Strategy<Sharded> {
     below().layout_ready(reason);
     shards_.clear();
     prepare_norm();
-    const int ranks = host().world().size();
     for (uint32_t i = 0; communicates() && i < host().buckets().count(); ++i) {
       const cohort_bucket& bucket = host().buckets().at(i);
+      const sdk::Comm comm = host().comm(bucket);
       Shard& shard = shards_.emplace_back([this, i] { gather(i); });
-      shard.stretches = sharded::stretches_of(bucket, owners_, ranks);
+      shard.stretches = sharded::stretches_of(bucket, owners_, comm.size());
       for (uint64_t part = 0; part < bucket.num_parts; ++part) {
         const uint32_t id = bucket.parts[part].id;
-        if (owners_[id] == host().world().rank()) shard.own.push_back(id);
+        if (owners_[id] == comm.rank()) shard.own.push_back(id);
       }
     }
   }

@@ -32,7 +32,7 @@ cohort::sdk::Answer supports(const cohort::sdk::Query& query) {
       return cohort::sdk::no("it is one process that talks to nobody", "choose --strategy=ddp");
     default:
       return cohort::sdk::yes_to_known(query, {COHORT_USE_CLOSURES, COHORT_USE_GRAPH, COHORT_USE_JOIN,
-                                               COHORT_USE_LOSS_SCALER, COHORT_USE_PRECISION});
+                                               COHORT_USE_LOSS_SCALER, COHORT_USE_DEVICES, COHORT_USE_PRECISION});
   }
 }
 

@@ -8,6 +8,7 @@ std::vector<toy::ToyParameter> parameters_of(const Training& training) {
   std::vector<toy::ToyParameter> parameters{{"a", 5}, {"large", 300}, {"frozen", 9}, {"b", 64}, {"c", 129}, {"d", 40}};
   for (toy::ToyParameter& parameter : parameters) parameter.dtype = training.dtype;
   parameters[2].requires_grad = false;
+  for (const size_t index : {size_t{1}, size_t{3}}) parameters[index].in_host_memory = training.is_in_parts;
   return parameters;
 }
 

@@ -24,7 +24,8 @@ struct Training {
   const char* optimizer = "sgd";
   int steps = 4;
   int32_t dtype = COHORT_FLOAT32;
-  bool clips = false;  ///< gradients, by their norm
+  bool clips = false;        ///< gradients, by their norm
+  bool is_in_parts = false;  ///< some parameters stay in host memory
 };
 
 inline std::ostream& operator<<(std::ostream& out, const Training& training) {

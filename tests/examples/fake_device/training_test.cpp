@@ -16,6 +16,9 @@ const std::vector<Training> kTrainings{
     {.name = "DdpInBfloat16", .strategy = "ddp", .dtype = COHORT_BFLOAT16},
     {.name = "DdpFp16", .strategy = "ddp,compression=fp16"},
     {.name = "DdpBf16", .strategy = "ddp,compression=bf16", .ranks = 3},
+    {.name = "SingleInParts", .strategy = "single", .ranks = 1, .is_in_parts = true},
+    {.name = "DdpInParts", .strategy = "ddp", .ranks = 3, .optimizer = "adam", .is_in_parts = true},
+    {.name = "DdpFp16InParts", .strategy = "ddp,compression=fp16", .is_in_parts = true},
     {.name = "Ddp2", .strategy = "ddp2", .ranks = 2, .nodes = 2, .replicas = 2},
     {.name = "Sharded", .strategy = "sharded", .ranks = 3, .optimizer = "adam"},
     {.name = "ShardedClipped", .strategy = "sharded", .ranks = 3, .clips = true},
@@ -107,6 +110,16 @@ TEST_P(FakeDeviceTraining, HasTheBitsOfTheCpuWhenWorkIsEager) {
 TEST_P(FakeDeviceTraining, HasTheCpusBitsOverDeviceMemory) {
   if (GetParam().nodes > 1) return;  // its ranks are threads of one node
   expect_the_cpus_bits("peer");
+}
+
+TEST(PartsOnDevices, AreRefusedForAStrategyThatIsSilent) {
+  const Training training{.name = "", .strategy = "horovod", .is_in_parts = true};
+  for (const std::string& failure : train_to_failure(training, "shm", fake_device_of)) {
+    EXPECT_EQ(failure,
+              "parameters 'd' and 'b' are on different devices: strategy 'horovod' cannot train a model on several "
+              "devices of a process: it does not say that it takes buckets on several devices; move the model to one "
+              "device before training, or choose another --strategy");
+  }
 }
 
 }  // namespace

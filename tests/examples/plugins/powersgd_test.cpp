@@ -341,22 +341,23 @@ TEST(PowerSgdState, ComesBackBitByBit) {
 TEST(PowerSgdSupports, CpusOverStrategiesThatAverage) {
   const cohort_component& component =
       test::component_of(test::open_plugin(COHORT_TEST_EXAMPLES "/cohort_powersgd.so"), COHORT_KIND_STRATEGY);
-  const auto ask = [&](int32_t device, const char* below) {
+  const auto ask = [&](int32_t use, int64_t value, const char* below) {
     cohort_query query{};
     query.struct_size = sizeof query;
-    query.use = COHORT_USE_DEVICE_TYPE;
-    query.value = device;
+    query.use = use;
+    query.value = value;
     query.variant = "";
     query.below_spec = below;
     component.supports(nullptr, &query);
     return query;
   };
   for (const char* below : {"ddp", "ddp,compression=fp16", "ddp2", "ddp_spawn"}) {
-    EXPECT_EQ(ask(COHORT_DEVICE_CPU, below).answer, COHORT_ANSWER_YES);
+    EXPECT_NE(ask(COHORT_USE_BELOW, 0, below).answer, COHORT_ANSWER_NO) << below;
   }
-  EXPECT_EQ(ask(COHORT_DEVICE_CUDA, "ddp").answer, COHORT_ANSWER_NO);
-  EXPECT_EQ(ask(COHORT_DEVICE_CPU, "bagua:qadam").answer, COHORT_ANSWER_NO);
-  EXPECT_THAT(ask(COHORT_DEVICE_CPU, "bagua:qadam").fix, StrEq("put it over ddp, ddp_spawn or ddp2"));
+  EXPECT_EQ(ask(COHORT_USE_DEVICE_TYPE, COHORT_DEVICE_CPU, "ddp").answer, COHORT_ANSWER_YES);
+  EXPECT_EQ(ask(COHORT_USE_DEVICE_TYPE, COHORT_DEVICE_CUDA, "ddp").answer, COHORT_ANSWER_NO);
+  EXPECT_EQ(ask(COHORT_USE_BELOW, 0, "bagua:qadam").answer, COHORT_ANSWER_NO);
+  EXPECT_THAT(ask(COHORT_USE_BELOW, 0, "bagua:qadam").fix, StrEq("put it over ddp, ddp_spawn or ddp2"));
 }
 
 }  // namespace

@@ -120,6 +120,7 @@ TEST(ShmCounts, ThatOverflowAreRefused) {
         comm.reduce_scatter(&value, &value, COHORT_FLOAT32, {count, kMost - count + 2}, COHORT_REDUCE_SUM);
       });
     }
+    refused([&] { comm.all_gather(&value, &value, COHORT_FLOAT32, uint64_t{1} << 56); });  // too many together
     comm.barrier();
   });
 }

@@ -17,6 +17,9 @@
 namespace {
 
 using namespace cohort::test;
+using testing::AllOf;
+using testing::Contains;
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -28,7 +31,7 @@ struct FakeJob {
     buckets[1] = make_bucket(1, COHORT_BFLOAT16, 2, 4);
     comm_table.get = [](const cohort_host*, int32_t role) noexcept {
       current->asked_roles.push_back(role);
-      return &current->world;
+      return role == kAlone ? &current->alone : &current->world;
     };
     comm_table.all_reduce = [](const cohort_host*, cohort_comm*, const cohort_op_args* args) noexcept {
       current->reduced.push_back(*args);
@@ -96,8 +99,10 @@ struct FakeJob {
     return COHORT_OK;
   }
 
+  static constexpr int32_t kAlone = 41;      // a role whose group is this rank
   static inline FakeJob* current = nullptr;  // the tables' functions get no pointer of ours
   cohort_comm world;
+  cohort_comm alone{sizeof(cohort_comm), 0, 1, 0, nullptr, nullptr};
   cohort_bucket buckets[2];
   float gradients[3] = {1.0f, 1.00390625f, -3.0f};
   cohort_comm_1 comm_table{};
@@ -175,7 +180,17 @@ TEST_F(Ddp, AveragesOverTheRanksOfTheBucket) {
   job.asked_roles.clear();
   ASSERT_EQ(reduce(job.buckets[0]), COHORT_OK);
   EXPECT_EQ(job.reduced.size(), 1u);
-  EXPECT_THAT(job.asked_roles, ElementsAre(kRole));
+  EXPECT_THAT(job.asked_roles, AllOf(Contains(kRole), Each(kRole)));
+}
+
+TEST_F(Ddp, CastsNoBucketOfOneRank) {
+  FakeJob job(host, 2);
+  job.buckets[0].role = FakeJob::kAlone;
+  create({{"compression", "bf16"}});
+  ASSERT_EQ(make_ready(), COHORT_OK);
+  ASSERT_EQ(reduce(job.buckets[0]), COHORT_OK);
+  EXPECT_TRUE(job.allocated_on.empty());
+  EXPECT_THAT(base.calls, ElementsAre("layout_ready", "reduce_bucket"));
 }
 
 TEST_F(Ddp, PlansBucketsOfTheSizesThatAreGiven) {

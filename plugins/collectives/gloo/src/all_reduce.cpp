@@ -19,11 +19,6 @@ constexpr uint64_t kSegmentBytes = 1 << 20;   // of a piece: reduced while the n
 
 enum Kind : uint64_t { kAtOnce = 16, kToOwner = 17, kFromOwner = 18 };
 
-const char* name_of_reduce(int32_t reduce) {
-  constexpr const char* kNames[] = {"", "sum", "mean", "min", "max", "product", "bit_or"};
-  return kNames[reduce];
-}
-
 /// What all ranks know of the operation, in a tag.
 int32_t mark_of(int number, Kind kind, const cohort_op_args& args) {
   return tag_of(number, {kind, static_cast<uint64_t>(args.dtype), static_cast<uint64_t>(args.reduce), args.count});
@@ -60,7 +55,7 @@ void Communicator::all_reduce(const cohort_op_args& args) {
   sdk::check_reduction(args, size(), "gloo all_reduce");
   const uint64_t nbytes = args.count * sdk::size_of(args.dtype);
   Batch batch(*this, [&] {
-    return std::string("all_reduce(") + name_of_reduce(args.reduce) + ", " + sdk::name_of(args.dtype) + ", " +
+    return std::string("all_reduce(") + sdk::name_of_reduce(args.reduce) + ", " + sdk::name_of(args.dtype) + ", " +
            std::to_string(args.count) + " elements) on '" + name_ + "'";
   });
   if (size() == 1) {

@@ -48,10 +48,8 @@ struct Outcome {
 
 class Meshing {
  public:
-  Meshing(const cohort_connect_args& args, const std::string& address, Clock::time_point deadline)
-      : args_(args), address_(address), deadline_(deadline) {
-    std::copy_n(args.key, key_.size(), key_.begin());
-  }
+  Meshing(const cohort_connect_args& args, const std::string& address, Clock::time_point deadline, sdk::Proof proof)
+      : args_(args), address_(address), deadline_(deadline), proof_(proof) {}
 
   /// Makes a mesh, which stays until all ranks are done with it.
   Outcome attempt(int number, std::unique_ptr<Mesh>& mesh) const {
@@ -61,11 +59,11 @@ class Meshing {
     try {
       mesh = std::make_unique<Mesh>(args_.store, "gloo/mesh " + std::to_string(number) + "/", args_.rank, args_.size,
                                     address_, limit);
-      const Proof proof = prove(*mesh, key_, args_.rank, args_.size, Clock::now() + limit);
-      if (proof.answer == Answer::kWrong) outcome.kind = Outcome::kWrong;
-      if (proof.answer == Answer::kMissing) outcome.kind = Outcome::kMissing;
-      outcome.peer = proof.peer;
-      outcome.reason = proof.reason;
+      const Verdict verdict = prove(*mesh, proof_, args_.rank, args_.size, Clock::now() + limit);
+      if (verdict.answer == Answer::kWrong) outcome.kind = Outcome::kWrong;
+      if (verdict.answer == Answer::kMissing) outcome.kind = Outcome::kMissing;
+      outcome.peer = verdict.peer;
+      outcome.reason = verdict.reason;
     } catch (const LinkBroken& broken) {
       outcome.kind = Outcome::kUnreached;
       outcome.reason = broken.what();
@@ -134,7 +132,7 @@ class Meshing {
   const std::string& address_;
   const Clock::time_point begin_ = Clock::now();
   const Clock::time_point deadline_;
-  Bits key_{};
+  const sdk::Proof proof_;
 
   milliseconds limit_of(int number) const {
     const auto left = std::chrono::duration_cast<milliseconds>(deadline_ - Clock::now());
@@ -169,12 +167,9 @@ void say(const sdk::Log& log, const Meshing& meshing, const std::vector<Outcome>
 }  // namespace
 
 std::unique_ptr<Mesh> connect_mesh(const cohort_connect_args& args, const std::string& address,
-                                   Clock::time_point deadline, const sdk::Log& log) {
+                                   Clock::time_point deadline, const sdk::Host& host) {
   if (args.size == 1) return std::make_unique<Mesh>(args.store, "gloo/mesh/", 0, 1, address, kFirstLimit);
-  if (!args.key || args.key_nbytes != sizeof(Bits)) {
-    throw sdk::failed_precondition("gloo was given no key that its ranks could prove to each other");
-  }
-  const Meshing meshing(args, address, deadline);
+  const Meshing meshing(args, address, deadline, host.proof(args));
   for (int number = 0;; ++number) {
     std::unique_ptr<Mesh> mesh;
     const std::vector<Outcome> all = meshing.share(number, meshing.attempt(number, mesh));
@@ -182,7 +177,7 @@ std::unique_ptr<Mesh> connect_mesh(const cohort_connect_args& args, const std::s
       return mesh;
     }
     if (std::any_of(all.begin(), all.end(), [](const Outcome& one) { return one.is_last; })) meshing.fail(all);
-    if (args.rank == 0) say(log, meshing, all);
+    if (args.rank == 0) say(host.log(), meshing, all);
   }
 }
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include <cohort/api/collective.h>
-#include <cohort/sdk/log.hpp>
+#include <cohort/sdk/host.hpp>
 
 #include "mesh.hpp"
 
@@ -20,6 +20,6 @@ namespace cohort::gloo {
 /// names a rank that answers without the key, UNAVAILABLE if ranks do not reach each other, DEADLINE_EXCEEDED with the
 /// ranks that are missing.
 std::unique_ptr<Mesh> connect_mesh(const cohort_connect_args& args, const std::string& address,
-                                   std::chrono::steady_clock::time_point deadline, const sdk::Log& log);
+                                   std::chrono::steady_clock::time_point deadline, const sdk::Host& host);
 
 }  // namespace cohort::gloo

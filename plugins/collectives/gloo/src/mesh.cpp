@@ -1,9 +1,8 @@
 #include "mesh.hpp"
 
-#include <sodium.h>
-
 #include <algorithm>
 #include <array>
+#include <random>
 #include <string_view>
 #include <typeinfo>
 #include <vector>
@@ -157,8 +156,8 @@ std::shared_ptr<::gloo::transport::Device> device_at(const std::string& address)
 /// so these may begin anywhere.
 void begin_anywhere(const ::gloo::transport::Device& device) {
   const bool is_tcp = std::string_view(typeid(device).name()) == "N4gloo9transport3tcp6DeviceE";
-  if (!is_tcp || !next_address || ::sodium_init() < 0) return;
-  for (uint32_t left = ::randombytes_uniform(kNumbers); left > 0; --left) next_address(&device);
+  if (!is_tcp || !next_address) return;
+  for (uint32_t left = std::random_device()() % kNumbers; left > 0; --left) next_address(&device);
 }
 
 }  // namespace

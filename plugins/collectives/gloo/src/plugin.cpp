@@ -37,7 +37,7 @@ class Gloo : public sdk::Collective<Gloo, Communicator> {
     std::vector<int> job_ranks(addresses.size());
     std::iota(job_ranks.begin(), job_ranks.end(), 0);
     if (args.job_ranks) job_ranks.assign(args.job_ranks, args.job_ranks + args.size);
-    auto mesh = cohort::gloo::connect_mesh(args, address, deadline, log());
+    auto mesh = cohort::gloo::connect_mesh(args, address, deadline, host());
     auto network = std::make_shared<Network>(std::move(mesh), args.rank, std::move(job_ranks), timeout);
     return std::make_unique<Communicator>(std::move(network), args.name ? args.name : "");
   }

@@ -1,7 +1,5 @@
 #include "proof.hpp"
 
-#include <sodium.h>
-
 #include <utility>
 #include <vector>
 
@@ -11,7 +9,7 @@ namespace cohort::gloo {
 
 namespace {
 
-static_assert(crypto_auth_KEYBYTES == sizeof(Bits) && crypto_auth_BYTES == sizeof(Bits));
+using Bits = sdk::Proof::Bytes;
 
 /// One end of a connection.
 struct Challenge {
@@ -28,10 +26,6 @@ std::string answer_text(int connection, int from, int to, const Bits& random_of_
   text.append(random_of_from.begin(), random_of_from.end());
   text.append(random_of_to.begin(), random_of_to.end());
   return text;
-}
-
-const unsigned char* bytes_of(const std::string& text) {
-  return reinterpret_cast<const unsigned char*>(text.data());
 }
 
 /// A peer whose message does not come.
@@ -64,22 +58,20 @@ void swap_bits(Mesh& mesh, std::vector<Challenge>& challenges, int32_t tag, Bits
 
 }  // namespace
 
-Proof prove(Mesh& mesh, const Bits& key, int rank, int size, std::chrono::steady_clock::time_point deadline) {
-  if (::sodium_init() < 0) return {Answer::kMissing, rank, "the system gives no random bits"};
+Verdict prove(Mesh& mesh, const sdk::Proof& proof, int rank, int size, std::chrono::steady_clock::time_point deadline) {
   std::vector<Challenge> challenges;
   for (int peer = 0; peer < size; ++peer) {
     for (int connection = 0; peer != rank && connection < Mesh::kConnections; ++connection) {
       Challenge& challenge = challenges.emplace_back();
       challenge.peer = peer;
       challenge.connection = connection;
-      ::randombytes_buf(challenge.own_random.data(), challenge.own_random.size());
+      challenge.own_random = proof.random();
     }
   }
   try {
     swap_bits(mesh, challenges, kRandomTag, &Challenge::own_random, &Challenge::peer_random, deadline);
     for (Challenge& c : challenges) {
-      const std::string text = answer_text(c.connection, rank, c.peer, c.own_random, c.peer_random);
-      ::crypto_auth(c.own_answer.data(), bytes_of(text), text.size(), key.data());
+      c.own_answer = proof.mac(answer_text(c.connection, rank, c.peer, c.own_random, c.peer_random));
     }
     swap_bits(mesh, challenges, kAnswerTag, &Challenge::own_answer, &Challenge::peer_answer, deadline);
   } catch (const Missing& missing) {
@@ -87,9 +79,7 @@ Proof prove(Mesh& mesh, const Bits& key, int rank, int size, std::chrono::steady
   }
   for (const Challenge& c : challenges) {
     const std::string text = answer_text(c.connection, c.peer, rank, c.peer_random, c.own_random);
-    if (::crypto_auth_verify(c.peer_answer.data(), bytes_of(text), text.size(), key.data()) != 0) {
-      return {Answer::kWrong, c.peer};
-    }
+    if (!proof.is_mac_of(text, c.peer_answer)) return {Answer::kWrong, c.peer};
   }
   return {};
 }

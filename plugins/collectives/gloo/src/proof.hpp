@@ -6,27 +6,25 @@
 // nothing can be sent back or sent again. Threads: any, one at a time.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <string>
+
+#include <cohort/sdk/proof.hpp>
 
 #include "mesh.hpp"
 
 namespace cohort::gloo {
 
-/// As long as a key of libsodium's crypto_auth, its MAC, and the random bits of a challenge.
-using Bits = std::array<unsigned char, 32>;
-
 enum class Answer { kRight, kWrong, kMissing };
 
 /// kRight if all peers have answered rightly, else the failure of one of them.
-struct Proof {
+struct Verdict {
   Answer answer = Answer::kRight;
   int peer = -1;
   std::string reason{};  // that an answer is missing
 };
 
 /// Challenges all peers, and answers them. Collective.
-Proof prove(Mesh& mesh, const Bits& key, int rank, int size, std::chrono::steady_clock::time_point deadline);
+Verdict prove(Mesh& mesh, const sdk::Proof& proof, int rank, int size, std::chrono::steady_clock::time_point deadline);
 
 }  // namespace cohort::gloo

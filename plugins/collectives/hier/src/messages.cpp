@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <cohort/sdk/dtype.hpp>
+#include <cohort/sdk/operation_checks.hpp>
 #include <cohort/sdk/own_copy.hpp>
 
 #include "communicator.hpp"
@@ -14,15 +15,6 @@
 namespace cohort::hier {
 
 namespace {
-
-constexpr uint64_t kMostElements = uint64_t{1} << 56;  // of all pieces, whose bytes can still be counted
-
-void require_possible(const cohort_op_args& args, int size) {
-  const auto most = kMostElements / static_cast<uint64_t>(size);
-  bool is_possible = args.counts || args.count <= most;
-  for (int rank = 0; args.counts && rank < size; ++rank) is_possible = is_possible && args.counts[rank] <= most;
-  if (!is_possible) throw sdk::invalid_argument("hier all_gather: pieces of an impossible number of elements");
-}
 
 /// Returns room for so many bytes, kept from call to call.
 std::byte* room_for(uint64_t nbytes, std::vector<std::byte>& memory) {
@@ -48,7 +40,7 @@ cohort_op_args Communicator::gathering(const void* input, void* output, uint64_t
 void Communicator::all_gather(const cohort_op_args& args) {
   if (is_one_node()) return parts_.node.all_gather(args);
   if (parts_.across) return parts_.across.all_gather(args);
-  require_possible(args, size());
+  sdk::check_pieces(args, size(), "hier all_gather");
   const uint64_t element = sdk::size_of(args.dtype);
   const auto count_of = [&](int rank) { return args.counts ? args.counts[rank] : args.count; };
   std::vector<uint64_t> of_nodes, of_columns;

@@ -64,11 +64,9 @@ class Communicator : public sdk::Communicator<Communicator> {
   std::shared_ptr<Link> link_;
 
   const Nccl& nccl() const { return link_->around().nccl; }
-  void require_device_memory(const cohort_stream& stream) const;
-  /// Checks the arguments; returns the bytes of an element.
-  uint64_t checked(const cohort_op_args& args, bool has_root) const;
-  /// Returns how a reduction is made. Throws UNIMPLEMENTED for what the host has to compose.
-  Way way_of(const cohort_op_args& args, bool may_scale_first) const;
+  void require_device_memory(const cohort_stream& stream, const char* who) const;
+  /// Checks the arguments; returns how a reduction is made. Throws UNIMPLEMENTED for what the host has to compose.
+  Way way_of(const cohort_op_args& args, const char* who, bool may_scale_first) const;
   ExactSums exact(const cohort_op_args& args) const;
   void scale(const cohort_op_args& args, const void* input, uint64_t count) const;
   /// Runs a reduction; of a mean this rank gets `output_count` elements.

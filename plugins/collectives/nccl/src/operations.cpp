@@ -74,26 +74,21 @@ uint64_t total_of(const cohort_op_args& args, int size) {
 
 }  // namespace
 
-void Communicator::require_device_memory(const cohort_stream& stream) const {
+void Communicator::require_device_memory(const cohort_stream& stream, const char* who) const {
   if (stream.device_type == nccl().device_type && stream.native) return;
-  throw sdk::failed_precondition("'" + link_->name() + "' moves memory of GPUs, and this is another device's");
+  throw sdk::failed_precondition(std::string(who) + ": '" + link_->name() +
+                                 "' moves memory of GPUs, and this is another device's");
 }
 
-uint64_t Communicator::checked(const cohort_op_args& args, bool has_root) const {
-  require_device_memory(args.stream);
-  sdk::check_elements(args, size(), "nccl");
-  if (has_root) sdk::check_root(args, size(), "nccl");
-  return sdk::size_of(args.dtype);
-}
-
-Communicator::Way Communicator::way_of(const cohort_op_args& args, bool may_scale_first) const {
-  sdk::check_reduction(args, size(), "nccl");
+Communicator::Way Communicator::way_of(const cohort_op_args& args, const char* who, bool may_scale_first) const {
+  require_device_memory(args.stream, who);
+  sdk::check_reduction(args, size(), who);
   const bool is_known = type_of(args.dtype) && operation_of(args.reduce);
   const bool is_mean = args.reduce == COHORT_REDUCE_MEAN;
   const bool takes_own = family_->own_sums && (!is_mean || may_scale_first);
   if (is_known && (takes_own || !is_rounded_often(args))) return Way::kNccl;
   if (is_rounded_often(args) && (is_mean || args.reduce == COHORT_REDUCE_SUM)) return Way::kExactSum;
-  throw sdk::Error(COHORT_UNIMPLEMENTED, "NCCL does not reduce these elements as cohort does");
+  throw sdk::Error(COHORT_UNIMPLEMENTED, std::string(who) + ": NCCL does not reduce these elements as cohort does");
 }
 
 ExactSums Communicator::exact(const cohort_op_args& args) const {
@@ -116,8 +111,7 @@ void Communicator::run_reduction(const char* name, const cohort_op_args& args, u
 
 // The mean of 16-bit elements is the sum of shares, which stays finite.
 void Communicator::all_reduce(const cohort_op_args& args) {
-  checked(args, false);
-  const Way way = way_of(args, true);
+  const Way way = way_of(args, "nccl all_reduce", true);
   if (args.count == 0) return;
   if (way == Way::kExactSum) return exact(args).all_reduce();
   const void* input = args.input;
@@ -132,8 +126,8 @@ void Communicator::all_reduce(const cohort_op_args& args) {
 }
 
 void Communicator::reduce(const cohort_op_args& args) {
-  checked(args, true);
-  const Way way = way_of(args, false);
+  const Way way = way_of(args, "nccl reduce", false);
+  sdk::check_root(args, size(), "nccl reduce");
   if (args.count == 0) return;
   if (way == Way::kExactSum) return exact(args).reduce();
   run_reduction("reduce", args, rank() == args.root ? args.count : 0,
@@ -143,8 +137,9 @@ void Communicator::reduce(const cohort_op_args& args) {
 }
 
 void Communicator::reduce_scatter(const cohort_op_args& args) {
-  const uint64_t element = checked(args, false);
-  const Way way = way_of(args, false);
+  const Way way = way_of(args, "nccl reduce_scatter", false);
+  sdk::check_pieces(args, size(), "nccl reduce_scatter");
+  const uint64_t element = sdk::size_of(args.dtype);
   if (total_of(args, size()) == 0) return;
   if (way == Way::kExactSum) return exact(args).reduce_scatter();
   run_reduction("reduce_scatter", args, count_of(args, rank()),
@@ -166,7 +161,10 @@ void Communicator::reduce_scatter(const cohort_op_args& args) {
 }
 
 void Communicator::broadcast(const cohort_op_args& args) {
-  const uint64_t nbytes = args.count * checked(args, true);
+  require_device_memory(args.stream, "nccl broadcast");
+  sdk::check_elements(args, size(), "nccl broadcast");
+  sdk::check_root(args, size(), "nccl broadcast");
+  const uint64_t nbytes = args.count * sdk::size_of(args.dtype);
   if (nbytes == 0) return;
   link_->enqueue("broadcast", args.stream, [&](ncclComm_t comm, cudaStream_t stream) {
     return nccl().Broadcast(args.input, args.output, nbytes, ncclUint8, args.root, comm, stream);
@@ -174,7 +172,9 @@ void Communicator::broadcast(const cohort_op_args& args) {
 }
 
 void Communicator::all_gather(const cohort_op_args& args) {
-  const uint64_t element = checked(args, false);
+  require_device_memory(args.stream, "nccl all_gather");
+  sdk::check_pieces(args, size(), "nccl all_gather");
+  const uint64_t element = sdk::size_of(args.dtype);
   if (total_of(args, size()) == 0) return;
   link_->enqueue("all_gather", args.stream, [&](ncclComm_t comm, cudaStream_t stream) {
     if (!args.counts) {
@@ -195,7 +195,9 @@ void Communicator::all_gather(const cohort_op_args& args) {
 }
 
 void Communicator::all_to_all(const cohort_op_args& args) {
-  const uint64_t element = checked(args, false);
+  require_device_memory(args.stream, "nccl all_to_all");
+  sdk::check_pieces(args, size(), "nccl all_to_all");
+  const uint64_t element = sdk::size_of(args.dtype);
   const uint64_t* const received = args.recv_counts ? args.recv_counts : args.counts;
   std::vector<cohort_message> messages;
   uint64_t given = 0, got = 0;
@@ -211,7 +213,7 @@ void Communicator::all_to_all(const cohort_op_args& args) {
 }
 
 void Communicator::exchange(sdk::Span<const cohort_message> messages, const cohort_stream& on) {
-  require_device_memory(on);
+  require_device_memory(on, "nccl exchange");
   sdk::check_exchange(messages, rank(), size());
   link_->exchange("exchange of " + std::to_string(messages.size()) + " messages", messages, on);
 }

@@ -2,7 +2,6 @@
 
 #include <iterator>
 
-#include <cohort/api/collective.h>
 #include <cohort/sdk/dtype.hpp>
 
 namespace cohort::shm {
@@ -14,20 +13,16 @@ const char* name_of(OpKind kind) {
   return index < std::size(kNames) ? kNames[index] : "an unknown operation";
 }
 
-const char* name_of_reduce(int32_t reduce) {
-  constexpr const char* kNames[] = {"none", "sum", "mean", "min", "max", "product", "bit-or"};
-  return reduce >= COHORT_REDUCE_SUM && reduce <= COHORT_REDUCE_BIT_OR ? kNames[reduce] : "unknown";
-}
-
 std::string describe(const Call& call) {
   const std::string elements = std::string(sdk::name_of(call.dtype)) + ", " + std::to_string(call.count) + " elements";
   const std::string name = name_of(call.kind);
   switch (call.kind) {
     case OpKind::kAllReduce:
     case OpKind::kReduceScatter:
-      return name + "(" + name_of_reduce(call.reduce) + ", " + elements + ")";
+      return name + "(" + sdk::name_of_reduce(call.reduce) + ", " + elements + ")";
     case OpKind::kReduce:
-      return name + "(" + name_of_reduce(call.reduce) + ", " + elements + ", root " + std::to_string(call.root) + ")";
+      return name + "(" + sdk::name_of_reduce(call.reduce) + ", " + elements + ", root " + std::to_string(call.root) +
+             ")";
     case OpKind::kBroadcast:
       return name + "(" + elements + ", root " + std::to_string(call.root) + ")";
     case OpKind::kAllGather:

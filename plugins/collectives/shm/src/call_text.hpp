@@ -8,7 +8,6 @@
 namespace cohort::shm {
 
 const char* name_of(OpKind kind);
-const char* name_of_reduce(int32_t reduce);
 /// "all_reduce(mean, float32, 100 elements)".
 std::string describe(const Call& call);
 

@@ -179,7 +179,7 @@ void Communicator::run(OpKind kind, const cohort_op_args& args, const Operation&
 }
 
 void Communicator::all_reduce(const cohort_op_args& args) {
-  check_all_reduce(args);
+  check_all_reduce(args, size());
   run(OpKind::kAllReduce, args, shm::all_reduce);
 }
 

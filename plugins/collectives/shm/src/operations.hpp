@@ -12,8 +12,8 @@
 
 namespace cohort::shm {
 
-/// Throw INVALID_ARGUMENT where an operation cannot be done; before anything is published.
-void check_all_reduce(const cohort_op_args& args);
+/// Throw INVALID_ARGUMENT or UNIMPLEMENTED for an operation that is refused, before anything is published.
+void check_all_reduce(const cohort_op_args& args, int size);
 void check_reduce(const cohort_op_args& args, int rank, int size);
 void check_broadcast(const cohort_op_args& args, int rank, int size);
 void check_all_gather(const cohort_op_args& args, int rank, int size);

@@ -2,8 +2,8 @@
 
 namespace cohort::bagua {
 
-Group::Group(const Place& place, Settings::Hierarchical hierarchical) : place_(place) {
-  const bool is_worth_it = place.num_nodes > 1 && place.world_size > place.num_nodes;
+Group::Group(const cohort_job_info& job, Settings::Hierarchical hierarchical) : job_(job) {
+  const bool is_worth_it = job.num_nodes > 1 && job.world_size > job.num_nodes;
   hierarchical_ =
       hierarchical == Settings::Hierarchical::kYes || (hierarchical == Settings::Hierarchical::kAuto && is_worth_it);
 }

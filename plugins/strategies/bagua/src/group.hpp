@@ -9,27 +9,17 @@
 
 namespace cohort::bagua {
 
-/// Where this rank is.
-struct Place {
-  int rank = 0;
-  int world_size = 1;
-  int local_rank = 0;
-  int local_world_size = 1;
-  int num_nodes = 1;
-};
-
 class Group {
  public:
-  Group() = default;
-  Group(const Place& place, Settings::Hierarchical hierarchical);
+  Group(const cohort_job_info& job, Settings::Hierarchical hierarchical);
 
   bool is_hierarchical() const { return hierarchical_; }
   /// How many exchange.
-  int size() const { return hierarchical_ ? place_.num_nodes : place_.world_size; }
-  int world_size() const { return place_.world_size; }
+  int size() const { return hierarchical_ ? job_.num_nodes : job_.world_size; }
+  int world_size() const { return job_.world_size; }
   /// Ranks that this one stands for, on a node whose leader it is.
-  int represented() const { return hierarchical_ ? place_.local_world_size : 1; }
-  bool takes_part() const { return !hierarchical_ || place_.local_rank == 0; }
+  int represented() const { return hierarchical_ ? job_.local_world_size : 1; }
+  bool takes_part() const { return !hierarchical_ || job_.local_rank == 0; }
   /// Returns the communicator of those that exchange a bucket; on ranks that take part. On the calling lane.
   sdk::Comm comm(const sdk::Host& host, const cohort_bucket& bucket) const;
 
@@ -39,10 +29,10 @@ class Group {
   void spread(const sdk::Host& host, const sdk::Elements& elements) const;
 
  private:
-  Place place_;
+  cohort_job_info job_{};
   bool hierarchical_ = false;
 
-  bool has_node() const { return hierarchical_ && place_.local_world_size > 1; }
+  bool has_node() const { return hierarchical_ && job_.local_world_size > 1; }
 };
 
 }  // namespace cohort::bagua

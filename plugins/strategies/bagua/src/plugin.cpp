@@ -34,20 +34,23 @@ class Bagua : public sdk::Strategy<Bagua> {
   void plan(const cohort_job& job, cohort_plan& plan) {
     below().plan(job, plan);
     const int world = job.external_world_size > 0 ? job.external_world_size : job.num_devices * job.num_nodes;
-    check_peers({0, world, 0, job.num_devices, job.num_nodes});
+    cohort_job_info planned{};
+    planned.world_size = world;
+    planned.local_world_size = job.num_devices;
+    planned.num_nodes = job.num_nodes;
+    check_peers(planned);
   }
 
   void init_dist_connection(cohort_dist_args& args) {
     below().init_dist_connection(args);
     if (args.world_size == 1) return;
-    place_ = {args.rank, args.world_size, args.local_rank, args.local_world_size, args.num_nodes};
-    check_peers(place_);
+    check_peers(host().job());
     make_algorithm(settings_.hierarchical);
   }
 
   const void* get_extension(const char* id) {
     const bool is_open = settings_.hierarchical == Settings::Hierarchical::kAuto && keeps_nothing() &&
-                         Group(place_, settings_.hierarchical).is_hierarchical();
+                         Group(host().job(), settings_.hierarchical).is_hierarchical();
     return is_open && std::strcmp(id, COHORT_TUNABLE_ID) == 0 ? &tunable_ : below().get_extension(id);
   }
 
@@ -107,9 +110,9 @@ class Bagua : public sdk::Strategy<Bagua> {
   }
 
  private:
-  void check_peers(const Place& place) const {
-    const Group group(place, settings_.hierarchical);
-    if (settings_.shift_one && place.world_size > 1) require_pairs(group.size(), group.is_hierarchical());
+  void check_peers(const cohort_job_info& job) const {
+    const Group group(job, settings_.hierarchical);
+    if (settings_.shift_one && job.world_size > 1) require_pairs(group.size(), group.is_hierarchical());
   }
 
   // Others would have to begin anew with another group.
@@ -120,7 +123,7 @@ class Bagua : public sdk::Strategy<Bagua> {
   void make_algorithm(Settings::Hierarchical hierarchical) {
     for (const Entry& entry : kAlgorithms) {
       if (settings_.algorithm != entry.name) continue;
-      algorithm_ = entry.make({host(), settings_, Group(place_, hierarchical)});
+      algorithm_ = entry.make({host(), settings_, Group(host().job(), hierarchical)});
     }
   }
 
@@ -136,7 +139,6 @@ class Bagua : public sdk::Strategy<Bagua> {
   static constexpr const char* kWays[] = {"hierarchical=true", "hierarchical=false"};  // that of auto first
 
   Settings settings_;
-  Place place_;
   std::unique_ptr<Algorithm> algorithm_;  // null with one rank
   cohort_tunable_1 tunable_{sizeof tunable_, 2, kWays, this, use};
 };

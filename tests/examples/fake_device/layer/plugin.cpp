@@ -33,6 +33,7 @@ class Devices : public sdk::Strategy<Devices> {
     if (does_ == "no_device_write") write(5, {nullptr, 3, 0});
     if (does_ == "no_stream_write") write(5, {nullptr, bucket.device_type, bucket.device_index});
     if (does_ == "no_stream") host().world().all_reduce(elements({nullptr, bucket.device_type, 0}), COHORT_REDUCE_SUM);
+    if (does_ == "late") try_late();
     if (does_ == "leave") left_.emplace_back(host().alloc(bucket.device_type, bucket.device_index, 1 << 20));
   }
 
@@ -40,7 +41,6 @@ class Devices : public sdk::Strategy<Devices> {
     below().begin_step(step);
     if (does_ == "outside") try_outside();
     if (does_ == "streams") require(host().stream(host().buckets().at(0)).native == program_, "the program's stream");
-    if (does_ == "late") try_late();
     if (does_ == "release") try_release();
   }
 

@@ -154,7 +154,7 @@ TEST_P(Qadam, KeepsItsBucketsUnderLayersThatMoveThem) {
 TEST_P(Qadam, FollowsTheFactorThatALayerSets) {
   constexpr int kWarmup = 3, kSetAt = 5;
   Training training = qadam(",warmup_steps=3", GetParam(), "adamw", 0.1);
-  training.layers = {"scaling,factor=0.5,at=" + std::to_string(kSetAt)};
+  training.layers = {"lr_factor,factor=0.5,at=" + std::to_string(kSetAt)};
   const auto combine = [&](const ByRank& momenta) { return compressed_mean(momenta, static_cast<float>(GetParam())); };
   const auto got = trained(training);
   Adam adam = before_training(training);
