@@ -2,11 +2,14 @@
 
 #include <utility>
 
+#include "fake_proof.hpp"
+
 namespace cohort::test {
 
 RankCollective::RankCollective(const cohort_component& component, const OptionValues& values)
     : object_{sizeof(cohort_collective), 0, static_cast<const cohort_collective_vt*>(component.vtable), nullptr,
               host_.raw()} {
+  host_.offer(COHORT_PROOF_ID, &fake_proof());
   std::vector<cohort_key_value> options;
   for (uint64_t i = 0; i < component.num_options; ++i) {
     const auto value = values.find(component.options[i].key);

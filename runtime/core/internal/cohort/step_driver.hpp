@@ -62,6 +62,8 @@ class StepDriver {
   /// replica 0 that it reaches may be reached again by run_backward.
   virtual void run_backward_to(const std::vector<at::Tensor>& leaves, const at::Tensor& loss,
                                const at::Tensor& gradient) = 0;
+  /// While on, gradients only add up: another backward of the same micro-batch follows.
+  virtual void set_partial(bool partial) = 0;
   /// Waits until the gradients of the phase are averaged, if this was the last backward of its step.
   virtual void end_backward() = 0;
   /// Lets begin and backward only add to the gradients, while true; see NoSync. Throws UserError if the strategy
@@ -117,9 +119,10 @@ class StepDriver {
   /// The factor of losses; nothing: they are not scaled.
   virtual std::optional<LossScale> loss_scale() const { return std::nullopt; }
   virtual void set_loss_scale(const LossScale& /*scale*/) {}
-  /// Returns by what a loss of the current step is multiplied: `scale`, and the loss scale as it was when the step
-  /// began.
-  virtual double factor_of_loss(double scale) const { return scale; }
+  /// Returns the gradient that the backward of a replica's loss starts from, in the loss's shape and type: `scale`,
+  /// times the loss scale as it was when the step began; undefined: one. Keeps the loss for layers that read it. May
+  /// run on a thread of the replica.
+  virtual at::Tensor root_gradient(const at::Tensor& loss, double scale, uint32_t replica = 0) = 0;
 
   /// Returns the numbers that the strategy has set for the summary in this training, by name ("rounds"), and those of
   /// the loss scale.

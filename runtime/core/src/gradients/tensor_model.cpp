@@ -364,7 +364,17 @@ void TensorModel::forget_gradient(uint32_t parameter) {
   for (Replica& replica : replicas_) replica.complete[parameter].reset();
 }
 
+void TensorModel::keep_losses() {
+  losses_ = std::make_unique<StepLosses>(num_phases(), num_replicas());
+}
+
+const float* TensorModel::loss(uint32_t phase, uint32_t parameter) {
+  const at::Device device = parameter < weights_.size() ? weights_[parameter].device() : at::kCPU;
+  return losses_ ? losses_->sum(phase, device) : nullptr;
+}
+
 void TensorModel::forget_gradients(uint32_t phase) {
+  if (losses_) losses_->reset(phase);
   for (uint32_t i = 0; i < parameter_names_.size(); ++i) {
     if (phase_of_[i] == phase) forget_gradient(i);
   }

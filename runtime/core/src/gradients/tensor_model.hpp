@@ -25,6 +25,7 @@
 #include <cohort/precision.hpp>
 
 #include "../optimizers/hosted_optimizers.hpp"
+#include "step_losses.hpp"
 
 namespace torch::nn {
 class Module;
@@ -57,6 +58,7 @@ class TensorModel final : public host::ModelPort {
   void move_weights(std::span<void* const> places) override;
   void zero_gradient(uint32_t replica, uint32_t parameter) override;
   void clip_gradients(uint32_t phase, const cohort_clip_args& args) override;
+  const float* loss(uint32_t phase, uint32_t parameter) override;
   bool has_loss_scale() override { return overflow_.defined(); }
   void unscale(const cohort_bucket& bucket) override;
   void unscale(uint32_t phase) override;
@@ -68,6 +70,13 @@ class TensorModel final : public host::ModelPort {
   const GradientSlots* gradient_slots() const { return has_masters_ ? nullptr : gradient_slots_.get(); }
   /// Gradients of the coming backward passes are multiples of this.
   void scale_losses(float scale);
+  /// From now on add_loss keeps losses.
+  void keep_losses();
+  /// Adds a loss of the phase's step, times the scale of its backward, if losses are kept. On the thread of its
+  /// replica.
+  void add_loss(uint32_t phase, uint32_t replica, const at::Tensor& loss, double scale) {
+    if (losses_) losses_->add(phase, replica, loss, scale);
+  }
   /// With master weights: adds the gradients of a phase to those of the masters, for which no hook has done it.
   void collect_gradients(uint32_t phase);
   /// Returns the weights that the optimizer steps on, of a parameter of the module.
@@ -95,7 +104,7 @@ class TensorModel final : public host::ModelPort {
   void hide_gradient(uint32_t parameter);
   /// In all replicas.
   void forget_gradient(uint32_t parameter);
-  /// Those of a phase.
+  /// Those of a phase, and its losses.
   void forget_gradients(uint32_t phase);
 
   /// Returns the number of a parameter of the module, or of its master weights, as strategies know it. Throws UserError
@@ -127,7 +136,8 @@ class TensorModel final : public host::ModelPort {
   std::vector<std::unique_ptr<GradientSlots>> slots_before_;  // in which something still lies,
   std::vector<at::Tensor> places_before_;                     // and places
   std::unique_ptr<HostedOptimizers> hosted_;
-  std::vector<uint32_t> phase_of_;  // by parameter
+  std::unique_ptr<StepLosses> losses_;  // null: nobody reads them
+  std::vector<uint32_t> phase_of_;      // by parameter
   std::vector<cohort_tensor> parameter_views_, buffer_views_;
   std::vector<uint8_t> moved_;  // by parameter: its weights lie in CPU memory
   GradientReady ready_;

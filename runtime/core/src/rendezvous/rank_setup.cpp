@@ -58,15 +58,14 @@ void connect_by(const std::function<void(DistConnection&)>& program, cohort_dist
 }  // namespace
 
 host::RankSetup rank_setup(const Runtime::Setup& setup, const host::Topology& topology, host::DevicePort* devices) {
-  const auto connect_timeout = std::min<std::chrono::nanoseconds>(setup.options.timeout, kConnectTimeout);
-  Rendezvous rendezvous{.is_insecure = setup.options.insecure, .timeout = connect_timeout};
+  Rendezvous rendezvous{.is_insecure = setup.options.insecure};
   if (const auto secret = host::job_secret(host::process_environment())) rendezvous.secret = secret->key();
   return {.plugins = setup.plugins,
           .selection = setup.selection,
           .topology = topology,
           .log = setup.log,
           .timeout = setup.options.timeout,
-          .connect_timeout = connect_timeout,
+          .connect_timeout = kConnectTimeout,
           .bucket_size = setup.options.bucket_size,
           .autotune_file = setup.options.autotune,
           .deterministic = setup.options.deterministic,
@@ -78,7 +77,9 @@ host::RankSetup rank_setup(const Runtime::Setup& setup, const host::Topology& to
           .device_port = devices,
           .init_dist_connection = setup.init_dist_connection ? std::bind_front(connect_by, setup.init_dist_connection)
                                                              : decltype(host::RankSetup::init_dist_connection){},
-          .open_store = [topology, rendezvous, &log = setup.log](const cohort_dist_args& args) {
+          .open_store = [topology, rendezvous, &log = setup.log](const cohort_dist_args& args) mutable {
+            rendezvous.timeout =
+                std::min<std::chrono::nanoseconds>(std::chrono::nanoseconds(args.timeout_ns), kConnectTimeout);
             host::Topology place = topology;  // with what layers have changed
             place.master_addr = args.master_addr ? args.master_addr : "";
             place.master_port = args.master_port;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/full_like.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -37,6 +38,7 @@ class HostStepDriver final : public StepDriver {
                     uint32_t replica) override;
   void run_backward_to(const std::vector<at::Tensor>& leaves, const at::Tensor& loss,
                        const at::Tensor& gradient) override;
+  void set_partial(bool partial) override { engine_->set_partial(partial); }
   void end_backward() override;
   void set_no_sync(bool no_sync) override;
   Votes step(std::optional<size_t> number) override;
@@ -66,13 +68,15 @@ class HostStepDriver final : public StepDriver {
     pause(COHORT_PAUSE_END);
     check_equal_weights();
   }
-  void check_equal_weights() override;
+  void check_equal_weights() override {
+    if (keeps_ranks_equal_) cohort::check_equal_weights(rank_, module_, steps());
+  }
   std::map<std::string, double> strategy_metrics() const override;
 
   const at::Tensor& weights_of(const at::Tensor& parameter) const override { return model_.weights_of(parameter); }
   std::optional<LossScale> loss_scale() const override { return loss_scale_; }
   void set_loss_scale(const LossScale& scale) override { loss_scale_ = scale; }
-  double factor_of_loss(double scale) const override;
+  at::Tensor root_gradient(const at::Tensor& loss, double scale, uint32_t replica) override;
 
   std::vector<std::string> unused_parameters() const override;
   const Optimizers& optimizers() const override { return model_.given_optimizers(); }
@@ -95,6 +99,7 @@ class HostStepDriver final : public StepDriver {
   Runtime& runtime_;
   torch::nn::Module& module_;
   host::ConnectedRank& rank_;
+  const bool keeps_ranks_equal_ = rank_.topology().world_size > 1 && !rank_.ranks_may_differ();
   TensorModel model_;
   host::StepEngine* engine_ = nullptr;
   std::optional<GradientClip> clip_;
@@ -103,8 +108,7 @@ class HostStepDriver final : public StepDriver {
   std::vector<uint32_t> unused_;      // so far, of the optimizers; few after a step
   bool no_sync_ = false;
   bool may_accumulate_ = false;
-  bool begun_ = false;
-  bool has_hooks_ = false;
+  bool begun_ = false, has_hooks_ = false;
 };
 
 HostStepDriver::HostStepDriver(Runtime& runtime, host::ConnectedRank& rank,
@@ -119,6 +123,7 @@ HostStepDriver::HostStepDriver(Runtime& runtime, host::ConnectedRank& rank,
   for (uint32_t phase = 0; phase < model_.num_phases(); ++phase) model_.forget_gradients(phase);
   model_.evaluate_with([this](uint32_t phase) { return evaluate(phase); });
   engine_ = &rank_.configure(model_);
+  if (engine_->reads_loss()) model_.keep_losses();
   model_.refresh_replicas();
   follow_strategy();
   if (runtime.options().unused != UnusedParameters::kZero) unused_ = model_.optimized();
@@ -348,8 +353,11 @@ Votes HostStepDriver::exchange_votes() {
   return engine_->votes();
 }
 
-double HostStepDriver::factor_of_loss(double scale) const {
-  return loss_scale_ ? scale * static_cast<double>(scale_of_step_[engine_->phase()]) : scale;
+at::Tensor HostStepDriver::root_gradient(const at::Tensor& loss, double scale, uint32_t replica) {
+  const uint32_t phase = engine_->phase();
+  model_.add_loss(phase, replica, loss, scale);
+  const double factor = loss_scale_ ? scale * static_cast<double>(scale_of_step_[phase]) : scale;
+  return factor == 1.0 ? at::Tensor() : at::full_like(loss, factor);
 }
 
 std::map<std::string, double> HostStepDriver::strategy_metrics() const {
@@ -376,16 +384,6 @@ void HostStepDriver::resume_after(uint64_t steps, host::StrategyState state) {
   unused_.clear();  // the earlier run may have used them
   model_.refresh_replicas();
   follow_strategy();
-}
-
-void HostStepDriver::check_equal_weights() {
-  if (rank_.topology().world_size == 1 || rank_.ranks_may_differ()) return;
-  const NamedHashes own = weights_sample(module_, steps());
-  if (rank_.is_same_on_all_ranks(hash_of(own), "comparing the ranks' weights")) return;
-  const std::string found = first_difference(own, rank_.all_gather(to_text(own)));
-  throw TrainingFailed("after step " + std::to_string(steps()) + " the ranks have different weights: " + found +
-                       "; look for what a rank does alone: changes of weights or optimizer settings, a layer without "
-                       "reduce_bucket or configure_model, processors that round differently");
 }
 
 }  // namespace

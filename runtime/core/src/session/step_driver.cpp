@@ -2,8 +2,6 @@
 
 #include <string>
 
-#include <ATen/ops/full_like.h>
-
 #include <cohort/host/error.hpp>
 
 namespace cohort {
@@ -27,8 +25,7 @@ void check_loss(const at::Tensor& loss) {
 void StepDriver::backward(const at::Tensor& loss, double scale) {
   check_loss(loss);
   if (hooks_.before_backward) hooks_.before_backward(loss);
-  const double factor = factor_of_loss(scale);
-  run_backward({loss}, {factor == 1.0 ? at::Tensor() : at::full_like(loss, factor)});
+  run_backward({loss}, {root_gradient(loss, scale)});
   end_backward();
   if (hooks_.after_backward) hooks_.after_backward();
 }

@@ -9,6 +9,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
+#include <cohort/host/error.hpp>
 #include <cohort/sdk/hash.hpp>
 
 namespace cohort {
@@ -79,6 +80,15 @@ std::string first_difference(const NamedHashes& own, std::span<const std::string
   }
   return "rank " + others + " from rank 0 in " + std::to_string(differing) + " of " + std::to_string(own.size()) +
          " parameters, first in " + names;
+}
+
+void check_equal_weights(host::Rank& rank, const torch::nn::Module& module, uint64_t step) {
+  const NamedHashes own = weights_sample(module, step);
+  if (rank.is_same_on_all_ranks(hash_of(own), "comparing the ranks' weights")) return;
+  const std::string found = first_difference(own, rank.all_gather(to_text(own)));
+  throw TrainingFailed("after step " + std::to_string(step) + " the ranks have different weights: " + found +
+                       "; look for what a rank does alone: changes of weights or optimizer settings, a layer without "
+                       "reduce_bucket or configure_model, processors that round differently");
 }
 
 }  // namespace cohort

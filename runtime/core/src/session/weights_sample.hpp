@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <cohort/host/rank.hpp>
+
 namespace torch::nn {
 class Module;
 }
@@ -30,5 +32,8 @@ std::string to_text(const NamedHashes& hashes);
 /// Returns the difference between the texts of all ranks: "rank 1 from rank 0 in 3 of 8 parameters, first in
 /// 'fc1.weight'". It completes the sentence "the ranks have different weights: ".
 std::string first_difference(const NamedHashes& own, std::span<const std::string> texts);
+
+/// Throws TrainingFailed, which names ranks and parameters, if the samples after this step differ. Collective.
+void check_equal_weights(host::Rank& rank, const torch::nn::Module& module, uint64_t step);
 
 }  // namespace cohort

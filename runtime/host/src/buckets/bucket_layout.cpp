@@ -1,6 +1,8 @@
 #include <cohort/host/bucket_layout.hpp>
 
+#include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include <cohort/sdk/dtype.hpp>
@@ -36,19 +38,25 @@ bool stands_alone(const LayoutParameter& parameter, const LayoutLimits& limits) 
 std::vector<BucketPlan> layout_buckets(std::span<const LayoutParameter> order, const LayoutLimits& limits) {
   const uint64_t first_size = limits.first_size == 0 ? limits.size : limits.first_size;
   std::vector<BucketPlan> closed;
-  std::map<std::pair<uint32_t, int32_t>, BucketPlan> open;  // by phase, then dtype
+  // A device counts by its first parameter: ranks may number their devices in different ways.
+  std::vector<Device> devices;
+  std::map<std::tuple<uint32_t, int32_t, size_t>, BucketPlan> open;  // by phase, dtype, then device
   for (const LayoutParameter& parameter : order) {
     const bool is_alone = stands_alone(parameter, limits);
+    const auto device = static_cast<size_t>(std::ranges::find(devices, parameter.device) - devices.begin());
+    if (device == devices.size()) devices.push_back(parameter.device);
+    const std::tuple key{parameter.phase, parameter.dtype, device};
     BucketPlan own;
-    BucketPlan& bucket = is_alone ? own : open[{parameter.phase, parameter.dtype}];
+    BucketPlan& bucket = is_alone ? own : open[key];
     bucket.dtype = parameter.dtype;
     bucket.phase = parameter.phase;
+    bucket.device = parameter.device;
     bucket.parts.push_back({parameter.id, bucket.numel, parameter.numel, parameter.name});
     bucket.numel += parameter.numel;
     const uint64_t limit = closed.empty() ? first_size : limits.size;
     if (!is_alone && (limits.one_bucket || bucket.numel * sdk::size_of(bucket.dtype) < limit)) continue;
     close(std::move(bucket), limits, closed);
-    if (!is_alone) open.erase({parameter.phase, parameter.dtype});
+    if (!is_alone) open.erase(key);
   }
   for (auto& [key, bucket] : open) close(std::move(bucket), limits, closed);
   return closed;

@@ -12,6 +12,8 @@ namespace cohort::host {
 namespace {
 
 constexpr uint64_t kBucketAlignmentBytes = 64;
+constexpr uint64_t kGuardBytes = 64;
+constexpr std::byte kGuard{0xfb};  // huge as a number of any floating-point type, so that results show who reads it
 
 uint64_t aligned(uint64_t nbytes) {
   return (nbytes + kBucketAlignmentBytes - 1) / kBucketAlignmentBytes * kBucketAlignmentBytes;
@@ -32,9 +34,9 @@ void Buckets::clear_layout() {
   keep_state();
   buckets_.clear();
   buffers_.clear();
+  guards_.clear();
   to_lend_.clear();
-  gradient_memory_.reset();
-  memory_.reset();
+  blocks_.clear();
 }
 
 void Buckets::want(BufferWant want) {
@@ -59,10 +61,9 @@ std::vector<std::string> Buckets::names(int32_t kind) const {
   return names;
 }
 
-void Buckets::configure(std::vector<LayoutParameter> order, const LayoutLimits& limits, Device device, InPlace in_place,
+void Buckets::configure(std::vector<LayoutParameter> order, const LayoutLimits& limits, InPlace in_place,
                         const std::function<void()>& before_gradients) {
   clear_layout();
-  device_ = device;
   const std::vector<BufferWant> wants = std::exchange(wants_, {});
   for (const auto& [kind, name, dtype, flags] : wants) buffers_[{kind, name}] = {dtype, flags};
   if (!has(COHORT_BUCKET_GRAD)) in_place = InPlace::kNone;
@@ -92,35 +93,74 @@ void Buckets::add_bucket(BucketPlan plan, InPlace in_place) {
   abi.nbytes = bucket->plan.nbytes;
   abi.dtype = bucket->plan.dtype;
   abi.phase = bucket->plan.phase;
-  abi.device_type = device_.type;
-  abi.device_index = device_.index;
+  abi.device_type = bucket->plan.device.type;
+  abi.device_index = bucket->plan.device.index;
   abi.role = COHORT_ROLE_WORLD;
   buckets_.push_back(std::move(bucket));
 }
 
+Buckets::Blocks& Buckets::blocks_of(Device device) {
+  const auto known = std::ranges::find(blocks_, device, &Blocks::device);
+  return known != blocks_.end() ? *known : blocks_.emplace_back(Blocks{device});
+}
+
 void Buckets::allocate(InPlace in_place, const std::function<void()>& before_gradients) {
-  uint64_t gradients = 0, others = 0;  // bytes
-  std::vector<uint64_t> lent;
-  const auto add = [](uint64_t& block, uint64_t nbytes) { return std::exchange(block, block + aligned(nbytes)); };
+  std::vector<std::pair<const Bucket*, uint64_t>> lent;  // and where, in bytes
+  const uint64_t guard = has_guards_ ? kGuardBytes : 0;
+  const auto add = [&](uint64_t& block, uint64_t n) { return std::exchange(block, block + aligned(n) + guard); };
   for (const auto& bucket : buckets_) {
-    if (bucket->is_in_place && in_place == InPlace::kAlone) lent.push_back(add(gradients, bucket->plan.nbytes));
+    uint64_t& gradients = blocks_of(bucket->plan.device).num_gradient_bytes;
+    if (!bucket->is_in_place || in_place != InPlace::kAlone) continue;
+    lent.emplace_back(bucket.get(), add(gradients, bucket->plan.nbytes));
   }
   for (auto& [key, buffer] : buffers_) {
     const bool is_gradient = key.first == COHORT_BUCKET_GRAD;
     for (size_t index = 0; index < buckets_.size(); ++index) {
       const bool has_place = !is_gradient || !buckets_[index]->is_in_place;
       const uint64_t nbytes = buckets_[index]->plan.numel * sdk::size_of(dtype_of(buffer, index));
-      buffer.offsets.push_back(has_place ? add(is_gradient ? gradients : others, nbytes) : kNoPlace);
+      Blocks& blocks = blocks_of(buckets_[index]->plan.device);
+      uint64_t& block = is_gradient ? blocks.num_gradient_bytes : blocks.num_other_bytes;
+      buffer.offsets.push_back(has_place ? add(block, nbytes) : kNoPlace);
     }
   }
-  if (others > 0) memory_ = allocator_(device_, others);
-  if (before_gradients) before_gradients();
-  if (gradients > 0) gradient_memory_ = allocator_(device_, gradients);
-  auto offset = lent.begin();
-  for (const auto& bucket : buckets_) {
-    if (!bucket->is_in_place || in_place != InPlace::kAlone) continue;
-    to_lend_.emplace_back(static_cast<std::byte*>(gradient_memory_.get()) + *offset++, bucket->plan.nbytes);
+  for (Blocks& blocks : blocks_) {
+    if (blocks.num_other_bytes > 0) blocks.others = allocator_(blocks.device, blocks.num_other_bytes);
   }
+  if (before_gradients) before_gradients();
+  for (Blocks& blocks : blocks_) {
+    if (blocks.num_gradient_bytes > 0) blocks.gradients = allocator_(blocks.device, blocks.num_gradient_bytes);
+  }
+  for (const auto& [bucket, offset] : lent) {
+    auto* const block = static_cast<std::byte*>(blocks_of(bucket->plan.device).gradients.get());
+    to_lend_.emplace_back(block + offset, bucket->plan.nbytes);
+  }
+  if (has_guards_) set_guards();
+}
+
+void Buckets::set_guards() {
+  for (const auto& [key, buffer] : buffers_) {
+    const auto& [kind, name] = key;
+    const char* const what = kind == COHORT_BUCKET_GRAD     ? "GRAD"
+                             : kind == COHORT_BUCKET_WEIGHT ? "WEIGHT"
+                             : kind == COHORT_BUCKET_STATE  ? "STATE "
+                                                            : "OPTIM ";
+    for (size_t index = 0; index < buckets_.size(); ++index) {
+      std::byte* const first = flat_data(index, kind, name);
+      if (!first || !buckets_[index]->plan.device.is_cpu()) continue;
+      const uint64_t nbytes = buckets_[index]->plan.numel * sdk::size_of(dtype_of(buffer, index));
+      const std::span<std::byte> bytes(first + nbytes, aligned(nbytes) - nbytes + kGuardBytes);
+      std::ranges::fill(bytes, kGuard);
+      guards_.push_back({bytes, what + (name.empty() ? "" : in_quotes(name)) + " of bucket " + std::to_string(index)});
+    }
+  }
+}
+
+std::string Buckets::damage() const {
+  const auto is_whole = [](const Guard& guard) {
+    return std::ranges::all_of(guard.bytes, [](std::byte byte) { return byte == kGuard; });
+  };
+  const auto damaged = std::ranges::find_if_not(guards_, is_whole);
+  return damaged == guards_.end() ? "" : damaged->behind;
 }
 
 const cohort_bucket* Buckets::get(size_t index) const {
@@ -134,7 +174,8 @@ int32_t Buckets::dtype_of(const Buffer& buffer, size_t index) const {
 std::byte* Buckets::flat_data(size_t index, int32_t kind, const std::string& name) const {
   const auto buffer = buffers_.find({kind, name});
   if (buffer == buffers_.end() || buffer->second.offsets[index] == kNoPlace) return nullptr;
-  const BucketMemory& memory = kind == COHORT_BUCKET_GRAD ? gradient_memory_ : memory_;
+  const auto blocks = std::ranges::find(blocks_, buckets_[index]->plan.device, &Blocks::device);
+  const BucketMemory& memory = kind == COHORT_BUCKET_GRAD ? blocks->gradients : blocks->others;
   return static_cast<std::byte*>(memory.get()) + buffer->second.offsets[index];
 }
 
@@ -166,8 +207,8 @@ void Buckets::view(size_t index, int32_t kind, const std::string& name, cohort_t
   view.dtype = dtype_of(buffer->second, index);
   view.nbytes = bucket.abi.numel * sdk::size_of(view.dtype);
   view.ndim = 1;
-  view.device_type = device_.type;
-  view.device_index = device_.index;
+  view.device_type = bucket.abi.device_type;
+  view.device_index = bucket.abi.device_index;
   view.flags = COHORT_TENSOR_DENSE;
   view.id = bucket.abi.index;
 }
@@ -186,14 +227,14 @@ void Buckets::visit_parts(int32_t kind, const std::string& name, Visit visit) co
     const int32_t dtype = dtype_of(buffers_.at({kind, name}), index);
     for (const auto& part : buckets_[index]->plan.parts) {
       const uint64_t element = sdk::size_of(dtype);
-      visit(part, std::span(first + part.offset * element, part.numel * element), dtype, buckets_[index]->plan.dtype);
+      visit(part, std::span(first + part.offset * element, part.numel * element), dtype, buckets_[index]->plan);
     }
   }
 }
 
 std::vector<void*> Buckets::places(int32_t kind, size_t num_parameters, const std::string& name) const {
   std::vector<void*> places(num_parameters, nullptr);
-  visit_parts(kind, name, [&](const BucketPlan::Part& part, std::span<std::byte> values, int32_t, int32_t) {
+  visit_parts(kind, name, [&](const BucketPlan::Part& part, std::span<std::byte> values, int32_t, const BucketPlan&) {
     places[part.id] = values.data();
   });
   return places;
@@ -204,9 +245,11 @@ std::vector<std::span<std::byte>> Buckets::memory_to_lend() const {
 }
 
 void Buckets::take_back_memory(bool is_free) {
-  if (!is_free) return lent_before_.push_back(std::move(gradient_memory_));
-  lent_before_.clear();
-  gradient_memory_.reset();
+  if (is_free) lent_before_.clear();
+  for (Blocks& blocks : blocks_) {
+    BucketMemory memory = std::move(blocks.gradients);
+    if (!is_free) lent_before_.push_back(std::move(memory));
+  }
 }
 
 void Buckets::leave_lent_memory() {
@@ -243,11 +286,13 @@ void Buckets::keep_state() {
     StrategyState::Buffer& kept = kept_state_[name];
     kept.dtype = buffer.dtype;
     kept.is_shared = (buffer.flags & COHORT_STATE_SHARED) != 0;
-    visit_parts(kind, name, [&](const BucketPlan::Part& part, std::span<std::byte> values, int32_t, int32_t) {
+    const auto keep = [&](const BucketPlan::Part& part, std::span<std::byte> values, int32_t,
+                          const BucketPlan& bucket) {
       auto& copy = kept.values[part.id];
       copy.resize(values.size());
-      devices_.copy_to_host(device_, copy.data(), values.data(), values.size());
-    });
+      devices_.copy_to_host(bucket.device, copy.data(), values.data(), values.size());
+    };
+    visit_parts(kind, name, keep);
   }
 }
 
@@ -255,16 +300,17 @@ void Buckets::restore_state(const std::string& name) {
   const auto kept = kept_state_.find(name);
   if (kept == kept_state_.end()) return;
   const StrategyState::Buffer& state = kept->second;
-  const auto restore = [&](const BucketPlan::Part& part, std::span<std::byte> values, int32_t dtype, int32_t own) {
+  const auto restore = [&](const BucketPlan::Part& part, std::span<std::byte> values, int32_t dtype,
+                           const BucketPlan& bucket) {
     const auto saved = state.values.find(part.id);
     if (saved == state.values.end()) return;
-    const int32_t saved_dtype = state.dtype ? state.dtype : own;
+    const int32_t saved_dtype = state.dtype ? state.dtype : bucket.dtype;
     if (saved_dtype != dtype || saved->second.size() != values.size()) {
       throw UserError("STATE " + in_quotes(name) + " of parameter " + in_quotes(part.name) + " was kept as " +
                       std::to_string(saved->second.size()) + " bytes of " + sdk::name_of(saved_dtype) +
                       ", and is wanted as " + std::to_string(values.size()) + " bytes of " + sdk::name_of(dtype));
     }
-    devices_.copy_from_host(device_, values.data(), saved->second.data(), values.size());
+    devices_.copy_from_host(bucket.device, values.data(), saved->second.data(), values.size());
   };
   visit_parts(COHORT_BUCKET_STATE, name, restore);
   kept_state_.erase(kept);

@@ -7,6 +7,7 @@
 
 #include "given/given_args.hpp"
 #include "host_object/guarded.hpp"
+#include "secret/proof_service.hpp"
 
 namespace cohort::host {
 namespace {
@@ -120,6 +121,7 @@ constexpr cohort_kernels_1 kKernels{kernel_table};
 
 const void* find_service_of_collectives(std::string_view id) {
   if (id == COHORT_COMM_ID) return &kCommOfParts;
+  if (id == COHORT_PROOF_ID) return &proof_service();
   return id == COHORT_KERNELS_ID ? &kKernels : nullptr;
 }
 

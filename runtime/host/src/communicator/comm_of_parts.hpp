@@ -1,4 +1,5 @@
-// The services of collectives: comm/1 for the communicators that they are made of, and the kernels of the run's device.
+// The services of collectives: comm/1 for the communicators that they are made of, kernels of the run's device, and
+// proofs of a group's key.
 #pragma once
 
 #include <string_view>

@@ -5,18 +5,18 @@
 #include <string>
 #include <vector>
 
+#include <cohort/host/communicator.hpp>
 #include <cohort/host/error.hpp>
 #include <cohort/host/host_object.hpp>
 #include <cohort/sdk/dtype.hpp>
 #include <cohort/sdk/operation_checks.hpp>
 #include <cohort/sdk/reduce.hpp>
 
+#include "communicator/refusals.hpp"
 #include "host_object/guarded.hpp"
 
 namespace cohort::host::composed {
 namespace {
-
-constexpr uint64_t kMostElements = uint64_t{1} << 56;  // whose bytes can still be counted
 
 // A whole that consists of a piece for each rank, in elements.
 class Pieces {
@@ -25,7 +25,7 @@ class Pieces {
       : offsets_(static_cast<size_t>(size) + 1), element_(element) {
     for (size_t r = 0; r + 1 < offsets_.size(); ++r) {
       const uint64_t own = counts ? counts[r] : count;
-      if (own > kMostElements - offsets_[r]) throw UserError("pieces of an impossible number of elements");
+      if (own > sdk::kMostElements - offsets_[r]) throw UserError("pieces of an impossible number of elements");
       offsets_[r + 1] = offsets_[r] + own;
     }
   }
@@ -51,9 +51,10 @@ class Messages {
  public:
   void send(int peer, const void* data, uint64_t nbytes) { add(peer, const_cast<void*>(data), nbytes, 1); }
   void receive(int peer, void* data, uint64_t nbytes) { add(peer, data, nbytes, 0); }
-  cohort_status exchange(cohort_collective* c, cohort_comm* comm, const cohort_stream& stream) const {
+  cohort_status exchange(cohort_collective* c, cohort_comm* comm, const cohort_stream& stream,
+                         bool is_first = true) const {
     const cohort_exchange_args args{sizeof args, 0, messages_.data(), messages_.size(), stream};
-    return c->vt->exchange(c, comm, &args);
+    return status_of_part(Collective::of(c).host(), c->vt->exchange(c, comm, &args), is_first);
   }
 
  private:
@@ -110,14 +111,14 @@ cohort_status scatter_reduced(cohort_collective* c, cohort_comm* comm, const coh
 
 // Every rank's piece, from its place in `whole`, to the same place on all ranks.
 cohort_status gather_pieces(cohort_collective* c, cohort_comm* comm, const cohort_stream& stream, const Pieces& pieces,
-                            std::byte* whole) {
+                            std::byte* whole, bool is_first) {
   Messages messages;
   for (int rank = 0; rank < comm->size; ++rank) {
     if (rank == comm->rank) continue;
     messages.send(rank, whole + pieces.offset(comm->rank), pieces.nbytes(comm->rank));
     messages.receive(rank, whole + pieces.offset(rank), pieces.nbytes(rank));
   }
-  return messages.exchange(c, comm, stream);
+  return messages.exchange(c, comm, stream, is_first);
 }
 
 void copy_if_apart(void* output, const void* input, uint64_t nbytes) {
@@ -133,7 +134,7 @@ cohort_status all_reduce(cohort_collective* c, cohort_comm* comm, const cohort_o
     const Pieces pieces = Pieces::even(comm->size, element, args->count);
     std::byte* const own = output_of(*args) + pieces.offset(comm->rank);
     const cohort_status status = scatter_reduced(c, comm, *args, pieces, own);
-    return status == COHORT_OK ? gather_pieces(c, comm, args->stream, pieces, output_of(*args)) : status;
+    return status == COHORT_OK ? gather_pieces(c, comm, args->stream, pieces, output_of(*args), false) : status;
   });
 }
 
@@ -153,7 +154,7 @@ cohort_status reduce(cohort_collective* c, cohort_comm* comm, const cohort_op_ar
     for (int rank = 0; is_root && rank < comm->size; ++rank) {
       if (rank != comm->rank) messages.receive(rank, output_of(*args) + pieces.offset(rank), pieces.nbytes(rank));
     }
-    return messages.exchange(c, comm, args->stream);
+    return messages.exchange(c, comm, args->stream, false);
   });
 }
 
@@ -173,7 +174,7 @@ cohort_status broadcast(cohort_collective* c, cohort_comm* comm, const cohort_op
       } else if (from_root >= reached && from_root < 2 * reached) {
         messages.receive(rank_at(from_root - reached), args->output, nbytes);
       }
-      const cohort_status status = messages.exchange(c, comm, args->stream);
+      const cohort_status status = messages.exchange(c, comm, args->stream, reached == 1);
       if (status != COHORT_OK) return status;
       reached *= 2;
     }
@@ -185,7 +186,7 @@ cohort_status all_gather(cohort_collective* c, cohort_comm* comm, const cohort_o
   return guarded(c->host, [&] {
     const Pieces pieces(comm->size, checked_element(*comm, *args, "all_gather"), args->counts, args->count);
     copy_if_apart(output_of(*args) + pieces.offset(comm->rank), args->input, pieces.nbytes(comm->rank));
-    return gather_pieces(c, comm, args->stream, pieces, output_of(*args));
+    return gather_pieces(c, comm, args->stream, pieces, output_of(*args), true);
   });
 }
 
@@ -230,7 +231,7 @@ cohort_status barrier(cohort_collective* c, cohort_comm* comm) noexcept {
       Messages messages;
       messages.send((comm->rank + distance) % comm->size, &own, 1);
       messages.receive((comm->rank - distance + comm->size) % comm->size, &theirs, 1);
-      const cohort_status status = messages.exchange(c, comm, stream);
+      const cohort_status status = messages.exchange(c, comm, stream, distance == 1);
       if (status != COHORT_OK) return status;
     }
     return COHORT_OK;

@@ -8,6 +8,7 @@
 #include <cohort/sdk/dtype.hpp>
 
 #include "communicator/composed.hpp"
+#include "communicator/refusals.hpp"
 #include "host_object/guarded.hpp"
 
 namespace cohort::host {
@@ -177,7 +178,7 @@ cohort_status Staging::run(const Work& work, const cohort_stream& stream) {
     if (index + 1 < num_chunks) copy_in(index + 1);
     const cohort_status status = work.operate(parts[index % 2]);
     copies.wait();
-    if (status != COHORT_OK) return status;
+    if (status != COHORT_OK) return status_of_part(pinned_.host(), status, index == 0);
     copy_back(index);
   }
   copies.wait();

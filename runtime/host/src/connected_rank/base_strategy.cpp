@@ -49,6 +49,7 @@ cohort_status init_dist_connection(cohort_strategy* s, cohort_dist_args* args) n
   return guarded(s->host, [&] {
     RankState& state = state_of(s);
     if (args->world_size == 1) return COHORT_OK;
+    state.limit_waits(args->timeout_ns);
     state.store.use(*args);
     state.store.meet(
         "plugins", plugins_text(state),

@@ -26,6 +26,21 @@ void begin_adaptation(RankState& state) {
   if (may_adapt(state) && has_use) state.training.adaptation.emplace(state);
 }
 
+// Throws UserError if a layer keeps the call to itself: base has to compare the ranks' models, and gives rank 0's
+// weights to all.
+void configure_layers(RankState& state) {
+  state.training.may_own = state.training.may_make_lanes = true;
+  const cohort_status status = state.layers->configure_model();
+  state.training.may_make_lanes = false;
+  const bool reached_base = !state.training.may_own;
+  state.training.may_own = false;
+  state.host.check(status, "configure_model");
+  if (reached_base) return;
+  throw UserError("configure_model: layer '" + state.layers->last_configured() +
+                  "' does not call the inherited one, which compares the ranks' models and gives rank 0's weights to "
+                  "all; call configure_model of the layer below");
+}
+
 // Calls save_state or load_state of the strategy, which may use archive/1.
 void with_archive(RankState& state, StrategyState& strategy_state, Archive::Use use) {
   const bool saves = use == Archive::Use::kSave;
@@ -43,18 +58,7 @@ ConnectedRank::ConnectedRank(RankSetup setup)
 ConnectedRank::~ConnectedRank() = default;
 
 void ConnectedRank::connect() {
-  const Topology& topology = state_->setup.topology;
-  cohort_dist_args args{};
-  args.struct_size = sizeof args;
-  args.rank = topology.rank;
-  args.world_size = topology.world_size;
-  args.local_rank = topology.local_rank;
-  args.local_world_size = topology.local_world_size;
-  args.node_rank = topology.node_rank;
-  args.num_nodes = topology.num_nodes;
-  args.master_port = topology.master_port;
-  args.master_addr = topology.master_addr.c_str();
-  args.timeout_ns = state_->setup.timeout.count();
+  cohort_dist_args& args = state_->dist_args;
   cohort_strategy* const strategy = state_->strategy();
   state_->host.check(strategy->vt->init_dist_connection(strategy, &args), "init_dist_connection");
   if (args.store && !state_->store.is_adopted()) state_->store.adopt(args.store);
@@ -63,6 +67,7 @@ void ConnectedRank::connect() {
         "the strategy's init_dist_connection bound no communicator; it has to call the inherited one or comm/1.bind");
   }
   if (!state_->comms.world()) {
+    state_->limit_waits(args.timeout_ns);
     state_->comms.bind_alone();
     state_->lanes.start(state_->comms);
   }
@@ -87,11 +92,8 @@ StepEngine& ConnectedRank::configure(ModelPort& model) {
     state.training.metrics.values.clear();
   }
   try {
-    cohort_strategy* const strategy = state.strategy();
-    state.training.may_own = true;
-    const cohort_status status = strategy->vt->configure_model(strategy);
-    state.training.may_own = false;
-    state.host.check(status, "configure_model");
+    state.layers->check_extensions();
+    configure_layers(state);
     lay_out(state);
     announce_layout(state, COHORT_LAYOUT_NEW);
   } catch (...) {

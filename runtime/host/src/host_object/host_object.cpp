@@ -80,16 +80,22 @@ std::vector<int> HostObject::peers_of(cohort_status status) {
   return found != failures_.end() && found->second.status == status ? found->second.peers : std::vector<int>{};
 }
 
-std::string HostObject::take_message(cohort_status status) {
+std::optional<std::string> HostObject::take_words(cohort_status status) {
   const std::lock_guard lock(mutex_);
   auto node = failures_.extract(std::this_thread::get_id());
   const bool fits = !node.empty() && node.mapped().status == status && !node.mapped().message.empty();
-  return fits ? std::move(node.mapped().message) : status_name(status);
+  return fits ? std::optional(std::move(node.mapped().message)) : std::nullopt;
+}
+
+std::string HostObject::take_message(cohort_status status) {
+  return take_words(status).value_or(status_name(status));
 }
 
 void HostObject::check(cohort_status status, std::string_view what) {
   if (status == COHORT_OK) return;
-  const std::string message = (what.empty() ? "" : std::string(what) + ": ") + take_message(status);
+  const auto words = take_words(status);
+  const std::string message = (what.empty() ? "" : std::string(what) + ": ") +
+                              words.value_or(status_name(status) + ", without a message; ask the plugin's authors");
   const bool is_of_a_peer =
       status == COHORT_DEADLINE_EXCEEDED || status == COHORT_UNAVAILABLE || status == COHORT_ABORTED;
   if (is_of_a_peer) throw ReportedFailure(status, message);

@@ -76,6 +76,7 @@ Lane::Ticket Lane::submit_in_turn(Task task) {
 
 void Lane::wait(Ticket ticket) {
   std::unique_lock lock(mutex_);
+  check_ticket(ticket);
   wait(lock, ticket);
 }
 
@@ -84,6 +85,12 @@ void Lane::wait(std::unique_lock<std::mutex>& lock, Ticket ticket) {
   await_return(lock, ticket);
   if (failure_) std::rethrow_exception(failure_);
   streams_.follow(end_of(ticket));
+}
+
+void Lane::check_ticket(Ticket ticket) const {
+  if (ticket <= submitted_) return;
+  throw UserError("lane '" + name_ + "' has no ticket " + std::to_string(ticket) + ", as " +
+                  std::to_string(submitted_) + " tasks were submitted to it; wait for a ticket of this lane");
 }
 
 // Throws PeerFailed after the stall timeout. The caller asks for the lane's failure.
@@ -113,6 +120,7 @@ void Lane::follow_lane() noexcept {
 bool Lane::wait_for(Ticket ticket, std::chrono::nanoseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   std::unique_lock lock(mutex_);
+  check_ticket(ticket);
   task_done_.wait_for(lock, timeout, [&] { return completed_ >= ticket || failure_; });
   if (failure_) std::rethrow_exception(failure_);
   if (completed_ < ticket) return false;

@@ -11,6 +11,7 @@
 #include <cohort/host/in_quotes.hpp>
 #include <cohort/sdk/own_copy.hpp>
 
+#include "host_object/guarded.hpp"
 #include "layers/strategy_slots.hpp"
 
 namespace cohort::host {
@@ -31,9 +32,12 @@ struct StrategyLayers::Layer : cohort_strategy {
   CheckedOptions options;
   std::string version;
   cohort_strategy_vt table;
-  decltype(cohort_strategy_vt::plan_buckets) own_plan_buckets = nullptr;  // the plugin's, if it has one
-  decltype(cohort_strategy_vt::reduce_bucket) reduce_bucket = nullptr;    // of the completed table
-  bool wants_gradients = false, drops_gradients = false;                  // since the last plan
+  decltype(cohort_strategy_vt::plan_buckets) own_plan_buckets = nullptr;        // the plugin's, if it has one
+  decltype(cohort_strategy_vt::configure_model) own_configure_model = nullptr;  // the same
+  bool extends = false;                                                         // the plugin has a get_extension
+  cohort_strategy_vt uninspected{};  // if layers are inspected: the slots that `table` calls
+  decltype(cohort_strategy_vt::reduce_bucket) reduce_bucket = nullptr;  // of the completed table
+  bool wants_gradients = false, drops_gradients = false;                // since the last plan
   bool created = false;
 };
 
@@ -52,8 +56,8 @@ cohort_status no_reduction(cohort_strategy*, const cohort_step*, const cohort_bu
 }  // namespace
 
 StrategyLayers::StrategyLayers(std::vector<LayerBlueprint> blueprints, const cohort_strategy_vt& base, void* base_data,
-                               HostObject& host)
-    : host_(host), inherit_the_step_(std::ranges::none_of(blueprints, fills_the_step)) {
+                               HostObject& host, Inspection inspect)
+    : host_(host), inspect_(std::move(inspect)), inherit_the_step_(std::ranges::none_of(blueprints, fills_the_step)) {
   const std::string variant = blueprints.empty() ? "" : blueprints.front().variant;
   layers_.push_back(std::make_unique<Layer>(*this, "base", variant, CheckedOptions{}, "", base));
   layers_.front()->data = base_data;
@@ -62,9 +66,14 @@ StrategyLayers::StrategyLayers(std::vector<LayerBlueprint> blueprints, const coh
                                               std::move(blueprint.options), std::move(blueprint.version),
                                               completed(*blueprint.vtable)));
     Layer& layer = *layers_.back();
-    layer.own_plan_buckets = sdk::own_copy(*blueprint.vtable).plan_buckets;
+    const cohort_strategy_vt own = sdk::own_copy(*blueprint.vtable);
+    layer.own_plan_buckets = own.plan_buckets;
     if (layer.own_plan_buckets) layer.table.plan_buckets = plan_layer;
+    layer.own_configure_model = own.configure_model;
+    if (layer.own_configure_model) layer.table.configure_model = configure_layer;
+    layer.extends = own.get_extension != nullptr;
   }
+  if (inspect_) inspect_slots();
   cohort_strategy* below = nullptr;
   for (const auto& layer : layers_) {
     layer->struct_size = sizeof(cohort_strategy);
@@ -78,9 +87,16 @@ StrategyLayers::StrategyLayers(std::vector<LayerBlueprint> blueprints, const coh
   create();
 }
 
+bool StrategyLayers::have_flag(uint32_t flag) const {
+  return std::ranges::any_of(layers_, [flag](const auto& layer) { return (layer->table.flags & flag) != 0; });
+}
+
 bool StrategyLayers::have_partial_gradients() const {
-  return std::ranges::any_of(
-      layers_, [](const auto& layer) { return (layer->table.flags & COHORT_STRATEGY_PARTIAL_GRADIENTS) != 0; });
+  return have_flag(COHORT_STRATEGY_PARTIAL_GRADIENTS);
+}
+
+bool StrategyLayers::read_the_loss() const {
+  return have_flag(COHORT_STRATEGY_READS_LOSS);
 }
 
 cohort_status StrategyLayers::plan_buckets(cohort_bucket_plan& plan) {
@@ -132,6 +148,67 @@ void StrategyLayers::stop_reductions() {
     (*layer)->table.reduce_bucket = reduces ? (*layer)->reduce_bucket : no_reduction;
     is_dropped = is_dropped || (*layer)->drops_gradients;
   }
+}
+
+// Stands in for a slot of a layer. A layer that has done damage is known when the next one begins, or when it returns.
+template <class... Arguments, cohort_status (*cohort_strategy_vt::*Slot)(cohort_strategy*, Arguments...) noexcept>
+struct StrategyLayers::Inspected<Slot> {
+  static cohort_status call(cohort_strategy* s, Arguments... arguments) noexcept {
+    Layer& layer = *static_cast<Layer*>(s);
+    if (layer.stack.finds_damage(s, above(s), name_of_slot<Slot>())) return COHORT_INTERNAL;
+    const cohort_status status = (layer.uninspected.*Slot)(s, arguments...);
+    if (status != COHORT_OK) return status;  // also of a layer below that has been named
+    return layer.stack.finds_damage(s, s, name_of_slot<Slot>()) ? COHORT_INTERNAL : COHORT_OK;
+  }
+};
+
+void StrategyLayers::inspect_slots() {
+  for (const auto& layer : layers_) {
+    layer->uninspected = layer->table;
+    for_each_slot([&]<auto Slot>(std::string_view) {
+      if constexpr (requires { &Inspected<Slot>::call; }) layer->table.*Slot = Inspected<Slot>::call;
+    });
+  }
+}
+
+cohort_strategy* StrategyLayers::above(const cohort_strategy* s) {
+  cohort_strategy* layer = s->top;
+  while (layer != s && layer->below != s) layer = layer->below;
+  return layer == s ? nullptr : layer;
+}
+
+bool StrategyLayers::finds_damage(cohort_strategy* s, const cohort_strategy* by, std::string_view slot) noexcept {
+  const auto look = [&] {
+    const std::string damage = inspect_();
+    if (damage.empty()) return COHORT_OK;
+    const std::string who = by ? "layer " + in_quotes(static_cast<const Layer*>(by)->name) + ", "
+                               : "a task of a lane, or the program, before ";
+    throw TrainingFailed(who + std::string(slot) + ": memory behind " + damage +
+                         " has changed; a view ends after the numel of its bucket");
+  };
+  return guarded(s->host, look) != COHORT_OK;
+}
+
+void StrategyLayers::check_extensions() const {
+  constexpr const char* kNobodys = "cohort.no_such_extension/1";
+  for (const auto& layer : layers_) {
+    if (!layer->extends) continue;
+    const PluginCall call(host_.log(), "strategy " + in_quotes(layer->name), "get_extension");
+    if (!layer->table.get_extension(layer.get(), kNobodys)) continue;
+    throw PluginRefused("layer " + in_quotes(layer->name) + " answers the unknown extension " + in_quotes(kNobodys) +
+                        "; its get_extension must return null for ids that it does not know");
+  }
+}
+
+cohort_status StrategyLayers::configure_model() {
+  last_configured_ = "";
+  return top()->vt->configure_model(top());
+}
+
+cohort_status StrategyLayers::configure_layer(cohort_strategy* s) noexcept {
+  const Layer& layer = *static_cast<Layer*>(s);
+  layer.stack.last_configured_ = layer.name;
+  return layer.own_configure_model(s);
 }
 
 // Stands in for a plugin's slot, so that what a lower layer has asked for holds whatever an upper one leaves of it.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string_view>
+#include <type_traits>
 
 #include <cohort/api/strategy.h>
 
@@ -27,6 +28,18 @@ constexpr void for_each_slot(Visit&& visit) {
   visit.template operator()<&Table::load_state>("load_state");
   visit.template operator()<&Table::shutdown>("shutdown");
   visit.template operator()<&Table::get_extension>("get_extension");
+}
+
+template <auto Slot>
+struct SlotTag {};
+
+template <auto Slot>
+constexpr std::string_view name_of_slot() {
+  std::string_view found;
+  for_each_slot([&]<auto Other>(std::string_view name) {
+    if (std::is_same_v<SlotTag<Slot>, SlotTag<Other>>) found = name;
+  });
+  return found;
 }
 
 /// Returns a plugin's table in full size. Slots that it leaves null, or is too short to have, forward to `below`;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <set>
 #include <span>
 #include <sstream>
@@ -25,7 +26,7 @@ namespace {
 constexpr std::size_t kMostVariants = 64;
 constexpr uint64_t kMostOptions = 256;
 
-constexpr uint32_t kStrategyFlags = COHORT_STRATEGY_PARTIAL_GRADIENTS;
+constexpr uint32_t kStrategyFlags = COHORT_STRATEGY_PARTIAL_GRADIENTS | COHORT_STRATEGY_READS_LOSS;
 constexpr uint32_t kCollectiveFlags =
     COHORT_COLLECTIVE_RANK_ORDERED | COHORT_COLLECTIVE_ROUNDS_ONCE | COHORT_COLLECTIVE_ONE_ORDER;
 
@@ -106,15 +107,6 @@ std::string parent_problem(const cohort_component& component) {
   return "inherits from " + in_quotes(parent) + ", which is no name; write a strategy's name, \"*\" or null";
 }
 
-template <class Table>
-std::string table_length_problem(const Table& table, uint32_t least, const char* type, bool may_exceed) {
-  if (table.struct_size % sizeof(void*) != 0) {
-    return "has a " + std::string(type) + " of " + std::to_string(table.struct_size) +
-           " bytes, which end within a slot; set its struct_size to sizeof(" + type + ")";
-  }
-  return length_problem(&table, {table.struct_size, least, sizeof table, may_exceed}, type);
-}
-
 std::string strategy_problem(const cohort_strategy_vt& table) {
   return flags_problem(table.flags, kStrategyFlags, "cohort_strategy_vt");
 }
@@ -140,41 +132,54 @@ std::string logger_problem(const cohort_logger_vt& table) {
   return table.log_values ? "" : "lacks the required function log_values";
 }
 
-template <class Table>
-std::string table_problem(const cohort_component& component, uint32_t least, const char* type,
-                          std::string (*problem_of)(const Table&), bool may_exceed) {
-  const auto& table = *static_cast<const Table*>(component.vtable);
-  auto problem = table_length_problem(table, least, type, may_exceed);
-  return problem.empty() ? problem_of(table) : problem;
+// A kind of component, by its table.
+struct KnownKind {
+  const char* type;
+  uint32_t least;  // bytes that every version had
+  uint32_t known;  // bytes of this host's
+  std::string (*problem_of)(const void* table);
+};
+
+template <class Table, std::string (*ProblemOf)(const Table&)>
+constexpr KnownKind known_kind(const char* type, uint32_t least) {
+  return {type, least, sizeof(Table), [](const void* table) { return ProblemOf(*static_cast<const Table*>(table)); }};
+}
+
+const KnownKind* find_kind(int32_t kind) {
+  static const std::map<int32_t, KnownKind> kKinds{
+      {COHORT_KIND_STRATEGY,
+       known_kind<cohort_strategy_vt, strategy_problem>("cohort_strategy_vt", COHORT_STRATEGY_VT_SIZE_1_0)},
+      {COHORT_KIND_COLLECTIVE,
+       known_kind<cohort_collective_vt, collective_problem>("cohort_collective_vt", COHORT_COLLECTIVE_VT_SIZE_1_0)},
+      {COHORT_KIND_ACCELERATOR,
+       known_kind<cohort_accelerator_vt, accelerator_problem>("cohort_accelerator_vt", COHORT_ACCELERATOR_VT_SIZE_1_0)},
+      {COHORT_KIND_LOGGER, known_kind<cohort_logger_vt, logger_problem>("cohort_logger_vt", COHORT_LOGGER_VT_SIZE_1_0)},
+  };
+  const auto found = kKinds.find(kind);
+  return found == kKinds.end() ? nullptr : &found->second;
+}
+
+// Each table begins with its struct_size.
+uint32_t table_size(const cohort_component& component) {
+  return *static_cast<const uint32_t*>(component.vtable);
 }
 
 std::string vtable_problem(const cohort_component& component, bool may_exceed) {
   if (!component.vtable) return "has no vtable; set it";
-  switch (component.kind) {
-    case COHORT_KIND_STRATEGY:
-      return table_problem(component, COHORT_STRATEGY_VT_SIZE_1_0, "cohort_strategy_vt", strategy_problem, may_exceed);
-    case COHORT_KIND_COLLECTIVE:
-      return table_problem(component, COHORT_COLLECTIVE_VT_SIZE_1_0, "cohort_collective_vt", collective_problem,
-                           may_exceed);
-    case COHORT_KIND_LOGGER:
-      return table_problem(component, COHORT_LOGGER_VT_SIZE_1_0, "cohort_logger_vt", logger_problem, may_exceed);
-    default:
-      return table_problem(component, COHORT_ACCELERATOR_VT_SIZE_1_0, "cohort_accelerator_vt", accelerator_problem,
-                           may_exceed);
+  const KnownKind& kind = *find_kind(component.kind);
+  const uint32_t size = table_size(component);
+  const std::string type = kind.type;
+  if (size % sizeof(void*) != 0) {
+    return "has a " + type + " of " + std::to_string(size) +
+           " bytes, which end within a slot; set its struct_size to sizeof(" + type + ")";
   }
+  auto problem = length_problem(component.vtable, {size, kind.least, kind.known, may_exceed}, type);
+  return problem.empty() ? kind.problem_of(component.vtable) : problem;
 }
 
-uint32_t host_table_size(int32_t kind) {
-  switch (kind) {
-    case COHORT_KIND_STRATEGY:
-      return sizeof(cohort_strategy_vt);
-    case COHORT_KIND_COLLECTIVE:
-      return sizeof(cohort_collective_vt);
-    case COHORT_KIND_LOGGER:
-      return sizeof(cohort_logger_vt);
-    default:
-      return sizeof(cohort_accelerator_vt);
-  }
+bool is_in_use(const void* given, uint32_t known, uint32_t size) {
+  const auto* const bytes = static_cast<const unsigned char*>(given);
+  return size > known && std::any_of(bytes + known, bytes + size, [](unsigned char byte) { return byte != 0; });
 }
 
 std::string component_problem(const cohort_component& component, std::string_view name, bool may_exceed) {
@@ -186,7 +191,7 @@ std::string component_problem(const cohort_component& component, std::string_vie
     return "is named " + in_quotes(name) + ", which is the runtime's own; rename it";
   if (!is_one_line(component.summary)) return "lacks its summary of one line; set it";
   for (const auto problem_of : {parent_problem, variants_problem, options_problem}) {
-    if (auto problem = problem_of(component); !problem.empty()) return problem;
+    if (auto text = problem_of(component); !text.empty()) return text + (may_exceed ? "; or update cohort" : "");
   }
   return vtable_problem(component, may_exceed);
 }
@@ -194,7 +199,7 @@ std::string component_problem(const cohort_component& component, std::string_vie
 }  // namespace
 
 bool is_known_kind(int32_t kind) {
-  return kind >= COHORT_KIND_STRATEGY && kind <= COHORT_KIND_LOGGER;
+  return find_kind(kind) != nullptr;
 }
 
 std::string descriptor_problem(const cohort_plugin& plugin, std::string_view name, uint32_t host_abi) {
@@ -222,18 +227,19 @@ std::string descriptor_problem(const cohort_plugin& plugin, std::string_view nam
 
 std::vector<std::string> ignored_parts(const cohort_plugin& plugin) {
   std::vector<std::string> parts;
+  if (is_in_use(&plugin, sizeof plugin, plugin.struct_size)) parts.push_back("fields of its cohort_plugin");
   for (const cohort_component* const* it = plugin.components; *it; ++it) {
     const cohort_component& component = **it;
-    if (!is_known_kind(component.kind)) {
+    const KnownKind* const kind = find_kind(component.kind);
+    if (!kind) {
       parts.push_back("a component of the kind " + std::to_string(component.kind));
       continue;
     }
-    const uint32_t known = host_table_size(component.kind);
-    const uint32_t size = *static_cast<const uint32_t*>(component.vtable);  // each table begins with its struct_size
-    const auto* const bytes = static_cast<const unsigned char*>(component.vtable);
-    if (size > known && std::any_of(bytes + known, bytes + size, [](unsigned char byte) { return byte != 0; })) {
-      parts.push_back("slots of its " + std::string(to_string(Kind{component.kind})));
+    const std::string name(to_string(Kind{component.kind}));
+    if (is_in_use(&component, sizeof component, component.struct_size)) {
+      parts.push_back("fields of the cohort_component of its " + name);
     }
+    if (is_in_use(component.vtable, kind->known, table_size(component))) parts.push_back("slots of its " + name);
   }
   return parts;
 }

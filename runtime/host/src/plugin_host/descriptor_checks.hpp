@@ -14,7 +14,8 @@ namespace cohort::host {
 std::string descriptor_problem(const cohort_plugin& plugin, std::string_view name,
                                uint32_t host_abi = COHORT_ABI_VERSION);
 
-/// Returns the parts of a checked descriptor that this host does not know and leaves out: "slots of its strategy".
+/// Returns the parts of a checked descriptor that this host does not know and leaves out: "slots of its strategy",
+/// "fields of its cohort_plugin".
 std::vector<std::string> ignored_parts(const cohort_plugin& plugin);
 
 /// Returns whether this host has components of a kind.

@@ -15,6 +15,7 @@
 #include <link.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +24,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -67,35 +69,38 @@ class CrashLine {
     if (has_activity_) after_ = line.substr(activity + kActivity.size());
   }
 
-  /// Writes the line to standard error. Safe in a signal handler.
+  /// Writes the line to standard error, in one piece, because ranks that crash together share a stream. Safe in a
+  /// signal handler.
   void write(int signal) const noexcept {
+    std::array<char, kLongestActivity> room{};
     const char* const name = ::sigabbrev_np(signal);
-    put(before_), put("SIG"), put(name ? name : "?"), put(between_);
-    if (has_activity_) put_activity();
-    put(after_);
+    const std::string_view activity = has_activity_ ? activity_in(room) : "";
+    std::array<iovec, 6> pieces{};
+    size_t count = 0;
+    for (const std::string_view text :
+         {std::string_view(before_), std::string_view("SIG"), std::string_view(name ? name : "?"),
+          std::string_view(between_), activity, std::string_view(after_)}) {
+      pieces[count++] = {const_cast<char*>(text.data()), text.size()};
+    }
+    if (::writev(STDERR_FILENO, pieces.data(), static_cast<int>(count)) < 0) return;  // the signal has to do
   }
 
  private:
-  static void put(std::string_view text) noexcept {
-    if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // without a reader the signal has to do
-  }
-
-  // Appends the activity, or the name of a thread without one. The main thread needs no name.
-  static void put_activity() noexcept {
-    std::array<char, kLongestActivity> room{};
+  // Returns the activity, or the name of a thread without one. The main thread needs no name.
+  static std::string_view activity_in(std::array<char, kLongestActivity>& room) noexcept {
     TextInRoom text(room);
     text << " in ";
     const size_t nothing = text.text().size();
     Activity::tell_own(text);
     if (text.text().size() == nothing) {
       std::array<char, 16> thread{};
-      if (::getpid() == ::gettid() || ::prctl(PR_GET_NAME, thread.data()) != 0) return;
+      if (::getpid() == ::gettid() || ::prctl(PR_GET_NAME, thread.data()) != 0) return "";
       text << "its thread '" << std::string_view(thread.data()) << "'";
     }
     // In JSON the text stands between quotation marks.
     const auto needs_escape = [](unsigned char c) { return c < ' ' || c == '"' || c == '\\'; };
     std::replace_if(room.begin(), room.end(), needs_escape, '?');
-    put(text.text());
+    return text.text();
   }
 
   std::string before_, between_, after_;

@@ -1,8 +1,10 @@
 #include "layout_choice.hpp"
 
 #include <algorithm>
+#include <sstream>
 
 #include <cohort/host/error.hpp>
+#include <cohort/host/uses.hpp>
 #include <cohort/sdk/dtype.hpp>
 
 #include "rank_state.hpp"
@@ -20,8 +22,12 @@ LayoutParameter layout_parameter(const RankState& state, const cohort_tensor& pa
     throw UserError("parameter '" + std::string(parameter.name) +
                     "' has a type whose gradients cannot be averaged over ranks; convert it to a real floating type");
   }
-  return {parameter.id, parameter.name, parameter.nbytes / element, parameter.dtype,
-          state.training.model->phase_of(parameter.id)};
+  return {parameter.id,
+          parameter.name,
+          parameter.nbytes / element,
+          parameter.dtype,
+          state.training.model->phase_of(parameter.id),
+          {parameter.device_type, parameter.device_index}};
 }
 
 // Throws UserError if the strategy wants the whole model in one bucket and --bucket-size allows less; after the first
@@ -58,17 +64,53 @@ void plan_layout(RankState& state) {
   check_one_bucket(state);
 }
 
-// Throws UserError if trained parameters are on several devices: the buckets of one process are on one.
-Device device_of_parameters(const RankState& state) {
-  const cohort_tensor* first = nullptr;
-  for (const cohort_tensor& parameter : state.training.model->parameters()) {
-    if (!(parameter.flags & COHORT_TENSOR_REQUIRES_GRAD) || parameter.nbytes == 0) continue;
-    if (!first) first = &parameter;
-    if (parameter.device_type == first->device_type && parameter.device_index == first->device_index) continue;
-    throw UserError("parameters '" + std::string(first->name) + "' and '" + parameter.name +
-                    "' are on different devices; move the model to one device before training");
+// Returns the devices of parameters, in the order of the first parameter on each.
+std::vector<Device> devices_of(std::span<const LayoutParameter> order) {
+  std::vector<Device> devices;
+  for (const LayoutParameter& parameter : order) {
+    if (std::ranges::find(devices, parameter.device) == devices.end()) devices.push_back(parameter.device);
   }
-  return first ? Device{first->device_type, first->device_index} : Device{};
+  return devices;
+}
+
+// Throws UserError on all ranks if their layers plan different layouts.
+void agree_on_plan(RankState& state) {
+  if (!state.is_distributed()) return;
+  const cohort_bucket_plan& plan = state.training.layout.plan;
+  std::ostringstream text;
+  text << "flags " << plan.flags << "\nsize " << plan.size << "\nfirst size " << plan.first_size << "\nalignment "
+       << plan.alignment << '\n';
+  for (const BufferWant& want : state.buckets->wants()) {
+    text << "buffer of kind " << want.kind << ' ' << want.name << " type " << want.dtype << " flags " << want.flags
+         << '\n';
+  }
+  const std::vector<LayoutParameter> order = trained_parameters(state, state.training.layout);
+  const std::vector<Device> devices = devices_of(order);
+  for (const LayoutParameter& parameter : order) {
+    if (devices.size() < 2) break;
+    const auto device = std::ranges::find(devices, parameter.device) - devices.begin();
+    text << "'" << parameter.name << "' on device " << device << '\n';
+  }
+  state.agree_on("plans of buckets", text.str(),
+                 "the strategy plans different buckets on different ranks; its plan_buckets has to do the same on all");
+}
+
+// Throws UserError if trained parameters are on several devices, and a layer does not say that it takes such buckets.
+void check_devices(const RankState& state, std::span<const LayoutParameter> order) {
+  const std::vector<Device> devices = devices_of(order);
+  if (devices.size() < 2) return;
+  const auto other = std::ranges::find(order, devices[1], &LayoutParameter::device);
+  const std::string places =
+      "parameters '" + order.front().name + "' and '" + other->name + "' are on different devices";
+  if (state.training.model->has_loss_scale()) {
+    throw UserError(places +
+                    ", and --precision=16-mixed scales the gradients of one; choose --precision=bf16-mixed, or "
+                    "move the model to one device before training");
+  }
+  const RankSetup& setup = state.setup;
+  UseQuery query{.use = COHORT_USE_DEVICES, .value = static_cast<int64_t>(devices.size())};
+  const Answer answer = ask_strategy(setup.plugins, setup.selection.strategy, setup.selection.layers, query);
+  if (answer.is_no()) throw UserError(places + ": " + answer.text("train a model on several devices of a process"));
 }
 
 }  // namespace
@@ -141,6 +183,7 @@ void lay_out(RankState& state) {
   state.lanes.each(&Lane::drain);  // tasks know the old places
   if (state.training.engine) leave_buckets(state);
   plan_layout(state);
+  agree_on_plan(state);
   ModelPort& model = *state.training.model;
   Buckets& buckets = *state.buckets;
   const size_t parameters = model.parameters().size();
@@ -148,8 +191,10 @@ void lay_out(RankState& state) {
     if (buckets.has(COHORT_BUCKET_WEIGHT)) model.move_weights(buckets.places(COHORT_BUCKET_WEIGHT, parameters));
   };
   if (buckets.has_wants()) {
-    buckets.configure(trained_parameters(state, state.training.layout), layout_limits(state, state.training.layout),
-                      device_of_parameters(state), gradients_in_place(state), move_weights);
+    std::vector<LayoutParameter> order = trained_parameters(state, state.training.layout);
+    check_devices(state, order);
+    buckets.configure(std::move(order), layout_limits(state, state.training.layout), gradients_in_place(state),
+                      move_weights);
   }
   model.place_gradients(buckets.places(COHORT_BUCKET_GRAD, parameters));
   model.lend_memory(buckets.memory_to_lend());
@@ -165,7 +210,10 @@ void lay_out(RankState& state) {
 
 void announce_layout(RankState& state, int32_t reason) {
   cohort_strategy* const strategy = state.strategy();
-  state.host.check(strategy->vt->layout_ready(strategy, reason), "layout_ready");
+  state.training.may_make_lanes = true;
+  const cohort_status status = strategy->vt->layout_ready(strategy, reason);
+  state.training.may_make_lanes = false;
+  state.host.check(status, "layout_ready");
 }
 
 }  // namespace cohort::host

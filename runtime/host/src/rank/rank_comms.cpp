@@ -104,7 +104,9 @@ void RankComms::broadcast(std::string& text, const char* purpose) {
 }
 
 BucketMemory RankComms::allocate(Device device, uint64_t nbytes) {
-  const bool is_connected = device.type == device_type_;  // what the collective allocates on
+  // What the collective allocates on: the rank's first device.
+  const bool is_connected =
+      device.type == device_type_ && (devices_.all().empty() || device.index == devices_.all().front().index);
   if (device.is_cpu() && !is_connected) return {alloc_cpu_memory(nbytes), free_cpu_memory};
   if (device.is_cpu() || (is_connected && world_->collective->vt->alloc)) {
     return {set_->alloc(world_, nbytes), [this](void* memory) { release_memory(world_, memory); }};

@@ -12,7 +12,7 @@ constexpr std::chrono::seconds kLaneSlack{30};  // tasks end by their own deadli
 
 }  // namespace
 
-RankLanes::RankLanes(HostObject& host, const RankDevices& devices, std::chrono::nanoseconds timeout,
+RankLanes::RankLanes(HostObject& host, const RankDevices& devices, const std::chrono::nanoseconds& timeout,
                      Lane::Task on_thread)
     : host_(host), devices_(devices), timeout_(timeout), on_thread_(std::move(on_thread)) {
   lanes_.push_back(std::make_unique<RankLane>(RankLane{"default", {}, nullptr}));
@@ -27,6 +27,10 @@ RankLane* RankLanes::current() const {
 void RankLanes::start(RankComms& comms) {
   first().comms = comms.split_roles(first().name, 0);
   first().thread = make_thread(first().name);
+}
+
+bool RankLanes::has(std::string_view name) const {
+  return std::ranges::find(lanes_, name, &RankLane::name) != lanes_.end();
 }
 
 uint32_t RankLanes::named(const std::string& name, RankComms& comms) {

@@ -28,8 +28,9 @@ struct RankLane {
 /// [main] thread, except current().
 class RankLanes {
  public:
-  /// Each thread calls `on_thread` first.
-  RankLanes(HostObject& host, const RankDevices& devices, std::chrono::nanoseconds timeout, Lane::Task on_thread);
+  /// Each thread calls `on_thread` first. `timeout`, of every operation, is read when a thread is made.
+  RankLanes(HostObject& host, const RankDevices& devices, const std::chrono::nanoseconds& timeout,
+            Lane::Task on_thread);
 
   RankLane& first() const { return *lanes_.front(); }  ///< the default one
   size_t size() const { return lanes_.size(); }
@@ -39,6 +40,7 @@ class RankLanes {
 
   /// Starts the default lane on parts of the world. Collective.
   void start(RankComms& comms);
+  bool has(std::string_view name) const;
   /// Returns the index of the lane of this name. Makes the lane if it does not exist. Collective.
   uint32_t named(const std::string& name, RankComms& comms);
   /// Throws UserError while a lane has tasks: `call` needs all ranks at the same point.
@@ -52,7 +54,7 @@ class RankLanes {
  private:
   HostObject& host_;
   RankDevices devices_;
-  std::chrono::nanoseconds timeout_;
+  const std::chrono::nanoseconds& timeout_;
   Lane::Task on_thread_;
   std::vector<std::unique_ptr<RankLane>> lanes_;
 

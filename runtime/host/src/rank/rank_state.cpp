@@ -10,6 +10,8 @@
 namespace cohort::host {
 namespace {
 
+constexpr std::chrono::hours kLongestTimeout{24 * 365 * 10};  // deadlines are sums: they must not overflow
+
 void select_device(const RankDevices& devices, Accelerator& accelerator) {
   if (!devices.all().empty()) accelerator.select(devices.all().front().index);
 }
@@ -56,10 +58,27 @@ std::vector<LayerBlueprint> layers_of(const RankSetup& setup) {
   return layers;
 }
 
+cohort_dist_args dist_args_of(const RankSetup& setup) {
+  const Topology& topology = setup.topology;
+  cohort_dist_args args{};
+  args.struct_size = sizeof args;
+  args.rank = topology.rank;
+  args.world_size = topology.world_size;
+  args.local_rank = topology.local_rank;
+  args.local_world_size = topology.local_world_size;
+  args.node_rank = topology.node_rank;
+  args.num_nodes = topology.num_nodes;
+  args.master_port = topology.master_port;
+  args.master_addr = topology.master_addr.c_str();
+  args.timeout_ns = setup.timeout.count();
+  return args;
+}
+
 }  // namespace
 
 RankState::RankState(RankSetup given, HostObject::Lookup find_service, const cohort_strategy_vt& base)
     : setup(std::move(given)),
+      dist_args(dist_args_of(setup)),
       host(setup.log, std::move(find_service), this),
       devices(setup.device_port),
       accelerator(open_accelerator(setup, host, devices)),
@@ -68,10 +87,12 @@ RankState::RankState(RankSetup given, HostObject::Lookup find_service, const coh
       lanes(host, devices, setup.timeout, [this] { select_device(devices, *accelerator); }),
       buckets(std::make_unique<Buckets>(
           devices, [this](Device device, uint64_t nbytes) { return comms.allocate(device, nbytes); },
-          [this](uint32_t parameter) { return training.model->gradient_data(0, parameter); })),
+          [this](uint32_t parameter) { return training.model->gradient_data(0, parameter); }, setup.inspects_layers)),
       lent_memory(devices) {
   // A layer may ask for services as it is made.
-  layers = std::make_unique<StrategyLayers>(layers_of(setup), base, this, host);
+  Inspection inspect;
+  if (setup.inspects_layers) inspect = [this] { return buckets->damage(); };
+  layers = std::make_unique<StrategyLayers>(layers_of(setup), base, this, host, std::move(inspect));
 }
 
 RankState::~RankState() {
@@ -84,6 +105,7 @@ RankState::~RankState() {
   layers.reset();
   lent_memory.release_all();
   comms.close(left_memory);
+  if (finished) store.leave();
 }
 
 void RankState::agree_on(const std::string& topic, std::string_view text, std::string_view problem) {
@@ -92,6 +114,14 @@ void RankState::agree_on(const std::string& topic, std::string_view text, std::s
   if (!comms.is_same_on_all_ranks(fingerprint(text), "comparing the ranks' " + topic)) {
     throw_difference(agreement, topic, text, problem);
   }
+}
+
+void RankState::limit_waits(int64_t timeout_ns) {
+  if (timeout_ns <= 0 || std::chrono::nanoseconds(timeout_ns) > kLongestTimeout) {
+    throw UserError("init_dist_connection was given a timeout of " + std::to_string(timeout_ns) +
+                    " ns; give one above 0, and ten years at most");
+  }
+  setup.timeout = std::chrono::nanoseconds(timeout_ns);
 }
 
 void RankState::bind_world(cohort_comm* comm) {

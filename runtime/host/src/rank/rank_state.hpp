@@ -68,7 +68,8 @@ struct Training {
   ModelPort* model = nullptr;
   LrFactors lr_factors{};
   StateOwners owners{};
-  bool may_own = false;  // optimizer/1.own: until base shares the state
+  bool may_make_lanes = false;  // lane/1.create: in slots that all ranks enter together
+  bool may_own = false;         // optimizer/1.own: until base shares the state
   LayoutChoice layout{};
   std::unique_ptr<StepEngine> engine{};
   std::optional<Adaptation> adaptation{};  // null if no gradients are communicated
@@ -82,6 +83,7 @@ struct RankState {
   ~RankState();
 
   RankSetup setup;
+  cohort_dist_args dist_args;  // of init_dist_connection, where layers edit them
   HostObject host;
   Traffic traffic{};
   RankDevices devices;
@@ -101,6 +103,8 @@ struct RankState {
   cohort_strategy* strategy() const { return layers->top(); }
   /// Compares a text among the ranks, see agree(). May be called again with the same topic. Collective.
   void agree_on(const std::string& topic, std::string_view text, std::string_view problem);
+  /// Ends every later wait of the host after this time. Throws UserError unless it is above 0. Before lanes start.
+  void limit_waits(int64_t timeout_ns);
   /// Makes a communicator of all ranks their world, and starts the default lane. Collective.
   void bind_world(cohort_comm* comm);
   /// Returns the calling thread's stream of the same device; for a stream without a device, the CPU's.

@@ -2,10 +2,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include <cohort/host/error.hpp>
 #include <cohort/host/machine.hpp>
 
 #include "given/given_args.hpp"
+#include "store/farewell.hpp"
 #include "store/meeting.hpp"
 
 namespace cohort::host {
@@ -38,9 +41,10 @@ void RankStore::meet(const std::string& topic, std::string_view text, std::strin
   const bool is_fresh = own_ != nullptr;
   const Topology& topology = setup_.topology;
   PrefixedStore places(store_, is_fresh ? "cohort/meeting/" : "cohort/" + topology.run_id + "/meeting/");
-  const Agreement place{places, topology.rank, topology.world_size, setup_.connect_timeout, label_of(topology.rank)};
+  const auto timeout = std::min(setup_.timeout, setup_.connect_timeout);
+  const Agreement place{places, topology.rank, topology.world_size, timeout, label_of(topology.rank)};
   has_met_ = host::meet({place, topology, is_fresh}, topic, text);
-  if (!has_met_) throw_difference(agreement(setup_.connect_timeout), topic, text, problem);
+  if (!has_met_) throw_difference(agreement(timeout), topic, text, problem);
   if (when_met_) when_met_();
   if (own_) own_->all_ranks_met();
 }
@@ -61,6 +65,16 @@ cohort_store* RankStore::for_group(const cohort_connect_args& group) {
   for (int32_t i = 0; group.job_ranks && i < group.size; ++i) members += " " + std::to_string(group.job_ranks[i]);
   const std::string number = std::to_string(fingerprint(members)) + "/" + std::to_string(groups_[members]++);
   return of_groups_.emplace_back(store_, "cohort/" + setup_.topology.run_id + "/groups/" + number + "/").abi.get();
+}
+
+void RankStore::leave() noexcept {
+  if (!own_ || !has_met_) return;
+  try {
+    const Agreement last = agreement(setup_.timeout);
+    leave_together(last, "left/" + std::to_string(last.sequence), setup_.topology.world_size);
+  } catch (...) {
+    // The rank that serves the store has ended, so nobody waits for this one.
+  }
 }
 
 void RankStore::limit_calls(std::chrono::milliseconds longest) {

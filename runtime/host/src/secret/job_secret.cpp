@@ -72,10 +72,14 @@ JobSecret from_file(const std::string& path) {
 
 }  // namespace
 
-Key random_key() {
+void fill_with_random_bits(void* bytes, std::size_t nbytes) {
   start_sodium();
+  ::randombytes_buf(bytes, nbytes);
+}
+
+Key random_key() {
   Key key;
-  ::randombytes_buf(key.data(), key.size());
+  fill_with_random_bits(key.data(), key.size());
   return key;
 }
 

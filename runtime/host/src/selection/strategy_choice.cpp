@@ -65,7 +65,11 @@ struct Job {
 /// Returns the objection to the first demand that the strategy or a layer does not meet.
 Objection objection(const Job& job, const StrategySpec& strategy) {
   const StrategySpec filled = with_table(job.options, "strategy", strategy);
-  for (const auto& [query, words] : job.demands) {
+  Demands demands = job.demands;
+  if (!job.layers.empty()) {
+    demands.emplace_back(UseQuery{.use = COHORT_USE_BELOW}, "work over strategy '" + to_string(strategy) + "'");
+  }
+  for (const auto& [query, words] : demands) {
     const Answer answer = ask_strategy(job.plugins, filled, job.layers, query);
     if (answer.is_no()) return {answer.reason(words), answer.text(words), answer.flag};
   }

@@ -5,6 +5,7 @@
 #include <cohort/host/error.hpp>
 #include <cohort/host/spec.hpp>
 
+#include "communicator/refusals.hpp"
 #include "given/given_args.hpp"
 #include "host_object/guarded.hpp"
 #include "rank/rank_state.hpp"
@@ -33,6 +34,7 @@ cohort_status bind(const cohort_host* host, cohort_comm* comm) noexcept {
       throw UserError("comm/1.bind was given rank " + std::to_string(comm->rank) + " of " + std::to_string(comm->size) +
                       "; the world has all " + std::to_string(state.world_size()) + " ranks in their order");
     }
+    state.limit_waits(state.dist_args.timeout_ns);
     state.comms.set().adopt(comm);
     state.bind_world(comm);
     return COHORT_OK;
@@ -100,17 +102,14 @@ cohort_status release(const cohort_host* host, cohort_comm* comm, void* memory) 
   });
 }
 
-// Tells refusals from failures. A refused operation has sent nothing, so its lane stays usable.
-bool is_refusal(cohort_status status) {
-  return status == COHORT_INVALID_ARGUMENT || status == COHORT_UNIMPLEMENTED;
-}
-
 // On the communicator's lane at once; elsewhere it is queued there and waited for, and ordered by the lane's stream.
 template <auto Run, class Args>
 cohort_status run(const cohort_host* host, cohort_comm* comm, const Args* args) noexcept {
   return guarded(host, [&] {
     RankState& state = rank_of(host);
-    if (!comm) throw UserError("the communicator is null: this rank has none for that role");
+    if (!comm)
+      throw UserError(
+          "the communicator is null: this rank has none for that role; leave the operation out on such ranks");
     auto full = given(*args);
     const uint32_t index = state.comms.set().place_for(host, comm, "an operation of comm/1").lane;
     Lane* const lane = state.lanes[index].thread.get();

@@ -17,7 +17,8 @@ constexpr std::array<std::string_view, 4> kOwnNames{"default", "control", "user"
 
 RankLane& lane_at(const cohort_host* host, uint32_t index) {
   const RankLanes& lanes = rank_of(host).lanes;
-  if (index >= lanes.size()) throw UserError("lane/1: there is no lane " + std::to_string(index));
+  if (index >= lanes.size())
+    throw UserError("lane/1: there is no lane " + std::to_string(index) + "; create() gives numbers");
   if (!lanes[index].thread) throw UserError("lane/1: there are no lanes before the ranks are connected");
   return lanes[index];
 }
@@ -29,7 +30,7 @@ cohort_status create(const cohort_host* host, const char* name, uint32_t* lane) 
       throw UserError("lane/1.create: a lane cannot be called '" + std::string(given) + "'");
     }
     RankState& state = rank_of(host);
-    if (!state.training.model) {
+    if (!state.training.model || (!state.training.may_make_lanes && !state.lanes.has(given))) {
       throw UserError("lane/1.create: call it in configure_model or layout_ready, which all ranks enter");
     }
     *lane = state.lanes.named(std::string(given), state.comms);

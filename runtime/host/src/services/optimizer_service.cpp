@@ -20,14 +20,17 @@ uint32_t count(const cohort_host* host) noexcept {
 }
 
 OptimizerPort& optimizers_of(const cohort_host* host, uint32_t phase) {
-  if (phase >= count(host)) throw UserError("optimizer/1: no optimizer " + std::to_string(phase));
+  if (phase >= count(host)) {
+    throw UserError("optimizer/1: no optimizer " + std::to_string(phase) + "; count() gives " +
+                    std::to_string(count(host)));
+  }
   return rank_of(host).training.model->optimizers();
 }
 
 OptimizerPort& optimizers_with(const cohort_host* host, uint32_t parameter) {
   ModelPort* const model = rank_of(host).training.model;
   if (!model || parameter >= model->parameters().size()) {
-    throw UserError("optimizer/1: no parameter " + std::to_string(parameter));
+    throw UserError("optimizer/1: no parameter " + std::to_string(parameter) + "; params/1 counts them");
   }
   return model->optimizers();
 }
@@ -57,6 +60,11 @@ cohort_status step(const cohort_host* host, uint32_t phase, const uint32_t* para
   return guarded(host, [&] {
     OptimizerPort& optimizers = optimizers_of(host, phase);
     RankState& state = rank_of(host);
+    if (const RankLane* const lane = state.lanes.current()) {
+      throw UserError("strategy " + in_quotes(HostObject::component_of(host)) +
+                      " called optimizer/1.step on the lane " + in_quotes(lane->name) +
+                      "; call it in a slot of the step thread, as optimizer_step");
+    }
     if (!parameters) {
       state.step_optimizer(phase);
       return COHORT_OK;

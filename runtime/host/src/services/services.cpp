@@ -42,7 +42,7 @@ void check_want(int32_t kind, const char* name, int32_t dtype, uint32_t flags) {
   const auto refuse = [](const std::string& why) { throw UserError("buckets/1.want: " + why); };
   const bool is_state = kind == COHORT_BUCKET_STATE;
   if (kind != COHORT_BUCKET_GRAD && kind != COHORT_BUCKET_WEIGHT && !has_name(kind)) {
-    refuse("unknown kind " + std::to_string(kind));
+    refuse("unknown kind " + std::to_string(kind) + "; take a COHORT_BUCKET_ constant");
   }
   if (has_name(kind) && (!name || !*name)) refuse("STATE and OPTIM need a name");
   if (dtype != 0 && !is_state) refuse("a type is for STATE; give 0");
@@ -117,7 +117,7 @@ cohort_status params_get(const cohort_host* host, uint32_t index, cohort_tensor*
   return guarded(host, [&] {
     const auto parameters = parameters_of(host);
     if (index >= parameters.size()) {
-      return host->fail(host, COHORT_OUT_OF_RANGE, "params/1: there is no parameter of this index");
+      return host->fail(host, COHORT_OUT_OF_RANGE, "params/1: there is no parameter of this index; ask count()");
     }
     *weight = parameters[index];
     return COHORT_OK;

@@ -61,7 +61,7 @@ void StepEngine::layout_changed() {
 cohort_step StepEngine::step_of(uint32_t phase) const {
   const Phase& p = phases_[phase];
   const bool is_last = !phases_in_order_ || phase + 1 == phases_.size();
-  return {sizeof(cohort_step), p.flags | (is_last ? COHORT_STEP_LAST_PHASE : 0u), p.steps, p.micro, phase};
+  return {sizeof(cohort_step), p.flags | (is_last ? COHORT_STEP_LAST_PHASE : 0u), p.steps, p.micro, phase, p.loss};
 }
 
 // The count of micro-batches is that before this backward, so that a second first one shows.
@@ -92,6 +92,7 @@ void StepEngine::begin(bool last, uint32_t phase, bool in_order) {
   }
   phase_ = phase;
   if (!current.open) begin_window();
+  current.loss = nullptr;
   current.flags = (current.micro == 0 ? COHORT_STEP_FIRST : 0u) | (last ? COHORT_STEP_LAST : 0u);
   select(phase);
   const cohort_step step = step_of(phase);
@@ -192,9 +193,17 @@ void StepEngine::end_backward() {
     flags_.own.overflow = false;
   }
   if (is_last()) phases_[phase_].overflow = flags_.agreed.overflow;
+  if (is_last() && reads_loss()) phases_[phase_].loss = parts_.model.loss(phase_, first_parameter());
   const cohort_step step = step_of_backward();
   check(parts_.strategy->vt->end_backward(parts_.strategy, &step), "end_backward");
   ++phases_[phase_].micro;
+}
+
+uint32_t StepEngine::first_parameter() const {
+  for (uint32_t index = 0; index < parts_.buckets.count(); ++index) {
+    if (is_of_phase(index)) return parts_.buckets.get(index)->parts[0].id;
+  }
+  return static_cast<uint32_t>(std::ranges::find(phase_of_, phase_) - phase_of_.begin());
 }
 
 void StepEngine::complete_rest() {

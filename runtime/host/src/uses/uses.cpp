@@ -65,6 +65,9 @@ Answer default_of(const Asked& asked, const UseQuery& query) {
     case COHORT_USE_JOIN:
       return no("it does not say that zeros may stand for a rank's gradients",
                 "choose another --" + asked.flag + ", or leave --uneven=join out");
+    case COHORT_USE_DEVICES:
+      return no("it does not say that it takes buckets on several devices",
+                "move the model to one device before training, or choose another --" + asked.flag);
     default:
       return {};
   }

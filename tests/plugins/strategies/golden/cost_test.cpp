@@ -137,6 +137,7 @@ toy::ToyJob job_of(const Case& about, int world, host::PluginHost& plugins, Coun
   job.world_size = world;
   job.num_nodes = about.nodes;
   job.replicas = about.replicas;
+  job.inspects_layers = false;  // the table counts bytes
   if (!about.one_bucket) job.bucket_size = 512;
   return job;
 }

@@ -75,6 +75,16 @@ TEST(BucketLayout, GivesLargeParametersBucketsOfTheirOwnWhereAsked) {
   EXPECT_EQ(layout_buckets(order, {.size = 16, .align = 4, .alone_size = 40})[0].numel, 12u);
 }
 
+TEST(BucketLayout, KeepsDevicesApart) {
+  std::vector<LayoutParameter> order{parameter(4, 1), parameter(3, 1), parameter(2, 1), parameter(1, 1)};
+  const Device first{COHORT_DEVICE_CUDA, 3}, second{COHORT_DEVICE_CUDA, 0};
+  for (size_t i = 0; i < order.size(); ++i) order[i].device = i % 2 == 0 ? first : second;
+  const auto buckets = layout_buckets(order, {.size = 1000});
+  EXPECT_EQ(ids(buckets), (Ids{{4, 2}, {3, 1}}));
+  EXPECT_EQ(buckets[0].device, first);
+  EXPECT_EQ(buckets[1].device, second);
+}
+
 TEST(BucketLayout, OfNothingIsNothing) {
   EXPECT_TRUE(layout_buckets({}, {.size = 1}).empty());
 }

@@ -25,7 +25,7 @@ TEST(Buckets, ShowAllWantedBuffersWithTheSameLayout) {
   Buckets buckets(RankDevices(), zeroed);
   buckets.want({COHORT_BUCKET_GRAD});
   buckets.want({COHORT_BUCKET_STATE, "peer"});
-  buckets.configure(two_parameters(), {.size = 1}, Device{});
+  buckets.configure(two_parameters(), {.size = 1});
   ASSERT_EQ(buckets.count(), 2u);
   cohort_tensor gradient{}, peer{};
   buckets.open_gradients(1);
@@ -41,7 +41,7 @@ TEST(Buckets, ShowAllWantedBuffersWithTheSameLayout) {
 TEST(Buckets, ShowGradientsOnlyWhileTheyAreOpen) {
   Buckets buckets(RankDevices(), zeroed);
   buckets.want({COHORT_BUCKET_GRAD});
-  buckets.configure(two_parameters(), {.size = 1000}, Device{});
+  buckets.configure(two_parameters(), {.size = 1000});
   cohort_tensor view{};
   EXPECT_THROW(buckets.view(0, COHORT_BUCKET_GRAD, "", view), UserError);
   buckets.open_gradients(0);
@@ -49,6 +49,32 @@ TEST(Buckets, ShowGradientsOnlyWhileTheyAreOpen) {
   EXPECT_EQ(view.data, buckets.data(0, COHORT_BUCKET_GRAD));
   buckets.close_gradients(0);
   EXPECT_THROW(buckets.view(0, COHORT_BUCKET_GRAD, "", view), UserError);
+}
+
+TEST(Buckets, FindWhatIsWrittenBehindTheirPadding) {
+  Buckets buckets(RankDevices(), zeroed, nullptr, /*has_guards=*/true);
+  for (const char* name : {"layer/lower", "layer/upper"}) buckets.want({COHORT_BUCKET_STATE, name});
+  buckets.want({COHORT_BUCKET_GRAD});
+  buckets.configure(two_parameters(), {.size = 1, .align = 4});
+  ASSERT_EQ(buckets.get(1)->numel, 4u) << "two values and padding";
+  float* const values = floats(buckets.data(1, COHORT_BUCKET_STATE, "layer/lower"));
+  for (int i = 0; i < 4; ++i) values[i] = 1;
+  EXPECT_EQ(buckets.damage(), "");
+  values[4] = 1;
+  EXPECT_EQ(buckets.damage(), "STATE 'layer/lower' of bucket 1");
+  buckets.want({COHORT_BUCKET_GRAD});
+  buckets.configure(two_parameters(), {.size = 1000});
+  EXPECT_EQ(buckets.damage(), "");
+  floats(buckets.data(0, COHORT_BUCKET_GRAD))[buckets.get(0)->numel] = 0;
+  EXPECT_EQ(buckets.damage(), "GRAD of bucket 0");
+}
+
+TEST(Buckets, HaveNoGuardsUnlessTheyAreAskedFor) {
+  Buckets buckets(RankDevices(), zeroed);
+  buckets.want({COHORT_BUCKET_GRAD});
+  buckets.configure(two_parameters(), {.size = 1000});
+  floats(buckets.data(0, COHORT_BUCKET_GRAD))[buckets.get(0)->numel] = 1;
+  EXPECT_EQ(buckets.damage(), "");
 }
 
 TEST(Buckets, TakeAtMostTwoBlocksOfMemory) {
@@ -60,8 +86,30 @@ TEST(Buckets, TakeAtMostTwoBlocksOfMemory) {
   for (const int32_t kind : {COHORT_BUCKET_GRAD, COHORT_BUCKET_WEIGHT}) buckets.want({kind});
   for (const char* name : {"a", "b"}) buckets.want({COHORT_BUCKET_STATE, name});
   buckets.want({COHORT_BUCKET_OPTIM, "exp_avg"});
-  buckets.configure(two_parameters(), {.size = 1}, Device{});
+  buckets.configure(two_parameters(), {.size = 1});
   EXPECT_EQ(allocated, 2);
+}
+
+TEST(Buckets, TakeTwoBlocksOfMemoryOnEachDevice) {
+  const Device cpu{}, other{COHORT_DEVICE_CUDA, 1};
+  std::vector<Device> allocated;
+  Buckets buckets(RankDevices(), [&](Device device, uint64_t nbytes) {
+    allocated.push_back(device);
+    return zeroed(device, nbytes);
+  });
+  for (const int32_t kind : {COHORT_BUCKET_GRAD, COHORT_BUCKET_WEIGHT}) buckets.want({kind});
+  std::vector<LayoutParameter> order = two_parameters();
+  order[0].device = other;
+  buckets.configure(order, {.size = 1000});
+  EXPECT_EQ(allocated, (std::vector{other, cpu, other, cpu}));
+  ASSERT_EQ(buckets.count(), 2u);
+  for (uint64_t index = 0; index < 2; ++index) {
+    cohort_tensor view{};
+    buckets.view(index, COHORT_BUCKET_WEIGHT, "", view);
+    EXPECT_EQ((Device{view.device_type, view.device_index}), order[index].device);
+    EXPECT_EQ(buckets.get(index)->device_type, view.device_type);
+    EXPECT_EQ(view.nbytes, order[index].numel * sizeof(float));
+  }
 }
 
 TEST(Buckets, GiveEveryBufferMemoryOfItsOwn) {
@@ -71,7 +119,7 @@ TEST(Buckets, GiveEveryBufferMemoryOfItsOwn) {
                                       {COHORT_BUCKET_STATE, "a/m"},
                                       {COHORT_BUCKET_STATE, "b/m", COHORT_FLOAT64}};
   for (const BufferWant& want : wants) buckets.want(want);
-  buckets.configure(two_parameters(), {.size = 1}, Device{});
+  buckets.configure(two_parameters(), {.size = 1});
   for (uint64_t index = 0; index < 2; ++index) {
     buckets.open_gradients(index);
     for (size_t i = 0; i < wants.size(); ++i) {
@@ -95,7 +143,7 @@ TEST(Buckets, KeepStateOfATypeOfItsOwn) {
   Buckets buckets(RankDevices(), zeroed);
   const BufferWant anchor{COHORT_BUCKET_STATE, "anchor", COHORT_FLOAT64};
   buckets.want(anchor);
-  buckets.configure(two_parameters(), {.size = 1000}, Device{});
+  buckets.configure(two_parameters(), {.size = 1000});
   cohort_tensor view{};
   buckets.view(0, COHORT_BUCKET_STATE, "anchor", view);
   EXPECT_EQ(view.dtype, COHORT_FLOAT64);
@@ -105,12 +153,12 @@ TEST(Buckets, KeepStateOfATypeOfItsOwn) {
   EXPECT_EQ(saved.at("anchor").values.at(0).size(), 2 * sizeof(double));
   buckets.reset();
   buckets.want(anchor);
-  buckets.configure(two_parameters(), {.size = 1}, Device{});
+  buckets.configure(two_parameters(), {.size = 1});
   buckets.view(1, COHORT_BUCKET_STATE, "anchor", view);
   EXPECT_EQ(static_cast<double*>(view.data)[1], 0.1);
   buckets.reset();
   buckets.want({COHORT_BUCKET_STATE, "anchor"});
-  EXPECT_THROW(buckets.configure(two_parameters(), {.size = 1}, Device{}), UserError);
+  EXPECT_THROW(buckets.configure(two_parameters(), {.size = 1}), UserError);
 }
 
 TEST(Buckets, RefuseAWantThatDiffersFromAnEarlierOne) {
@@ -124,7 +172,7 @@ TEST(Buckets, HaveNoMemoryForGradientsThatStayWhereBackwardMadeThem) {
   Buckets buckets(RankDevices(), zeroed);
   buckets.want({COHORT_BUCKET_GRAD});
   buckets.want({COHORT_BUCKET_WEIGHT});
-  buckets.configure(two_parameters(), {.size = 1000}, Device{}, InPlace::kAll);
+  buckets.configure(two_parameters(), {.size = 1000}, InPlace::kAll);
   cohort_tensor gradient{};
   EXPECT_TRUE(buckets.has(COHORT_BUCKET_GRAD));
   buckets.open_gradients(0);
@@ -140,7 +188,7 @@ TEST(Buckets, ShowAGradientThatIsAloneWhereItIsNow) {
   buckets.want({COHORT_BUCKET_GRAD});
   buckets.want({COHORT_BUCKET_WEIGHT});
   buckets.configure({{2, "c", 1, COHORT_FLOAT32, 0}, {1, "b", 2, COHORT_FLOAT32, 0}, {0, "a", 1, COHORT_FLOAT32, 0}},
-                    {.size = 1000, .alone_size = 8}, Device{}, InPlace::kAlone);
+                    {.size = 1000, .alone_size = 8}, InPlace::kAlone);
   cohort_tensor gradient{};
   buckets.open_gradients(0);
   EXPECT_THROW(buckets.view(0, COHORT_BUCKET_GRAD, "", gradient), UserError);
@@ -172,7 +220,7 @@ TEST(Buckets, KeepMemoryInWhichTensorsOfTheProgramLieUntilTheyAreGone) {
     buckets.reset();
     buckets.want({COHORT_BUCKET_GRAD});
     buckets.configure({{0, "a", 4, COHORT_FLOAT32, 0}, {1, "b", 1, COHORT_FLOAT32, 0}, {2, "c", 1, COHORT_FLOAT32, 0}},
-                      {.size = 1000, .alone_size = 16}, Device{}, InPlace::kAlone);
+                      {.size = 1000, .alone_size = 16}, InPlace::kAlone);
   };
   lay_out();
   EXPECT_EQ(allocated, 1) << "what is lent and the bucket of two, in one block";
@@ -196,7 +244,7 @@ TEST(Buckets, HaveNoGradientsWhileWeightsMove) {
   });
   buckets.want({COHORT_BUCKET_GRAD});
   buckets.want({COHORT_BUCKET_WEIGHT});
-  buckets.configure(two_parameters(), {.size = 1000}, Device{}, InPlace::kNone, [&] {
+  buckets.configure(two_parameters(), {.size = 1000}, InPlace::kNone, [&] {
     while_moving = allocated;
     EXPECT_NE(buckets.places(COHORT_BUCKET_WEIGHT, 2)[0], nullptr);
   });
@@ -209,14 +257,14 @@ TEST(Buckets, HaveNoGradientsWhileWeightsMove) {
 TEST(Buckets, KeepGradientsInTheirBucketWhereItIsPadded) {
   Buckets buckets(RankDevices(), zeroed);
   buckets.want({COHORT_BUCKET_GRAD});
-  buckets.configure({{0, "a", 3, COHORT_FLOAT32, 0}}, {.size = 1, .align = 2}, Device{}, InPlace::kAlone);
+  buckets.configure({{0, "a", 3, COHORT_FLOAT32, 0}}, {.size = 1, .align = 2}, InPlace::kAlone);
   EXPECT_NE(buckets.places(COHORT_BUCKET_GRAD, 1)[0], nullptr);
 }
 
 TEST(Buckets, PlaceEveryParameterWhereItsPartIs) {
   Buckets buckets(RankDevices(), zeroed);
   buckets.want({COHORT_BUCKET_GRAD});
-  buckets.configure(two_parameters(), {.size = 1000}, Device{});
+  buckets.configure(two_parameters(), {.size = 1000});
   const auto places = buckets.places(COHORT_BUCKET_GRAD, 3);
   std::byte* const first = buckets.data(0, COHORT_BUCKET_GRAD);
   EXPECT_EQ(places[1], first);
@@ -227,11 +275,11 @@ TEST(Buckets, PlaceEveryParameterWhereItsPartIs) {
 TEST(Buckets, KeepStatePerParameterWhenTheLayoutChanges) {
   Buckets buckets(RankDevices(), zeroed);
   buckets.want({COHORT_BUCKET_STATE, "own"});
-  buckets.configure(two_parameters(), {.size = 1000}, Device{});
+  buckets.configure(two_parameters(), {.size = 1000});
   for (int i = 0; i < 5; ++i) floats(buckets.data(0, COHORT_BUCKET_STATE, "own"))[i] = static_cast<float>(i + 1);
   buckets.reset();
   buckets.want({COHORT_BUCKET_STATE, "own"});
-  buckets.configure(two_parameters(), {.size = 1}, Device{});
+  buckets.configure(two_parameters(), {.size = 1});
   EXPECT_EQ(floats(buckets.data(0, COHORT_BUCKET_STATE, "own"))[2], 3.0f);
   EXPECT_EQ(floats(buckets.data(1, COHORT_BUCKET_STATE, "own"))[0], 4.0f);
 }
@@ -242,7 +290,7 @@ TEST(Buckets, TellWhichParametersWereInNoEarlierLayout) {
   const auto lay_out = [&](std::vector<LayoutParameter> order) {
     buckets.reset();
     buckets.want({COHORT_BUCKET_GRAD});
-    buckets.configure(std::move(order), {.size = 1000}, Device{});
+    buckets.configure(std::move(order), {.size = 1000});
     Flags flags;
     const cohort_bucket& bucket = *buckets.get(0);
     for (uint64_t i = 0; i < bucket.num_parts; ++i) flags.push_back(bucket.parts[i].flags);
@@ -262,27 +310,27 @@ TEST(Buckets, TellWhichParametersWereInNoEarlierLayout) {
 TEST(Buckets, NeitherKeepNorSaveScratch) {
   Buckets buckets(RankDevices(), zeroed);
   buckets.want({COHORT_BUCKET_STATE, "scratch", 0, COHORT_STATE_SCRATCH});
-  buckets.configure(two_parameters(), {.size = 1000}, Device{});
+  buckets.configure(two_parameters(), {.size = 1000});
   floats(buckets.data(0, COHORT_BUCKET_STATE, "scratch"))[0] = 1.0f;
   EXPECT_TRUE(buckets.state().empty());
   buckets.reset();
   buckets.want({COHORT_BUCKET_STATE, "scratch", 0, COHORT_STATE_SCRATCH});
-  buckets.configure(two_parameters(), {.size = 1000}, Device{});
+  buckets.configure(two_parameters(), {.size = 1000});
   EXPECT_EQ(floats(buckets.data(0, COHORT_BUCKET_STATE, "scratch"))[0], 0.0f);
 }
 
 TEST(Buckets, KeepStateForALaterLayoutThatWantsItAlsoWhileItIsSaved) {
   Buckets buckets(RankDevices(), zeroed);
   buckets.want({COHORT_BUCKET_STATE, "m"});
-  buckets.configure(two_parameters(), {.size = 1000}, Device{});
+  buckets.configure(two_parameters(), {.size = 1000});
   floats(buckets.data(0, COHORT_BUCKET_STATE, "m"))[1] = 5.0f;
   buckets.reset();
   buckets.want({COHORT_BUCKET_GRAD});
-  buckets.configure(two_parameters(), {.size = 1000}, Device{});
+  buckets.configure(two_parameters(), {.size = 1000});
   EXPECT_EQ(buckets.state().count("m"), 1u);
   buckets.reset();
   buckets.want({COHORT_BUCKET_STATE, "m"});
-  buckets.configure(two_parameters(), {.size = 1000}, Device{});
+  buckets.configure(two_parameters(), {.size = 1000});
   EXPECT_EQ(floats(buckets.data(0, COHORT_BUCKET_STATE, "m"))[1], 5.0f);
 }
 
@@ -292,30 +340,30 @@ TEST(Buckets, KeepStateApartFromTheOptimizersOfTheSameName) {
   state["m"].values[1].assign(reinterpret_cast<const std::byte*>(saved), reinterpret_cast<const std::byte*>(saved + 3));
   Buckets buckets(RankDevices(), zeroed);
   buckets.want({COHORT_BUCKET_OPTIM, "m"});
-  buckets.configure(two_parameters(), {.size = 1000}, Device{});
+  buckets.configure(two_parameters(), {.size = 1000});
   buckets.set_state(state);
   buckets.reset();
   buckets.want({COHORT_BUCKET_STATE, "m"});
-  buckets.configure(two_parameters(), {.size = 1000}, Device{});
+  buckets.configure(two_parameters(), {.size = 1000});
   EXPECT_EQ(floats(buckets.data(0, COHORT_BUCKET_STATE, "m"))[2], 3.0f);
 }
 
 TEST(Buckets, ReplaceAnEarlierLayout) {
   Buckets buckets(RankDevices(), zeroed);
   buckets.want({COHORT_BUCKET_GRAD});
-  buckets.configure(two_parameters(), {.size = 1}, Device{});
+  buckets.configure(two_parameters(), {.size = 1});
   buckets.want({COHORT_BUCKET_GRAD});
-  buckets.configure(two_parameters(), {.size = 1000}, Device{});
+  buckets.configure(two_parameters(), {.size = 1000});
   EXPECT_EQ(buckets.count(), 1u);
 }
 
 TEST(Buckets, HaveWhatWasWantedSinceTheLastLayout) {
   Buckets buckets(RankDevices(), zeroed);
   buckets.want({COHORT_BUCKET_GRAD});
-  buckets.configure(two_parameters(), {.size = 1}, Device{});
+  buckets.configure(two_parameters(), {.size = 1});
   buckets.want({COHORT_BUCKET_OPTIM, "exp_avg"});
   buckets.want({COHORT_BUCKET_OPTIM, "exp_avg_sq"});
-  buckets.configure(two_parameters(), {.size = 1}, Device{});
+  buckets.configure(two_parameters(), {.size = 1});
   EXPECT_FALSE(buckets.has(COHORT_BUCKET_GRAD));
   EXPECT_EQ(buckets.data(0, COHORT_BUCKET_GRAD), nullptr);
   EXPECT_EQ(buckets.names(COHORT_BUCKET_OPTIM), (std::vector<std::string>{"exp_avg", "exp_avg_sq"}));

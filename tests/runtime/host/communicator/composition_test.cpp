@@ -177,6 +177,73 @@ TEST(Composed, TellsWhatItDoesNotKnowFromWhatIsWrong) {
   });
 }
 
+// ---- exchanges that are refused
+
+struct {
+  int exchange = 1;  // of a communicator
+  cohort_status status = COHORT_INVALID_ARGUMENT;
+} refusal;
+
+class RefusingComm : public test::ThreadWireComm {
+ public:
+  using ThreadWireComm::ThreadWireComm;
+  void exchange(sdk::Span<const cohort_message> messages, const cohort_stream& stream) {
+    if (++count_ == refusal.exchange) throw sdk::Error(refusal.status, "these messages are refused");
+    ThreadWireComm::exchange(messages, stream);
+  }
+
+ private:
+  int count_ = 0;
+};
+struct Refusing : sdk::Collective<Refusing, RefusingComm> {
+  std::unique_ptr<RefusingComm> connect(const cohort_connect_args& args) {
+    return test::connect_threads<RefusingComm>(args);
+  }
+};
+constexpr cohort_component kRefusing = sdk::collective<Refusing>("refusing", "refuses one exchange");
+
+// Runs the operation on three ranks; each of them must end with this status and the collective's words.
+void expect_of_refusal(decltype(&cohort_collective_vt::all_reduce) slot, cohort_status wanted) {
+  on_threads(kRefusing, 3, [&](InProcessRank& rank) {
+    float data[6]{};
+    const auto failed = test::failure_of([&] {
+      rank.run(rank.table().*slot, op_of({COHORT_FLOAT32, COHORT_REDUCE_SUM, 6}, data, data));
+    });
+    EXPECT_EQ(failed.status(), wanted);
+    EXPECT_THAT(failed.what(), HasSubstr("these messages are refused"));
+  });
+}
+
+TEST(ARefusedExchange, FailsTheOperationThatHasSentSomething) {
+  for (const cohort_status status : {COHORT_INVALID_ARGUMENT, COHORT_UNIMPLEMENTED}) {
+    for (const auto slot :
+         {&cohort_collective_vt::all_reduce, &cohort_collective_vt::reduce, &cohort_collective_vt::broadcast}) {
+      refusal = {1, status};
+      expect_of_refusal(slot, status);
+      refusal = {2, status};
+      expect_of_refusal(slot, COHORT_INTERNAL);
+    }
+    for (const auto slot : {&cohort_collective_vt::reduce_scatter, &cohort_collective_vt::all_to_all}) {
+      refusal = {1, status};
+      on_threads(kRefusing, 3, [&](InProcessRank& rank) {
+        float data[18]{}, result[18]{};
+        const auto call = [&] { rank.run(rank.table().*slot, op_of({COHORT_FLOAT32, 1, 6}, data, result)); };
+        EXPECT_EQ(test::failure_of(call).status(), status);
+      });
+    }
+  }
+}
+
+TEST(ARefusedExchange, FailsTheBarrierThatHasBegun) {
+  for (const int exchange : {1, 2}) {
+    refusal = {exchange, COHORT_INVALID_ARGUMENT};
+    on_threads(kRefusing, 3, [&](InProcessRank& rank) {
+      const cohort_status status = rank.table().barrier(rank.comm()->collective, rank.comm());
+      EXPECT_EQ(status, exchange == 1 ? COHORT_INVALID_ARGUMENT : COHORT_INTERNAL);
+    });
+  }
+}
+
 // ---- a collective's own operations
 
 // Says that it has summed: an all_reduce that puts 42 into every float32 and leaves other types to the host.

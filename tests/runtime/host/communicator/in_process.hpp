@@ -22,11 +22,11 @@ inline LogSettings silence() {
 
 class InProcessRank {
  public:
-  InProcessRank(const cohort_component& component, cohort_store* store, int rank, int size, bool deterministic)
+  InProcessRank(const cohort_component& component, cohort_store* store, int rank, int size, Collective::Use use)
       : log_(silence()),
         host_(log_),
         collective_(component, check_options({component.options, component.num_options}, {}, "test"), host_,
-                    {host_.get(), deterministic}) {
+                    with_door(use)) {
     cohort_connect_args args{};
     args.struct_size = sizeof args;
     args.rank = rank;
@@ -55,6 +55,11 @@ class InProcessRank {
   }
 
  private:
+  Collective::Use with_door(Collective::Use use) {
+    use.door = host_.get();
+    return use;
+  }
+
   Log log_;
   HostObject host_;
   Collective collective_;
@@ -65,7 +70,7 @@ inline void on_threads(const cohort_component& component, int size, const std::f
                        bool deterministic = false) {
   test::MemoryStore store;
   test::run_as_threads(size, [&](int rank) {
-    InProcessRank one(component, store.handle(), rank, size, deterministic);
+    InProcessRank one(component, store.handle(), rank, size, {.door = nullptr, .deterministic = deterministic});
     body(one);
   });
 }

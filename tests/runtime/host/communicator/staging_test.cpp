@@ -11,6 +11,7 @@
 #include "fake_device.hpp"
 #include "in_process.hpp"
 #include "reductions.hpp"
+#include "thread_wire.hpp"
 
 namespace cohort::host {
 namespace {
@@ -27,11 +28,24 @@ PluginSearch both_folders() {
   return search;
 }
 
+struct Device {
+  Device(PluginHost& plugins, HostObject& host) {
+    const cohort_component& component = plugins.open(Kind::kAccelerator, "device");
+    object = {sizeof object, 0, static_cast<const cohort_accelerator_vt*>(component.vtable), nullptr, host.get()};
+    host.check(object.vt->create(&object, nullptr, 0), "create");
+  }
+  ~Device() { object.vt->destroy(&object); }
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  cohort_accelerator object{};
+};
+
 // A rank of shm with the accelerator `device` at hand.
 class StagedRank {
  public:
   StagedRank(PluginHost& plugins, cohort_store* store, int rank, int size)
-      : log_(silence()), host_(log_), comms_(plugins, host_, {Spec("shm")}, make_accelerator(plugins)) {
+      : log_(silence()), host_(log_), device_(plugins, host_), comms_(plugins, host_, {Spec("shm")}, &device_.object) {
     cohort_connect_args group{};
     group.struct_size = sizeof group;
     group.rank = rank;
@@ -57,20 +71,9 @@ class StagedRank {
  private:
   Log log_;
   HostObject host_;
-  struct Owned {
-    cohort_accelerator object{};
-    ~Owned() { object.vt->destroy(&object); }
-  } device_;
+  Device device_;
   CommunicatorSet comms_;
   cohort_comm* comm_;
-
-  cohort_accelerator* make_accelerator(PluginHost& plugins) {
-    const cohort_component& component = plugins.open(Kind::kAccelerator, "device");
-    device_.object = {sizeof device_.object, 0, static_cast<const cohort_accelerator_vt*>(component.vtable), nullptr,
-                      host_.get()};
-    host_.check(device_.object.vt->create(&device_.object, nullptr, 0), "create");
-    return &device_.object;
-  }
 };
 
 void on_staged(int size, const std::function<void(StagedRank&)>& body) {
@@ -223,6 +226,40 @@ TEST(Staging, ShowsTheErrorOfTheOperation) {
       EXPECT_THAT(error.what(), HasSubstr("float32"));
     }
   });
+}
+
+// Takes so many sums, and refuses the next one.
+struct TakesComm : test::ThreadWireComm {
+  static inline int sums = 0;
+  using ThreadWireComm::ThreadWireComm;
+  void all_reduce(const cohort_op_args&) {
+    if (sums-- == 0) throw sdk::invalid_argument("this sum is refused");
+  }
+};
+struct Takes : sdk::Collective<Takes, TakesComm> {
+  std::unique_ptr<TakesComm> connect(const cohort_connect_args& args) { return test::connect_threads<TakesComm>(args); }
+};
+constexpr cohort_component kTakes = sdk::collective<Takes>("takes", "refuses a sum");
+
+TEST(Staging, FailsIfALaterChunkIsRefused) {
+  constexpr uint64_t kCount = 2200001;  // three chunks
+  const Tensor data(kCount * sizeof(float));
+  const auto status_after = [&](int sums) {
+    TakesComm::sums = sums;
+    Log log(silence());
+    PluginHost plugins(both_folders(), log);
+    HostObject host(log);
+    Device device(plugins, host);
+    test::MemoryStore store;
+    InProcessRank rank(kTakes, store.handle(), 0, 1,
+                       {.door = nullptr, .moves = Moves::kCpuMemory, .device = &device.object});
+    cohort_op_args args = op_of({COHORT_FLOAT32, COHORT_REDUCE_SUM, kCount}, data.device(), data.device());
+    args.stream.device_type = DeviceMemory::kDeviceType;
+    return test::failure_of([&] { rank.run(rank.table().all_reduce, args); });
+  };
+  EXPECT_EQ(status_after(0).status(), COHORT_INVALID_ARGUMENT);
+  EXPECT_EQ(status_after(1).status(), COHORT_INTERNAL);
+  EXPECT_THAT(status_after(1).what(), HasSubstr("this sum is refused"));
 }
 
 // The accelerator ends the program if memory is freed that a copy is still to use, at the latest with the rank.

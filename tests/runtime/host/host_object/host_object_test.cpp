@@ -87,6 +87,15 @@ TEST_F(HostObjectTest, ChecksAStatusWithWhoAndWhy) {
   }
 }
 
+TEST_F(HostObjectTest, SaysWhenAFailureCameWithoutAMessage) {
+  try {
+    object.check(99, "strategy 'ring', create");
+    FAIL() << "not thrown";
+  } catch (const TrainingFailed& error) {
+    EXPECT_THAT(error.what(), StrEq("strategy 'ring', create: status 99, without a message; ask the plugin's authors"));
+  }
+}
+
 TEST_F(HostObjectTest, HasALogTableThatFiltersByLevel) {
   const auto* table = static_cast<const cohort_log_1*>(host->get_interface(host, COHORT_LOG_ID));
   ASSERT_NE(table, nullptr);

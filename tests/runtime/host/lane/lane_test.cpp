@@ -56,6 +56,14 @@ TEST(Lane, IsDoneWithATaskThatIsSubmittedInTurn) {
   EXPECT_THROW(lane.wait(failed), UserError);
 }
 
+TEST(Lane, RefusesAWaitForATicketThatItHasNotGiven) {
+  Lane lane("test", kLong);
+  const Lane::Ticket last = lane.submit([] {});
+  lane.wait(last);
+  EXPECT_THROW(lane.wait(last + 1), UserError);
+  EXPECT_THROW(lane.wait_for(last + 1, kLong), UserError);
+}
+
 TEST(Lane, ThrowsWhatAWorkThrewAndDropsWhatComesAfter) {
   Lane lane("test", kLong);
   bool ran = false;

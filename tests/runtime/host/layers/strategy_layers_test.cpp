@@ -267,6 +267,19 @@ TEST_F(StrategyLayersTest, ForwardEveryNullSlotWithItsArgumentsAndResult) {
                           "base.pause 3", "base.shutdown", "base.get_extension id"));
 }
 
+TEST_F(StrategyLayersTest, ForwardToTheNextLayerThatFillsTheSlot) {
+  cohort_strategy_vt empty{};
+  empty.struct_size = sizeof(empty);
+  std::vector<LayerBlueprint> five;
+  for (const char* name : {"lowest", "lower"}) five.push_back({name, &empty, {}, ""});
+  five.push_back({"a", &a, {}, ""});
+  for (const char* name : {"upper", "uppermost"}) five.push_back({name, &empty, {}, ""});
+  const StrategyLayers layers(std::move(five), recording_base(), &recorder, host);
+  calls();
+  EXPECT_EQ(layers.top()->vt->end_step(layers.top(), nullptr), 108);
+  EXPECT_THAT(calls(), ElementsAre("a.end_step", "base.end_step"));
+}
+
 TEST_F(StrategyLayersTest, ReadATableOnlyAsFarAsItSays) {
   // Slots behind the end hold what would crash if it were called.
   a.struct_size = COHORT_END(cohort_strategy_vt, end_step);

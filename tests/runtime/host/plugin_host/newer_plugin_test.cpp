@@ -113,11 +113,17 @@ TEST_F(NewerPlugin, RunsWithoutUnknownSlotsOfAnyKind) {
 }
 
 TEST_F(NewerPlugin, RunsWithoutUnknownFieldsOfItsDescriptor) {
-  const LongerInUse<cohort_component> longer_component(component);
+  LongerInUse<cohort_component> longer_component(component);
   components = {&longer_component.known, nullptr};
   plugin.components = components.data();
-  const LongerInUse<cohort_plugin> longer(plugin);
+  LongerInUse<cohort_plugin> longer(plugin);
   EXPECT_EQ(descriptor_problem(longer.known, "ring", kHost), "");
+  EXPECT_THAT(ignored_parts(longer.known),
+              ElementsAre("fields of its cohort_plugin", "fields of the cohort_component of its strategy"));
+  longer.more = 0;
+  EXPECT_THAT(ignored_parts(longer.known), ElementsAre("fields of the cohort_component of its strategy"));
+  longer_component.more = 0;
+  EXPECT_THAT(ignored_parts(longer.known), IsEmpty()) << "fields that it does not set are no loss";
 }
 
 TEST_F(NewerPlugin, IsRefusedForUnknownFlags) {

@@ -24,6 +24,12 @@ class Services : public sdk::Strategy<Services> {
     stopped_ = does_ == "drop";
   }
 
+  void init_dist_connection(cohort_dist_args& args) {
+    if (does_ == "timeout" || does_ == "leave") args.timeout_ns = at_ * 1'000'000'000;
+    if (does_ == "leave" && args.rank == 1) throw sdk::Error(COHORT_INTERNAL, "it leaves");
+    below().init_dist_connection(args);
+  }
+
   void configure_model() {
     below().configure_model();
     calls_ = "configure";

@@ -29,13 +29,14 @@ inline void store(void* data, int32_t dtype, uint64_t index, double value) {
 
 // An array somewhere, as a work of the device sees it.
 struct ToyModel::Numbers {
+  ToyDevice* device = nullptr;
   void* data = nullptr;
   int32_t dtype = COHORT_FLOAT64;
   uint64_t numel = 0;
 
   uint64_t nbytes() const { return numel * sdk::size_of(dtype); }
-  double at(const ToyDevice& device, uint64_t i) const { return load(device.contents(data), dtype, i); }
-  void put(const ToyDevice& device, uint64_t i, double value) const { store(device.contents(data), dtype, i, value); }
+  double at(uint64_t i) const { return load(device->contents(data), dtype, i); }
+  void put(uint64_t i, double value) const { store(device->contents(data), dtype, i, value); }
   ToyDevice::Access reads() const { return {data, nbytes(), false}; }
   ToyDevice::Access writes() const { return {data, nbytes(), true}; }
 };
@@ -52,6 +53,7 @@ struct ToyModel::Slot {
     bool is_there = false;
   };
   ToyParameter parameter;
+  ToyDevice* device = nullptr;
   std::vector<int64_t> shape, strides;
   Memory own_weights;
   void* weights = nullptr;
@@ -59,11 +61,11 @@ struct ToyModel::Slot {
   int64_t steps = 0;                // done by its optimizer
   std::vector<Gradient> gradients;  // by replica
 
-  Numbers at(void* data) const { return {data, parameter.dtype, parameter.numel}; }
+  Numbers at(void* data) const { return {device, data, parameter.dtype, parameter.numel}; }
   Numbers weight_numbers() const { return at(weights); }
   Numbers gradient_numbers(uint32_t replica) const { return at(gradients[replica].place); }
   Numbers state_numbers(const State& state) const {
-    return state.place ? at(state.place) : Numbers{state.own.get(), COHORT_FLOAT64, parameter.numel};
+    return state.place ? at(state.place) : Numbers{device, state.own.get(), COHORT_FLOAT64, parameter.numel};
   }
 };
 

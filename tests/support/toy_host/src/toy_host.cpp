@@ -57,6 +57,7 @@ class Site {
                         .connect_timeout = job_.timeout,
                         .bucket_size = job_.bucket_size,
                         .autotune_file = job_.autotune_file,
+                        .inspects_layers = job_.inspects_layers,
                         .secret = job_.secret,
                         .device_port = devices_[rank] ? devices_[rank]->port() : nullptr,
                         .open_store = std::move(open_store)});

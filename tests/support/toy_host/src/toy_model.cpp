@@ -19,12 +19,15 @@ ToyModel::ToyModel(std::vector<ToyParameter> parameters, double first_weight, To
     const auto columns = static_cast<int64_t>(parameter.columns), numel = static_cast<int64_t>(parameter.numel);
     slot.shape = columns > 0 ? std::vector<int64_t>{numel / columns, columns} : std::vector<int64_t>{numel};
     slot.strides = columns > 0 ? std::vector<int64_t>{columns, 1} : std::vector<int64_t>{1};
-    slot.own_weights = zeros(parameter.numel, parameter.dtype);
+    slot.device = parameter.in_host_memory ? &host_memory_ : &device_;
+    slot.own_weights = zeros(*slot.device, parameter.numel, parameter.dtype);
     slot.weights = slot.own_weights.get();
-    for (Slot::State* const state : {&slot.momenta, &slot.squares}) state->own = zeros(parameter.numel, COHORT_FLOAT64);
+    for (Slot::State* const state : {&slot.momenta, &slot.squares}) {
+      state->own = zeros(*slot.device, parameter.numel, COHORT_FLOAT64);
+    }
     for (uint32_t replica = 0; replica < replicas; ++replica) {
       Slot::Gradient& gradient = slot.gradients.emplace_back();
-      gradient.own = zeros(parameter.numel, parameter.dtype);
+      gradient.own = zeros(*slot.device, parameter.numel, parameter.dtype);
       gradient.place = gradient.own.get();
     }
     slot.parameter = std::move(parameter);
@@ -32,14 +35,15 @@ ToyModel::ToyModel(std::vector<ToyParameter> parameters, double first_weight, To
     slots_.push_back(std::move(slot));
   }
   lr_factors_.assign(num_phases(), 1.0);
+  for (uint32_t phase = 0; phase < num_phases(); ++phase) losses_.push_back(zeros(device_, 1, COHORT_FLOAT32));
   refresh_views();
 }
 
 ToyModel::~ToyModel() = default;
 
-ToyModel::Memory ToyModel::zeros(uint64_t numel, int32_t dtype) const {
-  const host::RankDevices devices = device_.devices();
-  const host::Device where = device_.device();
+ToyModel::Memory ToyModel::zeros(ToyDevice& device, uint64_t numel, int32_t dtype) const {
+  const host::RankDevices devices = device.devices();
+  const host::Device where = device.device();
   const uint64_t nbytes = numel * sdk::size_of(dtype);
   Memory memory(devices.alloc(where, nbytes),
                 [devices, where](void* freed) { devices.release_or_leave(where, freed); });
@@ -49,22 +53,23 @@ ToyModel::Memory ToyModel::zeros(uint64_t numel, int32_t dtype) const {
 
 std::vector<double> ToyModel::read(const Numbers& numbers) const {
   std::vector<std::byte> bytes(numbers.nbytes());
-  device_.devices().copy_to_host(device_.device(), bytes.data(), numbers.data, bytes.size());
+  ToyDevice& device = *numbers.device;
+  device.devices().copy_to_host(device.device(), bytes.data(), numbers.data, bytes.size());
   std::vector<double> values(numbers.numel);
   for (uint64_t i = 0; i < numbers.numel; ++i) values[i] = load(bytes.data(), numbers.dtype, i);
   return values;
 }
 
 void ToyModel::write(const char* name, const Numbers& numbers, std::vector<double> values) const {
-  device_.run(name, {numbers.writes()}, [&device = device_, numbers, values = std::move(values)] {
-    for (uint64_t i = 0; i < numbers.numel; ++i) numbers.put(device, i, values[i]);
+  numbers.device->run(name, {numbers.writes()}, [numbers, values = std::move(values)] {
+    for (uint64_t i = 0; i < numbers.numel; ++i) numbers.put(i, values[i]);
   });
 }
 
 void ToyModel::copy(const Numbers& to, const Numbers& from) const {
   if (to.data == from.data) return;
-  device_.run("move", {from.reads(), to.writes()}, [&device = device_, to, from] {
-    for (uint64_t i = 0; i < to.numel; ++i) to.put(device, i, from.at(device, i));
+  to.device->run("move", {from.reads(), to.writes()}, [to, from] {
+    for (uint64_t i = 0; i < to.numel; ++i) to.put(i, from.at(i));
   });
 }
 
@@ -79,8 +84,8 @@ void ToyModel::refresh_views() {
     view.nbytes = slot.weight_numbers().nbytes();
     view.dtype = slot.parameter.dtype;
     view.ndim = static_cast<int32_t>(slot.shape.size());
-    view.device_type = device_.device().type;
-    view.device_index = device_.device().index;
+    view.device_type = slot.device->device().type;
+    view.device_index = slot.device->device().index;
     view.flags = COHORT_TENSOR_DENSE | (slot.parameter.requires_grad ? COHORT_TENSOR_REQUIRES_GRAD : 0u);
     view.id = static_cast<uint32_t>(views_.size());
     views_.push_back(view);
@@ -132,12 +137,27 @@ void ToyModel::add_gradient(uint32_t parameter, std::span<const double> values, 
   Slot& slot = slots_[parameter];
   const bool adds = std::exchange(slot.gradients[replica].is_there, true);
   const Numbers numbers = slot.gradient_numbers(replica);
-  device_.run("backward", {numbers.writes()},
-              [&device = device_, numbers, adds, given = std::vector<double>(values.begin(), values.end())] {
-                for (uint64_t i = 0; i < numbers.numel; ++i) {
-                  numbers.put(device, i, (adds ? numbers.at(device, i) : 0.0) + given[i]);
-                }
-              });
+  slot.device->run("backward", {numbers.writes()},
+                   [numbers, adds, given = std::vector<double>(values.begin(), values.end())] {
+                     for (uint64_t i = 0; i < numbers.numel; ++i) {
+                       numbers.put(i, (adds ? numbers.at(i) : 0.0) + given[i]);
+                     }
+                   });
+  if (replica == 0) add_loss(slot, {values.begin(), values.end()});
+}
+
+void ToyModel::add_loss(const Slot& slot, std::vector<double> gradient) {
+  if (slot.device != &device_) return;  // work on one device alone is in order
+  const Numbers loss{&device_, losses_[slot.parameter.phase].get(), COHORT_FLOAT32, 1}, weights = slot.weight_numbers();
+  device_.run("loss", {loss.writes(), weights.reads()}, [loss, weights, gradient = std::move(gradient)] {
+    double sum = loss.at(0);
+    for (uint64_t i = 0; i < weights.numel; ++i) sum += weights.at(i) * gradient[i];
+    loss.put(0, sum);
+  });
+}
+
+const float* ToyModel::loss(uint32_t phase, uint32_t) {
+  return static_cast<const float*>(losses_[phase].get());
 }
 
 void ToyModel::show_gradient(uint32_t parameter) {
@@ -145,6 +165,8 @@ void ToyModel::show_gradient(uint32_t parameter) {
 }
 
 void ToyModel::forget_gradient(uint32_t parameter) {
+  void* const loss = losses_[slots_[parameter].parameter.phase].get();
+  device_.devices().fill_with_zeros(device_.device(), loss, sizeof(float));
   for (Slot::Gradient& gradient : slots_[parameter].gradients) gradient.is_there = false;
 }
 
@@ -174,7 +196,8 @@ void ToyModel::move_weights(std::span<void* const> places) {
 void ToyModel::zero_gradient(uint32_t replica, uint32_t parameter) {
   Slot& slot = slots_[parameter];
   const Numbers numbers = slot.gradient_numbers(replica);
-  if (replica == 0) device_.devices().fill_with_zeros(device_.device(), numbers.data, numbers.nbytes());
+  ToyDevice& device = *slot.device;
+  if (replica == 0) device.devices().fill_with_zeros(device.device(), numbers.data, numbers.nbytes());
   if (replica > 0) slot.gradients[replica].is_there = false;
 }
 

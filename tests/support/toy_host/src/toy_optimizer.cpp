@@ -32,23 +32,23 @@ void ToyModel::clip_gradients(uint32_t phase, const cohort_clip_args& args) {
     gradients.push_back(slot.gradient_numbers(0));
     accesses.push_back(gradients.back().writes());
   }
-  const Numbers norm{args.norm, COHORT_FLOAT64, args.norm ? 1u : 0u};
+  const Numbers norm{&device_, args.norm, COHORT_FLOAT64, args.norm ? 1u : 0u};
   accesses.push_back(norm.writes());
-  const Numbers given{const_cast<double*>(args.given_norm), COHORT_FLOAT64, args.given_norm ? 1u : 0u};
+  const Numbers given{&device_, const_cast<double*>(args.given_norm), COHORT_FLOAT64, args.given_norm ? 1u : 0u};
   accesses.push_back(given.reads());
-  device_.run("clip", accesses, [&device = device_, by = args.by, limit = args.limit, norm, given, gradients] {
+  device_.run("clip", accesses, [by = args.by, limit = args.limit, norm, given, gradients] {
     double squares = 0;
     for (const Numbers& gradient : gradients) {
-      for (uint64_t i = 0; i < gradient.numel; ++i) squares += gradient.at(device, i) * gradient.at(device, i);
+      for (uint64_t i = 0; i < gradient.numel; ++i) squares += gradient.at(i) * gradient.at(i);
     }
-    const double whole = given.data ? given.at(device, 0) : std::sqrt(squares);
-    if (norm.data) norm.put(device, 0, whole);
+    const double whole = given.data ? given.at(0) : std::sqrt(squares);
+    if (norm.data) norm.put(0, whole);
     if (std::isinf(limit)) return;
     const double factor = std::min(limit / (whole + 1e-6), 1.0);  // a NaN stays one, as in LibTorch
     for (const Numbers& gradient : gradients) {
       for (uint64_t i = 0; i < gradient.numel; ++i) {
-        const double value = gradient.at(device, i);
-        gradient.put(device, i, by == COHORT_CLIP_NORM ? value * factor : std::clamp(value, -limit, limit));
+        const double value = gradient.at(i);
+        gradient.put(i, by == COHORT_CLIP_NORM ? value * factor : std::clamp(value, -limit, limit));
       }
     }
   });
@@ -60,29 +60,28 @@ void ToyModel::step_slot(Slot& slot) {
   const double rate = optimizer_.learning_rate * lr_factors_[slot.parameter.phase];
   const Numbers weights = slot.weight_numbers(), gradients = slot.gradient_numbers(0);
   const Numbers momenta = slot.state_numbers(slot.momenta), squares = slot.state_numbers(slot.squares);
-  const auto step_element = [&device = device_, o = optimizer_, is_adam = is_adam(),
-                             t = static_cast<double>(slot.steps), rate, weights, gradients, momenta,
-                             squares](uint64_t i) {
-    double weight = weights.at(device, i), gradient = gradients.at(device, i);
+  const auto step_element = [o = optimizer_, is_adam = is_adam(), t = static_cast<double>(slot.steps), rate, weights,
+                             gradients, momenta, squares](uint64_t i) {
+    double weight = weights.at(i), gradient = gradients.at(i);
     if (o.kind == "adamw") {
       weight -= rate * o.weight_decay * weight;
     } else {
       gradient += o.weight_decay * weight;
     }
     const double fresh = is_adam ? 1 - o.beta1 : 1.0;
-    momenta.put(device, i, (is_adam ? o.beta1 : o.momentum) * momenta.at(device, i) + fresh * gradient);
-    double change = momenta.at(device, i);
+    momenta.put(i, (is_adam ? o.beta1 : o.momentum) * momenta.at(i) + fresh * gradient);
+    double change = momenta.at(i);
     if (is_adam) {
-      squares.put(device, i, o.beta2 * squares.at(device, i) + (1 - o.beta2) * gradient * gradient);
-      const double square = squares.at(device, i) / (1 - std::pow(o.beta2, t));
+      squares.put(i, o.beta2 * squares.at(i) + (1 - o.beta2) * gradient * gradient);
+      const double square = squares.at(i) / (1 - std::pow(o.beta2, t));
       change = change / (1 - std::pow(o.beta1, t)) / (std::sqrt(square) + o.eps);
     }
-    weights.put(device, i, weight - rate * change);
+    weights.put(i, weight - rate * change);
   };
-  device_.run("step", {gradients.reads(), weights.writes(), momenta.writes(), squares.writes()},
-              [step_element, numel = weights.numel] {
-                for (uint64_t i = 0; i < numel; ++i) step_element(i);
-              });
+  slot.device->run("step", {gradients.reads(), weights.writes(), momenta.writes(), squares.writes()},
+                   [step_element, numel = weights.numel] {
+                     for (uint64_t i = 0; i < numel; ++i) step_element(i);
+                   });
 }
 
 std::optional<double> ToyModel::hyper(uint32_t, std::string_view name) {

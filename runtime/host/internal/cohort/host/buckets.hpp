@@ -1,9 +1,9 @@
 // Flat buffers with the layout of the buckets: GRAD, WEIGHT, STATE(name) and OPTIM(name).
 //
-// A layout has two blocks of memory, which come from the collective if it has some: one for gradients, in which tensors
-// of the program may lie after the layout has gone, and one for all other buffers. Views live until the next configure,
-// those of GRAD from open_gradients to close_gradients. configure is collective and [main]; views may be asked for from
-// any thread.
+// A layout has two blocks of memory on each device, which come from the collective if it has some: one for gradients,
+// in which tensors of the program may lie after the layout has gone, and one for all other buffers. Views live until
+// the next configure, those of GRAD from open_gradients to close_gradients. configure is collective and [main]; views
+// may be asked for from any thread.
 #pragma once
 
 #include <atomic>
@@ -43,9 +43,13 @@ struct BufferWant {
 
 class Buckets {
  public:
-  /// `gradient_of`: for gradients in place.
-  explicit Buckets(RankDevices devices, BucketAllocator allocator, GradientOf gradient_of = nullptr)
-      : devices_(devices), allocator_(std::move(allocator)), gradient_of_(std::move(gradient_of)) {}
+  /// `gradient_of`: for gradients in place. `has_guards`: damage() looks behind each buffer in memory of the CPU.
+  explicit Buckets(RankDevices devices, BucketAllocator allocator, GradientOf gradient_of = nullptr,
+                   bool has_guards = false)
+      : devices_(devices),
+        allocator_(std::move(allocator)),
+        gradient_of_(std::move(gradient_of)),
+        has_guards_(has_guards) {}
   Buckets(const Buckets&) = delete;
   Buckets& operator=(const Buckets&) = delete;
 
@@ -61,14 +65,15 @@ class Buckets {
   /// Adds a buffer to the next layout. Throws UserError if it is wanted already, with another type or other flags.
   void want(BufferWant want);
   bool has_wants() const { return !wants_.empty(); }
+  const std::vector<BufferWant>& wants() const { return wants_; }  ///< of the next layout
   /// Returns whether the present layout has this kind.
   bool has(int32_t kind) const;
   std::vector<std::string> names(int32_t kind) const;
   /// Lays out what was wanted and allocates. `order`: parameters that take part, in the order in which gradients are
   /// expected. Calls `before_gradients` when all memory but that for gradients is there, so that what moves into it
   /// gives its old memory free before.
-  void configure(std::vector<LayoutParameter> order, const LayoutLimits& limits, Device device,
-                 InPlace in_place = InPlace::kNone, const std::function<void()>& before_gradients = nullptr);
+  void configure(std::vector<LayoutParameter> order, const LayoutLimits& limits, InPlace in_place = InPlace::kNone,
+                 const std::function<void()>& before_gradients = nullptr);
 
   size_t count() const { return buckets_.size(); }
   /// Returns null beyond the last.
@@ -89,6 +94,9 @@ class Buckets {
   /// Memory that was not free when it was taken back stays until the process ends: the program's tensors lie there.
   void leave_lent_memory();
   bool left_memory() const { return left_memory_; }
+  /// Returns the first buffer behind which something was written, "STATE 'layer/name' of bucket 0", or "". Any thread,
+  /// but while the layout changes.
+  std::string damage() const;
   /// Returns, for each parameter id below `num_parameters`, its place in a kind's buffers, or null.
   std::vector<void*> places(int32_t kind, size_t num_parameters, const std::string& name = {}) const;
 
@@ -109,26 +117,39 @@ class Buckets {
     uint32_t flags = 0;
     std::vector<uint64_t> offsets{};  // by bucket, bytes in its block; kNoPlace for a gradient in place
   };
+  /// What a layout has on one device.
+  struct Blocks {
+    Device device;
+    uint64_t num_gradient_bytes = 0, num_other_bytes = 0;
+    BucketMemory gradients{}, others{};
+  };
   RankDevices devices_;
-  Device device_;  // of the layout
   BucketAllocator allocator_;
   GradientOf gradient_of_;
   std::vector<BufferWant> wants_;                 // of the next layout
   std::vector<std::unique_ptr<Bucket>> buckets_;  // stable addresses: plugins hold pointers
   std::map<Key, Buffer> buffers_;
   std::vector<std::span<std::byte>> to_lend_;
-  BucketMemory gradient_memory_, memory_;
+  std::vector<Blocks> blocks_;  // in the order of the first bucket on each device, the same on all ranks
   std::vector<BucketMemory> lent_before_;
   bool left_memory_ = false;
   StrategyState::Buckets kept_state_;
   std::set<uint32_t> laid_out_;  // parameters of this training's layouts
+  bool has_guards_;
+  struct Guard {
+    std::span<std::byte> bytes;
+    std::string behind;
+  };
+  std::vector<Guard> guards_;
 
   void clear_layout();
   void add_bucket(BucketPlan plan, InPlace in_place);
   void allocate(InPlace in_place, const std::function<void()>& before_gradients);
+  Blocks& blocks_of(Device device);
+  void set_guards();
   std::byte* flat_data(size_t index, int32_t kind, const std::string& name) const;
   int32_t dtype_of(const Buffer& buffer, size_t index) const;
-  /// Calls visit(part, its memory, its type, the bucket's type) for each parameter that has a place in a buffer.
+  /// Calls visit(part, its memory, its type, the bucket's plan) for each parameter that has a place in a buffer.
   template <class Visit>
   void visit_parts(int32_t kind, const std::string& name, Visit visit) const;
   void keep_state();

@@ -43,11 +43,12 @@ struct RankSetup {
   const Selection& selection;
   Topology topology;
   Log& log;
-  std::chrono::nanoseconds timeout{std::chrono::seconds(300)};         ///< of every wait
-  std::chrono::nanoseconds connect_timeout{std::chrono::seconds(60)};  ///< until all ranks are there
+  std::chrono::nanoseconds timeout{std::chrono::seconds(300)};  ///< of every wait; init_dist_connection may change it
+  std::chrono::nanoseconds connect_timeout{std::chrono::seconds(60)};  ///< until all are there, if `timeout` is longer
   std::optional<uint64_t> bucket_size;                                 ///< bytes; wins over the strategy's
   std::optional<std::filesystem::path> autotune_file;  ///< if set, trials are run and the best is written here
   bool deterministic = false;                          ///< sums have the same bits on every collective
+  bool inspects_layers = false;                        ///< finds the layer that writes behind a bucket of the CPU; slow
   std::string options_text{};                          ///< from text_across_ranks; ranks compare it
   uint64_t seed = 0;                                   ///< of the job's random numbers
   std::string precision = "32";                        ///< as the user writes it
@@ -106,7 +107,7 @@ class ConnectedRank final : public Rank {
   /// Returns the numbers that the strategy has set for the summary in this training, by name.
   std::map<std::string, double> strategy_metrics() const;
   /// Returns whether the strategy lets ranks have different weights between steps: it answers NO to
-  /// COHORT_USE_EQUAL_RANKS.
+  /// COHORT_USE_EQUAL_RANKS. Asks all layers.
   bool ranks_may_differ() const;
 
   /// Run a collective of the user's own tensors, on a communicator that strategies do not use. It is ordered by the

@@ -1,5 +1,5 @@
-// How ranks take leave of each other after a failure: whoever serves the store stays until the others have read what
-// they need.
+// How ranks take leave of each other, after a failure or at the end: whoever serves the store stays until the others
+// have read what they need.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,7 @@
 
 namespace cohort::host {
 
-/// The only time that a rank gives others after a failure, in which those on busy cores read what it has written.
+/// The only time that a rank gives others at its end, in which those on busy cores read what it has written.
 inline constexpr std::chrono::milliseconds kGraceTime{3000};
 
 /// Blocks while another rank `is_awaited`, but at most for the grace time.

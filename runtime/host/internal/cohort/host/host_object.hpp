@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -68,7 +69,7 @@ class HostObject {
   /// message left for another status belongs to a failure that the plugin got over, and is dropped.
   std::string take_message(cohort_status status);
   /// Returns if `status` is COHORT_OK; else throws what throw_status throws, with "`what`: `message`", or the message
-  /// alone if `what` is empty.
+  /// alone if `what` is empty. Says so if nobody left one.
   void check(cohort_status status, std::string_view what);
 
  private:
@@ -96,6 +97,7 @@ class HostObject {
   FlightRecorder recorder_;
   pid_t process_;
 
+  std::optional<std::string> take_words(cohort_status status);
   static const void* get_interface(const cohort_host* host, const char* id) noexcept;
   static cohort_status fail(const cohort_host* host, cohort_status status, const char* message) noexcept;
   static cohort_status fail_peers(const cohort_host* host, cohort_status status, const int32_t* ranks,

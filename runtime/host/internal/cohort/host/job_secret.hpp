@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,7 +17,8 @@ namespace cohort::host {
 /// Bits that only the ranks of a job know.
 using Key = std::array<unsigned char, 32>;
 
-/// Returns random bits of the system.
+/// Fills memory with random bits of the system.
+void fill_with_random_bits(void* bytes, std::size_t nbytes);
 Key random_key();
 
 /// Returns the HMAC-SHA-512-256 of `text` under `from`: nobody finds one of the two keys by the other.

@@ -50,7 +50,8 @@ class Lane {
   /// submit(), and returns when the task has returned, whatever became of it: what one thread submits to several lanes
   /// is run in that order. Throws PeerFailed after the stall timeout.
   Ticket submit_in_turn(Task task);
-  /// Returns when the task and all before it are done. Throws what a task threw, or PeerFailed after the stall timeout.
+  /// Returns when the task and all before it are done. Throws what a task threw, PeerFailed after the stall timeout, or
+  /// UserError for a ticket that submit() has not given.
   void wait(Ticket ticket);
   /// The same for a bounded time: true where they are done, also on the devices.
   bool wait_for(Ticket ticket, std::chrono::nanoseconds timeout);
@@ -100,6 +101,7 @@ class Lane {
   std::thread thread_;
 
   void wait(std::unique_lock<std::mutex>& lock, Ticket ticket);
+  void check_ticket(Ticket ticket) const;
   void await_return(std::unique_lock<std::mutex>& lock, Ticket ticket);
   void run_as_guest(const Task& task, const LaneStreams::Events& behind, LaneStreams::Events& end);
   void finish(std::exception_ptr failure, LaneStreams::Events end);

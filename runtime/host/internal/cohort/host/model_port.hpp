@@ -80,6 +80,9 @@ class ModelPort {
   virtual void zero_gradient(uint32_t replica, uint32_t parameter) = 0;
   /// Limits the gradients of a phase that replica 0 shows, as cohort_clip_args says.
   virtual void clip_gradients(uint32_t phase, const cohort_clip_args& args) = 0;
+  /// Returns the loss of a step that has run its last backward, on the device of a parameter: see cohort_step. Called
+  /// only if a layer reads it.
+  virtual const float* loss(uint32_t /*phase*/, uint32_t /*parameter*/) { return nullptr; }
   /// While true, gradients are multiples of the loss scale until they are divided by it.
   virtual bool has_loss_scale() { return false; }
   /// Divides the gradients of a bucket by the loss scale, or those that replica 0 shows of a phase, and notes whether

@@ -41,6 +41,9 @@ class RankStore {
   /// Returns a part of the job's store for a group of this name and these members, another one each time. Lives as long
   /// as this object. Throws UserError if the job has no store.
   cohort_store* for_group(const cohort_connect_args& group);
+  /// Blocks rank 0, which serves the host's own store, until the other ranks are done with it, at most for the grace
+  /// time of farewell.hpp. Does nothing for a layer's store. Called once by each rank, after its last use.
+  void leave() noexcept;
   /// Limits each later call of the store to this time, if it is the host's own.
   void limit_calls(std::chrono::milliseconds longest);
   /// Ends the running calls of the store, if it is the host's own; they and all later ones throw. [any-thread]

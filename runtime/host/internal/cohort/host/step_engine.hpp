@@ -51,6 +51,9 @@ class StepEngine {
   /// Returns whether the layout has gradients: then `gradient_ready` must be called for each of them.
   bool wants_gradients() const { return wants_gradients_; }
 
+  /// Returns whether a layer reads ModelPort::loss.
+  bool reads_loss() const { return parts_.layers && parts_.layers->read_the_loss(); }
+
   /// Between steps: buckets were laid out anew, maybe without gradients, or with them again.
   void layout_changed();
   /// Between steps. On at first.
@@ -119,11 +122,12 @@ class StepEngine {
  private:
   static constexpr uint32_t kNoBucket = ~0u;
   struct Phase {
-    uint64_t steps = 0;     // done
-    uint32_t micro = 0;     // backward passes of this step done
-    uint32_t flags = 0;     // of the current or last micro-batch
-    bool open = false;      // a step has begun
-    bool overflow = false;  // a gradient of any rank was not finite
+    uint64_t steps = 0;           // done
+    uint32_t micro = 0;           // backward passes of this step done
+    uint32_t flags = 0;           // of the current or last micro-batch
+    const float* loss = nullptr;  // of the step, from its last backward on, if a layer reads it
+    bool open = false;            // a step has begun
+    bool overflow = false;        // a gradient of any rank was not finite
   };
   /// Which gradients are complete; gradient_ready of several replicas writes it.
   struct Arrivals {
@@ -167,6 +171,8 @@ class StepEngine {
   cohort_step step_of(uint32_t phase) const;
   cohort_step step_of_backward() const;
   bool is_of_phase(size_t bucket) const { return parts_.buckets.get(bucket)->phase == phase_; }
+  /// Returns a parameter of the current phase's first bucket, or one of the phase if there are no buckets.
+  uint32_t first_parameter() const;
   void begin_window();
   void begin_reduction();
   void complete(uint32_t parameter, uint32_t replica);

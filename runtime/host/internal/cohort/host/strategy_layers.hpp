@@ -4,6 +4,7 @@
 // are called on top() by the runtime. Null slots of a plugin are filled with forwarders to the layer below.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -39,18 +40,28 @@ std::vector<cohort_option> inherited_options(PluginHost& plugins, const cohort_c
 /// Variants of a strategy with those of its ancestors.
 std::vector<std::string> inherited_variants(PluginHost& plugins, const cohort_component& strategy);
 
+/// Returns what a layer has damaged that is not its own, or "". Called before and after each slot of each layer.
+using Inspection = std::function<std::string()>;
+
 class StrategyLayers {
  public:
   /// `base` must have every overridable slot filled and gets `base_data` as its data. Calls `create` of each layer that
   /// has one, lowest first; if one fails, destroys those before it and throws with the plugin's message. Every layer
-  /// gets a cohort_host of its own from `host`.
+  /// gets a cohort_host of its own from `host`. A slot fails if `inspect`, which may be empty, finds damage; the
+  /// message names the layer.
   StrategyLayers(std::vector<LayerBlueprint> blueprints, const cohort_strategy_vt& base, void* base_data,
-                 HostObject& host);
+                 HostObject& host, Inspection inspect = {});
   ~StrategyLayers();  // destroys the layers, highest first
   StrategyLayers(const StrategyLayers&) = delete;
   StrategyLayers& operator=(const StrategyLayers&) = delete;
 
   cohort_strategy* top() const;
+  /// Throws PluginRefused if a layer claims to have an extension that nobody has defined.
+  void check_extensions() const;
+  /// Calls configure_model of the topmost layer.
+  cohort_status configure_model();
+  /// Returns the last plugin's layer that the latest configure_model has entered, or "".
+  const std::string& last_configured() const { return last_configured_; }
   /// Calls plan_buckets of the topmost layer. The result has the flags of all layers, also of those below one that
   /// cleared them, and the least common multiple of their alignments. Afterwards reduce_bucket of a layer that has
   /// dropped the gradients, and of those below it, does nothing; no slot may be running.
@@ -72,16 +83,27 @@ class StrategyLayers {
   bool inherit_the_step() const { return inherit_the_step_; }
   /// Returns whether a layer leaves each rank the gradients of the parameters that it owns alone.
   bool have_partial_gradients() const;
+  /// Returns whether a layer wants cohort_step::loss.
+  bool read_the_loss() const;
 
  private:
   struct Layer;
+  template <auto Slot>
+  struct Inspected;
   HostObject& host_;
+  Inspection inspect_;
+  std::string last_configured_;
   std::vector<std::unique_ptr<Layer>> layers_;
   bool inherit_the_step_;
   cohort_bucket_plan combined_plan_{};  // of the layers that have returned from plan_buckets
 
   static cohort_status plan_layer(cohort_strategy* s, cohort_bucket_plan* plan) noexcept;
+  static cohort_status configure_layer(cohort_strategy* s) noexcept;
+  static cohort_strategy* above(const cohort_strategy* s);
+  void inspect_slots();
+  bool finds_damage(cohort_strategy* s, const cohort_strategy* by, std::string_view slot) noexcept;
   Layer& layer_of(const cohort_host* host) const;
+  bool have_flag(uint32_t flag) const;
   void stop_reductions();
   void create();
   void destroy() noexcept;

@@ -32,7 +32,8 @@ struct ToyJob {
   std::function<std::unique_ptr<ToyDevice>(int rank)> make_device;
   int world_size = 2;
   int num_nodes = 1;
-  int replicas = 1;  ///< of the model in each rank
+  int replicas = 1;             ///< of the model in each rank
+  bool inspects_layers = true;  ///< finds who writes behind a bucket; false: buckets are as large as in training
   std::chrono::milliseconds timeout{20'000};
   std::optional<uint64_t> bucket_size;
   std::optional<std::filesystem::path> autotune_file;

@@ -22,8 +22,9 @@ struct ToyParameter {
   uint64_t numel = 1;
   int32_t dtype = COHORT_FLOAT32;  ///< a floating-point type
   bool requires_grad = true;
-  uint32_t phase = 0;    ///< the optimizer that owns it
-  uint64_t columns = 0;  ///< of a matrix that lies row by row; 0: it has one dimension
+  uint32_t phase = 0;           ///< the optimizer that owns it
+  uint64_t columns = 0;         ///< of a matrix that lies row by row; 0: it has one dimension
+  bool in_host_memory = false;  ///< although the model is on a device; such a model's gradients cannot be limited
 };
 
 /// All phases step with the same one. With l the learning rate, g the gradient (sgd, adam: plus weight_decay w):
@@ -91,6 +92,8 @@ class ToyModel final : public host::ModelPort, private host::OptimizerPort {
   void* gradient_data(uint32_t replica, uint32_t parameter) override;
   void move_weights(std::span<void* const> places) override;
   void zero_gradient(uint32_t replica, uint32_t parameter) override;
+  /// As of a model that is linear in its weights: the sum over weights x gradients of replica 0's backward passes.
+  const float* loss(uint32_t phase, uint32_t parameter) override;
   void clip_gradients(uint32_t phase, const cohort_clip_args& args) override;
   host::OptimizerPort& optimizers() override { return *this; }
 
@@ -104,15 +107,17 @@ class ToyModel final : public host::ModelPort, private host::OptimizerPort {
   std::vector<cohort_tensor> views_;
   ToyOptimizer optimizer_;
   std::vector<double> lr_factors_;  // by phase
+  std::vector<Memory> losses_;      // by phase: one float on the device
   uint32_t replicas_;
 
   void refresh_views();
   bool is_adam() const { return optimizer_.kind.starts_with("adam"); }
-  Memory zeros(uint64_t numel, int32_t dtype) const;
+  Memory zeros(ToyDevice& device, uint64_t numel, int32_t dtype) const;
   std::vector<double> read(const Numbers& numbers) const;
   void write(const char* name, const Numbers& numbers, std::vector<double> values) const;
   void copy(const Numbers& to, const Numbers& from) const;
   void step_slot(Slot& slot);
+  void add_loss(const Slot& slot, std::vector<double> gradient);
 
   void step(uint32_t phase) override;
   void step(uint32_t phase, std::span<const uint32_t> parameters) override;

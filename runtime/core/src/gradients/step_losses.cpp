@@ -1,0 +1,34 @@
+#include "step_losses.hpp"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+namespace cohort {
+
+StepLosses::StepLosses(uint32_t num_phases, uint32_t num_replicas)
+    : phases_(num_phases, Phase{{}, std::vector<at::Tensor>(num_replicas)}) {}
+
+void StepLosses::reset(uint32_t phase) {
+  for (at::Tensor& sum : phases_[phase].of_replicas) {
+    if (sum.defined()) sum.zero_();
+  }
+}
+
+void StepLosses::add(uint32_t phase, uint32_t replica, const at::Tensor& loss, double scale) {
+  at::Tensor& sum = phases_[phase].of_replicas[replica];
+  if (!sum.defined()) sum = at::zeros({}, loss.options().dtype(at::kFloat).requires_grad(false));
+  sum.add_(loss.detach().reshape({}), scale);
+}
+
+const float* StepLosses::sum(uint32_t phase, at::Device device) {
+  Phase& wanted = phases_[phase];
+  const bool is_there = wanted.sum.defined() && wanted.sum.device() == device;
+  if (!is_there) wanted.sum = at::empty({}, at::TensorOptions(at::kFloat).device(device));
+  wanted.sum.zero_();
+  for (const at::Tensor& one : wanted.of_replicas) {
+    if (one.defined()) wanted.sum.add_(one.to(wanted.sum.device()));
+  }
+  return wanted.sum.const_data_ptr<float>();
+}
+
+}  // namespace cohort
