@@ -17,7 +17,7 @@ EVERY_ENTRY = ["CMakeLists.txt", "CMakePresets.json", "cmake", "plugin_api", "sd
                "tests/support", "tests/only_all.txt"]
 BY_LABEL = {"system": ["runtime", "plugins", "examples", "docs", "README.md", "tests/numerics"], "bench": ["runtime", "plugins"],
             "fuzz": ["runtime", "plugins", "examples"], "launch": ["runtime"], "runtime": ["runtime"], "cli": ["runtime"],
-            "tidy": ["docs"], "examples": ["runtime", "examples"]}
+            "tidy": ["docs"], "abi": ["plugins", "examples/plugins"], "examples": ["runtime", "examples"]}
 # Strategies run over shm, and with one process per node over sim.
 PLUGINS = {"collectives": ["shm", "sim"], "strategies": ["ddp"], "accelerators": ["cpu"]}
 

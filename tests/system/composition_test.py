@@ -35,13 +35,13 @@ class CompositionTest(SystemTest):
                    "y": torch.randint(0, 10, (STEPS, world, BATCH), generator=generator)}, path)
         return path
 
-    def train(self, start, world, *flags):
+    def train(self, start, world, *flags, steps=STEPS):
         """Returns the weights, the summary and the log of each rank."""
         out, logs = self.folder / "final.safetensors", self.folder / f"logs-{len(list(self.folder.glob('logs-*')))}"
         self.succeed([*start, NUMERICS, "--model=mlp_small", "--threads=1", f"--data-from={self.data(world)}",
                       f"--init-from={self.folder / 'init.safetensors'}", f"--save-final={out}", f"--log-dir={logs}",
                       "--summary-json=summary.json", *flags])
-        self.assertEqual(self.summary()["steps"], STEPS)
+        self.assertEqual(self.summary()["steps"], steps)
         return load_file(out), self.summary(), [(logs / f"rank-{rank}.log").read_text() for rank in range(world)]
 
     def same_bits(self, got, wanted):
@@ -84,10 +84,50 @@ class Watched(CompositionTest):
         self.look_at("dp", "--devices=2", ranks=1, replicas=2)
 
 
+class Losses(CompositionTest):
+    def losses(self, ranks, *flags, optimizer="sgd", steps=STEPS):
+        """Returns the loss of the first step and that of the last one, of each rank, as a layer reads them."""
+        watcher = [self.compile("watcher", LAYERS / "watcher.c"), "--layer=watcher"]
+        logs = self.train(launcher_of(ranks), ranks, f"--optimizer={optimizer}", "--lr=0.01", *flags, *watcher, steps=steps)[2]
+        return [tuple(map(float, re.search(r"losses (\S+) to (\S+)", log).groups())) for log in logs]
+
+    def expected(self, world, rank, batches=1):
+        """Returns the mean loss of the first batches at the initial weights."""
+        model = MlpSmall()
+        model.load_state_dict(load_file(self.folder / "init.safetensors"))
+        data = load_file(self.data(world))
+        losses = [torch.nn.functional.cross_entropy(model(data["x"][i, rank], 0), data["y"][i, rank]) for i in range(batches)]
+        return torch.stack(losses).mean().item()
+
+    def check(self, *flags, ranks=2, batches=1, digits=5):
+        with self.subTest(flags=flags):
+            for rank, (first, last) in enumerate(self.losses(ranks, *flags, steps=STEPS // batches)):
+                self.assertAlmostEqual(first, self.expected(ranks, rank, batches), digits)
+                self.assertNotEqual(first, last)
+
+    def test_ranks(self):
+        self.check("--strategy=ddp")
+        self.check("--strategy=bagua:decentralized")
+
+    def test_replicas(self):
+        self.check("--strategy=dp", "--devices=2", ranks=1)
+
+    def test_accumulation(self):
+        self.check("--strategy=ddp", "--accumulate-grad-batches=4", batches=4)
+
+    def test_a_loss_scale_is_left_out(self):
+        self.check("--strategy=ddp", "--precision=16-mixed", digits=2)
+
+    def test_a_closure(self):
+        """The last evaluation of a step is shown, whose loss is below the first one's."""
+        for rank, (first, last) in enumerate(self.losses(2, "--strategy=ddp", optimizer="lbfgs")):
+            self.assertTrue(0 < first < self.expected(2, rank), first)
+            self.assertNotEqual(first, last)
+
+
 class Factors(CompositionTest):
     def layer(self, name, factor):
-        defines = [f'-DNAME="{name}"', f"-DFACTOR={factor}"]
-        return [self.compile(name, LAYERS / "lr_factor.c", *defines), f"--layer={name}"]
+        return [self.compile(name, LAYERS / "lr_factor.c", f'-DNAME="{name}"'), f"--layer={name},factor={factor}"]
 
     def weights(self, lr, *flags):
         return self.train(launcher_of(2), 2, "--strategy=ddp", "--optimizer=sgd", f"--lr={lr}", *flags)[0]

@@ -220,6 +220,10 @@ class Tidy(unittest.TestCase):
                             (not include.startswith("cohort/") or
                              include.startswith(("cohort/host/", "cohort/launch/", "cohort/submit.hpp"))),
                             "submit uses host and launch only")
+        self.check_includes("runtime/diagnosis", lambda _, include, angled: not is_torch(include) and
+                            (not include.startswith("cohort/") or
+                             include.startswith(("cohort/diagnosis/", "cohort/host/", "cohort/sdk/dtype.hpp"))),
+                            "diagnosis uses host only")
         self.check_includes("runtime/cli", lambda _, include, angled: not is_torch(include) and
                             (not include.startswith("cohort/") or
                              include.startswith(("cohort/api/", "cohort/host/", "cohort/launch/", "cohort/nodes/",
