@@ -58,10 +58,11 @@ typedef struct cohort_collective {
   1u /* all ranks reach the memory of alloc: operations there cost microseconds and need no copy, so large gradients \
       * are made there, and reduced one by one */
 
-/* Allocated by the host, filled by connect or split. */
+/* Allocated by the host. Before connect the host sets all but flags and data; before split it sets struct_size and
+ * collective, and the plugin sets rank and size. */
 typedef struct cohort_comm {
   uint32_t struct_size;
-  int32_t rank; /* set by the host before connect, by the plugin in split */
+  int32_t rank;
   int32_t size;
   uint32_t flags; /* COHORT_COMM_..., set by the plugin */
   cohort_collective* collective;
@@ -169,7 +170,8 @@ typedef struct cohort_collective_vt {
   /* Frees memory of alloc. [main] */
   void (*release)(cohort_collective* c, cohort_comm* comm, void* memory) COHORT_NOEXCEPT;
 
-  /* Sends and receives all messages, in flight together; done when all are done. Required. [lane] */
+  /* Sends and receives all messages, in flight together; done when all are done. Called on all ranks, also without
+   * messages. After a failure (a refusal is none) only `abort` and `close` are called on `comm`. Required. [lane] */
   cohort_status (*exchange)(cohort_collective* c, cohort_comm* comm, const cohort_exchange_args* args) COHORT_NOEXCEPT;
   /* Reduces input elementwise over the ranks into every rank's output. The result has the same bits on all ranks.
    * [lane] */

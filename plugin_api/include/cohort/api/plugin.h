@@ -28,7 +28,8 @@ COHORT_EXTERN_C_BEGIN
 /* One option that a user may set as `name,key=value`. Frozen from 1.0. `type` is one of
  *   "bool"  "int" or "int[1..64]" or "int[1..]"  "float" or "float[0..1]"  "size" (25MiB)  "duration" (100ms, 5s)
  *   "enum(a|b|c)"  "string"  "collective" (spec of a collective under this one: gloo, or gloo,iface=eth0)
- * or alternatives that include words: "int[1..]|auto" takes a number or the word. */
+ * or alternatives that include words: "int[1..]|auto" takes a number or the word. Ends of ranges belong to them, and
+ * the upper one may be left out; sizes and durations have no ranges. */
 typedef struct cohort_option {
   const char* key;
   const char* type;

@@ -1,7 +1,8 @@
 /* Status codes. Every function of the ABI that can fail returns one; 0 is success.
  *
  * Just before it returns an error, a function passes a text to the host: with `host->fail(host, code, message)`, or
- * with `host->fail_peers` if it waited for other ranks. Without a text the host shows the name of the code. Nothing is
+ * with `host->fail_peers` if it waited for other ranks. Without a text the host shows the name of the code. A
+ * status of another function of the ABI is returned as it is: its text is kept. Nothing is
  * ever thrown across the ABI. The numbers are those of gRPC; 1, 2, 6 and 7 are reserved.
  */
 #ifndef COHORT_API_STATUS_H

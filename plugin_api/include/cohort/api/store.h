@@ -25,7 +25,8 @@ typedef struct cohort_store_vt {
   /* Sets the value of a key to `nbytes` bytes. */
   cohort_status (*set)(cohort_store* store, const char* key, const void* value, uint64_t nbytes) COHORT_NOEXCEPT;
   /* Blocks until the key exists, then copies at most `capacity` bytes of its value. `*nbytes` is the full length; if it
-   * is larger than `capacity`, nothing is copied and the result is COHORT_RESOURCE_EXHAUSTED. */
+   * is larger than `capacity`, nothing is copied and the result is COHORT_RESOURCE_EXHAUSTED. COHORT_DEADLINE_EXCEEDED:
+   * the key does not exist after `timeout_ns`, at once if that is 0 or less. */
   cohort_status (*get)(cohort_store* store, const char* key, int64_t timeout_ns, void* value, uint64_t capacity,
                        uint64_t* nbytes) COHORT_NOEXCEPT;
   /* Does the same as get without waiting; returns COHORT_NOT_FOUND if there is no such key. */
@@ -33,7 +34,7 @@ typedef struct cohort_store_vt {
                            uint64_t* nbytes) COHORT_NOEXCEPT;
   /* Adds `amount` to an integer key (a missing one counts as 0) and fills `*sum`. */
   cohort_status (*add)(cohort_store* store, const char* key, int64_t amount, int64_t* sum) COHORT_NOEXCEPT;
-  /* Blocks until all keys exist. */
+  /* Blocks until all keys exist; at the deadline as get. */
   cohort_status (*wait)(cohort_store* store, const char* const* keys, uint64_t num_keys,
                         int64_t timeout_ns) COHORT_NOEXCEPT;
   /* Deletes a key; a missing one is no error. */

@@ -88,14 +88,14 @@ typedef struct cohort_dist_args {
 typedef struct cohort_step {
   uint32_t struct_size;
   uint32_t flags; /* COHORT_STEP_... */
-  uint64_t step;  /* steps of this phase done before this one; the same on all ranks */
+  uint64_t step;  /* of this phase, done before this one, also by a run that is resumed; the same on all ranks */
   uint32_t micro; /* index of the micro-batch within the step, from 0 */
   uint32_t phase; /* index of the optimizer, from 0 */
   /* The loss that the gradients belong to: the sum of the losses, each times the scale of its backward. In the host's
    * own loop that is the mean over the step's micro-batches and this rank's replicas, times world size / ranks with
-   * data if some have none. One float on the device of the phase's first bucket, without loss scale, valid until
-   * end_step returns. Null before the last end_backward of the step, and if no layer has the flag
-   * COHORT_STRATEGY_READS_LOSS. */
+   * data if some have none. One float on the device of the phase's first bucket (without buckets: of its weights),
+   * without loss scale, valid until end_step returns. Null before the last end_backward of the step, and if no layer
+   * has the flag COHORT_STRATEGY_READS_LOSS. */
   const float* loss;
 } cohort_step;
 

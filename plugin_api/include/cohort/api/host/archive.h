@@ -4,9 +4,9 @@
  * that used it: layers may use the same one.
  *
  * A value belongs to the rank that set it, unless it is COHORT_ARCHIVE_SHARED. One value or STATE buffer that is not
- * shared ties the checkpoint to the number of ranks that wrote it: the host refuses another number with the value's
- * name. If all are shared, any number of ranks resumes; weights and optimizer state that differ between ranks are
- * replaced by their means over ranks.
+ * shared ties the checkpoint to the strategy and the number of ranks that wrote it: the host refuses others with the
+ * value's name. If all are shared, any number of ranks resumes; weights and optimizer state that differ between ranks
+ * are replaced by their means over ranks.
  */
 #ifndef COHORT_API_HOST_ARCHIVE_H
 #define COHORT_API_HOST_ARCHIVE_H

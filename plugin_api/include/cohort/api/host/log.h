@@ -1,4 +1,5 @@
-/* Service cohort.log/1: lines in the program's log. Frozen from 1.0. Threads: [any-thread]. */
+/* Service cohort.log/1: lines in the program's log. The screen shows rank 0's, and warnings of all ranks; files with
+ * --log-dir have those of each rank. Frozen from 1.0. Threads: [any-thread]. */
 #ifndef COHORT_API_HOST_LOG_H
 #define COHORT_API_HOST_LOG_H
 

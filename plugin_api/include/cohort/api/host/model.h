@@ -43,7 +43,8 @@ typedef struct cohort_optimizer_1 {
    * multiplies "lr" by it. COHORT_NOT_FOUND: the optimizer has no such setting, or the parameter belongs to none. */
   cohort_status (*hyper)(const cohort_host* host, uint32_t parameter, const char* name, double* value) COHORT_NOEXCEPT;
   /* Sets the factor of the calling layer for the learning rates of a phase: finite, above 0; 1 until it is set in a
-   * training, so a run that resumes sets it again in load_state. It holds from the next step of the optimizer on. The
+   * training, so a run that resumes sets it again in load_state. It holds from the next step of the
+   * optimizer on, so also for this one if it is set before the inherited optimizer_step. The
    * phase steps with its learning rates times the product of the factors of all layers. Neither a schedule, the user
    * nor a checkpoint ever sees a factor. Fails for an optimizer that has no learning rate. */
   cohort_status (*set_lr_factor)(const cohort_host* host, uint32_t phase, double factor) COHORT_NOEXCEPT;
