@@ -9,12 +9,13 @@
 
 namespace cohort {
 
-/// What a process has in common with others. Empty if it cannot be read.
+/// The kernel and the namespace of a process. A text is empty if the system does not tell it.
 struct ProcessSpace {
   std::string boot;           ///< one kernel, between two boots; also where several nodes or containers are on it
   std::string pid_namespace;  ///< processes in different ones do not see each other in /proc
 };
 
+/// Returns those of this process.
 inline ProcessSpace process_space() {
   ProcessSpace space;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> space.boot;

@@ -7,8 +7,8 @@
  *
  * Failures: every wait ends at the communicator's timeout with COHORT_DEADLINE_EXCEEDED, or with COHORT_UNAVAILABLE as
  * soon as a connection is lost or a rank has aborted. The message of the call names the failed operation and the kind
- * of failure. A call that knows the ranks that it has waited for gives them to host->fail_peers. It asks no other rank
- * and waits for none, because there is no second deadline. The host hears all ranks, names the one that caused the
+ * of failure. A call gives the ranks for which it has waited, if it knows them, to host->fail_peers. It asks no other
+ * rank and waits for none, because there is no second deadline. The host hears all ranks, names the one that caused the
  * failure, and ends the others. When the deadline of an enqueued operation passes, the host calls `abort`; enqueued
  * work ends soon afterwards.
  *
@@ -171,7 +171,7 @@ typedef struct cohort_collective_vt {
   void (*release)(cohort_collective* c, cohort_comm* comm, void* memory) COHORT_NOEXCEPT;
 
   /* Sends and receives all messages, in flight together; done when all are done. Called on all ranks, also without
-   * messages. After a failure (a refusal is none) only `abort` and `close` are called on `comm`. Required. [lane] */
+   * messages. After a failure that is no refusal the host calls only `abort` and `close` on `comm`. Required. [lane] */
   cohort_status (*exchange)(cohort_collective* c, cohort_comm* comm, const cohort_exchange_args* args) COHORT_NOEXCEPT;
   /* Reduces input elementwise over the ranks into every rank's output. The result has the same bits on all ranks.
    * [lane] */

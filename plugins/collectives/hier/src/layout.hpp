@@ -28,7 +28,7 @@ struct Layout {
   std::vector<int> column_ranks(int rank) const;
 };
 
-/// Returns the number of its node as the rank `who` has written it. Throws DATA_LOSS for a text that is none.
+/// Returns the node of the rank `who`, from the text in which that rank gives it. Throws DATA_LOSS if it is no number.
 int node_from(const std::string& text, const std::string& who);
 
 }  // namespace cohort::hier

@@ -104,7 +104,7 @@ class TensorModel final : public host::ModelPort {
   void hide_gradient(uint32_t parameter);
   /// In all replicas.
   void forget_gradient(uint32_t parameter);
-  /// Those of a phase, and its losses.
+  /// Forgets the gradients of a phase, and its losses.
   void forget_gradients(uint32_t phase);
 
   /// Returns the number of a parameter of the module, or of its master weights, as strategies know it. Throws UserError

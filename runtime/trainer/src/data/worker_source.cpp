@@ -136,7 +136,7 @@ void WorkerSource::start_threads() {
 
 void WorkerSource::work(int64_t worker) {
   ::pthread_setname_np(::pthread_self(), ("data " + std::to_string(worker)).c_str());
-  at::get_num_threads();  // a thread's first call takes over the loop's number, whatever was set before
+  at::get_num_threads();  // a thread's first call takes over the process's number, whatever was set before
   at::set_num_threads(1);
   const at::ThreadLocalStateGuard same(*caller_);
   std::unique_lock lock(mutex_);

@@ -68,6 +68,7 @@ void ReplicaThreads::run(size_t count, const std::function<void(size_t)>& work) 
 
 void ReplicaThreads::loop(size_t replica, int threads_each) {
   ::pthread_setname_np(::pthread_self(), ("replica " + std::to_string(replica)).c_str());
+  at::get_num_threads();  // a thread's first call takes over the process's number, whatever was set before
   at::set_num_threads(threads_each);
   uint64_t seen = 0;
   std::unique_lock lock(mutex_);

@@ -80,14 +80,14 @@ TEST_F(Inspection, PassesWhatDoesNoDamage) {
   EXPECT_EQ(failure_of_end_step(), "");
 }
 
-TEST_F(Inspection, NamesALayerThatDoesDamageBeforeItCallsBelow) {
+TEST_F(Inspection, NamesTheLayerOfDamageBeforeBelow) {
   upper.end_step = damage_and_go_on;
   EXPECT_EQ(failure_of_end_step(),
             "layer 'upper', end_step: memory behind STATE 'x' of bucket 3 has changed; a view ends after the numel of "
             "its bucket");
 }
 
-TEST_F(Inspection, NamesALayerThatDoesDamageAfterItHasCalledBelow) {
+TEST_F(Inspection, NamesTheLayerOfDamageBehindBelow) {
   upper.end_step = go_on_and_damage;
   EXPECT_THAT(failure_of_end_step(), StartsWith("layer 'upper', end_step: "));
 }
@@ -126,7 +126,7 @@ TEST_F(Inspection, AcceptsALayerThatAnswersItsOwnExtensions) {
   EXPECT_EQ(refusal(), "");
 }
 
-TEST_F(Inspection, TellsTheLastLayerThatConfigureModelHasEntered) {
+TEST_F(Inspection, NamesTheLastConfiguredLayer) {
   upper.configure_model = [](cohort_strategy* s) noexcept { return s->below->vt->configure_model(s->below); };
   lower.configure_model = [](cohort_strategy*) noexcept -> cohort_status { return COHORT_OK; };
   StrategyLayers layers = stack();

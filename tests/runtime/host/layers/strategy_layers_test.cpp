@@ -267,7 +267,7 @@ TEST_F(StrategyLayersTest, ForwardEveryNullSlotWithItsArgumentsAndResult) {
                           "base.pause 3", "base.shutdown", "base.get_extension id"));
 }
 
-TEST_F(StrategyLayersTest, ForwardToTheNextLayerThatFillsTheSlot) {
+TEST_F(StrategyLayersTest, ForwardToTheNextFilledSlot) {
   cohort_strategy_vt empty{};
   empty.struct_size = sizeof(empty);
   std::vector<LayerBlueprint> five;

@@ -11,7 +11,7 @@
 
 namespace cohort {
 
-/// The report of a rank all of whose threads wait.
+/// The report of a rank in which all threads wait.
 struct Waiting {
   std::vector<Operation> operations;      ///< the operations that it is in
   std::map<std::string, uint64_t> begun;  ///< number of operations begun, by communicator

@@ -117,7 +117,7 @@ class Buckets {
     uint32_t flags = 0;
     std::vector<uint64_t> offsets{};  // by bucket, bytes in its block; kNoPlace for a gradient in place
   };
-  /// What a layout has on one device.
+  /// The memory of a layout on one device.
   struct Blocks {
     Device device;
     uint64_t num_gradient_bytes = 0, num_other_bytes = 0;

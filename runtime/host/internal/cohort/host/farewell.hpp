@@ -7,7 +7,7 @@
 
 namespace cohort::host {
 
-/// The only time that a rank gives others at its end, in which those on busy cores read what it has written.
+/// The longest time that a rank stays at its end, so that others on busy cores can read what it has written.
 inline constexpr std::chrono::milliseconds kGraceTime{3000};
 
 /// Blocks while another rank `is_awaited`, but at most for the grace time.

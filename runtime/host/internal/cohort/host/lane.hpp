@@ -53,7 +53,7 @@ class Lane {
   /// Returns when the task and all before it are done. Throws what a task threw, PeerFailed after the stall timeout, or
   /// UserError for a ticket that submit() has not given.
   void wait(Ticket ticket);
-  /// The same for a bounded time: true where they are done, also on the devices.
+  /// Waits for a bounded time. Returns whether they are done, also on the devices.
   bool wait_for(Ticket ticket, std::chrono::nanoseconds timeout);
   /// Everything submitted so far.
   void drain();
