@@ -228,6 +228,13 @@ class Mnist(MnistTest):
             self.succeed(self.command(strategy, f"--checkpoint-dir={self.folder / 'ckpt'}", "--resume=auto", steps=stop))
             self.assertEqual(len(set(self.summary()["weights_sha256"])), 1)
 
+    def test_another_strategy_says_what_it_leaves_out(self):
+        folder = self.folder / "ckpt"
+        self.succeed(self.command("bagua:qadam,warmup_steps=2", f"--checkpoint-dir={folder}", steps=4))
+        result = self.succeed(self.command("ddp", f"--resume={folder}", steps=6))
+        line = "The checkpoint holds state of strategy layer 'bagua', which does not run here: it is left out, also of checkpoints of this run"
+        self.assertEqual(result.stderr.count(line), 1, str(result))
+
 
 class MnistInFull(MnistTest):
     def test_every_algorithm_learns_and_ranks_end_equal(self):

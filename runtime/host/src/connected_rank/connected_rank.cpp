@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include <cohort/host/crash_report.hpp>
 #include <cohort/host/error.hpp>
+#include <cohort/host/in_quotes.hpp>
 #include <cohort/host/uses.hpp>
 
 #include "base_strategy.hpp"
@@ -39,6 +41,26 @@ void configure_layers(RankState& state) {
   throw UserError("configure_model: layer '" + state.layers->last_configured() +
                   "' does not call the inherited one, which compares the ranks' models and gives rank 0's weights to "
                   "all; call configure_model of the layer below");
+}
+
+/// Drops the state of layers that do not run here, and says so: a run that saves again would mix it with state of its
+/// own steps.
+void drop_state_of_other_layers(const RankState& state, StrategyState& saved) {
+  const std::vector<std::string> layers = state.layers->names();
+  std::set<std::string> others;
+  const auto is_of_another = [&](const auto& item) {
+    const std::string layer = item.first.substr(0, item.first.find('/'));
+    const bool is_here = std::ranges::find(layers, layer) != layers.end();
+    if (!is_here) others.insert(layer);
+    return !is_here;
+  };
+  std::erase_if(saved.values, is_of_another);
+  std::erase_if(saved.buckets, is_of_another);
+  if (state.setup.topology.rank != 0) return;
+  for (const std::string& layer : others) {
+    state.setup.log.warning("The checkpoint holds state of strategy layer " + in_quotes(layer) +
+                            ", which does not run here: it is left out, also of checkpoints of this run");
+  }
 }
 
 // Calls save_state or load_state of the strategy, which may use archive/1.
@@ -183,6 +205,7 @@ StrategyState ConnectedRank::save_state() {
 }
 
 void ConnectedRank::load_state(StrategyState saved, uint64_t steps) {
+  drop_state_of_other_layers(*state_, saved);
   state_->buckets->set_state(std::move(saved.buckets));
   saved.steps.resize(state_->training.engine->steps_by_phase().size(), steps);
   state_->training.engine->resume_after(saved.steps);

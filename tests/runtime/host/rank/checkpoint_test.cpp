@@ -161,6 +161,27 @@ TEST(AStrategysState, IsEmptyWhereAStrategyKeepsNone) {
   });
 }
 
+TEST(AStrategysState, LosesTheLayersThatDoNotRun) {
+  host::StrategyState saved;
+  run_ranks(drifting_job(1), [&](ToyRank& rank) {
+    ToyModel model(kParameters, 0.0, 1.0);
+    train_between(rank, rank.runtime.configure(model), model, 0, 2);
+    if (const auto own = saved_by(rank); rank.rank == 0) saved = own;
+    rank.runtime.release_model(model);
+  });
+  saved.values["absent/rounds"] = {"12345678"};
+  saved.buckets["absent/memory"] = saved.buckets.at("drifting/memory");
+  run_ranks(drifting_job(1), [&](ToyRank& rank) {
+    ToyModel model(kParameters, 0.0, 1.0);
+    rank.runtime.configure(model);
+    rank.runtime.load_state(saved, 2);
+    const host::StrategyState again = saved_by(rank);
+    EXPECT_THAT(again.values, ElementsAre(Key("drifting/steps")));
+    EXPECT_THAT(again.buckets, ElementsAre(Key("drifting/memory")));
+    rank.runtime.release_model(model);
+  });
+}
+
 TEST(AStrategysState, ThatCannotBeReadEndsTheRunWithTheSlotsName) {
   const auto texts = run_ranks_to_failure(drifting_job(1), [](ToyRank& rank) {
     ToyModel model(kParameters, 0.0, 1.0);
