@@ -228,7 +228,7 @@ class Mnist(MnistTest):
             self.succeed(self.command(strategy, f"--checkpoint-dir={self.folder / 'ckpt'}", "--resume=auto", steps=stop))
             self.assertEqual(len(set(self.summary()["weights_sha256"])), 1)
 
-    def test_another_strategy_says_what_it_leaves_out(self):
+    def test_another_strategy_warns_of_state_left_out(self):
         folder = self.folder / "ckpt"
         self.succeed(self.command("bagua:qadam,warmup_steps=2", f"--checkpoint-dir={folder}", steps=4))
         result = self.succeed(self.command("ddp", f"--resume={folder}", steps=6))

@@ -161,7 +161,7 @@ TEST(AStrategysState, IsEmptyWhereAStrategyKeepsNone) {
   });
 }
 
-TEST(AStrategysState, LosesTheLayersThatDoNotRun) {
+TEST(AStrategysState, DropsValuesOfAbsentLayers) {
   host::StrategyState saved;
   run_ranks(drifting_job(1), [&](ToyRank& rank) {
     ToyModel model(kParameters, 0.0, 1.0);
