@@ -8,7 +8,7 @@ if grep -rnE '^ *# *include *<' cohort/api | grep -vE '<(stddef|stdint)\.h>'; th
   exit 1
 fi
 grep -rhoE '^ *# *include *"[^"]+"' cohort/api | sed 's/.*"\(.*\)"/\1/' | sort -u | while read -r name; do
-  file=$(echo "$name" | sed 's|^\.\./||')
+  file=$(echo "$name" | sed 's|^\(\.\./\)*||')
   if ! test -e "cohort/api/$file" && ! test -e "cohort/api/host/$file"; then
     echo "\"$name\" is no header of plugin_api" >&2
     exit 1

@@ -1,5 +1,6 @@
 /* The layout of the ABI is what layout_64bit.inc says; a difference does not compile. */
 #include <cohort/api/cohort.h>
+#include <cohort/api/ext/draft/parts.h>
 #include <cohort/api/step_graph.h>
 
 #define LAYOUT(type, field, offset) _Static_assert(offsetof(type, field) == (offset), #type "." #field " has moved");
@@ -24,6 +25,7 @@ WHOLE(cohort_kernels_minmax_uint8_1, COHORT_KERNELS_MINMAX_UINT8_SIZE_1_0)
 WHOLE(cohort_kernels_ring_1, COHORT_KERNELS_RING_SIZE_1_0)
 WHOLE(cohort_logger_vt, COHORT_LOGGER_VT_SIZE_1_0)
 WHOLE(cohort_op_args, COHORT_OP_ARGS_SIZE_1_0)
+WHOLE(cohort_parts_1, COHORT_PARTS_SIZE_1_0)
 WHOLE(cohort_plugin, COHORT_PLUGIN_SIZE_1_0)
 WHOLE(cohort_step_graphs, COHORT_STEP_GRAPHS_SIZE_1_0)
 WHOLE(cohort_store_vt, COHORT_STORE_VT_SIZE_1_0)

@@ -28,7 +28,8 @@ Table overview(const Json& entries) {
 }
 
 Table legend() {
-  Table table{{"spread", "processes x replicas on a node with k devices"}};
+  Table table{
+      {"spread", "processes x replicas on a node with k devices, and x parts of the model if there are several"}};
   for (const host::UseText& use : host::uses()) {
     table.push_back({std::string(use.name), "it can " + std::string(use.meaning)});
   }

@@ -20,11 +20,15 @@ Json cell_of(const host::Answer& answer) {
   return answer.answer == COHORT_ANSWER_YES ? Json(true) : Json();
 }
 
-/// Returns processes x replicas on a node with k devices.
-std::string spread_of(host::PluginHost& plugins, host::Log& log, const Spec& strategy) {
+struct Spread {
+  std::string text;  // processes x replicas on a node with k devices, or x parts of the model if there are several
+  bool has_replicas = false;
+};
+
+Spread spread_of(host::PluginHost& plugins, host::Log& log, const Spec& strategy) {
   constexpr int kDevices = 2;
   const auto can = [&](int32_t use) { return !host::ask_strategy(plugins, strategy, {}, {.use = use}).is_no(); };
-  if (!can(COHORT_USE_ALONE) && !can(COHORT_USE_LAUNCHED)) return "1 x 1";
+  if (!can(COHORT_USE_ALONE) && !can(COHORT_USE_LAUNCHED)) return {"1 x 1"};
   cohort_job job{};
   job.struct_size = sizeof job;
   job.device_type = COHORT_DEVICE_CPU;
@@ -33,10 +37,12 @@ std::string spread_of(host::PluginHost& plugins, host::Log& log, const Spec& str
   if (!can(COHORT_USE_ALONE)) job.external_world_size = kDevices;
   const auto text = [](int32_t count) { return count == kDevices ? std::string("k") : std::to_string(count); };
   try {
-    const cohort_plan plan = host::plan_of(plugins, strategy, {}, job, log);
-    return text(plan.processes_per_node) + " x " + text(plan.replicas_per_process);
+    const host::StrategyPlan plan = host::plan_of(plugins, strategy, {}, job, log);
+    const std::string processes = text(plan.processes_per_node) + " x " + text(plan.replicas_per_process);
+    return {plan.parts > 1 ? processes + " x " + text(static_cast<int32_t>(plan.parts)) : processes,
+            plan.replicas_per_process > 1};
   } catch (const std::exception&) {
-    return "-";
+    return {"-"};
   }
 }
 
@@ -51,11 +57,11 @@ Json report_uses(host::PluginHost& plugins, const Spec& strategy) {
 }
 
 Json report_strategy(host::PluginHost& plugins, host::Log& log, const Spec& strategy) {
-  const std::string spread = spread_of(plugins, log, strategy);
+  const Spread spread = spread_of(plugins, log, strategy);
   return {{"name", host::to_string(strategy)},
           {"state", "installed"},
-          {"spread", spread},
-          {"advice", spread.ends_with("x k") ? host::kAdviceOnReplicas : std::string_view()},
+          {"spread", spread.text},
+          {"advice", spread.has_replicas ? host::kAdviceOnReplicas : std::string_view()},
           {"uses", report_uses(plugins, strategy)}};
 }
 

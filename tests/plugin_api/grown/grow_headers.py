@@ -14,7 +14,7 @@ import sys
 FEWEST_STRUCTS = 32  # structs never leave the ABI: fewer means that this program no longer finds them
 STRUCT = re.compile(r"typedef struct (\w+) \{\n(.*?)\} \1;\n", re.DOTALL)
 SIZE_FIELD = re.compile(r"^  uint32_t struct_size;", re.MULTILINE)
-MADE_BY_PLUGINS = {"cohort_component", "cohort_job_info", "cohort_plugin", "cohort_step_graphs", "cohort_tunable_1"}
+MADE_BY_PLUGINS = {"cohort_component", "cohort_job_info", "cohort_parts_1", "cohort_plugin", "cohort_step_graphs", "cohort_tunable_1"}
 
 ADDITIONS = """
 /* Additions of a later minor version. */

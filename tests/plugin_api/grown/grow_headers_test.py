@@ -36,7 +36,7 @@ class GrowHeaders(unittest.TestCase):
         names = grow(HEADERS, self.folder / "grown")
         sizes = dict(re.findall(r"^SIZE\((\w+), (\d+)\)", (TESTS / "layout_64bit.inc").read_text(), re.MULTILINE))
         asserts = "".join(f'_Static_assert(offsetof({name}, grown) >= {sizes[name]}, "{name}");\n' for name in names)
-        includes = "#include <cohort/api/cohort.h>\n#include <cohort/api/step_graph.h>\n"
+        includes = "#include <cohort/api/cohort.h>\n#include <cohort/api/ext/draft/parts.h>\n#include <cohort/api/step_graph.h>\n"
         self.assertEqual(self.compiles(includes + asserts, "-DCOHORT_TARGET_ABI=COHORT_ABI_VERSION"), (True, ""))
 
     def test_a_struct_that_is_not_found_is_an_error(self):

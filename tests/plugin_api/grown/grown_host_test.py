@@ -32,6 +32,7 @@ JOBS = (
     ("ddp", "hier,node=shm,across=gloo", *TWO_NODES),
     ("dp", "shm", "--ranks=1", "--replicas=2"),
     ("ddp2", "shm", "--replicas=2"),
+    ("balanced,parts=1", "shm"),
     ("sharded", "shm", ADAM, "--ranks=3"),
     ("sharded", "hier,node=shm,across=sim,,over=shm,,latency=1us", *TWO_NODES),
     ("horovod", "shm"),
@@ -44,7 +45,7 @@ JOBS = (
     ("bagua:async,warmup_steps=100", "shm"),
     ("diloco,every=2", "shm", "--ranks=3"),
 )
-REBUILT = ("cpu", "shm", "hier", "sim", "single", "dp", "ddp", "ddp2", "sharded", "horovod", "bagua")
+REBUILT = ("cpu", "shm", "hier", "sim", "single", "dp", "ddp", "ddp2", "sharded", "horovod", "bagua", "balanced")
 
 
 class GrownHost(SystemTest):

@@ -49,9 +49,10 @@ class Bagua : public sdk::Strategy<Bagua> {
   }
 
   const void* get_extension(const char* id) {
-    const bool is_open = settings_.hierarchical == Settings::Hierarchical::kAuto && keeps_nothing() &&
+    const bool is_open = std::strcmp(id, COHORT_TUNABLE_ID) == 0 &&
+                         settings_.hierarchical == Settings::Hierarchical::kAuto && keeps_nothing() &&
                          Group(host().job(), settings_.hierarchical).is_hierarchical();
-    return is_open && std::strcmp(id, COHORT_TUNABLE_ID) == 0 ? &tunable_ : below().get_extension(id);
+    return is_open ? &tunable_ : below().get_extension(id);
   }
 
   void configure_model() {

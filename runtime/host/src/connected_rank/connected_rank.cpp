@@ -12,6 +12,7 @@
 #include "base_strategy.hpp"
 #include "communicator/op_args.hpp"
 #include "given/given_args.hpp"
+#include "parts_table.hpp"
 #include "rank/rank_state.hpp"
 #include "services/services.hpp"
 
@@ -333,15 +334,23 @@ Log& ConnectedRank::log() const {
   return state_->setup.log;
 }
 
-cohort_plan plan_of(PluginHost& plugins, const StrategySpec& strategy, std::span<const Spec> free_layers,
-                    const cohort_job& job, Log& log) {
+StrategyPlan plan_of(PluginHost& plugins, const StrategySpec& strategy, std::span<const Spec> free_layers,
+                     const cohort_job& job, Log& log) {
   HostObject host(log);
   StrategyLayers layers(resolve_layers(plugins, strategy, free_layers), base_strategy(), nullptr, host);
   cohort_plan plan{};
   plan.struct_size = sizeof plan;
-  const PluginCall call(log, "strategy '" + strategy.name + "'", "plan");
-  host.check(layers.top()->vt->plan(layers.top(), &job, &plan), "strategy '" + strategy.name + "', plan");
-  return plan;
+  {
+    const PluginCall call(log, "strategy '" + strategy.name + "'", "plan");
+    host.check(layers.top()->vt->plan(layers.top(), &job, &plan), "strategy '" + strategy.name + "', plan");
+  }
+  layers.check_extensions();
+  const PluginCall call(log, "strategy '" + strategy.name + "'", "get_extension");
+  const cohort_parts_1* const parts = parts_table(layers.top());
+  if (parts && parts->num_parts == 0) {
+    throw UserError("strategy '" + strategy.name + "' plans 0 parts of the model; tell its author");
+  }
+  return {plan, parts ? parts->num_parts : 0};
 }
 
 }  // namespace cohort::host

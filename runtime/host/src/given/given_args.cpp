@@ -43,6 +43,18 @@ const cohort_tunable_1* given(const cohort_tunable_1* table) {
   throw UserError(where + " lacks its function or its list; fill every field of its cohort_tunable_1");
 }
 
+const cohort_parts_1* given(const cohort_parts_1* table) {
+  if (!table) return nullptr;
+  const std::string where = "the strategy's extension " COHORT_PARTS_ID;
+  const GivenLength length{table->struct_size, COHORT_PARTS_SIZE_1_0, sizeof *table};
+  std::string problem = length_problem(table, length, "cohort_parts_1");
+  if (problem.empty()) problem = flags_problem(table->flags, COHORT_PARTS_FORWARD_FIRST, "cohort_parts_1");
+  if (problem.empty()) problem = reserved_problem(table->reserved0, "cohort_parts_1");
+  if (!problem.empty()) throw UserError(where + " " + problem);
+  if (table->cut) return table;
+  throw UserError(where + " lacks its function; fill every field of its cohort_parts_1");
+}
+
 void check_store(const cohort_store& store) {
   const std::string what = "init_dist_connection gave a store that ";
   if (!store.vt) throw UserError(what + "has no table; set its vt");

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include <cohort/api/collective.h>
+#include <cohort/api/ext/draft/parts.h>
 #include <cohort/api/strategy.h>
 #include <cohort/api/tunable.h>
 
@@ -24,8 +25,9 @@ cohort_connect_args given(const cohort_connect_args& group);
 /// Returns a full copy of how gradients are to be limited. Throws UserError for what cannot be done.
 cohort_clip_args given(const cohort_clip_args& args);
 
-/// Returns the table of the extension, which may be null. Throws UserError if it is too short or lacks its function.
+/// Return the table of the extension, which may be null. Throw UserError if it is too short or lacks its function.
 const cohort_tunable_1* given(const cohort_tunable_1* table);
+const cohort_parts_1* given(const cohort_parts_1* table);
 
 /// Throws UserError if a strategy's store lacks a function.
 void check_store(const cohort_store& store);

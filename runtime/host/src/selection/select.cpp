@@ -110,6 +110,7 @@ class Plan {
   void apply_to(Selection& selection) const {
     selection.processes_per_node = plan_.processes_per_node;
     selection.replicas = plan_.replicas_per_process;
+    selection.parts = static_cast<int>(plan_.parts);
     selection.launch = is_launched(topology_) ? COHORT_LAUNCH_NONE : plan_.launch;
   }
 
@@ -118,23 +119,31 @@ class Plan {
  private:
   /// A plan comes from a plugin.
   void check_sense() const {
+    if (plan_.replicas_per_process > 1 && plan_.parts > 1) {
+      throw UserError("strategy '" + strategy_ + "' plans " + counted(plan_.replicas_per_process, "replica") + " and " +
+                      counted(static_cast<int>(plan_.parts), "part") +
+                      " of the model in each process, which has either; ask for fewer devices, or tell its author");
+    }
     const bool counts = plan_.processes_per_node >= 1 && plan_.replicas_per_process >= 1 &&
-                        plan_.processes_per_node * plan_.replicas_per_process == num_devices_;
+                        int64_t{plan_.processes_per_node} * plan_.replicas_per_process * parts() == num_devices_;
     const bool forks = plan_.launch == COHORT_LAUNCH_FORK && num_nodes_ == 1;
     const bool alone = plan_.processes_per_node * num_nodes_ == 1;
     const bool can_be_none = plan_.launch == COHORT_LAUNCH_NONE && (alone || is_launched(topology_));
     if (counts && (plan_.launch == COHORT_LAUNCH_EXEC || forks || can_be_none)) return;
     throw UserError("strategy '" + strategy_ + "' plans " + std::to_string(plan_.processes_per_node) + " x " +
-                    std::to_string(plan_.replicas_per_process) + " processes and replicas (launch " +
-                    std::to_string(plan_.launch) + ") for " + counted(num_devices_, "device") + " on each of " +
-                    counted(num_nodes_, "node") + ", which does not fit; ask for other devices, or tell its author");
+                    std::to_string(plan_.replicas_per_process) + " x " + std::to_string(parts()) +
+                    " processes, replicas and parts of the model (launch " + std::to_string(plan_.launch) + ") for " +
+                    counted(num_devices_, "device") + " on each of " + counted(num_nodes_, "node") +
+                    ", which does not fit; ask for other devices, or tell its author");
   }
+
+  uint32_t parts() const { return std::max(plan_.parts, 1u); }
 
   std::string strategy_;
   const Topology& topology_;
   int num_nodes_;
   int num_devices_ = 0;
-  cohort_plan plan_{};
+  StrategyPlan plan_;
 };
 
 /// The plan for the devices asked for; where the launcher started other processes and nobody insists on the devices,

@@ -131,6 +131,15 @@ void StepEngine::gradient_ready(uint32_t parameter, uint32_t replica) {
   if (wants_gradients_ && is_last() && !partial_) complete(parameter, replica);
 }
 
+void StepEngine::gradients_complete(std::span<const uint32_t> parameters) {
+  const std::lock_guard lock(arrivals_.mutex);
+  if (!wants_gradients_ || !is_last()) return;
+  for (const uint32_t parameter : parameters) {
+    const bool is_there = arrivals_.reached[parameter] && parts_.model.has_gradient(0, parameter);
+    if (phase_of_[parameter] == phase_ && is_there) complete(parameter, 0);
+  }
+}
+
 void StepEngine::complete(uint32_t parameter, uint32_t replica) {
   const uint32_t bucket = bucket_of_[parameter];
   if (bucket == kNoBucket) return;
@@ -344,6 +353,7 @@ void StepEngine::leave_capture() {
 }
 
 void StepEngine::abandon() {
+  const std::lock_guard lock(arrivals_.mutex);
   for (Phase& phase : phases_) phase.open = false;
   abandoned_ = true;
 }

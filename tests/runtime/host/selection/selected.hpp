@@ -13,7 +13,7 @@
 namespace cohort::host {
 
 /// One process per device, as most strategies plan.
-inline cohort_plan plan_processes(const StrategySpec& strategy, std::span<const Spec>, const cohort_job& job) {
+inline StrategyPlan plan_processes(const StrategySpec& strategy, std::span<const Spec>, const cohort_job& job) {
   cohort_plan plan{sizeof(cohort_plan), job.num_devices, 1, COHORT_LAUNCH_EXEC, "shm,gloo"};
   if (job.num_devices * job.num_nodes == 1 || job.external_world_size > 0) plan.launch = COHORT_LAUNCH_NONE;
   if (strategy.name == "replicas") {
@@ -28,6 +28,20 @@ inline cohort_plan plan_processes(const StrategySpec& strategy, std::span<const 
   if (strategy.name == "silent") plan.collectives = nullptr;
   if (strategy.name == "gpu_wires") plan.collectives = "shm,nccl";
   if (strategy.name == "choosy") plan.collectives = "nowhere,shm";
+  if (strategy.name == "parts") {
+    plan.processes_per_node = 1;
+    plan.launch = job.num_nodes > 1 ? plan.launch : COHORT_LAUNCH_NONE;
+    return {plan, static_cast<uint32_t>(job.num_devices)};
+  }
+  if (strategy.name == "pairs") {
+    plan.processes_per_node = job.num_devices / 2;
+    return {plan, 2};
+  }
+  if (strategy.name == "both") {
+    plan.processes_per_node = 1;
+    plan.replicas_per_process = 2;
+    return {plan, 2};
+  }
   return plan;
 }
 

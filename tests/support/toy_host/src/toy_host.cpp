@@ -35,6 +35,7 @@ host::Selection selection_of(const ToyJob& job) {
   selection.processes_per_node = job.world_size / job.num_nodes;
   selection.num_nodes = job.num_nodes;
   selection.replicas = job.replicas;
+  selection.parts = job.parts;
   return selection;
 }
 

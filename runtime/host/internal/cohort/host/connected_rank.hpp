@@ -24,6 +24,7 @@
 #include <cohort/host/job_secret.hpp>
 #include <cohort/host/log.hpp>
 #include <cohort/host/model_port.hpp>
+#include <cohort/host/parts.hpp>
 #include <cohort/host/plugin_host.hpp>
 #include <cohort/host/rank.hpp>
 #include <cohort/host/selection.hpp>
@@ -109,6 +110,12 @@ class ConnectedRank final : public Rank {
   /// Returns whether the strategy lets ranks have different weights between steps: it answers NO to
   /// COHORT_USE_EQUAL_RANKS. Asks all layers.
   bool ranks_may_differ() const;
+  /// Returns where the strategy cuts the model into the parts of its plan, which it must have (cohort.parts/1). Ranks
+  /// have the same units in the same order; rank 0's figures count, and the smallest limit of each device (0: none).
+  /// Throws UserError if there are fewer units than parts, or if the strategy refuses. Collective.
+  PartsCut cut_into_parts(std::span<const ModelUnit> units, std::span<const uint64_t> limits, uint32_t num_pieces);
+  /// Returns whether the strategy lets backward begin when all pieces have ended forward.
+  bool runs_forward_first() const;
 
   /// Run a collective of the user's own tensors, on a communicator that strategies do not use. It is ordered by the
   /// calling thread's stream; the stream of `args` says on which device the tensors are.
@@ -128,8 +135,8 @@ class ConnectedRank final : public Rank {
   std::unique_ptr<RankState> state_;
 };
 
-/// Returns the strategy's plan for a job; nothing is connected.
-cohort_plan plan_of(PluginHost& plugins, const StrategySpec& strategy, std::span<const Spec> layers,
-                    const cohort_job& job, Log& log);
+/// Returns the strategy's plan for a job, and its number of parts (cohort.parts/1); nothing is connected.
+StrategyPlan plan_of(PluginHost& plugins, const StrategySpec& strategy, std::span<const Spec> layers,
+                     const cohort_job& job, Log& log);
 
 }  // namespace cohort::host

@@ -2,6 +2,7 @@
 // names.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -34,6 +35,7 @@ struct Selection {
   std::vector<int> device_ids;  ///< of this node, in the order of local ranks
   int processes_per_node = 1;
   int replicas = 1;
+  int parts = 0;  ///< of the model in each process, one on each of its devices; 0: it is not cut
   int num_nodes = 1;
   int launch = COHORT_LAUNCH_NONE;
   std::vector<std::string> reasons;   ///< lines for the log: what was decided and why
@@ -53,8 +55,14 @@ struct StartingRanks {
   std::string objection_to_fork;  ///< why its ranks must not be forked; empty: they may be
 };
 
+/// A strategy's plan, with the number of parts of the model in each process; 0: the strategy does not cut it.
+struct StrategyPlan : cohort_plan {
+  StrategyPlan(const cohort_plan& plan = {}, uint32_t parts_ = 0) : cohort_plan(plan), parts(parts_) {}
+  uint32_t parts;
+};
+
 /// Returns the plan of a strategy with these free layers for a job; see plan_of in connected_rank.hpp.
-using Planner = std::function<cohort_plan(const StrategySpec&, std::span<const Spec> layers, const cohort_job&)>;
+using Planner = std::function<StrategyPlan(const StrategySpec&, std::span<const Spec> layers, const cohort_job&)>;
 
 /// Resolves defaults, asks the strategy for its plan and checks it against what a launcher has started: a flag that is
 /// not set follows the launcher. Opens accelerator, strategy and collective. Throws UserError for a combination that

@@ -33,6 +33,7 @@ struct ToyJob {
   int world_size = 2;
   int num_nodes = 1;
   int replicas = 1;             ///< of the model in each rank
+  int parts = 1;                ///< the same
   bool inspects_layers = true;  ///< finds who writes behind a bucket; false: buckets are as large as in training
   std::chrono::milliseconds timeout{20'000};
   std::optional<uint64_t> bucket_size;
