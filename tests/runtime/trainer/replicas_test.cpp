@@ -8,9 +8,9 @@
 #include <cohort/module.hpp>
 #include <cohort/trainer.hpp>
 
+#include "copies/scatter.hpp"
 #include "error_text.hpp"
 #include "fake_runtime.hpp"
-#include "replicas/scatter.hpp"
 
 namespace cohort {
 namespace {

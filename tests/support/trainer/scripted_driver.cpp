@@ -47,9 +47,11 @@ class ScriptedDriver final : public StepDriver {
     }
     torch::autograd::backward(roots, gradients);
   }
-  void run_backward_to(const std::vector<at::Tensor>&, const at::Tensor& loss, const at::Tensor& gradient) override {
-    torch::autograd::backward({loss}, {gradient});
+  void run_backward_to(const std::vector<at::Tensor>&, const std::vector<at::Tensor>& roots,
+                       const std::vector<at::Tensor>& gradients) override {
+    torch::autograd::backward(roots, gradients);
   }
+  void complete(const std::vector<at::Tensor>&) override {}
   void set_partial(bool partial) override { script_.calls.emplace_back(partial ? "partial" : "whole"); }
   void end_backward() override {
     const auto sums = replicas_[0]->parameters();

@@ -58,12 +58,15 @@ class StepDriver {
   /// Runs the backward of a replica, from `roots`, which have these gradients. May run on a thread of the replica.
   virtual void run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
                             uint32_t replica = 0) = 0;
-  /// Runs, before that, the backward of a loss that was computed from `leaves`, which get gradients. Parameters of
-  /// replica 0 that it reaches may be reached again by run_backward.
-  virtual void run_backward_to(const std::vector<at::Tensor>& leaves, const at::Tensor& loss,
-                               const at::Tensor& gradient) = 0;
+  /// Runs backward of replica 0 from `roots` to `leaves` as well, which get gradients. May run on several threads at
+  /// once if no two of them reach the same parameter.
+  virtual void run_backward_to(const std::vector<at::Tensor>& leaves, const std::vector<at::Tensor>& roots,
+                               const std::vector<at::Tensor>& gradients) = 0;
   /// While on, gradients only add up: another backward of the same micro-batch follows.
   virtual void set_partial(bool partial) = 0;
+  /// Says, while that is on, that no other backward of the micro-batch reaches these parameters of the module. May run
+  /// on another thread.
+  virtual void complete(const std::vector<at::Tensor>& parameters) = 0;
   /// Waits until the gradients of the phase are averaged, if this was the last backward of its step.
   virtual void end_backward() = 0;
   /// Lets begin and backward only add to the gradients, while true; see NoSync. Throws UserError if the strategy

@@ -17,13 +17,13 @@
 namespace cohort {
 namespace {
 
-/// Returns the devices of a rank, one for each of its replicas.
+/// Returns the devices of a rank, one for each of its replicas or parts.
 std::vector<c10::Device> devices_of(const host::Selection& selection, c10::DeviceType type, int local_rank) {
-  const auto replicas = static_cast<size_t>(selection.replicas);
-  if (type == c10::kCPU) return std::vector(replicas, c10::Device(type));
+  const auto count = static_cast<size_t>(selection.replicas) * static_cast<size_t>(std::max(selection.parts, 1));
+  if (type == c10::kCPU) return std::vector(count, c10::Device(type));
   std::vector<c10::Device> devices;
-  for (size_t replica = 0; replica < replicas; ++replica) {
-    const int id = selection.device_ids.at(static_cast<size_t>(local_rank) * replicas + replica);
+  for (size_t i = 0; i < count; ++i) {
+    const int id = selection.device_ids.at(static_cast<size_t>(local_rank) * count + i);
     devices.emplace_back(type, static_cast<c10::DeviceIndex>(id));
   }
   return devices;

@@ -35,10 +35,13 @@ class HostStepDriver final : public StepDriver {
   void begin_all() override;
   void select(size_t phase) override;
   void run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
-                    uint32_t replica) override;
-  void run_backward_to(const std::vector<at::Tensor>& leaves, const at::Tensor& loss,
-                       const at::Tensor& gradient) override;
+                    uint32_t replica) override {
+    run_backward(roots, gradients, inputs_of_phase(replica), replica);
+  }
+  void run_backward_to(const std::vector<at::Tensor>& leaves, const std::vector<at::Tensor>& roots,
+                       const std::vector<at::Tensor>& gradients) override;
   void set_partial(bool partial) override { engine_->set_partial(partial); }
+  void complete(const std::vector<at::Tensor>& parameters) override;
   void end_backward() override;
   void set_no_sync(bool no_sync) override;
   Votes step(std::optional<size_t> number) override;
@@ -245,18 +248,17 @@ std::vector<at::Tensor> HostStepDriver::inputs_of_phase(uint32_t replica) const 
   return model_.given_optimizers().size() == 1 ? std::vector<at::Tensor>() : model_.trained(replica, engine_->phase());
 }
 
-void HostStepDriver::run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
-                                  uint32_t replica) {
-  run_backward(roots, gradients, inputs_of_phase(replica), replica);
-}
-
-void HostStepDriver::run_backward_to(const std::vector<at::Tensor>& leaves, const at::Tensor& loss,
-                                     const at::Tensor& gradient) {
+void HostStepDriver::run_backward_to(const std::vector<at::Tensor>& leaves, const std::vector<at::Tensor>& roots,
+                                     const std::vector<at::Tensor>& gradients) {
   auto inputs = inputs_of_phase(0);
   if (!inputs.empty()) inputs.insert(inputs.end(), leaves.begin(), leaves.end());
-  engine_->set_partial(true);
-  run_backward({loss}, {gradient}, inputs, 0);
-  engine_->set_partial(false);
+  run_backward(roots, gradients, inputs, 0);
+}
+
+void HostStepDriver::complete(const std::vector<at::Tensor>& parameters) {
+  std::vector<uint32_t> numbers;
+  for (const at::Tensor& parameter : parameters) numbers.push_back(model_.number_of(parameter));
+  engine_->gradients_complete(numbers);
 }
 
 void HostStepDriver::end_backward() {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <cohort/api/plugin.h>
 #include <cohort/host/error.hpp>
 #include <cohort/optimizer_kinds.hpp>
 

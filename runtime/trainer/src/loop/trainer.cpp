@@ -25,6 +25,7 @@
 #include "loop/open_data.hpp"
 #include "loop/prediction.hpp"
 #include "loop/require_join.hpp"
+#include "loop/require_pieces.hpp"
 #include "metrics/number_text.hpp"
 #include "module/model_table.hpp"
 #include "module/step_access.hpp"
@@ -201,19 +202,6 @@ std::vector<std::shared_ptr<Callback>> all_callbacks(const FitCall& call, const 
   return all;
 }
 
-/// Throws UserError if the module, or another option, needs whole batches.
-void require_pieces(const Options& options, const Module& module) {
-  if (!module.automatic_optimization()) {
-    throw UserError("--pieces=" + std::to_string(options.pieces) + ": module '" + module.name() +
-                    "' steps by hand, and only the loop's own steps are cut; let automatic_optimization() be true, or "
-                    "leave --pieces out");
-  }
-  if (!options.sync_batchnorm) return;
-  throw UserError("--pieces=" + std::to_string(options.pieces) +
-                  ": ranks of --sync-batchnorm wait for each other in each piece, and a short batch has fewer; leave "
-                  "one of the two out");
-}
-
 /// Trains the weights by connected ranks; returns what they agreed on. Collective.
 StopReason train(const FitCall& call, Module& module, FitData data, const Optimizers& optimizers,
                  UnroundedWeights unrounded) {
@@ -225,8 +213,8 @@ StopReason train(const FitCall& call, Module& module, FitData data, const Optimi
     stream.emplace(call.runtime.device());
   }
   if (call.limits.accumulate > 1) call.runtime.require_use(COHORT_USE_ACCUMULATION, call.limits.accumulate);
-  if (call.runtime.options().pieces > 1) require_pieces(call.runtime.options(), module);
   if (!module.automatic_optimization()) call.runtime.require_use(COHORT_USE_BY_HAND);
+  require_pieces(call.runtime, module);
   agree_on_loop(call.runtime, call.limits, data.validation, optimizers, call.callbacks);
   const auto checkpoints = std::make_shared<FitCheckpoints>(call.runtime, call.limits, call.record.fits);
   std::optional<Profile> profile;

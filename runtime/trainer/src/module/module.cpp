@@ -10,6 +10,7 @@
 
 #include <cohort/callback.hpp>
 #include <cohort/host/in_quotes.hpp>
+#include <cohort/host/selection.hpp>
 #include <cohort/metric.hpp>
 #include <cohort/step_driver.hpp>
 
@@ -95,17 +96,21 @@ c10::Device Module::device() const {
 
 at::Tensor Module::all_gather(const at::Tensor& tensor) {
   if (!session_) {
-    throw UserError("all_gather works while fit() trains: in training_step, under dp and ddp2 in training_step_end");
+    throw UserError(
+        "all_gather works while fit() trains: in training_step, under dp and ddp2 in training_step_end, and not with a "
+        "model "
+        "in parts");
   }
   if (session_->runtime().options().uneven == UnevenData::kJoin) {
     throw UserError(
         "all_gather does not go with --uneven=join: a rank without a batch has no training_step that would call it; "
         "leave --uneven=join out");
   }
-  if (session_->runtime().options().pieces > 1 && session_->runtime().world_size() > 1) {
-    throw UserError(
-        "all_gather does not go with --pieces: a rank with a short batch has fewer pieces that would call it; leave "
-        "--pieces out");
+  const bool is_in_parts = session_->runtime().selection().parts > 0;
+  if ((session_->runtime().options().pieces > 1 || is_in_parts) && session_->runtime().world_size() > 1) {
+    throw UserError(std::string("all_gather does not go with ") + (is_in_parts ? "a model in parts" : "--pieces") +
+                    ": a rank with a short batch has fewer pieces that would call it; " +
+                    (is_in_parts ? "choose another --strategy" : "leave --pieces out"));
   }
   return session_->all_gather(tensor);
 }

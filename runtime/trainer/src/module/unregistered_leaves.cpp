@@ -18,7 +18,15 @@ using torch::autograd::Node;
 
 constexpr size_t kShownShapes = 4;
 
-/// Returns the leaves of the graph that would get a gradient.
+std::string shapes_of(const std::vector<at::Tensor>& tensors) {
+  std::ostringstream text;
+  for (size_t i = 0; i < std::min(tensors.size(), kShownShapes); ++i) text << (i ? ", " : "") << tensors[i].sizes();
+  if (tensors.size() > kShownShapes) text << " and " << tensors.size() - kShownShapes << " more";
+  return text.str();
+}
+
+}  // namespace
+
 std::vector<at::Tensor> leaves_of(const std::vector<at::Tensor>& roots) {
   std::vector<Node*> left;
   for (const at::Tensor& root : roots) left.push_back(torch::autograd::impl::gradient_edge(root).function.get());
@@ -33,15 +41,6 @@ std::vector<at::Tensor> leaves_of(const std::vector<at::Tensor>& roots) {
   }
   return leaves;
 }
-
-std::string shapes_of(const std::vector<at::Tensor>& tensors) {
-  std::ostringstream text;
-  for (size_t i = 0; i < std::min(tensors.size(), kShownShapes); ++i) text << (i ? ", " : "") << tensors[i].sizes();
-  if (tensors.size() > kShownShapes) text << " and " << tensors.size() - kShownShapes << " more";
-  return text.str();
-}
-
-}  // namespace
 
 void UnregisteredLeaves::note(const std::vector<at::Tensor>& roots, const torch::nn::Module& module) {
   std::unordered_set<const at::TensorImpl*> parameters;

@@ -8,6 +8,9 @@
 
 namespace cohort {
 
+/// Returns the leaves of the tensors' graphs that would get a gradient.
+std::vector<at::Tensor> leaves_of(const std::vector<at::Tensor>& roots);
+
 class UnregisteredLeaves {
  public:
   /// Walks the autograd graph of these tensors and remembers the leaves that require grad and are no parameters of the

@@ -5,14 +5,14 @@
 #include <c10/util/Exception.h>
 
 #include <deque>
-#include <numeric>
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/selection.hpp>
 
+#include "copies/clone.hpp"
+#include "copies/scatter.hpp"
 #include "data/device_copy.hpp"
 #include "module/loss.hpp"
-#include "replicas/scatter.hpp"
 
 namespace cohort {
 namespace {
@@ -36,19 +36,21 @@ class PieceRecordings {
   std::deque<Module::Recording> recordings_;
 };
 
-/// At once, so that a clone's own weights are gone before the next one is made.
-void share_weights(const Module& module, Module& clone) {
-  const auto weights = module.parameters();
-  auto shared = clone.parameters();
-  for (size_t i = 0; i < weights.size(); ++i) {
-    if (weights[i].is_cpu()) shared[i].set_data(weights[i].detach());
-  }
+/// Returns into how many pieces a batch is cut: under a strategy with parts, four for each of them unless --pieces
+/// says.
+size_t pieces_of(const Runtime& runtime) {
+  const auto parts = static_cast<size_t>(runtime.selection().parts);
+  const bool is_said = runtime.options().origin("pieces") != Origin::kDefault;
+  return parts == 0 || is_said ? static_cast<size_t>(runtime.options().pieces) : 4 * parts;
 }
 
 }  // namespace
 
 Replicas::Replicas(Runtime& runtime, Module& module, Profile* profile)
-    : runtime_(runtime), profile_(profile), num_pieces_(static_cast<size_t>(runtime.options().pieces)) {
+    : runtime_(runtime),
+      profile_(profile),
+      is_asked_for_pieces_(runtime.options().origin("pieces") != Origin::kDefault),
+      num_pieces_(pieces_of(runtime)) {
   modules_.push_back(&module);
   bare_.push_back(&module);
   give_copy_stream(0);
@@ -74,25 +76,9 @@ Replicas::~Replicas() {
 }
 
 void Replicas::clone(Module& module) {
-  const std::string& strategy = runtime_.selection().strategy.name;
-  std::shared_ptr<torch::nn::Module> copy;
-  try {
-    copy = module.clone(runtime_.devices()[modules_.size()]);
-  } catch (const c10::Error& error) {
-    throw UserError("strategy '" + strategy + "' needs a clone of the module for each device, which module '" +
-                    module.name() + "' does not give (" + error.what_without_backtrace() +
-                    "); derive it from cohort::ModuleFor, or choose --strategy=ddp");
-  }
-  auto* const clone = dynamic_cast<Module*>(copy.get());
-  if (!clone) {
-    throw UserError("strategy '" + strategy + "' needs clones that are cohort modules, but clone() of module '" +
-                    module.name() + "' gives another kind; derive it from cohort::ModuleFor, or choose --strategy=ddp");
-  }
-  convert(*clone, runtime_.options().precision);
-  share_weights(module, *clone);
-  clones_.push_back(std::move(copy));
-  modules_.push_back(clone);
-  bare_.push_back(clone);
+  clones_.push_back(cohort::clone(runtime_, module, runtime_.devices()[modules_.size()]));
+  modules_.push_back(clones_.back().get());
+  bare_.push_back(clones_.back().get());
   give_copy_stream(modules_.size() - 1);
 }
 
@@ -121,23 +107,22 @@ HookPlace Replicas::place(const char* hook, int64_t index, size_t replica, const
 
 Batch Replicas::transfer(const Batch& batch, int64_t index, size_t replica) {
   const Timed transfers = timed(Profile::kTransfer, replica);
-  return on_device(batch, replica, index);
+  return on_device(*modules_[replica], batch, replica, index);
 }
 
-Batch Replicas::on_device(const Batch& batch, size_t replica, int64_t index) {
+Batch Replicas::on_device(Module& module, const Batch& batch, size_t replica, int64_t index) {
   const c10::Device device = runtime_.devices()[replica];
   const Batch there = in_hook(place("transfer_batch", index, replica, &batch), [&] {
-                        return modules_[replica]->transfer_batch(pinned(batch, device), device);
+                        return module.transfer_batch(pinned(batch, device), device);
                       }).with_samples_of(batch);
   const auto type = model_type(runtime_.options().precision);
   return type ? in_type(there, *type) : there;
 }
 
-Output Replicas::training_step(const Batch& there, size_t replica, int64_t index) {
+Output Replicas::training_step(Module& module, const Batch& there, size_t replica, int64_t index) {
   const Timed computes = timed(Profile::kForward, replica);
   const Autocast autocast = runtime_.autocast();
-  return in_hook(place("training_step", index, replica, &there),
-                 [&] { return modules_[replica]->training_step(there, index); });
+  return in_hook(place("training_step", index, replica, &there), [&] { return module.training_step(there, index); });
 }
 
 bool Replicas::training_step_end(const Output& outputs, int64_t index, Output& whole) {
@@ -176,20 +161,8 @@ void Replicas::follow_modes() {
   for (size_t replica = 1; replica < count(); ++replica) detail::set_training_modes(*modules_[replica], modes);
 }
 
-double Replicas::Pieces::share(size_t piece) const {
-  const auto samples = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
-  return samples == 0 ? 1.0 / static_cast<double>(sizes.size())
-                      : static_cast<double>(sizes[piece]) / static_cast<double>(samples);
-}
-
-Replicas::Pieces Replicas::cut(const Batch& batch, size_t count) const {
-  auto sizes = piece_sizes(batch.batch_size(), count);
-  auto batches = scatter(batch, sizes);
-  return {std::move(sizes), std::move(batches)};
-}
-
-Replicas::Pieces Replicas::cut_for_replicas(const Batch& batch) {
-  Pieces pieces = cut(batch, count());
+BatchPieces Replicas::cut_for_replicas(const Batch& batch) {
+  BatchPieces pieces = cut_into(batch, count());
   if (pieces.sizes.size() < count() && !has_cut_) {  // later ones may be the short rest of the data
     throw UserError("the first batch has " + std::to_string(batch.batch_size()) + " samples for " +
                     std::to_string(count()) + " replicas; give larger batches, or fewer --devices");
@@ -199,7 +172,7 @@ Replicas::Pieces Replicas::cut_for_replicas(const Batch& batch) {
 }
 
 // What the pieces log is put together when all are done.
-void Replicas::run(const Pieces& pieces, MetricBoard* board, const std::function<void(size_t)>& work) {
+void Replicas::run(const BatchPieces& pieces, MetricBoard* board, const std::function<void(size_t)>& work) {
   const size_t count = pieces.sizes.size();
   const std::span boards(boards_.data(), count);
   for (size_t piece = 0; piece < count; ++piece) {
@@ -239,18 +212,18 @@ void Replicas::check_registered() {
 }
 
 void Replicas::train_by_hand(const Batch& batch, int64_t index) {
-  training_step(transfer(batch, index), 0, index);
+  training_step(module(), transfer(batch, index), 0, index);
 }
 
 std::vector<std::pair<Output, int64_t>> Replicas::predict(const Batch& batch, int64_t index) {
   const auto step = [&](const Batch& piece, size_t replica) {
-    const Batch there = on_device(piece, replica, index);
+    const Batch there = on_device(*modules_[replica], piece, replica, index);
     const Autocast autocast = runtime_.autocast();
     return in_hook(place("predict_step", index, replica, &there),
                    [&] { return modules_[replica]->predict_step(there, index); });
   };
   if (count() == 1) return {{step(batch, 0), batch.batch_size()}};
-  const Pieces pieces = cut_for_replicas(batch);
+  const BatchPieces pieces = cut_for_replicas(batch);
   std::vector<std::pair<Output, int64_t>> outputs(pieces.sizes.size());
   run(pieces, nullptr, [&](size_t replica) {
     outputs[replica] = {step(pieces.batches[replica], replica), pieces.sizes[replica]};
@@ -260,7 +233,7 @@ std::vector<std::pair<Output, int64_t>> Replicas::predict(const Batch& batch, in
 
 void Replicas::evaluate(const Evaluation& what, MetricBoard& board, const Batch& batch, int64_t index) {
   const auto step = [&](const Batch& piece, size_t replica) {
-    const Batch there = on_device(piece, replica, index);
+    const Batch there = on_device(*modules_[replica], piece, replica, index);
     const Autocast autocast = runtime_.autocast();
     in_hook(place(what.step_name, index, replica, &there), [&] { (modules_[replica]->*what.step)(there, index); });
     return StepAccess::take_for_step_end(*modules_[replica]);
@@ -269,7 +242,7 @@ void Replicas::evaluate(const Evaluation& what, MetricBoard& board, const Batch&
   if (count() == 1) {
     outputs.push_back(step(batch, 0));
   } else {
-    const Pieces pieces = cut_for_replicas(batch);
+    const BatchPieces pieces = cut_for_replicas(batch);
     outputs.resize(pieces.sizes.size());
     run(pieces, &board, [&](size_t replica) { outputs[replica] = step(pieces.batches[replica], replica); });
   }

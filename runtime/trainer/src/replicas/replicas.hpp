@@ -10,6 +10,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <utility>
@@ -19,13 +20,15 @@
 #include <cohort/runtime.hpp>
 #include <cohort/step_driver.hpp>
 
+#include "copies/replica_threads.hpp"
+#include "copies/scatter.hpp"
 #include "failure/hook_place.hpp"
 #include "metrics/metric_board.hpp"
 #include "module/pass_hooks.hpp"
 #include "module/step_access.hpp"
 #include "module/unregistered_leaves.hpp"
+#include "parts/pipeline.hpp"
 #include "profile/profile.hpp"
-#include "replicas/replica_threads.hpp"
 
 namespace cohort {
 
@@ -45,6 +48,9 @@ class Replicas {
   /// Every replica gets replica 0's mode, submodule by submodule.
   void follow_modes();
 
+  /// Cuts the model into parts before the first step, if the strategy has any. Collective then: call it in each step,
+  /// before it begins. `batch` may be null but on the first rank.
+  void prepare(const Optimizers& optimizers, const Batch* batch);
   /// Forward and backward of one phase of a micro-batch whose step has begun, up to session.end_backward. Gives the
   /// loss of the whole batch, detached, before it was multiplied by `scale`.
   at::Tensor train(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index, double scale);
@@ -73,24 +79,21 @@ class Replicas {
   std::vector<std::pair<Output, int64_t>> predict(const Batch& batch, int64_t index);
 
  private:
-  struct Pieces {
-    std::vector<int64_t> sizes;
-    std::vector<Batch> batches;
-    double share(size_t piece) const;  // of the batch's samples
-  };
-
   Runtime& runtime_;
   Profile* profile_;
-  const size_t num_pieces_;  // of a batch that is trained, in turn
-  std::vector<std::shared_ptr<torch::nn::Module>> clones_;
+  const bool is_asked_for_pieces_;
+  const size_t num_pieces_;  // of a batch that is trained
+  std::vector<std::shared_ptr<Module>> clones_;
   std::vector<Module*> modules_;                                   // replica 0 is the user's
   std::vector<torch::nn::Module*> bare_;                           // the same
   std::vector<MetricBoard> boards_;                                // by replica, of one batch
   std::deque<detail::StepAccess::Copying> copying_;                // on devices
+  std::unique_ptr<Pipeline> pipeline_;                             // of a training in parts
   std::unique_ptr<ReplicaThreads> threads_;                        // null where replicas run in turn
   std::optional<bool> has_training_end_;                           // known after the first step
   bool has_cut_ = false, has_trained_ = false;                     // a batch for replicas; one in pieces
   std::optional<UnregisteredLeaves> unregistered_{std::in_place};  // until the first step is done
+  std::mutex noting_roots_;
 
   void clone(Module& module);
   void give_copy_stream(size_t replica);
@@ -99,8 +102,10 @@ class Replicas {
   /// Returns the place of a hook that is called for batch `index`.
   HookPlace place(const char* hook, int64_t index, size_t replica = 0, const Batch* batch = nullptr) const;
   /// Returns the batch on the replica's device, as its module puts it there.
-  Batch on_device(const Batch& batch, size_t replica, int64_t index);
-  Output training_step(const Batch& there, size_t replica, int64_t index);
+  Batch on_device(Module& module, const Batch& batch, size_t replica, int64_t index);
+  Output training_step(Module& module, const Batch& there, size_t replica, int64_t index);
+  Pipeline::Calls calls_of_pieces();
+  void note_roots(const std::vector<at::Tensor>& roots);
   /// Returns whether the module has a training_step_end, and if so what it gives in `whole`.
   bool training_step_end(const Output& outputs, int64_t index, Output& whole);
   /// Marks a phase of a replica; the table has those of the first.
@@ -108,21 +113,22 @@ class Replicas {
   /// Runs backward of what training_step has returned for batch `index`.
   void run_backward(StepDriver& session, const at::Tensor& loss, double scale, size_t replica, int64_t index);
   void note_backward(const StepDriver& session, const at::Tensor& loss);
-  /// Returns the batch in as many pieces, or in one for each sample if these are fewer.
-  Pieces cut(const Batch& batch, size_t count) const;
-  Pieces cut_for_replicas(const Batch& batch);
+  BatchPieces cut_for_replicas(const Batch& batch);
+  BatchPieces pieces_of_batch(const Batch& batch);
+  at::Tensor train_in_parts(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index, double scale);
   at::Tensor train_in_pieces(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index, double scale);
   at::Tensor train_whole(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index, double scale);
-  void run(const Pieces& pieces, MetricBoard* board, const std::function<void(size_t)>& work);
+  void run(const BatchPieces& pieces, MetricBoard* board, const std::function<void(size_t)>& work);
   /// Adds what the pieces of a batch have logged to the board of the batch. Without one nobody asks for it.
   static void put_together(std::span<MetricBoard> pieces, MetricBoard* board);
   static void run_in_turn(size_t count, const std::function<void(size_t)>& work);
-  Output train_piece(const Pieces& pieces, size_t replica, int64_t index);
+  Output train_piece(const BatchPieces& pieces, size_t replica, int64_t index);
   at::Tensor train_alone(StepDriver& session, Output output, int64_t index, double scale);
-  at::Tensor train_by_losses(StepDriver& session, MetricBoard* board, const Pieces& pieces, int64_t index,
+  at::Tensor train_by_losses(StepDriver& session, MetricBoard* board, const BatchPieces& pieces, int64_t index,
                              double scale);
-  at::Tensor train_by_hook(StepDriver& session, MetricBoard* board, const Pieces& pieces, int64_t index, double scale);
-  at::Tensor backward_of_losses(StepDriver& session, const Pieces& pieces, std::span<const Output> outputs,
+  at::Tensor train_by_hook(StepDriver& session, MetricBoard* board, const BatchPieces& pieces, int64_t index,
+                           double scale);
+  at::Tensor backward_of_losses(StepDriver& session, const BatchPieces& pieces, std::span<const Output> outputs,
                                 int64_t index, double scale);
 };
 

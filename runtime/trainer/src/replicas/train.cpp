@@ -1,57 +1,31 @@
 // Training on a batch: forward and backward of its pieces, one after another, each on all replicas at once.
 #include <cohort/host/error.hpp>
 
+#include "copies/scatter.hpp"
 #include "module/loss.hpp"
 #include "replicas/replicas.hpp"
-#include "replicas/scatter.hpp"
+#include "replicas/weight_guard.hpp"
 
 namespace cohort {
-namespace {
-
-/// Throws where a step of several replicas changes weights that all of them use.
-class WeightGuard {
- public:
-  explicit WeightGuard(const torch::nn::Module& module) : parameters_(module.named_parameters()) {
-    for (const auto& item : parameters_) versions_.push_back(item.value()._version());
-  }
-  void check(const char* step) const {
-    size_t index = 0;
-    for (const auto& item : parameters_) {
-      if (item.value()._version() == versions_[index++]) continue;
-      throw UserError(
-          std::string(step) + " wrote to parameter '" + item.key() +
-          "' while other replicas use the same weights; do it in training_step_end or in a hook of the epoch, "
-          "or choose --strategy=ddp");
-    }
-  }
-
- private:
-  torch::OrderedDict<std::string, at::Tensor> parameters_;
-  std::vector<int64_t> versions_;
-};
-
-at::Tensor sum_of(const std::vector<at::Tensor>& losses) {
-  at::Tensor sum = losses[0];
-  for (size_t i = 1; i < losses.size(); ++i) sum = sum + losses[i].to(sum.device());
-  return sum;
-}
-
-}  // namespace
-
 at::Tensor Replicas::train(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index, double scale) {
+  if (pipeline_) return train_in_parts(session, board, batch, index, scale);
   return num_pieces_ > 1 ? train_in_pieces(session, board, batch, index, scale)
                          : train_whole(session, board, batch, index, scale);
 }
 
-at::Tensor Replicas::train_in_pieces(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index,
-                                     double scale) {
-  if (!has_trained_ && batch.batch_size() < static_cast<int64_t>(num_pieces_ * count())) {
+BatchPieces Replicas::pieces_of_batch(const Batch& batch) {
+  if (is_asked_for_pieces_ && !has_trained_ && batch.batch_size() < static_cast<int64_t>(num_pieces_ * count())) {
     throw UserError("the first batch has " + std::to_string(batch.batch_size()) + " samples for --pieces=" +
                     std::to_string(num_pieces_) + (count() > 1 ? " of " + std::to_string(count()) + " replicas" : "") +
                     "; give larger batches, or fewer pieces");
   }
   has_trained_ = true;
-  const Pieces pieces = cut(batch, num_pieces_);
+  return cut_into(batch, num_pieces_);
+}
+
+at::Tensor Replicas::train_in_pieces(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index,
+                                     double scale) {
+  const BatchPieces pieces = pieces_of_batch(batch);
   std::vector<MetricBoard> boards(pieces.sizes.size());
   std::vector<at::Tensor> losses;
   for (size_t piece = 0; piece < boards.size(); ++piece) {
@@ -68,17 +42,17 @@ at::Tensor Replicas::train_in_pieces(StepDriver& session, MetricBoard* board, co
 at::Tensor Replicas::train_whole(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index,
                                  double scale) {
   if (count() == 1) {
-    Output output = training_step(transfer(batch, index), 0, index);
+    Output output = training_step(module(), transfer(batch, index), 0, index);
     return train_alone(session, std::move(output), index, scale);
   }
   const Timed rest = timed(Profile::kReplicas, 0);
-  const Pieces pieces = cut_for_replicas(batch);
+  const BatchPieces pieces = cut_for_replicas(batch);
   return has_training_end_ == false ? train_by_losses(session, board, pieces, index, scale)
                                     : train_by_hook(session, board, pieces, index, scale);
 }
 
 at::Tensor Replicas::train_there(StepDriver& session, const Batch& there, int64_t index) {
-  return train_alone(session, training_step(there, 0, index), index, 1.0);
+  return train_alone(session, training_step(module(), there, 0, index), index, 1.0);
 }
 
 at::Tensor Replicas::train_alone(StepDriver& session, Output output, int64_t index, double scale) {
@@ -92,14 +66,14 @@ at::Tensor Replicas::train_alone(StepDriver& session, Output output, int64_t ind
   return loss.detach();
 }
 
-Output Replicas::train_piece(const Pieces& pieces, size_t replica, int64_t index) {
+Output Replicas::train_piece(const BatchPieces& pieces, size_t replica, int64_t index) {
   const WeightGuard guard(*modules_[replica]);
-  Output output = training_step(transfer(pieces.batches[replica], index, replica), replica, index);
+  Output output = training_step(*modules_[replica], transfer(pieces.batches[replica], index, replica), replica, index);
   guard.check("training_step");
   return output;
 }
 
-at::Tensor Replicas::train_by_losses(StepDriver& session, MetricBoard* board, const Pieces& pieces, int64_t index,
+at::Tensor Replicas::train_by_losses(StepDriver& session, MetricBoard* board, const BatchPieces& pieces, int64_t index,
                                      double scale) {
   std::vector<at::Tensor> losses(pieces.sizes.size());
   run(pieces, board, [&](size_t replica) {
@@ -111,7 +85,7 @@ at::Tensor Replicas::train_by_losses(StepDriver& session, MetricBoard* board, co
   return sum_of(losses);
 }
 
-at::Tensor Replicas::train_by_hook(StepDriver& session, MetricBoard* board, const Pieces& pieces, int64_t index,
+at::Tensor Replicas::train_by_hook(StepDriver& session, MetricBoard* board, const BatchPieces& pieces, int64_t index,
                                    double scale) {
   std::vector<Output> outputs(pieces.sizes.size());
   run(pieces, board, [&](size_t replica) { outputs[replica] = train_piece(pieces, replica, index); });
@@ -126,14 +100,14 @@ at::Tensor Replicas::train_by_hook(StepDriver& session, MetricBoard* board, cons
   {
     const Timed computes = timed(Profile::kBackward, 0);
     const StepPart part(place("backward", index));
-    session.run_backward_to(all_leaves, loss, session.root_gradient(loss, scale));
+    session.set_partial(true);
+    session.run_backward_to(all_leaves, {loss}, {session.root_gradient(loss, scale)});
+    session.set_partial(false);
   }
   run(pieces, nullptr, [&](size_t replica) {
     std::vector<at::Tensor> roots, gradients;
-    for (size_t i = 0; i < gathered.leaves[replica].size(); ++i) {
-      const at::Tensor& gradient = gathered.leaves[replica][i].grad();
-      if (!gradient.defined()) continue;  // the loss does not depend on it
-      roots.push_back(gathered.tensors[replica][i]);
+    for (const auto& [root, gradient] : take_gradients(gathered, replica)) {
+      roots.push_back(root);
       gradients.push_back(gradient);
     }
     if (replica == 0 && unregistered_) unregistered_->note(roots, module());
@@ -144,7 +118,7 @@ at::Tensor Replicas::train_by_hook(StepDriver& session, MetricBoard* board, cons
   return loss.detach();
 }
 
-at::Tensor Replicas::backward_of_losses(StepDriver& session, const Pieces& pieces, std::span<const Output> outputs,
+at::Tensor Replicas::backward_of_losses(StepDriver& session, const BatchPieces& pieces, std::span<const Output> outputs,
                                         int64_t index, double scale) {
   std::vector<at::Tensor> losses(outputs.size());
   run(pieces, nullptr, [&](size_t replica) {

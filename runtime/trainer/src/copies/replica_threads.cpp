@@ -1,4 +1,4 @@
-#include "replicas/replica_threads.hpp"
+#include "copies/replica_threads.hpp"
 
 #include <ATen/Parallel.h>
 #include <ATen/ThreadLocalState.h>

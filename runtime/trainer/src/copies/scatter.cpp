@@ -1,4 +1,4 @@
-#include "replicas/scatter.hpp"
+#include "copies/scatter.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -73,6 +73,24 @@ std::vector<Batch> scatter(const Batch& batch, std::span<const int64_t> sizes) {
   return pieces;
 }
 
+double BatchPieces::share(size_t piece) const {
+  const auto samples = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  return samples == 0 ? 1.0 / static_cast<double>(sizes.size())
+                      : static_cast<double>(sizes[piece]) / static_cast<double>(samples);
+}
+
+BatchPieces cut_into(const Batch& batch, size_t count) {
+  auto sizes = piece_sizes(batch.batch_size(), count);
+  auto batches = scatter(batch, sizes);
+  return {std::move(sizes), std::move(batches)};
+}
+
+at::Tensor sum_of(const std::vector<at::Tensor>& losses) {
+  at::Tensor sum = losses[0];
+  for (size_t i = 1; i < losses.size(); ++i) sum = sum.add(losses[i].to(sum.device()));
+  return sum;
+}
+
 Gathered gather(std::span<const Output> outputs) {
   Gathered gathered;
   Value::List list;
@@ -92,6 +110,15 @@ Gathered gather(std::span<const Output> outputs) {
   }
   gathered.list = Value::list(std::move(list));
   return gathered;
+}
+
+std::vector<std::pair<at::Tensor, at::Tensor>> take_gradients(const Gathered& gathered, size_t output) {
+  std::vector<std::pair<at::Tensor, at::Tensor>> roots;
+  for (size_t i = 0; i < gathered.leaves[output].size(); ++i) {
+    const at::Tensor& gradient = gathered.leaves[output][i].grad();
+    if (gradient.defined()) roots.emplace_back(gathered.tensors[output][i], gradient);  // else the loss does without it
+  }
+  return roots;
 }
 
 }  // namespace cohort

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <cohort/value.hpp>
@@ -17,6 +18,17 @@ std::vector<int64_t> piece_sizes(int64_t samples, size_t replicas);
 /// go to every piece. Throws UserError for a tensor whose dimension 0 is not the sum of `sizes`.
 std::vector<Batch> scatter(const Batch& batch, std::span<const int64_t> sizes);
 
+/// A batch in pieces.
+struct BatchPieces {
+  std::vector<int64_t> sizes;
+  std::vector<Batch> batches;
+  double share(size_t piece) const;  ///< of the batch's samples
+};
+/// Returns the batch in as many pieces, or in one for each sample if these are fewer.
+BatchPieces cut_into(const Batch& batch, size_t count);
+/// Returns the sum, from left to right, on the device of the first.
+at::Tensor sum_of(const std::vector<at::Tensor>& losses);
+
 /// The outputs as a list, in order, for a hook of the whole batch. A tensor that requires a gradient is replaced by a
 /// leaf, so that the hook's backward ends there; `tensors` and `leaves` gives both, by output. Throws UserError where
 /// outputs are built differently.
@@ -25,5 +37,7 @@ struct Gathered {
   std::vector<std::vector<at::Tensor>> tensors, leaves;
 };
 Gathered gather(std::span<const Output> outputs);
+/// Returns the tensors of an output with the gradients of their leaves, without those that have none.
+std::vector<std::pair<at::Tensor, at::Tensor>> take_gradients(const Gathered& gathered, size_t output);
 
 }  // namespace cohort

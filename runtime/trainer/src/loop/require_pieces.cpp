@@ -1,0 +1,45 @@
+#include "loop/require_pieces.hpp"
+
+#include <string>
+
+#include <cohort/host/error.hpp>
+#include <cohort/host/selection.hpp>
+#include <cohort/script_module.hpp>
+
+namespace cohort {
+namespace {
+
+/// `why`: what cuts the batches.
+void require_pieces(const Options& options, const Module& module, const std::string& why) {
+  if (!module.automatic_optimization()) {
+    throw UserError(why + ": module '" + module.name() +
+                    "' steps by hand, and only the loop's own steps are cut; let automatic_optimization() be true, or "
+                    "leave it out");
+  }
+  if (!options.sync_batchnorm) return;
+  throw UserError(why +
+                  ": ranks of --sync-batchnorm wait for each other in each piece, and a short batch has fewer; leave "
+                  "one of the two out");
+}
+
+}  // namespace
+
+void require_pieces(const Runtime& runtime, const Module& module) {
+  const host::Selection& selection = runtime.selection();
+  const Options& options = runtime.options();
+  if (options.pieces > 1) require_pieces(options, module, "--pieces=" + std::to_string(options.pieces));
+  if (selection.parts == 0) return;
+  const std::string strategy = "--strategy=" + selection.strategy.name;
+  require_pieces(options, module, strategy);
+  for (const auto& item : module.named_modules({}, /*include_self=*/false)) {
+    if (runtime.devices().size() == 1 || !dynamic_cast<const ScriptModule*>(item.value().get())) continue;
+    throw UserError(strategy + ": module '" + item.key() +
+                    "' is a TorchScript module, which its compiler changes while it runs, so that no part of it can be "
+                    "told; choose --devices=1, or --strategy=ddp");
+  }
+  if (runtime.device().is_cpu()) return;
+  throw UserError(strategy +
+                  ": parts of a model do not move to GPUs yet; choose --accelerator=cpu, or another --strategy");
+}
+
+}  // namespace cohort

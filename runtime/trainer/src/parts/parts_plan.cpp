@@ -1,0 +1,125 @@
+#include "parts/parts_plan.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <sstream>
+#include <string>
+
+#include <cohort/host/connected_rank.hpp>
+#include <cohort/host/error.hpp>
+#include <cohort/host/log.hpp>
+#include <cohort/host/selection.hpp>
+
+#include <fmt/format.h>
+#include <torch/optim/adagrad.h>
+#include <torch/optim/sgd.h>
+
+#include "parts/units.hpp"
+
+namespace cohort {
+namespace {
+
+/// Returns how many values of a parameter's size its optimizer keeps.
+uint64_t kept_values(const torch::optim::Optimizer& optimizer) {
+  const torch::optim::OptimizerOptions& settings = optimizer.defaults();
+  if (const auto* sgd = dynamic_cast<const torch::optim::SGDOptions*>(&settings)) return sgd->momentum() == 0 ? 0 : 1;
+  if (dynamic_cast<const torch::optim::AdagradOptions*>(&settings)) return 1;
+  return 2;  // as Adam
+}
+
+/// Returns the bytes that a unit's tensors take on a device during a training, without activations.
+uint64_t bytes_of(const Unit& unit, const Optimizers& optimizers, bool has_masters) {
+  uint64_t bytes = 0;
+  for (const at::Tensor& tensor : unit.tensors) {
+    bytes += tensor.nbytes();
+    if (!tensor.requires_grad()) continue;
+    const uint64_t one = has_masters ? static_cast<uint64_t>(tensor.numel()) * sizeof(float) : tensor.nbytes();
+    bytes += tensor.nbytes() + (has_masters ? one : 0);
+    for (size_t phase = 0; phase < optimizers.size(); ++phase) {
+      for (const auto& group : optimizers[phase].param_groups()) {
+        const bool trains = std::ranges::any_of(group.params(), [&](const auto& own) { return own.is_same(tensor); });
+        if (trains) bytes += one * kept_values(optimizers[phase]);
+      }
+    }
+  }
+  return bytes;
+}
+
+/// Gives all ranks what the first one has measured but for the figures.
+void share(Runtime& runtime, UnitProfile& profile) {
+  std::ostringstream text;
+  text << profile.has_training_end;
+  text << ' ' << profile.written.size();
+  for (const WrittenBuffer& one : profile.written) text << ' ' << one.buffer << ' ' << one.part;
+  for (const size_t number : profile.order) text << ' ' << number;
+  std::istringstream shared(runtime.all_gather(text.str())[0]);
+  size_t num_written = 0;
+  shared >> profile.has_training_end >> num_written;
+  profile.written.resize(num_written);
+  for (WrittenBuffer& one : profile.written) shared >> one.buffer >> one.part;
+  profile.order.clear();
+  for (size_t number = 0; shared >> number;) profile.order.push_back(number);
+}
+
+void log_parts(const Runtime& runtime, const std::vector<Unit>& units, const UnitProfile& profile,
+               const host::PartsCut& cut) {
+  struct PartRow {
+    std::string name;
+    int64_t parameters = 0;
+    double seconds = 0;
+  };
+  std::vector<PartRow> rows;
+  for (size_t i = 0; i < profile.order.size(); ++i) {
+    const Unit& unit = units[profile.order[i]];
+    if (rows.size() < cut.first_units.size() && cut.first_units[rows.size()] == i) rows.push_back({unit.name});
+    rows.back().seconds += profile.units[i].seconds;
+    for (const at::Tensor& tensor : unit.tensors) {
+      if (tensor.requires_grad()) rows.back().parameters += tensor.numel();
+    }
+  }
+  size_t width = std::string_view("first unit").size();
+  double seconds = 0;
+  for (const PartRow& row : rows) width = std::max(width, row.name.size()), seconds += row.seconds;
+  std::string text =
+      fmt::format("parts of the model:\npart | {:<{}} | parameters |  seconds | share", "first unit", width);
+  for (size_t part = 0; part < rows.size(); ++part) {
+    const PartRow& row = rows[part];
+    text += fmt::format("\n{:>4} | {:<{}} | {:>10} | {:>8.2g} | {:>3.0f} %", part, row.name, width, row.parameters,
+                        row.seconds, seconds > 0 ? 100 * row.seconds / seconds : 0);
+  }
+  runtime.log().info(text);
+}
+
+}  // namespace
+
+PartsPlan plan_parts(Runtime& runtime, const Module& module, const Optimizers& optimizers, size_t num_pieces,
+                     const std::function<UnitProfile()>& measure) {
+  const std::vector<Unit> units = units_of(module);
+  UnitProfile profile = runtime.is_first() ? measure() : UnitProfile{};
+  for (const std::string& reason : profile.reasons) runtime.log().info(reason);
+  share(runtime, profile);
+  profile.units.resize(profile.order.size());
+  for (size_t i = 0; i < profile.order.size(); ++i) {
+    const Unit& unit = units.at(profile.order[i]);
+    profile.units[i].name = unit.name;
+    profile.units[i].weight_bytes = bytes_of(unit, optimizers, has_master_weights(runtime.options().precision));
+  }
+  const std::vector<uint64_t> no_limits(runtime.devices().size());
+  host::ConnectedRank& rank = runtime.connected_rank();
+  const host::PartsCut cut = rank.cut_into_parts(profile.units, no_limits, static_cast<uint32_t>(num_pieces));
+  if (runtime.is_first()) log_parts(runtime, units, profile, cut);
+  PartsPlan plan{.parts = std::vector<size_t>(units.size()),
+                 .order = profile.order,
+                 .in_flight = cut.in_flight,
+                 .written = profile.written,
+                 .has_training_end = profile.has_training_end,
+                 .runs_forward_first = profile.has_training_end || rank.runs_forward_first()};
+  for (size_t i = 0, part = 0; i < units.size(); ++i) {
+    if (part + 1 < cut.first_units.size() && cut.first_units[part + 1] == i) ++part;
+    plan.parts[profile.order[i]] = part;
+  }
+  for (WrittenBuffer& one : plan.written) one.part = plan.parts[profile.order[one.part]];
+  return plan;
+}
+
+}  // namespace cohort

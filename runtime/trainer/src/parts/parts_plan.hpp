@@ -1,0 +1,31 @@
+// Which unit of the model is in which part: measured on the first rank, cut by the strategy, alike on all ranks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include <cohort/module.hpp>
+#include <cohort/optimizers.hpp>
+#include <cohort/runtime.hpp>
+
+#include "parts/unit_profile.hpp"
+
+namespace cohort {
+
+struct PartsPlan {
+  std::vector<size_t> parts;        ///< of each unit, in the order of registration
+  std::vector<size_t> order;        ///< numbers of the units as they are read
+  std::vector<uint32_t> in_flight;  ///< by part: pieces at most; 0: any number
+  std::vector<WrittenBuffer> written;
+  bool has_training_end = false;    ///< the module has a training_step_end
+  bool runs_forward_first = false;  ///< backward begins when all pieces have ended forward
+};
+
+/// Returns the plan for a module. `measure` is called on the first rank. Logs the parts. Collective. Throws UserError
+/// if the strategy refuses.
+PartsPlan plan_parts(Runtime& runtime, const Module& module, const Optimizers& optimizers, size_t num_pieces,
+                     const std::function<UnitProfile()>& measure);
+
+}  // namespace cohort

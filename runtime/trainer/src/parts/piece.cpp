@@ -1,0 +1,215 @@
+#include "parts/piece.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include <ATen/core/grad_mode.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "module/unregistered_leaves.hpp"
+
+namespace cohort {
+namespace {
+
+/// The end of a part's graph: keeps the gradient as it comes, which a leaf would copy into its own layout and type.
+class Border final : public torch::autograd::Node {
+ public:
+  explicit Border(std::shared_ptr<at::Tensor> gradient) : gradient_(std::move(gradient)) {}
+
+ private:
+  std::shared_ptr<at::Tensor> gradient_;
+
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    *gradient_ = gradient_->defined() ? gradient_->add(gradients[0]) : gradients[0];
+    return {};
+  }
+};
+
+/// Returns whether the operator updates running statistics, which its schema does not say.
+bool updates_statistics(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  const auto& arguments = op.schema().arguments();
+  const size_t first = stack.size() - arguments.size();
+  bool has_statistics = false, trains = false;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& name = arguments[i].name();
+    has_statistics = has_statistics || name == "running_mean";
+    const bool says = name == "training" || name == "train" || name == "use_input_stats";
+    if (says && stack[first + i].isBool()) trains = trains || stack[first + i].toBool();
+  }
+  return has_statistics && trains;
+}
+
+}  // namespace
+
+Piece::Piece(const PartTable& table, size_t num_parts, at::Generator generator, Listener listener)
+    : table_(table), num_parts_(num_parts), generator_(std::move(generator)), listener_(std::move(listener)) {}
+
+void Piece::go_to(size_t part) {
+  while (entered_.empty() || here() < part) {
+    if (!entered_.empty()) listener_.leave_forward(here());
+    listener_.enter_forward(entered_.size());
+    entered_.emplace_back();
+  }
+}
+
+// A view has the history of its base, which later parts may have written to.
+size_t Piece::part_of(const at::Tensor& tensor) const {
+  const PartTable::Entry* const entry = table_.find(tensor);
+  if (entry && entry->part) return *entry->part;
+  const auto found = made_.find(tensor.unsafeGetTensorImpl());
+  const size_t part = found == made_.end() ? here() : found->second.part;
+  if (!tensor.is_view()) return part;
+  const auto base = made_.find(tensor._base().unsafeGetTensorImpl());
+  return base == made_.end() ? part : std::max(part, base->second.part);
+}
+
+// Returns what stands for the tensor in this part: another one, if an earlier part has made it.
+at::Tensor Piece::in_this_part(const at::Tensor& source) {
+  if (!source.requires_grad() || part_of(source) == here()) return source;
+  std::vector<Entered>& known = entered_.back();
+  const auto same = std::ranges::find_if(known, [&](const Entered& one) { return one.source.is_same(source); });
+  if (same != known.end()) return same->here;
+  const OperatorWatch::Pause pause;
+  known.push_back({source, source.detach(), std::make_shared<at::Tensor>()});
+  const auto border = std::make_shared<Border>(known.back().gradient);
+  border->add_input_metadata(known.back().here);
+  torch::autograd::impl::set_gradient_edge(known.back().here, {border, 0});
+  set_part(known.back().here, /*is_new=*/true);
+  return known.back().here;
+}
+
+void Piece::check_write(const at::Tensor& target, const c10::OperatorHandle& op) const {
+  const at::Tensor base = target.is_view() ? at::Tensor(target._base()) : target;
+  for (const at::Tensor& written : {target, base}) {
+    if (table_.find(written) || (!written.requires_grad() && !listener_.is_strict)) continue;
+    const auto entered =
+        std::ranges::find_if(entered_.back(), [&](const auto& one) { return one.here.is_same(written); });
+    const size_t part = part_of(entered == entered_.back().end() ? written : entered->source);
+    if (part != here())
+      return listener_.cross(part, here(), op.schema().name() + " writes into a tensor of another part");
+  }
+}
+
+// Pieces are in order within a part only.
+void Piece::check_buffer(const at::Tensor& argument, bool is_written, const c10::OperatorHandle& op) const {
+  const PartTable::Entry* const entry = table_.find(argument);
+  if (!entry || !entry->is_buffer || num_parts_ == 1 || listener_.is_strict) return;  // which looks for itself
+  if (!entry->is_written && !is_written) return;
+  if (entry->part == here()) return;
+  listener_.cross(entry->part.value_or(0), here(),
+                  op.schema().name() + " uses a buffer that is written in another part");
+}
+
+void Piece::set_part(const at::TensorBase& tensor, bool is_new) {
+  const auto found = made_.find(tensor.unsafeGetTensorImpl());
+  if (found == made_.end()) {
+    made_.emplace(tensor.unsafeGetTensorImpl(), Made{here(), Made::Kept(tensor.getIntrusivePtr())});
+  } else if (is_new) {
+    found->second.part = here();
+  }
+}
+
+// Also of tensors that require no gradient: those of a torch::autograd::Function do as soon as it returns. Without
+// gradients an operator that returns its argument has not made it.
+void Piece::note(const at::Tensor& result, bool is_written) {
+  if (table_.find(result)) return;
+  set_part(result, at::GradMode::is_enabled());
+  if (result.is_view()) set_part(result._base(), is_written && at::GradMode::is_enabled());
+  if (listener_.result) listener_.result(here(), result);
+}
+
+void Piece::fill_generator(const c10::OperatorHandle& op, torch::jit::Stack& stack) const {
+  const auto& arguments = op.schema().arguments();
+  const size_t first = stack.size() - arguments.size();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    c10::IValue& value = stack[first + i];
+    if (value.isNone() && arguments[i].name() == "generator") value = generator_;
+  }
+}
+
+// Puts the module's own tensors in the place of a clone's. Returns the last part that the arguments belong to.
+size_t Piece::take_own(torch::jit::Stack& stack, size_t first) {
+  size_t wanted = entered_.empty() ? 0 : here();
+  for (size_t i = first; i < stack.size(); ++i) {
+    replace_tensors(stack[i], [&](const at::Tensor& tensor) {
+      const PartTable::Entry* const entry = table_.find(tensor);
+      if (entry) wanted = std::max(wanted, entry->part.value_or(0));
+      if (listener_.input && !made_.contains(tensor.unsafeGetTensorImpl())) inputs_.push_back(tensor);
+      return entry ? entry->own : tensor;
+    });
+  }
+  return wanted;
+}
+
+void Piece::call(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack& stack) {
+  fill_generator(op, stack);
+  if (torch::autograd::get_current_graph_task_id() != -1) {
+    if (num_parts_ > 1) listener_.cross(0, num_parts_ - 1, "training_step runs backward itself");
+    return op.redispatchBoxed(below, &stack);
+  }
+  if (is_below_autograd(below)) return op.redispatchBoxed(below, &stack);
+  const auto& arguments = op.schema().arguments();
+  const size_t first = stack.size() - arguments.size();
+  const size_t wanted = take_own(stack, first);
+  const bool computes_gradients = at::GradMode::is_enabled();
+  go_to(computes_gradients ? wanted : 0);
+  for (const at::Tensor& input : std::exchange(inputs_, {})) listener_.input(here(), input);
+  const bool writes_statistics = updates_statistics(op, stack);
+  bool writes = false;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto* const alias = arguments[i].alias_info();
+    const bool is_written = alias && alias->isWrite();
+    writes = writes || is_written;
+    replace_tensors(stack[first + i], [&](const at::Tensor& tensor) {
+      check_buffer(tensor, is_written || writes_statistics, op);
+      if (!computes_gradients) return tensor;
+      if (!is_written) return in_this_part(tensor);
+      check_write(tensor, op);
+      return tensor;
+    });
+  }
+  op.redispatchBoxed(below, &stack);
+  for (size_t i = first; i < stack.size(); ++i) {
+    visit_tensors(stack[i], [&](const at::Tensor& result) { note(result, writes); });
+  }
+}
+
+void Piece::check_graph(const std::vector<at::Tensor>& tensors, size_t part) const {
+  if (num_parts_ == 1) return;
+  for (const at::Tensor& leaf : leaves_of(tensors)) {
+    const PartTable::Entry* const entry = table_.find(leaf);
+    if (!entry || !entry->part || *entry->part == part) continue;
+    return listener_.cross(*entry->part, part, "a torch::autograd::Function has read tensors of several parts");
+  }
+}
+
+void Piece::backward(std::vector<std::pair<at::Tensor, at::Tensor>> roots, const Backward& run) {
+  for (size_t part = num_parts_; part-- > 0;) {
+    const std::vector<Entered>& entered = entered_[part];
+    listener_.enter_backward(part);
+    std::vector<at::Tensor> borders, here, gradients;
+    std::erase_if(roots, [&](const auto& root) {
+      const auto& [tensor, gradient] = root;
+      const auto known = std::ranges::find_if(entered, [&](const Entered& one) { return one.source.is_same(tensor); });
+      if (known == entered.end() && part_of(tensor) != part) return false;
+      here.push_back(known == entered.end() ? tensor : known->here);
+      gradients.push_back(gradient);
+      return true;
+    });
+    for (const Entered& one : entered) borders.push_back(one.here);
+    if (!here.empty()) {
+      check_graph(here, part);
+      run(borders, here, gradients);
+    }
+    for (const Entered& one : entered) {
+      if (one.gradient->defined()) roots.emplace_back(one.source, *one.gradient);
+      one.gradient->reset();
+    }
+    listener_.leave_backward(part);
+  }
+}
+
+}  // namespace cohort

@@ -1,0 +1,117 @@
+// Forward and backward of one piece of a batch, over the parts of the model: in segments, one for each part.
+//
+// An operator that reads a parameter of a later part ends a segment. A tensor of an earlier segment enters the next one
+// without its graph, so that backward runs segment by segment. The gradient of a tensor that enters several segments
+// goes from the last one to the one before, and so to the tensor: sums are those of one graph, bit for bit, wherever
+// the model is cut. Belongs to one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+
+#include "parts/operator_watch.hpp"
+
+namespace cohort {
+
+/// Says to which part a parameter or buffer belongs. Those of a clone lead to those of the module.
+class PartTable {
+ public:
+  struct Entry {
+    std::optional<size_t> part;  ///< nothing: a buffer of a module without parameters that nobody has written
+    at::Tensor own;              ///< of the module
+    bool is_buffer = false, is_written = false;
+  };
+  void add(const at::Tensor& tensor, Entry entry) { entries_[tensor.unsafeGetTensorImpl()] = std::move(entry); }
+  const Entry* find(const at::Tensor& tensor) const {
+    const auto found = entries_.find(tensor.unsafeGetTensorImpl());
+    return found == entries_.end() ? nullptr : &found->second;
+  }
+
+ private:
+  std::unordered_map<const at::TensorImpl*, Entry> entries_;
+};
+
+class Piece final : public OperatorWatcher {
+ public:
+  /// Functions that are called when the piece enters a part, and when forward or backward there ends.
+  struct Listener {
+    std::function<void(size_t part)> enter_forward, leave_forward, enter_backward, leave_backward;
+    /// Something in forward or backward goes from one part to another in a way that has no order among pieces: throws,
+    /// or notes that the parts are to be one. `why`: "aten::add_ writes into a tensor of an earlier part".
+    std::function<void(size_t from, size_t to, const std::string& why)> cross;
+    std::function<void(size_t part, const at::Tensor& result)> result{};   ///< of an operator; may be empty
+    std::function<void(size_t part, const at::Tensor& argument)> input{};  ///< that none has made; may be empty
+    bool is_strict = false;  ///< cross() is called for writes without a gradient, too, which may have one later
+  };
+  /// A tensor of an earlier part, and the one that stands for it, which is where backward of the part ends.
+  struct Entered {
+    at::Tensor source, here;
+    std::shared_ptr<at::Tensor> gradient;  ///< after backward; undefined: the loss does without it
+  };
+  /// Runs backward from the roots to what has entered the part.
+  using Backward = std::function<void(const std::vector<at::Tensor>& entered, const std::vector<at::Tensor>& roots,
+                                      const std::vector<at::Tensor>& gradients)>;
+
+  Piece(const PartTable& table, size_t num_parts, at::Generator generator, Listener listener);
+
+  /// Runs forward under a watch of this thread's operators.
+  template <class Forward>
+  auto forward(const Forward& run) {
+    auto result = [&] {
+      const OperatorWatch watch(*this);
+      return run();
+    }();
+    go_to(num_parts_ - 1);
+    listener_.leave_forward(num_parts_ - 1);
+    return result;
+  }
+  /// Runs backward of tensors that forward has made, with these gradients, from the last part to the first.
+  void backward(std::vector<std::pair<at::Tensor, at::Tensor>> roots, const Backward& run);
+
+  /// Returns the tensors that have entered each part.
+  const std::vector<std::vector<Entered>>& entered() const { return entered_; }
+  /// Calls cross() if the graph of tensors of a part reaches parameters of another one, as that of a
+  /// torch::autograd::Function does which has read them.
+  void check_graph(const std::vector<at::Tensor>& tensors, size_t part) const;
+  /// Returns the part that has made a tensor of forward, or that has the parameter.
+  size_t part_of(const at::Tensor& tensor) const;
+
+  void call(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack& stack) override;
+
+ private:
+  /// The part that has made a tensor, and the tensor's address, which no other one takes as long as this lives.
+  struct Made {
+    using Kept = c10::weak_intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>;
+    size_t part;
+    Kept kept;
+  };
+
+  const PartTable& table_;
+  const size_t num_parts_;
+  at::Generator generator_;
+  const Listener listener_;
+  std::vector<std::vector<Entered>> entered_;  // by part, up to the one where forward is
+  std::unordered_map<const at::TensorImpl*, Made> made_;
+  std::vector<at::Tensor> inputs_;  // arguments of the operator at hand that none has made, if somebody listens
+
+  size_t here() const { return entered_.size() - 1; }
+  void go_to(size_t part);
+  void fill_generator(const c10::OperatorHandle& op, torch::jit::Stack& stack) const;
+  size_t take_own(torch::jit::Stack& stack, size_t first);
+  at::Tensor in_this_part(const at::Tensor& source);
+  void check_write(const at::Tensor& target, const c10::OperatorHandle& op) const;
+  void check_buffer(const at::Tensor& argument, bool is_written, const c10::OperatorHandle& op) const;
+  void set_part(const at::TensorBase& tensor, bool is_new);
+  void note(const at::Tensor& result, bool is_written);
+};
+
+}  // namespace cohort

@@ -1,0 +1,88 @@
+// Trains on batches with the model in parts: the pieces of a batch follow each other from part to part.
+//
+// Each piece runs on a lane, which is a thread with a copy of the module; copies use the weights and buffers of the
+// user's module, which is the first. Belongs to the thread of the loop.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <cohort/module.hpp>
+#include <cohort/runtime.hpp>
+#include <cohort/step_driver.hpp>
+
+#include "copies/replica_threads.hpp"
+#include "copies/scatter.hpp"
+#include "metrics/metric_board.hpp"
+#include "parts/gates.hpp"
+#include "parts/parts_plan.hpp"
+#include "parts/piece.hpp"
+
+namespace torch::autograd {
+struct Node;
+}
+
+namespace cohort {
+
+class Pipeline {
+ public:
+  /// Calls of the user's code, with their places. May run on the threads of lanes, but for training_step_end.
+  struct Calls {
+    std::function<Output(Module& copy, const Batch& piece, int64_t index)> training_step;
+    std::function<bool(Module& copy, const Output& outputs, int64_t index, Output& whole)> training_step_end;
+    std::function<void(const StepDriver& session, const at::Tensor& loss)> note_loss;  ///< before its backward
+    std::function<void(StepDriver& session, const std::vector<at::Tensor>& leaves, const std::vector<at::Tensor>& roots,
+                       const std::vector<at::Tensor>& gradients, int64_t index)>
+        run_backward;
+  };
+
+  /// Cuts the model, by steps of its copy on a piece of the batch. Collective. Throws UserError if the strategy
+  /// refuses, and what the steps throw. `batch` may be null but on the first rank.
+  Pipeline(Runtime& runtime, Module& module, Calls calls, const Optimizers& optimizers, size_t num_pieces,
+           const Batch* batch);
+  ~Pipeline();
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+
+  size_t num_lanes() const { return lanes_.size(); }
+  /// Forward and backward of the pieces of a micro-batch, up to session.end_backward. Returns the loss, detached,
+  /// before it was multiplied by `scale`. What the pieces log is on `boards`, one for each.
+  at::Tensor train(StepDriver& session, const BatchPieces& pieces, std::vector<MetricBoard>& boards, int64_t index,
+                   double scale);
+
+ private:
+  struct Work;
+
+  Runtime& runtime_;
+  Module& module_;
+  const Calls calls_;
+  const size_t num_parts_, num_pieces_;
+  PartsPlan plan_;
+  PartTable table_;
+  std::vector<std::vector<at::Tensor>> parameters_;                   // by part, the last one of the step first
+  std::vector<bool> trained_;                                         // the module's parameters
+  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;  // of the same
+  std::vector<std::shared_ptr<Module>> copies_;
+  std::vector<Module*> lanes_;
+  std::optional<Gates> gates_;  // of the parts, and one that losses pass
+  std::unique_ptr<ReplicaThreads> threads_;
+
+  int threads_of_part() const;
+  void follow_module();
+  void lead_gradients_of(const Module& copy) const;
+  UnitProfile measure(const Batch& batch, const Optimizers& optimizers);
+  void make_lanes();
+  void run(size_t pieces, const std::function<void(size_t lane, size_t piece)>& work);
+  void run_forward(Work& work, size_t lane, size_t piece);
+  void run_backward(Work& work, size_t piece, std::vector<std::pair<at::Tensor, at::Tensor>> roots);
+  std::pair<at::Tensor, at::Tensor> root_of(Work& work, size_t piece);
+  at::Tensor end_step(Work& work, const Gathered& gathered);
+  Piece::Listener listener(size_t piece);
+};
+
+}  // namespace cohort

@@ -1,0 +1,38 @@
+// What a step costs on each unit of a model, measured on a copy of it.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <torch/nn/module.h>
+
+#include <cohort/host/parts.hpp>
+#include <cohort/value.hpp>
+#include "parts/units.hpp"
+
+namespace cohort {
+
+/// The steps of a copy that has buffers of its own. Its gradients are overwritten.
+struct ProfiledSteps {
+  torch::nn::Module& copy;
+  size_t num_phases;  ///< optimizers
+  size_t num_pieces;  ///< of a batch: how the model works is seen in all of them, times are those of the first
+  std::function<Output(size_t phase, size_t piece)> training_step;
+  /// Returns whether the module has a training_step_end, and if so what it gives in `whole`.
+  std::function<bool(const Output& outputs, Output& whole)> training_step_end;
+};
+
+struct UnitProfile {
+  std::vector<size_t> order;           ///< numbers of the units, as they are read; see units_of()
+  std::vector<host::ModelUnit> units;  ///< in this order, without the bytes of their weights
+  bool has_training_end = false;
+  std::vector<WrittenBuffer> written;  ///< each with a unit of its part, by its place in this order
+  std::vector<std::string> reasons;    ///< "no part can begin at b, c: ..."
+};
+
+/// Runs each phase several times. Throws what the steps throw.
+UnitProfile profile_units(const ProfiledSteps& steps);
+
+}  // namespace cohort

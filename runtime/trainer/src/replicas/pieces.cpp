@@ -1,0 +1,81 @@
+// The model in parts: what a Pipeline calls of the user's module, and the pieces of its batches.
+#include <mutex>
+
+#include <cohort/host/selection.hpp>
+
+#include "replicas/replicas.hpp"
+#include "replicas/weight_guard.hpp"
+
+namespace cohort {
+
+using detail::StepAccess;
+
+namespace {
+
+/// Returns views of the same memory that a step may write to without a sign of it in the other pieces.
+Batch with_own_versions(const Batch& piece) {
+  const auto view = [](const at::Tensor& tensor) {
+    return tensor.defined() && !tensor.requires_grad() ? tensor.variable_data() : tensor;
+  };
+  return piece.map_tensors(view).with_samples_of(piece);
+}
+
+}  // namespace
+
+void Replicas::prepare(const Optimizers& optimizers, const Batch* batch) {
+  if (pipeline_ || runtime_.selection().parts == 0) return;
+  pipeline_ = std::make_unique<Pipeline>(runtime_, module(), calls_of_pieces(), optimizers, num_pieces_, batch);
+}
+
+Pipeline::Calls Replicas::calls_of_pieces() {
+  return {
+      .training_step =
+          [this](Module& copy, const Batch& piece, int64_t index) {
+            const Batch there = on_device(copy, piece, 0, index);
+            return training_step(copy, there, 0, index);
+          },
+      .training_step_end =
+          [this](Module& copy, const Output& outputs, int64_t index, Output& whole) {
+            const Autocast autocast = runtime_.autocast();
+            return StepAccess::call(copy, [&] {
+              whole = in_hook(place("training_step_end", index), [&] { return copy.training_step_end(outputs); });
+            });
+          },
+      .note_loss =
+          [](const StepDriver& session, const at::Tensor& loss) {
+            if (session.hooks().before_backward) session.hooks().before_backward(loss);
+          },
+      .run_backward =
+          [this](StepDriver& session, const auto& leaves, const auto& roots, const auto& gradients, int64_t index) {
+            note_roots(roots);
+            const StepPart part(place("backward", index));
+            try {
+              session.run_backward_to(leaves, roots, gradients);
+            } catch (...) {
+              throw_from_backward(place("backward", index));
+            }
+          },
+  };
+}
+
+// Of the first step: roots of several parts are noted at once.
+void Replicas::note_roots(const std::vector<at::Tensor>& roots) {
+  const std::lock_guard lock(noting_roots_);
+  if (unregistered_) unregistered_->note(roots, module());
+}
+
+at::Tensor Replicas::train_in_parts(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index,
+                                    double scale) {
+  const Timed rest = timed(Profile::kReplicas, 0);
+  const WeightGuard guard(module());
+  BatchPieces pieces = pieces_of_batch(batch);
+  for (Batch& piece : pieces.batches) piece = with_own_versions(piece);
+  std::vector<MetricBoard> boards(pieces.sizes.size());
+  for (size_t piece = 0; piece < boards.size(); ++piece) boards[piece].begin_batch(pieces.sizes[piece]);
+  const at::Tensor loss = pipeline_->train(session, pieces, boards, index, scale);
+  if (pipeline_->num_lanes() > 1) guard.check("training_step");
+  put_together(boards, board);
+  return loss;
+}
+
+}  // namespace cohort
