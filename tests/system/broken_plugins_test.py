@@ -43,7 +43,7 @@ class Refused(BrokenPluginsTest):
         self.fail_of("create_without_words", FAILED, "strategy 'broken', create: INTERNAL, without a message; ask the plugin's authors")
 
     def test_a_plan_of_nothing_is_told_with_the_way_out(self):
-        self.fail_of("plan_of_nothing", USER, "plans 0 x 0 processes and replicas", "for 2 devices", "ask for other devices, or tell its author")
+        self.fail_of("plan_of_nothing", USER, "plans 0 x 0 x 1 processes, replicas and parts", "for 2 devices", "ask for other devices, or tell its author")
 
     def test_a_layer_that_answers_any_extension_is_refused(self):
         for mistake in ("zeros_for_any_id", "text_for_any_id"):

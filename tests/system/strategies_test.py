@@ -29,7 +29,7 @@ class Strategies(SystemTest):
 
     def test_every_promised_strategy_is_installed(self):
         listed = {entry["name"]: entry["state"] for entry in json.loads(self.succeed([COHORT, "strategies", "--json"]).stdout)}
-        for name in ("single", "dp", "ddp", "ddp_spawn", "ddp2", "horovod", "bagua", "sharded"):
+        for name in ("single", "dp", "ddp", "ddp_spawn", "ddp2", "horovod", "bagua", "sharded", "balanced"):
             self.assertEqual(listed.get(name), "installed")
 
     def test_older_spellings_train_and_say_what_to_write_today(self):
