@@ -245,7 +245,7 @@ class BitsInFull(BalancedTest):
 class TrainingInFull(BalancedTest):
     def test_flags(self):
         for flag in ("--gradient-clip-val=0.05", "--precision=bf16-mixed", "--precision=bf16-true", "--ema=0.9", "--track-grad-norm=2",
-                     "--deterministic", "--unused=zero"):
+                     "--deterministic", "--unused=zero", "--profile"):
             got = self.same_as_one_part("unet", flag)
             self.same_as_single(got, "unet", f"--pieces={PIECES}", flag)
             self.same_as_one_part("gpt", flag)

@@ -106,7 +106,7 @@ constexpr cohort_option kOptions[] = {
                 "1f1b: backward of a piece begins as soon as it can; gpipe: when all pieces have ended forward"),
     sdk::option("cut", "string", "auto",
                 "names of the modules that begin the later parts, joined by '+'; auto: measured"),
-    sdk::option("memory", "size", "0", "what a part may take of its device; 0: what the device has"),
+    sdk::option("memory", "size", "0", "what a part may take of its device; 0: not limited"),
 };
 
 constexpr cohort_component kBalanced =

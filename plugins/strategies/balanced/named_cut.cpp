@@ -86,8 +86,8 @@ uint32_t begin_of(const Chain& chain, const std::string& name) {
         "'" + name + "' is where the model begins, so that the first part would be empty; name a later unit");
   }
   if (!chain.can_begin(unit)) {
-    throw sdk::invalid_argument("no part can begin at '" + name + "', because '" + chain[unit].name +
-                                "' writes into what '" + chain[unit - 1].name + "' has made; name another unit");
+    throw sdk::invalid_argument("no part can begin at '" + name + "', because '" + chain[unit].name + "' stays with '" +
+                                chain[unit - 1].name + "'; the log says why; name another unit");
   }
   return static_cast<uint32_t>(unit);
 }

@@ -34,8 +34,8 @@ void require_pieces(const Runtime& runtime, const Module& module) {
   for (const auto& item : module.named_modules({}, /*include_self=*/false)) {
     if (runtime.devices().size() == 1 || !dynamic_cast<const ScriptModule*>(item.value().get())) continue;
     throw UserError(strategy + ": module '" + item.key() +
-                    "' is a TorchScript module, which its compiler changes while it runs, so that no part of it can be "
-                    "told; choose --devices=1, or --strategy=ddp");
+                    "' is a TorchScript module, which its compiler changes while it runs, so that it cannot be "
+                    "cut; choose --devices=1, or --strategy=ddp");
   }
   if (runtime.device().is_cpu()) return;
   throw UserError(strategy +

@@ -16,7 +16,7 @@ StepRunner::StepRunner(const FitContext& fit, const FitHooks& hooks, Listener li
 
 Votes StepRunner::run(const MicroBatch& micro, MetricBoard* board) {
   micro_ = micro;
-  fit_.replicas.prepare(fit_.session.optimizers(), micro.batch);
+  fit_.replicas.prepare(fit_.session, micro.batch);
   Votes votes;
   if (graph_ && micro.batch) {
     votes = run_by_graph(micro, board);

@@ -12,6 +12,8 @@
 
 #include <fmt/format.h>
 #include <torch/optim/adagrad.h>
+#include <torch/optim/lbfgs.h>
+#include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
 #include "parts/units.hpp"
@@ -24,21 +26,30 @@ uint64_t kept_values(const torch::optim::Optimizer& optimizer) {
   const torch::optim::OptimizerOptions& settings = optimizer.defaults();
   if (const auto* sgd = dynamic_cast<const torch::optim::SGDOptions*>(&settings)) return sgd->momentum() == 0 ? 0 : 1;
   if (dynamic_cast<const torch::optim::AdagradOptions*>(&settings)) return 1;
+  if (const auto* rms = dynamic_cast<const torch::optim::RMSpropOptions*>(&settings)) {
+    return 1U + (rms->momentum() == 0 ? 0U : 1U) + (rms->centered() ? 1U : 0U);
+  }
+  if (const auto* lbfgs = dynamic_cast<const torch::optim::LBFGSOptions*>(&settings)) {
+    return 2 * static_cast<uint64_t>(lbfgs->history_size());
+  }
   return 2;  // as Adam
 }
 
 /// Returns the bytes that a unit's tensors take on a device during a training, without activations.
-uint64_t bytes_of(const Unit& unit, const Optimizers& optimizers, bool has_masters) {
+uint64_t bytes_of(const Unit& unit, const StepDriver& session) {
+  const bool has_masters = has_master_weights(session.runtime().options().precision);
   uint64_t bytes = 0;
   for (const at::Tensor& tensor : unit.tensors) {
     bytes += tensor.nbytes();
     if (!tensor.requires_grad()) continue;
     const uint64_t one = has_masters ? static_cast<uint64_t>(tensor.numel()) * sizeof(float) : tensor.nbytes();
     bytes += tensor.nbytes() + (has_masters ? one : 0);
-    for (size_t phase = 0; phase < optimizers.size(); ++phase) {
-      for (const auto& group : optimizers[phase].param_groups()) {
-        const bool trains = std::ranges::any_of(group.params(), [&](const auto& own) { return own.is_same(tensor); });
-        if (trains) bytes += one * kept_values(optimizers[phase]);
+    const at::Tensor& weights = session.weights_of(tensor);
+    for (size_t phase = 0; phase < session.optimizers().size(); ++phase) {
+      const torch::optim::Optimizer& optimizer = session.optimizers()[phase];
+      for (const auto& group : optimizer.param_groups()) {
+        const bool trains = std::ranges::any_of(group.params(), [&](const auto& own) { return own.is_same(weights); });
+        if (trains) bytes += one * kept_values(optimizer);
       }
     }
   }
@@ -92,9 +103,9 @@ void log_parts(const Runtime& runtime, const std::vector<Unit>& units, const Uni
 
 }  // namespace
 
-PartsPlan plan_parts(Runtime& runtime, const Module& module, const Optimizers& optimizers, size_t num_pieces,
+PartsPlan plan_parts(Runtime& runtime, const StepDriver& session, size_t num_pieces,
                      const std::function<UnitProfile()>& measure) {
-  const std::vector<Unit> units = units_of(module);
+  const std::vector<Unit> units = units_of(session.module());
   UnitProfile profile = runtime.is_first() ? measure() : UnitProfile{};
   for (const std::string& reason : profile.reasons) runtime.log().info(reason);
   share(runtime, profile);
@@ -102,7 +113,7 @@ PartsPlan plan_parts(Runtime& runtime, const Module& module, const Optimizers& o
   for (size_t i = 0; i < profile.order.size(); ++i) {
     const Unit& unit = units.at(profile.order[i]);
     profile.units[i].name = unit.name;
-    profile.units[i].weight_bytes = bytes_of(unit, optimizers, has_master_weights(runtime.options().precision));
+    profile.units[i].weight_bytes = bytes_of(unit, session);
   }
   const std::vector<uint64_t> no_limits(runtime.devices().size());
   host::ConnectedRank& rank = runtime.connected_rank();

@@ -6,9 +6,8 @@
 #include <functional>
 #include <vector>
 
-#include <cohort/module.hpp>
-#include <cohort/optimizers.hpp>
 #include <cohort/runtime.hpp>
+#include <cohort/step_driver.hpp>
 
 #include "parts/unit_profile.hpp"
 
@@ -23,9 +22,9 @@ struct PartsPlan {
   bool runs_forward_first = false;  ///< backward begins when all pieces have ended forward
 };
 
-/// Returns the plan for a module. `measure` is called on the first rank. Logs the parts. Collective. Throws UserError
-/// if the strategy refuses.
-PartsPlan plan_parts(Runtime& runtime, const Module& module, const Optimizers& optimizers, size_t num_pieces,
+/// Returns the plan for the module of a training. `measure` is called on the first rank. Logs the parts. Collective.
+/// Throws UserError if the strategy refuses.
+PartsPlan plan_parts(Runtime& runtime, const StepDriver& session, size_t num_pieces,
                      const std::function<UnitProfile()>& measure);
 
 }  // namespace cohort

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/function.h>
@@ -117,7 +118,8 @@ void Piece::set_part(const at::TensorBase& tensor, bool is_new) {
 void Piece::note(const at::Tensor& result, bool is_written) {
   if (table_.find(result)) return;
   set_part(result, at::GradMode::is_enabled());
-  if (result.is_view()) set_part(result._base(), is_written && at::GradMode::is_enabled());
+  if (result.is_view() && !table_.find(at::Tensor(result._base())))
+    set_part(result._base(), is_written && at::GradMode::is_enabled());
   if (listener_.result) listener_.result(here(), result);
 }
 
@@ -126,7 +128,8 @@ void Piece::fill_generator(const c10::OperatorHandle& op, torch::jit::Stack& sta
   const size_t first = stack.size() - arguments.size();
   for (size_t i = 0; i < arguments.size(); ++i) {
     c10::IValue& value = stack[first + i];
-    if (value.isNone() && arguments[i].name() == "generator") value = generator_;
+    if (arguments[i].name() != "generator") continue;
+    if (value.isNone() || value.toGenerator() == at::detail::getDefaultCPUGenerator()) value = generator_;
   }
 }
 
@@ -137,7 +140,7 @@ size_t Piece::take_own(torch::jit::Stack& stack, size_t first) {
     replace_tensors(stack[i], [&](const at::Tensor& tensor) {
       const PartTable::Entry* const entry = table_.find(tensor);
       if (entry) wanted = std::max(wanted, entry->part.value_or(0));
-      if (listener_.input && !made_.contains(tensor.unsafeGetTensorImpl())) inputs_.push_back(tensor);
+      if (listener_.input && (entry || !made_.contains(tensor.unsafeGetTensorImpl()))) inputs_.push_back(tensor);
       return entry ? entry->own : tensor;
     });
   }
@@ -210,6 +213,7 @@ void Piece::backward(std::vector<std::pair<at::Tensor, at::Tensor>> roots, const
     }
     listener_.leave_backward(part);
   }
+  if (!roots.empty()) listener_.cross(part_of(roots[0].first), 0, "a gradient comes to a part that has ended backward");
 }
 
 }  // namespace cohort

@@ -72,16 +72,23 @@ struct Pipeline::Work {
   std::vector<at::Tensor> losses{pieces.sizes.size()};
 };
 
-Pipeline::Pipeline(Runtime& runtime, Module& module, Calls calls, const Optimizers& optimizers, size_t num_pieces,
+Pipeline::ThreadsOfPart::ThreadsOfPart(int threads, int before) : before_(before) {
+  at::set_num_threads(threads);
+}
+
+Pipeline::ThreadsOfPart::~ThreadsOfPart() {
+  at::set_num_threads(before_);
+}
+
+Pipeline::Pipeline(Runtime& runtime, Module& module, Calls calls, const StepDriver& session, size_t num_pieces,
                    const Batch* batch)
     : runtime_(runtime),
       module_(module),
       calls_(std::move(calls)),
       num_parts_(runtime.devices().size()),
-      num_pieces_(num_pieces) {
-  // Idle threads of OpenMP spin for milliseconds: more of them here would take the lanes' cores.
-  at::set_num_threads(threads_of_part());
-  plan_ = plan_parts(runtime, module, optimizers, num_pieces, [&] { return measure(*batch, optimizers); });
+      num_pieces_(num_pieces),
+      threads_of_loop_(threads_of_part(), runtime.threads()) {
+  plan_ = plan_parts(runtime, session, num_pieces, [&] { return measure(*batch, session.optimizers().size()); });
   if (plan_.has_training_end && runtime.is_first()) {
     runtime.log().info("training_step_end of module '" + module.name() +
                        "' needs the outputs of all pieces: backward begins when all of them have ended forward");
@@ -89,16 +96,12 @@ Pipeline::Pipeline(Runtime& runtime, Module& module, Calls calls, const Optimize
   make_lanes();
 }
 
-Pipeline::~Pipeline() {
-  at::set_num_threads(runtime_.threads());
-}
-
 int Pipeline::threads_of_part() const {
   return std::max(1, runtime_.threads() / static_cast<int>(num_parts_));
 }
 
 // The training goes as if nothing had been measured.
-UnitProfile Pipeline::measure(const Batch& batch, const Optimizers& optimizers) {
+UnitProfile Pipeline::measure(const Batch& batch, size_t num_phases) {
   const detail::GeneratorKeeper keeper;
   const std::shared_ptr<Module> copy = clone(runtime_, module_, runtime_.device());
   for (at::Tensor& parameter : copy->parameters()) parameter.set_data(parameter.detach().clone());  // a step may write
@@ -116,7 +119,7 @@ UnitProfile Pipeline::measure(const Batch& batch, const Optimizers& optimizers) 
   const auto training_step_end = [&](const Output& outputs, Output& whole) {
     return calls_.training_step_end(*copy, outputs, 0, whole);
   };
-  return profile_units({*copy, optimizers.size(), pieces.sizes.size(), training_step, training_step_end});
+  return profile_units({*copy, num_phases, pieces.sizes.size(), training_step, training_step_end});
 }
 
 void Pipeline::make_lanes() {
@@ -133,13 +136,6 @@ void Pipeline::make_lanes() {
     lanes_.push_back(copies_.back().get());
   }
   for (const Module* const lane : lanes_) add_to(table_, *lane, module_, plan_.parts, plan_.written);
-  parameters_.resize(num_parts_);
-  const std::vector<Unit> units = units_of(module_);
-  for (auto number = plan_.order.rbegin(); number != plan_.order.rend(); ++number) {
-    for (const at::Tensor& tensor : units[*number].tensors) {
-      if (tensor.requires_grad()) parameters_[plan_.parts[*number]].push_back(tensor);
-    }
-  }
   auto in_flight = plan_.in_flight;
   in_flight.push_back(0);
   gates_.emplace(std::move(in_flight));
@@ -154,6 +150,13 @@ void Pipeline::follow_module() {
   }
   if (trained_ == trained(module_)) return;
   trained_ = trained(module_);
+  parameters_.assign(num_parts_, {});
+  const std::vector<Unit> units = units_of(module_);
+  for (auto number = plan_.order.rbegin(); number != plan_.order.rend(); ++number) {
+    for (const at::Tensor& tensor : units[*number].tensors) {
+      if (tensor.requires_grad()) parameters_[plan_.parts[*number]].push_back(tensor);
+    }
+  }
   accumulators_.clear();
   for (const at::Tensor& parameter : module_.parameters()) {
     accumulators_.push_back(torch::autograd::impl::grad_accumulator(parameter));
@@ -196,8 +199,8 @@ Piece::Listener Pipeline::listener(size_t piece) {
           .cross =
               [](size_t from, size_t to, const std::string& why) {
                 throw UserError(why + ", between parts " + std::to_string(from) + " and " + std::to_string(to) +
-                                ", which no piece of the first batch has done; name a cut that keeps them together "
-                                "(cut= of --strategy=balanced), or choose fewer --devices");
+                                ", which no piece of the first batch has done; name a cut that keeps them in one "
+                                "part, or choose fewer --devices");
               }};
 }
 

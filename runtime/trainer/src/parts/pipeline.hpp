@@ -43,25 +43,35 @@ class Pipeline {
 
   /// Cuts the model, by steps of its copy on a piece of the batch. Collective. Throws UserError if the strategy
   /// refuses, and what the steps throw. `batch` may be null but on the first rank.
-  Pipeline(Runtime& runtime, Module& module, Calls calls, const Optimizers& optimizers, size_t num_pieces,
+  Pipeline(Runtime& runtime, Module& module, Calls calls, const StepDriver& session, size_t num_pieces,
            const Batch* batch);
-  ~Pipeline();
-  Pipeline(const Pipeline&) = delete;
-  Pipeline& operator=(const Pipeline&) = delete;
 
   size_t num_lanes() const { return lanes_.size(); }
-  /// Forward and backward of the pieces of a micro-batch, up to session.end_backward. Returns the loss, detached,
+  /// Runs forward and backward of the pieces of a micro-batch, up to session.end_backward. Returns the loss, detached,
   /// before it was multiplied by `scale`. What the pieces log is on `boards`, one for each.
   at::Tensor train(StepDriver& session, const BatchPieces& pieces, std::vector<MetricBoard>& boards, int64_t index,
                    double scale);
 
  private:
   struct Work;
+  /// While it lives, the loop's thread computes with as many threads as a part: idle ones of OpenMP spin for
+  /// milliseconds, and would take the cores of lanes.
+  class ThreadsOfPart {
+   public:
+    ThreadsOfPart(int threads, int before);
+    ~ThreadsOfPart();
+    ThreadsOfPart(const ThreadsOfPart&) = delete;
+    ThreadsOfPart& operator=(const ThreadsOfPart&) = delete;
+
+   private:
+    int before_;
+  };
 
   Runtime& runtime_;
   Module& module_;
   const Calls calls_;
   const size_t num_parts_, num_pieces_;
+  const ThreadsOfPart threads_of_loop_;
   PartsPlan plan_;
   PartTable table_;
   std::vector<std::vector<at::Tensor>> parameters_;                   // by part, the last one of the step first
@@ -75,7 +85,7 @@ class Pipeline {
   int threads_of_part() const;
   void follow_module();
   void lead_gradients_of(const Module& copy) const;
-  UnitProfile measure(const Batch& batch, const Optimizers& optimizers);
+  UnitProfile measure(const Batch& batch, size_t num_phases);
   void make_lanes();
   void run(size_t pieces, const std::function<void(size_t lane, size_t piece)>& work);
   void run_forward(Work& work, size_t lane, size_t piece);

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -33,7 +32,7 @@ class Profiler {
  public:
   explicit Profiler(const ProfiledSteps& steps)
       : steps_(steps), units_(units_of(steps.copy)), buffers_(steps.copy.buffers()) {
-    for (const at::Tensor& tensor : steps.copy.parameters()) inputs_.insert(tensor.storage().unsafeGetStorageImpl());
+    for (const at::Tensor& tensor : steps.copy.parameters()) note_input(tensor);
   }
 
   UnitProfile measure() {
@@ -61,7 +60,7 @@ class Profiler {
   const ProfiledSteps& steps_;
   const std::vector<Unit> units_;
   const std::vector<at::Tensor> buffers_;
-  std::unordered_set<const c10::StorageImpl*> inputs_;  // weights, and what a step is given
+  std::unordered_map<const c10::StorageImpl*, WeakStorage> inputs_;  // and weights; no other takes their addresses
   std::vector<size_t> order_;
   std::vector<bool> stays_;                                 // in this order
   std::vector<size_t> parts_of_pass_;                       // the same
@@ -77,6 +76,11 @@ class Profiler {
     std::vector<size_t> parts;
     for (size_t i = 0; i < order_.size(); ++i) parts.push_back(i == 0 ? 0 : parts.back() + (stays_[i] ? 0 : 1));
     return parts;
+  }
+  void note_input(const at::Tensor& input) {
+    if (!input.has_storage()) return;
+    const c10::Storage& storage = input.storage();
+    inputs_.try_emplace(storage.unsafeGetStorageImpl(), storage.getWeakStorageImpl());
   }
   void stay_together(size_t from, size_t to, const std::string& why) {
     const auto [first, last] = std::minmax(from, to);
@@ -106,13 +110,13 @@ class Profiler {
       for (size_t piece = 0; piece < num_pieces && !is_spoilt_; ++piece) run(phase, piece, table, is_timed);
     }
     for (const at::Tensor& parameter : steps_.copy.parameters()) parameter.mutable_grad().reset();
-    find_written(before, is_timed);
+    if (!is_timed) find_written(before);
     return !is_spoilt_;
   }
 
-  void find_written(const std::vector<at::Tensor>& before, bool is_timed) {
-    if (!is_timed) written_.clear();
-    for (size_t i = 0; i < buffers_.size() && !is_timed; ++i) {
+  void find_written(const std::vector<at::Tensor>& before) {
+    written_.clear();
+    for (size_t i = 0; i < buffers_.size(); ++i) {
       const auto users = users_.find(buffers_[i].unsafeGetTensorImpl());
       if (users == users_.end() || buffers_[i].equal(before[i])) continue;
       const auto [first, last] = users->second;
@@ -143,7 +147,7 @@ class Profiler {
                 },
             .input =
                 [this](size_t part, const at::Tensor& input) {
-                  if (input.has_storage()) inputs_.insert(input.storage().unsafeGetStorageImpl());
+                  note_input(input);
                   const auto users = users_.try_emplace(input.unsafeGetTensorImpl(), Users{part, part}).first;
                   users->second = {std::min(users->second.first, part), std::max(users->second.last, part)};
                 },

@@ -40,7 +40,7 @@ class FirstReads final : public OperatorWatcher {
   bool runs_backward_ = false;
 };
 
-/// Calls visit(name, tensor) for what a module has itself, parameters first.
+/// Calls visit(tensor) for the parameters and then the buffers of a module, without its children.
 template <class Visit>
 void visit_own(const torch::nn::Module& module, const Visit& visit) {
   for (const auto& item : module.named_parameters(/*recurse=*/false)) visit(item.value());

@@ -26,6 +26,7 @@ struct Reading {
   std::vector<size_t> order;
   bool runs_backward = false;  ///< the step does, before it returns
 };
+/// Returns that of a step.
 Reading order_of_reading(const std::vector<Unit>& units, const std::function<void()>& run);
 
 /// A buffer that a step writes, by its number in buffers(), and the part in which all of its uses are.
@@ -33,8 +34,8 @@ struct WrittenBuffer {
   size_t buffer, part;
 };
 
-/// Adds the tensors of a copy of `own`, or of `own` itself, which lead to those of `own`. `parts`: the part of each of
-/// its units, in the order of registration.
+/// Adds the tensors of `module`, which is `own` or a copy of it, each with its part and the one of `own`. `parts`: the
+/// part of each of its units, in the order of registration.
 void add_to(PartTable& table, const torch::nn::Module& module, const torch::nn::Module& own,
             const std::vector<size_t>& parts, const std::vector<WrittenBuffer>& written = {});
 

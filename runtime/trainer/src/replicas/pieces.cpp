@@ -1,5 +1,6 @@
 // The model in parts: what a Pipeline calls of the user's module, and the pieces of its batches.
 #include <mutex>
+#include <string>
 
 #include <cohort/host/selection.hpp>
 
@@ -22,9 +23,16 @@ Batch with_own_versions(const Batch& piece) {
 
 }  // namespace
 
-void Replicas::prepare(const Optimizers& optimizers, const Batch* batch) {
+void Replicas::prepare(const StepDriver& session, const Batch* batch) {
   if (pipeline_ || runtime_.selection().parts == 0) return;
-  pipeline_ = std::make_unique<Pipeline>(runtime_, module(), calls_of_pieces(), optimizers, num_pieces_, batch);
+  const std::string strategy = "--strategy=" + runtime_.selection().strategy.name;
+  if (runtime_.is_first() && !batch) {
+    throw UserError(strategy +
+                    ": rank 0 has no batch in the first step, by which the model is measured; give it more "
+                    "data, or leave --uneven=join out");
+  }
+  if (module().parameters().empty()) throw UserError(strategy + ": module '" + module().name() + "' has no parameters");
+  pipeline_ = std::make_unique<Pipeline>(runtime_, module(), calls_of_pieces(), session, num_pieces_, batch);
 }
 
 Pipeline::Calls Replicas::calls_of_pieces() {
@@ -32,7 +40,9 @@ Pipeline::Calls Replicas::calls_of_pieces() {
       .training_step =
           [this](Module& copy, const Batch& piece, int64_t index) {
             const Batch there = on_device(copy, piece, 0, index);
-            return training_step(copy, there, 0, index);
+            const Timed computes(profile_, Profile::kForward, /*counts=*/false);  // which the loop's thread alone may
+            const Autocast autocast = runtime_.autocast();
+            return in_hook(place("training_step", index, 0, &there), [&] { return copy.training_step(there, index); });
           },
       .training_step_end =
           [this](Module& copy, const Output& outputs, int64_t index, Output& whole) {

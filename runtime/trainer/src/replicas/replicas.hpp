@@ -50,7 +50,7 @@ class Replicas {
 
   /// Cuts the model into parts before the first step, if the strategy has any. Collective then: call it in each step,
   /// before it begins. `batch` may be null but on the first rank.
-  void prepare(const Optimizers& optimizers, const Batch* batch);
+  void prepare(const StepDriver& session, const Batch* batch);
   /// Forward and backward of one phase of a micro-batch whose step has begun, up to session.end_backward. Gives the
   /// loss of the whole batch, detached, before it was multiplied by `scale`.
   at::Tensor train(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index, double scale);

@@ -70,7 +70,7 @@ TEST(ANamedCut, RefusesPartsThatWouldBeEmpty) {
 
 TEST(ANamedCut, RefusesAUnitThatStays) {
   EXPECT_EQ(refusal("blocks.10", 2, model(true)),
-            "no part can begin at 'blocks.10', because 'blocks.10.norm' writes into what 'blocks.1.mlp' has made; "
+            "no part can begin at 'blocks.10', because 'blocks.10.norm' stays with 'blocks.1.mlp'; the log says why; "
             "name another unit");
 }
 

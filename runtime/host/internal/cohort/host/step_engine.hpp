@@ -64,7 +64,8 @@ class StepEngine {
   void begin(bool last, uint32_t phase = 0, bool in_order = false);
   /// This parameter's gradient, of the current phase, is complete for this micro-batch and lies in its place.
   void gradient_ready(uint32_t parameter, uint32_t replica = 0);
-  /// No other backward of this micro-batch, which is partial, reaches these parameters of replica 0.
+  /// Takes the gradients of these parameters of replica 0 as complete: no other backward of this partial micro-batch
+  /// reaches them. Any thread.
   void gradients_complete(std::span<const uint32_t> parameters);
   /// Backward is over. In the last micro-batch: parameters that no backward of this step has reached are sent as zeros,
   /// and the call returns when all buckets and the votes are back.

@@ -19,7 +19,7 @@ COHORT_EXTERN_C_BEGIN
 #define COHORT_PARTS_ID "cohort.parts/1"
 
 /* Flags of a unit. */
-#define COHORT_UNIT_STAYS 1u /* no part begins here: the unit writes into what the unit before it has made */
+#define COHORT_UNIT_STAYS 1u /* no part begins here: what it does needs the unit before it on the same part */
 
 /* A unit of the model: a module with parameters, and all operators up to the first that reads those of a later unit.
  * Figures are those of one piece of the first batch. */
