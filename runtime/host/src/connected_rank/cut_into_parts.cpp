@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-/// What ranks measure, each its own.
+/// The numbers of a unit, which ranks take from rank 0.
 struct UnitFigures {
   double seconds;
   uint64_t weight_bytes, kept_bytes, crossing_bytes;

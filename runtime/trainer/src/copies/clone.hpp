@@ -9,8 +9,8 @@
 
 namespace cohort {
 
-/// Returns a copy on the device, in the type of --precision. On the CPU it uses the module's weights, and has buffers
-/// of its own. Throws UserError if the module cannot be cloned.
+/// Returns a copy on the device, in the type of --precision. On the CPU its parameters share the module's memory, its
+/// buffers do not. Throws UserError if the module cannot be cloned.
 std::shared_ptr<Module> clone(const Runtime& runtime, const Module& module, c10::Device device);
 
 }  // namespace cohort

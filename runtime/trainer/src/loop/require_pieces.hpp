@@ -1,4 +1,4 @@
-// What a training needs whose batches are cut into pieces, by --pieces or by a strategy with parts.
+// Refuses trainings that cannot cut their batches into pieces, as --pieces and strategies with parts do.
 #pragma once
 
 #include <cohort/module.hpp>

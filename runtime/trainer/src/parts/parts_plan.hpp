@@ -1,4 +1,5 @@
-// Which unit of the model is in which part: measured on the first rank, cut by the strategy, alike on all ranks.
+// Assigns each unit of the model to a part: rank 0 measures the units, the strategy cuts, and all ranks have the
+// result.
 #pragma once
 
 #include <cstddef>

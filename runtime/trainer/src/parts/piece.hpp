@@ -57,7 +57,7 @@ class Piece final : public OperatorWatcher {
     at::Tensor source, here;
     std::shared_ptr<at::Tensor> gradient;  ///< after backward; undefined: the loss does without it
   };
-  /// Runs backward from the roots to what has entered the part.
+  /// Runs backward from the roots to the tensors that have entered the part.
   using Backward = std::function<void(const std::vector<at::Tensor>& entered, const std::vector<at::Tensor>& roots,
                                       const std::vector<at::Tensor>& gradients)>;
 

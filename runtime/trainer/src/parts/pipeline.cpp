@@ -24,8 +24,8 @@ namespace {
 
 using detail::StepAccess;
 
-/// While it lives, autocast casts a weight anew for each operator: one cast for operators of two parts would be a node
-/// of both of their graphs.
+/// Turns off the cache of autocast, as long as it lives: a cast that operators of two parts share would be a node of
+/// the graphs of both parts.
 class NoCastCache {
  public:
   NoCastCache() { at::autocast::set_autocast_cache_enabled(false); }

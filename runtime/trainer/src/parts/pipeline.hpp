@@ -54,7 +54,7 @@ class Pipeline {
 
  private:
   struct Work;
-  /// While it lives, the loop's thread computes with as many threads as a part: idle ones of OpenMP spin for
+  /// Gives the loop's thread the number of threads of a part, as long as it lives: idle threads of OpenMP spin for
   /// milliseconds, and would take the cores of lanes.
   class ThreadsOfPart {
    public:

@@ -1,4 +1,4 @@
-// What a step costs on each unit of a model, measured on a copy of it.
+// Measures the time and memory of a step on each unit of a model, with a copy of it.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@
 
 namespace cohort {
 
-/// The steps of a copy that has buffers of its own. Its gradients are overwritten.
+/// The steps of a copy that shares no memory with the module. Its gradients are overwritten.
 struct ProfiledSteps {
   torch::nn::Module& copy;
   size_t num_phases;  ///< optimizers
-  size_t num_pieces;  ///< of a batch: how the model works is seen in all of them, times are those of the first
+  size_t num_pieces;  ///< of a batch; times are those of the first, and all show which units stay together
   std::function<Output(size_t phase, size_t piece)> training_step;
   /// Returns whether the module has a training_step_end, and if so what it gives in `whole`.
   std::function<bool(const Output& outputs, Output& whole)> training_step_end;
@@ -28,11 +28,11 @@ struct UnitProfile {
   std::vector<size_t> order;           ///< numbers of the units, as they are read; see units_of()
   std::vector<host::ModelUnit> units;  ///< in this order, without the bytes of their weights
   bool has_training_end = false;
-  std::vector<WrittenBuffer> written;  ///< each with a unit of its part, by its place in this order
+  std::vector<WrittenBuffer> written;  ///< `part`: the place in this order of the first unit of its part
   std::vector<std::string> reasons;    ///< "no part can begin at b, c: ..."
 };
 
-/// Runs each phase several times. Throws what the steps throw.
+/// Returns the profile, after several runs of each phase. Throws the exceptions of the steps.
 UnitProfile profile_units(const ProfiledSteps& steps);
 
 }  // namespace cohort

@@ -1,4 +1,4 @@
-// The units of a model: modules that have parameters, in the order in which a step first reads them.
+// Finds the units of a model, which are the modules with parameters, and the order in which a step first reads them.
 #pragma once
 
 #include <functional>
@@ -20,16 +20,14 @@ struct Unit {
 /// Returns the units in the order of registration. Copies of a model have the same ones.
 std::vector<Unit> units_of(const torch::nn::Module& module);
 
-/// Numbers of the units in the order in which a step first reads them, with an operator. A unit that it does not read
-/// comes behind the one that is registered before it.
 struct Reading {
-  std::vector<size_t> order;
-  bool runs_backward = false;  ///< the step does, before it returns
+  std::vector<size_t> order;   ///< numbers of the units, by the first operator that reads one of their tensors
+  bool runs_backward = false;  ///< the step has run backward before it returned
 };
-/// Returns that of a step.
+/// Returns the order of a step. A unit that it does not read comes behind the unit that is registered before it.
 Reading order_of_reading(const std::vector<Unit>& units, const std::function<void()>& run);
 
-/// A buffer that a step writes, by its number in buffers(), and the part in which all of its uses are.
+/// A buffer that steps write, by its number in buffers(), and the only part that uses it.
 struct WrittenBuffer {
   size_t buffer, part;
 };

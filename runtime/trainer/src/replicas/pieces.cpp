@@ -68,7 +68,7 @@ Pipeline::Calls Replicas::calls_of_pieces() {
   };
 }
 
-// Of the first step: roots of several parts are noted at once.
+// Locks, because in the first step several lanes note roots at the same time.
 void Replicas::note_roots(const std::vector<at::Tensor>& roots) {
   const std::lock_guard lock(noting_roots_);
   if (unregistered_) unregistered_->note(roots, module());

@@ -18,7 +18,7 @@ std::size_t end_of(const Chain& chain, const Cut& cut, std::size_t part) {
   return part + 1 < cut.size() ? cut[part + 1] : chain.size();
 }
 
-/// What is compared: the slowest part, then the bytes over the borders.
+/// The rank of a cut among others: the time of its slowest part, then the bytes over its borders.
 using Worth = std::tuple<uint64_t, uint64_t>;
 
 Worth worth_of(const Chain& chain, const Cut& cut) {
