@@ -64,8 +64,8 @@ class StepDriver {
                                const std::vector<at::Tensor>& gradients) = 0;
   /// While on, gradients only add up: another backward of the same micro-batch follows.
   virtual void set_partial(bool partial) = 0;
-  /// Says, while that is on, that no other backward of the micro-batch reaches these parameters of the module. May run
-  /// on another thread.
+  /// Says, while partial is on, that no other backward of the micro-batch reaches these parameters of the module. Any
+  /// thread.
   virtual void complete(const std::vector<at::Tensor>& parameters) = 0;
   /// Waits until the gradients of the phase are averaged, if this was the last backward of its step.
   virtual void end_backward() = 0;

@@ -9,8 +9,6 @@
 
 namespace cohort {
 
-using detail::StepAccess;
-
 namespace {
 
 /// Returns views of the same memory that a step may write to without a sign of it in the other pieces.
@@ -47,7 +45,7 @@ Pipeline::Calls Replicas::calls_of_pieces() {
       .training_step_end =
           [this](Module& copy, const Output& outputs, int64_t index, Output& whole) {
             const Autocast autocast = runtime_.autocast();
-            return StepAccess::call(copy, [&] {
+            return detail::StepAccess::call(copy, [&] {
               whole = in_hook(place("training_step_end", index), [&] { return copy.training_step_end(outputs); });
             });
           },

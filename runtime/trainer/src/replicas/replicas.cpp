@@ -119,10 +119,11 @@ Batch Replicas::on_device(Module& module, const Batch& batch, size_t replica, in
   return type ? in_type(there, *type) : there;
 }
 
-Output Replicas::training_step(Module& module, const Batch& there, size_t replica, int64_t index) {
+Output Replicas::training_step(const Batch& there, size_t replica, int64_t index) {
   const Timed computes = timed(Profile::kForward, replica);
   const Autocast autocast = runtime_.autocast();
-  return in_hook(place("training_step", index, replica, &there), [&] { return module.training_step(there, index); });
+  return in_hook(place("training_step", index, replica, &there),
+                 [&] { return modules_[replica]->training_step(there, index); });
 }
 
 bool Replicas::training_step_end(const Output& outputs, int64_t index, Output& whole) {
@@ -212,7 +213,7 @@ void Replicas::check_registered() {
 }
 
 void Replicas::train_by_hand(const Batch& batch, int64_t index) {
-  training_step(module(), transfer(batch, index), 0, index);
+  training_step(transfer(batch, index), 0, index);
 }
 
 std::vector<std::pair<Output, int64_t>> Replicas::predict(const Batch& batch, int64_t index) {

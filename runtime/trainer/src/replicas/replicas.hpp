@@ -103,7 +103,7 @@ class Replicas {
   HookPlace place(const char* hook, int64_t index, size_t replica = 0, const Batch* batch = nullptr) const;
   /// Returns the batch on the replica's device, as its module puts it there.
   Batch on_device(Module& module, const Batch& batch, size_t replica, int64_t index);
-  Output training_step(Module& module, const Batch& there, size_t replica, int64_t index);
+  Output training_step(const Batch& there, size_t replica, int64_t index);
   Pipeline::Calls calls_of_pieces();
   void note_roots(const std::vector<at::Tensor>& roots);
   /// Returns whether the module has a training_step_end, and if so what it gives in `whole`.

@@ -42,7 +42,7 @@ at::Tensor Replicas::train_in_pieces(StepDriver& session, MetricBoard* board, co
 at::Tensor Replicas::train_whole(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index,
                                  double scale) {
   if (count() == 1) {
-    Output output = training_step(module(), transfer(batch, index), 0, index);
+    Output output = training_step(transfer(batch, index), 0, index);
     return train_alone(session, std::move(output), index, scale);
   }
   const Timed rest = timed(Profile::kReplicas, 0);
@@ -52,7 +52,7 @@ at::Tensor Replicas::train_whole(StepDriver& session, MetricBoard* board, const 
 }
 
 at::Tensor Replicas::train_there(StepDriver& session, const Batch& there, int64_t index) {
-  return train_alone(session, training_step(module(), there, 0, index), index, 1.0);
+  return train_alone(session, training_step(there, 0, index), index, 1.0);
 }
 
 at::Tensor Replicas::train_alone(StepDriver& session, Output output, int64_t index, double scale) {
@@ -68,7 +68,7 @@ at::Tensor Replicas::train_alone(StepDriver& session, Output output, int64_t ind
 
 Output Replicas::train_piece(const BatchPieces& pieces, size_t replica, int64_t index) {
   const WeightGuard guard(*modules_[replica]);
-  Output output = training_step(*modules_[replica], transfer(pieces.batches[replica], index, replica), replica, index);
+  Output output = training_step(transfer(pieces.batches[replica], index, replica), replica, index);
   guard.check("training_step");
   return output;
 }

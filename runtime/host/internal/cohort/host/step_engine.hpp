@@ -2,9 +2,9 @@
 //
 // With overlap the lane reduces while backward goes on; without it the step thread does when backward is over. Results
 // are the same. Several optimizers are phases: each has its own parameters, buckets and steps; between begin and
-// end_backward one phase is current. Belongs to one rank. All functions run on the step thread, gradient_ready on the
-// thread of its replica. Gradients are written by the caller (see ModelPort); the engine only knows when they are
-// complete. After an exception the engine is ready for a new step, the lane is not.
+// end_backward one phase is current. Belongs to one rank. All functions run on the step thread, but for gradient_ready,
+// gradients_complete and abandon. Gradients are written by the caller (see ModelPort); the engine only knows when they
+// are complete. After an exception the engine is ready for a new step, the lane is not.
 #pragma once
 
 #include <algorithm>
