@@ -156,8 +156,8 @@ TEST_P(FakeDevice, HasACurrentDeviceForEachThread) {
   EXPECT_DONE(fakedrv_set_device(1));
   EXPECT_EQ(fakedrv_current_device(), 1);
   std::thread([] { EXPECT_EQ(fakedrv_current_device(), 0); }).join();
-  ASSERT_NE(fakedrv_set_device(2), 0);
-  EXPECT_STREQ(fakedrv_error(), "there is no device 2");
+  ASSERT_NE(fakedrv_set_device(FAKEDRV_DEVICES), 0);
+  EXPECT_STREQ(fakedrv_error(), "there is no device 4");
   EXPECT_DONE(fakedrv_set_device(0));
 }
 

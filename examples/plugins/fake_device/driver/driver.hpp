@@ -1,4 +1,4 @@
-// The driver: two devices, all streams, the pinned memory, and one lock for everything but running work.
+// The driver: four devices, all streams, the pinned memory, and one lock for everything but running work.
 //
 // A stream is a queue. Whoever waits for a place in it runs what comes before, one piece at a time and without the
 // lock; where a piece waits for another stream, that stream is run up to the place first. An event names a place that

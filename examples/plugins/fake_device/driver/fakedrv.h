@@ -1,6 +1,6 @@
 /* The driver of a fake device: memory, streams, events and a race check, as libcuda has them for CUDA.
  *
- * There are two devices. Their memory has addresses that no code of the host can use: a kernel turns an address into
+ * There are four devices. Their memory has addresses that no code of the host can use: a kernel turns an address into
  * bytes with fakedrv_contents, everything else ends with a fault that names the device. Work is enqueued on streams and
  * runs, by default, no sooner than somebody waits for it, on the thread that waits: so what forgets to wait finds old
  * bytes, every time. Each piece of work says which bytes it reads and writes; if nothing orders two accesses, the later
@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-#define FAKEDRV_DEVICES 2
+#define FAKEDRV_DEVICES 4
 
 typedef struct fakedrv_stream fakedrv_stream;
 typedef struct fakedrv_event fakedrv_event;

@@ -1,4 +1,4 @@
-// The accelerator `fake`: two devices without hardware.
+// The accelerator `fake`: four devices without hardware.
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -65,7 +65,7 @@ sdk::Answer supports(const sdk::Query& query) {
 }
 
 constexpr cohort_component kFake =
-    sdk::accelerator<Fake>("fake", "two devices without hardware, for tests").supports<supports>();
+    sdk::accelerator<Fake>("fake", "four devices without hardware, for tests").supports<supports>();
 
 }  // namespace
 

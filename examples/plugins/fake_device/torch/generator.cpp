@@ -36,8 +36,12 @@ at::Generator make_generator(c10::Device device) {
 }
 
 const at::Generator& default_generator(c10::Device device) {
-  static const auto& generators =
-      *new std::array<at::Generator, FAKEDRV_DEVICES>{make_generator(device_at(0)), make_generator(device_at(1))};
+  static const auto& generators = *[] {
+    auto* const made = new std::array<at::Generator, FAKEDRV_DEVICES>;
+    for (int index = 0; index < FAKEDRV_DEVICES; ++index)
+      (*made)[static_cast<size_t>(index)] = make_generator(device_at(index));
+    return made;
+  }();
   return generators[static_cast<size_t>(device.index())];
 }
 

@@ -42,6 +42,19 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
   return {input.mul(noise), noise.ne(0)};
 }
 
+std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates,
+                                                         const at::Tensor& cell,
+                                                         const std::optional<at::Tensor>& input_bias,
+                                                         const std::optional<at::Tensor>& hidden_bias) {
+  at::Tensor gates = hidden_gates.add(input_gates);
+  for (const auto& bias : {input_bias, hidden_bias}) {
+    if (bias && bias->defined()) gates = gates.add(*bias);
+  }
+  const auto parts = gates.unsafe_chunk(4, 1);
+  const at::Tensor next = parts[1].sigmoid().mul(cell).add(parts[0].sigmoid().mul(parts[2].tanh()));
+  return {parts[3].sigmoid().mul(next.tanh()), next, gates};
+}
+
 void convolution(const c10::OperatorHandle&, torch::jit::Stack* stack) {
   run_on_cpu_as("aten::convolution", "", stack);
 }

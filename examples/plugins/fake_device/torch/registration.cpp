@@ -67,12 +67,14 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("convolution_backward_overrideable", boxed<convolution_backward>());
   m.impl("dropout", TORCH_FN(dropout));
   m.impl("native_dropout", TORCH_FN(native_dropout));
+  m.impl("_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
   for (const char* const name : kHiddenByComposites) m.impl(name, boxed<fallback>());
 }
 
-// A composite kernel like the one that it replaces: autograd sees the operators that it is made of.
+// Composite kernels: autograd sees the operators that they are made of.
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
   m.impl("dropout", TORCH_FN(dropout));
+  m.impl("_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
 }
 
 // To make a conjugate or negative tensor real is a copy itself, and would ask for a copy without end.
