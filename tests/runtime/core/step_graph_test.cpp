@@ -34,9 +34,8 @@ TEST_F(Captured, IsReplayedWithWhatItsTensorsHold) {
   const fake::WithStream with(fake::guard().getNewStream(fake::device(), -1));
   torch::Tensor input = torch::ones({4}, fake::device());
   StepGraph graph(kFake, fake::device());
-  graph.begin();
-  const torch::Tensor output = at::relu(input).mul(3);
-  graph.end();
+  torch::Tensor output;
+  graph.capture([&] { output = at::relu(input).mul(3); });
   input.fill_(2);
   graph.replay();
   EXPECT_TRUE(fake::have_equal_bits(output, torch::full({4}, 6.0f)));
@@ -44,14 +43,15 @@ TEST_F(Captured, IsReplayedWithWhatItsTensorsHold) {
 
 TEST_F(Captured, SaysWhatIsWrong) {
   StepGraph on_default_stream(kFake, fake::device());
-  EXPECT_EQ(refusal([&] { on_default_stream.begin(); }),
+  EXPECT_EQ(refusal([&] { on_default_stream.capture([] {}); }),
             "a step cannot be captured: the default stream of a device cannot capture; leave --graph out");
   const fake::WithStream with(fake::guard().getNewStream(fake::device(), -1));
   StepGraph graph(kFake, fake::device());
-  graph.begin();
-  EXPECT_THAT(fake::error_of([] { fake::guard().synchronizeStream(fake::guard().getStream(fake::device())); }),
-              HasSubstr("not permitted"));
-  EXPECT_THAT(refusal([&] { graph.end(); }), HasSubstr("a wait of the host"));
+  const auto wait = [] {
+    EXPECT_THAT(fake::error_of([] { fake::guard().synchronizeStream(fake::guard().getStream(fake::device())); }),
+                HasSubstr("not permitted"));
+  };
+  EXPECT_THAT(refusal([&] { graph.capture(wait); }), HasSubstr("a wait of the host"));
   EXPECT_THROW(graph.replay(), TrainingFailed);
 }
 

@@ -52,6 +52,7 @@ class ScriptedDriver final : public StepDriver {
     torch::autograd::backward(roots, gradients);
   }
   void complete(const std::vector<at::Tensor>&) override {}
+  void follow_devices() override {}
   void set_partial(bool partial) override { script_.calls.emplace_back(partial ? "partial" : "whole"); }
   void end_backward() override {
     const auto sums = replicas_[0]->parameters();

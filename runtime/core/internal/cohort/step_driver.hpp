@@ -67,6 +67,9 @@ class StepDriver {
   /// Says, while partial is on, that no other backward of the micro-batch reaches these parameters of the module. Any
   /// thread.
   virtual void complete(const std::vector<at::Tensor>& parameters) = 0;
+  /// Takes over the devices that the program has moved the module's parameters to, between two steps: master weights,
+  /// the optimizers' state and the places of gradients go there, too. Collective.
+  virtual void follow_devices() = 0;
   /// Waits until the gradients of the phase are averaged, if this was the last backward of its step.
   virtual void end_backward() = 0;
   /// Lets begin and backward only add to the gradients, while true; see NoSync. Throws UserError if the strategy

@@ -5,6 +5,8 @@
 // before. Who captures knows cohort/api/step_graph.h. One thread.
 #pragma once
 
+#include <functional>
+
 #include <c10/core/Device.h>
 
 #include <cohort/host/selection.hpp>
@@ -21,10 +23,9 @@ class StepGraph {
   StepGraph(const StepGraph&) = delete;
   StepGraph& operator=(const StepGraph&) = delete;
 
-  /// Begins the capture, on a stream that is not the device's default one. Once. Throws UserError.
-  void begin();
-  /// Ends it on the same stream. Throws UserError if something in it cannot be replayed.
-  void end();
+  /// Captures what a function enqueues, on a stream that is not the device's default one. Once. Throws UserError if
+  /// something in it cannot be replayed.
+  void capture(const std::function<void()>& work);
   /// Enqueues what was captured on the calling thread's current stream. Waits for nothing.
   void replay();
 

@@ -1,5 +1,6 @@
 #include "clip.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -17,21 +18,31 @@ namespace {
 
 constexpr double kEpsilon = 1e-6;  // torch.nn.utils.clip_grad_norm_
 
+using Place = std::pair<c10::DeviceIndex, c10::ScalarType>;
+
+Place place_of(const at::Tensor& gradient) {
+  return {gradient.device().index(), gradient.scalar_type()};
+}
+
 // One call for all gradients of a device and a type; a call for each would launch kernels of its own.
-std::map<std::pair<c10::DeviceIndex, c10::ScalarType>, std::vector<at::Tensor>> by_place(
-    const std::vector<at::Tensor>& gradients) {
-  std::map<std::pair<c10::DeviceIndex, c10::ScalarType>, std::vector<at::Tensor>> parts;
-  for (const at::Tensor& gradient : gradients) {
-    parts[{gradient.device().index(), gradient.scalar_type()}].push_back(gradient);
-  }
+std::map<Place, std::vector<at::Tensor>> by_place(const std::vector<at::Tensor>& gradients) {
+  std::map<Place, std::vector<at::Tensor>> parts;
+  for (const at::Tensor& gradient : gradients) parts[place_of(gradient)].push_back(gradient);
   return parts;
 }
 
 // Norm and factor stay on the device: nothing waits for them.
 at::Tensor norm_of(const std::vector<at::Tensor>& gradients) {
-  std::vector<at::Tensor> norms;
+  std::map<Place, std::vector<at::Tensor>> norms_of;
   for (const auto& [place, part] : by_place(gradients)) {
-    for (const at::Tensor& norm : at::_foreach_norm(part)) norms.push_back(norm.to(gradients[0].device()));
+    norms_of[place] = at::_foreach_norm(part);
+    std::ranges::reverse(norms_of[place]);
+  }
+  std::vector<at::Tensor> norms;  // in the order of the gradients, so that the sum does not depend on their devices
+  for (const at::Tensor& gradient : gradients) {
+    std::vector<at::Tensor>& rest = norms_of[place_of(gradient)];
+    norms.push_back(rest.back().to(gradients[0].device()));
+    rest.pop_back();
   }
   return at::linalg_vector_norm(at::stack(norms));
 }

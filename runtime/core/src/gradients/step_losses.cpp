@@ -17,18 +17,17 @@ void StepLosses::reset(uint32_t phase) {
 void StepLosses::add(uint32_t phase, uint32_t replica, const at::Tensor& loss, double scale) {
   at::Tensor& sum = phases_[phase].of_replicas[replica];
   if (!sum.defined()) sum = at::zeros({}, loss.options().dtype(at::kFloat).requires_grad(false));
-  sum.add_(loss.detach().reshape({}), scale);
+  sum.add_(loss.detach().reshape({}).to(sum.device()), scale);
 }
 
 const float* StepLosses::sum(uint32_t phase, at::Device device) {
-  Phase& wanted = phases_[phase];
-  const bool is_there = wanted.sum.defined() && wanted.sum.device() == device;
-  if (!is_there) wanted.sum = at::empty({}, at::TensorOptions(at::kFloat).device(device));
-  wanted.sum.zero_();
-  for (const at::Tensor& one : wanted.of_replicas) {
-    if (one.defined()) wanted.sum.add_(one.to(wanted.sum.device()));
+  at::Tensor& sum = phases_[phase].sums[device.index()];
+  if (!sum.defined()) sum = at::empty({}, at::TensorOptions(at::kFloat).device(device));
+  sum.zero_();
+  for (const at::Tensor& one : phases_[phase].of_replicas) {
+    if (one.defined()) sum.add_(one.to(device));
   }
-  return wanted.sum.const_data_ptr<float>();
+  return sum.const_data_ptr<float>();
 }
 
 }  // namespace cohort

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -23,8 +24,8 @@ class StepLosses {
 
  private:
   struct Phase {
-    at::Tensor sum;                       // undefined until it is asked for
-    std::vector<at::Tensor> of_replicas;  // undefined until a replica has added a loss
+    std::map<c10::DeviceIndex, at::Tensor> sums;  // those that were asked for
+    std::vector<at::Tensor> of_replicas;          // undefined until a replica has added a loss
   };
   std::vector<Phase> phases_;
 };

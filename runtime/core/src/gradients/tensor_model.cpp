@@ -269,6 +269,17 @@ void TensorModel::follow_frozen() {
   if (ready_) on_gradient(ready_);
 }
 
+void TensorModel::follow_devices() {
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    const at::Device device = replicas_[0].parameters[i].device();
+    if (weights_[i].device() != device) weights_[i].set_data(weights_[i].detach().to(device));
+  }
+  hosted_->follow_devices();
+  refresh_views();
+  if (!scalings_.empty()) set_scalings();
+}
+
 void TensorModel::gradient_computed(uint32_t parameter, uint32_t number) {
   Replica& replica = replicas_[number];
   at::Tensor& gradient = replica.parameters[parameter].mutable_grad();

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -59,7 +60,7 @@ class TensorModel final : public host::ModelPort {
   void zero_gradient(uint32_t replica, uint32_t parameter) override;
   void clip_gradients(uint32_t phase, const cohort_clip_args& args) override;
   const float* loss(uint32_t phase, uint32_t parameter) override;
-  bool has_loss_scale() override { return overflow_.defined(); }
+  bool has_loss_scale() override { return !scalings_.empty(); }
   void unscale(const cohort_bucket& bucket) override;
   void unscale(uint32_t phase) override;
   bool take_overflow() override;
@@ -88,6 +89,8 @@ class TensorModel final : public host::ModelPort {
   std::string frozen_or_unfrozen() const;
   /// Takes over which parameters are trained, in all replicas. Throws UserError as the constructor does.
   void follow_frozen();
+  /// Moves masters and the optimizers' state to the devices of the parameters.
+  void follow_devices();
   const std::string& name_of(uint32_t parameter) const { return parameter_names_[parameter]; }
   bool is_trained(uint32_t parameter) const { return parameter_views_[parameter].flags & COHORT_TENSOR_REQUIRES_GRAD; }
   /// Returns the numbers of the trained parameters that an optimizer has.
@@ -124,13 +127,18 @@ class TensorModel final : public host::ModelPort {
     std::vector<at::Tensor> complete;  // by parameter: gradients that a lane may use, whatever the program does to them
   };
 
+  /// On a device: 1 / scale, and 1 if a gradient is not finite.
+  struct Scaling {
+    at::Tensor inverse, overflow;
+  };
+
   Optimizers optimizers_;
   std::vector<std::string> parameter_names_, buffer_names_;
   std::vector<Replica> replicas_;
   const bool has_masters_;
-  std::vector<at::Tensor> weights_;          // by parameter: the master weights, or replica 0's parameters
-  float scale_ = 0;                          // of losses, if they are scaled;
-  at::Tensor inverse_, overflow_;            // on the device: 1 / scale, and 1 if a gradient is not finite
+  std::vector<at::Tensor> weights_;  // by parameter: the master weights, or replica 0's parameters
+  float scale_ = 0;                  // of losses, if they are scaled;
+  std::map<c10::DeviceIndex, Scaling> scalings_;
   std::vector<at::Tensor> gradient_places_;  // of replica 0, by parameter; undefined where it has none
   std::unique_ptr<GradientSlots> gradient_slots_;
   std::vector<std::unique_ptr<GradientSlots>> slots_before_;  // in which something still lies,
@@ -149,6 +157,7 @@ class TensorModel final : public host::ModelPort {
   bool has_master(size_t parameter) const { return !weights_[parameter].is_same(replicas_[0].parameters[parameter]); }
   void add_to_master(uint32_t parameter, uint32_t replica);
   void unscale(const std::vector<at::Tensor>& gradients);
+  void set_scalings();
   void check_clones() const;
   void check_memory() const;
   std::string described(const at::Tensor& tensor) const;

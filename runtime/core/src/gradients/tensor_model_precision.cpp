@@ -1,4 +1,5 @@
 // Master weights of a model in 16 bits, and gradients that are multiples of the loss scale.
+#include <map>
 #include <unordered_map>
 #include <utility>
 
@@ -80,14 +81,29 @@ void TensorModel::collect_gradients(uint32_t phase) {
 // In float32 as torch.amp.GradScaler: the inverse of the scale in double precision, rounded.
 void TensorModel::scale_losses(float scale) {
   if (std::exchange(scale_, scale) == scale || weights_.empty()) return;
-  const auto options = at::TensorOptions().device(weights_[0].device()).dtype(at::kFloat);
-  inverse_ = at::full({1}, static_cast<float>(1.0 / static_cast<double>(scale)), options);
-  if (!overflow_.defined()) overflow_ = at::zeros({1}, options);
+  set_scalings();
+}
+
+void TensorModel::set_scalings() {
+  const auto inverse = static_cast<float>(1.0 / static_cast<double>(scale_));
+  std::map<c10::DeviceIndex, Scaling> scalings;
+  for (const at::Tensor& weights : weights_) {
+    const c10::DeviceIndex device = weights.device().index();
+    if (scalings.contains(device)) continue;
+    const auto options = at::TensorOptions().device(weights.device()).dtype(at::kFloat);
+    const auto known = scalings_.find(device);
+    const at::Tensor overflow = known == scalings_.end() ? at::zeros({1}, options) : known->second.overflow;
+    scalings[device] = {at::full({1}, inverse, options), overflow};
+  }
+  scalings_ = std::move(scalings);
 }
 
 void TensorModel::unscale(const std::vector<at::Tensor>& gradients) {
-  if (!gradients.empty()) {
-    at::_amp_foreach_non_finite_check_and_unscale_(gradients, overflow_, inverse_);
+  std::map<c10::DeviceIndex, std::vector<at::Tensor>> by_device;
+  for (const at::Tensor& gradient : gradients) by_device[gradient.device().index()].push_back(gradient);
+  for (const auto& [device, there] : by_device) {
+    Scaling& scaling = scalings_.at(device);
+    at::_amp_foreach_non_finite_check_and_unscale_(there, scaling.overflow, scaling.inverse);
   }
 }
 
@@ -103,9 +119,13 @@ void TensorModel::unscale(uint32_t phase) {
 }
 
 bool TensorModel::take_overflow() {
-  const bool found = overflow_.item<float>() != 0;
-  if (found) overflow_.zero_();
-  return found;
+  bool is_found = false;
+  for (const auto& [device, scaling] : scalings_) {
+    if (scaling.overflow.item<float>() == 0) continue;
+    is_found = true;
+    scaling.overflow.zero_();
+  }
+  return is_found;
 }
 
 }  // namespace cohort

@@ -13,6 +13,7 @@ namespace cohort {
 namespace {
 
 constexpr const char* kWayOut = "; leave --graph out";
+constexpr const char* kNoCapture = "--graph cannot capture this step, so change it or leave the flag out: ";
 
 const cohort_step_graphs& table_of(const host::TorchDeviceType& type) {
   if (type.device_type == COHORT_DEVICE_CPU) {
@@ -44,11 +45,17 @@ StepGraph::~StepGraph() {
   if (graph_) table_->destroy(graph_);
 }
 
-void StepGraph::begin() {
+void StepGraph::capture(const std::function<void()>& work) {
   check(table_->begin(device_.index(), &graph_));
-}
-
-void StepGraph::end() {
+  try {
+    work();
+  } catch (const PeerFailed&) {
+    throw;
+  } catch (const c10::Error& error) {
+    throw UserError(std::string(kNoCapture) + error.what_without_backtrace());
+  } catch (const Error& error) {
+    throw UserError(std::string(kNoCapture) + error.what());
+  }
   check(table_->end(graph_));
 }
 

@@ -319,6 +319,16 @@ void HostedOptimizers::restored() {
   for (const auto& [name, places] : places_) move_state(name, std::vector<void*>(places));
 }
 
+void HostedOptimizers::follow_devices() {
+  for (uint32_t i = 0; i < parameters_.size(); ++i) {
+    if (!find_state(i)) continue;
+    owners_[i].kind->visit_state(*find_state(i), [&](const char*, StateField field) {
+      auto* const tensor = std::get_if<at::Tensor*>(&field);
+      if (tensor && (*tensor)->defined()) **tensor = (*tensor)->to(parameters_[i].device());
+    });
+  }
+}
+
 std::vector<uint32_t> HostedOptimizers::with_state() {
   std::vector<uint32_t> parameters;
   for (uint32_t i = 0; i < parameters_.size(); ++i) {

@@ -51,6 +51,8 @@ class HostedOptimizers final : public host::OptimizerPort {
   void set_capturing(bool is_capturing);
   /// Counts the captured step once more. Throws UserError if something else has changed the counts.
   void count_replayed_step();
+  /// Moves state to the devices of the parameters.
+  void follow_devices();
   /// State was replaced from outside: what was moved is moved again.
   void restored();
 

@@ -8,7 +8,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full_like.h>
 #include <c10/core/GradMode.h>
-#include <c10/util/Exception.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cohort/host/error.hpp>
@@ -22,8 +21,6 @@
 
 namespace cohort {
 namespace {
-
-constexpr const char* kNoCapture = "--graph cannot capture this step, so change it or leave the flag out: ";
 
 class HostStepDriver final : public StepDriver {
  public:
@@ -42,6 +39,7 @@ class HostStepDriver final : public StepDriver {
                        const std::vector<at::Tensor>& gradients) override;
   void set_partial(bool partial) override { engine_->set_partial(partial); }
   void complete(const std::vector<at::Tensor>& parameters) override;
+  void follow_devices() override;
   void end_backward() override;
   void set_no_sync(bool no_sync) override;
   Votes step(std::optional<size_t> number) override;
@@ -261,6 +259,12 @@ void HostStepDriver::complete(const std::vector<at::Tensor>& parameters) {
   engine_->gradients_complete(numbers);
 }
 
+void HostStepDriver::follow_devices() {
+  model_.follow_devices();
+  rank_.trained_parameters_changed();
+  follow_strategy();
+}
+
 void HostStepDriver::end_backward() {
   begun_ = false;
   try {
@@ -327,19 +331,11 @@ void HostStepDriver::clip_gradients(std::optional<GradientClip> clip) {
 }
 
 void HostStepDriver::capture(StepGraph& graph, const std::function<void()>& run) {
-  graph.begin();
-  model_.set_capturing(true);
-  try {
+  graph.capture([&] {
+    model_.set_capturing(true);
     run();
-  } catch (const PeerFailed&) {
-    throw;
-  } catch (const c10::Error& error) {
-    throw UserError(std::string(kNoCapture) + error.what_without_backtrace());
-  } catch (const Error& error) {
-    throw UserError(std::string(kNoCapture) + error.what());
-  }
-  model_.set_capturing(false);
-  graph.end();
+    model_.set_capturing(false);
+  });
   engine_->leave_capture();
 }
 

@@ -102,11 +102,6 @@ void check_devices(const RankState& state, std::span<const LayoutParameter> orde
   const auto other = std::ranges::find(order, devices[1], &LayoutParameter::device);
   const std::string places =
       "parameters '" + order.front().name + "' and '" + other->name + "' are on different devices";
-  if (state.training.model->has_loss_scale()) {
-    throw UserError(places +
-                    ", and --precision=16-mixed scales the gradients of one; choose --precision=bf16-mixed, or "
-                    "move the model to one device before training");
-  }
   const RankSetup& setup = state.setup;
   UseQuery query{.use = COHORT_USE_DEVICES, .value = static_cast<int64_t>(devices.size())};
   const Answer answer = ask_strategy(setup.plugins, setup.selection.strategy, setup.selection.layers, query);
