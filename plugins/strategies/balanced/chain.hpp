@@ -15,8 +15,9 @@ struct Unit {
   std::string name{};
   uint64_t nanoseconds = 0;
   uint64_t weight_bytes = 0, kept_bytes = 0;
-  uint64_t crossing_bytes = 0;  // read by units after this one
-  bool stays = false;           // no part begins here
+  uint64_t crossing_bytes = 0;   // read by units after this one
+  uint64_t transient_bytes = 0;  // while it computes
+  bool stays = false;            // no part begins here
 };
 
 /// The device of a part.
@@ -40,7 +41,9 @@ class Chain {
   /// Return the sums over the units from `first` to before `end`.
   uint64_t nanoseconds(std::size_t first, std::size_t end) const { return before_[end].time - before_[first].time; }
   uint64_t bytes(std::size_t first, std::size_t end, const Room& room) const {
-    return before_[end].weights - before_[first].weights + room.in_flight * (before_[end].kept - before_[first].kept);
+    const uint64_t kept = before_[end].kept - before_[first].kept;
+    return before_[end].weights - before_[first].weights + room.in_flight * (kept + crossing(first)) +
+           transient(first, end);
   }
   bool fits(std::size_t first, std::size_t end, const Room& room) const {
     return room.limit == 0 || bytes(first, end, room) <= room.limit;
@@ -53,7 +56,10 @@ class Chain {
     uint64_t time = 0, weights = 0, kept = 0;
   };
   std::vector<Unit> units_;
-  std::vector<Sums> before_;  // by unit, and of all
+  std::vector<Sums> before_;                       // by unit, and of all
+  std::vector<std::vector<uint64_t>> transients_;  // by logarithm of a length: the most in so many units from each on
+
+  uint64_t transient(std::size_t first, std::size_t end) const;
 };
 
 }  // namespace cohort::balanced

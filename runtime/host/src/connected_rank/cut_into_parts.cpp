@@ -21,7 +21,7 @@ constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 /// The numbers of a unit, which ranks take from rank 0.
 struct UnitFigures {
   double seconds;
-  uint64_t weight_bytes, kept_bytes, crossing_bytes;
+  uint64_t weight_bytes, kept_bytes, crossing_bytes, transient_bytes;
 };
 
 void agree_on_units(RankState& state, std::span<const ModelUnit> units, uint32_t num_pieces) {
@@ -36,7 +36,7 @@ void take_figures_of_rank0(RankState& state, std::vector<ModelUnit>& units) {
   if (!state.is_distributed() || units.empty()) return;
   std::vector<UnitFigures> figures;
   for (const ModelUnit& unit : units) {
-    figures.push_back({unit.seconds, unit.weight_bytes, unit.kept_bytes, unit.crossing_bytes});
+    figures.push_back({unit.seconds, unit.weight_bytes, unit.kept_bytes, unit.crossing_bytes, unit.transient_bytes});
   }
   state.comms.broadcast(figures.data(), figures.size() * sizeof figures.front(), 0, "rank 0's figures of the units");
   for (size_t i = 0; i < units.size(); ++i) {
@@ -44,6 +44,7 @@ void take_figures_of_rank0(RankState& state, std::vector<ModelUnit>& units) {
     units[i].weight_bytes = figures[i].weight_bytes;
     units[i].kept_bytes = figures[i].kept_bytes;
     units[i].crossing_bytes = figures[i].crossing_bytes;
+    units[i].transient_bytes = figures[i].transient_bytes;
   }
 }
 
@@ -91,7 +92,7 @@ PartsCut ask_for_cut(RankState& state, std::span<const ModelUnit> units, std::sp
   std::vector<cohort_unit> asked;
   for (const ModelUnit& unit : units) {
     asked.push_back({unit.name.c_str(), unit.seconds, unit.weight_bytes, unit.kept_bytes, unit.crossing_bytes,
-                     unit.stays ? COHORT_UNIT_STAYS : 0u, 0});
+                     unit.transient_bytes, unit.stays ? COHORT_UNIT_STAYS : 0u, 0});
   }
   PartsCut cut{std::vector<uint32_t>(limits.size()), std::vector<uint32_t>(limits.size())};
   cohort_cut_args args{};

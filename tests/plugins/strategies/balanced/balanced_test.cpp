@@ -94,7 +94,7 @@ constexpr uint64_t kMiB = 1 << 20;
 /// Four units of a second, of 10 MiB of weights and 1 MiB that a piece keeps.
 std::vector<cohort_unit> four_units() {
   std::vector<cohort_unit> units;
-  for (const char* name : {"a", "b", "c", "d"}) units.push_back({name, 1.0, 10 * kMiB, kMiB, 0, 0, 0});
+  for (const char* name : {"a", "b", "c", "d"}) units.push_back({name, 1.0, 10 * kMiB, kMiB, 0, 0, 0, 0});
   return units;
 }
 
@@ -185,8 +185,9 @@ TEST(Balanced, AnswersWhatItCanServe) {
     EXPECT_EQ(answer_to(use).answer, COHORT_ANSWER_NO) << use;
     EXPECT_STREQ(answer_to(use).fix, "choose --strategy=ddp");
   }
-  EXPECT_EQ(answer_to(COHORT_USE_DEVICE_TYPE, COHORT_DEVICE_CPU).answer, COHORT_ANSWER_YES);
-  EXPECT_EQ(answer_to(COHORT_USE_DEVICE_TYPE, COHORT_DEVICE_CUDA).answer, COHORT_ANSWER_NO);
+  for (const int32_t type : {COHORT_DEVICE_CPU, COHORT_DEVICE_CUDA}) {
+    EXPECT_EQ(answer_to(COHORT_USE_DEVICE_TYPE, type).answer, COHORT_ANSWER_YES);
+  }
 }
 
 }  // namespace

@@ -60,12 +60,29 @@ Problem random_problem(std::mt19937& random) {
   const auto number = [&](uint32_t most) { return std::uniform_int_distribution<uint32_t>(0, most)(random); };
   std::vector<Unit> units(1 + number(11));
   for (Unit& unit : units) {
-    unit = {"", number(6), number(20), number(10), number(4), number(4) == 0};
+    unit = {"", number(6), number(20), number(10), number(4), number(8), number(4) == 0};
   }
   std::vector<Room> rooms(1 + number(4));
   const bool is_limited = number(2) > 0;
   for (Room& room : rooms) room = {is_limited ? 20 + number(120) : 0, 1 + number(3)};
   return {Chain(std::move(units)), std::move(rooms)};
+}
+
+TEST(Chain, AddsUpTheBytesOfAPart) {
+  std::mt19937 random(3);
+  for (int i = 0; i < 200; ++i) {
+    const auto [chain, rooms] = random_problem(random);
+    for (std::size_t first = 0; first < chain.size(); ++first) {
+      for (std::size_t end = first + 1; end <= chain.size(); ++end) {
+        uint64_t weights = 0, kept = first == 0 ? 0 : chain[first - 1].crossing_bytes, transient = 0;
+        for (std::size_t one = first; one < end; ++one) {
+          weights += chain[one].weight_bytes, kept += chain[one].kept_bytes;
+          transient = std::max(transient, chain[one].transient_bytes);
+        }
+        ASSERT_EQ(chain.bytes(first, end, rooms[0]), weights + rooms[0].in_flight * kept + transient);
+      }
+    }
+  }
 }
 
 TEST(Partition, EqualsTheBestOfAllCuts) {
@@ -107,7 +124,7 @@ TEST(Partition, FitsIntoTheSmallestLimitAndNoSmallerOne) {
 }
 
 Unit unit(uint64_t nanoseconds, uint64_t crossing = 0, bool stays = false) {
-  return {"", nanoseconds, 0, 0, crossing, stays};
+  return {"", nanoseconds, 0, 0, crossing, 0, stays};
 }
 
 const std::vector<Room> kTwo(2);
@@ -141,7 +158,7 @@ TEST(Partition, CutsAThousandUnits) {
 }
 
 TEST(AChain, CountsWholeNanoseconds) {
-  const cohort_unit units[]{{"a", 0.1, 0, 0, 0, 0, 0}, {"b", 0.2, 0, 0, 0, 0, 0}, {"c", -1, 0, 0, 0, 0, 0}};
+  const cohort_unit units[]{{"a", 0.1, 0, 0, 0, 0, 0, 0}, {"b", 0.2, 0, 0, 0, 0, 0, 0}, {"c", -1, 0, 0, 0, 0, 0, 0}};
   const Chain chain(units, 3);
   EXPECT_EQ(chain.nanoseconds(0, 2), 300'000'000u);
   EXPECT_EQ(chain[2].nanoseconds, 0u);

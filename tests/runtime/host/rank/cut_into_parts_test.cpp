@@ -27,7 +27,7 @@ Spec parts(const std::string& first, const std::string& does = "") {
 }
 
 Units three_units() {
-  return {{"a", 1, 10, 20, 30, false}, {"b", 2, 11, 21, 31, false}, {"c", 3, 12, 22, 32, false}};
+  return {{"a", 1, 10, 20, 30, 40, false}, {"b", 2, 11, 21, 31, 41, false}, {"c", 3, 12, 22, 32, 42, false}};
 }
 
 host::PartsCut cut(ToyRank& rank, const Units& units, const std::vector<uint64_t>& limits = {0, 0}) {
@@ -63,7 +63,9 @@ TEST(CutIntoParts, AsksAllRanksWithTheSameArguments) {
     }
     cut(rank, units, limits);
   });
-  EXPECT_THAT(texts, Each(HasSubstr("a 1 10 20 30 0, b 2 11 21 31 0, c 3 12 22 32 1, limit 600, limit 500, 4 pieces")));
+  EXPECT_THAT(
+      texts,
+      Each(HasSubstr("a 1 10 20 30 40 0, b 2 11 21 31 41 0, c 3 12 22 32 42 1, limit 600, limit 500, 4 pieces")));
 }
 
 TEST(CutIntoParts, RefusesUnitsThatDifferBetweenRanks) {

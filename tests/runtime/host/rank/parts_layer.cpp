@@ -50,7 +50,7 @@ class Parts : public sdk::StrategyInParts<Parts> {
     for (uint64_t i = 0; i < args.num_units; ++i) {
       const cohort_unit& unit = args.units[i];
       text << unit.name << ' ' << unit.seconds << ' ' << unit.weight_bytes << ' ' << unit.kept_bytes << ' '
-           << unit.crossing_bytes << ' ' << unit.flags << ", ";
+           << unit.crossing_bytes << ' ' << unit.transient_bytes << ' ' << unit.flags << ", ";
     }
     for (uint32_t part = 0; part < args.num_parts; ++part) text << "limit " << args.limits[part] << ", ";
     text << args.num_pieces << " pieces";

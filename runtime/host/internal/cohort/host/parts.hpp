@@ -10,11 +10,12 @@ namespace cohort::host {
 /// A module with parameters and the operators behind it; see cohort_unit. Figures are those of one piece of a batch.
 struct ModelUnit {
   std::string name;
-  double seconds = 0;           ///< forward and backward
-  uint64_t weight_bytes = 0;    ///< with gradients and the optimizer's state
-  uint64_t kept_bytes = 0;      ///< from forward for backward
-  uint64_t crossing_bytes = 0;  ///< made up to here and read by later units
-  bool stays = false;           ///< no part begins here
+  double seconds = 0;            ///< forward and backward
+  uint64_t weight_bytes = 0;     ///< with gradients and the optimizer's state
+  uint64_t kept_bytes = 0;       ///< from forward for backward
+  uint64_t crossing_bytes = 0;   ///< made up to here and read by later units
+  uint64_t transient_bytes = 0;  ///< beside all that while it computes
+  bool stays = false;            ///< no part begins here
 };
 
 struct PartsCut {

@@ -24,12 +24,13 @@ COHORT_EXTERN_C_BEGIN
 /* A unit of the model: a module with parameters, and all operators up to the first that reads those of a later unit.
  * Figures are those of one piece of the first batch. */
 typedef struct cohort_unit {
-  const char* name;        /* of the module: "blocks.3.mlp.0" */
-  double seconds;          /* forward and backward */
-  uint64_t weight_bytes;   /* parameters, their gradients and what the optimizer keeps for them */
-  uint64_t kept_bytes;     /* what forward keeps for backward */
-  uint64_t crossing_bytes; /* what this unit and those before it have made and later units read */
-  uint32_t flags;          /* COHORT_UNIT_... */
+  const char* name;         /* of the module: "blocks.3.mlp.0" */
+  double seconds;           /* forward and backward */
+  uint64_t weight_bytes;    /* parameters, their gradients and what the optimizer keeps for them */
+  uint64_t kept_bytes;      /* what forward keeps for backward */
+  uint64_t crossing_bytes;  /* what this unit and those before it have made and later units read */
+  uint64_t transient_bytes; /* beside all that, for a moment while the unit computes; of a part the most counts */
+  uint32_t flags;           /* COHORT_UNIT_... */
   uint32_t reserved0;
 } cohort_unit;
 
