@@ -84,9 +84,6 @@ class Balanced : public sdk::StrategyInParts<Balanced> {
 
 sdk::Answer supports(const sdk::Query& query) {
   switch (query.use()) {
-    case COHORT_USE_DEVICE_TYPE:
-      if (query.value() == COHORT_DEVICE_CPU) return sdk::yes();
-      return sdk::no("its parts do not move to GPUs yet", "choose --accelerator=cpu, or --strategy=ddp");
     case COHORT_USE_OWN_LOOP:
       return sdk::no("a forward pass of one's own is not run in pieces through the parts", "choose --strategy=ddp");
     case COHORT_USE_BY_HAND:
@@ -94,8 +91,8 @@ sdk::Answer supports(const sdk::Query& query) {
     case COHORT_USE_GRAPH:
       return sdk::no("a step goes over several devices", "choose --strategy=ddp");
     default:
-      return sdk::yes_to_known(query, {COHORT_USE_CLOSURES, COHORT_USE_JOIN, COHORT_USE_LOSS_SCALER, COHORT_USE_DEVICES,
-                                       COHORT_USE_PRECISION});
+      return sdk::yes_to_known(query, {COHORT_USE_DEVICE_TYPE, COHORT_USE_CLOSURES, COHORT_USE_JOIN,
+                                       COHORT_USE_LOSS_SCALER, COHORT_USE_DEVICES, COHORT_USE_PRECISION});
   }
 }
 

@@ -103,6 +103,11 @@ inline NetResult result_of(const CutNet& net, const std::vector<at::Tensor>& roo
   return found;
 }
 
+/// Returns the devices of parts on the CPU.
+inline std::vector<c10::Device> cpu_parts(size_t count) {
+  return std::vector<c10::Device>(count, c10::kCPU);
+}
+
 inline NetResult run_as_one_graph(CutNet& net) {
   torch::manual_seed(kDropoutSeed);
   const auto roots = net.roots();
@@ -116,7 +121,8 @@ inline NetResult run_as_one_graph(CutNet& net) {
 inline NetResult run_in_parts(CutNet& net, CutNet& own, const Cut& cut, size_t parts, const Piece::Listener& listener) {
   PartTable table;
   fill(table, net, own, cut);
-  Piece piece(table, parts, generator_of_piece(), listener);
+  const PartDevices devices(cpu_parts(parts));
+  Piece piece(table, devices, generator_of_piece(), listener);
   torch::manual_seed(1234);
   const auto before = at::detail::getDefaultCPUGenerator().get_state();
   const auto roots = piece.forward([&] { return net.roots(); });

@@ -4,6 +4,7 @@
 
 #include <cohort/host/error.hpp>
 #include <cohort/host/selection.hpp>
+#include <cohort/optimizer_kinds.hpp>
 #include <cohort/script_module.hpp>
 
 namespace cohort {
@@ -24,7 +25,7 @@ void require_pieces(const Options& options, const Module& module, const std::str
 
 }  // namespace
 
-void require_pieces(const Runtime& runtime, const Module& module) {
+void require_pieces(const Runtime& runtime, const Module& module, const Optimizers& optimizers) {
   const host::Selection& selection = runtime.selection();
   const Options& options = runtime.options();
   if (options.pieces > 1) require_pieces(options, module, "--pieces=" + std::to_string(options.pieces));
@@ -37,9 +38,13 @@ void require_pieces(const Runtime& runtime, const Module& module) {
                     "' is a TorchScript module, which its compiler changes while it runs, so that it cannot be "
                     "cut; choose --devices=1, or --strategy=ddp");
   }
-  if (runtime.device().is_cpu()) return;
-  throw UserError(strategy +
-                  ": parts of a model do not move to GPUs yet; choose --accelerator=cpu, or another --strategy");
+  if (runtime.device().is_cpu() || runtime.devices().size() == 1) return;
+  for (size_t phase = 0; phase < optimizers.size(); ++phase) {
+    if (!needs_closure(optimizers[phase])) continue;
+    throw UserError(strategy +
+                    ": LBFGS puts all weights into one tensor, and they lie on several devices; choose another "
+                    "optimizer, or --devices=1");
+  }
 }
 
 }  // namespace cohort

@@ -30,6 +30,7 @@
 #include "module/model_table.hpp"
 #include "module/step_access.hpp"
 #include "module/synchronized_layers.hpp"
+#include "parts/part_devices.hpp"
 #include "profile/profile.hpp"
 #include "report/results_text.hpp"
 #include "report/screen.hpp"
@@ -82,7 +83,8 @@ UnroundedWeights set_up(const Runtime& runtime, Module& module, Stage stage) {
   UnroundedWeights unrounded;  // which take the memory of a whole model
   if (stage == Stage::kFit) unrounded = convert_for_training(module, precision);
   if (stage != Stage::kFit) convert(module, precision);
-  if (!runtime.device().is_cpu()) module.to(runtime.device());
+  if (runtime.device().is_cpu()) return unrounded;
+  runtime.selection().parts > 1 ? spread(module, runtime.devices()) : module.to(runtime.device());
   return unrounded;
 }
 
@@ -214,7 +216,7 @@ StopReason train(const FitCall& call, Module& module, FitData data, const Optimi
   }
   if (call.limits.accumulate > 1) call.runtime.require_use(COHORT_USE_ACCUMULATION, call.limits.accumulate);
   if (!module.automatic_optimization()) call.runtime.require_use(COHORT_USE_BY_HAND);
-  require_pieces(call.runtime, module);
+  require_pieces(call.runtime, module, optimizers);
   agree_on_loop(call.runtime, call.limits, data.validation, optimizers, call.callbacks);
   const auto checkpoints = std::make_shared<FitCheckpoints>(call.runtime, call.limits, call.record.fits);
   std::optional<Profile> profile;
@@ -238,6 +240,7 @@ StopReason train(const FitCall& call, Module& module, FitData data, const Optimi
   FitLoop loop({call.runtime, call.record, call.limits, replicas, module, session, callbacks, writer, profile_or_none},
                std::move(data));
   const StopReason stop = loop.run(std::move(resumed));
+  replicas.log_parts();
   writer.finish();
   session.finish();
   call.record.strategy_metrics = session.strategy_metrics();

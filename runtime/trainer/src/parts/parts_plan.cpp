@@ -17,6 +17,7 @@
 #include <torch/optim/sgd.h>
 
 #include "parts/units.hpp"
+#include "report/device_memory.hpp"
 
 namespace cohort {
 namespace {
@@ -72,18 +73,26 @@ void share(Runtime& runtime, UnitProfile& profile) {
   for (size_t number = 0; shared >> number;) profile.order.push_back(number);
 }
 
+/// `num_pieces`: of a batch, all of which a part keeps if nothing limits them.
 void log_parts(const Runtime& runtime, const std::vector<Unit>& units, const UnitProfile& profile,
-               const host::PartsCut& cut) {
+               const host::PartsCut& cut, size_t num_pieces) {
   struct PartRow {
     std::string name;
     int64_t parameters = 0;
     double seconds = 0;
+    uint64_t weight_bytes = 0, kept_bytes = 0, transient_bytes = 0;
   };
   std::vector<PartRow> rows;
   for (size_t i = 0; i < profile.order.size(); ++i) {
     const Unit& unit = units[profile.order[i]];
-    if (rows.size() < cut.first_units.size() && cut.first_units[rows.size()] == i) rows.push_back({unit.name});
-    rows.back().seconds += profile.units[i].seconds;
+    const host::ModelUnit& figures = profile.units[i];
+    if (rows.size() < cut.first_units.size() && cut.first_units[rows.size()] == i) {
+      rows.push_back({.name = unit.name, .kept_bytes = i == 0 ? 0 : profile.units[i - 1].crossing_bytes});
+    }
+    rows.back().seconds += figures.seconds;
+    rows.back().weight_bytes += figures.weight_bytes;
+    rows.back().kept_bytes += figures.kept_bytes;
+    rows.back().transient_bytes = std::max(rows.back().transient_bytes, figures.transient_bytes);
     for (const at::Tensor& tensor : unit.tensors) {
       if (tensor.requires_grad()) rows.back().parameters += tensor.numel();
     }
@@ -92,11 +101,14 @@ void log_parts(const Runtime& runtime, const std::vector<Unit>& units, const Uni
   double seconds = 0;
   for (const PartRow& row : rows) width = std::max(width, row.name.size()), seconds += row.seconds;
   std::string text =
-      fmt::format("parts of the model:\npart | {:<{}} | parameters |  seconds | share", "first unit", width);
+      fmt::format("parts of the model:\npart | {:<{}} | parameters |      MiB |  seconds | share", "first unit", width);
   for (size_t part = 0; part < rows.size(); ++part) {
     const PartRow& row = rows[part];
-    text += fmt::format("\n{:>4} | {:<{}} | {:>10} | {:>8.2g} | {:>3.0f} %", part, row.name, width, row.parameters,
-                        row.seconds, seconds > 0 ? 100 * row.seconds / seconds : 0);
+    const size_t in_flight = cut.in_flight[part] == 0 ? num_pieces : cut.in_flight[part];
+    const double mib =
+        static_cast<double>(row.weight_bytes + in_flight * row.kept_bytes + row.transient_bytes) / (1 << 20);
+    text += fmt::format("\n{:>4} | {:<{}} | {:>10} | {:>8.3g} | {:>8.2g} | {:>3.0f} %", part, row.name, width,
+                        row.parameters, mib, row.seconds, seconds > 0 ? 100 * row.seconds / seconds : 0);
   }
   runtime.log().info(text);
 }
@@ -115,10 +127,11 @@ PartsPlan plan_parts(Runtime& runtime, const StepDriver& session, size_t num_pie
     profile.units[i].name = unit.name;
     profile.units[i].weight_bytes = bytes_of(unit, session);
   }
-  const std::vector<uint64_t> no_limits(runtime.devices().size());
+  std::vector<uint64_t> limits;
+  for (const c10::Device device : runtime.devices()) limits.push_back(usable_bytes(device));
   host::ConnectedRank& rank = runtime.connected_rank();
-  const host::PartsCut cut = rank.cut_into_parts(profile.units, no_limits, static_cast<uint32_t>(num_pieces));
-  if (runtime.is_first()) log_parts(runtime, units, profile, cut);
+  const host::PartsCut cut = rank.cut_into_parts(profile.units, limits, static_cast<uint32_t>(num_pieces));
+  if (runtime.is_first()) log_parts(runtime, units, profile, cut, num_pieces);
   PartsPlan plan{.parts = std::vector<size_t>(units.size()),
                  .order = profile.order,
                  .in_flight = cut.in_flight,

@@ -43,15 +43,40 @@ bool updates_statistics(const c10::OperatorHandle& op, const torch::jit::Stack& 
   return has_statistics && trains;
 }
 
+/// Returns whether all tensors of the operator, results too, are on the CPU.
+bool runs_on_cpu(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  const auto& arguments = op.schema().arguments();
+  const size_t first = stack.size() - arguments.size();
+  bool is_on_cpu = true;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::IValue& value = stack[first + i];
+    if (arguments[i].name() == "device" && value.isDevice()) is_on_cpu = is_on_cpu && value.toDevice().is_cpu();
+    visit_tensors(value, [&](const at::Tensor& tensor) { is_on_cpu = is_on_cpu && tensor.is_cpu(); });
+  }
+  return is_on_cpu;
+}
+
 }  // namespace
 
-Piece::Piece(const PartTable& table, size_t num_parts, at::Generator generator, Listener listener)
-    : table_(table), num_parts_(num_parts), generator_(std::move(generator)), listener_(std::move(listener)) {}
+Piece::Piece(const PartTable& table, const PartDevices& devices, at::Generator generator, Listener listener)
+    : table_(table),
+      devices_(devices),
+      num_parts_(devices.count()),
+      generator_(std::move(generator)),
+      listener_(std::move(listener)) {}
 
+// Some operators of devices draw from the default generator, and take no other: its state goes from part to part with
+// the piece, which has the device for itself.
 void Piece::go_to(size_t part) {
   while (entered_.empty() || here() < part) {
-    if (!entered_.empty()) listener_.leave_forward(here());
-    listener_.enter_forward(entered_.size());
+    const size_t next = entered_.size();
+    const bool changes_device = next > 0 && devices_[next] != devices_[here()];
+    const at::Tensor chance = changes_device ? chance_on(devices_[here()]) : at::Tensor();
+    moved_.clear();
+    if (next > 0) listener_.leave_forward(here());
+    listener_.enter_forward(next);
+    if (next == 0 && devices_.are_apart()) seed_chance(devices_[0], generator_.current_seed());
+    if (chance.defined() && devices_.are_apart()) set_chance(devices_[next], chance);
     entered_.emplace_back();
   }
 }
@@ -74,12 +99,24 @@ at::Tensor Piece::in_this_part(const at::Tensor& source) {
   const auto same = std::ranges::find_if(known, [&](const Entered& one) { return one.source.is_same(source); });
   if (same != known.end()) return same->here;
   const OperatorWatch::Pause pause;
-  known.push_back({source, source.detach(), std::make_shared<at::Tensor>()});
+  known.push_back({source, devices_.moved(source.detach(), devices_[here()]), std::make_shared<at::Tensor>()});
   const auto border = std::make_shared<Border>(known.back().gradient);
   border->add_input_metadata(known.back().here);
   torch::autograd::impl::set_gradient_edge(known.back().here, {border, 0});
   set_part(known.back().here, /*is_new=*/true);
   return known.back().here;
+}
+
+// A part reads most tensors of other devices several times.
+at::Tensor Piece::on_device(const at::Tensor& tensor, c10::Device device) {
+  if (!PartDevices::is_elsewhere(tensor, device)) return tensor;
+  const bool may_be_known = !tensor.requires_grad() && !tensor.is_inference() && device == devices_[here()];
+  if (!may_be_known) return devices_.moved(tensor, device);
+  Moved& known = moved_[tensor.unsafeGetTensorImpl()];
+  if (!known.copy.defined() || known.version != tensor._version()) {
+    known = {tensor, devices_.moved(tensor, device), tensor._version()};
+  }
+  return known.copy;
 }
 
 void Piece::check_write(const at::Tensor& target, const c10::OperatorHandle& op) const {
@@ -123,12 +160,14 @@ void Piece::note(const at::Tensor& result, bool is_written) {
   if (listener_.result) listener_.result(here(), result);
 }
 
+// Operators of devices draw from the default generators: see go_to().
 void Piece::fill_generator(const c10::OperatorHandle& op, torch::jit::Stack& stack) const {
   const auto& arguments = op.schema().arguments();
   const size_t first = stack.size() - arguments.size();
   for (size_t i = 0; i < arguments.size(); ++i) {
     c10::IValue& value = stack[first + i];
     if (arguments[i].name() != "generator") continue;
+    if (devices_.are_apart() && !runs_on_cpu(op, stack)) continue;
     if (value.isNone() || value.toGenerator() == at::detail::getDefaultCPUGenerator()) value = generator_;
   }
 }
@@ -161,6 +200,9 @@ void Piece::call(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch
   go_to(computes_gradients ? wanted : 0);
   for (const at::Tensor& input : std::exchange(inputs_, {})) listener_.input(here(), input);
   const bool writes_statistics = updates_statistics(op, stack);
+  const bool moves = devices_.are_apart() && !chooses_device(op, stack);
+  const c10::Device device = moves ? device_of_written(op, stack).value_or(devices_[here()]) : c10::kCPU;
+  const auto there = [&](const at::Tensor& tensor) { return moves ? on_device(tensor, device) : tensor; };
   bool writes = false;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const auto* const alias = arguments[i].alias_info();
@@ -168,8 +210,8 @@ void Piece::call(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch
     writes = writes || is_written;
     replace_tensors(stack[first + i], [&](const at::Tensor& tensor) {
       check_buffer(tensor, is_written || writes_statistics, op);
-      if (!computes_gradients) return tensor;
-      if (!is_written) return in_this_part(tensor);
+      if (!computes_gradients) return there(tensor);
+      if (!is_written) return there(in_this_part(tensor));
       check_write(tensor, op);
       return tensor;
     });
@@ -199,7 +241,7 @@ void Piece::backward(std::vector<std::pair<at::Tensor, at::Tensor>> roots, const
       const auto known = std::ranges::find_if(entered, [&](const Entered& one) { return one.source.is_same(tensor); });
       if (known == entered.end() && part_of(tensor) != part) return false;
       here.push_back(known == entered.end() ? tensor : known->here);
-      gradients.push_back(gradient);
+      gradients.push_back(gradient.defined() ? devices_.moved(gradient, here.back().device()) : gradient);
       return true;
     });
     for (const Entered& one : entered) borders.push_back(one.here);
@@ -208,7 +250,7 @@ void Piece::backward(std::vector<std::pair<at::Tensor, at::Tensor>> roots, const
       run(borders, here, gradients);
     }
     for (const Entered& one : entered) {
-      if (one.gradient->defined()) roots.emplace_back(one.source, *one.gradient);
+      if (one.gradient->defined()) roots.emplace_back(one.source, devices_.moved(*one.gradient, one.source.device()));
       one.gradient->reset();
     }
     listener_.leave_backward(part);

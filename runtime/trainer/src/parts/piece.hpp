@@ -19,6 +19,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "parts/operator_watch.hpp"
+#include "parts/part_devices.hpp"
 
 namespace cohort {
 
@@ -61,7 +62,8 @@ class Piece final : public OperatorWatcher {
   using Backward = std::function<void(const std::vector<at::Tensor>& entered, const std::vector<at::Tensor>& roots,
                                       const std::vector<at::Tensor>& gradients)>;
 
-  Piece(const PartTable& table, size_t num_parts, at::Generator generator, Listener listener);
+  /// `generator`: of the CPU; devices draw from a sequence with the same seed.
+  Piece(const PartTable& table, const PartDevices& devices, at::Generator generator, Listener listener);
 
   /// Runs forward under a watch of this thread's operators.
   template <class Forward>
@@ -71,6 +73,7 @@ class Piece final : public OperatorWatcher {
       return run();
     }();
     go_to(num_parts_ - 1);
+    moved_.clear();
     listener_.leave_forward(num_parts_ - 1);
     return result;
   }
@@ -95,12 +98,20 @@ class Piece final : public OperatorWatcher {
     Kept kept;
   };
 
+  /// A copy of a tensor without a graph on the device of the present part.
+  struct Moved {
+    at::Tensor source, copy;
+    int64_t version;  // of the source
+  };
+
   const PartTable& table_;
+  const PartDevices& devices_;
   const size_t num_parts_;
   at::Generator generator_;
   const Listener listener_;
   std::vector<std::vector<Entered>> entered_;  // by part, up to the one where forward is
   std::unordered_map<const at::TensorImpl*, Made> made_;
+  std::unordered_map<const at::TensorImpl*, Moved> moved_;
   std::vector<at::Tensor> inputs_;  // arguments of the operator at hand that none has made, if somebody listens
 
   size_t here() const { return entered_.size() - 1; }
@@ -108,6 +119,7 @@ class Piece final : public OperatorWatcher {
   void fill_generator(const c10::OperatorHandle& op, torch::jit::Stack& stack) const;
   size_t take_own(torch::jit::Stack& stack, size_t first);
   at::Tensor in_this_part(const at::Tensor& source);
+  at::Tensor on_device(const at::Tensor& tensor, c10::Device device);
   void check_write(const at::Tensor& target, const c10::OperatorHandle& op) const;
   void check_buffer(const at::Tensor& argument, bool is_written, const c10::OperatorHandle& op) const;
   void set_part(const at::TensorBase& tensor, bool is_new);

@@ -8,16 +8,20 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <ATen/autocast_mode.h>
+#include <c10/core/DeviceGuard.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <cohort/host/error.hpp>
 #include <cohort/mixed.hpp>
+
+#include <fmt/format.h>
 
 #include "copies/clone.hpp"
 #include "module/loss.hpp"
 #include "module/pass_hooks.hpp"
 #include "module/step_access.hpp"
 #include "parts/units.hpp"
+#include "report/device_memory.hpp"
 
 namespace cohort {
 namespace {
@@ -44,12 +48,26 @@ uint64_t draw_seed() {
   return at::check_generator<at::CPUGeneratorImpl>(generator)->random64();
 }
 
-void share_buffers(const Module& module, Module& copy) {
-  const auto buffers = module.buffers();
-  auto shared = copy.buffers();
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    if (buffers[i].defined() && buffers[i].is_cpu()) shared[i].set_data(buffers[i].detach());
-  }
+/// Lets the copy have the module's memory, on whichever device.
+void share_memory(const Module& module, Module& copy) {
+  const auto share = [](const std::vector<at::Tensor>& own, std::vector<at::Tensor> shared) {
+    for (size_t i = 0; i < own.size(); ++i) {
+      if (own[i].defined()) shared[i].set_data(own[i].detach());
+    }
+  };
+  share(module.parameters(), copy.parameters());
+  share(module.buffers(), copy.buffers());
+}
+
+/// Gives the copy memory of its own where the module's is.
+void part_memory(const Module& module, Module& copy) {
+  const auto part = [](const std::vector<at::Tensor>& own, std::vector<at::Tensor> parted) {
+    for (size_t i = 0; i < own.size(); ++i) {
+      if (own[i].defined()) parted[i].set_data(own[i].detach().clone());
+    }
+  };
+  part(module.parameters(), copy.parameters());
+  part(module.buffers(), copy.buffers());
 }
 
 std::vector<bool> trained(const Module& module) {
@@ -80,20 +98,35 @@ Pipeline::ThreadsOfPart::~ThreadsOfPart() {
   at::set_num_threads(before_);
 }
 
-Pipeline::Pipeline(Runtime& runtime, Module& module, Calls calls, const StepDriver& session, size_t num_pieces,
+Pipeline::Pipeline(Runtime& runtime, Module& module, Calls calls, StepDriver& session, size_t num_pieces,
                    const Batch* batch)
     : runtime_(runtime),
       module_(module),
       calls_(std::move(calls)),
       num_parts_(runtime.devices().size()),
       num_pieces_(num_pieces),
-      threads_of_loop_(threads_of_part(), runtime.threads()) {
+      threads_of_loop_(threads_of_part(), runtime.threads()),
+      devices_(runtime.devices()) {
   plan_ = plan_parts(runtime, session, num_pieces, [&] { return measure(*batch, session.optimizers().size()); });
   if (plan_.has_training_end && runtime.is_first()) {
     runtime.log().info("training_step_end of module '" + module.name() +
                        "' needs the outputs of all pieces: backward begins when all of them have ended forward");
   }
+  if (devices_.are_apart()) {
+    move_units(module, plan_.parts, devices_);
+    session.follow_devices();
+    for (const c10::Device device : runtime.devices()) forget_peak(device);
+  }
   make_lanes();
+}
+
+void Pipeline::log_memory() const {
+  std::string list;
+  for (size_t part = 0; part < num_parts_; ++part) {
+    const auto mib = static_cast<double>(peak_bytes(devices_[part])) / (1 << 20);
+    list += fmt::format("{}{:.3g}", part == 0 ? "" : ", ", mib);
+  }
+  if (peak_bytes(devices_[0]) > 0) runtime_.log().info("memory of the parts at most, in MiB: " + list);
 }
 
 int Pipeline::threads_of_part() const {
@@ -103,8 +136,9 @@ int Pipeline::threads_of_part() const {
 // The training goes as if nothing had been measured.
 UnitProfile Pipeline::measure(const Batch& batch, size_t num_phases) {
   const detail::GeneratorKeeper keeper;
-  const std::shared_ptr<Module> copy = clone(runtime_, module_, runtime_.device());
-  for (at::Tensor& parameter : copy->parameters()) parameter.set_data(parameter.detach().clone());  // a step may write
+  const KeptGenerators kept(runtime_.devices());
+  const std::shared_ptr<Module> copy = clone(runtime_, module_, c10::kCPU);
+  part_memory(module_, *copy);  // a step may write
   const BatchPieces pieces = cut_into(batch, num_pieces_);
   detail::set_training_modes(*copy, detail::training_modes(module_));
   StepAccess::follow(*copy, module_);
@@ -119,7 +153,7 @@ UnitProfile Pipeline::measure(const Batch& batch, size_t num_phases) {
   const auto training_step_end = [&](const Output& outputs, Output& whole) {
     return calls_.training_step_end(*copy, outputs, 0, whole);
   };
-  return profile_units({*copy, num_phases, pieces.sizes.size(), training_step, training_step_end});
+  return profile_units({*copy, num_phases, pieces.sizes.size(), training_step, training_step_end, runtime_.devices()});
 }
 
 void Pipeline::make_lanes() {
@@ -131,8 +165,8 @@ void Pipeline::make_lanes() {
   }
   lanes_.push_back(&module_);
   while (lanes_.size() < std::min(count, num_pieces_)) {
-    copies_.push_back(clone(runtime_, module_, runtime_.device()));
-    share_buffers(module_, *copies_.back());
+    copies_.push_back(clone(runtime_, module_, c10::kCPU));
+    share_memory(module_, *copies_.back());
     lanes_.push_back(copies_.back().get());
   }
   for (const Module* const lane : lanes_) add_to(table_, *lane, module_, plan_.parts, plan_.written);
@@ -205,12 +239,13 @@ Piece::Listener Pipeline::listener(size_t piece) {
 }
 
 void Pipeline::run_forward(Work& work, size_t lane, size_t piece) {
+  const c10::DeviceGuard device(runtime_.device());
   Module& copy = *lanes_[lane];
   if (lane > 0) StepAccess::follow(copy, module_);
   const Module::Recording recording(copy, &work.boards[piece]);
   const NoCastCache no_cache;
   const auto generator = at::make_generator<at::CPUGeneratorImpl>(mixed(work.seed + piece));
-  work.running[piece] = std::make_unique<Piece>(table_, num_parts_, generator, listener(piece));
+  work.running[piece] = std::make_unique<Piece>(table_, devices_, generator, listener(piece));
   work.outputs[piece] =
       work.running[piece]->forward([&] { return calls_.training_step(copy, work.pieces.batches[piece], work.index); });
 }
@@ -237,7 +272,10 @@ void Pipeline::run_backward(Work& work, size_t piece, std::vector<std::pair<at::
 // Returns the loss of the whole batch; the leaves of the outputs have gradients then.
 at::Tensor Pipeline::end_step(Work& work, const Gathered& gathered) {
   Output whole;
-  calls_.training_step_end(module_, gathered.list, work.index, whole);
+  {
+    const NearWeights watch(module_, devices_);
+    calls_.training_step_end(module_, gathered.list, work.index, whole);
+  }
   const at::Tensor& loss = loss_of(whole);
   std::vector<at::Tensor> all_leaves;
   for (const auto& leaves : gathered.leaves) all_leaves.insert(all_leaves.end(), leaves.begin(), leaves.end());
@@ -251,6 +289,7 @@ at::Tensor Pipeline::train(StepDriver& session, const BatchPieces& pieces, std::
   const size_t count = pieces.sizes.size();
   Work work{session, pieces, boards, index, scale};
   follow_module();
+  const KeptGenerators kept(runtime_.devices());
   at::Tensor whole;
   gates_->begin(count, [&](size_t part) { session.complete(parameters_[part]); });
   session.set_partial(true);

@@ -41,11 +41,12 @@ class Pipeline {
         run_backward;
   };
 
-  /// Cuts the model, by steps of its copy on a piece of the batch. Collective. Throws UserError if the strategy
-  /// refuses, and what the steps throw. `batch` may be null but on the first rank.
-  Pipeline(Runtime& runtime, Module& module, Calls calls, const StepDriver& session, size_t num_pieces,
-           const Batch* batch);
+  /// Cuts the model, by steps of its copy on a piece of the batch, and moves the parts to their devices. Collective.
+  /// Throws UserError if the strategy refuses, and what the steps throw. `batch` may be null but on the first rank.
+  Pipeline(Runtime& runtime, Module& module, Calls calls, StepDriver& session, size_t num_pieces, const Batch* batch);
 
+  /// Logs the most memory that each part has taken, if devices count it.
+  void log_memory() const;
   size_t num_lanes() const { return lanes_.size(); }
   /// Runs forward and backward of the pieces of a micro-batch, up to session.end_backward. Returns the loss, detached,
   /// before it was multiplied by `scale`. What the pieces log is on `boards`, one for each.
@@ -79,6 +80,7 @@ class Pipeline {
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;  // of the same
   std::vector<std::shared_ptr<Module>> copies_;
   std::vector<Module*> lanes_;
+  PartDevices devices_;
   std::optional<Gates> gates_;  // of the parts, and one that losses pass
   std::unique_ptr<ReplicaThreads> threads_;
 

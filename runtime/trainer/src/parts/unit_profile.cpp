@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -14,6 +15,7 @@
 #include "module/loss.hpp"
 #include "parts/piece.hpp"
 #include "parts/units.hpp"
+#include "report/device_memory.hpp"
 
 namespace cohort {
 namespace {
@@ -25,8 +27,17 @@ constexpr int kTimedPasses = 2;  // the faster one counts
 
 struct PartFigures {
   double seconds = 0;
-  uint64_t kept_bytes = 0, crossing_bytes = 0;
+  uint64_t kept_bytes = 0, crossing_bytes = 0, transient_bytes = 0;
 };
+
+/// Returns the bytes of the gradient that is there twice when it is added to that of earlier pieces.
+uint64_t largest_gradient(const Unit& unit) {
+  uint64_t most = 0;
+  for (const at::Tensor& tensor : unit.tensors) {
+    if (tensor.requires_grad()) most = std::max<uint64_t>(most, tensor.nbytes());
+  }
+  return most;
+}
 
 class Profiler {
  public:
@@ -36,9 +47,12 @@ class Profiler {
   }
 
   UnitProfile measure() {
-    const Reading reading = order_of_reading(units_, [this] {
+    const PartDevices devices(devices_of_units(), steps_.devices);
+    NearWeights near(steps_.copy, devices);
+    const auto run = [this] {
       for (size_t phase = 0; phase < steps_.num_phases; ++phase) steps_.training_step(phase, 0);
-    });
+    };
+    const Reading reading = order_of_reading(units_, run, devices.are_apart() ? &near : nullptr);
     order_ = reading.order;
     stays_.assign(order_.size(), false);
     parts_of_pass_ = parts();
@@ -69,13 +83,28 @@ class Profiler {
   std::vector<std::string> reasons_;
   bool has_training_end_ = false, is_spoilt_ = false;
   std::vector<PartFigures> figures_, best_;
+  std::optional<PartDevices> devices_;  // of the parts of the pass
   Clock::time_point entered_;
+  uint64_t bytes_before_ = 0;  // on the device of the part that was entered
 
   /// Returns the part of each unit, in the order of reading.
   std::vector<size_t> parts() const {
     std::vector<size_t> parts;
     for (size_t i = 0; i < order_.size(); ++i) parts.push_back(i == 0 ? 0 : parts.back() + (stays_[i] ? 0 : 1));
     return parts;
+  }
+  std::vector<c10::Device> devices_of_units() const {
+    std::vector<c10::Device> devices;
+    for (const Unit& unit : units_) devices.push_back(unit.tensors[0].device());
+    return devices;
+  }
+  /// Returns the device of each part of the pass, which is that of its first unit.
+  std::vector<c10::Device> devices() const {
+    std::vector<c10::Device> devices;
+    for (size_t i = 0; i < order_.size(); ++i) {
+      if (parts_of_pass_[i] == devices.size()) devices.push_back(units_[order_[i]].tensors[0].device());
+    }
+    return devices;
   }
   void note_input(const at::Tensor& input) {
     if (!input.has_storage()) return;
@@ -103,6 +132,8 @@ class Profiler {
     PartTable table;
     add_to(table, steps_.copy, steps_.copy, by_unit);
     figures_.assign(parts_of_pass_.back() + 1, {});
+    devices_.emplace(devices(), steps_.devices);
+    if (devices_->are_apart()) move_units(steps_.copy, by_unit, *devices_);
     users_.clear();
     std::vector<at::Tensor> before;
     for (const at::Tensor& buffer : buffers_) before.push_back(buffer.defined() ? buffer.clone() : buffer);
@@ -129,8 +160,16 @@ class Profiler {
   }
 
   Piece::Listener listener(std::unordered_map<const c10::StorageImpl*, std::pair<size_t, WeakStorage>>& made) {
-    const auto enter = [this](size_t) { entered_ = Clock::now(); };
+    const auto enter = [this](size_t part) {
+      forget_peak((*devices_)[part]);
+      bytes_before_ = bytes_now((*devices_)[part]);
+      entered_ = Clock::now();
+    };
     const auto leave = [this](size_t part) {
+      devices_->wait(part);
+      const uint64_t stay = std::max(bytes_before_, bytes_now((*devices_)[part]));
+      const uint64_t transient = peak_bytes((*devices_)[part]) - stay;
+      figures_[part].transient_bytes = std::max(figures_[part].transient_bytes, transient);
       figures_[part].seconds += std::chrono::duration<double>(Clock::now() - entered_).count();
     };
     return {.enter_forward = enter,
@@ -157,7 +196,7 @@ class Profiler {
   void run(size_t phase, size_t number, const PartTable& table, bool is_timed) {
     std::unordered_map<const c10::StorageImpl*, std::pair<size_t, WeakStorage>> made;
     const auto chance = at::make_generator<at::CPUGeneratorImpl>(phase);
-    Piece piece(table, figures_.size(), chance, listener(made));
+    Piece piece(table, *devices_, chance, listener(made));
     const Output output = piece.forward([&] { return steps_.training_step(phase, number); });
     check_graphs(piece, output);
     if (is_spoilt_ || !is_timed) return;
@@ -217,6 +256,7 @@ class Profiler {
       host::ModelUnit unit{
           .name = units_[order_[i]].name, .crossing_bytes = figures.crossing_bytes, .stays = stays_[i]};
       if (!stays_[i]) unit.seconds = figures.seconds, unit.kept_bytes = figures.kept_bytes;
+      unit.transient_bytes = figures.transient_bytes + largest_gradient(units_[order_[i]]);
       profile.units.push_back(unit);
     }
     return profile;

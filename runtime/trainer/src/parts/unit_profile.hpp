@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,18 +11,20 @@
 
 #include <cohort/host/parts.hpp>
 #include <cohort/value.hpp>
+#include "parts/part_devices.hpp"
 #include "parts/units.hpp"
 
 namespace cohort {
 
 /// The steps of a copy that shares no memory with the module. Its gradients are overwritten.
 struct ProfiledSteps {
-  torch::nn::Module& copy;
-  size_t num_phases;  ///< optimizers
-  size_t num_pieces;  ///< of a batch; times are those of the first, and all show which units stay together
+  torch::nn::Module& copy;  ///< its units may lie on several devices
+  size_t num_phases;        ///< optimizers
+  size_t num_pieces;        ///< of a batch; times are those of the first, and all show which units stay together
   std::function<Output(size_t phase, size_t piece)> training_step;
   /// Returns whether the module has a training_step_end, and if so what it gives in `whole`.
   std::function<bool(const Output& outputs, Output& whole)> training_step_end;
+  std::span<const c10::Device> devices{};  ///< of the units and the batch; none: the CPU
 };
 
 struct UnitProfile {

@@ -13,7 +13,7 @@ namespace {
 
 class FirstReads final : public OperatorWatcher {
  public:
-  explicit FirstReads(const std::vector<Unit>& units) {
+  FirstReads(const std::vector<Unit>& units, OperatorWatcher* caller) : caller_(caller) {
     for (size_t number = 0; number < units.size(); ++number) {
       for (const at::Tensor& tensor : units[number].tensors) unit_of_[tensor.unsafeGetTensorImpl()] = number;
     }
@@ -24,7 +24,7 @@ class FirstReads final : public OperatorWatcher {
     for (size_t i = first; i < stack.size(); ++i) {
       visit_tensors(stack[i], [&](const at::Tensor& tensor) { note(tensor); });
     }
-    op.redispatchBoxed(below, &stack);
+    caller_ ? caller_->call(op, below, stack) : op.redispatchBoxed(below, &stack);
   }
   const std::vector<size_t>& order() const { return order_; }
   bool runs_backward() const { return runs_backward_; }
@@ -35,6 +35,7 @@ class FirstReads final : public OperatorWatcher {
     if (found != unit_of_.end() && !std::ranges::count(order_, found->second)) order_.push_back(found->second);
   }
 
+  OperatorWatcher* caller_;
   std::unordered_map<const at::TensorImpl*, size_t> unit_of_;
   std::vector<size_t> order_;
   bool runs_backward_ = false;
@@ -65,8 +66,8 @@ std::vector<Unit> units_of(const torch::nn::Module& module) {
   return units;
 }
 
-Reading order_of_reading(const std::vector<Unit>& units, const std::function<void()>& run) {
-  FirstReads reads(units);
+Reading order_of_reading(const std::vector<Unit>& units, const std::function<void()>& run, OperatorWatcher* caller) {
+  FirstReads reads(units, caller);
   {
     const OperatorWatch watch(reads);
     run();

@@ -1,6 +1,7 @@
 // The model in parts: what a Pipeline calls of the user's module, and the pieces of its batches.
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include <cohort/host/selection.hpp>
 
@@ -21,7 +22,12 @@ Batch with_own_versions(const Batch& piece) {
 
 }  // namespace
 
-void Replicas::prepare(const StepDriver& session, const Batch* batch) {
+std::optional<NearWeights> Replicas::near_weights() const {
+  if (!devices_ || !devices_->are_apart()) return std::nullopt;
+  return std::optional<NearWeights>(std::in_place, module(), *devices_);
+}
+
+void Replicas::prepare(StepDriver& session, const Batch* batch) {
   if (pipeline_ || runtime_.selection().parts == 0) return;
   const std::string strategy = "--strategy=" + runtime_.selection().strategy.name;
   if (runtime_.is_first() && !batch) {

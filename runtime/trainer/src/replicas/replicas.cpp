@@ -53,6 +53,7 @@ Replicas::Replicas(Runtime& runtime, Module& module, Profile* profile)
       num_pieces_(pieces_of(runtime)) {
   modules_.push_back(&module);
   bare_.push_back(&module);
+  if (runtime.selection().parts > 0) devices_.emplace(runtime.devices());
   give_copy_stream(0);
   const auto count = static_cast<size_t>(runtime.selection().replicas);
   if (count == 1) return;
@@ -220,6 +221,7 @@ std::vector<std::pair<Output, int64_t>> Replicas::predict(const Batch& batch, in
   const auto step = [&](const Batch& piece, size_t replica) {
     const Batch there = on_device(*modules_[replica], piece, replica, index);
     const Autocast autocast = runtime_.autocast();
+    const std::optional<NearWeights> watch = near_weights();
     return in_hook(place("predict_step", index, replica, &there),
                    [&] { return modules_[replica]->predict_step(there, index); });
   };
@@ -236,6 +238,7 @@ void Replicas::evaluate(const Evaluation& what, MetricBoard& board, const Batch&
   const auto step = [&](const Batch& piece, size_t replica) {
     const Batch there = on_device(*modules_[replica], piece, replica, index);
     const Autocast autocast = runtime_.autocast();
+    const std::optional<NearWeights> watch = near_weights();
     in_hook(place(what.step_name, index, replica, &there), [&] { (modules_[replica]->*what.step)(there, index); });
     return StepAccess::take_for_step_end(*modules_[replica]);
   };
@@ -249,6 +252,7 @@ void Replicas::evaluate(const Evaluation& what, MetricBoard& board, const Batch&
   }
   const Output list = gather(outputs).list;
   const Autocast autocast = runtime_.autocast();
+  const std::optional<NearWeights> watch = near_weights();
   in_hook(place(what.step_end_name, index), [&] { (module().*what.step_end)(list); });
 }
 

@@ -50,7 +50,11 @@ class Replicas {
 
   /// Cuts the model into parts before the first step, if the strategy has any. Collective then: call it in each step,
   /// before it begins. `batch` may be null but on the first rank.
-  void prepare(const StepDriver& session, const Batch* batch);
+  void prepare(StepDriver& session, const Batch* batch);
+  /// Logs what the parts of the model have taken, if it has any.
+  void log_parts() const {
+    if (pipeline_ && runtime_.is_first()) pipeline_->log_memory();
+  }
   /// Forward and backward of one phase of a micro-batch whose step has begun, up to session.end_backward. Gives the
   /// loss of the whole batch, detached, before it was multiplied by `scale`.
   at::Tensor train(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index, double scale);
@@ -90,6 +94,7 @@ class Replicas {
   std::deque<detail::StepAccess::Copying> copying_;                // on devices
   std::unique_ptr<Pipeline> pipeline_;                             // of a training in parts
   std::unique_ptr<ReplicaThreads> threads_;                        // null where replicas run in turn
+  std::optional<PartDevices> devices_;                             // of a model in parts
   std::optional<bool> has_training_end_;                           // known after the first step
   bool has_cut_ = false, has_trained_ = false;                     // a batch for replicas; one in pieces
   std::optional<UnregisteredLeaves> unregistered_{std::in_place};  // until the first step is done
@@ -103,6 +108,8 @@ class Replicas {
   HookPlace place(const char* hook, int64_t index, size_t replica = 0, const Batch* batch = nullptr) const;
   /// Returns the batch on the replica's device, as its module puts it there.
   Batch on_device(Module& module, const Batch& batch, size_t replica, int64_t index);
+  /// Returns a watch of a step without gradients, if the model lies on several devices.
+  std::optional<NearWeights> near_weights() const;
   Output training_step(const Batch& there, size_t replica, int64_t index);
   Pipeline::Calls calls_of_pieces();
   void note_roots(const std::vector<at::Tensor>& roots);

@@ -1,6 +1,7 @@
 // Memory of tensors and of buckets on the devices of a rank.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include <cohort/runtime.hpp>
@@ -15,5 +16,15 @@ struct DeviceMemory {
 
 /// Returns nothing for a CPU, and for a device whose backend counts no memory.
 std::optional<DeviceMemory> device_memory(const Runtime& runtime);
+
+/// Return the bytes that tensors have on a device, and had at most since forget_peak(), or the process began; 0 as
+/// below.
+uint64_t bytes_now(c10::Device device);
+uint64_t peak_bytes(c10::Device device);
+void forget_peak(c10::Device device);
+
+/// Returns the bytes of a device that this process has or may ask for, less a tenth of the device for what nobody
+/// counts; 0 for a CPU, and for a device whose backend counts no memory.
+uint64_t usable_bytes(c10::Device device);
 
 }  // namespace cohort

@@ -93,7 +93,8 @@ TEST(Piece, ShowsTheTensorsThatEnterAPart) {
   const auto net = make_net<Layers>();
   PartTable table;
   fill(table, *net, *net, {0, 1, 2});
-  Piece piece(table, 3, generator_of_piece(), no_listener());
+  const PartDevices devices(cpu_parts(3));
+  Piece piece(table, devices, generator_of_piece(), no_listener());
   at::Tensor h, y;
   const at::Tensor last = piece.forward([&] {
     h = net->layer(0, net->x);
@@ -250,7 +251,8 @@ TEST(Piece, OfTwoThreadsAreApart) {
   const auto in_parts = [](Layers& net, const Cut& cut) {
     PartTable table;
     fill(table, net, net, cut);
-    Piece piece(table, cut.back() + 1, generator_of_piece(), no_listener());
+    const PartDevices devices(cpu_parts(cut.back() + 1));
+    Piece piece(table, devices, generator_of_piece(), no_listener());
     const auto roots = piece.forward([&] { return net.roots(); });
     piece.backward({{roots[0], gradient_for(roots[0])}}, run_backward);
     return result_of(net, roots);

@@ -1,0 +1,97 @@
+// The devices of the parts of a model: its weights there, and tensors on their way from one to another.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+#include <c10/core/Stream.h>
+#include <torch/nn/module.h>
+
+#include "parts/operator_watch.hpp"
+
+namespace cohort {
+
+/// Any thread. CPU devices share their memory: nothing moves.
+class PartDevices {
+ public:
+  /// `of_parts`: the device of each part; all of one type. `others`: from which tensors may come.
+  explicit PartDevices(std::span<const c10::Device> of_parts, std::span<const c10::Device> others = {});
+
+  size_t count() const { return of_parts_.size(); }
+  c10::Device operator[](size_t part) const { return of_parts_[part]; }
+  /// Returns whether parts have memory of their own.
+  bool are_apart() const { return !of_parts_[0].is_cpu(); }
+  /// Returns whether an operator on the device needs a copy of the tensor. CPU tensors stay: numbers, and user errors.
+  static bool is_elsewhere(const at::Tensor& tensor, c10::Device device) {
+    return !tensor.is_cpu() && tensor.device() != device;
+  }
+  /// Returns the tensor on the device. A copy runs beside the operators of both devices, in streams of its own, behind
+  /// what the calling thread has enqueued on the tensor's device. Autograd records it.
+  at::Tensor moved(const at::Tensor& tensor, c10::Device device) const;
+  /// Blocks until the part's device has done all its work.
+  void wait(size_t part) const;
+
+ private:
+  struct Streams {
+    c10::Stream out, in;
+  };
+  std::vector<c10::Device> of_parts_;
+  std::map<c10::DeviceIndex, Streams> streams_;
+};
+
+/// The states of the default generators of devices, given back when this ends.
+class KeptGenerators {
+ public:
+  explicit KeptGenerators(std::span<const c10::Device> devices);
+  ~KeptGenerators();
+  KeptGenerators(const KeptGenerators&) = delete;
+  KeptGenerators& operator=(const KeptGenerators&) = delete;
+
+ private:
+  std::map<c10::DeviceIndex, std::pair<c10::Device, at::Tensor>> states_;
+};
+
+/// Returns the state of the device's default generator, and back.
+at::Tensor chance_on(c10::Device device);
+void set_chance(c10::Device device, const at::Tensor& state);
+void seed_chance(c10::Device device, uint64_t seed);
+
+/// Returns the device of the first argument that the operator writes to; nothing if all of those are on the CPU.
+std::optional<c10::Device> device_of_written(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+/// Returns whether the operator says itself on which device its result is.
+bool chooses_device(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+
+/// While it lives, the operators of this thread run on the device of the weights that they read, or else on that of
+/// their first argument, and random numbers are drawn as on one device.
+class NearWeights final : public OperatorWatcher {
+ public:
+  NearWeights(const torch::nn::Module& module, const PartDevices& devices);
+  ~NearWeights() override;
+  NearWeights(const NearWeights&) = delete;
+  NearWeights& operator=(const NearWeights&) = delete;
+
+  void call(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack& stack) override;
+
+ private:
+  const PartDevices& devices_;
+  std::unordered_set<const at::TensorImpl*> weights_;
+  c10::Device last_;
+  std::optional<OperatorWatch> watch_;
+
+  c10::Device device_for(const c10::OperatorHandle& op, const torch::jit::Stack& stack, size_t first) const;
+};
+
+/// Moves the module to the devices: about as many bytes of its units to each, in the order of registration.
+void spread(torch::nn::Module& module, std::span<const c10::Device> devices);
+/// Moves each unit to the device of its part. `parts`: of each unit, in the order of registration.
+void move_units(torch::nn::Module& module, const std::vector<size_t>& parts, const PartDevices& devices);
+
+}  // namespace cohort
