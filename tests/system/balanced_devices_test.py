@@ -9,7 +9,7 @@ from safetensors.numpy import save_file
 
 import harness
 from balanced_test import MOST_PARTS, WITH_CHANCE, WITHOUT_CHANCE, BalancedTest, first_units, parts
-from harness import FAKE_DEVICE, NUMERICS
+from harness import BUILD, FAKE_DEVICE, NUMERICS
 
 MEBIBYTE = 2**20
 SHAPES = {"mlp_25m": (784,), "resnet18_cifar": (3, 32, 32), "gpt_mini": (64,)}
@@ -84,6 +84,14 @@ class BitsInFull(DevicesTest):
                     shown = [self.succeed(self.command(model, f"--loops={loops}", *parts(count, *FAKE_DEVICE))).stdout for count in (1, 3)]
                     self.assertIn("test_loss", shown[0])
                     self.assertEqual(shown[0], shown[1])
+
+    def test_nccl_averages_on_each_device(self):
+        flags = ["--samples=32", "--limit-train-batches=6", "--max-epochs=3"]
+        for model in ("gpt", "unet"):
+            wanted, _ = self.train(model, *parts(2, *flags, options=",parts=1"), ranks=2)
+            command = self.command(model, *parts(4, *flags, *FAKE_DEVICE, "--collective=nccl", options=",parts=2"))
+            self.succeed(command, {"LD_PRELOAD": str(BUILD / "tests/support/nccl_stand_in/lib/libnccl.so.2")})
+            self.assertEqual(self.summary()["weights_sha256"], [wanted] * 2)
 
     def test_average_over_processes(self):
         for model, collective in (("unet", "shm"), ("gan", "gloo")):

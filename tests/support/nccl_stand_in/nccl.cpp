@@ -66,6 +66,10 @@ ncclResult_t enqueue(ncclComm_t comm, cudaStream_t stream, const Operation& op, 
   if (op.dtype < 0 || op.dtype > ncclBfloat16 || op.dtype == ncclUint32) return refuse("an unknown type");
   if (op.root < 0 || op.root >= comm->communicator->size()) return refuse("a root or peer that is none");
   if (op.count > uint64_t{1} << 56) return refuse("too many elements");
+  for (const void* const memory : {input, static_cast<const void*>(output)}) {
+    const int device = memory ? fakedrv_device_of(memory) : -1;
+    if (device >= 0 && device != comm->device) return refuse("memory of another device than the communicator's");
+  }
   group.push_back({comm, reinterpret_cast<fakedrv_stream*>(stream), {op, input, output}});
   return group_depth > 0 ? ncclSuccess : launch_group();
 }

@@ -3,8 +3,8 @@
 
 #include "communicator/composed.hpp"
 #include "communicator/connected_groups.hpp"
-#include "communicator/cpu_twins.hpp"
 #include "communicator/staging.hpp"
+#include "communicator/twins.hpp"
 #include "given/given_struct.hpp"
 #include "host_object/guarded.hpp"
 
@@ -136,11 +136,11 @@ Collective::Collective(const cohort_component& component, const CheckedOptions& 
     table_ = staging_->table();
   }
   if (use.moves == Moves::kDeviceMemory) {
-    twins_ = std::make_unique<CpuTwins>();
+    twins_ = std::make_unique<Twins>();
     if (use.device->vt->alloc_pinned) {
-      staging_ = std::make_unique<Staging>(*use.device, host, CpuTwins::host_table(table_));
+      staging_ = std::make_unique<Staging>(*use.device, host, Twins::host_table(table_));
     }
-    table_ = CpuTwins::table(table_, native_, keeps_sums(native_, use.deterministic));
+    table_ = Twins::table(table_, native_, keeps_sums(native_, use.deterministic));
   }
   for (const std::string& warning : options.warnings) host_.log().warning(warning);
   if (!native_.create) return;

@@ -17,8 +17,8 @@
 #include "communicator/alone.hpp"
 #include "communicator/comm_of_parts.hpp"
 #include "communicator/cpu_memory.hpp"
-#include "communicator/cpu_twins.hpp"
 #include "communicator/staging.hpp"
+#include "communicator/twins.hpp"
 #include "given/given_args.hpp"
 
 namespace cohort::host {
@@ -33,6 +33,7 @@ struct CommunicatorSet::Entry {
   Entry* root = nullptr;        // of all parents the first; itself for a root
   unsigned num_parts = 0;       // that were split from it and are open
   std::unique_ptr<Entry> twin;  // the same ranks' group of CPU memory, if this one moves device memory only
+  std::vector<std::pair<int32_t, std::unique_ptr<Entry>>> others;  // those of the rank's other devices
 };
 
 namespace {
@@ -153,7 +154,9 @@ cohort_comm* CommunicatorSet::open(const char* text, const cohort_connect_args& 
   const cohort_component* const twin = moves == Moves::kDeviceMemory ? &twin_component(spec.name, args) : nullptr;
   return make({owner, 0}, [&](Entry& entry) {
     connect(entry, component, spec, args, moves);
-    if (twin) connect_twin(entry, *twin, args);
+    if (!twin) return true;
+    connect_twin(entry, *twin, args);
+    connect_other_devices(entry, component, spec, args);
     return true;
   });
 }
@@ -169,6 +172,19 @@ void CommunicatorSet::connect_twin(Entry& entry, const cohort_component& compone
   entry.collective->twins()->set(&entry.comm, &entry.twin->comm);
   host_.log().info("collective " + entry.collective->name() + " moves device memory: host memory goes by " +
                    component.name);
+}
+
+void CommunicatorSet::connect_other_devices(Entry& entry, const cohort_component& component, const Spec& spec,
+                                            const cohort_connect_args& group) {
+  for (size_t number = 1; number < choice_.devices.size(); ++number) {
+    const std::string name = std::string(group.name) + " on device " + std::to_string(number);
+    cohort_connect_args args = group;
+    args.name = name.c_str();
+    args.device_index = choice_.devices[number];
+    Entry& other = *entry.others.emplace_back(args.device_index, std::make_unique<Entry>()).second;
+    connect(other, component, spec, args, Moves::kDeviceMemory);
+    entry.collective->twins()->set_of_device(&entry.comm, args.device_index, &other.comm);
+  }
 }
 
 void CommunicatorSet::connect(Entry& entry, const cohort_component& component, const Spec& spec,
@@ -242,7 +258,14 @@ cohort_comm* CommunicatorSet::split(cohort_comm* comm, int color, int key, CommP
       entry.twin = std::make_unique<Entry>();
       split(*parent.twin, *entry.twin, color, key);
     }
-    if (entry.twin) Collective::of(comm->collective).twins()->set(&entry.comm, &entry.twin->comm);
+    if (!entry.twin) return color >= 0;
+    Twins& twins = *Collective::of(comm->collective).twins();
+    twins.set(&entry.comm, &entry.twin->comm);
+    for (const auto& [device, other] : parent.others) {
+      Entry& part = *entry.others.emplace_back(device, std::make_unique<Entry>()).second;
+      split(*other, part, color, key);
+      twins.set_of_device(&entry.comm, device, &part.comm);
+    }
     return color >= 0;
   });
 }
@@ -291,6 +314,7 @@ void CommunicatorSet::close(Entry& entry) {
   if (entry.twin) Collective::of(comm->collective).twins()->remove(comm);
   comm->collective->vt->close(comm->collective, comm);
   host_.recorder().forget(comm);
+  for (const auto& [device, other] : entry.others) close(*other);
   if (entry.twin) close(*entry.twin);
 }
 
@@ -309,10 +333,11 @@ void CommunicatorSet::abort() {
   for (Entry* const entry : all) for_all(*entry, abort_one);
 }
 
-// The communicator and its twin.
+// The communicator and its twins.
 void CommunicatorSet::for_all(Entry& entry, const std::function<void(cohort_comm&)>& visit) {
   visit(entry.comm);
   if (entry.twin) visit(entry.twin->comm);
+  for (const auto& [device, other] : entry.others) visit(other->comm);
 }
 
 void* CommunicatorSet::alloc(cohort_comm* comm, uint64_t nbytes) {

@@ -21,8 +21,11 @@ std::optional<Key> key_of_run(const RankSetup& setup) {
 RankComms::RankComms(const RankSetup& setup, HostObject& host, const RankDevices& devices,
                      cohort_accelerator* accelerator, int32_t device_type)
     : setup_(setup), host_(host), devices_(devices), device_type_(device_type) {
-  CommunicatorSet::Choice choice{setup.selection.collective, setup.deterministic, kDefaultCollectives,
-                                 key_of_run(setup)};
+  CommunicatorSet::Choice choice{
+      setup.selection.collective, setup.deterministic, kDefaultCollectives, key_of_run(setup), {}};
+  if (setup.selection.parts > 1) {
+    for (const Device device : devices.all()) choice.devices.push_back(device.index);
+  }
   set_ = std::make_unique<CommunicatorSet>(setup.plugins, host, std::move(choice), accelerator);
   set_->open_plugins(setup.topology.world_size, setup.topology.num_nodes, device_type);
 }

@@ -27,7 +27,7 @@
 namespace cohort::host {
 
 class ConnectedGroups;
-class CpuTwins;
+class Twins;
 class Staging;
 
 /// Says how a collective serves the two kinds of memory that communicators take.
@@ -73,7 +73,7 @@ class Collective : private cohort_collective {
   /// Null if device memory is not staged.
   Staging* staging() const { return staging_.get(); }
   /// Null unless it moves device memory only.
-  CpuTwins* twins() const { return twins_.get(); }
+  Twins* twins() const { return twins_.get(); }
   /// Operations of all communicators have to be called in one order on all ranks.
   bool needs_one_order() const { return (native_.flags & COHORT_COLLECTIVE_ONE_ORDER) != 0; }
 
@@ -83,7 +83,7 @@ class Collective : private cohort_collective {
   cohort_collective_vt native_, table_;
   std::vector<int> job_ranks_;
   std::unique_ptr<Staging> staging_;
-  std::unique_ptr<CpuTwins> twins_;
+  std::unique_ptr<Twins> twins_;
   std::unique_ptr<ConnectedGroups> groups_;
 };
 
@@ -119,6 +119,8 @@ class CommunicatorSet {
     /// The keys of groups are derived from it. Without it, rank 0 of each group draws the group's key, and the others
     /// read it from the group's store.
     std::optional<Key> run_key = std::nullopt;
+    /// Indices of this rank's devices, if several hold parts of a model. All ranks have as many.
+    std::vector<int32_t> devices = {};
   };
   /// The collectives get `host`; it outlives the set, as `plugins` and `accelerator` do. `accelerator` may be null
   /// (CPU).
@@ -182,10 +184,12 @@ class CommunicatorSet {
   void connect(Entry& entry, const cohort_component& component, const Spec& spec, const cohort_connect_args& group,
                Moves moves);
   void connect_twin(Entry& entry, const cohort_component& component, const cohort_connect_args& group);
+  void connect_other_devices(Entry& entry, const cohort_component& component, const Spec& spec,
+                             const cohort_connect_args& group);
   /// Connects the collective of an entry with the group's key.
   cohort_status connect_with_key(Entry& entry, cohort_connect_args args);
   void split(Entry& parent, Entry& entry, int color, int key);
-  /// Closes what of the communicator and its twin has connected.
+  /// Closes what of the communicator and its twins has connected.
   void close(Entry& entry);
   static void for_all(Entry& entry, const std::function<void(cohort_comm&)>& visit);
   /// Connects a communicator and keeps it, or returns null if `connect_it` says that this rank gets none.

@@ -1,4 +1,4 @@
-#include "communicator/cpu_twins.hpp"
+#include "communicator/twins.hpp"
 
 #include <string>
 #include <vector>
@@ -49,6 +49,8 @@ cohort_status on_twin(cohort_collective* c, cohort_comm* comm, const Args* args)
 
 template <auto Slot, class Args>
 cohort_status own_operation(cohort_collective* c, cohort_comm* comm, const Args* args) noexcept {
+  cohort_comm* const other = Collective::of(c).twins()->of_device(comm, args->stream.device_index);
+  if (other) return own_operation<Slot>(other->collective, other, args);
   return numbered(c, *comm, (Collective::of(c).native().*Slot)(c, comm, args));
 }
 
@@ -94,7 +96,7 @@ void route(Vt& table, const Vt& own_table, bool keep) {
 
 }  // namespace
 
-Vt CpuTwins::host_table(Vt table) {
+Vt Twins::host_table(Vt table) {
   table.exchange = on_twin<&Vt::exchange>;
   table.all_reduce = on_twin<&Vt::all_reduce>;
   table.reduce = on_twin<&Vt::reduce>;
@@ -105,7 +107,7 @@ Vt CpuTwins::host_table(Vt table) {
   return table;
 }
 
-Vt CpuTwins::table(Vt table, const Vt& own_table, bool keep_sums) {
+Vt Twins::table(Vt table, const Vt& own_table, bool keep_sums) {
   table.exchange = exchange_of_either;
   table.barrier = barrier_of_twins;
   route<&Vt::all_reduce>(table, own_table, keep_sums);
@@ -117,19 +119,32 @@ Vt CpuTwins::table(Vt table, const Vt& own_table, bool keep_sums) {
   return table;
 }
 
-void CpuTwins::set(const cohort_comm* comm, cohort_comm* twin) {
+void Twins::set(const cohort_comm* comm, cohort_comm* twin) {
   const std::lock_guard lock(mutex_);
-  twins_[comm] = twin;
+  twins_[comm].cpu = twin;
 }
 
-void CpuTwins::remove(const cohort_comm* comm) {
+void Twins::set_of_device(const cohort_comm* comm, int32_t device, cohort_comm* twin) {
+  const std::lock_guard lock(mutex_);
+  twins_[comm].devices[device] = twin;
+}
+
+void Twins::remove(const cohort_comm* comm) {
   const std::lock_guard lock(mutex_);
   twins_.erase(comm);
 }
 
-cohort_comm* CpuTwins::of(const cohort_comm* comm) const {
+cohort_comm* Twins::of(const cohort_comm* comm) const {
   const std::lock_guard lock(mutex_);
-  return twins_.at(comm);
+  return twins_.at(comm).cpu;
+}
+
+cohort_comm* Twins::of_device(const cohort_comm* comm, int32_t device) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = twins_.find(comm);
+  if (found == twins_.end()) return nullptr;
+  const auto twin = found->second.devices.find(device);
+  return twin == found->second.devices.end() ? nullptr : twin->second;
 }
 
 }  // namespace cohort::host
