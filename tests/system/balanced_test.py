@@ -1,4 +1,5 @@
 """--strategy=balanced: a model in parts on several devices of one process ends with the bits of one part."""
+import json
 import re
 import signal
 
@@ -100,6 +101,21 @@ class Bits(BalancedTest):
         wanted = self.one_part("gpt")
         self.assertEqual(self.in_parts(2, "gpt", options=",cut=blocks.2"), wanted)
         self.assertTrue(first_units(self.log)[1].startswith("blocks.2."), self.log)
+
+    def test_profile_shows_the_parts(self):
+        self.in_parts(2, "gpt", "--profile=trace.json,warmup=0")
+        table = self.log[self.log.index("parts of the model, as they ran:"):]
+        rows = re.findall(r"^ *(\d) \| +([\d.]+) \| +(\d+) %$", table, re.M)
+        self.assertEqual([part for part, _, _ in rows], ["0", "1"], self.log)
+        for _, seconds, idle in rows:
+            self.assertGreater(float(seconds), 0)
+            self.assertLess(int(idle), 100)
+        events = [one for one in json.loads((self.folder / "trace.json").read_text())["traceEvents"] if one["name"].startswith("part ")]
+        self.assertEqual(len(events), STEPS * PIECES * 2 * 2)
+        for part in "01":  # works on one piece at a time
+            times = sorted((one["ts"], one["ts"] + one["dur"]) for one in events if one["name"].startswith(f"part {part}"))
+            for (_, end), (begin, _) in zip(times, times[1:]):
+                self.assertLessEqual(end, begin + 0.01)
 
     def test_evaluation_sees_whole_batches(self):
         loops = "--loops=validate+test+predict"

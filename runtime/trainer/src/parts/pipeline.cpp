@@ -14,14 +14,11 @@
 #include <cohort/host/error.hpp>
 #include <cohort/mixed.hpp>
 
-#include <fmt/format.h>
-
 #include "copies/clone.hpp"
 #include "module/loss.hpp"
 #include "module/pass_hooks.hpp"
 #include "module/step_access.hpp"
 #include "parts/units.hpp"
-#include "report/device_memory.hpp"
 
 namespace cohort {
 namespace {
@@ -98,16 +95,16 @@ Pipeline::ThreadsOfPart::~ThreadsOfPart() {
   at::set_num_threads(before_);
 }
 
-Pipeline::Pipeline(Runtime& runtime, Module& module, Calls calls, StepDriver& session, size_t num_pieces,
-                   const Batch* batch)
+Pipeline::Pipeline(Runtime& runtime, Module& module, Calls calls, StepDriver& session, const FirstBatch& first,
+                   Profile* profile)
     : runtime_(runtime),
       module_(module),
       calls_(std::move(calls)),
       num_parts_(runtime.devices().size()),
-      num_pieces_(num_pieces),
+      num_pieces_(first.num_pieces),
       threads_of_loop_(threads_of_part(), runtime.threads()),
       devices_(runtime.devices()) {
-  plan_ = plan_parts(runtime, session, num_pieces, [&] { return measure(*batch, session.optimizers().size()); });
+  plan_ = plan_parts(runtime, session, num_pieces_, [&] { return measure(*first.batch, session.optimizers().size()); });
   if (plan_.has_training_end && runtime.is_first()) {
     runtime.log().info("training_step_end of module '" + module.name() +
                        "' needs the outputs of all pieces: backward begins when all of them have ended forward");
@@ -115,18 +112,9 @@ Pipeline::Pipeline(Runtime& runtime, Module& module, Calls calls, StepDriver& se
   if (devices_.are_apart()) {
     move_units(module, plan_.parts, devices_);
     session.follow_devices();
-    for (const c10::Device device : runtime.devices()) forget_peak(device);
   }
+  use_.emplace(devices_, profile);
   make_lanes();
-}
-
-void Pipeline::log_memory() const {
-  std::string list;
-  for (size_t part = 0; part < num_parts_; ++part) {
-    const auto mib = static_cast<double>(peak_bytes(devices_[part])) / (1 << 20);
-    list += fmt::format("{}{:.3g}", part == 0 ? "" : ", ", mib);
-  }
-  if (peak_bytes(devices_[0]) > 0) runtime_.log().info("memory of the parts at most, in MiB: " + list);
 }
 
 int Pipeline::threads_of_part() const {
@@ -226,10 +214,26 @@ void Pipeline::run(size_t pieces, const std::function<void(size_t lane, size_t p
 }
 
 Piece::Listener Pipeline::listener(size_t piece) {
-  return {.enter_forward = [this, piece](size_t part) { gates_->enter_forward(part, piece); },
-          .leave_forward = [this](size_t part) { gates_->leave_forward(part); },
-          .enter_backward = [this, piece](size_t part) { gates_->enter_backward(part, piece); },
-          .leave_backward = [this](size_t part) { gates_->leave_backward(part); },
+  return {.enter_forward =
+              [this, piece](size_t part) {
+                gates_->enter_forward(part, piece);
+                use_->enter(part);
+              },
+          .leave_forward =
+              [this, piece](size_t part) {
+                use_->leave(part, "forward", piece);
+                gates_->leave_forward(part);
+              },
+          .enter_backward =
+              [this, piece](size_t part) {
+                gates_->enter_backward(part, piece);
+                use_->enter(part);
+              },
+          .leave_backward =
+              [this, piece](size_t part) {
+                use_->leave(part, "backward", piece);
+                gates_->leave_backward(part);
+              },
           .cross =
               [](size_t from, size_t to, const std::string& why) {
                 throw UserError(why + ", between parts " + std::to_string(from) + " and " + std::to_string(to) +
@@ -293,6 +297,7 @@ at::Tensor Pipeline::train(StepDriver& session, const BatchPieces& pieces, std::
   at::Tensor whole;
   gates_->begin(count, [&](size_t part) { session.complete(parameters_[part]); });
   session.set_partial(true);
+  use_->begin_batch();
   if (!plan_.runs_forward_first) {
     run(count, [&](size_t lane, size_t piece) {
       run_forward(work, lane, piece);
@@ -307,6 +312,7 @@ at::Tensor Pipeline::train(StepDriver& session, const BatchPieces& pieces, std::
       run_backward(work, piece, {root_of(work, piece)});
     });
   }
+  use_->end_batch();
   session.set_partial(false);
   return whole.defined() ? whole : sum_of(work.losses);
 }

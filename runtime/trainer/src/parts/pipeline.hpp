@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "copies/scatter.hpp"
 #include "metrics/metric_board.hpp"
 #include "parts/gates.hpp"
+#include "parts/part_use.hpp"
 #include "parts/parts_plan.hpp"
 #include "parts/piece.hpp"
 
@@ -41,12 +43,18 @@ class Pipeline {
         run_backward;
   };
 
-  /// Cuts the model, by steps of its copy on a piece of the batch, and moves the parts to their devices. Collective.
-  /// Throws UserError if the strategy refuses, and what the steps throw. `batch` may be null but on the first rank.
-  Pipeline(Runtime& runtime, Module& module, Calls calls, StepDriver& session, size_t num_pieces, const Batch* batch);
+  struct FirstBatch {
+    size_t num_pieces;
+    const Batch* batch;  ///< may be null but on the first rank
+  };
 
-  /// Logs the most memory that each part has taken, if devices count it.
-  void log_memory() const;
+  /// Cuts the model, by steps of its copy on a piece of the batch, and moves the parts to their devices. Collective.
+  /// Throws UserError if the strategy refuses, and what the steps throw. `profile` may be null.
+  Pipeline(Runtime& runtime, Module& module, Calls calls, StepDriver& session, const FirstBatch& first,
+           Profile* profile);
+
+  /// Returns a table of what the parts have taken; see PartUse.
+  std::string table() const { return use_->table(); }
   size_t num_lanes() const { return lanes_.size(); }
   /// Runs forward and backward of the pieces of a micro-batch, up to session.end_backward. Returns the loss, detached,
   /// before it was multiplied by `scale`. What the pieces log is on `boards`, one for each.
@@ -81,6 +89,7 @@ class Pipeline {
   std::vector<std::shared_ptr<Module>> copies_;
   std::vector<Module*> lanes_;
   PartDevices devices_;
+  std::optional<PartUse> use_;
   std::optional<Gates> gates_;  // of the parts, and one that losses pass
   std::unique_ptr<ReplicaThreads> threads_;
 

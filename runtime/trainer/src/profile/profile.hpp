@@ -96,6 +96,11 @@ class Profile {
   int64_t enter(size_t row, bool counts);
   void leave(size_t row, bool counts, int64_t begun_ns);
 
+  /// Adds a phase to the trace that is no row of the table. Any thread.
+  void note(const std::string& name, Stretch when) {
+    if (records_) log_.add(EventLog::Kind::kPhase, name, when);
+  }
+
   /// Prints the table and, if files may be written, writes the trace, both on rank 0. A file that cannot be written is
   /// a warning. Collective.
   void report(bool writes_files);

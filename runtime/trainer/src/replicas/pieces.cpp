@@ -36,7 +36,8 @@ void Replicas::prepare(StepDriver& session, const Batch* batch) {
                     "data, or leave --uneven=join out");
   }
   if (module().parameters().empty()) throw UserError(strategy + ": module '" + module().name() + "' has no parameters");
-  pipeline_ = std::make_unique<Pipeline>(runtime_, module(), calls_of_pieces(), session, num_pieces_, batch);
+  pipeline_ = std::make_unique<Pipeline>(runtime_, module(), calls_of_pieces(), session,
+                                         Pipeline::FirstBatch{num_pieces_, batch}, profile_);
 }
 
 Pipeline::Calls Replicas::calls_of_pieces() {

@@ -51,9 +51,10 @@ class Replicas {
   /// Cuts the model into parts before the first step, if the strategy has any. Collective then: call it in each step,
   /// before it begins. `batch` may be null but on the first rank.
   void prepare(StepDriver& session, const Batch* batch);
-  /// Logs what the parts of the model have taken, if it has any.
+  /// Logs what the parts of the model have taken, if it has any and something has measured it.
   void log_parts() const {
-    if (pipeline_ && runtime_.is_first()) pipeline_->log_memory();
+    const std::string table = pipeline_ && runtime_.is_first() ? pipeline_->table() : "";
+    if (!table.empty()) runtime_.log().info(table);
   }
   /// Forward and backward of one phase of a micro-batch whose step has begun, up to session.end_backward. Gives the
   /// loss of the whole batch, detached, before it was multiplied by `scale`.
