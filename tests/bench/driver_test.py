@@ -145,7 +145,7 @@ class QuickRun(unittest.TestCase):
     def test_every_section_runs_without_the_python_peers(self):
         self.assertEqual(self.run_.returncode, 0, self.run_.stderr[-3000:])
         self.assertEqual(set(self.results), {"machine", "overhead", "codec", "all-reduce", "training", "launch", "replicas",
-                                             "algorithms", "accuracy", "precision", "curves", "scale"})
+                                             "parts", "algorithms", "accuracy", "precision", "curves", "scale"})
 
     def test_no_contestant_that_was_built_is_left_out(self):
         self.assertNotIn("left out", self.run_.stdout)

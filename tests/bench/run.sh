@@ -2,7 +2,7 @@
 # Measures cohort beside its peers: what docs/performance.md reports, as Markdown, with a verdict for each goal.
 #   tests/bench/run.sh                                             everything, once all is built
 #   tests/bench/run.sh PART...                                     overhead, codec, all-reduce, training, launch, replicas,
-#                                                                  algorithms, accuracy, precision, curves or scale
+#                                                                  parts, algorithms, accuracy, precision, curves or scale
 # All figures also go to build/release/bench/results.json. Let nothing else run meanwhile.
 set -euo pipefail
 cd "$(dirname "$0")/../.."

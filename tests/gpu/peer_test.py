@@ -16,12 +16,12 @@ import peer  # noqa: E402
 import training_data  # noqa: E402
 from models import MODELS, loss_of, optimizer_for  # noqa: E402
 
-SHAPES = {"mlp_small": (784,), "mlp_25m": (784,), "resnet18_cifar": (3, 32, 32), "gpt_mini": (64,)}
+SHAPES = {"mlp_small": (784,), "mlp_25m": (784,), "resnet18_cifar": (3, 32, 32), "gpt_mini": (64,), "gpt_8": (64,)}
 
 
 def batch_of(model):
     x = torch.empty((2, *SHAPES[model]), device="cuda")
-    if model == "gpt_mini":
+    if model in ("gpt_mini", "gpt_8"):
         return x.long(), x.long()
     return x, torch.zeros(2, dtype=torch.long, device="cuda")
 

@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
   return cohort::Program("cohort_numerics")
       .option("model", "linear32",
               "linear32, odd, batch_softmax, batch_softmax_gathered, adversarial, adversarial_by_hand, mlp_small, "
-              "mlp_25m, mlp_400m, resnet18_cifar, gpt_mini, table_4mib or table_4gib")
+              "mlp_25m, mlp_400m, resnet18_cifar, gpt_mini, gpt_8, table_4mib or table_4gib")
       .option("init-from", "", "safetensors file with the initial weights")
       .option("data-from", "", "safetensors file with x and y of shape [steps, world, batch, ...]")
       .option("save-final", "", "safetensors file for the trained weights")

@@ -1,7 +1,8 @@
 """Measures cohort beside its peers and prints Markdown tables with a verdict for each goal.
 
     python3 tests/bench/driver --build=build/release [--peers=VENV] [--json=FILE] [--quick] [SECTION...]
-Sections: overhead, codec, all-reduce, training, launch, replicas, algorithms, accuracy, precision, curves, scale; all of them if none is named.
+Sections: overhead, codec, all-reduce, training, launch, replicas, parts, algorithms, accuracy, precision, curves,
+scale; all of them if none is named.
 """
 import argparse
 import json
@@ -18,6 +19,7 @@ import codec
 import curves
 import launch
 import overhead
+import parts
 import precision
 import replicas
 import scale
@@ -25,7 +27,7 @@ import training
 from setting import Setting, machine_line
 
 SECTIONS = {"overhead": overhead.run, "codec": codec.run, "all-reduce": all_reduce.run, "training": training.run,
-            "launch": launch.run, "replicas": replicas.run, "algorithms": algorithms.run, "accuracy": accuracy.run,
+            "launch": launch.run, "replicas": replicas.run, "parts": parts.run, "algorithms": algorithms.run, "accuracy": accuracy.run,
             "precision": precision.run, "curves": curves.run, "scale": scale.run}
 
 

@@ -29,7 +29,9 @@ def numerics(setting, task, name, data, *own):
     times, summary = (setting.folder / f"{name}-{what}.json" for what in ("times", "summary"))
     command = [setting.program("bin/cohort_numerics"), f"--model={task.model}", f"--steps={task.steps}",
                f"--data-from={data}", f"--step-times={times}", f"--summary-json={summary}", "--accelerator=cpu",
-               "--threads=1", "--barebones", "--log-level=warning", *own]
+               "--barebones", "--log-level=warning", *own]
+    if not any(one.startswith("--threads=") for one in own):
+        command.append("--threads=1")
     return Process(command), times, summary
 
 

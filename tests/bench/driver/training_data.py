@@ -27,7 +27,7 @@ def _tensors(model, steps, world, batch):
         below = {"table_4mib": 1 << 10, "table_4gib": 1 << 20}[model] + 1
         rows = ("I64", shape, _integers(math.prod(shape) - 1, below) + array.array("q", [below - 1]))
         return rows, rows
-    if model == "gpt_mini":
+    if model in ("gpt_mini", "gpt_8"):
         shape = [steps, world, batch or 16, 64]
         tokens = ("I64", shape, _integers(math.prod(shape), 65))
         return tokens, tokens

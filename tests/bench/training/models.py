@@ -76,11 +76,12 @@ class GptMini(nn.Module):
 MODELS = {"mlp_small": lambda: mlp([784, 32, 10]),
           "mlp_25m": lambda: mlp([784, 1536, 1536, 1536, 10]),
           "resnet18_cifar": Resnet18Cifar,
-          "gpt_mini": GptMini}
+          "gpt_mini": GptMini,
+          "gpt_8": lambda: GptMini(blocks=8)}
 
 
 def optimizer_for(name, parameters):
-    if name == "gpt_mini":
+    if name in ("gpt_mini", "gpt_8"):
         return torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.01)
     return torch.optim.SGD(parameters, lr=0.01, momentum=0.9)
 

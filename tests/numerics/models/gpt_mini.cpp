@@ -9,7 +9,7 @@
 namespace numerics {
 namespace {
 
-constexpr int64_t kTokens = 65, kContext = 64, kWidth = 128, kHidden = 512, kHeads = 4, kBlocks = 4;
+constexpr int64_t kTokens = 65, kContext = 64, kWidth = 128, kHidden = 512, kHeads = 4;
 
 torch::nn::LayerNorm layer_norm() {
   return torch::nn::LayerNorm(torch::nn::LayerNormOptions({kWidth}));
@@ -49,15 +49,16 @@ class BlockImpl final : public torch::nn::Module {
 };
 TORCH_MODULE(Block);
 
-class GptMini final : public Model<GptMini> {
+template <int64_t kBlocks>
+class Gpt final : public Model<Gpt<kBlocks>> {
  public:
-  explicit GptMini(OptimizerChoice choice)
-      : Model(std::move(choice)),
-        tok_emb_(register_module("tok_emb", torch::nn::Embedding(kTokens, kWidth))),
-        pos_emb_(register_module("pos_emb", torch::nn::Embedding(kContext, kWidth))),
-        blocks_(register_module("blocks", torch::nn::ModuleList())),
-        ln_f_(register_module("ln_f", layer_norm())),
-        head_(register_module("head", torch::nn::Linear(torch::nn::LinearOptions(kWidth, kTokens).bias(false)))) {
+  explicit Gpt(OptimizerChoice choice)
+      : Model<Gpt>(std::move(choice)),
+        tok_emb_(this->register_module("tok_emb", torch::nn::Embedding(kTokens, kWidth))),
+        pos_emb_(this->register_module("pos_emb", torch::nn::Embedding(kContext, kWidth))),
+        blocks_(this->register_module("blocks", torch::nn::ModuleList())),
+        ln_f_(this->register_module("ln_f", layer_norm())),
+        head_(this->register_module("head", torch::nn::Linear(torch::nn::LinearOptions(kWidth, kTokens).bias(false)))) {
     torch::nn::init::normal_(tok_emb_->weight, 0, 0.02);
     torch::nn::init::normal_(pos_emb_->weight, 0, 0.02);
     for (int64_t i = 0; i < kBlocks; ++i) blocks_->push_back(Block());
@@ -66,7 +67,7 @@ class GptMini final : public Model<GptMini> {
   at::Tensor loss(const cohort::Batch& batch, int64_t) {
     const at::Tensor& tokens = batch[0];
     auto x = tok_emb_(tokens) + pos_emb_(torch::arange(tokens.size(1), tokens.device()));
-    for (size_t i = 0; i < blocks_->size(); ++i) x = blocks_->at<BlockImpl>(i).forward(x);
+    for (size_t i = 0; i < blocks_->size(); ++i) x = blocks_->template at<BlockImpl>(i).forward(x);
     return torch::cross_entropy_loss(head_(ln_f_(x)).flatten(0, 1), batch[1].tensor().flatten());
   }
 
@@ -80,7 +81,11 @@ class GptMini final : public Model<GptMini> {
 }  // namespace
 
 std::shared_ptr<cohort::Module> make_gpt_mini(const OptimizerChoice& choice) {
-  return std::make_shared<GptMini>(choice);
+  return std::make_shared<Gpt<4>>(choice);
+}
+
+std::shared_ptr<cohort::Module> make_gpt_8(const OptimizerChoice& choice) {
+  return std::make_shared<Gpt<8>>(choice);
 }
 
 }  // namespace numerics

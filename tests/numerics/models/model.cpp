@@ -33,7 +33,7 @@ cohort::Optimizers make_optimizer(const OptimizerChoice& choice, const std::vect
 }
 
 std::shared_ptr<cohort::Module> make_model(const std::string& name, OptimizerChoice choice) {
-  const std::array<Known, 13> known{{{"linear32", make_linear32, {"sgd", 0.01}},
+  const std::array<Known, 14> known{{{"linear32", make_linear32, {"sgd", 0.01}},
                                      {"odd", make_odd, {"sgd", 0.01}},
                                      {"batch_softmax", make_batch_softmax, {"sgd", 0.01}},
                                      {"batch_softmax_gathered", make_batch_softmax_gathered, {"sgd", 0.01}},
@@ -44,6 +44,7 @@ std::shared_ptr<cohort::Module> make_model(const std::string& name, OptimizerCho
                                      {"mlp_400m", make_mlp_400m, {"sgd_momentum", 0.01}},
                                      {"resnet18_cifar", make_resnet18_cifar, {"sgd_momentum", 0.01}},
                                      {"gpt_mini", make_gpt_mini, {"adamw", 1e-3}},
+                                     {"gpt_8", make_gpt_8, {"adamw", 1e-3}},
                                      {"table_4mib", make_table_4mib, {"sgd", 1}},
                                      {"table_4gib", make_table_4gib, {"sgd", 1}}}};
   std::string names;

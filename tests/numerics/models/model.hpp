@@ -48,7 +48,9 @@ std::shared_ptr<cohort::Module> make_mlp_small(const OptimizerChoice& choice);
 std::shared_ptr<cohort::Module> make_mlp_25m(const OptimizerChoice& choice);
 std::shared_ptr<cohort::Module> make_mlp_400m(const OptimizerChoice& choice);
 std::shared_ptr<cohort::Module> make_resnet18_cifar(const OptimizerChoice& choice);
+/// Of 4 and 8 blocks.
 std::shared_ptr<cohort::Module> make_gpt_mini(const OptimizerChoice& choice);
+std::shared_ptr<cohort::Module> make_gpt_8(const OptimizerChoice& choice);
 /// One weight of 4 MiB, or 4 GiB, and 4 KiB.
 std::shared_ptr<cohort::Module> make_table_4mib(const OptimizerChoice& choice);
 std::shared_ptr<cohort::Module> make_table_4gib(const OptimizerChoice& choice);
