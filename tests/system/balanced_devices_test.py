@@ -37,6 +37,7 @@ class Bits(DevicesTest):
     def test_models(self):
         self.same_as_on_the_cpu("gpt", counts=(2, 4))
         self.same_as_on_the_cpu("unet", counts=(3,))
+        self.same_as_on_the_cpu("corners", counts=(3,))
 
     def test_average_over_processes(self):
         flags = ["--samples=32", "--limit-train-batches=6", "--max-epochs=3"]
@@ -54,6 +55,17 @@ class BitsInFull(DevicesTest):
         for model in (*WITH_CHANCE, *(one for one in WITHOUT_CHANCE if one != "lstm")):
             self.same_as_on_the_cpu(model, counts=range(1, MOST_PARTS.get(model, 4) + 1), eager=True)
             self.same_as_on_the_cpu(model, options=",schedule=gpipe")
+
+    def test_copies_of_tensors_do_not_show(self):
+        self.same_as_on_the_cpu("corners", counts=(1, 2, 3, 4), eager=True)
+        wanted = self.on_devices(1, "corners", "--ema=0.9")
+        self.on_devices(1, "corners", "--ema=0.9", "--max-steps=3", "--checkpoint-dir=steps", "--checkpoint-every-n-steps=3")
+        for count in (2, 4):
+            self.assertEqual(self.on_devices(count, "corners", "--ema=0.9", "--resume=steps"), wanted)
+
+    def test_backward_within_a_step(self):
+        self.same_as_on_the_cpu("penalty", counts=(1,))
+        self.fail_with(2, self.command("penalty", *parts(2, *FAKE_DEVICE)), "can be cut into 1 part at most")
 
     def test_lstm(self):
         """LibTorch adds the biases of a device's cell in another order than those of the CPU's."""

@@ -377,6 +377,7 @@ std::shared_ptr<cohort::Module> make_model(const Settings& settings) {
   if (model == "gathered") return std::make_shared<Gathered>(settings);
   if (model == "siamese") return std::make_shared<Siamese>(settings);
   if (model == "products") return std::make_shared<Products>(settings);
+  if (model == "corners") return make_corners();
   if (model == "penalty") return std::make_shared<Penalty>(settings);
   if (model == "by_hand") return std::make_shared<ByHand>(settings);
   if (model == "no_clone") return std::make_shared<NoClone>();

@@ -63,6 +63,10 @@ TensorModel::TensorModel(std::span<torch::nn::Module* const> replicas, Optimizer
   check_memory();
   weights_ = replicas_[0].parameters;
   if (has_masters_) make_masters(std::move(unrounded));
+  for (uint32_t i = 0; i < weights_.size(); ++i) {
+    for (const at::Tensor& tensor : {weights_[i], replicas_[0].parameters[i]})
+      numbers_[tensor.unsafeGetTensorImpl()] = i;
+  }
   moved_.assign(parameter_names_.size(), 0);
   for (size_t i = 0; i < parameter_names_.size(); ++i) share_weights(i);
   refresh_views();
@@ -328,11 +332,9 @@ std::vector<uint32_t> TensorModel::optimized() const {
 }
 
 uint32_t TensorModel::number_of(const at::Tensor& parameter) const {
-  for (const auto* const tensors : {&replicas_[0].parameters, &weights_}) {
-    const auto found = std::ranges::find_if(*tensors, [&](const at::Tensor& own) { return own.is_same(parameter); });
-    if (found != tensors->end()) return static_cast<uint32_t>(found - tensors->begin());
-  }
-  throw UserError("the tensor is no parameter of the module");
+  const auto found = numbers_.find(parameter.unsafeGetTensorImpl());
+  if (found == numbers_.end()) throw UserError("the tensor is no parameter of the module");
+  return found->second;
 }
 
 std::vector<at::Tensor> TensorModel::gradients(uint32_t phase) const {

@@ -16,6 +16,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -136,6 +137,7 @@ class TensorModel final : public host::ModelPort {
   std::vector<std::string> parameter_names_, buffer_names_;
   std::vector<Replica> replicas_;
   const bool has_masters_;
+  std::unordered_map<const at::TensorImpl*, uint32_t> numbers_;  // of the module's parameters and of master weights
   std::vector<at::Tensor> weights_;  // by parameter: the master weights, or replica 0's parameters
   float scale_ = 0;                  // of losses, if they are scaled;
   std::map<c10::DeviceIndex, Scaling> scalings_;

@@ -66,6 +66,7 @@ void WeightAverage::restore(std::vector<std::string> names, std::vector<at::Tens
 
 void WeightAverage::on_step_end(Fit& /*fit*/) {
   const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < average_.size(); ++i) average_[i] = average_[i].to(weights_[i].device());  // which may change
   if (!average_.empty()) return at::_foreach_lerp_(average_, weights_, 1 - decay_);
   for (const at::Tensor& weight : weights_) average_.push_back(weight.detach().clone());
 }

@@ -91,7 +91,7 @@ at::Tensor sum_of(const std::vector<at::Tensor>& losses) {
   return sum;
 }
 
-Gathered gather(std::span<const Output> outputs) {
+Gathered gather(std::span<const Output> outputs, const std::function<at::Tensor(const at::Tensor&)>& there) {
   Gathered gathered;
   Value::List list;
   for (size_t replica = 0; replica < outputs.size(); ++replica) {
@@ -103,9 +103,12 @@ Gathered gather(std::span<const Output> outputs) {
     auto& tensors = gathered.tensors.emplace_back();
     auto& leaves = gathered.leaves.emplace_back();
     list.push_back(map_tensors(outputs[replica], "", [&](const at::Tensor& tensor, const std::string&) {
-      if (!tensor.defined() || !tensor.requires_grad()) return Value(tensor);
+      if (!tensor.defined()) return Value(tensor);
+      const at::Tensor bare = tensor.requires_grad() ? tensor.detach() : tensor;
+      const at::Tensor put = there ? there(bare) : bare;
+      if (!tensor.requires_grad()) return Value(put);
       tensors.push_back(tensor);
-      return Value(leaves.emplace_back(tensor.detach().requires_grad_()));
+      return Value(leaves.emplace_back(put.requires_grad_()));
     }));
   }
   gathered.list = Value::list(std::move(list));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -30,13 +31,13 @@ BatchPieces cut_into(const Batch& batch, size_t count);
 at::Tensor sum_of(const std::vector<at::Tensor>& losses);
 
 /// The outputs as a list, in order, for a hook of the whole batch. A tensor that requires a gradient is replaced by a
-/// leaf, so that the hook's backward ends there; `tensors` and `leaves` gives both, by output. Throws UserError where
-/// outputs are built differently.
+/// leaf, so that the hook's backward ends there; `tensors` and `leaves` gives both, by output. `there`, if any, gives
+/// each tensor without its graph on the hook's device. Throws UserError where outputs are built differently.
 struct Gathered {
   Output list;
   std::vector<std::vector<at::Tensor>> tensors, leaves;
 };
-Gathered gather(std::span<const Output> outputs);
+Gathered gather(std::span<const Output> outputs, const std::function<at::Tensor(const at::Tensor&)>& there = {});
 /// Returns the tensors of an output with the gradients of their leaves, without those that have none.
 std::vector<std::pair<at::Tensor, at::Tensor>> take_gradients(const Gathered& gathered, size_t output);
 

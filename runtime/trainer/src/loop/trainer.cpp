@@ -30,7 +30,7 @@
 #include "module/model_table.hpp"
 #include "module/step_access.hpp"
 #include "module/synchronized_layers.hpp"
-#include "parts/part_devices.hpp"
+#include "parts/placement.hpp"
 #include "profile/profile.hpp"
 #include "report/results_text.hpp"
 #include "report/screen.hpp"

@@ -1,18 +1,28 @@
 #include "parts/operator_watch.hpp"
 
-#include <utility>
+#include <memory>
 
+#include <c10/core/InferenceMode.h>
 #include <torch/library.h>
 
 namespace cohort {
 namespace {
 
-thread_local const OperatorWatch* watch_of_thread = nullptr;
+/// Returns a kind that LibTorch uses in its own tests only: 2.11 has none for other libraries.
+c10::DebugInfoKind kind_of_watches() {
+  return c10::DebugInfoKind::TEST_INFO;
+}
+
+struct WatchInfo final : c10::DebugInfoBase {
+  explicit WatchInfo(OperatorWatcher& given) : watcher(given) {}
+  OperatorWatcher& watcher;
+};
 
 void show(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, OperatorWatch::kKey);
-  if (!watch_of_thread) return op.redispatchBoxed(below, stack);
-  watch_of_thread->watcher().call(op, below, *stack);
+  const auto* const info = static_cast<const WatchInfo*>(c10::ThreadLocalDebugInfo::get(kind_of_watches()));
+  if (!info) return op.redispatchBoxed(below, stack);
+  info->watcher.call(op, below, *stack);
 }
 
 // Once for the process: LibTorch takes one fallback for each key.
@@ -27,15 +37,12 @@ void require_fallback() {
 }  // namespace
 
 OperatorWatch::OperatorWatch(OperatorWatcher& watcher)
-    : watcher_(watcher), before_(std::exchange(watch_of_thread, this)) {
+    : info_(kind_of_watches(), std::make_shared<WatchInfo>(watcher)) {
   require_fallback();
 }
 
-OperatorWatch::~OperatorWatch() {
-  watch_of_thread = before_;
-}
-
 bool is_below_autograd(c10::DispatchKeySet below) {
+  if (c10::InferenceMode::is_enabled()) return false;  // autograd sees none
   return !below.has_any(c10::autograd_dispatch_keyset) ||
          c10::impl::tls_local_dispatch_key_set().excluded_.has_any(c10::autograd_dispatch_keyset);
 }

@@ -8,6 +8,7 @@
 #include <ATen/core/stack.h>
 #include <c10/core/DispatchKeySet.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 
 namespace cohort {
 
@@ -19,11 +20,11 @@ class OperatorWatcher {
   virtual void call(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack& stack) = 0;
 };
 
-/// While it lives, the watcher is called for the operators of this thread.
+/// While it lives, the watcher is called for the operators of this thread, and for those of a backward that it runs, on
+/// autograd's threads.
 class OperatorWatch {
  public:
   explicit OperatorWatch(OperatorWatcher& watcher);
-  ~OperatorWatch();
   OperatorWatch(const OperatorWatch&) = delete;
   OperatorWatch& operator=(const OperatorWatch&) = delete;
 
@@ -37,11 +38,8 @@ class OperatorWatch {
     c10::impl::ExcludeDispatchKeyGuard excluded_{kKey};
   };
 
-  OperatorWatcher& watcher() const { return watcher_; }
-
  private:
-  OperatorWatcher& watcher_;
-  const OperatorWatch* const before_;
+  c10::DebugInfoGuard info_;
   c10::impl::IncludeDispatchKeyGuard included_{kKey};
 };
 

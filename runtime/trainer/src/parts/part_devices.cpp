@@ -6,10 +6,10 @@
 
 #include <ATen/Context.h>
 #include <c10/core/Event.h>
+#include <c10/core/GradMode.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-
-#include "parts/units.hpp"
+#include <torch/csrc/autograd/graph_task.h>
 
 namespace cohort {
 namespace {
@@ -18,10 +18,6 @@ void follow(const c10::Stream& stream, const c10::Stream& earlier) {
   c10::Event end(earlier.device_type());
   end.record(earlier);
   end.block(stream);
-}
-
-void move_to(const at::Tensor& tensor, c10::Device device) {
-  if (tensor.device() != device) tensor.set_data(tensor.detach().to(device));
 }
 
 }  // namespace
@@ -41,6 +37,8 @@ PartDevices::PartDevices(std::span<const c10::Device> of_parts, std::span<const 
 at::Tensor PartDevices::moved(const at::Tensor& tensor, c10::Device device) const {
   if (!is_elsewhere(tensor, device)) return tensor;
   const OperatorWatch::Pause pause;
+  // Backward of a copy in another stream would not be ordered with sums that autograd makes in place.
+  if (tensor.requires_grad() && at::GradMode::is_enabled()) return tensor.to(device);
   const c10::Device from = tensor.device();
   const c10::impl::VirtualGuardImpl guard(device.type());
   const c10::Stream maker = guard.getStream(from), user = guard.getStream(device);
@@ -55,7 +53,17 @@ at::Tensor PartDevices::moved(const at::Tensor& tensor, c10::Device device) cons
   if (tensor.has_storage()) guard.recordDataPtrOnStream(tensor.storage().data_ptr(), out);
   if (copy.has_storage()) guard.recordDataPtrOnStream(copy.storage().data_ptr(), user);
   follow(user, in);
+  follow(maker, out);
   return copy;
+}
+
+void PartDevices::bring(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::Device device) const {
+  const size_t first = stack.size() - op.schema().arguments().size();
+  const bool has_statistics = updates_statistics(op, stack);
+  for (size_t i = first; i < stack.size(); ++i) {
+    if (stays_in_place(op, i - first, has_statistics)) continue;
+    replace_tensors(stack[i], [&](const at::Tensor& tensor) { return moved(tensor, device); });
+  }
 }
 
 void PartDevices::wait(size_t part) const {
@@ -92,12 +100,30 @@ void seed_chance(c10::Device device, uint64_t seed) {
   generator.set_current_seed(seed);
 }
 
-std::optional<c10::Device> device_of_written(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+bool updates_statistics(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   const auto& arguments = op.schema().arguments();
   const size_t first = stack.size() - arguments.size();
+  bool has_statistics = false, trains = false;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& name = arguments[i].name();
+    has_statistics = has_statistics || name == "running_mean";
+    const bool says = name == "training" || name == "train" || name == "use_input_stats";
+    if (says && stack[first + i].isBool()) trains = trains || stack[first + i].toBool();
+  }
+  return has_statistics && trains;
+}
+
+bool stays_in_place(const c10::OperatorHandle& op, size_t argument, bool has_statistics) {
+  const c10::Argument& one = op.schema().arguments()[argument];
+  return one.alias_info() || (has_statistics && (one.name() == "running_mean" || one.name() == "running_var"));
+}
+
+std::optional<c10::Device> device_in_place(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  const size_t count = op.schema().arguments().size(), first = stack.size() - count;
+  const bool has_statistics = updates_statistics(op, stack);
   std::optional<c10::Device> device;
-  for (size_t i = 0; i < arguments.size() && !device; ++i) {
-    if (!arguments[i].alias_info() || !arguments[i].alias_info()->isWrite()) continue;
+  for (size_t i = 0; i < count && !device; ++i) {
+    if (!stays_in_place(op, i, has_statistics)) continue;
     visit_tensors(stack[first + i], [&](const at::Tensor& tensor) {
       if (!device && !tensor.is_cpu()) device = tensor.device();
     });
@@ -105,13 +131,32 @@ std::optional<c10::Device> device_of_written(const c10::OperatorHandle& op, cons
   return device;
 }
 
-bool chooses_device(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+std::optional<c10::Device> asked_device(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   const auto& arguments = op.schema().arguments();
   const size_t first = stack.size() - arguments.size();
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].name() == "device" && !stack[first + i].isNone()) return true;
+    if (arguments[i].name() == "device" && stack[first + i].isDevice()) return stack[first + i].toDevice();
   }
-  return op.schema().name() == "aten::copy_";
+  return std::nullopt;
+}
+
+bool chooses_device(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  const std::string& name = op.schema().name();
+  return asked_device(op, stack) || name == "aten::copy_" || name == "aten::_copy_from" ||
+         name == "aten::_copy_from_and_resize";
+}
+
+NearNodes::NearNodes(const PartDevices& devices) : devices_(devices) {
+  if (devices.are_apart() && devices.count() > 1) watch_.emplace(*this);
+}
+
+void NearNodes::call(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack& stack) {
+  const bool is_of_node = torch::autograd::get_current_graph_task_id() != -1;
+  if (is_of_node && !chooses_device(op, stack)) {
+    const c10::Device here = c10::impl::VirtualGuardImpl(devices_[0].type()).getDevice();  // autograd sets it
+    devices_.bring(op, stack, device_in_place(op, stack).value_or(here));
+  }
+  op.redispatchBoxed(below, &stack);
 }
 
 NearWeights::NearWeights(const torch::nn::Module& module, const PartDevices& devices)
@@ -127,7 +172,7 @@ NearWeights::~NearWeights() {
 }
 
 c10::Device NearWeights::device_for(const c10::OperatorHandle& op, const torch::jit::Stack& stack, size_t first) const {
-  if (const auto written = device_of_written(op, stack)) return *written;
+  if (const auto written = device_in_place(op, stack)) return *written;
   std::optional<c10::Device> of_weights, of_first, of_number;
   for (size_t i = first; i < stack.size(); ++i) {
     visit_tensors(stack[i], [&](const at::Tensor& tensor) {
@@ -141,49 +186,14 @@ c10::Device NearWeights::device_for(const c10::OperatorHandle& op, const torch::
 }
 
 void NearWeights::call(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack& stack) {
-  if (chooses_device(op, stack)) return op.redispatchBoxed(below, &stack);
+  const bool is_of_node = torch::autograd::get_current_graph_task_id() != -1;
+  if (is_of_node || chooses_device(op, stack)) return op.redispatchBoxed(below, &stack);
   const size_t first = stack.size() - op.schema().arguments().size();
   const c10::Device device = device_for(op, stack, first);
   if (device != last_) set_chance(device, chance_on(last_));
   last_ = device;
-  for (size_t i = first; i < stack.size(); ++i) {
-    replace_tensors(stack[i], [&](const at::Tensor& tensor) { return devices_.moved(tensor, device); });
-  }
+  devices_.bring(op, stack, device);
   op.redispatchBoxed(below, &stack);
-}
-
-void spread(torch::nn::Module& module, std::span<const c10::Device> devices) {
-  const std::vector<Unit> units = units_of(module);
-  const auto bytes_of = [](const Unit& unit) {
-    uint64_t bytes = 0;
-    for (const at::Tensor& tensor : unit.tensors) bytes += tensor.nbytes();
-    return bytes;
-  };
-  uint64_t all = 0, before = 0;
-  for (const Unit& unit : units) all += bytes_of(unit);
-  std::vector<size_t> parts;
-  for (const Unit& unit : units) {
-    const uint64_t bytes = bytes_of(unit);
-    const uint64_t middle = before + bytes / 2;
-    parts.push_back(all == 0 ? 0 : std::min<size_t>(middle * devices.size() / all, devices.size() - 1));
-    before += bytes;
-  }
-  move_units(module, parts, PartDevices(devices));
-}
-
-// Buffers of modules without parameters are on the first device.
-void move_units(torch::nn::Module& module, const std::vector<size_t>& parts, const PartDevices& devices) {
-  std::unordered_set<const at::TensorImpl*> moved;
-  const std::vector<Unit> units = units_of(module);
-  for (size_t number = 0; number < units.size(); ++number) {
-    for (const at::Tensor& tensor : units[number].tensors) {
-      move_to(tensor, devices[parts[number]]);
-      moved.insert(tensor.unsafeGetTensorImpl());
-    }
-  }
-  for (const at::Tensor& buffer : module.buffers()) {
-    if (buffer.defined() && !moved.contains(buffer.unsafeGetTensorImpl())) move_to(buffer, devices[0]);
-  }
 }
 
 }  // namespace cohort

@@ -33,9 +33,11 @@ class PartDevices {
   static bool is_elsewhere(const at::Tensor& tensor, c10::Device device) {
     return !tensor.is_cpu() && tensor.device() != device;
   }
-  /// Returns the tensor on the device. A copy runs beside the operators of both devices, in streams of its own, behind
-  /// what the calling thread has enqueued on the tensor's device. Autograd records it.
+  /// Returns the tensor on the device. Autograd records it. What it does not record is copied in streams of its own,
+  /// beside what the target does; the source's stream waits for the copy, because it may write to the tensor next.
   at::Tensor moved(const at::Tensor& tensor, c10::Device device) const;
+  /// Puts copies on the device in the place of an operator's arguments, but for those that stay in place.
+  void bring(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::Device device) const;
   /// Blocks until the part's device has done all its work.
   void wait(size_t part) const;
 
@@ -64,10 +66,29 @@ at::Tensor chance_on(c10::Device device);
 void set_chance(c10::Device device, const at::Tensor& state);
 void seed_chance(c10::Device device, uint64_t seed);
 
-/// Returns the device of the first argument that the operator writes to; nothing if all of those are on the CPU.
-std::optional<c10::Device> device_of_written(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+/// Returns whether the operator updates running statistics, which its schema does not say.
+bool updates_statistics(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+/// Returns whether the operator writes to an argument, or gives a view of it, so that no copy can stand for it.
+bool stays_in_place(const c10::OperatorHandle& op, size_t argument, bool has_statistics);
+/// Returns the device of the first argument that stays in place; nothing if all of those are on the CPU.
+std::optional<c10::Device> device_in_place(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+/// Returns the device that the arguments ask for the result.
+std::optional<c10::Device> asked_device(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 /// Returns whether the operator says itself on which device its result is.
 bool chooses_device(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+
+/// While it lives, the operators of a backward that this thread runs get their arguments on the device of their node:
+/// functions and hooks of users may have kept tensors of others.
+class NearNodes final : public OperatorWatcher {
+ public:
+  explicit NearNodes(const PartDevices& devices);
+
+  void call(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack& stack) override;
+
+ private:
+  const PartDevices& devices_;
+  std::optional<OperatorWatch> watch_;
+};
 
 /// While it lives, the operators of this thread run on the device of the weights that they read, or else on that of
 /// their first argument, and random numbers are drawn as on one device.
@@ -88,10 +109,5 @@ class NearWeights final : public OperatorWatcher {
 
   c10::Device device_for(const c10::OperatorHandle& op, const torch::jit::Stack& stack, size_t first) const;
 };
-
-/// Moves the module to the devices: about as many bytes of its units to each, in the order of registration.
-void spread(torch::nn::Module& module, std::span<const c10::Device> devices);
-/// Moves each unit to the device of its part. `parts`: of each unit, in the order of registration.
-void move_units(torch::nn::Module& module, const std::vector<size_t>& parts, const PartDevices& devices);
 
 }  // namespace cohort

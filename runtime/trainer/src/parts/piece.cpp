@@ -2,15 +2,20 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
+#include <utility>
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include "module/unregistered_leaves.hpp"
+#include "parts/node_pointer.hpp"
 
 namespace cohort {
 namespace {
@@ -29,20 +34,6 @@ class Border final : public torch::autograd::Node {
   }
 };
 
-/// Returns whether the operator updates running statistics, which its schema does not say.
-bool updates_statistics(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  const auto& arguments = op.schema().arguments();
-  const size_t first = stack.size() - arguments.size();
-  bool has_statistics = false, trains = false;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& name = arguments[i].name();
-    has_statistics = has_statistics || name == "running_mean";
-    const bool says = name == "training" || name == "train" || name == "use_input_stats";
-    if (says && stack[first + i].isBool()) trains = trains || stack[first + i].toBool();
-  }
-  return has_statistics && trains;
-}
-
 /// Returns whether all tensors of the operator, results too, are on the CPU.
 bool runs_on_cpu(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   const auto& arguments = op.schema().arguments();
@@ -54,6 +45,18 @@ bool runs_on_cpu(const c10::OperatorHandle& op, const torch::jit::Stack& stack) 
     visit_tensors(value, [&](const at::Tensor& tensor) { is_on_cpu = is_on_cpu && tensor.is_cpu(); });
   }
   return is_on_cpu;
+}
+
+/// Returns how often the tensor was written; inference tensors do not count.
+int64_t version_of(const at::Tensor& tensor) {
+  return tensor.is_inference() ? 0 : tensor._version();
+}
+
+/// Returns a generator of the device that is nobody else's.
+at::Generator generator_like(c10::Device device) {
+  at::Generator generator = at::globalContext().defaultGenerator(device);
+  const std::scoped_lock lock(generator.unsafeGetGeneratorImpl()->mutex_);
+  return generator.clone();
 }
 
 }  // namespace
@@ -100,7 +103,7 @@ at::Tensor Piece::in_this_part(const at::Tensor& source) {
   if (same != known.end()) return same->here;
   const OperatorWatch::Pause pause;
   known.push_back({source, devices_.moved(source.detach(), devices_[here()]), std::make_shared<at::Tensor>()});
-  const auto border = std::make_shared<Border>(known.back().gradient);
+  const auto border = made_node<Border>(known.back().gradient);
   border->add_input_metadata(known.back().here);
   torch::autograd::impl::set_gradient_edge(known.back().here, {border, 0});
   set_part(known.back().here, /*is_new=*/true);
@@ -110,13 +113,32 @@ at::Tensor Piece::in_this_part(const at::Tensor& source) {
 // A part reads most tensors of other devices several times.
 at::Tensor Piece::on_device(const at::Tensor& tensor, c10::Device device) {
   if (!PartDevices::is_elsewhere(tensor, device)) return tensor;
-  const bool may_be_known = !tensor.requires_grad() && !tensor.is_inference() && device == devices_[here()];
-  if (!may_be_known) return devices_.moved(tensor, device);
+  if (tensor.requires_grad() || device != devices_[here()]) return devices_.moved(tensor, device);
   Moved& known = moved_[tensor.unsafeGetTensorImpl()];
-  if (!known.copy.defined() || known.version != tensor._version()) {
-    known = {tensor, devices_.moved(tensor, device), tensor._version()};
-  }
+  if (!known.copy.defined()) known = {tensor, devices_.moved(tensor, device), version_of(tensor)};
   return known.copy;
+}
+
+// Copies on other devices follow, as tensors of one memory do on one device: those that backward has kept, too.
+void Piece::follow_write(const at::Tensor& written) {
+  if (!written.has_storage()) return;
+  const auto is_of_it = [&](const at::Tensor& tensor) {
+    return tensor.has_storage() && tensor.storage().is_alias_of(written.storage());
+  };
+  const OperatorWatch::Pause pause;
+  const at::NoGradGuard no_grad;
+  for (auto& [address, known] : moved_) {
+    if (!is_of_it(known.source)) continue;
+    const bool shows = known.version != version_of(known.source);  // not if it was written by data()
+    known.version = version_of(known.source);
+    const at::Tensor target = shows ? known.copy : known.copy.variable_data();
+    target.copy_(devices_.moved(known.source, target.device()));
+  }
+  for (const Entered& one : entered_.back()) {
+    if (one.here.device() == one.source.device()) continue;
+    if (is_of_it(one.source)) one.here.detach().copy_(devices_.moved(one.source.detach(), one.here.device()));
+    if (is_of_it(one.here)) one.source.detach().copy_(devices_.moved(one.here.detach(), one.source.device()));
+  }
 }
 
 void Piece::check_write(const at::Tensor& target, const c10::OperatorHandle& op) const {
@@ -186,39 +208,82 @@ size_t Piece::take_own(torch::jit::Stack& stack, size_t first) {
   return wanted;
 }
 
+// Returns the device that a random operator draws on, if that is another one than the part's, where other pieces are.
+std::optional<c10::Device> Piece::device_of_draw(const c10::OperatorHandle& op, const torch::jit::Stack& stack,
+                                                 bool is_below) const {
+  const auto& arguments = op.schema().arguments();
+  const size_t first = stack.size() - arguments.size();
+  const auto generator = std::ranges::find(arguments, "generator", &c10::Argument::name);
+  if (!devices_.are_apart() || generator == arguments.end()) return std::nullopt;
+  if (!stack[first + static_cast<size_t>(generator - arguments.begin())].isNone()) return std::nullopt;
+  std::optional<c10::Device> device = asked_device(op, stack);
+  if (!device) device = device_in_place(op, stack);
+  for (size_t i = first; is_below && !device && i < stack.size(); ++i) {
+    visit_tensors(stack[i], [&](const at::Tensor& tensor) { device = device.value_or(tensor.device()); });
+  }
+  if (!device || device->is_cpu()) return std::nullopt;
+  if (!device->has_index()) device = c10::impl::VirtualGuardImpl(device->type()).getDevice();
+  return *device == devices_[here()] ? std::nullopt : device;
+}
+
 void Piece::call(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack& stack) {
-  fill_generator(op, stack);
   if (torch::autograd::get_current_graph_task_id() != -1) {
-    if (num_parts_ > 1) listener_.cross(0, num_parts_ - 1, "training_step runs backward itself");
+    if (num_parts_ > 1 && !runs_backward_.exchange(true))
+      listener_.cross(0, num_parts_ - 1, "training_step runs backward itself");
     return op.redispatchBoxed(below, &stack);
   }
-  if (is_below_autograd(below)) return op.redispatchBoxed(below, &stack);
+  fill_generator(op, stack);
+  const bool is_below = is_below_autograd(below);
+  const auto run = [&] { is_below ? op.redispatchBoxed(below, &stack) : call_in_part(op, below, stack); };
+  const std::optional<c10::Device> draws_on = device_of_draw(op, stack, is_below);
+  if (!draws_on) return run();
+  at::Generator generator = generator_like(*draws_on);
+  generator.set_state(chance_on(devices_[here()]));
+  const auto& arguments = op.schema().arguments();
+  const auto place = std::ranges::find(arguments, "generator", &c10::Argument::name) - arguments.begin();
+  stack[stack.size() - arguments.size() + static_cast<size_t>(place)] = generator;
+  run();
+  set_chance(devices_[here()], generator.get_state());
+}
+
+void Piece::call_in_part(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack& stack) {
   const auto& arguments = op.schema().arguments();
   const size_t first = stack.size() - arguments.size();
   const size_t wanted = take_own(stack, first);
   const bool computes_gradients = at::GradMode::is_enabled();
   go_to(computes_gradients ? wanted : 0);
   for (const at::Tensor& input : std::exchange(inputs_, {})) listener_.input(here(), input);
-  const bool writes_statistics = updates_statistics(op, stack);
-  const bool moves = devices_.are_apart() && !chooses_device(op, stack);
-  const c10::Device device = moves ? device_of_written(op, stack).value_or(devices_[here()]) : c10::kCPU;
-  const auto there = [&](const at::Tensor& tensor) { return moves ? on_device(tensor, device) : tensor; };
-  bool writes = false;
+  const bool has_statistics = updates_statistics(op, stack);
+  std::vector<at::Tensor> written;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const auto* const alias = arguments[i].alias_info();
     const bool is_written = alias && alias->isWrite();
-    writes = writes || is_written;
     replace_tensors(stack[first + i], [&](const at::Tensor& tensor) {
-      check_buffer(tensor, is_written || writes_statistics, op);
-      if (!computes_gradients) return there(tensor);
-      if (!is_written) return there(in_this_part(tensor));
+      check_buffer(tensor, is_written || has_statistics, op);
+      if (is_written) written.push_back(tensor);
+      if (!computes_gradients) return tensor;
+      if (!is_written) return in_this_part(tensor);
       check_write(tensor, op);
       return tensor;
     });
   }
+  if (devices_.are_apart()) bring(op, stack, has_statistics);
   op.redispatchBoxed(below, &stack);
   for (size_t i = first; i < stack.size(); ++i) {
-    visit_tensors(stack[i], [&](const at::Tensor& result) { note(result, writes); });
+    visit_tensors(stack[i], [&](const at::Tensor& result) { note(result, !written.empty()); });
+  }
+  if (!devices_.are_apart()) return;
+  for (const at::Tensor& tensor : written) follow_write(tensor);
+}
+
+// Moves arguments to the device where the operator runs.
+void Piece::bring(const c10::OperatorHandle& op, torch::jit::Stack& stack, bool has_statistics) {
+  if (chooses_device(op, stack)) return;
+  const size_t first = stack.size() - op.schema().arguments().size();
+  const c10::Device device = device_in_place(op, stack).value_or(devices_[here()]);
+  for (size_t i = first; i < stack.size(); ++i) {
+    if (stays_in_place(op, i - first, has_statistics)) continue;
+    replace_tensors(stack[i], [&](const at::Tensor& tensor) { return on_device(tensor, device); });
   }
 }
 
@@ -233,7 +298,7 @@ void Piece::check_graph(const std::vector<at::Tensor>& tensors, size_t part) con
 
 void Piece::backward(std::vector<std::pair<at::Tensor, at::Tensor>> roots, const Backward& run) {
   for (size_t part = num_parts_; part-- > 0;) {
-    const std::vector<Entered>& entered = entered_[part];
+    std::vector<Entered>& entered = entered_[part];
     listener_.enter_backward(part);
     std::vector<at::Tensor> borders, here, gradients;
     std::erase_if(roots, [&](const auto& root) {
@@ -253,6 +318,7 @@ void Piece::backward(std::vector<std::pair<at::Tensor, at::Tensor>> roots, const
       if (one.gradient->defined()) roots.emplace_back(one.source, devices_.moved(*one.gradient, one.source.device()));
       one.gradient->reset();
     }
+    entered.clear();  // the part has no memory of the piece any more
     listener_.leave_backward(part);
   }
   if (!roots.empty()) listener_.cross(part_of(roots[0].first), 0, "a gradient comes to a part that has ended backward");

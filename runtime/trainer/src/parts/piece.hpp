@@ -6,6 +6,7 @@
 // the model is cut. Belongs to one thread at a time.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -20,26 +21,9 @@
 
 #include "parts/operator_watch.hpp"
 #include "parts/part_devices.hpp"
+#include "parts/part_table.hpp"
 
 namespace cohort {
-
-/// Says to which part a parameter or buffer belongs. Those of a clone lead to those of the module.
-class PartTable {
- public:
-  struct Entry {
-    std::optional<size_t> part;  ///< nothing: a buffer of a module without parameters that nobody has written
-    at::Tensor own;              ///< of the module
-    bool is_buffer = false, is_written = false;
-  };
-  void add(const at::Tensor& tensor, Entry entry) { entries_[tensor.unsafeGetTensorImpl()] = std::move(entry); }
-  const Entry* find(const at::Tensor& tensor) const {
-    const auto found = entries_.find(tensor.unsafeGetTensorImpl());
-    return found == entries_.end() ? nullptr : &found->second;
-  }
-
- private:
-  std::unordered_map<const at::TensorImpl*, Entry> entries_;
-};
 
 class Piece final : public OperatorWatcher {
  public:
@@ -68,6 +52,7 @@ class Piece final : public OperatorWatcher {
   /// Runs forward under a watch of this thread's operators.
   template <class Forward>
   auto forward(const Forward& run) {
+    go_to(0);
     auto result = [&] {
       const OperatorWatch watch(*this);
       return run();
@@ -112,6 +97,7 @@ class Piece final : public OperatorWatcher {
   std::vector<std::vector<Entered>> entered_;  // by part, up to the one where forward is
   std::unordered_map<const at::TensorImpl*, Made> made_;
   std::unordered_map<const at::TensorImpl*, Moved> moved_;
+  std::atomic<bool> runs_backward_ = false;  // itself, on threads of devices
   std::vector<at::Tensor> inputs_;  // arguments of the operator at hand that none has made, if somebody listens
 
   size_t here() const { return entered_.size() - 1; }
@@ -120,6 +106,11 @@ class Piece final : public OperatorWatcher {
   size_t take_own(torch::jit::Stack& stack, size_t first);
   at::Tensor in_this_part(const at::Tensor& source);
   at::Tensor on_device(const at::Tensor& tensor, c10::Device device);
+  void follow_write(const at::Tensor& written);
+  void bring(const c10::OperatorHandle& op, torch::jit::Stack& stack, bool has_statistics);
+  void call_in_part(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack& stack);
+  std::optional<c10::Device> device_of_draw(const c10::OperatorHandle& op, const torch::jit::Stack& stack,
+                                            bool is_below) const;
   void check_write(const at::Tensor& target, const c10::OperatorHandle& op) const;
   void check_buffer(const at::Tensor& argument, bool is_written, const c10::OperatorHandle& op) const;
   void set_part(const at::TensorBase& tensor, bool is_new);

@@ -18,6 +18,7 @@
 #include "module/loss.hpp"
 #include "module/pass_hooks.hpp"
 #include "module/step_access.hpp"
+#include "parts/placement.hpp"
 #include "parts/units.hpp"
 
 namespace cohort {
@@ -110,7 +111,7 @@ Pipeline::Pipeline(Runtime& runtime, Module& module, Calls calls, StepDriver& se
                        "' needs the outputs of all pieces: backward begins when all of them have ended forward");
   }
   if (devices_.are_apart()) {
-    move_units(module, plan_.parts, devices_);
+    move_units(module, plan_.parts, devices_, plan_.written);
     session.follow_devices();
   }
   use_.emplace(devices_, profile);
@@ -139,6 +140,7 @@ UnitProfile Pipeline::measure(const Batch& batch, size_t num_phases) {
                                 0);
   };
   const auto training_step_end = [&](const Output& outputs, Output& whole) {
+    const NearWeights watch(*copy, devices_);
     return calls_.training_step_end(*copy, outputs, 0, whole);
   };
   return profile_units({*copy, num_phases, pieces.sizes.size(), training_step, training_step_end, runtime_.devices()});
@@ -191,7 +193,7 @@ void Pipeline::lead_gradients_of(const Module& copy) const {
   const auto parameters = copy.parameters();
   for (size_t i = 0; i < parameters.size(); ++i) {
     parameters[i].set_requires_grad(trained_[i]);
-    if (trained_[i]) torch::autograd::impl::set_grad_accumulator(parameters[i], accumulators_[i]);
+    if (trained_[i]) torch::autograd::impl::set_grad_accumulator(parameters[i], weak_pointer(accumulators_[i]));
   }
 }
 
@@ -306,7 +308,8 @@ at::Tensor Pipeline::train(StepDriver& session, const BatchPieces& pieces, std::
   } else {
     run(count, [&](size_t lane, size_t piece) { run_forward(work, lane, piece); });
     std::optional<Gathered> gathered;
-    if (plan_.has_training_end) whole = end_step(work, gathered.emplace(gather(work.outputs)));
+    const auto there = [&](const at::Tensor& tensor) { return devices_.moved(tensor, devices_[num_parts_ - 1]); };
+    if (plan_.has_training_end) whole = end_step(work, gathered.emplace(gather(work.outputs, there)));
     run(count, [&](size_t, size_t piece) {
       if (gathered) return run_backward(work, piece, take_gradients(*gathered, piece));
       run_backward(work, piece, {root_of(work, piece)});

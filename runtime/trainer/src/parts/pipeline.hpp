@@ -21,13 +21,10 @@
 #include "copies/scatter.hpp"
 #include "metrics/metric_board.hpp"
 #include "parts/gates.hpp"
+#include "parts/node_pointer.hpp"
 #include "parts/part_use.hpp"
 #include "parts/parts_plan.hpp"
 #include "parts/piece.hpp"
-
-namespace torch::autograd {
-struct Node;
-}
 
 namespace cohort {
 
@@ -83,9 +80,9 @@ class Pipeline {
   const ThreadsOfPart threads_of_loop_;
   PartsPlan plan_;
   PartTable table_;
-  std::vector<std::vector<at::Tensor>> parameters_;                   // by part, the last one of the step first
-  std::vector<bool> trained_;                                         // the module's parameters
-  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;  // of the same
+  std::vector<std::vector<at::Tensor>> parameters_;  // by part, the last one of the step first
+  std::vector<bool> trained_;                        // the module's parameters
+  std::vector<NodePointer> accumulators_;            // of the same
   std::vector<std::shared_ptr<Module>> copies_;
   std::vector<Module*> lanes_;
   PartDevices devices_;

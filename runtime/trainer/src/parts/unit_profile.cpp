@@ -14,6 +14,7 @@
 #include "copies/scatter.hpp"
 #include "module/loss.hpp"
 #include "parts/piece.hpp"
+#include "parts/placement.hpp"
 #include "parts/units.hpp"
 #include "report/device_memory.hpp"
 
@@ -204,7 +205,8 @@ class Profiler {
       if (const auto alive = storage.second.lock()) figures_[storage.first].kept_bytes += alive->nbytes();
     }
     note_crossings(piece);
-    piece.backward(roots_of(output), [](const auto&, const auto& here, const auto& gradients) {
+    piece.backward(roots_of(output), [this](const auto&, const auto& here, const auto& gradients) {
+      const NearNodes near(*devices_);
       torch::autograd::backward(here, gradients);
     });
   }
@@ -212,7 +214,10 @@ class Profiler {
   /// Returns tensors of the output with the gradients of the loss.
   std::vector<std::pair<at::Tensor, at::Tensor>> roots_of(const Output& output) {
     Output whole;
-    Gathered gathered = gather(std::vector{output});
+    const auto there = [&](const at::Tensor& tensor) {
+      return devices_->moved(tensor, (*devices_)[devices_->count() - 1]);
+    };
+    Gathered gathered = gather(std::vector{output}, there);
     has_training_end_ = steps_.training_step_end(gathered.list, whole);
     if (!has_training_end_) return {{loss_of(output), at::Tensor()}};
     torch::autograd::backward({loss_of(whole)});

@@ -1,6 +1,7 @@
 #include "parts/units.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -19,7 +20,10 @@ class FirstReads final : public OperatorWatcher {
     }
   }
   void call(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack& stack) override {
-    runs_backward_ = runs_backward_ || torch::autograd::get_current_graph_task_id() != -1;
+    if (torch::autograd::get_current_graph_task_id() != -1) {
+      runs_backward_ = true;
+      return op.redispatchBoxed(below, &stack);
+    }
     const size_t first = stack.size() - op.schema().arguments().size();
     for (size_t i = first; i < stack.size(); ++i) {
       visit_tensors(stack[i], [&](const at::Tensor& tensor) { note(tensor); });
@@ -38,7 +42,7 @@ class FirstReads final : public OperatorWatcher {
   OperatorWatcher* caller_;
   std::unordered_map<const at::TensorImpl*, size_t> unit_of_;
   std::vector<size_t> order_;
-  bool runs_backward_ = false;
+  std::atomic<bool> runs_backward_ = false;  // threads of devices run backward
 };
 
 /// Calls visit(tensor) for the parameters and then the buffers of a module, without its children.

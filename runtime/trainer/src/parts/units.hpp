@@ -8,7 +8,8 @@
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
-#include "parts/piece.hpp"
+#include "parts/operator_watch.hpp"
+#include "parts/part_table.hpp"
 
 namespace cohort {
 

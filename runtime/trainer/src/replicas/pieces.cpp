@@ -63,6 +63,7 @@ Pipeline::Calls Replicas::calls_of_pieces() {
       .run_backward =
           [this](StepDriver& session, const auto& leaves, const auto& roots, const auto& gradients, int64_t index) {
             note_roots(roots);
+            const NearNodes near(*devices_);
             const StepPart part(place("backward", index));
             try {
               session.run_backward_to(leaves, roots, gradients);
