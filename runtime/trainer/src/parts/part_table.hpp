@@ -18,14 +18,27 @@ class PartTable {
     at::Tensor own;              ///< of the module
     bool is_buffer = false, is_written = false;
   };
-  void add(const at::Tensor& tensor, Entry entry) { entries_[tensor.unsafeGetTensorImpl()] = std::move(entry); }
+  void add(const at::Tensor& tensor, Entry entry) {
+    if (entry.is_buffer && tensor.has_storage()) {
+      buffers_.try_emplace(tensor.storage().unsafeGetStorageImpl(), tensor.storage(), tensor.unsafeGetTensorImpl());
+    }
+    entries_[tensor.unsafeGetTensorImpl()] = std::move(entry);
+  }
   const Entry* find(const at::Tensor& tensor) const {
     const auto found = entries_.find(tensor.unsafeGetTensorImpl());
     return found == entries_.end() ? nullptr : &found->second;
   }
+  /// Returns the buffer of which the tensor is all or a view; null if there is none.
+  const Entry* find_buffer(const at::Tensor& tensor) const {
+    if (const Entry* const entry = find(tensor)) return entry->is_buffer ? entry : nullptr;
+    const auto found = tensor.has_storage() ? buffers_.find(tensor.storage().unsafeGetStorageImpl()) : buffers_.end();
+    return found == buffers_.end() ? nullptr : &entries_.at(found->second.second);
+  }
 
  private:
   std::unordered_map<const at::TensorImpl*, Entry> entries_;
+  /// By address, which no other one takes as long as the table keeps the memory.
+  std::unordered_map<const c10::StorageImpl*, std::pair<c10::Storage, const at::TensorImpl*>> buffers_;
 };
 
 }  // namespace cohort

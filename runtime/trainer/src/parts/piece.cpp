@@ -155,8 +155,8 @@ void Piece::check_write(const at::Tensor& target, const c10::OperatorHandle& op)
 
 // Pieces are in order within a part only.
 void Piece::check_buffer(const at::Tensor& argument, bool is_written, const c10::OperatorHandle& op) const {
-  const PartTable::Entry* const entry = table_.find(argument);
-  if (!entry || !entry->is_buffer || num_parts_ == 1 || listener_.is_strict) return;  // which looks for itself
+  const PartTable::Entry* const entry = table_.find_buffer(argument);
+  if (!entry || num_parts_ == 1 || listener_.is_strict) return;  // which looks for itself
   if (!entry->is_written && !is_written) return;
   if (entry->part == here()) return;
   listener_.cross(entry->part.value_or(0), here(),
@@ -201,7 +201,10 @@ size_t Piece::take_own(torch::jit::Stack& stack, size_t first) {
     replace_tensors(stack[i], [&](const at::Tensor& tensor) {
       const PartTable::Entry* const entry = table_.find(tensor);
       if (entry) wanted = std::max(wanted, entry->part.value_or(0));
-      if (listener_.input && (entry || !made_.contains(tensor.unsafeGetTensorImpl()))) inputs_.push_back(tensor);
+      const PartTable::Entry* const buffer = listener_.input ? table_.find_buffer(tensor) : nullptr;
+      if (buffer) inputs_.push_back(buffer->own);
+      if (!buffer && listener_.input && (entry || !made_.contains(tensor.unsafeGetTensorImpl())))
+        inputs_.push_back(tensor);
       return entry ? entry->own : tensor;
     });
   }

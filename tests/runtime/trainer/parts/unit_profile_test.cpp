@@ -173,6 +173,24 @@ TEST(UnitProfile, LetsPartsBeginAnywhereInPlainNets) {
   EXPECT_THAT(stays_of(*net, function), ElementsAre(false, false, false));
 }
 
+TEST(UnitProfile, KeepsViewsOfAWrittenBufferTogether) {
+  const auto net = connected({6, 6, 6, 6, 6});
+  const at::Tensor state = net->register_buffer("state", torch::zeros({2, 6}));
+  const auto step_with = [&](const std::function<at::Tensor()>& part_of_state, bool writes) {
+    return [&net, state, part_of_state, writes] {
+      at::Tensor h = torch::tanh(net->run(1, torch::tanh(net->run(0, net->x))));
+      const at::Tensor kept = part_of_state();
+      if (writes) state.add_(h.detach().mean(0));
+      return net->run(3, torch::tanh(net->run(2, h)) * kept).sum();
+    };
+  };
+  const auto row = [&] { return state.slice(0, 0, 1); };
+  EXPECT_THAT(stays_of(*net, step_with(row, true)), ElementsAre(false, false, true, false));
+  EXPECT_THAT(stays_of(*net, step_with(row, false)), ElementsAre(false, false, false, false));
+  const auto copy = [&] { return state.slice(0, 0, 1).clone(); };
+  EXPECT_THAT(stays_of(*net, step_with(copy, true)), ElementsAre(false, false, false, false));
+}
+
 TEST(UnitProfile, KeepsAnInPlaceSumWithItsTensor) {
   const auto net = connected({6, 6, 6, 6, 6});
   const auto residual = [&] {
