@@ -65,7 +65,7 @@ TEST(Gather, GivesLeavesThatStandForTheTensors) {
 
 TEST(Gather, RefusesOutputsThatAreBuiltDifferently) {
   const std::vector<Output> outputs{torch::zeros({1}), Value::list({torch::zeros({1})})};
-  EXPECT_THAT(error_text<UserError>([&] { gather(outputs); }), HasSubstr("replica 1 returned a list of 1"));
+  EXPECT_THAT(error_text<UserError>([&] { gather(outputs); }), HasSubstr("piece 1 of the batch gave a list of 1"));
 }
 
 /// y = w x; remembers where and with what its steps were called.

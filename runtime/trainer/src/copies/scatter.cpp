@@ -94,15 +94,15 @@ at::Tensor sum_of(const std::vector<at::Tensor>& losses) {
 Gathered gather(std::span<const Output> outputs, const std::function<at::Tensor(const at::Tensor&)>& there) {
   Gathered gathered;
   Value::List list;
-  for (size_t replica = 0; replica < outputs.size(); ++replica) {
-    if (shape_of(outputs[replica]) != shape_of(outputs[0])) {
-      throw UserError("replica " + std::to_string(replica) + " returned a " + outputs[replica].kind() +
+  for (size_t piece = 0; piece < outputs.size(); ++piece) {
+    if (shape_of(outputs[piece]) != shape_of(outputs[0])) {
+      throw UserError("piece " + std::to_string(piece) + " of the batch gave a " + outputs[piece].kind() +
                       " that is built otherwise than the " + outputs[0].kind() +
-                      " of replica 0; steps must return the same structure for every piece of the batch");
+                      " of piece 0; steps must return the same structure for every piece of the batch");
     }
     auto& tensors = gathered.tensors.emplace_back();
     auto& leaves = gathered.leaves.emplace_back();
-    list.push_back(map_tensors(outputs[replica], "", [&](const at::Tensor& tensor, const std::string&) {
+    list.push_back(map_tensors(outputs[piece], "", [&](const at::Tensor& tensor, const std::string&) {
       if (!tensor.defined()) return Value(tensor);
       const at::Tensor bare = tensor.requires_grad() ? tensor.detach() : tensor;
       const at::Tensor put = there ? there(bare) : bare;

@@ -98,17 +98,24 @@ void log_parts(const Runtime& runtime, const std::vector<Unit>& units, const Uni
     }
   }
   size_t width = std::string_view("first unit").size();
-  double seconds = 0;
-  for (const PartRow& row : rows) width = std::max(width, row.name.size()), seconds += row.seconds;
-  std::string text =
-      fmt::format("parts of the model:\npart | {:<{}} | parameters |      MiB |  seconds | share", "first unit", width);
+  double seconds = 0, slowest = 0;
+  for (const PartRow& row : rows) {
+    width = std::max(width, row.name.size());
+    seconds += row.seconds;
+    slowest = std::max(slowest, row.seconds);
+  }
+  // The slowest part sets the pace of the pieces, and the first one passes all parts before it: GPipe, section 2.
+  const double batch = static_cast<double>(num_pieces) * slowest + seconds - slowest;
+  std::string text = fmt::format(
+      "parts of the model:\npart | {:<{}} | parameters |      MiB |  seconds | share |  idle", "first unit", width);
   for (size_t part = 0; part < rows.size(); ++part) {
     const PartRow& row = rows[part];
     const size_t in_flight = cut.in_flight[part] == 0 ? num_pieces : cut.in_flight[part];
     const double mib =
         static_cast<double>(row.weight_bytes + in_flight * row.kept_bytes + row.transient_bytes) / (1 << 20);
-    text += fmt::format("\n{:>4} | {:<{}} | {:>10} | {:>8.3g} | {:>8.2g} | {:>3.0f} %", part, row.name, width,
-                        row.parameters, mib, row.seconds, seconds > 0 ? 100 * row.seconds / seconds : 0);
+    text += fmt::format("\n{:>4} | {:<{}} | {:>10} | {:>8.3g} | {:>8.2g} | {:>3.0f} % | {:>3.0f} %", part, row.name,
+                        width, row.parameters, mib, row.seconds, seconds > 0 ? 100 * row.seconds / seconds : 0,
+                        batch > 0 ? 100 * (1 - static_cast<double>(num_pieces) * row.seconds / batch) : 0);
   }
   runtime.log().info(text);
 }
