@@ -42,7 +42,8 @@ class Chain {
   uint64_t nanoseconds(std::size_t first, std::size_t end) const { return before_[end].time - before_[first].time; }
   uint64_t bytes(std::size_t first, std::size_t end, const Room& room) const {
     const uint64_t kept = before_[end].kept - before_[first].kept;
-    return before_[end].weights - before_[first].weights + room.in_flight * (kept + crossing(first)) +
+    const uint64_t gradient = end < size() ? crossing(end) : 0;  // that comes back
+    return before_[end].weights - before_[first].weights + room.in_flight * (kept + crossing(first)) + gradient +
            transient(first, end);
   }
   bool fits(std::size_t first, std::size_t end, const Room& room) const {

@@ -87,6 +87,7 @@ void log_parts(const Runtime& runtime, const std::vector<Unit>& units, const Uni
     const Unit& unit = units[profile.order[i]];
     const host::ModelUnit& figures = profile.units[i];
     if (rows.size() < cut.first_units.size() && cut.first_units[rows.size()] == i) {
+      if (i > 0) rows.back().weight_bytes += profile.units[i - 1].crossing_bytes;  // as the gradient that comes back
       rows.push_back({.name = unit.name, .kept_bytes = i == 0 ? 0 : profile.units[i - 1].crossing_bytes});
     }
     rows.back().seconds += figures.seconds;

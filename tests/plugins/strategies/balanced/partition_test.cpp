@@ -79,7 +79,8 @@ TEST(Chain, AddsUpTheBytesOfAPart) {
           weights += chain[one].weight_bytes, kept += chain[one].kept_bytes;
           transient = std::max(transient, chain[one].transient_bytes);
         }
-        ASSERT_EQ(chain.bytes(first, end, rooms[0]), weights + rooms[0].in_flight * kept + transient);
+        const uint64_t gradient = end < chain.size() ? chain[end - 1].crossing_bytes : 0;
+        ASSERT_EQ(chain.bytes(first, end, rooms[0]), weights + rooms[0].in_flight * kept + gradient + transient);
       }
     }
   }
