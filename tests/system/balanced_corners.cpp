@@ -1,4 +1,5 @@
-// A model that does what makes copies of tensors on several devices show: writes, views, draws, and keeps.
+// A model that shows whether copies stand for tensors of other devices: it writes, takes views, draws random numbers,
+// and keeps tensors for backward.
 #include "balanced_models.hpp"
 
 namespace balanced_program {
@@ -8,7 +9,7 @@ using torch::Tensor;
 
 constexpr int64_t kInputs = 6, kHidden = 16, kRows = 8;
 
-/// A loss that its author has written, which keeps the labels of the batch.
+/// Keeps the labels of the batch for backward.
 struct OwnLoss final : torch::autograd::Function<OwnLoss> {
   static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& scores, const Tensor& labels) {
     const Tensor chances = torch::softmax(scores, 1);

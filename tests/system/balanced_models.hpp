@@ -20,7 +20,7 @@ struct Settings {
 /// Returns inputs, targets and numbers of samples that fit a model; the same ones each time.
 std::vector<at::Tensor> samples_of(const std::string& model, int64_t count, uint64_t seed);
 
-/// Of balanced_corners.cpp.
+/// Returns the model of balanced_corners.cpp.
 std::shared_ptr<cohort::Module> make_corners();
 /// Throws UserError for an unknown name.
 std::shared_ptr<cohort::Module> make_model(const Settings& settings);

@@ -60,15 +60,19 @@ def train(arguments, rank, model, optimizer):
     return {"step_ms": step_ms, "mean_ms": mean_ms, "seconds_to_first_step": seconds_to_first_step, "peak_rss_mib": peak_rss_mib()}
 
 
+def add_arguments(parser):
+    parser.add_argument("--data-from", required=True)
+    parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--started", type=float, required=True)
+    parser.add_argument("--result", required=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--with", dest="peer", choices=("none", "ddp", "ddp_tuned", "horovod"), required=True)
     parser.add_argument("--model", choices=MODELS, required=True)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--data-from", required=True)
-    parser.add_argument("--steps", type=int, required=True)
-    parser.add_argument("--started", type=float, required=True)
-    parser.add_argument("--result", required=True)
+    add_arguments(parser)
     arguments = parser.parse_args()
 
     torch.set_num_threads(1)

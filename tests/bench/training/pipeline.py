@@ -15,7 +15,7 @@ from torch import nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
 from models import MODELS, loss_of, optimizer_for
-from peer import peak_rss_mib
+from peer import add_arguments, peak_rss_mib
 
 
 class First(nn.Module):
@@ -56,10 +56,7 @@ def train(arguments, rank):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--pieces", type=int, required=True)
-    parser.add_argument("--data-from", required=True)
-    parser.add_argument("--steps", type=int, required=True)
-    parser.add_argument("--started", type=float, required=True)
-    parser.add_argument("--result", required=True)
+    add_arguments(parser)
     arguments = parser.parse_args()
 
     torch.set_num_threads(1)

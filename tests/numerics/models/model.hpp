@@ -48,7 +48,7 @@ std::shared_ptr<cohort::Module> make_mlp_small(const OptimizerChoice& choice);
 std::shared_ptr<cohort::Module> make_mlp_25m(const OptimizerChoice& choice);
 std::shared_ptr<cohort::Module> make_mlp_400m(const OptimizerChoice& choice);
 std::shared_ptr<cohort::Module> make_resnet18_cifar(const OptimizerChoice& choice);
-/// Of 4 and 8 blocks.
+/// Make a GPT of 4 blocks, and one of 8.
 std::shared_ptr<cohort::Module> make_gpt_mini(const OptimizerChoice& choice);
 std::shared_ptr<cohort::Module> make_gpt_8(const OptimizerChoice& choice);
 /// One weight of 4 MiB, or 4 GiB, and 4 KiB.
