@@ -29,6 +29,12 @@ Batch pinned(const Batch& batch, c10::Device device) {
   });
 }
 
+void order(const c10::Stream& later, const c10::Stream& earlier) {
+  c10::Event end(earlier.device_type());
+  end.record(earlier);
+  end.block(later);
+}
+
 c10::Stream make_copy_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device, /*isHighPriority=*/false);
 }
@@ -45,9 +51,7 @@ Batch copied_on(c10::Stream copies, const Batch& batch) {
     if (copy.has_storage()) guard.recordDataPtrOnStream(copy.storage().data_ptr(), user);
     return copy;
   });
-  c10::Event end(device.type());
-  end.record(copies);
-  end.block(user);
+  order(user, copies);
   return copied;
 }
 

@@ -16,6 +16,9 @@ namespace cohort {
 /// are copied, others shared. Returns the batch itself if the device is the CPU, or if its LibTorch has no such memory.
 Batch pinned(const Batch& batch, c10::Device device);
 
+/// Lets `later` begin its next work when `earlier` has ended its present work. The host does not wait.
+void order(const c10::Stream& later, const c10::Stream& earlier);
+
 /// Returns a stream of the device for copies of batches.
 c10::Stream make_copy_stream(c10::Device device);
 

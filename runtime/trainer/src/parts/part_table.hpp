@@ -1,4 +1,4 @@
-// The parts of a model by the tensors of its modules.
+// The part of each parameter and buffer of a model.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ class PartTable {
     const auto found = entries_.find(tensor.unsafeGetTensorImpl());
     return found == entries_.end() ? nullptr : &found->second;
   }
-  /// Returns the buffer of which the tensor is all or a view; null if there is none.
+  /// Returns the entry of a buffer, also for a view of it; null for other tensors.
   const Entry* find_buffer(const at::Tensor& tensor) const {
     if (const Entry* const entry = find(tensor)) return entry->is_buffer ? entry : nullptr;
     const auto found = tensor.has_storage() ? buffers_.find(tensor.storage().unsafeGetStorageImpl()) : buffers_.end();
@@ -37,7 +37,7 @@ class PartTable {
 
  private:
   std::unordered_map<const at::TensorImpl*, Entry> entries_;
-  /// By address, which no other one takes as long as the table keeps the memory.
+  /// Keeps the memory of buffers, so that no other tensor has its address.
   std::unordered_map<const c10::StorageImpl*, std::pair<c10::Storage, const at::TensorImpl*>> buffers_;
 };
 

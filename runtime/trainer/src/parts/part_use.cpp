@@ -11,18 +11,6 @@ PartUse::PartUse(const PartDevices& devices, Profile* profile)
   for (size_t part = 0; part < parts_.size(); ++part) forget_peak(devices_[part]);
 }
 
-void PartUse::begin_batch() {
-  if (profile_) batch_begun_ns_ = clock_ns();
-}
-
-void PartUse::end_batch() {
-  if (profile_) batches_ns_ += clock_ns() - batch_begun_ns_;
-}
-
-void PartUse::enter(size_t part) {
-  if (profile_) parts_[part].entered_ns = clock_ns();
-}
-
 void PartUse::leave(size_t part, const char* what, size_t piece) {
   if (!profile_) return;
   const Stretch when{parts_[part].entered_ns, clock_ns()};

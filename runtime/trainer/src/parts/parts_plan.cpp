@@ -73,7 +73,8 @@ void share(Runtime& runtime, UnitProfile& profile) {
   for (size_t number = 0; shared >> number;) profile.order.push_back(number);
 }
 
-/// `num_pieces`: of a batch, all of which a part keeps if nothing limits them.
+/// Logs the table of parts. `num_pieces` is the number of pieces of a batch: a part keeps as many if the strategy sets
+/// no limit.
 void log_parts(const Runtime& runtime, const std::vector<Unit>& units, const UnitProfile& profile,
                const host::PartsCut& cut, size_t num_pieces) {
   struct PartRow {

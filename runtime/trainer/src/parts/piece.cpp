@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -15,7 +13,9 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "module/unregistered_leaves.hpp"
+#include "parts/device_generators.hpp"
 #include "parts/node_pointer.hpp"
+#include "parts/operator_arguments.hpp"
 
 namespace cohort {
 namespace {
@@ -36,13 +36,9 @@ class Border final : public torch::autograd::Node {
 
 /// Returns whether all tensors of the operator, results too, are on the CPU.
 bool runs_on_cpu(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  const auto& arguments = op.schema().arguments();
-  const size_t first = stack.size() - arguments.size();
-  bool is_on_cpu = true;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const c10::IValue& value = stack[first + i];
-    if (arguments[i].name() == "device" && value.isDevice()) is_on_cpu = is_on_cpu && value.toDevice().is_cpu();
-    visit_tensors(value, [&](const at::Tensor& tensor) { is_on_cpu = is_on_cpu && tensor.is_cpu(); });
+  bool is_on_cpu = asked_device(op, stack).value_or(c10::kCPU).is_cpu();
+  for (size_t i = stack.size() - op.schema().arguments().size(); i < stack.size(); ++i) {
+    visit_tensors(stack[i], [&](const at::Tensor& tensor) { is_on_cpu = is_on_cpu && tensor.is_cpu(); });
   }
   return is_on_cpu;
 }
@@ -50,13 +46,6 @@ bool runs_on_cpu(const c10::OperatorHandle& op, const torch::jit::Stack& stack) 
 /// Returns how often the tensor was written; inference tensors do not count.
 int64_t version_of(const at::Tensor& tensor) {
   return tensor.is_inference() ? 0 : tensor._version();
-}
-
-/// Returns a generator of the device that is nobody else's.
-at::Generator generator_like(c10::Device device) {
-  at::Generator generator = at::globalContext().defaultGenerator(device);
-  const std::scoped_lock lock(generator.unsafeGetGeneratorImpl()->mutex_);
-  return generator.clone();
 }
 
 }  // namespace
@@ -68,18 +57,18 @@ Piece::Piece(const PartTable& table, const PartDevices& devices, at::Generator g
       generator_(std::move(generator)),
       listener_(std::move(listener)) {}
 
-// Some operators of devices draw from the default generator, and take no other: its state goes from part to part with
-// the piece, which has the device for itself.
+// Takes the state of the default generator from part to part, because some operators of devices draw from no other
+// one. The piece has the device of its part for itself.
 void Piece::go_to(size_t part) {
   while (entered_.empty() || here() < part) {
     const size_t next = entered_.size();
     const bool changes_device = next > 0 && devices_[next] != devices_[here()];
-    const at::Tensor chance = changes_device ? chance_on(devices_[here()]) : at::Tensor();
+    const at::Tensor chance = changes_device ? generator_state_of(devices_[here()]) : at::Tensor();
     moved_.clear();
     if (next > 0) listener_.leave_forward(here());
     listener_.enter_forward(next);
-    if (next == 0 && devices_.are_apart()) seed_chance(devices_[0], generator_.current_seed());
-    if (chance.defined() && devices_.are_apart()) set_chance(devices_[next], chance);
+    if (next == 0 && devices_.are_apart()) seed_generator_of(devices_[0], generator_.current_seed());
+    if (chance.defined() && devices_.are_apart()) set_generator_state_of(devices_[next], chance);
     entered_.emplace_back();
   }
 }
@@ -110,7 +99,7 @@ at::Tensor Piece::in_this_part(const at::Tensor& source) {
   return known.back().here;
 }
 
-// A part reads most tensors of other devices several times.
+// Keeps the copies of tensors without a graph, because a part reads most of them several times.
 at::Tensor Piece::on_device(const at::Tensor& tensor, c10::Device device) {
   if (!PartDevices::is_elsewhere(tensor, device)) return tensor;
   if (tensor.requires_grad() || device != devices_[here()]) return devices_.moved(tensor, device);
@@ -119,7 +108,8 @@ at::Tensor Piece::on_device(const at::Tensor& tensor, c10::Device device) {
   return known.copy;
 }
 
-// Copies on other devices follow, as tensors of one memory do on one device: those that backward has kept, too.
+// Writes the new values to copies on other devices, too, because on one device they would be the same memory. Backward
+// may have kept a copy, so none is replaced.
 void Piece::follow_write(const at::Tensor& written) {
   if (!written.has_storage()) return;
   const auto is_of_it = [&](const at::Tensor& tensor) {
@@ -182,16 +172,11 @@ void Piece::note(const at::Tensor& result, bool is_written) {
   if (listener_.result) listener_.result(here(), result);
 }
 
-// Operators of devices draw from the default generators: see go_to().
+// Leaves out operators of devices, which draw from the default generators: see go_to().
 void Piece::fill_generator(const c10::OperatorHandle& op, torch::jit::Stack& stack) const {
-  const auto& arguments = op.schema().arguments();
-  const size_t first = stack.size() - arguments.size();
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    c10::IValue& value = stack[first + i];
-    if (arguments[i].name() != "generator") continue;
-    if (devices_.are_apart() && !runs_on_cpu(op, stack)) continue;
-    if (value.isNone() || value.toGenerator() == at::detail::getDefaultCPUGenerator()) value = generator_;
-  }
+  c10::IValue* const value = generator_argument(op, stack);
+  if (!value || (devices_.are_apart() && !runs_on_cpu(op, stack))) return;
+  if (value->isNone() || value->toGenerator() == at::detail::getDefaultCPUGenerator()) *value = generator_;
 }
 
 // Puts the module's own tensors in the place of a clone's. Returns the last part that the arguments belong to.
@@ -212,13 +197,11 @@ size_t Piece::take_own(torch::jit::Stack& stack, size_t first) {
 }
 
 // Returns the device that a random operator draws on, if that is another one than the part's, where other pieces are.
-std::optional<c10::Device> Piece::device_of_draw(const c10::OperatorHandle& op, const torch::jit::Stack& stack,
+std::optional<c10::Device> Piece::device_of_draw(const c10::OperatorHandle& op, torch::jit::Stack& stack,
                                                  bool is_below) const {
-  const auto& arguments = op.schema().arguments();
-  const size_t first = stack.size() - arguments.size();
-  const auto generator = std::ranges::find(arguments, "generator", &c10::Argument::name);
-  if (!devices_.are_apart() || generator == arguments.end()) return std::nullopt;
-  if (!stack[first + static_cast<size_t>(generator - arguments.begin())].isNone()) return std::nullopt;
+  const c10::IValue* const generator = generator_argument(op, stack);
+  if (!devices_.are_apart() || !generator || !generator->isNone()) return std::nullopt;
+  const size_t first = stack.size() - op.schema().arguments().size();
   std::optional<c10::Device> device = asked_device(op, stack);
   if (!device) device = device_in_place(op, stack);
   for (size_t i = first; is_below && !device && i < stack.size(); ++i) {
@@ -240,13 +223,11 @@ void Piece::call(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch
   const auto run = [&] { is_below ? op.redispatchBoxed(below, &stack) : call_in_part(op, below, stack); };
   const std::optional<c10::Device> draws_on = device_of_draw(op, stack, is_below);
   if (!draws_on) return run();
-  at::Generator generator = generator_like(*draws_on);
-  generator.set_state(chance_on(devices_[here()]));
-  const auto& arguments = op.schema().arguments();
-  const auto place = std::ranges::find(arguments, "generator", &c10::Argument::name) - arguments.begin();
-  stack[stack.size() - arguments.size() + static_cast<size_t>(place)] = generator;
+  at::Generator generator = copied_generator_of(*draws_on);
+  generator.set_state(generator_state_of(devices_[here()]));
+  *generator_argument(op, stack) = generator;
   run();
-  set_chance(devices_[here()], generator.get_state());
+  set_generator_state_of(devices_[here()], generator.get_state());
 }
 
 void Piece::call_in_part(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack& stack) {
@@ -270,24 +251,16 @@ void Piece::call_in_part(const c10::OperatorHandle& op, c10::DispatchKeySet belo
       return tensor;
     });
   }
-  if (devices_.are_apart()) bring(op, stack, has_statistics);
+  if (devices_.are_apart() && !chooses_device(op, stack)) {
+    const c10::Device device = device_in_place(op, stack).value_or(devices_[here()]);
+    move_arguments(op, stack, [&](const at::Tensor& tensor) { return on_device(tensor, device); });
+  }
   op.redispatchBoxed(below, &stack);
   for (size_t i = first; i < stack.size(); ++i) {
     visit_tensors(stack[i], [&](const at::Tensor& result) { note(result, !written.empty()); });
   }
   if (!devices_.are_apart()) return;
   for (const at::Tensor& tensor : written) follow_write(tensor);
-}
-
-// Moves arguments to the device where the operator runs.
-void Piece::bring(const c10::OperatorHandle& op, torch::jit::Stack& stack, bool has_statistics) {
-  if (chooses_device(op, stack)) return;
-  const size_t first = stack.size() - op.schema().arguments().size();
-  const c10::Device device = device_in_place(op, stack).value_or(devices_[here()]);
-  for (size_t i = first; i < stack.size(); ++i) {
-    if (stays_in_place(op, i - first, has_statistics)) continue;
-    replace_tensors(stack[i], [&](const at::Tensor& tensor) { return on_device(tensor, device); });
-  }
 }
 
 void Piece::check_graph(const std::vector<at::Tensor>& tensors, size_t part) const {

@@ -46,7 +46,7 @@ class Piece final : public OperatorWatcher {
   using Backward = std::function<void(const std::vector<at::Tensor>& entered, const std::vector<at::Tensor>& roots,
                                       const std::vector<at::Tensor>& gradients)>;
 
-  /// `generator`: of the CPU; devices draw from a sequence with the same seed.
+  /// `generator` is one of the CPU. Operators of devices draw from a sequence that begins with the same seed.
   Piece(const PartTable& table, const PartDevices& devices, at::Generator generator, Listener listener);
 
   /// Runs forward under a watch of this thread's operators.
@@ -107,9 +107,8 @@ class Piece final : public OperatorWatcher {
   at::Tensor in_this_part(const at::Tensor& source);
   at::Tensor on_device(const at::Tensor& tensor, c10::Device device);
   void follow_write(const at::Tensor& written);
-  void bring(const c10::OperatorHandle& op, torch::jit::Stack& stack, bool has_statistics);
   void call_in_part(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack& stack);
-  std::optional<c10::Device> device_of_draw(const c10::OperatorHandle& op, const torch::jit::Stack& stack,
+  std::optional<c10::Device> device_of_draw(const c10::OperatorHandle& op, torch::jit::Stack& stack,
                                             bool is_below) const;
   void check_write(const at::Tensor& target, const c10::OperatorHandle& op) const;
   void check_buffer(const at::Tensor& argument, bool is_written, const c10::OperatorHandle& op) const;

@@ -18,6 +18,8 @@
 #include "module/loss.hpp"
 #include "module/pass_hooks.hpp"
 #include "module/step_access.hpp"
+#include "parts/device_generators.hpp"
+#include "parts/device_watches.hpp"
 #include "parts/placement.hpp"
 #include "parts/units.hpp"
 
@@ -46,26 +48,16 @@ uint64_t draw_seed() {
   return at::check_generator<at::CPUGeneratorImpl>(generator)->random64();
 }
 
-/// Lets the copy have the module's memory, on whichever device.
-void share_memory(const Module& module, Module& copy) {
-  const auto share = [](const std::vector<at::Tensor>& own, std::vector<at::Tensor> shared) {
+/// Gives each tensor of the copy the memory of memory(tensor of the module), on any device.
+template <class Memory>
+void set_memory(const Module& module, Module& copy, const Memory& memory) {
+  const auto set = [&](const std::vector<at::Tensor>& own, std::vector<at::Tensor> copied) {
     for (size_t i = 0; i < own.size(); ++i) {
-      if (own[i].defined()) shared[i].set_data(own[i].detach());
+      if (own[i].defined()) copied[i].set_data(memory(own[i].detach()));
     }
   };
-  share(module.parameters(), copy.parameters());
-  share(module.buffers(), copy.buffers());
-}
-
-/// Gives the copy memory of its own where the module's is.
-void part_memory(const Module& module, Module& copy) {
-  const auto part = [](const std::vector<at::Tensor>& own, std::vector<at::Tensor> parted) {
-    for (size_t i = 0; i < own.size(); ++i) {
-      if (own[i].defined()) parted[i].set_data(own[i].detach().clone());
-    }
-  };
-  part(module.parameters(), copy.parameters());
-  part(module.buffers(), copy.buffers());
+  set(module.parameters(), copy.parameters());
+  set(module.buffers(), copy.buffers());
 }
 
 std::vector<bool> trained(const Module& module) {
@@ -127,7 +119,7 @@ UnitProfile Pipeline::measure(const Batch& batch, size_t num_phases) {
   const detail::GeneratorKeeper keeper;
   const KeptGenerators kept(runtime_.devices());
   const std::shared_ptr<Module> copy = clone(runtime_, module_, c10::kCPU);
-  part_memory(module_, *copy);  // a step may write
+  set_memory(module_, *copy, [](const at::Tensor& own) { return own.clone(); });  // a step may write
   const BatchPieces pieces = cut_into(batch, num_pieces_);
   detail::set_training_modes(*copy, detail::training_modes(module_));
   StepAccess::follow(*copy, module_);
@@ -156,7 +148,7 @@ void Pipeline::make_lanes() {
   lanes_.push_back(&module_);
   while (lanes_.size() < std::min(count, num_pieces_)) {
     copies_.push_back(clone(runtime_, module_, c10::kCPU));
-    share_memory(module_, *copies_.back());
+    set_memory(module_, *copies_.back(), [](const at::Tensor& own) { return own; });
     lanes_.push_back(copies_.back().get());
   }
   for (const Module* const lane : lanes_) add_to(table_, *lane, module_, plan_.parts, plan_.written);
@@ -216,32 +208,27 @@ void Pipeline::run(size_t pieces, const std::function<void(size_t lane, size_t p
 }
 
 Piece::Listener Pipeline::listener(size_t piece) {
-  return {.enter_forward =
-              [this, piece](size_t part) {
-                gates_->enter_forward(part, piece);
-                use_->enter(part);
-              },
-          .leave_forward =
-              [this, piece](size_t part) {
-                use_->leave(part, "forward", piece);
-                gates_->leave_forward(part);
-              },
-          .enter_backward =
-              [this, piece](size_t part) {
-                gates_->enter_backward(part, piece);
-                use_->enter(part);
-              },
-          .leave_backward =
-              [this, piece](size_t part) {
-                use_->leave(part, "backward", piece);
-                gates_->leave_backward(part);
-              },
-          .cross =
-              [](size_t from, size_t to, const std::string& why) {
-                throw UserError(why + ", between parts " + std::to_string(from) + " and " + std::to_string(to) +
-                                ", which no piece of the first batch has done; name a cut that keeps them in one "
-                                "part, or choose fewer --devices");
-              }};
+  const auto enter = [this, piece](void (Gates::*pass)(size_t, size_t)) {
+    return [this, piece, pass](size_t part) {
+      ((*gates_).*pass)(part, piece);
+      use_->enter(part);
+    };
+  };
+  const auto leave = [this, piece](const char* what, void (Gates::*pass)(size_t)) {
+    return [this, piece, what, pass](size_t part) {
+      use_->leave(part, what, piece);
+      ((*gates_).*pass)(part);
+    };
+  };
+  return {.enter_forward = enter(&Gates::enter_forward),
+          .leave_forward = leave("forward", &Gates::leave_forward),
+          .enter_backward = enter(&Gates::enter_backward),
+          .leave_backward = leave("backward", &Gates::leave_backward),
+          .cross = [](size_t from, size_t to, const std::string& why) {
+            throw UserError(why + ", between parts " + std::to_string(from) + " and " + std::to_string(to) +
+                            ", which no piece of the first batch has done; name a cut that keeps them in one "
+                            "part, or choose fewer --devices");
+          }};
 }
 
 void Pipeline::run_forward(Work& work, size_t lane, size_t piece) {

@@ -13,6 +13,7 @@
 
 #include "copies/scatter.hpp"
 #include "module/loss.hpp"
+#include "parts/device_watches.hpp"
 #include "parts/piece.hpp"
 #include "parts/placement.hpp"
 #include "parts/units.hpp"

@@ -25,8 +25,8 @@ struct Reading {
   std::vector<size_t> order;   ///< numbers of the units, by the first operator that reads one of their tensors
   bool runs_backward = false;  ///< the step has run backward before it returned
 };
-/// Returns the order of a step, the operators of which `caller` calls, or without one LibTorch. A unit that it does not
-/// read comes behind the unit that is registered before it.
+/// Returns the order of a step. `caller` calls its operators; if it is null, LibTorch does. A unit that the step does
+/// not read comes behind the unit that is registered before it.
 Reading order_of_reading(const std::vector<Unit>& units, const std::function<void()>& run,
                          OperatorWatcher* caller = nullptr);
 

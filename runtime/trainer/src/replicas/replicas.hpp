@@ -27,6 +27,7 @@
 #include "module/pass_hooks.hpp"
 #include "module/step_access.hpp"
 #include "module/unregistered_leaves.hpp"
+#include "parts/device_watches.hpp"
 #include "parts/pipeline.hpp"
 #include "profile/profile.hpp"
 

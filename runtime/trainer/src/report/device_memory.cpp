@@ -9,20 +9,25 @@ namespace {
 
 constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 
-/// Returns null for a CPU, and for a device whose backend counts no memory.
+/// Returns null for a CPU, and if the backend of the device counts no memory.
 c10::DeviceAllocator* allocator_of(c10::Device device) {
   return device.is_cpu() ? nullptr : dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(device.type()));
+}
+
+/// Returns zeros without an allocator that counts.
+c10::CachingAllocator::Stat allocated_on(c10::Device device) {
+  c10::DeviceAllocator* const allocator = allocator_of(device);
+  return allocator ? allocator->getDeviceStats(device.index()).allocated_bytes[kAll] : c10::CachingAllocator::Stat{};
 }
 
 }  // namespace
 
 std::optional<DeviceMemory> device_memory(const Runtime& runtime) {
-  c10::DeviceAllocator* const allocator = allocator_of(runtime.device());
-  if (!allocator) return std::nullopt;
+  if (!allocator_of(runtime.device())) return std::nullopt;
   constexpr double kMiB = 1024.0 * 1024.0;
   DeviceMemory memory;
   for (const c10::Device device : runtime.devices()) {
-    const auto allocated = allocator->getDeviceStats(device.index()).allocated_bytes[kAll];
+    const auto allocated = allocated_on(device);
     memory.now += static_cast<double>(allocated.current) / kMiB;
     memory.peak += static_cast<double>(allocated.peak) / kMiB;
   }
@@ -30,15 +35,11 @@ std::optional<DeviceMemory> device_memory(const Runtime& runtime) {
 }
 
 uint64_t bytes_now(c10::Device device) {
-  c10::DeviceAllocator* const allocator = allocator_of(device);
-  if (!allocator) return 0;
-  return static_cast<uint64_t>(allocator->getDeviceStats(device.index()).allocated_bytes[kAll].current);
+  return static_cast<uint64_t>(allocated_on(device).current);
 }
 
 uint64_t peak_bytes(c10::Device device) {
-  c10::DeviceAllocator* const allocator = allocator_of(device);
-  if (!allocator) return 0;
-  return static_cast<uint64_t>(allocator->getDeviceStats(device.index()).allocated_bytes[kAll].peak);
+  return static_cast<uint64_t>(allocated_on(device).peak);
 }
 
 void forget_peak(c10::Device device) {

@@ -17,14 +17,14 @@ struct DeviceMemory {
 /// Returns nothing for a CPU, and for a device whose backend counts no memory.
 std::optional<DeviceMemory> device_memory(const Runtime& runtime);
 
-/// Return the bytes that tensors have on a device, and had at most since forget_peak(), or the process began; 0 as
-/// below.
+/// Return the bytes that tensors have on a device now, and had at most since forget_peak() or the start of the process;
+/// 0 for a CPU, and if the backend of the device counts no memory.
 uint64_t bytes_now(c10::Device device);
 uint64_t peak_bytes(c10::Device device);
 void forget_peak(c10::Device device);
 
-/// Returns the bytes of a device that this process has or may ask for, less a tenth of the device for what nobody
-/// counts; 0 for a CPU, and for a device whose backend counts no memory.
+/// Returns the bytes of a device that this process has or may ask for, less a tenth of the device for memory that the
+/// backend does not count; 0 for a CPU, and if the backend counts no memory.
 uint64_t usable_bytes(c10::Device device);
 
 }  // namespace cohort
