@@ -1,5 +1,6 @@
 // The driver of the fake device, by its C interface alone.
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -16,6 +17,9 @@ using testing::HasSubstr;
 
 using fake::FakeDevice;
 using fake::kBytes;
+
+// Before the driver reads it.
+[[maybe_unused]] const int kSmallDevice = ::setenv("FAKE_DEVICE_MIB", "64", /*overwrite=*/1);
 
 INSTANTIATE_TEST_SUITE_P(Work, FakeDevice, testing::Bool(), fake::name_of_mode);
 
@@ -204,6 +208,24 @@ TEST_P(FakeDevice, CountsWhatIsAllocated) {
   EXPECT_DONE(fakedrv_free(memory, nullptr));
   EXPECT_EQ(fakedrv_allocated(0), before);
   EXPECT_GT(fakedrv_capacity(0), before);
+}
+
+TEST_P(FakeDevice, JoinsFreeMemoryWhenItEnds) {
+  constexpr int kDevice = FAKEDRV_DEVICES - 1;  // which no other test has allocated on
+  fakedrv_stream *const one = fakedrv_default_stream(kDevice), *other = nullptr;
+  EXPECT_DONE(fakedrv_create_stream(kDevice, &other));
+  const uint64_t half = fakedrv_capacity(kDevice) / 2;
+  void *first = nullptr, *second = nullptr, *larger = nullptr;
+  EXPECT_DONE(fakedrv_alloc(one, half, &first));
+  ASSERT_NE(fakedrv_alloc(other, half + 1, &larger), 0) << "it is in use";
+  EXPECT_DONE(fakedrv_alloc(one, half, &second));
+  EXPECT_DONE(fakedrv_fill(one, first, 1, half));
+  for (void* const memory : {first, second}) EXPECT_DONE(fakedrv_free(memory, nullptr));
+  EXPECT_DONE(fakedrv_alloc(other, half + 1, &larger));
+  EXPECT_DONE(fakedrv_alloc(one, kBytes, &first)) << "of the rest";
+  EXPECT_DONE(fakedrv_fill(other, larger, 2, half + 1)) << "the driver has waited for the other stream";
+  for (void* const memory : {first, larger}) EXPECT_DONE(fakedrv_free(memory, nullptr));
+  EXPECT_DONE(fakedrv_destroy_stream(other));
 }
 
 TEST_P(FakeDevice, RunsStreamsOfManyThreadsThatWaitForEachOther) {

@@ -187,6 +187,14 @@ void Driver::run_to(Lock& lock, Stream& stream, uint64_t place) {
   if (!stream.failure.empty()) throw std::runtime_error(std::exchange(stream.failure, ""));
 }
 
+void Driver::wait_for_all(Lock& lock) {
+  for (Stream& stream : streams_) {
+    const Clock clock = stream.clock;
+    advance(lock, stream, stream.issued);
+    host_waited(clock);
+  }
+}
+
 bool Driver::run_one(Lock& lock, Stream& stream, uint64_t place) {
   if (stream.done < place && !stream.is_running) run_next(lock, stream);
   if (!stream.failure.empty()) throw std::runtime_error(std::exchange(stream.failure, ""));

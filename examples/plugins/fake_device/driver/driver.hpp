@@ -97,6 +97,8 @@ class Driver {
   void run_to(Lock& lock, Stream& stream, uint64_t place);
   /// Runs one piece on the way to a place; returns whether it is reached.
   bool run_one(Lock& lock, Stream& stream, uint64_t place);
+  /// Waits, as the host, for all that was enqueued on any stream. What a work leaves stays for the next wait.
+  void wait_for_all(Lock& lock);
   /// The host has waited for what this clock covers.
   void host_waited(const Clock& clock) { host_.join(clock); }
 

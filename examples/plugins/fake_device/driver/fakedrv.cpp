@@ -139,8 +139,17 @@ uint64_t fakedrv_num_events(void) {
 }
 
 int fakedrv_alloc(fakedrv_stream* stream, uint64_t nbytes, void** memory) {
-  return guarded([&](Driver& driver, auto&) {
-    *memory = driver.memories()[static_cast<size_t>(stream->device)].take(stream, nbytes, stream->capture.graph)->first;
+  return guarded([&](Driver& driver, Driver::Lock& lock) {
+    auto& blocks = driver.memories()[static_cast<size_t>(stream->device)];
+    const fakedrv_graph* const pool = stream->capture.graph;
+    try {
+      *memory = blocks.take(stream, nbytes, pool)->first;
+    } catch (const std::bad_alloc&) {
+      if (pool) throw;
+      driver.wait_for_all(lock);
+      blocks.join_free();
+      *memory = blocks.take(stream, nbytes, pool)->first;
+    }
   });
 }
 

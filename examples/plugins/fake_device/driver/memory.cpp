@@ -76,13 +76,46 @@ DeviceMemory::Blocks::iterator DeviceMemory::take(Stream* owner, uint64_t nbytes
     free.erase(newest);
     block->second.is_free = false;
   } else {
+    block = take_joined(owner, wanted, pool);
+  }
+  if (block == blocks_.end()) {
     if (wanted > size_ - used_) throw std::bad_alloc();
     block = blocks_.emplace(first_ + used_, Block{wanted, owner, {}, pool}).first;
-    std::memset(contents(block->first), 0xff, wanted);
     used_ += wanted;
+    std::memset(contents(block->first), 0xff, wanted);
   }
   allocated_ += block->second.nbytes;
   return block;
+}
+
+// Gives what the block has too much of to another one.
+DeviceMemory::Blocks::iterator DeviceMemory::take_joined(Stream* owner, uint64_t nbytes, const fakedrv_graph* pool) {
+  auto& free = free_[{nullptr, nullptr}];
+  const auto fitting = free.lower_bound(nbytes);
+  if (fitting == free.end()) return blocks_.end();
+  const auto block = blocks_.find(fitting->second);
+  free.erase(fitting);
+  const uint64_t rest = block->second.nbytes - nbytes;
+  block->second = Block{nbytes, owner, {}, pool};
+  if (rest > 0) {
+    blocks_.emplace(block->first + nbytes, Block{rest, nullptr, {}, nullptr, true});
+    free.emplace(rest, block->first + nbytes);
+  }
+  return block;
+}
+
+void DeviceMemory::join_free() {
+  const auto can_join = [](const Block& block) { return block.is_free && !block.pool; };
+  std::erase_if(free_, [](const auto& entry) { return entry.first.second == nullptr; });
+  for (auto block = blocks_.begin(); block != blocks_.end(); ++block) {
+    if (!can_join(block->second)) continue;
+    for (auto next = std::next(block); next != blocks_.end() && can_join(next->second);) {
+      block->second.nbytes += next->second.nbytes;
+      next = blocks_.erase(next);
+    }
+    block->second.owner = nullptr;
+    free_[{nullptr, nullptr}].emplace(block->second.nbytes, block->first);
+  }
 }
 
 void DeviceMemory::give_back(Blocks::iterator block, Stream* owner) {

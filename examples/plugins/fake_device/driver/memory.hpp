@@ -37,6 +37,8 @@ class DeviceMemory {
   /// Returns a block for a stream, from the memory that is kept for a graph if one is given. Throws std::bad_alloc.
   Blocks::iterator take(Stream* owner, uint64_t nbytes, const fakedrv_graph* pool);
   void give_back(Blocks::iterator block, Stream* owner);
+  /// Joins free neighbours, which serve any stream from then on. Call it when nothing runs any more.
+  void join_free();
   /// Keeps nothing for the graph any more.
   void dissolve(const fakedrv_graph* pool);
   /// Returns the block that has this address, or end().
@@ -57,9 +59,11 @@ class DeviceMemory {
  private:
   std::byte* first_;
   uint64_t size_, used_ = 0, allocated_ = 0;
-  Blocks blocks_;  // by address; never taken apart
+  Blocks blocks_;  // by address
   using Owner = std::pair<Stream*, const fakedrv_graph*>;
   std::map<Owner, std::multimap<uint64_t, std::byte*>> free_;  // by bytes
+
+  Blocks::iterator take_joined(Stream* owner, uint64_t nbytes, const fakedrv_graph* pool);
 };
 
 /// Installs the handler that names a device, for ranges of this many bytes at these addresses.
