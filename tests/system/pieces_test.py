@@ -5,9 +5,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import harness
-from harness import BUILD, NUMERICS, SystemTest, launcher_of
+from harness import BUILD, FAKE_DEVICE, NUMERICS, SystemTest, launcher_of
 
-MNIST, CHARGPT = BUILD / "bin/mnist", BUILD / "bin/chargpt"
+MNIST, CHARGPT, PROGRAM = BUILD / "bin/mnist", BUILD / "bin/chargpt", BUILD / "tests/pieces_program"
 STEPS, BATCH = 6, 8
 SHAPES = {"mlp_small": (784,), "linear32": (32,), "resnet18_cifar": (3, 32, 32)}
 
@@ -117,6 +117,115 @@ class InFull(PiecesTest):
         self.assertEqual(self.summary()["weights_sha256"], whole)
 
 
+class AutoTest(PiecesTest):
+    """--pieces=auto: a batch that does not fit into the memory is trained again, in twice as many pieces."""
+    def run_auto(self, *flags, pieces="auto", ranks=1):
+        """Returns the weights' digest, the metrics, what the program prints without the calls, and the calls."""
+        result = self.succeed([*launcher_of(ranks), PROGRAM, "--threads=1", "--seed=5", "--summary-json=summary.json",
+                               f"--pieces={pieces}", *flags])
+        *statistics, calls = result.stdout.splitlines()
+        self.log = result.stderr
+        summary = self.summary()
+        return summary["weights_sha256"], summary["metrics"], statistics, int(calls.split()[1])
+
+    def growth(self):
+        return [line for line in self.log.splitlines() if "no memory to train" in line]
+
+    def leaves_no_trace(self, *flags, ranks=1, grows=2, pieces=4):
+        """From the first batch of eight samples on there is room for two."""
+        with self.subTest(flags=flags, ranks=ranks):
+            *wanted, calls = self.run_auto(*flags, pieces=pieces, ranks=ranks)
+            for where in ("forward", "backward"):
+                *got, more_calls = self.run_auto(*flags, "--room=2", f"--where={where}", ranks=ranks)
+                self.assertEqual(len(self.growth()), grows, self.log)  # those of rank 0
+                self.assertEqual(got, wanted)
+                self.assertEqual(more_calls - calls, grows)
+
+
+class Auto(AutoTest):
+    def test_leaves_no_trace_of_attempts(self):
+        self.leaves_no_trace("--strategy=single")
+        self.leaves_no_trace("--strategy=ddp", ranks=2)
+
+    def test_needs_no_more_pieces_than_fit(self):
+        *wanted, calls = self.run_auto("--strategy=single", pieces=1)
+        self.assertEqual(self.run_auto("--strategy=single"), (*wanted, calls))
+        self.assertEqual(self.growth(), [])
+
+    def test_says_what_it_has_found(self):
+        self.run_auto("--strategy=single", "--room=4")
+        self.assertEqual(len(self.growth()), 1, self.log)
+        self.assertIn("no memory to train on batch 0 in 1 piece: batches have 2 from now on, as with --pieces=2", self.log)
+
+    def test_later_batches(self):
+        """The run up to there, resumed in two pieces, is the reference."""
+        flags = ["--strategy=ddp", "--checkpoint-dir=steps"]
+        for where in ("forward", "backward"):
+            *got, _ = self.run_auto(*flags[:1], "--max-steps=6", "--room=4", "--from=3", f"--where={where}", ranks=2)
+            self.run_auto(*flags, "--max-steps=3", pieces=1, ranks=2)
+            *wanted, _ = self.run_auto(*flags, "--max-steps=6", "--resume=auto", pieces=2, ranks=2)
+            self.assertEqual((got[0], got[2]), (wanted[0], wanted[2]))
+            self.assertEqual(got[1]["area"], wanted[1]["area"])
+            self.succeed(["rm", "-r", self.folder / "steps"])
+
+    def test_sums_of_earlier_batches(self):
+        """The second batch of a step has no room, on one of the ranks: the gradients of the first one stay."""
+        flags = ["--noise=false", "--strategy=ddp", "--accumulate-grad-batches=3", "--where=backward", "--max-steps=2"]
+        whole = self.weights_of(*flags, "--pieces=1")
+        parts = self.weights_of(*flags, "--pieces=auto", "--room=3", "--from=1", "--rank=1")
+        for name, tensor in whole.items():
+            torch.testing.assert_close(parts[name], tensor, rtol=1e-5, atol=1e-6, msg=name)
+
+    def weights_of(self, *flags):
+        self.succeed([*launcher_of(2), PROGRAM, "--threads=1", "--seed=5", "--checkpoint-dir=last", *flags])
+        files = sorted((self.folder / "last").rglob("shared.safetensors"))
+        weights = load_file(files[-1])
+        self.succeed(["rm", "-r", self.folder / "last"])
+        return weights
+
+    def test_a_device_without_memory(self):
+        """A device of 28 MiB, on which two pieces would need 29."""
+        command = [CHARGPT, "--strategy=ddp", "--devices=2", "--threads=1", "--max-steps=3", "--limit-val-batches=0", "--length=0",
+                   "--summary-json=summary.json", *FAKE_DEVICE]
+        self.succeed([*command, "--pieces=4"])
+        wanted = self.summary()["weights_sha256"]
+        self.succeed([*command, "--pieces=auto"], {"FAKE_DEVICE_MIB": "28"})
+        self.assertEqual(self.summary()["weights_sha256"], wanted)
+
+    def test_no_room_for_one_sample(self):
+        for where in ("forward", "backward"):
+            result = self.fail_with(2, [PROGRAM, "--pieces=auto", "--room=0", "--noise=false", f"--where={where}"],
+                                    "the test has no memory; choose a smaller batch")
+            self.assertEqual(len([line for line in result.stderr.splitlines() if "error: " in line]), 1, str(result))
+
+
+class AutoInFull(AutoTest):
+    def test_leaves_no_trace_of_attempts(self):
+        self.leaves_no_trace("--strategy=sharded", ranks=2)
+        self.leaves_no_trace("--strategy=bagua:bytegrad", ranks=2)
+        self.leaves_no_trace("--strategy=bagua:decentralized", ranks=2)
+        self.leaves_no_trace("--strategy=horovod", "--accumulate-grad-batches=2", "--gradient-clip-val=0.1", ranks=3)
+        self.leaves_no_trace("--strategy=single", "--precision=bf16-true", "--accumulate-grad-batches=3")
+        self.leaves_no_trace("--strategy=ddp", "--precision=16-mixed", ranks=2)
+        self.leaves_no_trace("--strategy=dp", "--devices=2", "--noise=false", grows=1, pieces=2)
+
+    def test_parts_of_a_model(self):
+        """It is measured in more pieces, too."""
+        flags = ["--strategy=balanced", "--devices=1", "--noise=false", "--room=1"]
+        for more in ([], ["--from=2"]):
+            with self.subTest(more=more):
+                *wanted, _ = self.run_auto(*flags, pieces=8)
+                *got, _ = self.run_auto(*flags, *more)
+                self.assertEqual(len([line for line in self.log.splitlines() if "no memory to " in line]), 1, self.log)
+                self.assertEqual(got[0] == wanted[0], not more)
+
+    def test_no_memory_after_gradients_were_sent(self):
+        """Batches of shapes that have had room are not held back."""
+        command = [*launcher_of(2), PROGRAM, "--strategy=ddp", "--bucket-size=64B", "--pieces=auto", "--room=4", "--from=3",
+                   "--where=backward", "--threads=1"]
+        self.fail_with(2, command, "the test has no memory; give --pieces=2")
+
+
 class Memory(PiecesTest):
     def peak(self, pieces):
         """Returns the most memory that mnist has had, in KiB."""
@@ -144,7 +253,7 @@ class Mistakes(PiecesTest):
         return [NUMERICS, f"--model={model}", f"--data-from={data}", *flags]
 
     def test_numbers(self):
-        for value in ("0", "-1", "many", "1.5"):
+        for value in ("0", "-1", "many", "1.5", "Auto"):
             self.refuse("--pieces", MNIST, f"--pieces={value}")
         self.refuse(f"the first batch has {BATCH} samples for --pieces=9; give larger batches, or fewer pieces",
                     *self.numerics("linear32", "--pieces=9"))
@@ -154,6 +263,8 @@ class Mistakes(PiecesTest):
     def test_what_needs_the_whole_batch(self):
         self.refuse("steps by hand, and only the loop's own steps are cut", *self.numerics("adversarial_by_hand", "--pieces=2"))
         self.refuse("wants the outputs of a whole batch", *self.numerics("batch_softmax_gathered", "--pieces=2"))
+        self.refuse("steps by hand, and only the loop's own steps are cut",
+                    *self.numerics("adversarial_by_hand", "--pieces=auto"))
         self.refuse("ranks of --sync-batchnorm wait for each other in each piece", MNIST, "--pieces=2", "--sync-batchnorm")
 
     def test_ranks_that_disagree(self):

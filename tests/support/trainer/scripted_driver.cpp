@@ -53,6 +53,14 @@ class ScriptedDriver final : public StepDriver {
   }
   void complete(const std::vector<at::Tensor>&) override {}
   void follow_devices() override {}
+  void begin_attempt(bool holds) override { script_.calls.emplace_back(holds ? "attempt, held" : "attempt"); }
+  bool take_back() override {
+    for (torch::nn::Module* const replica : replicas_) {
+      for (at::Tensor& parameter : replica->parameters()) parameter.mutable_grad().reset();
+    }
+    script_.calls.emplace_back("take back");
+    return true;
+  }
   void set_partial(bool partial) override { script_.calls.emplace_back(partial ? "partial" : "whole"); }
   void end_backward() override {
     const auto sums = replicas_[0]->parameters();

@@ -67,6 +67,12 @@ class StepDriver {
   /// Says, while partial is on, that no other backward of the micro-batch reaches these parameters of the module. Any
   /// thread.
   virtual void complete(const std::vector<at::Tensor>& parameters) = 0;
+  /// Keeps what take_back needs of the micro-batch that has begun, until end_backward: a copy of the gradients, if an
+  /// earlier micro-batch has some. With `holds`, other ranks get none of it before end_backward.
+  virtual void begin_attempt(bool holds) = 0;
+  /// Returns gradients and losses to what they were when the attempt began, after a backward that failed. Returns
+  /// false, and changes nothing, if other ranks may have got gradients.
+  virtual bool take_back() = 0;
   /// Takes over the devices that the program has moved the module's parameters to, between two steps: master weights,
   /// the optimizers' state and the places of gradients go there, too. Collective.
   virtual void follow_devices() = 0;

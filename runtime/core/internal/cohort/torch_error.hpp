@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <string>
 
 #include <c10/util/Exception.h>
@@ -14,6 +15,9 @@ namespace cohort {
 /// mend; everything else fails the training. `pieces`: of the batch that was trained on, if more of them would need
 /// less memory; else 0.
 Error error_of(const c10::Error& error, const std::string& who = "", int64_t pieces = 0);
+
+/// Returns whether memory was missing, on a device or on the CPU: also if the exception that is nested in it says so.
+bool is_out_of_memory(const std::exception& error);
 
 /// Throws the error to report if the current exception is one of LibTorch, else returns. For
 /// host::translate_exceptions_with.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
+#include <string_view>
 
 #include <ATen/Context.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -16,6 +18,15 @@ namespace {
 std::string sentence_of(const c10::Error& error) {
   const std::string text = error.what_without_backtrace();
   return text.substr(0, text.find(". This could be because the operator doesn't exist for this backend"));
+}
+
+bool is_torch_out_of_memory(const c10::Error& error) {
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
+  // Allocators of the CPU and of the libraries of CUDA throw no such type.
+  constexpr std::array<std::string_view, 3> kTexts{"DefaultCPUAllocator: ", "CUBLAS_STATUS_ALLOC_FAILED",
+                                                   "CUDNN_STATUS_ALLOC_FAILED"};
+  const std::string_view text = error.what_without_backtrace();
+  return std::ranges::any_of(kTexts, [&](std::string_view one) { return text.find(one) != std::string_view::npos; });
 }
 
 bool tells_of_loss(const c10::AcceleratorError& error) {
@@ -50,7 +61,7 @@ Error error_of(const c10::Error& error, const std::string& who, int64_t pieces) 
                      "; gradients of an Embedding with sparse(true) are sparse: make it with sparse(false), or leave "
                      "out what looks at them");
   }
-  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) == nullptr) return TrainingFailed(what);
+  if (!is_torch_out_of_memory(error)) return TrainingFailed(what);
   const std::string smaller = pieces > 0
                                   ? "give --pieces=" + std::to_string(2 * pieces) +
                                         ", which trains on each batch in so many pieces with the same gradients, "
@@ -58,6 +69,18 @@ Error error_of(const c10::Error& error, const std::string& who, int64_t pieces) 
                                   : "choose a smaller batch or ";
   return UserError(host::on_one_line(what) + "; " + smaller +
                    "--strategy=sharded, which divides the optimizer's state");
+}
+
+bool is_out_of_memory(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
+  const auto* const own = dynamic_cast<const c10::Error*>(&error);
+  if (own && is_torch_out_of_memory(*own)) return true;
+  try {
+    std::rethrow_if_nested(error);
+  } catch (const std::exception& nested) {
+    return is_out_of_memory(nested);
+  }
+  return false;
 }
 
 void throw_torch_error() {

@@ -20,6 +20,23 @@ void StepLosses::add(uint32_t phase, uint32_t replica, const at::Tensor& loss, d
   sum.add_(loss.detach().reshape({}).to(sum.device()), scale);
 }
 
+std::vector<at::Tensor> StepLosses::copy(uint32_t phase) const {
+  std::vector<at::Tensor> copies;
+  for (const at::Tensor& sum : phases_[phase].of_replicas) copies.push_back(sum.defined() ? sum.clone() : sum);
+  return copies;
+}
+
+void StepLosses::restore(uint32_t phase, const std::vector<at::Tensor>& copies) {
+  std::vector<at::Tensor>& sums = phases_[phase].of_replicas;
+  for (size_t replica = 0; replica < sums.size(); ++replica) {
+    if (copies[replica].defined()) {
+      sums[replica].copy_(copies[replica]);
+    } else if (sums[replica].defined()) {
+      sums[replica].zero_();
+    }
+  }
+}
+
 const float* StepLosses::sum(uint32_t phase, at::Device device) {
   at::Tensor& sum = phases_[phase].sums[device.index()];
   if (!sum.defined()) sum = at::empty({}, at::TensorOptions(at::kFloat).device(device));

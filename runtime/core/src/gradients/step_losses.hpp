@@ -19,6 +19,10 @@ class StepLosses {
   void reset(uint32_t phase);
   /// Adds a scalar loss of any floating-point type, times the scale of its backward.
   void add(uint32_t phase, uint32_t replica, const at::Tensor& loss, double scale);
+  /// Returns copies of the sums of a phase, by replica.
+  std::vector<at::Tensor> copy(uint32_t phase) const;
+  /// Returns to them.
+  void restore(uint32_t phase, const std::vector<at::Tensor>& copies);
   /// Returns the sum over the replicas: one float on this device, at the same place in every step.
   const float* sum(uint32_t phase, at::Device device);
 

@@ -111,6 +111,20 @@ class TensorModel final : public host::ModelPort {
   /// Forgets the gradients of a phase, and its losses.
   void forget_gradients(uint32_t phase);
 
+  /// The gradients and losses of a phase at a moment.
+  struct GradientSums {
+    /// A tensor that backward adds to, and a copy of it; undefined: there was none.
+    struct Sum {
+      at::Tensor place, copy;
+    };
+    std::vector<Sum> gradients, complete;  // by replica and parameter
+    std::vector<at::Tensor> losses;
+  };
+  /// Copies the gradients that earlier micro-batches have added up.
+  GradientSums gradient_sums(uint32_t phase) const;
+  /// Returns to them.
+  void restore_gradients(uint32_t phase, const GradientSums& sums);
+
   /// Returns the number of a parameter of the module, or of its master weights, as strategies know it. Throws UserError
   /// for another tensor.
   uint32_t number_of(const at::Tensor& parameter) const;

@@ -16,6 +16,7 @@
 
 #include "../gradients/tensor_model.hpp"
 #include "check_optimizers.hpp"
+#include "parameter_use.hpp"
 #include "tensor_collectives.hpp"
 #include "weights_sample.hpp"
 
@@ -39,6 +40,8 @@ class HostStepDriver final : public StepDriver {
                        const std::vector<at::Tensor>& gradients) override;
   void set_partial(bool partial) override { engine_->set_partial(partial); }
   void complete(const std::vector<at::Tensor>& parameters) override;
+  void begin_attempt(bool holds) override;
+  bool take_back() override;
   void follow_devices() override;
   void end_backward() override;
   void set_no_sync(bool no_sync) override;
@@ -79,7 +82,7 @@ class HostStepDriver final : public StepDriver {
   void set_loss_scale(const LossScale& scale) override { loss_scale_ = scale; }
   at::Tensor root_gradient(const at::Tensor& loss, double scale, uint32_t replica) override;
 
-  std::vector<std::string> unused_parameters() const override;
+  std::vector<std::string> unused_parameters() const override { return use_->unused(); }
   const Optimizers& optimizers() const override { return model_.given_optimizers(); }
   torch::nn::Module& module() const override { return module_; }
   Runtime& runtime() const override { return runtime_; }
@@ -88,9 +91,6 @@ class HostStepDriver final : public StepDriver {
   void pause(int32_t why);
   void follow_strategy();
   void follow_frozen();
-  bool is_used(uint32_t parameter);
-  void settle_unused(uint32_t phase);
-  void treat_unused(uint32_t phase);
   at::Tensor evaluate(uint32_t phase);
   void clip(uint32_t phase);
   void run_backward(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& gradients,
@@ -106,7 +106,8 @@ class HostStepDriver final : public StepDriver {
   std::optional<GradientClip> clip_;
   std::optional<LossScale> loss_scale_;
   std::vector<float> scale_of_step_;  // by phase: the loss scale when its step began
-  std::vector<uint32_t> unused_;      // so far, of the optimizers; few after a step
+  TensorModel::GradientSums sums_;    // when the attempt began
+  std::optional<ParameterUse> use_;
   bool no_sync_ = false;
   bool may_accumulate_ = false;
   bool begun_ = false, has_hooks_ = false;
@@ -127,7 +128,7 @@ HostStepDriver::HostStepDriver(Runtime& runtime, host::ConnectedRank& rank,
   if (engine_->reads_loss()) model_.keep_losses();
   model_.refresh_replicas();
   follow_strategy();
-  if (runtime.options().unused != UnusedParameters::kZero) unused_ = model_.optimized();
+  use_.emplace(runtime, rank_, model_, *engine_);
 }
 
 // Hooks wherever the strategy wants gradients, which may change between steps.
@@ -150,48 +151,6 @@ void HostStepDriver::follow_frozen() {
   model_.follow_frozen();
   rank_.trained_parameters_changed();
   follow_strategy();
-}
-
-// A strategy that averages no gradients tells no rank of the others' parameters: each rank judges by its own.
-bool HostStepDriver::is_used(uint32_t parameter) {
-  if (engine_->wants_gradients()) return engine_->is_used(parameter);
-  for (uint32_t replica = 0; replica < model_.num_replicas(); ++replica) {
-    if (model_.has_gradient(replica, parameter)) return true;
-  }
-  return false;
-}
-
-std::vector<std::string> HostStepDriver::unused_parameters() const {
-  std::vector<std::string> names;
-  for (const uint32_t one : unused_) {
-    if (model_.is_trained(one)) names.push_back(model_.name_of(one));
-  }
-  return names;
-}
-
-// Nobody used it: no gradient, as in training on one device. Any rank did: the mean, on all of them that have it.
-void HostStepDriver::settle_unused(uint32_t phase) {
-  for (const cohort_tensor& parameter : model_.parameters()) {
-    if (!(parameter.flags & COHORT_TENSOR_REQUIRES_GRAD) || model_.phase_of(parameter.id) != phase) continue;
-    if (engine_->is_used(parameter.id) && rank_.has_mean_gradient(parameter.id)) {
-      model_.show_gradient(parameter.id);
-    } else {
-      model_.hide_gradient(parameter.id);
-    }
-  }
-}
-
-void HostStepDriver::treat_unused(uint32_t phase) {
-  std::string names;
-  for (const cohort_tensor& parameter : model_.parameters()) {
-    if (!(parameter.flags & COHORT_TENSOR_REQUIRES_GRAD) || model_.phase_of(parameter.id) != phase) continue;
-    if (is_used(parameter.id)) continue;
-    names += (names.empty() ? "'" : ", '") + std::string(parameter.name) + "'";
-    if (runtime_.options().unused == UnusedParameters::kZero) model_.show_zero_gradient(parameter.id);
-  }
-  if (names.empty() || runtime_.options().unused == UnusedParameters::kZero) return;
-  throw UserError("--unused=error: no loss of step " + std::to_string(steps() + 1) + " depends on " + names +
-                  "; use them in the loss, freeze them with requires_grad_(false), or give --unused=track");
 }
 
 void HostStepDriver::begin(size_t phase) {
@@ -259,6 +218,18 @@ void HostStepDriver::complete(const std::vector<at::Tensor>& parameters) {
   engine_->gradients_complete(numbers);
 }
 
+void HostStepDriver::begin_attempt(bool holds) {
+  engine_->begin_attempt(holds);
+  sums_ = model_.gradient_sums(engine_->phase());
+}
+
+bool HostStepDriver::take_back() {
+  if (!engine_->take_back()) return false;
+  model_.restore_gradients(engine_->phase(), sums_);
+  begun_ = true;
+  return true;
+}
+
 void HostStepDriver::follow_devices() {
   model_.follow_devices();
   rank_.trained_parameters_changed();
@@ -267,14 +238,11 @@ void HostStepDriver::follow_devices() {
 
 void HostStepDriver::end_backward() {
   begun_ = false;
+  sums_ = {};
   try {
     if (!has_hooks_) model_.collect_gradients(engine_->phase());
     engine_->end_backward();
-    if (engine_->is_last()) {
-      std::erase_if(unused_, [&](uint32_t one) { return model_.phase_of(one) == engine_->phase() && is_used(one); });
-    }
-    if (engine_->wants_gradients() && engine_->is_last()) settle_unused(engine_->phase());
-    if (engine_->is_last() && runtime_.options().unused != UnusedParameters::kTrack) treat_unused(engine_->phase());
+    if (engine_->is_last()) use_->end_step();
   } catch (...) {
     engine_->abandon();
     throw;
@@ -379,7 +347,7 @@ host::StrategyState HostStepDriver::pause_for_checkpoint() {
 
 void HostStepDriver::resume_after(uint64_t steps, host::StrategyState state) {
   rank_.load_state(std::move(state), steps);
-  unused_.clear();  // the earlier run may have used them
+  use_->forget();
   model_.refresh_replicas();
   follow_strategy();
 }

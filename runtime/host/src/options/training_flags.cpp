@@ -143,8 +143,10 @@ std::vector<Flag> step_flags() {
   return {
       number(kLoop, "accumulate-grad-batches", "batches of one optimizer step", &Options::accumulate_grad_batches, 1)
           .compared(Across::kSame, "ranks would communicate at different batches"),
-      number(kLoop, "pieces", "pieces that a batch is trained in, for less memory; its gradients are the same",
-             &Options::pieces, 1)
+      one(kLoop, "pieces", "N|auto",
+          "pieces that a batch is trained in, for less memory; its gradients are the same; auto: as few as fit",
+          &Options::pieces, parse_pieces,
+          [](int64_t pieces) -> Printed { return pieces == 0 ? text_literal("auto") : literal(pieces); })
           .compared(Across::kSame, "a training_step that communicates would run more often on some ranks"),
       one(kLoop, "gradient-clip-val", "LIMIT",
           "gradients are limited to this before the optimizer's step; 0: they are not", &Options::gradient_clip_val,

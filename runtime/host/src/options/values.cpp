@@ -116,6 +116,13 @@ double parse_from_zero(Given given) {
   return *value;
 }
 
+int64_t parse_pieces(Given given) {
+  if (given.text == "auto") return 0;
+  const auto value = parse_number<int64_t>(given.text);
+  if (value && *value > 0) return *value;
+  refuse_value(given, "a whole number from 1, or auto");
+}
+
 bool parse_bool(Given given) {
   if (const auto value = parse_truth(given.text)) return *value;
   refuse_value(given, given.text == "warn" ? "true or false; there is no mode that only warns" : "true or false");

@@ -24,6 +24,8 @@ int64_t parse_integer(Given given, int64_t lowest, int64_t highest);
 uint64_t parse_unsigned(Given given);
 bool parse_bool(Given given);
 double parse_from_zero(Given given);
+/// `auto` is 0.
+int64_t parse_pieces(Given given);
 /// The position of the text in `choices`.
 std::size_t parse_choice(Given given, const std::vector<std::string>& choices);
 /// PyTorch Lightning's spellings: also `16` and `bf16` for mixed types, `32-true` and `64-true`.

@@ -83,6 +83,7 @@ void StepEngine::resume_after(std::span<const uint64_t> steps) {
 
 void StepEngine::begin(bool last, uint32_t phase, bool in_order) {
   phases_in_order_ = in_order;
+  attempt_.reset();
   if (std::exchange(abandoned_, false)) parts_.lane->drain();
   Phase& current = phases_[phase];
   if (current.open && current.micro > 0 && (current.flags & COHORT_STEP_LAST)) {
@@ -156,7 +157,9 @@ void StepEngine::complete(uint32_t parameter, uint32_t replica) {
   // In index order, whatever the order of completion: so all ranks reduce the same bucket at the same time.
   size_t& next = arrivals_.next_bucket;
   for (; next < arrivals_.pending.size() && arrivals_.pending[next] == 0; ++next) {
-    if (overlap_ && is_of_phase(next)) parts_.lane->submit([this, ready = next] { reduce(ready); });
+    if (!sends_at_once() || !is_of_phase(next)) continue;
+    if (attempt_) attempt_->has_sent = true;
+    parts_.lane->submit([this, ready = next] { reduce(ready); });
   }
 }
 
@@ -206,6 +209,7 @@ void StepEngine::end_backward() {
   const cohort_step step = step_of_backward();
   check(parts_.strategy->vt->end_backward(parts_.strategy, &step), "end_backward");
   ++phases_[phase_].micro;
+  attempt_.reset();
 }
 
 uint32_t StepEngine::first_parameter() const {
@@ -231,7 +235,7 @@ void StepEngine::complete_rest() {
 // The flags travel behind the last bucket on the same lane: when they are back, so are all gradients.
 void StepEngine::finish_reduction() {
   collect_flags();
-  if (overlap_) {
+  if (sends_at_once()) {
     parts_.lane->wait(parts_.lane->submit([this] { exchange_flags(); }));
   } else {
     parts_.lane->run_here([this] {
@@ -356,6 +360,19 @@ void StepEngine::abandon() {
   const std::lock_guard lock(arrivals_.mutex);
   for (Phase& phase : phases_) phase.open = false;
   abandoned_ = true;
+}
+
+void StepEngine::begin_attempt(bool holds) {
+  attempt_ = Attempt{phases_, arrivals_.reached, holds};
+}
+
+bool StepEngine::take_back() {
+  if (!attempt_ || attempt_->has_sent) return false;
+  phases_ = attempt_->phases;
+  arrivals_.reached = attempt_->reached;
+  abandoned_ = false;
+  select(phase_);
+  return true;
 }
 
 void StepEngine::check(cohort_status status, const char* slot) {

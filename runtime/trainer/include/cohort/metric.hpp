@@ -89,6 +89,13 @@ class Metric {
   void absorb(const NamedTensors& added);
   /// Computes from what each rank has added; keeps its own.
   at::Tensor compute_from(std::span<const NamedTensors> ranks);
+  /// What was added at a moment, by state. Shares the tensors.
+  struct Moment {
+    std::vector<std::vector<at::Tensor>> parts;
+    bool is_updated;
+  };
+  Moment moment() const;
+  void return_to(const Moment& moment);
   /// Returns a pointer that expires with the metric.
   std::weak_ptr<Metric> watched();
 

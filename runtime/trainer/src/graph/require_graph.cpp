@@ -44,7 +44,7 @@ void require_graph(const Runtime& runtime, const LoopLimits& limits, const Modul
   runtime.require_use(COHORT_USE_GRAPH);
   if (limits.accumulate > 1) refuse("a captured step has one batch", "leave --accumulate-grad-batches out");
   if (runtime.selection().parts > 0) refuse("a captured step has the whole model", "choose another --strategy");
-  if (runtime.options().pieces > 1) refuse("a captured step has one batch in one piece", "leave --pieces out");
+  if (runtime.options().pieces != 1) refuse("a captured step has one batch in one piece", "leave --pieces out");
   if (runtime.options().autotune) refuse("--autotune changes what a step does", "leave that out");
   if (has_loss_scale(runtime.options().precision)) {
     refuse("whether a step is skipped is decided on the host in each step", "choose --precision=bf16-mixed");

@@ -28,7 +28,8 @@ void require_pieces(const Options& options, const Module& module, const std::str
 void require_pieces(const Runtime& runtime, const Module& module, const Optimizers& optimizers) {
   const host::Selection& selection = runtime.selection();
   const Options& options = runtime.options();
-  if (options.pieces > 1) require_pieces(options, module, "--pieces=" + std::to_string(options.pieces));
+  const std::string pieces = options.pieces == 0 ? "auto" : std::to_string(options.pieces);
+  if (pieces != "1") require_pieces(options, module, "--pieces=" + pieces);
   if (selection.parts == 0) return;
   const std::string strategy = "--strategy=" + selection.strategy.name;
   require_pieces(options, module, strategy);

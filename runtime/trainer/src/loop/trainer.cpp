@@ -88,8 +88,10 @@ UnroundedWeights set_up(const Runtime& runtime, Module& module, Stage stage) {
   return unrounded;
 }
 
+// Outside of the loops nothing brings tensors from one device of a model in parts to another.
 void tear_down(const Runtime& runtime, Module& module, Stage stage) {
   in_hook({.hook = "teardown", .rank = runtime.rank()}, [&] { module.teardown(stage); });
+  if (runtime.selection().parts > 1) module.to(c10::kCPU);
 }
 
 /// Runs a pass outside of a fit; the module hears of an exception.

@@ -133,6 +133,18 @@ void LoggedMetrics::give_back(const NamedTensors& taken) {
   for (const auto& [name, states] : by_metric(taken)) object_of(entry(name))->absorb(states);
 }
 
+std::function<void()> LoggedMetrics::way_back() const {
+  std::vector<std::pair<std::weak_ptr<Metric>, Metric::Moment>> moments;
+  for (const Entry& entry : entries_) {
+    if (const auto metric = entry.metric.lock()) moments.emplace_back(metric, metric->moment());
+  }
+  return [moments = std::move(moments)] {
+    for (const auto& [object, moment] : moments) {
+      if (const auto metric = object.lock()) metric->return_to(moment);
+    }
+  };
+}
+
 Metrics LoggedMetrics::values(const std::vector<StatesOfRank>& ranks, size_t own_rank) const {
   std::vector<std::map<std::string, NamedTensors, std::less<>>> metrics;
   for (const StatesOfRank& rank : ranks) metrics.push_back(by_metric(rank.states));

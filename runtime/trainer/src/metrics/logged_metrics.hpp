@@ -4,6 +4,7 @@
 // named NAME/STATE here.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -39,6 +40,9 @@ class LoggedMetrics {
   /// Takes the states away, and gives them back: other data is measured in between, maybe with the same objects.
   NamedTensors take();
   void give_back(const NamedTensors& taken);
+
+  /// Returns a function that returns all metrics to what was added to them until now.
+  std::function<void()> way_back() const;
 
   /// Computes the values of the metrics that this rank is the first to have an object and a state of, given the states
   /// of each rank. Throws UserError with the name of the metric, also if no rank has updated it.

@@ -111,6 +111,17 @@ void Metric::absorb(const NamedTensors& added) {
   for (const auto& [name, tensor] : added) add(std::string_view(name).substr(0, name.find('.')), tensor);
 }
 
+Metric::Moment Metric::moment() const {
+  Moment moment{{}, is_updated_};
+  for (const State& state : states_) moment.parts.push_back(state.parts);
+  return moment;
+}
+
+void Metric::return_to(const Moment& moment) {
+  for (size_t i = 0; i < states_.size(); ++i) states_[i].parts = moment.parts[i];
+  is_updated_ = moment.is_updated;
+}
+
 at::Tensor Metric::compute_from(std::span<const NamedTensors> ranks) {
   struct Kept {
     Metric& metric;

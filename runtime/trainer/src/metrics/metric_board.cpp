@@ -142,26 +142,28 @@ bool MetricBoard::is_on_bar(std::string_view name) const {
          });
 }
 
+// One value stays as it is, on its device, without a wait for it.
+void MetricBoard::add_mean(std::span<const Entry* const> values) {
+  const Entry& first = *values.front();
+  double sum = 0, samples = 0;
+  for (const Entry* const value : values) samples += value->last_weight;
+  const LogOptions options{.where = first.where, .samples = static_cast<int64_t>(samples)};
+  if (values.size() == 1 && first.last_on_device.defined()) return add(first.name, first.last_on_device, options);
+  if (values.size() == 1 || samples <= 0) return add(first.name, first.whole_last(), options);
+  for (const Entry* const value : values) sum += value->whole_last() * value->last_weight;
+  add(first.name, sum / samples, options);
+}
+
 void MetricBoard::add_pieces(std::span<const MetricBoard> pieces) {
-  struct Mean {
-    const Entry* entry;
-    double sum = 0;
-    double samples = 0;
-  };
-  std::vector<Mean> means;
+  std::vector<std::vector<const Entry*>> names;  // of each name the values of the pieces
   for (const MetricBoard& piece : pieces) {
     for (const Entry& e : piece.entries_) {
       if (!e.seen) continue;
-      auto mean = std::find_if(means.begin(), means.end(), [&](const Mean& m) { return m.entry->name == e.name; });
-      if (mean == means.end()) mean = means.insert(means.end(), Mean{&e});
-      mean->sum += e.whole_last() * e.last_weight;
-      mean->samples += e.last_weight;
+      const auto name = std::ranges::find_if(names, [&](const auto& own) { return own.front()->name == e.name; });
+      name == names.end() ? names.push_back({&e}) : name->push_back(&e);
     }
   }
-  for (const Mean& mean : means) {
-    const double value = mean.samples > 0 ? mean.sum / mean.samples : mean.entry->whole_last();
-    add(mean.entry->name, value, {.where = mean.entry->where, .samples = static_cast<int64_t>(mean.samples)});
-  }
+  for (const auto& values : names) add_mean(values);
   for (const MetricBoard& piece : pieces) {
     metrics_.add_taken(piece.metrics_);
     metrics_on_bar_.insert(piece.metrics_on_bar_.begin(), piece.metrics_on_bar_.end());

@@ -97,6 +97,8 @@ class MetricBoard {
     double whole_sum() const;
   };
   Entry& entry(std::string_view name, LogWhere where);
+  /// Adds the mean of the values that pieces of a batch have logged under one name, by their weights.
+  void add_mean(std::span<const Entry* const> values);
   /// Returns where a value that was logged so goes in this pass.
   LogWhere place_of(LogWhere where) const;
   /// Returns the weight of a value in a mean. Throws UserError if it is below 0.

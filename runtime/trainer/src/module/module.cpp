@@ -107,7 +107,7 @@ at::Tensor Module::all_gather(const at::Tensor& tensor) {
         "leave --uneven=join out");
   }
   const bool is_in_parts = session_->runtime().selection().parts > 0;
-  if ((session_->runtime().options().pieces > 1 || is_in_parts) && session_->runtime().world_size() > 1) {
+  if ((session_->runtime().options().pieces != 1 || is_in_parts) && session_->runtime().world_size() > 1) {
     throw UserError(std::string("all_gather does not go with ") + (is_in_parts ? "a model in parts" : "--pieces") +
                     ": a rank with a short batch has fewer pieces that would call it; " +
                     (is_in_parts ? "choose another --strategy" : "leave --pieces out"));

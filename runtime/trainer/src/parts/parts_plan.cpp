@@ -57,16 +57,16 @@ uint64_t bytes_of(const Unit& unit, const StepDriver& session) {
   return bytes;
 }
 
-/// Gives all ranks what the first one has measured but for the figures.
-void share(Runtime& runtime, UnitProfile& profile) {
+/// Gives all ranks what the first one has measured, but for the figures, and its number of pieces.
+void share(Runtime& runtime, UnitProfile& profile, size_t& num_pieces) {
   std::ostringstream text;
-  text << profile.has_training_end;
+  text << num_pieces << ' ' << profile.has_training_end;
   text << ' ' << profile.written.size();
   for (const WrittenBuffer& one : profile.written) text << ' ' << one.buffer << ' ' << one.part;
   for (const size_t number : profile.order) text << ' ' << number;
   std::istringstream shared(runtime.all_gather(text.str())[0]);
   size_t num_written = 0;
-  shared >> profile.has_training_end >> num_written;
+  shared >> num_pieces >> profile.has_training_end >> num_written;
   profile.written.resize(num_written);
   for (WrittenBuffer& one : profile.written) shared >> one.buffer >> one.part;
   profile.order.clear();
@@ -124,12 +124,12 @@ void log_parts(const Runtime& runtime, const std::vector<Unit>& units, const Uni
 
 }  // namespace
 
-PartsPlan plan_parts(Runtime& runtime, const StepDriver& session, size_t num_pieces,
+PartsPlan plan_parts(Runtime& runtime, const StepDriver& session, size_t& num_pieces,
                      const std::function<UnitProfile()>& measure) {
   const std::vector<Unit> units = units_of(session.module());
   UnitProfile profile = runtime.is_first() ? measure() : UnitProfile{};
   for (const std::string& reason : profile.reasons) runtime.log().info(reason);
-  share(runtime, profile);
+  share(runtime, profile, num_pieces);
   profile.units.resize(profile.order.size());
   for (size_t i = 0; i < profile.order.size(); ++i) {
     const Unit& unit = units.at(profile.order[i]);

@@ -23,9 +23,9 @@ struct PartsPlan {
   bool runs_forward_first = false;  ///< backward begins when all pieces have ended forward
 };
 
-/// Returns the plan for the module of a training. `measure` is called on the first rank. Logs the parts. Collective.
-/// Throws UserError if the strategy refuses.
-PartsPlan plan_parts(Runtime& runtime, const StepDriver& session, size_t num_pieces,
+/// Returns the plan for the module of a training. `measure` is called on the first rank, and may change the number of
+/// pieces, which all ranks take from it. Logs the parts. Collective. Throws UserError if the strategy refuses.
+PartsPlan plan_parts(Runtime& runtime, const StepDriver& session, size_t& num_pieces,
                      const std::function<UnitProfile()>& measure);
 
 }  // namespace cohort

@@ -13,6 +13,7 @@
 
 #include <cohort/host/error.hpp>
 #include <cohort/mixed.hpp>
+#include <cohort/torch_error.hpp>
 
 #include "copies/clone.hpp"
 #include "module/loss.hpp"
@@ -22,6 +23,7 @@
 #include "parts/device_watches.hpp"
 #include "parts/placement.hpp"
 #include "parts/units.hpp"
+#include "report/device_memory.hpp"
 
 namespace cohort {
 namespace {
@@ -71,7 +73,7 @@ std::vector<bool> trained(const Module& module) {
 struct Pipeline::Work {
   StepDriver& session;
   const BatchPieces& pieces;
-  std::vector<MetricBoard>& boards;
+  std::span<MetricBoard> boards;
   int64_t index;
   double scale;
   uint64_t seed = draw_seed();
@@ -97,7 +99,8 @@ Pipeline::Pipeline(Runtime& runtime, Module& module, Calls calls, StepDriver& se
       num_pieces_(first.num_pieces),
       threads_of_loop_(threads_of_part(), runtime.threads()),
       devices_(runtime.devices()) {
-  plan_ = plan_parts(runtime, session, num_pieces_, [&] { return measure(*first.batch, session.optimizers().size()); });
+  const auto measured = [&] { return measure_what_fits(first, session.optimizers().size()); };
+  plan_ = plan_parts(runtime, session, num_pieces_, measured);
   if (plan_.has_training_end && runtime.is_first()) {
     runtime.log().info("training_step_end of module '" + module.name() +
                        "' needs the outputs of all pieces: backward begins when all of them have ended forward");
@@ -112,6 +115,22 @@ Pipeline::Pipeline(Runtime& runtime, Module& module, Calls calls, StepDriver& se
 
 int Pipeline::threads_of_part() const {
   return std::max(1, runtime_.threads() / static_cast<int>(num_parts_));
+}
+
+UnitProfile Pipeline::measure_what_fits(const FirstBatch& first, size_t num_phases) {
+  while (true) {
+    try {
+      return measure(*first.batch, num_phases);
+    } catch (const std::exception& failure) {
+      const bool has_samples = first.batch->batch_size() >= static_cast<int64_t>(2 * num_pieces_);
+      if (!first.grows || !has_samples || !is_out_of_memory(failure)) throw;
+    }
+    for (size_t part = 0; part < num_parts_; ++part) release_kept_memory(devices_[part]);
+    num_pieces_ *= 2;
+    runtime_.log().info("no memory to measure a piece of " + std::to_string(num_pieces_ / 2) + ": batches have " +
+                        std::to_string(num_pieces_) +
+                        " pieces from now on, as with --pieces=" + std::to_string(num_pieces_));
+  }
 }
 
 // The training goes as if nothing had been measured.
@@ -277,8 +296,8 @@ at::Tensor Pipeline::end_step(Work& work, const Gathered& gathered) {
   return loss.detach();
 }
 
-at::Tensor Pipeline::train(StepDriver& session, const BatchPieces& pieces, std::vector<MetricBoard>& boards,
-                           int64_t index, double scale) {
+at::Tensor Pipeline::train(StepDriver& session, const BatchPieces& pieces, std::span<MetricBoard> boards, int64_t index,
+                           double scale) {
   const size_t count = pieces.sizes.size();
   Work work{session, pieces, boards, index, scale};
   follow_module();

@@ -43,6 +43,7 @@ class Pipeline {
   struct FirstBatch {
     size_t num_pieces;
     const Batch* batch;  ///< may be null but on the first rank
+    bool grows;          ///< into more pieces if measuring them finds no memory
   };
 
   /// Cuts the model, by steps of its copy on a piece of the batch, and moves the parts to their devices. Collective.
@@ -53,9 +54,11 @@ class Pipeline {
   /// Returns a table of what the parts have taken; see PartUse.
   std::string table() const { return use_->table(); }
   size_t num_lanes() const { return lanes_.size(); }
+  /// Returns the number of pieces of a batch that the parts were cut for.
+  size_t num_pieces() const { return num_pieces_; }
   /// Runs forward and backward of the pieces of a micro-batch, up to session.end_backward. Returns the loss, detached,
   /// before it was multiplied by `scale`. What the pieces log is on `boards`, one for each.
-  at::Tensor train(StepDriver& session, const BatchPieces& pieces, std::vector<MetricBoard>& boards, int64_t index,
+  at::Tensor train(StepDriver& session, const BatchPieces& pieces, std::span<MetricBoard> boards, int64_t index,
                    double scale);
 
  private:
@@ -76,7 +79,8 @@ class Pipeline {
   Runtime& runtime_;
   Module& module_;
   const Calls calls_;
-  const size_t num_parts_, num_pieces_;
+  const size_t num_parts_;
+  size_t num_pieces_;
   const ThreadsOfPart threads_of_loop_;
   PartsPlan plan_;
   PartTable table_;
@@ -94,6 +98,7 @@ class Pipeline {
   void follow_module();
   void lead_gradients_of(const Module& copy) const;
   UnitProfile measure(const Batch& batch, size_t num_phases);
+  UnitProfile measure_what_fits(const FirstBatch& first, size_t num_phases);
   void make_lanes();
   void run(size_t pieces, const std::function<void(size_t lane, size_t piece)>& work);
   void run_forward(Work& work, size_t lane, size_t piece);

@@ -37,7 +37,8 @@ void Replicas::prepare(StepDriver& session, const Batch* batch) {
   }
   if (module().parameters().empty()) throw UserError(strategy + ": module '" + module().name() + "' has no parameters");
   pipeline_ = std::make_unique<Pipeline>(runtime_, module(), calls_of_pieces(), session,
-                                         Pipeline::FirstBatch{num_pieces_, batch}, profile_);
+                                         Pipeline::FirstBatch{pieces_.count(), batch, pieces_.is_auto()}, profile_);
+  pieces_.set_count(pipeline_->num_pieces());
 }
 
 Pipeline::Calls Replicas::calls_of_pieces() {
@@ -84,13 +85,12 @@ at::Tensor Replicas::train_in_parts(StepDriver& session, MetricBoard* board, con
                                     double scale) {
   const Timed rest = timed(Profile::kReplicas, 0);
   const WeightGuard guard(module());
-  BatchPieces pieces = pieces_of_batch(batch);
+  BatchPieces pieces = pieces_.cut(batch);
   for (Batch& piece : pieces.batches) piece = with_own_versions(piece);
-  std::vector<MetricBoard> boards(pieces.sizes.size());
-  for (size_t piece = 0; piece < boards.size(); ++piece) boards[piece].begin_batch(pieces.sizes[piece]);
-  const at::Tensor loss = pipeline_->train(session, pieces, boards, index, scale);
+  PieceBoards boards(pieces.sizes);
+  const at::Tensor loss = pipeline_->train(session, pieces, boards.all(), index, scale);
   if (pipeline_->num_lanes() > 1) guard.check("training_step");
-  put_together(boards, board);
+  boards.add_to(board);
   return loss;
 }
 

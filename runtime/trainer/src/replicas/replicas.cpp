@@ -36,21 +36,10 @@ class PieceRecordings {
   std::deque<Module::Recording> recordings_;
 };
 
-/// Returns into how many pieces a batch is cut: under a strategy with parts, four for each of them unless --pieces
-/// says.
-size_t pieces_of(const Runtime& runtime) {
-  const auto parts = static_cast<size_t>(runtime.selection().parts);
-  const bool is_said = runtime.options().origin("pieces") != Origin::kDefault;
-  return parts == 0 || is_said ? static_cast<size_t>(runtime.options().pieces) : 4 * parts;
-}
-
 }  // namespace
 
 Replicas::Replicas(Runtime& runtime, Module& module, Profile* profile)
-    : runtime_(runtime),
-      profile_(profile),
-      is_asked_for_pieces_(runtime.options().origin("pieces") != Origin::kDefault),
-      num_pieces_(pieces_of(runtime)) {
+    : runtime_(runtime), profile_(profile), pieces_(runtime, static_cast<size_t>(runtime.selection().replicas)) {
   modules_.push_back(&module);
   bare_.push_back(&module);
   if (runtime.selection().parts > 0) devices_.emplace(runtime.devices());
@@ -63,7 +52,6 @@ Replicas::Replicas(Runtime& runtime, Module& module, Profile* profile)
                     "runs once for each replica; choose --strategy=ddp");
   }
   while (modules_.size() < count) clone(module);
-  boards_.resize(count);
   // Operators draw random numbers from one generator of the process: only in turn are they the same in every run.
   if (runtime.options().deterministic) return;
   const int threads_each = std::max(1, runtime.threads() / static_cast<int>(count));
@@ -92,7 +80,7 @@ bool Replicas::would_more_pieces_do(std::string_view hook, const Batch* batch) c
   const Options& options = runtime_.options();
   const bool is_trained = hook == "training_step" || hook == "backward";
   return is_trained && modules_[0]->automatic_optimization() && !options.graph && !options.sync_batchnorm &&
-         has_training_end_ != true && (!batch || batch->batch_size() > 1);
+         has_training_end_ != true && (batch ? batch->batch_size() > 1 : pieces_.could_be_more());
 }
 
 HookPlace Replicas::place(const char* hook, int64_t index, size_t replica, const Batch* batch) const {
@@ -103,7 +91,7 @@ HookPlace Replicas::place(const char* hook, int64_t index, size_t replica, const
           .rank = at.rank,
           .replica = count() > 1 ? std::optional(replica) : std::nullopt,
           .batch = batch,
-          .pieces = would_more_pieces_do(hook, batch) ? static_cast<int64_t>(num_pieces_) : 0};
+          .pieces = would_more_pieces_do(hook, batch) ? static_cast<int64_t>(pieces_.count()) : 0};
 }
 
 Batch Replicas::transfer(const Batch& batch, int64_t index, size_t replica) {
@@ -133,7 +121,7 @@ bool Replicas::training_step_end(const Output& outputs, int64_t index, Output& w
   const bool is_there = StepAccess::call(module(), [&] {
     whole = in_hook(place("training_step_end", index), [&] { return module().training_step_end(outputs); });
   });
-  if (!is_there || num_pieces_ == 1) return is_there;
+  if (!is_there || pieces_.count() == 1) return is_there;
   throw UserError(
       "training_step_end of module '" + module().name() +
       "' wants the outputs of a whole batch, and --pieces trains on one piece after another; leave --pieces "
@@ -176,26 +164,17 @@ BatchPieces Replicas::cut_for_replicas(const Batch& batch) {
 // What the pieces log is put together when all are done.
 void Replicas::run(const BatchPieces& pieces, MetricBoard* board, const std::function<void(size_t)>& work) {
   const size_t count = pieces.sizes.size();
-  const std::span boards(boards_.data(), count);
-  for (size_t piece = 0; piece < count; ++piece) {
-    boards[piece].clear();
-    boards[piece].begin_batch(pieces.sizes[piece]);
-    if (piece > 0) StepAccess::follow(*modules_[piece], *modules_[0]);
-  }
+  PieceBoards boards(pieces.sizes);
+  for (size_t piece = 1; piece < count; ++piece) StepAccess::follow(*modules_[piece], *modules_[0]);
   {
-    const PieceRecordings recordings(modules_, boards);
+    const PieceRecordings recordings(modules_, boards.all());
     const auto on_its_device = [&](size_t replica) {
       const c10::DeviceGuard device(runtime_.devices()[replica]);
       work(replica);
     };
     threads_ ? threads_->run(count, on_its_device) : run_in_turn(count, on_its_device);
   }
-  put_together(boards, board);
-}
-
-void Replicas::put_together(std::span<MetricBoard> pieces, MetricBoard* board) {
-  if (board) return board->add_pieces(pieces);
-  for (MetricBoard& piece : pieces) piece.metrics().reset();
+  boards.add_to(board);
 }
 
 void Replicas::run_in_turn(size_t count, const std::function<void(size_t)>& work) {

@@ -24,12 +24,15 @@
 #include "copies/scatter.hpp"
 #include "failure/hook_place.hpp"
 #include "metrics/metric_board.hpp"
+#include "metrics/piece_boards.hpp"
 #include "module/pass_hooks.hpp"
 #include "module/step_access.hpp"
 #include "module/unregistered_leaves.hpp"
 #include "parts/device_watches.hpp"
 #include "parts/pipeline.hpp"
 #include "profile/profile.hpp"
+#include "replicas/piece_count.hpp"
+#include "replicas/step_memory.hpp"
 
 namespace cohort {
 
@@ -87,18 +90,17 @@ class Replicas {
  private:
   Runtime& runtime_;
   Profile* profile_;
-  const bool is_asked_for_pieces_;
-  const size_t num_pieces_;  // of a batch that is trained
   std::vector<std::shared_ptr<Module>> clones_;
   std::vector<Module*> modules_;                                   // replica 0 is the user's
   std::vector<torch::nn::Module*> bare_;                           // the same
-  std::vector<MetricBoard> boards_;                                // by replica, of one batch
+  PieceCount pieces_;                                              // of a batch that is trained
+  StepMemory before_;                                              // a step, with --pieces=auto
   std::deque<detail::StepAccess::Copying> copying_;                // on devices
   std::unique_ptr<Pipeline> pipeline_;                             // of a training in parts
   std::unique_ptr<ReplicaThreads> threads_;                        // null where replicas run in turn
   std::optional<PartDevices> devices_;                             // of a model in parts
   std::optional<bool> has_training_end_;                           // known after the first step
-  bool has_cut_ = false, has_trained_ = false;                     // a batch for replicas; one in pieces
+  bool has_cut_ = false;                                           // a batch for replicas
   std::optional<UnregisteredLeaves> unregistered_{std::in_place};  // until the first step is done
   std::mutex noting_roots_;
 
@@ -123,13 +125,13 @@ class Replicas {
   void run_backward(StepDriver& session, const at::Tensor& loss, double scale, size_t replica, int64_t index);
   void note_backward(const StepDriver& session, const at::Tensor& loss);
   BatchPieces cut_for_replicas(const Batch& batch);
-  BatchPieces pieces_of_batch(const Batch& batch);
+  at::Tensor train_once(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index, double scale);
+  /// Prepares another attempt at a batch in more pieces, after `failure`. Returns false if none can help.
+  bool take_more_pieces(StepDriver& session, const std::exception& failure, int64_t index);
   at::Tensor train_in_parts(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index, double scale);
   at::Tensor train_in_pieces(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index, double scale);
   at::Tensor train_whole(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index, double scale);
   void run(const BatchPieces& pieces, MetricBoard* board, const std::function<void(size_t)>& work);
-  /// Adds what the pieces of a batch have logged to the board of the batch. Without one nobody asks for it.
-  static void put_together(std::span<MetricBoard> pieces, MetricBoard* board);
   static void run_in_turn(size_t count, const std::function<void(size_t)>& work);
   Output train_piece(const BatchPieces& pieces, size_t replica, int64_t index);
   at::Tensor train_alone(StepDriver& session, Output output, int64_t index, double scale);

@@ -1,41 +1,67 @@
 // Training on a batch: forward and backward of its pieces, one after another, each on all replicas at once.
+#include <exception>
+#include <string>
+
 #include <cohort/host/error.hpp>
+#include <cohort/torch_error.hpp>
 
 #include "copies/scatter.hpp"
 #include "module/loss.hpp"
 #include "replicas/replicas.hpp"
 #include "replicas/weight_guard.hpp"
+#include "report/device_memory.hpp"
 
 namespace cohort {
+// A strategy may have sent gradients when the memory ends. So they are held back where it is not known that it lasts.
 at::Tensor Replicas::train(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index, double scale) {
-  if (pipeline_) return train_in_parts(session, board, batch, index, scale);
-  return num_pieces_ > 1 ? train_in_pieces(session, board, batch, index, scale)
-                         : train_whole(session, board, batch, index, scale);
+  if (!pieces_.is_auto()) return train_once(session, board, batch, index, scale);
+  while (true) {
+    session.begin_attempt(/*holds=*/pieces_.is_new(batch));
+    before_.keep(modules_, runtime_.devices(), board);
+    try {
+      at::Tensor loss = train_once(session, board, batch, index, scale);
+      pieces_.note_trained(batch, session.steps());
+      return loss;
+    } catch (const std::exception& failure) {
+      if (!take_more_pieces(session, failure, index)) throw;
+    }
+    before_.restore();
+  }
 }
 
-BatchPieces Replicas::pieces_of_batch(const Batch& batch) {
-  if (is_asked_for_pieces_ && !has_trained_ && batch.batch_size() < static_cast<int64_t>(num_pieces_ * count())) {
-    throw UserError("the first batch has " + std::to_string(batch.batch_size()) + " samples for --pieces=" +
-                    std::to_string(num_pieces_) + (count() > 1 ? " of " + std::to_string(count()) + " replicas" : "") +
-                    "; give larger batches, or fewer pieces");
-  }
-  has_trained_ = true;
-  return cut_into(batch, num_pieces_);
+bool Replicas::take_more_pieces(StepDriver& session, const std::exception& failure, int64_t index) {
+  if (!is_out_of_memory(failure) || !pieces_.could_be_more() || has_training_end_ == true) return false;
+  if (!session.take_back()) return false;
+  for (const c10::Device device : runtime_.devices()) release_kept_memory(device);
+  const size_t before = pieces_.count();
+  pieces_.set_count(2 * before);
+  const std::string now = std::to_string(2 * before);
+  runtime_.log().info("no memory to train on batch " + std::to_string(index) + " in " + std::to_string(before) +
+                      (before == 1 ? " piece" : " pieces") + ": batches have " + now +
+                      " from now on, as with --pieces=" + now);
+  return true;
+}
+
+at::Tensor Replicas::train_once(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index,
+                                double scale) {
+  pieces_.begin(batch);
+  if (pipeline_) return train_in_parts(session, board, batch, index, scale);
+  return pieces_.count() > 1 || pieces_.is_auto() ? train_in_pieces(session, board, batch, index, scale)
+                                                  : train_whole(session, board, batch, index, scale);
 }
 
 at::Tensor Replicas::train_in_pieces(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index,
                                      double scale) {
-  const BatchPieces pieces = pieces_of_batch(batch);
-  std::vector<MetricBoard> boards(pieces.sizes.size());
+  const BatchPieces pieces = pieces_.cut(batch);
+  PieceBoards boards(pieces.sizes);
   std::vector<at::Tensor> losses;
-  for (size_t piece = 0; piece < boards.size(); ++piece) {
-    session.set_partial(piece + 1 < boards.size());
-    boards[piece].begin_batch(pieces.sizes[piece]);
+  for (size_t piece = 0; piece < pieces.sizes.size(); ++piece) {
+    session.set_partial(piece + 1 < pieces.sizes.size());
     const Module::Recording recording(module(), &boards[piece]);
     const double share = pieces.share(piece);
     losses.push_back(train_whole(session, &boards[piece], pieces.batches[piece], index, scale * share) * share);
   }
-  put_together(boards, board);
+  boards.add_to(board);
   return sum_of(losses);
 }
 

@@ -46,6 +46,10 @@ void forget_peak(c10::Device device) {
   if (c10::DeviceAllocator* const allocator = allocator_of(device)) allocator->resetPeakStats(device.index());
 }
 
+void release_kept_memory(c10::Device device) {
+  if (c10::DeviceAllocator* const allocator = allocator_of(device)) allocator->emptyCache();
+}
+
 uint64_t usable_bytes(c10::Device device) {
   c10::DeviceAllocator* const allocator = allocator_of(device);
   if (!allocator) return 0;

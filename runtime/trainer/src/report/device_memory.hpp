@@ -23,6 +23,9 @@ uint64_t bytes_now(c10::Device device);
 uint64_t peak_bytes(c10::Device device);
 void forget_peak(c10::Device device);
 
+/// Gives memory that the backend keeps for later tensors back to the device.
+void release_kept_memory(c10::Device device);
+
 /// Returns the bytes of a device that this process has or may ask for, less a tenth of the device for memory that the
 /// backend does not count; 0 for a CPU, and if the backend counts no memory.
 uint64_t usable_bytes(c10::Device device);

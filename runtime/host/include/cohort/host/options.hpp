@@ -82,7 +82,7 @@ struct Options {
   int64_t num_sanity_val_steps = 2;  ///< validation batches that are tried before training
   int64_t log_every_n_steps = 50;
   int64_t accumulate_grad_batches = 1;
-  int64_t pieces = 1;                       ///< of each training batch
+  int64_t pieces = 1;                       ///< of each training batch; 0: as few as the memory allows (auto)
   std::optional<double> gradient_clip_val;  ///< absent or 0: gradients stay as they are
   bool gradient_clip_by_value = false;      ///< --gradient-clip-algorithm=norm|value
   std::optional<Spec> early_stopping;       ///< a metric, and when it no longer improves

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -81,6 +82,12 @@ class StepEngine {
   bool is_last() const { return phases_[phase_].flags & COHORT_STEP_LAST; }
   /// While on, gradients only add up: another backward reaches the same parameters before end_backward.
   void set_partial(bool partial) { partial_ = partial; }
+  /// Keeps what take_back needs, until end_backward. With `holds`, end_backward sends the gradients, and nothing does
+  /// before it.
+  void begin_attempt(bool holds);
+  /// Returns to the state when the attempt began, after a backward that failed and was abandoned. Returns false, and
+  /// changes nothing, if gradients were sent.
+  bool take_back();
   uint32_t phase() const { return phase_; }
   /// Throws UserError where the phase's gradients are not complete: optimizer_step would.
   void check_steppable(uint32_t phase) const;
@@ -141,6 +148,13 @@ class StepEngine {
     std::vector<uint32_t> order;    // parameters, as their gradients became complete
     size_t next_bucket = 0;         // the next to be reduced
   };
+  /// A micro-batch that may be taken back.
+  struct Attempt {
+    std::vector<Phase> phases;     // when it began,
+    std::vector<uint8_t> reached;  // and what earlier micro-batches have reached
+    bool holds = false;
+    bool has_sent = false;
+  };
   /// The votes of the ranks and a bit for each parameter, which ranks exchange once a step.
   struct Flags {
     Votes own, agreed;
@@ -162,6 +176,7 @@ class StepEngine {
   bool overlap_ = true;
   bool phases_in_order_ = false;
   bool partial_ = false;
+  std::optional<Attempt> attempt_;
   bool abandoned_ = false;  // what the lane was given is not over
   std::chrono::steady_clock::time_point step_begun_;
   std::chrono::nanoseconds step_time_{0};
@@ -176,6 +191,7 @@ class StepEngine {
   bool is_of_phase(size_t bucket) const { return parts_.buckets.get(bucket)->phase == phase_; }
   /// Returns a parameter of the current phase's first bucket, or one of the phase if there are no buckets.
   uint32_t first_parameter() const;
+  bool sends_at_once() const { return overlap_ && !(attempt_ && attempt_->holds); }
   void begin_window();
   void begin_reduction();
   void complete(uint32_t parameter, uint32_t replica);

@@ -1,0 +1,90 @@
+// Trains a model with dropout, batch norm and metric objects. A step on more than --room samples finds no memory, as on
+// a device without free memory: after the forward pass, or within backward (--where), from batch --from on (of the
+// process), on all ranks or on --rank alone. Rank 0 prints running statistics, and how often training_step ran.
+#include <cstdio>
+
+#include <cohort/cohort.hpp>
+
+namespace pieces_program {
+namespace {
+
+using torch::Tensor;
+
+struct Fault {
+  int64_t room, from;
+  bool is_in_backward, is_here;
+};
+
+struct Net final : cohort::ModuleFor<Net> {
+  Net(Fault its_fault, bool has_noise) : fault(its_fault), is_noisy(has_noise) {
+    if (is_noisy) norm = register_module("norm", torch::nn::BatchNorm1d(16));
+  }
+  std::shared_ptr<Net> make() const override { return std::make_shared<Net>(fault, is_noisy); }
+
+  cohort::Output training_step(const cohort::Batch& batch, int64_t index) override {
+    ++calls;
+    const bool fails = fault.is_here && index >= fault.from && batch.batch_size() > fault.room;
+    const Tensor x = batch[0];
+    Tensor hidden = torch::relu(first(x));
+    if (is_noisy) hidden = torch::dropout(norm(hidden), 0.3, is_training());
+    const Tensor logits = last(hidden);
+    accuracy.update(logits, batch[1]);
+    area.update(logits, batch[1]);
+    log("accuracy", accuracy);
+    log("area", area);
+    if (fails && !fault.is_in_backward) refuse();
+    const Tensor loss = torch::cross_entropy_loss(logits, batch[1]);
+    log("loss", loss);
+    // The last layer has its gradient by then.
+    if (fails) hidden.register_hook([](const Tensor&) { refuse(); });
+    return loss;
+  }
+  cohort::Optimizers configure_optimizers() override {
+    return torch::optim::SGD(parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  }
+  [[noreturn]] static void refuse() { C10_THROW_ERROR(OutOfMemoryError, "the test has no memory"); }
+
+  const Fault fault;
+  const bool is_noisy;
+  int64_t calls = 0;
+  torch::nn::Linear first = register_module("first", torch::nn::Linear(8, 16));
+  torch::nn::Linear last = register_module("last", torch::nn::Linear(16, 3));
+  torch::nn::BatchNorm1d norm{nullptr};
+  cohort::metric::Accuracy accuracy{cohort::metric::Multiclass{.num_classes = 3}};
+  cohort::metric::AUROC area{cohort::metric::Multiclass{.num_classes = 3}};
+};
+
+struct Rows final : cohort::DataModule {
+  cohort::Loader train() override {
+    const auto generator = at::make_generator<at::CPUGeneratorImpl>(3);
+    const Tensor x = torch::randn({96, 8}, generator), y = torch::randint(3, {96}, generator);
+    return {.dataset = std::make_shared<cohort::TensorDataset>(std::vector{x, y}), .batch_size = 8};
+  }
+};
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  return cohort::Program("pieces")
+      .option("room", "1000", "samples that the memory has room for")
+      .option("from", "0", "the first batch of the epoch with that room")
+      .option("where", "forward", "forward or backward")
+      .option("rank", "-1", "the rank with that room; -1: all")
+      .option("noise", "true", "false: without dropout and batch norm")
+      .run(argc, argv, [](cohort::App& app) {
+        const int64_t rank = app.integer_option("rank");
+        const Fault fault{app.integer_option("room"), app.integer_option("from"), app.option("where") == "backward",
+                          rank < 0 || rank == app.runtime().rank()};
+        torch::manual_seed(4);
+        Net net(fault, app.option("noise") == "true");
+        Rows data;
+        app.trainer({.max_epochs = 2}).fit(net, data);
+        if (!app.runtime().is_first()) return;
+        for (const Tensor& buffer : net.buffers()) {
+          std::printf("%.17g\n", buffer.to(torch::kDouble).sum().item<double>());
+        }
+        std::printf("calls %lld\n", static_cast<long long>(net.calls));
+      });
+}
+
+}  // namespace pieces_program
