@@ -31,7 +31,7 @@ std::shared_ptr<cohort::Dataset> pieces_of(const torch::Tensor& tokens, int64_t 
   }
   const auto inputs = tokens.slice(0, 0, last).unfold(0, context, context);
   const auto targets = tokens.slice(0, 1).unfold(0, context, context);
-  return std::make_shared<cohort::TensorDataset>(std::vector{inputs.contiguous(), targets.contiguous()});
+  return std::make_shared<cohort::TensorDataset>(inputs.contiguous(), targets.contiguous());
 }
 
 }  // namespace

@@ -54,8 +54,8 @@ Digits read_digits(const std::filesystem::path& folder, const std::string& part)
 }
 
 std::shared_ptr<cohort::Dataset> part_of(const Digits& digits, int64_t begin, int64_t end) {
-  return std::make_shared<cohort::TensorDataset>(
-      std::vector{digits.images.slice(0, begin, end), digits.labels.slice(0, begin, end)});
+  return std::make_shared<cohort::TensorDataset>(digits.images.slice(0, begin, end),
+                                                 digits.labels.slice(0, begin, end));
 }
 
 // As installed, and as built: share/cohort/mnist beside the folder of the program.

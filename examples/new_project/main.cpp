@@ -6,14 +6,14 @@ struct Rings final : cohort::DataModule {
   cohort::Loader test() override { return {.dataset = unseen, .batch_size = 100}; }
 
   // Every rank makes the same points, because --seed is the same, and gets its share of them.
-  static std::shared_ptr<cohort::Dataset> points(int64_t count) {
+  static cohort::TensorDataset points(int64_t count) {
     const auto ring = torch::randint(2, {count});
     const auto angle = 2 * M_PI * torch::rand({count});
     const auto radius = 1 + ring + 0.2 * torch::randn({count});
     const auto x = torch::stack({radius * angle.cos(), radius * angle.sin()}, 1);
-    return std::make_shared<cohort::TensorDataset>(std::vector<at::Tensor>{x, ring});
+    return cohort::TensorDataset(x, ring);
   }
-  std::shared_ptr<cohort::Dataset> seen = points(4000), unseen = points(1000);
+  cohort::TensorDataset seen = points(4000), unseen = points(1000);
 };
 
 struct Net final : cohort::ModuleFor<Net> {

@@ -42,8 +42,7 @@ struct FiveDigits final : cohort::DataModule {
     const cohort::Batch all = loader.dataset->get(every);
     const torch::Tensor images = all[0], labels = all[1];
     const auto rows = torch::nonzero((labels >= first) & (labels < first + 5)).flatten().slice(0, 0, most);
-    return std::make_shared<cohort::TensorDataset>(
-        std::vector{images.index_select(0, rows), labels.index_select(0, rows) - first});
+    return std::make_shared<cohort::TensorDataset>(images.index_select(0, rows), labels.index_select(0, rows) - first);
   }
   std::shared_ptr<cohort::Dataset> train_, validation_;
 };

@@ -245,7 +245,7 @@ TEST(HookPlace, AHookThatIsMissingNamesItself) {
   Numbers data;
   RunRecord record;
   EXPECT_THAT(error_text<UserError>([&] { Trainer(run.runtime(), record).fit(net, data); }),
-              HasSubstr("has no configure_optimizers; override it"));
+              HasSubstr("has no configure_optimizers; override cohort::Optimizers configure_optimizers()"));
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kCheckpointsOfARound = 25;
-constexpr uint64_t kLongest = 1 << 20;  // bytes of a file
+constexpr uint64_t kMostBytes = 1 << 20;  // bytes of a file
 
 int soak_rounds() {
   const char* given = std::getenv("COHORT_SOAK_ROUNDS");
@@ -80,7 +80,7 @@ class Forger {
                                            Json::array({1, 2}),
                                            Json{{"a", 1}}};
     const fs::path file = checkpoint / kManifestFile;
-    Json json = Json::parse(host::read_text_file(file, kLongest));
+    Json json = Json::parse(host::read_text_file(file, kMostBytes));
     std::vector<std::string> places;
     const Json flat = json.flatten();
     for (const auto& [key, value] : flat.items()) places.push_back(key);
@@ -107,7 +107,7 @@ class Forger {
   }
 
   std::string change_header(const fs::path& checkpoint, const std::string& name) {
-    std::string bytes = host::read_text_file(checkpoint / name, kLongest);
+    std::string bytes = host::read_text_file(checkpoint / name, kMostBytes);
     const std::size_t header = std::min<std::size_t>(bytes.size(), 4096);
     std::string said = name;
     for (std::size_t changes = 1 + below(3); changes > 0; --changes) {
@@ -165,7 +165,7 @@ std::map<std::string, std::string> snapshot(const fs::path& folder, const fs::pa
     if (file->path() == but_for) {
       file.disable_recursion_pending();
     } else {
-      contents[file->path()] = file->is_regular_file() ? host::read_text_file(file->path(), kLongest) : "";
+      contents[file->path()] = file->is_regular_file() ? host::read_text_file(file->path(), kMostBytes) : "";
     }
   }
   return contents;

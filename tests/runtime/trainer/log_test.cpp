@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 struct Logging final : ModuleFor<Logging> {
   Logging() : w(register_parameter("w", torch::zeros({}))) {}
   Output training_step(const Batch& batch, int64_t) override {
-    log("train", 1);
+    log("train", torch::ones({}).item());
     return (w - batch.tensor()).square().mean();
   }
   Optimizers configure_optimizers() override { return torch::optim::SGD(parameters(), 0.1); }

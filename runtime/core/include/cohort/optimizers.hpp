@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -25,7 +26,7 @@
 namespace cohort {
 
 template <class Given>
-concept OptimizerOrPointer = std::derived_from<Given, torch::optim::Optimizer> ||
+concept OptimizerOrPointer = std::derived_from<std::remove_cvref_t<Given>, torch::optim::Optimizer> ||
     std::convertible_to<Given, std::shared_ptr<torch::optim::Optimizer>>;
 
 class Optimizers {
@@ -36,14 +37,14 @@ class Optimizers {
   class Listed {
    public:
     template <OptimizerOrPointer Given>
-    Listed(Given optimizer)  // NOLINT(google-explicit-constructor): an element of what configure_optimizers returns
-        : optimizer_(shared(std::move(optimizer))) {}
+    Listed(Given&& optimizer)  // NOLINT(google-explicit-constructor): an element of what configure_optimizers returns
+        : optimizer_(shared(std::forward<Given>(optimizer))) {}
     template <OptimizerOrPointer Given>
-    Listed(std::string name, Given optimizer, Schedules by_group = {})
-        : name_(std::move(name)), optimizer_(shared(std::move(optimizer))), schedules_(std::move(by_group)) {}
+    Listed(std::string name, Given&& optimizer, Schedules by_group = {})
+        : name_(std::move(name)), optimizer_(shared(std::forward<Given>(optimizer))), schedules_(std::move(by_group)) {}
     template <OptimizerOrPointer Given>
-    Listed(std::string name, Given optimizer, Schedule schedule)
-        : Listed(std::move(name), std::move(optimizer), Schedules{std::move(schedule)}) {}
+    Listed(std::string name, Given&& optimizer, Schedule schedule)
+        : Listed(std::move(name), std::forward<Given>(optimizer), Schedules{std::move(schedule)}) {}
 
    private:
     friend class Optimizers;
@@ -54,16 +55,16 @@ class Optimizers {
 
   Optimizers() = default;
   template <OptimizerOrPointer Given>
-  Optimizers(Given optimizer) {  // NOLINT(google-explicit-constructor): what configure_optimizers returns
-    add(std::move(optimizer));
+  Optimizers(Given&& optimizer) {  // NOLINT(google-explicit-constructor): what configure_optimizers returns
+    add(std::forward<Given>(optimizer));
   }
   template <OptimizerOrPointer Given>
-  Optimizers(Given optimizer, Schedule schedule) {
-    add(std::move(optimizer), std::move(schedule));
+  Optimizers(Given&& optimizer, Schedule schedule) {
+    add(std::forward<Given>(optimizer), std::move(schedule));
   }
   template <OptimizerOrPointer Given>
-  Optimizers(Given optimizer, Schedules by_group) {
-    add(std::move(optimizer), std::move(by_group));
+  Optimizers(Given&& optimizer, Schedules by_group) {
+    add(std::forward<Given>(optimizer), std::move(by_group));
   }
   Optimizers(std::initializer_list<Listed> several) {
     for (const Listed& one : several) add(one);
@@ -72,12 +73,12 @@ class Optimizers {
   /// One schedule is for all parameter groups; else there is one for each, or none. Throws UserError where their
   /// numbers differ, for a null pointer, and for a name that is taken or is no name.
   template <OptimizerOrPointer Given>
-  Optimizers& add(Given optimizer, Schedules by_group = {}) {
-    return append({}, shared(std::move(optimizer)), std::move(by_group));
+  Optimizers& add(Given&& optimizer, Schedules by_group = {}) {
+    return append({}, shared(std::forward<Given>(optimizer)), std::move(by_group));
   }
   template <OptimizerOrPointer Given>
-  Optimizers& add(Given optimizer, Schedule schedule) {
-    return append({}, shared(std::move(optimizer)), {std::move(schedule)});
+  Optimizers& add(Given&& optimizer, Schedule schedule) {
+    return append({}, shared(std::forward<Given>(optimizer)), {std::move(schedule)});
   }
   Optimizers& add(const Listed& one);
 
@@ -101,11 +102,14 @@ class Optimizers {
   };
 
   template <OptimizerOrPointer Given>
-  static std::shared_ptr<torch::optim::Optimizer> shared(Given given) {
-    if constexpr (std::derived_from<Given, torch::optim::Optimizer>) {
-      return std::make_shared<Given>(std::move(given));
+  static std::shared_ptr<torch::optim::Optimizer> shared(Given&& given) {
+    using Kind = std::remove_cvref_t<Given>;
+    if constexpr (std::derived_from<Kind, torch::optim::Optimizer>) {
+      static_assert(!std::is_lvalue_reference_v<Given>,
+                    "an optimizer cannot be copied: give std::move(optimizer), or make it with std::make_shared");
+      return std::make_shared<Kind>(std::forward<Given>(given));
     } else {
-      return given;
+      return std::forward<Given>(given);
     }
   }
   Optimizers& append(std::string name, std::shared_ptr<torch::optim::Optimizer> optimizer, Schedules schedules);

@@ -5,12 +5,17 @@
 // all of them at once.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <concepts>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Generator.h>
@@ -53,12 +58,44 @@ class TensorDataset final : public Dataset {
  public:
   /// Throws UserError where there is no tensor or dimensions 0 differ.
   explicit TensorDataset(std::vector<at::Tensor> tensors);
+  explicit TensorDataset(std::initializer_list<at::Tensor> tensors) : TensorDataset(std::vector<at::Tensor>(tensors)) {}
+  template <std::convertible_to<at::Tensor> First, std::convertible_to<at::Tensor>... More>
+  explicit TensorDataset(const First& first, const More&... more)
+      : TensorDataset(std::vector<at::Tensor>{first, more...}) {}
   int64_t size() const override;
   Batch get(std::span<const int64_t> indices) override;
 
  private:
   std::vector<at::Tensor> tensors_;
 };
+
+/// A shared pointer to a dataset or stream, which is made of an object as well: `.dataset = TensorDataset(x, y)`.
+template <class Base>
+class GivenData : public std::shared_ptr<Base> {
+ public:
+  using std::shared_ptr<Base>::shared_ptr;
+  GivenData(std::shared_ptr<Base> data)  // NOLINT(google-explicit-constructor): a member of a Loader
+      : std::shared_ptr<Base>(std::move(data)) {}
+  template <std::derived_from<Base> Data>
+  GivenData(Data data)  // NOLINT(google-explicit-constructor): the same
+      : std::shared_ptr<Base>(std::make_shared<Data>(std::move(data))) {}
+};
+
+/// Returns parts of a dataset that have no sample in common, drawn by chance: `shares` are parts of 1 that add up to 1,
+/// or numbers of samples that add up to the dataset's size. Samples that parts of 1 leave over go to the first ones.
+/// The same parts on every rank and platform for the same seed. Throws UserError for other shares, and for a part
+/// without a sample.
+///
+///   auto [training, validation] = cohort::split(TensorDataset(x, y), {0.8, 0.2});
+std::vector<std::shared_ptr<Dataset>> split(const GivenData<Dataset>& dataset, std::span<const double> shares,
+                                            uint64_t seed = 0);
+template <size_t Count>
+std::array<std::shared_ptr<Dataset>, Count> split(const GivenData<Dataset>& dataset, const double (&shares)[Count],
+                                                  uint64_t seed = 0) {
+  std::array<std::shared_ptr<Dataset>, Count> parts;
+  std::ranges::move(split(dataset, std::span<const double>(shares), seed), parts.begin());
+  return parts;
+}
 
 /// Batches that come one after another, their number unknown. The epoch ends when the first rank runs out, or under
 /// --uneven=join the last one.
@@ -79,7 +116,7 @@ class StreamDataset {
 
 /// How a dataset is cut into batches. Set `dataset` or `stream`.
 struct Loader {
-  std::shared_ptr<Dataset> dataset{};
+  GivenData<Dataset> dataset{};
   int64_t batch_size = 1;  ///< samples per process
   bool shuffle = false;    ///< anew in each epoch; ignored in evaluation
   bool drop_last = false;  ///< leave a last, smaller batch out
@@ -87,7 +124,7 @@ struct Loader {
   int workers = 0;         ///< threads that read up to two batches ahead each, in pinned memory for a device
   Sampler sampler{};       ///< replaces the runtime's; then `shuffle` means nothing
   std::function<Batch(std::span<const Value> samples)> collate{};  ///< makes the batches of a SampleDataset
-  std::shared_ptr<StreamDataset> stream{};
+  GivenData<StreamDataset> stream{};
   std::string name{};  ///< of several for validation or test: the end of their metrics' names
 
   bool empty() const { return !dataset && !stream; }

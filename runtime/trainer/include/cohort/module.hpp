@@ -116,6 +116,9 @@ class Module : public torch::nn::Module, public ModuleHooks {
   /// evaluation, is one of the epoch's. Outside of these nothing is recorded, and a warning says so once.
   void log(std::string_view name, const at::Tensor& value, LogWhere where = LogWhere::kBoth);
   void log(std::string_view name, double value, LogWhere where = LogWhere::kBoth);
+  void log(std::string_view name, const at::Scalar& value, LogWhere where = LogWhere::kBoth) {
+    log(name, value.toDouble(), where);
+  }
   void log(const Metrics& values, LogWhere where = LogWhere::kBoth);
   /// Throws UserError for a name that is there twice.
   void log(std::initializer_list<Metrics::value_type> values, LogWhere where = LogWhere::kBoth);

@@ -34,24 +34,33 @@ Metrics metrics_of(std::initializer_list<Metrics::value_type> values) {
 }  // namespace
 
 Output Module::training_step(const Batch&, int64_t) {
-  throw MissingHook("module '" + name() + "' has no training_step; override it to return the loss");
+  throw MissingHook("module '" + name() +
+                    "' has no training_step; override cohort::Output training_step(const cohort::Batch& batch, int64_t "
+                    "index) to return the loss");
 }
 
 void Module::validation_step(const Batch&, int64_t) {
   throw MissingHook("there is validation data, but module '" + name() +
-                    "' has no validation_step; override it, or return no loader");
+                    "' has no validation_step; override void validation_step(const cohort::Batch& batch, int64_t "
+                    "index), or return no loader");
 }
 
 void Module::test_step(const Batch&, int64_t) {
-  throw MissingHook("there is test data, but module '" + name() + "' has no test_step; override it");
+  throw MissingHook("there is test data, but module '" + name() +
+                    "' has no test_step; override void test_step(const cohort::Batch& batch, int64_t index)");
 }
 
 Output Module::predict_step(const Batch&, int64_t) {
-  throw UserError("module '" + name() + "' has no predict_step; override it to return a row for each sample");
+  throw UserError(
+      "module '" + name() +
+      "' has no predict_step; override cohort::Output predict_step(const cohort::Batch& batch, int64_t index) "
+      "to return a row for each sample");
 }
 
 Optimizers Module::configure_optimizers() {
-  throw MissingHook("module '" + name() + "' has no configure_optimizers; override it to return an optimizer");
+  throw MissingHook(
+      "module '" + name() +
+      "' has no configure_optimizers; override cohort::Optimizers configure_optimizers() to return an optimizer");
 }
 
 std::vector<std::shared_ptr<Callback>> Module::configure_callbacks() {
