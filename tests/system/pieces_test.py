@@ -147,6 +147,25 @@ class Auto(AutoTest):
         self.leaves_no_trace("--strategy=single")
         self.leaves_no_trace("--strategy=ddp", ranks=2)
 
+    def test_a_step_that_leaves_traces(self):
+        for flags in (["--odd=true"], ["--odd=true", "--max-epochs=1", "--max-steps=6", "--from=5"]):
+            *wanted, _ = self.run_auto("--strategy=single", *flags, pieces=2)
+            *got, _ = self.run_auto("--strategy=single", *flags, "--room=4")
+            self.assertEqual(len(self.growth()), 1, self.log)
+            if "--from=5" not in flags:
+                self.assertEqual(got, wanted)
+        *wanted, _ = self.run_auto("--strategy=single", "--odd=true", pieces=1)
+        *got, _ = self.run_auto("--strategy=single", "--odd=true")
+        self.assertEqual(got, wanted)
+
+    def test_numbers_that_are_no_power_of_two(self):
+        self.run_auto("--strategy=single", "--room=1", "--noise=false", "--batch=6", pieces="auto")
+        self.assertEqual([line.split("have ")[1].split()[0] for line in self.growth()], ["2", "4", "6"], self.log)
+
+    def test_weights_that_a_step_writes_to(self):
+        """They are not kept, because they may be most of the memory."""
+        self.fail_with(2, [PROGRAM, "--pieces=auto", "--room=4", "--write-weights=true"], "the test has no memory; give --pieces=2")
+
     def test_needs_no_more_pieces_than_fit(self):
         *wanted, calls = self.run_auto("--strategy=single", pieces=1)
         self.assertEqual(self.run_auto("--strategy=single"), (*wanted, calls))

@@ -1,4 +1,6 @@
 // Messages that say which hook of the user's code has failed: for a place alone, and in a training.
+#include <cohort/torch_error.hpp>
+
 #include "failure/hook_place.hpp"
 
 #include <gmock/gmock.h>
@@ -23,15 +25,34 @@ TEST(HookPlace, NamesHookEpochBatchRankAndTypes) {
 }
 
 TEST(HookPlace, NamesMorePiecesIfMemoryIsUsedUp) {
-  const auto text_with = [](int64_t pieces) {
-    const HookPlace place{.hook = "training_step", .pieces = pieces};
+  const auto text_with = [](int64_t more_pieces) {
+    const HookPlace place{.hook = "training_step", .more_pieces = more_pieces};
     return error_text<UserError>(
         [&] { in_hook(place, [] { TORCH_CHECK_WITH(OutOfMemoryError, false, "tried to allocate 1 GiB"); }); });
   };
-  EXPECT_THAT(text_with(1),
+  EXPECT_THAT(text_with(2),
               HasSubstr("tried to allocate 1 GiB; give --pieces=2, which trains on each batch in so many"));
-  EXPECT_THAT(text_with(4), HasSubstr("give --pieces=8,"));
+  EXPECT_THAT(text_with(6), HasSubstr("give --pieces=6,"));
   EXPECT_THAT(text_with(0), HasSubstr("; choose a smaller batch or --strategy=sharded"));
+}
+
+TEST(OutOfMemory, IsFoundInWhatAHookThrows) {
+  const auto is_found = [](const auto& fail) {
+    try {
+      in_hook({.hook = "h"}, fail);
+    } catch (const std::exception& error) {
+      return is_out_of_memory(error);
+    }
+    return false;
+  };
+  EXPECT_TRUE(is_found([] { TORCH_CHECK_WITH(OutOfMemoryError, false, "tried to allocate 1 GiB"); }));
+  EXPECT_TRUE(is_found([] { TORCH_CHECK(false, "DefaultCPUAllocator: can't allocate memory"); }));
+  EXPECT_TRUE(is_found([] { throw std::bad_alloc(); }));
+  EXPECT_TRUE(is_found([] {
+    throw std::runtime_error("The following operation failed in the TorchScript interpreter.\nCUDA out of memory");
+  }));
+  EXPECT_FALSE(is_found([] { TORCH_CHECK(false, "shapes differ"); }));
+  EXPECT_FALSE(is_found([] { throw std::runtime_error("this dataset is out of memory cards"); }));
 }
 
 TEST(HookPlace, IsToldWhileTheHookRuns) {

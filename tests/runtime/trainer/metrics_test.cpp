@@ -48,6 +48,27 @@ TEST(MetricBoard, WeighsPiecesByTheirOwnSamples) {
   EXPECT_EQ(whole.totals().at(0), (MetricTotal{"nodes", 8, 4}));
 }
 
+TEST(MetricBoard, CountsAllThatAPieceLogsUnderAName) {
+  const auto log_all = [](MetricBoard& board, bool is_on_device) {
+    for (const double value : {1.0, 3.0}) {
+      is_on_device ? board.add("loss", torch::tensor(value), {}) : board.add("loss", value, {});
+    }
+  };
+  for (const bool is_on_device : {false, true}) {
+    MetricBoard direct, whole;
+    direct.begin_batch(4);
+    log_all(direct, is_on_device);
+    std::vector<MetricBoard> pieces(2);
+    for (MetricBoard& piece : pieces) {
+      piece.begin_batch(2);
+      log_all(piece, is_on_device);
+    }
+    whole.add_pieces(pieces);
+    EXPECT_EQ(whole.totals(), direct.totals());
+    EXPECT_EQ(whole.take_step_values(), direct.take_step_values());
+  }
+}
+
 TEST(Accuracy, IsTheFractionOfRowsWhoseLargestLogitIsAtTheLabel) {
   const auto logits = torch::tensor({{0.1, 0.9}, {0.8, 0.2}, {0.3, 0.7}, {0.6, 0.4}});
   EXPECT_FLOAT_EQ(accuracy(logits, torch::tensor({1, 0, 0, 0})).item<float>(), 0.75F);

@@ -12,9 +12,9 @@
 namespace cohort {
 
 /// Returns the error to report, beginning with `who` ("replica 1: "). A device without free memory is the user's to
-/// mend; everything else fails the training. `pieces`: of the batch that was trained on, if more of them would need
-/// less memory; else 0.
-Error error_of(const c10::Error& error, const std::string& who = "", int64_t pieces = 0);
+/// mend; everything else fails the training. `more_pieces`: of the batch that was trained on, if they would need less
+/// memory; else 0.
+Error error_of(const c10::Error& error, const std::string& who = "", int64_t more_pieces = 0);
 
 /// Returns whether memory was missing, on a device or on the CPU: also if the exception that is nested in it says so.
 bool is_out_of_memory(const std::exception& error);

@@ -20,13 +20,16 @@ std::string sentence_of(const c10::Error& error) {
   return text.substr(0, text.find(". This could be because the operator doesn't exist for this backend"));
 }
 
-bool is_torch_out_of_memory(const c10::Error& error) {
-  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
-  // Allocators of the CPU and of the libraries of CUDA throw no such type.
+// Allocators of the CPU and of the libraries of CUDA throw no type of their own.
+bool tells_of_memory(std::string_view text) {
   constexpr std::array<std::string_view, 3> kTexts{"DefaultCPUAllocator: ", "CUBLAS_STATUS_ALLOC_FAILED",
                                                    "CUDNN_STATUS_ALLOC_FAILED"};
-  const std::string_view text = error.what_without_backtrace();
   return std::ranges::any_of(kTexts, [&](std::string_view one) { return text.find(one) != std::string_view::npos; });
+}
+
+bool is_torch_out_of_memory(const c10::Error& error) {
+  return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+         tells_of_memory(error.what_without_backtrace());
 }
 
 bool tells_of_loss(const c10::AcceleratorError& error) {
@@ -54,7 +57,7 @@ bool has_lost_device() {
 
 }  // namespace
 
-Error error_of(const c10::Error& error, const std::string& who, int64_t pieces) {
+Error error_of(const c10::Error& error, const std::string& who, int64_t more_pieces) {
   const std::string what = who + sentence_of(error);
   if (what.find("Sparse") != std::string::npos) {
     return UserError(host::on_one_line(what) +
@@ -62,8 +65,8 @@ Error error_of(const c10::Error& error, const std::string& who, int64_t pieces) 
                      "out what looks at them");
   }
   if (!is_torch_out_of_memory(error)) return TrainingFailed(what);
-  const std::string smaller = pieces > 0
-                                  ? "give --pieces=" + std::to_string(2 * pieces) +
+  const std::string smaller = more_pieces > 0
+                                  ? "give --pieces=" + std::to_string(more_pieces) +
                                         ", which trains on each batch in so many pieces with the same gradients, "
                                         "or choose "
                                   : "choose a smaller batch or ";
@@ -71,10 +74,13 @@ Error error_of(const c10::Error& error, const std::string& who, int64_t pieces) 
                    "--strategy=sharded, which divides the optimizer's state");
 }
 
+// The interpreter of TorchScript makes another exception of each, which has the text.
 bool is_out_of_memory(const std::exception& error) {
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
   const auto* const own = dynamic_cast<const c10::Error*>(&error);
-  if (own && is_torch_out_of_memory(*own)) return true;
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr || (own && is_torch_out_of_memory(*own))) return true;
+  const std::string_view text = error.what();
+  const bool is_of_script = text.find("TorchScript interpreter") != std::string_view::npos;
+  if (is_of_script && (tells_of_memory(text) || text.find("out of memory") != std::string_view::npos)) return true;
   try {
     std::rethrow_if_nested(error);
   } catch (const std::exception& nested) {

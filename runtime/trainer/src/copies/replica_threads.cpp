@@ -25,7 +25,7 @@ void throw_of_replica(const std::exception_ptr& failure, size_t replica) {
   } catch (const Error& error) {
     throw Error(error.code(), who + error.what());
   } catch (const c10::Error& error) {
-    throw error_of(error, who);
+    std::throw_with_nested(error_of(error, who));
   } catch (const std::exception& error) {
     throw TrainingFailed(who + error.what());
   }

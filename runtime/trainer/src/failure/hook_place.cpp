@@ -84,7 +84,7 @@ template <class Kind>
 }
 
 [[noreturn]] void throw_torch_error(const HookPlace& place, const c10::Error& error) {
-  const Error reported = error_of(error, "", place.pieces);
+  const Error reported = error_of(error, "", place.more_pieces);
   if (reported.code() == ExitCode::kUserMistake) throw_with<UserError>(place, reported.what());
   throw_with<TrainingFailed>(place, reported.what());
 }

@@ -39,7 +39,7 @@ struct HookPlace {
   std::optional<int> rank{};
   std::optional<size_t> replica{};
   const Batch* batch = nullptr;  ///< that the hook was given
-  int64_t pieces = 0;            ///< of the batch that is trained on; 0: it is not cut
+  int64_t more_pieces = 0;       ///< that the batch could be trained in for less memory; 0: none
 };
 
 /// Throws what is being handled again with the place before its message, and with shapes and types of the batch on a

@@ -13,6 +13,8 @@ namespace {
 
 constexpr int64_t kMostElements = 1000;  // that have a name each
 
+thread_local const LoggedMetrics::Journal* journal_of_thread = nullptr;
+
 std::string call_of(std::string_view name) {
   return "log(\"" + std::string(name) + "\")";
 }
@@ -45,6 +47,25 @@ void append(Metrics& values, const std::string& name, const at::Tensor& value) {
 }
 
 }  // namespace
+
+LoggedMetrics::Journal::Watch::Watch(const Journal* journal) : before_(std::exchange(journal_of_thread, journal)) {}
+
+LoggedMetrics::Journal::Watch::~Watch() {
+  journal_of_thread = before_;
+}
+
+void LoggedMetrics::Journal::note(Metric& metric) {
+  if (!journal_of_thread) return;
+  const std::lock_guard lock(journal_of_thread->mutex_);
+  auto& before = journal_of_thread->before_;
+  if (!before.contains(&metric)) before.emplace(&metric, Held{metric.watched(), metric.moment()});
+}
+
+void LoggedMetrics::Journal::restore() const {
+  for (const auto& [address, held] : before_) {
+    if (const auto metric = held.metric.lock()) metric->return_to(held.moment);
+  }
+}
 
 LoggedMetrics::Entry& LoggedMetrics::entry(std::string_view name) {
   const auto found = std::ranges::find(entries_, name, &Entry::name);
@@ -131,18 +152,6 @@ NamedTensors LoggedMetrics::take() {
 
 void LoggedMetrics::give_back(const NamedTensors& taken) {
   for (const auto& [name, states] : by_metric(taken)) object_of(entry(name))->absorb(states);
-}
-
-std::function<void()> LoggedMetrics::way_back() const {
-  std::vector<std::pair<std::weak_ptr<Metric>, Metric::Moment>> moments;
-  for (const Entry& entry : entries_) {
-    if (const auto metric = entry.metric.lock()) moments.emplace_back(metric, metric->moment());
-  }
-  return [moments = std::move(moments)] {
-    for (const auto& [object, moment] : moments) {
-      if (const auto metric = object.lock()) metric->return_to(moment);
-    }
-  };
 }
 
 Metrics LoggedMetrics::values(const std::vector<StatesOfRank>& ranks, size_t own_rank) const {

@@ -4,8 +4,9 @@
 // named NAME/STATE here.
 #pragma once
 
-#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +26,35 @@ struct StatesOfRank {
 
 class LoggedMetrics {
  public:
+  /// What metric objects held before they were changed, whether logged or not. Any thread.
+  class Journal {
+   public:
+    /// Lets the journal note what this thread changes, as long as it lives; null: nothing.
+    class Watch {
+     public:
+      explicit Watch(const Journal* journal);
+      ~Watch();
+      Watch(const Watch&) = delete;
+      Watch& operator=(const Watch&) = delete;
+
+     private:
+      const Journal* const before_;
+    };
+    /// Call it before a metric changes.
+    static void note(Metric& metric);
+    void clear() { before_.clear(); }
+    /// Returns all metrics that were changed since clear() to what they held.
+    void restore() const;
+
+   private:
+    struct Held {
+      std::weak_ptr<Metric> metric;
+      Metric::Moment moment;
+    };
+    mutable std::mutex mutex_;
+    mutable std::map<const Metric*, Held> before_;
+  };
+
   /// Remembers an object that counts for the pass. One that a checkpoint has left a state for takes it now. Throws
   /// UserError if the name has another object, or the object another name.
   void add(std::string_view name, Metric& metric);
@@ -40,9 +70,6 @@ class LoggedMetrics {
   /// Takes the states away, and gives them back: other data is measured in between, maybe with the same objects.
   NamedTensors take();
   void give_back(const NamedTensors& taken);
-
-  /// Returns a function that returns all metrics to what was added to them until now.
-  std::function<void()> way_back() const;
 
   /// Computes the values of the metrics that this rank is the first to have an object and a state of, given the states
   /// of each rank. Throws UserError with the name of the metric, also if no rank has updated it.

@@ -14,6 +14,7 @@
 #include <cohort/host/in_quotes.hpp>
 #include <cohort/runtime.hpp>
 
+#include "metrics/logged_metrics.hpp"
 #include "metrics/packed_states.hpp"
 
 namespace cohort {
@@ -64,6 +65,7 @@ at::Tensor Metric::State::whole() const {
 void Metric::add(std::string_view name, const at::Tensor& value) {
   State& state = find(name);
   if (!value.defined()) refuse("an undefined tensor was added to state '" + state.name + "'; add a number or rows");
+  LoggedMetrics::Journal::note(*this);
   is_updated_ = true;
   // A state lives where its first value was.
   const at::Device device = state.parts.empty() ? value.device() : state.parts.front().device();
@@ -89,6 +91,7 @@ at::Tensor Metric::state(std::string_view name) const {
 }
 
 void Metric::reset() {
+  LoggedMetrics::Journal::note(*this);
   for (State& state : states_) state.parts.clear();
   is_updated_ = false;
 }

@@ -142,16 +142,29 @@ bool MetricBoard::is_on_bar(std::string_view name) const {
          });
 }
 
-// One value stays as it is, on its device, without a wait for it.
+// What was logged several times in a piece counts as often for the epoch, and one value stays on its device.
 void MetricBoard::add_mean(std::span<const Entry* const> values) {
   const Entry& first = *values.front();
   double sum = 0, samples = 0;
-  for (const Entry* const value : values) samples += value->last_weight;
+  bool is_once = true;
+  for (const Entry* const value : values) {
+    samples += value->last_weight;
+    is_once = is_once && value->weight <= value->last_weight;
+  }
   const LogOptions options{.where = first.where, .samples = static_cast<int64_t>(samples)};
-  if (values.size() == 1 && first.last_on_device.defined()) return add(first.name, first.last_on_device, options);
-  if (values.size() == 1 || samples <= 0) return add(first.name, first.whole_last(), options);
-  for (const Entry* const value : values) sum += value->whole_last() * value->last_weight;
-  add(first.name, sum / samples, options);
+  if (values.size() == 1 && first.last_on_device.defined() && is_once)
+    return add(first.name, first.last_on_device, options);
+  if (values.size() > 1 && samples > 0) {
+    for (const Entry* const value : values) sum += value->whole_last() * value->last_weight;
+  }
+  const double mean = values.size() > 1 && samples > 0 ? sum / samples : first.whole_last();
+  if (is_once) return add(first.name, mean, options);
+  add(first.name, mean, {.where = first.where, .samples = 0});
+  Entry& own = entry(first.name, place_of(first.where));
+  for (const Entry* const value : values) {
+    own.sum += value->whole_sum();
+    own.weight += value->weight;
+  }
 }
 
 void MetricBoard::add_pieces(std::span<const MetricBoard> pieces) {

@@ -1,5 +1,6 @@
 #include "replicas/piece_count.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include <cohort/host/error.hpp>
@@ -26,14 +27,20 @@ BatchPieces PieceCount::cut(const Batch& batch) {
   return cut_into(batch, count_);
 }
 
-void PieceCount::note_trained(const Batch& batch, uint64_t steps) {
-  if (!steps_) steps_ = steps;
-  if (steps > *steps_) known_.insert(shapes_of(batch));
+size_t PieceCount::next() const {
+  const auto most = static_cast<size_t>(samples_) / replicas_;
+  return count_ < most ? std::min(2 * count_, most) : 0;
 }
 
-// Each tensor's number of dimensions before its sizes.
-PieceCount::Shapes PieceCount::shapes_of(const Batch& batch) {
-  Shapes shapes;
+void PieceCount::note_trained(const Batch& batch, const Module& module, uint64_t steps) {
+  const uint64_t begun = steps_.try_emplace(module.phase(), steps).first->second;
+  if (steps > begun) known_.insert(shapes_of(batch, module));
+}
+
+// The phase and the number of trained weights, then each tensor's number of dimensions before its sizes.
+PieceCount::Shapes PieceCount::shapes_of(const Batch& batch, const Module& module) {
+  Shapes shapes{static_cast<int64_t>(module.phase()), 0};
+  for (const at::Tensor& parameter : module.parameters()) shapes[1] += parameter.requires_grad() ? 1 : 0;
   batch.map_tensors([&](const at::Tensor& tensor) {
     if (!tensor.defined()) return tensor;
     shapes.push_back(tensor.dim());

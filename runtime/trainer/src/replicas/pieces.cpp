@@ -46,6 +46,7 @@ Pipeline::Calls Replicas::calls_of_pieces() {
       .training_step =
           [this](Module& copy, const Batch& piece, int64_t index) {
             const Batch there = on_device(copy, piece, 0, index);
+            const LoggedMetrics::Journal::Watch watch(journal());
             const Timed computes(profile_, Profile::kForward, /*counts=*/false);  // which the loop's thread alone may
             const Autocast autocast = runtime_.autocast();
             return in_hook(place("training_step", index, 0, &there), [&] { return copy.training_step(there, index); });

@@ -80,7 +80,7 @@ bool Replicas::would_more_pieces_do(std::string_view hook, const Batch* batch) c
   const Options& options = runtime_.options();
   const bool is_trained = hook == "training_step" || hook == "backward";
   return is_trained && modules_[0]->automatic_optimization() && !options.graph && !options.sync_batchnorm &&
-         has_training_end_ != true && (batch ? batch->batch_size() > 1 : pieces_.could_be_more());
+         has_training_end_ != true && (!batch || batch->batch_size() > 1);
 }
 
 HookPlace Replicas::place(const char* hook, int64_t index, size_t replica, const Batch* batch) const {
@@ -91,7 +91,7 @@ HookPlace Replicas::place(const char* hook, int64_t index, size_t replica, const
           .rank = at.rank,
           .replica = count() > 1 ? std::optional(replica) : std::nullopt,
           .batch = batch,
-          .pieces = would_more_pieces_do(hook, batch) ? static_cast<int64_t>(pieces_.count()) : 0};
+          .more_pieces = would_more_pieces_do(hook, batch) ? static_cast<int64_t>(pieces_.next()) : 0};
 }
 
 Batch Replicas::transfer(const Batch& batch, int64_t index, size_t replica) {
@@ -122,10 +122,9 @@ bool Replicas::training_step_end(const Output& outputs, int64_t index, Output& w
     whole = in_hook(place("training_step_end", index), [&] { return module().training_step_end(outputs); });
   });
   if (!is_there || pieces_.count() == 1) return is_there;
-  throw UserError(
-      "training_step_end of module '" + module().name() +
-      "' wants the outputs of a whole batch, and --pieces trains on one piece after another; leave --pieces "
-      "out");
+  const std::string whole_batch = "training_step_end of module '" + module().name() + "' wants the outputs of a whole ";
+  if (pieces_.is_auto()) throw UserError(whole_batch + "batch, for which there is no memory; choose a smaller batch");
+  throw UserError(whole_batch + "batch, and --pieces trains on one piece after another; leave --pieces out");
 }
 
 void Replicas::run_backward(StepDriver& session, const at::Tensor& loss, double scale, size_t replica, int64_t index) {
@@ -170,6 +169,7 @@ void Replicas::run(const BatchPieces& pieces, MetricBoard* board, const std::fun
     const PieceRecordings recordings(modules_, boards.all());
     const auto on_its_device = [&](size_t replica) {
       const c10::DeviceGuard device(runtime_.devices()[replica]);
+      const LoggedMetrics::Journal::Watch watch(journal());
       work(replica);
     };
     threads_ ? threads_->run(count, on_its_device) : run_in_turn(count, on_its_device);

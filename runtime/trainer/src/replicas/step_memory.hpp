@@ -1,9 +1,9 @@
 // What a training step changes besides gradients, as it was before: for a step that has to be repeated.
 //
-// Random generators, buffers of the modules, and metric objects. Members that a step writes to are not among it.
+// Default generators, buffers and modes of the modules, metric objects. Not among it are weights, other members that a
+// step writes to, and generators of the program's own.
 #pragma once
 
-#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -13,20 +13,27 @@
 
 #include <cohort/module.hpp>
 
-#include "metrics/metric_board.hpp"
+#include "metrics/logged_metrics.hpp"
 
 namespace cohort {
 
 class StepMemory {
  public:
-  /// `board`: of the batch, or null.
-  void keep(std::span<Module* const> modules, std::span<const c10::Device> devices, MetricBoard* board);
-  void restore() const;
+  void keep(std::span<Module* const> modules, std::span<const c10::Device> devices);
+  /// Returns false if the step has written to weights, which are not kept.
+  bool restore();
+  /// Where metric objects note their changes.
+  LoggedMetrics::Journal& metrics() { return metrics_; }
 
  private:
-  std::vector<at::Tensor> buffers_, copies_;
+  std::vector<Module*> modules_;
+  std::vector<at::Tensor> buffers_, places_, copies_;  // the modules', their memory, and copies of it
+  std::vector<std::vector<bool>> modes_;               // by module
   std::vector<std::pair<c10::Device, at::Tensor>> generators_;
-  std::function<void()> restore_metrics_;
+  LoggedMetrics::Journal metrics_;
+  uint64_t versions_ = 0;  // of the weights
+
+  uint64_t versions() const;
 };
 
 }  // namespace cohort

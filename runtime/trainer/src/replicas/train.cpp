@@ -12,30 +12,41 @@
 #include "report/device_memory.hpp"
 
 namespace cohort {
+namespace {
+
+/// Returns the batch, or a copy if a step could write to the loader's own, which a second attempt would read.
+Batch own_copy(const Batch& batch, c10::Device device) {
+  if (!device.is_cpu()) return batch;
+  const auto copied = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.clone() : tensor; };
+  return batch.map_tensors(copied).with_samples_of(batch);
+}
+
+}  // namespace
+
 // A strategy may have sent gradients when the memory ends. So they are held back where it is not known that it lasts.
 at::Tensor Replicas::train(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index, double scale) {
   if (!pieces_.is_auto()) return train_once(session, board, batch, index, scale);
   while (true) {
-    session.begin_attempt(/*holds=*/pieces_.is_new(batch));
-    before_.keep(modules_, runtime_.devices(), board);
+    session.begin_attempt(/*holds=*/pieces_.is_new(batch, module()));
+    before_.keep(modules_, runtime_.devices());
+    const LoggedMetrics::Journal::Watch watch(&before_.metrics());
     try {
-      at::Tensor loss = train_once(session, board, batch, index, scale);
-      pieces_.note_trained(batch, session.steps());
+      at::Tensor loss = train_once(session, board, own_copy(batch, runtime_.device()), index, scale);
+      pieces_.note_trained(batch, module(), session.steps());
       return loss;
     } catch (const std::exception& failure) {
       if (!take_more_pieces(session, failure, index)) throw;
     }
-    before_.restore();
   }
 }
 
 bool Replicas::take_more_pieces(StepDriver& session, const std::exception& failure, int64_t index) {
-  if (!is_out_of_memory(failure) || !pieces_.could_be_more() || has_training_end_ == true) return false;
-  if (!session.take_back()) return false;
+  if (!is_out_of_memory(failure) || pieces_.next() == 0 || has_training_end_ == true) return false;
+  if (!session.take_back() || !before_.restore()) return false;
   for (const c10::Device device : runtime_.devices()) release_kept_memory(device);
   const size_t before = pieces_.count();
-  pieces_.set_count(2 * before);
-  const std::string now = std::to_string(2 * before);
+  pieces_.set_count(pieces_.next());
+  const std::string now = std::to_string(pieces_.count());
   runtime_.log().info("no memory to train on batch " + std::to_string(index) + " in " + std::to_string(before) +
                       (before == 1 ? " piece" : " pieces") + ": batches have " + now +
                       " from now on, as with --pieces=" + now);
