@@ -39,6 +39,7 @@ struct Net final : cohort::ModuleFor<Net> {
     if (is_odd) norm->train();
     log("accuracy", accuracy);
     log("area", area);
+    log("plain", cohort::accuracy(logits, batch[1]), cohort::LogWhere::kEpoch);
     if (fails && !fault.is_in_backward) refuse();
     const Tensor loss = torch::cross_entropy_loss(logits, batch[1]);
     log("loss", loss);
@@ -47,6 +48,7 @@ struct Net final : cohort::ModuleFor<Net> {
     return loss;
   }
   cohort::Optimizers configure_optimizers() override {
+    if (has_closures) return torch::optim::LBFGS(parameters(), torch::optim::LBFGSOptions(0.1).max_iter(3));
     return torch::optim::SGD(parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
   }
   /// Leaves traces that are none of gradients, generators and running statistics.
@@ -64,7 +66,7 @@ struct Net final : cohort::ModuleFor<Net> {
 
   const Fault fault;
   const bool is_noisy, is_odd;
-  bool writes_weights = false;
+  bool writes_weights = false, has_closures = false;
   int64_t calls = 0;
   torch::nn::Linear first = register_module("first", torch::nn::Linear(8, 16));
   torch::nn::Linear last = register_module("last", torch::nn::Linear(16, 3));
@@ -98,6 +100,7 @@ int run(int argc, char** argv) {
       .option("noise", "true", "false: without dropout and batch norm")
       .option("batch", "8", "samples of a batch")
       .option("write-weights", "false", "true: the step writes to a weight")
+      .option("lbfgs", "false", "true: an optimizer that evaluates the loss several times in a step")
       .option("odd", "false", "true: a step that writes to its batch, changes modes, and fails between update and log")
       .run(argc, argv, [](cohort::App& app) {
         const int64_t rank = app.integer_option("rank");
@@ -106,6 +109,7 @@ int run(int argc, char** argv) {
         torch::manual_seed(4);
         Net net(fault, app.option("noise") == "true", app.option("odd") == "true");
         net.writes_weights = app.option("write-weights") == "true";
+        net.has_closures = app.option("lbfgs") == "true";
         Rows data(app.integer_option("batch"));
         app.trainer({.max_epochs = 2}).fit(net, data);
         if (!app.runtime().is_first()) return;

@@ -106,6 +106,14 @@ class InFull(PiecesTest):
         for name, tensor in whole.items():
             torch.testing.assert_close(got[name], tensor, rtol=1e-2, atol=1e-3, msg=name)
 
+    def test_metric_objects_with_closures(self):
+        """They count the evaluation with which a step begins, as the mean of plain values does."""
+        for pieces in ("1", "4", "auto"):
+            self.succeed([PROGRAM, "--strategy=single", "--threads=1", "--noise=false", "--lbfgs=true", f"--pieces={pieces}",
+                          "--summary-json=summary.json"])
+            metrics = self.summary()["metrics"]
+            self.assertAlmostEqual(metrics["accuracy"], metrics["plain"], 6)
+
     def test_resume(self):
         command = [CHARGPT, "--strategy=ddp", "--devices=2", "--threads=1", "--pieces=4", "--checkpoint-dir=steps",
                    "--checkpoint-every-n-steps=3", "--summary-json=summary.json"]

@@ -29,7 +29,7 @@ constexpr std::string_view kWorkers = "the loader of the program says how many t
 
 constexpr std::array kFlags{
     Foreign{"auto-lr-find", kNoSearch},
-    Foreign{"auto-scale-batch-size", kNoSearch},
+    Foreign{"auto-scale-batch-size", "--pieces=auto trains a batch for which there is no memory in more pieces"},
     Foreign{"benchmark", "cuDNN measures its kernels if the program calls at::globalContext().setBenchmarkCuDNN(true)"},
     Foreign{"callbacks", "callbacks are given in the program, to app.trainer({.callbacks = {...}})"},
     Foreign{"ckpt-path", "--resume=DIR goes on from a checkpoint"},

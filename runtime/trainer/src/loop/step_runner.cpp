@@ -113,7 +113,7 @@ StepHooks StepRunner::driver_hooks() {
       .evaluate = [this](size_t phase) { return evaluate_again(phase); }};
 }
 
-// Records nothing: the same values were logged when the step began.
+// Records nothing: the same values were logged, and metrics updated, when the step began.
 at::Tensor StepRunner::evaluate_again(size_t phase) {
   const bool accumulates = fit_.limits.accumulate > 1;
   if (!fit_.module.automatic_optimization() || accumulates) {
@@ -123,7 +123,11 @@ at::Tensor StepRunner::evaluate_again(size_t phase) {
   }
   detail::StepAccess::set_phase(fit_.module, phase);
   const Module::Recording recording(fit_.module, nullptr);
-  return fit_.replicas.train(fit_.session, nullptr, *micro_->batch, micro_->index, 1.0);
+  LoggedMetrics::Journal metrics;
+  const LoggedMetrics::Journal::Watch watch(&metrics);
+  at::Tensor loss = fit_.replicas.train(fit_.session, nullptr, *micro_->batch, micro_->index, 1.0);
+  metrics.restore();
+  return loss;
 }
 
 }  // namespace cohort

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kMostElements = 1000;  // that have a name each
 
-thread_local const LoggedMetrics::Journal* journal_of_thread = nullptr;
+thread_local const LoggedMetrics::Journal::Watch* watch_of_thread = nullptr;
 
 std::string call_of(std::string_view name) {
   return "log(\"" + std::string(name) + "\")";
@@ -48,17 +48,22 @@ void append(Metrics& values, const std::string& name, const at::Tensor& value) {
 
 }  // namespace
 
-LoggedMetrics::Journal::Watch::Watch(const Journal* journal) : before_(std::exchange(journal_of_thread, journal)) {}
+LoggedMetrics::Journal::Watch::Watch(const Journal* journal)
+    : journal_(journal), before_(std::exchange(watch_of_thread, this)) {}
 
 LoggedMetrics::Journal::Watch::~Watch() {
-  journal_of_thread = before_;
+  watch_of_thread = before_;
 }
 
 void LoggedMetrics::Journal::note(Metric& metric) {
-  if (!journal_of_thread) return;
-  const std::lock_guard lock(journal_of_thread->mutex_);
-  auto& before = journal_of_thread->before_;
-  if (!before.contains(&metric)) before.emplace(&metric, Held{metric.watched(), metric.moment()});
+  for (const Watch* watch = watch_of_thread; watch; watch = watch->before_) {
+    if (watch->journal_) watch->journal_->note_first(metric);
+  }
+}
+
+void LoggedMetrics::Journal::note_first(Metric& metric) const {
+  const std::lock_guard lock(mutex_);
+  if (!before_.contains(&metric)) before_.emplace(&metric, Held{metric.watched(), metric.moment()});
 }
 
 void LoggedMetrics::Journal::restore() const {

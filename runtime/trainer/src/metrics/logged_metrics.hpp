@@ -29,7 +29,7 @@ class LoggedMetrics {
   /// What metric objects held before they were changed, whether logged or not. Any thread.
   class Journal {
    public:
-    /// Lets the journal note what this thread changes, as long as it lives; null: nothing.
+    /// Lets the journal note what this thread changes, as long as it lives, beside journals of before; null: nothing.
     class Watch {
      public:
       explicit Watch(const Journal* journal);
@@ -38,7 +38,9 @@ class LoggedMetrics {
       Watch& operator=(const Watch&) = delete;
 
      private:
-      const Journal* const before_;
+      friend class Journal;
+      const Journal* const journal_;
+      const Watch* const before_;
     };
     /// Call it before a metric changes.
     static void note(Metric& metric);
@@ -51,6 +53,7 @@ class LoggedMetrics {
       std::weak_ptr<Metric> metric;
       Metric::Moment moment;
     };
+    void note_first(Metric& metric) const;
     mutable std::mutex mutex_;
     mutable std::map<const Metric*, Held> before_;
   };
