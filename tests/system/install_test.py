@@ -5,7 +5,7 @@ import sys
 
 import harness
 from harness import BUILD, LIBTORCH, SOURCE, SystemTest, clean_environment
-from pages import PLUGIN_PAGES, blocks, only_block, whole_plugin
+from pages import PLUGIN_PAGES, blocks, blocks_below, only_block, whole_plugin
 
 PLUGIN_PROJECT = """
 cmake_minimum_required(VERSION 3.25)
@@ -52,7 +52,7 @@ int main(int, char** argv) {
 PROGRAM_PIECES = {"a_loss_over_the_whole_batch.inc": only_block("docs/user.md", "cpp", "## Several devices in one process"),
                   "steps_by_hand.inc": only_block("docs/user.md", "cpp", "## Several optimizers, steps by hand"),
                   "metrics.inc": only_block("docs/user.md", "cpp", "## Metrics"),
-                  "a_data_module.inc": only_block("docs/user.md", "cpp", "## Data"),
+                  "a_data_module.inc": "\n".join(blocks_below("docs/user.md", "cpp", "## Data")),
                   "hooks.inc": only_block("docs/user.md", "cpp", "## Hooks of a module"),
                   "hyper_parameters.inc": only_block("docs/user.md", "cpp", "## Hyper-parameters, and modules"),
                   "normalized.inc": only_block("docs/user.md", "cpp", "## Batch normalization over all ranks"),

@@ -15,11 +15,16 @@ def blocks(page, language):
     return re.findall(rf"^```{language}\n(.*?)^```", (SOURCE / page).read_text(), re.S | re.M)
 
 
+def blocks_below(page, language, heading):
+    """The blocks of a language below the heading that begins so, in order."""
+    sections = re.split(r"^(?=## )", (SOURCE / page).read_text(), flags=re.M)
+    return [block for section in sections if section.startswith(heading)
+            for block in re.findall(rf"^```{language}\n(.*?)^```", section, re.S | re.M)]
+
+
 def only_block(page, language, heading):
     """The one block of a language below the heading that begins so."""
-    sections = re.split(r"^(?=## )", (SOURCE / page).read_text(), flags=re.M)
-    found = [block for section in sections if section.startswith(heading)
-             for block in re.findall(rf"^```{language}\n(.*?)^```", section, re.S | re.M)]
+    found = blocks_below(page, language, heading)
     if len(found) != 1:
         raise LookupError(f"{page} has {len(found)} blocks of {language} below {heading}")
     return found[0]
