@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include <cohort/data.hpp>
@@ -92,7 +93,8 @@ TEST(Split, RefusesOtherShares) {
   };
   EXPECT_THAT(refusal({0.8, 0.3}), HasSubstr("the shares add up to 1.1"));
   EXPECT_THAT(refusal({7, 2}), HasSubstr("or numbers of samples that add up to 10"));
-  EXPECT_THAT(refusal({1.5, -0.5}), HasSubstr("give parts of 1"));
+  EXPECT_THAT(refusal({1.5, -0.5}), HasSubstr("the share of part 1 is -0.5"));
+  EXPECT_THAT(refusal({std::nan(""), 1}), HasSubstr("the share of part 0 is nan"));
   EXPECT_THAT(refusal({}), HasSubstr("give parts of 1"));
   EXPECT_THAT(refusal({0.99, 0.01}), HasSubstr("part 1 of 2 has none of the 10 samples; give it a larger share"));
   EXPECT_THAT(error_text<UserError>([] { split(nullptr, {0.5, 0.5}); }), HasSubstr("no dataset"));

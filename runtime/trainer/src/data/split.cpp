@@ -49,8 +49,12 @@ bool are_counts(std::span<const double> shares, int64_t size) {
 Indices sizes_of(std::span<const double> shares, int64_t size) {
   const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
   const bool counts = are_counts(shares, size);
-  const bool is_negative = std::ranges::any_of(shares, [](double share) { return !(share >= 0); });
-  if (is_negative || (!counts && std::abs(sum - 1) > 1e-6)) {
+  for (size_t part = 0; part < shares.size(); ++part) {
+    if (shares[part] >= 0) continue;
+    throw UserError("split: the share of part " + std::to_string(part) + " is " + std::to_string(shares[part]) +
+                    "; give numbers above 0");
+  }
+  if (!counts && std::abs(sum - 1) > 1e-6) {
     throw UserError("split: the shares add up to " + std::to_string(sum) +
                     "; give parts of 1, such as {0.8, 0.2}, or " + "numbers of samples that add up to " +
                     std::to_string(size));
