@@ -51,7 +51,7 @@ struct Net final : cohort::ModuleFor<Net> {
     if (has_closures) return torch::optim::LBFGS(parameters(), torch::optim::LBFGSOptions(0.1).max_iter(3));
     return torch::optim::SGD(parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
   }
-  /// Leaves traces that are none of gradients, generators and running statistics.
+  /// Changes modes, the memory of a buffer and a metric that is not logged, and logs a name twice.
   void do_odd_things(const Tensor& logits) {
     norm->eval();
     seen.set_data(torch::cat({seen, logits.detach().sum().reshape({1})}));

@@ -63,9 +63,9 @@ uint64_t fakedrv_num_events(void);
 
 /* Memory. A block belongs to the stream that it was allocated on: once freed it serves that stream again at once, in
  * the order of the stream, and is filled with 0xff before. fakedrv_used_on adds a stream that the block has to be free
- * of as well, as record_stream does. fakedrv_free with a stream gives the block to that one. When memory ends,
- * fakedrv_alloc waits for all streams and joins free blocks, as allocators of drivers do. Blocks are multiples of 512
- * bytes. */
+ * of as well, as record_stream does. fakedrv_free with a stream gives the block to that one. If no free
+ * block is large enough, fakedrv_alloc waits for all streams and joins free blocks, as allocators of drivers do. Blocks
+ * are multiples of 512 bytes. */
 int fakedrv_alloc(fakedrv_stream* stream, uint64_t nbytes, void** memory);
 int fakedrv_used_on(const void* memory, fakedrv_stream* stream);
 int fakedrv_free(void* memory, fakedrv_stream* stream_or_null);

@@ -1,4 +1,4 @@
-// Which parameters the losses of a training depend on, and what happens to those of which none does (--unused).
+// Finds the parameters that no loss of a training depends on, and treats their gradients as --unused says.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ class ParameterUse {
   /// Borrows them.
   ParameterUse(const Runtime& runtime, host::ConnectedRank& rank, TensorModel& model, const host::StepEngine& engine);
 
-  /// Ends the last backward of a step of the engine's phase. Throws UserError with --unused=error for an unused
-  /// parameter.
+  /// Settles the gradients of the engine's phase after the last backward of a step. Throws UserError with
+  /// --unused=error for an unused parameter.
   void end_step();
   /// Returns the names of trained parameters that no loss has reached so far.
   std::vector<std::string> unused() const;

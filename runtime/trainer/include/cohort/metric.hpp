@@ -89,7 +89,7 @@ class Metric {
   void absorb(const NamedTensors& added);
   /// Computes from what each rank has added; keeps its own.
   at::Tensor compute_from(std::span<const NamedTensors> ranks);
-  /// What was added at a moment, by state. Shares the tensors.
+  /// A copy of the lists of all states, which shares the tensors.
   struct Moment {
     std::vector<std::vector<at::Tensor>> parts;
     bool is_updated;

@@ -26,10 +26,10 @@ struct StatesOfRank {
 
 class LoggedMetrics {
  public:
-  /// What metric objects held before they were changed, whether logged or not. Any thread.
+  /// Keeps the states of metric objects from before their first change, of logged ones and of others. Any thread.
   class Journal {
    public:
-    /// Lets the journal note what this thread changes, as long as it lives, beside journals of before; null: nothing.
+    /// Lets the journal note changes by this thread, as long as it lives. Watches nest. A null journal notes nothing.
     class Watch {
      public:
       explicit Watch(const Journal* journal);

@@ -142,7 +142,8 @@ bool MetricBoard::is_on_bar(std::string_view name) const {
          });
 }
 
-// What was logged several times in a piece counts as often for the epoch, and one value stays on its device.
+// Adds all values of a piece to the sums of the epoch, because it may have logged a name several times. A single value
+// stays on its device, because reading it would wait for the device.
 void MetricBoard::add_mean(std::span<const Entry* const> values) {
   const Entry& first = *values.front();
   double sum = 0, samples = 0;

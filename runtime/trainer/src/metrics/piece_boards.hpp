@@ -1,4 +1,4 @@
-// What the pieces of a batch log, until all of them are done.
+// Keeps a board for each piece of a batch, until all pieces are done and join the board of the batch.
 #pragma once
 
 #include <cstddef>

@@ -23,7 +23,7 @@ class PartDevices {
   /// Returns whether parts have memory of their own.
   bool are_apart() const { return !of_parts_[0].is_cpu(); }
   /// Returns whether an operator on the device needs a copy of the tensor. A CPU tensor stays where it is, because
-  /// LibTorch takes one as a number, or says what is wrong.
+  /// LibTorch takes one of a single element as a number, and refuses any other one.
   static bool is_elsewhere(const at::Tensor& tensor, c10::Device device) {
     return !tensor.is_cpu() && tensor.device() != device;
   }

@@ -128,7 +128,7 @@ class Replicas {
   at::Tensor train_once(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index, double scale);
   /// Prepares another attempt at a batch in more pieces, after `failure`. Returns false if none can help.
   bool take_more_pieces(StepDriver& session, const std::exception& failure, int64_t index);
-  /// Returns where metric objects note their changes, or null.
+  /// Returns the journal of changes to metric objects; null without --pieces=auto.
   LoggedMetrics::Journal* journal() { return pieces_.is_auto() ? &before_.metrics() : nullptr; }
   at::Tensor train_in_parts(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index, double scale);
   at::Tensor train_in_pieces(StepDriver& session, MetricBoard* board, const Batch& batch, int64_t index, double scale);

@@ -1,7 +1,7 @@
-// What a training step changes besides gradients, as it was before: for a step that has to be repeated.
+// Keeps the state of modules, generators and metric objects from before a training step, so that it can be repeated.
 //
-// Default generators, buffers and modes of the modules, metric objects. Not among it are weights, other members that a
-// step writes to, and generators of the program's own.
+// The state is that of LibTorch's default generators, of buffers and modes of the modules, and of metric objects.
+// Weights, other members that a step writes to, and a program's own generators are not kept.
 #pragma once
 
 #include <span>
@@ -22,7 +22,7 @@ class StepMemory {
   void keep(std::span<Module* const> modules, std::span<const c10::Device> devices);
   /// Returns false if the step has written to weights, which are not kept.
   bool restore();
-  /// Where metric objects note their changes.
+  /// Returns the journal of changes to metric objects.
   LoggedMetrics::Journal& metrics() { return metrics_; }
 
  private:

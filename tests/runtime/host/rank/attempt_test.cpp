@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <functional>
 #include <vector>
 
 #include "ddp_job.hpp"
@@ -11,10 +12,15 @@ namespace {
 
 using Values = std::vector<double>;
 
-ToyJob job_of_buckets() {
+/// Runs two ranks with two weights of 0, each with a bucket of its own.
+void run(const std::function<void(ToyRank&, host::StepEngine&, ToyModel&)>& body) {
   ToyJob job = ddp_job(2);
   job.bucket_size = 1;
-  return job;
+  run_ranks(job, [&](ToyRank& rank) {
+    ToyModel model({{"a", 1}, {"b", 1}}, 0.0, 1.0);
+    body(rank, rank.runtime.configure(model), model);
+    rank.runtime.release_model(model);
+  });
 }
 
 void reach(ToyRank& rank, host::StepEngine& engine, ToyModel& model, uint32_t parameter, double factor) {
@@ -23,9 +29,7 @@ void reach(ToyRank& rank, host::StepEngine& engine, ToyModel& model, uint32_t pa
 }
 
 TEST(Attempt, HoldsGradientsUntilTheEnd) {
-  run_ranks(job_of_buckets(), [](ToyRank& rank) {
-    ToyModel model({{"a", 1}, {"b", 1}}, 0.0, 1.0);
-    host::StepEngine& engine = rank.runtime.configure(model);
+  run([](ToyRank& rank, host::StepEngine& engine, ToyModel& model) {
     engine.begin(true);
     engine.begin_attempt(/*holds=*/true);
     for (const uint32_t parameter : {1U, 0U}) reach(rank, engine, model, parameter, 1);
@@ -34,15 +38,12 @@ TEST(Attempt, HoldsGradientsUntilTheEnd) {
     EXPECT_GT(rank.runtime.bytes_sent(), 0U);
     rank.update(engine, model);
     for (const uint32_t parameter : {0U, 1U}) EXPECT_EQ(model.weights(parameter), Values{-1.5});
-    rank.runtime.release_model(model);
   });
 }
 
 // The second one reaches another parameter: the first one's counts as not reached.
 TEST(Attempt, LeavesNothingWhenTakenBack) {
-  run_ranks(job_of_buckets(), [](ToyRank& rank) {
-    ToyModel model({{"a", 1}, {"b", 1}}, 0.0, 1.0);
-    host::StepEngine& engine = rank.runtime.configure(model);
+  run([](ToyRank& rank, host::StepEngine& engine, ToyModel& model) {
     engine.begin(true);
     engine.begin_attempt(/*holds=*/true);
     reach(rank, engine, model, 1, 100);
@@ -58,14 +59,11 @@ TEST(Attempt, LeavesNothingWhenTakenBack) {
     rank.update(engine, model);
     EXPECT_EQ(model.weights(0), Values{-1.5});
     EXPECT_EQ(model.weights(1), Values{0});
-    rank.runtime.release_model(model);
   });
 }
 
 TEST(Attempt, KeepsEarlierMicroBatches) {
-  run_ranks(job_of_buckets(), [](ToyRank& rank) {
-    ToyModel model({{"a", 1}, {"b", 1}}, 0.0, 1.0);
-    host::StepEngine& engine = rank.runtime.configure(model);
+  run([](ToyRank& rank, host::StepEngine& engine, ToyModel& model) {
     engine.begin(false);
     reach(rank, engine, model, 1, 1);
     engine.end_backward();
@@ -78,14 +76,11 @@ TEST(Attempt, KeepsEarlierMicroBatches) {
     EXPECT_TRUE(engine.is_used(1));
     rank.update(engine, model);
     for (const uint32_t parameter : {0U, 1U}) EXPECT_EQ(model.weights(parameter), Values{-1.5});
-    rank.runtime.release_model(model);
   });
 }
 
 TEST(Attempt, StaysOnceGradientsWereSent) {
-  run_ranks(job_of_buckets(), [](ToyRank& rank) {
-    ToyModel model({{"a", 1}, {"b", 1}}, 0.0, 1.0);
-    host::StepEngine& engine = rank.runtime.configure(model);
+  run([](ToyRank& rank, host::StepEngine& engine, ToyModel& model) {
     engine.begin(true);
     engine.begin_attempt(/*holds=*/false);
     reach(rank, engine, model, 1, 1);
@@ -94,7 +89,6 @@ TEST(Attempt, StaysOnceGradientsWereSent) {
     engine.end_backward();
     rank.update(engine, model);
     for (const uint32_t parameter : {0U, 1U}) EXPECT_EQ(model.weights(parameter), Values{-1.5});
-    rank.runtime.release_model(model);
   });
 }
 
